@@ -1,0 +1,34 @@
+# Shared build rules: flags that every target of the project gets, and the three kinds of target it has.
+
+add_library(orrery_flags INTERFACE)
+target_compile_features(orrery_flags INTERFACE cxx_std_20)
+# -ffp-contract=off keeps the results equal on processors with and without fused multiply-add.
+target_compile_options(orrery_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow -ffp-contract=off)
+target_include_directories(orrery_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(ORRERY_WERROR)
+  target_compile_options(orrery_flags INTERFACE -Werror)
+endif()
+if(ORRERY_SANITIZE)
+  target_compile_options(orrery_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(orrery_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# orrery_folder(NAME SOURCES ... DEPENDS ...): the static library of one folder.
+function(orrery_folder name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(orrery_${name} STATIC ${ARG_SOURCES})
+  add_library(orrery::${name} ALIAS orrery_${name})
+  target_link_libraries(orrery_${name} PUBLIC orrery_flags ${ARG_DEPENDS})
+endfunction()
+
+# orrery_test(NAME SOURCES ... DEPENDS ... [LABELS ...]): one Catch2 program a folder, one ctest entry a program.
+function(orrery_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE orrery_flags orrery_catch_main ${ARG_DEPENDS})
+  target_compile_definitions(test_${name} PRIVATE ORRERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                                  ORRERY_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared"
+                                                  ORRERY_COMMAND="${CMAKE_BINARY_DIR}/orrery")
+  add_test(NAME ${name} COMMAND test_${name} "~[slow]" WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "default")
+endfunction()

@@ -1,0 +1,355 @@
+#include "sim/base/document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace orrery::sim {
+namespace {
+
+std::string escape_pointer(std::string_view key) {
+  std::string out;
+  for (const char c : key) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Builds a Node tree from parse events; the DOM parser of the library would drop all but the last of equal keys.
+class Builder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Builder(const std::string& file, std::string_view text) : file_(file), text_(text) {}
+
+  Node root;
+  Faults faults;
+
+  bool null() override { return put(Node{}); }
+  bool boolean(bool value) override { return put(Node::boolean(value)); }
+  bool number_integer(std::int64_t value) override { return put(Node::integer(value)); }
+  bool number_unsigned(std::uint64_t value) override {
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return put(Node::real(static_cast<double>(value)));
+    return put(Node::integer(static_cast<std::int64_t>(value)));
+  }
+  bool number_float(double value, const std::string&) override { return put(Node::real(value)); }
+  bool string(std::string& value) override { return put(Node::string(std::move(value))); }
+  bool binary(nlohmann::json::binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(Node::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(Node::array()); }
+  bool end_array() override { return close(); }
+  bool key(std::string& value) override {
+    key_ = value;
+    if (stack_.back()->find(value) != nullptr)
+      faults.add({file_, stack_.back()->origin().pointer + "/" + escape_pointer(value)}, "this key is given twice");
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& error) override {
+    std::size_t line = 1;
+    std::size_t column = 1;
+    for (std::size_t i = 0; i + 1 < position && i < text_.size(); ++i) {
+      ++column;
+      if (text_[i] == '\n') {
+        ++line;
+        column = 1;
+      }
+    }
+    std::string what = error.what();
+    if (const auto cut = what.find("syntax error"); cut != std::string::npos) what = what.substr(cut);
+    (void)token;
+    faults.add({fmt::format("{}:{}:{}", file_, line, column), ""}, "expected valid JSON: " + what);
+    return false;
+  }
+
+ private:
+  Node& place(Node node) {
+    if (stack_.empty()) {
+      node.set_origin({file_, ""});
+      root = std::move(node);
+      return root;
+    }
+    Node& parent = *stack_.back();
+    if (parent.is_object()) {
+      node.set_origin({file_, parent.origin().pointer + "/" + escape_pointer(key_)});
+      return parent.set(key_, std::move(node));
+    }
+    node.set_origin({file_, parent.origin().pointer + "/" + std::to_string(parent.items().size())});
+    parent.push(std::move(node));
+    return parent.items().back();
+  }
+  bool put(Node node) {
+    place(std::move(node));
+    return true;
+  }
+  bool open(Node node) {
+    // Pointers on the stack stay valid: a parent gains no member while its child is open.
+    stack_.push_back(&place(std::move(node)));
+    return stack_.size() < 200;
+  }
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+
+  std::string file_;
+  std::string_view text_;
+  std::string key_;
+  std::vector<Node*> stack_;
+};
+
+void merge_over(Node& below, const Node& above) {
+  if (!below.is_object() || !above.is_object()) {
+    below = above;
+    return;
+  }
+  below.set_origin(above.origin());
+  for (const auto& [key, value] : above.members()) {
+    if (Node* same = below.find(key)) {
+      merge_over(*same, value);
+    } else {
+      below.set(key, value);
+    }
+  }
+}
+
+Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>& chain) {
+  const std::string name = path.lexically_normal().string();
+  if (std::find(chain.begin(), chain.end(), name) != chain.end())
+    throw_fault({chain.back(), "/base"}, fmt::format("expected a file that does not lead back here, got '{}'", name));
+  Node own = read_json(name);
+  if (!own.is_object()) throw_fault({name, ""}, fmt::format("expected an object, got {}", own.shown()));
+  const Node* base = own.find("base");
+  if (base == nullptr) return own;
+  std::vector<const Node*> names;
+  if (base->is_array()) {
+    for (const Node& item : base->items()) names.push_back(&item);
+  } else {
+    names.push_back(base);
+  }
+  chain.push_back(name);
+  Node merged = Node::object();
+  for (const Node* item : names) {
+    if (!item->is_string()) throw_fault(item->origin(), fmt::format("expected a path, got {}", item->shown()));
+    const std::filesystem::path file = folder_of(item->origin()) / item->as_string();
+    if (!std::filesystem::is_regular_file(file))
+      throw_fault(item->origin(), fmt::format("expected a file, found none at '{}'", file.lexically_normal().string()));
+    merge_over(merged, read_with_bases(file, chain));
+  }
+  chain.pop_back();
+  own.erase("base");
+  merge_over(merged, own);
+  return merged;
+}
+
+void dump_to(const Node& node, std::string& out, int indent, int depth) {
+  const auto newline = [&](int level) {
+    if (indent < 0) return;
+    out += '\n';
+    out.append(static_cast<std::size_t>(indent * level), ' ');
+  };
+  switch (node.kind()) {
+    case Node::Kind::null: out += "null"; return;
+    case Node::Kind::boolean: out += node.as_boolean() ? "true" : "false"; return;
+    case Node::Kind::integer: out += std::to_string(node.as_integer()); return;
+    case Node::Kind::real: out += fmt::format("{}", node.as_number()); return;
+    case Node::Kind::string: out += quoted(node.as_string()); return;
+    case Node::Kind::array: {
+      out += '[';
+      bool first = true;
+      for (const Node& item : node.items()) {
+        if (!first) out += indent < 0 ? "," : ", ";
+        first = false;
+        dump_to(item, out, indent < 0 ? indent : 0, 0);
+      }
+      out += ']';
+      return;
+    }
+    case Node::Kind::object: {
+      out += '{';
+      bool first = true;
+      const bool flat = indent == 0;
+      for (const auto& [key, value] : node.members()) {
+        if (!first) out += flat ? ", " : ",";
+        first = false;
+        if (!flat) newline(depth + 1);
+        out += quoted(key) + (indent < 0 ? ":" : ": ");
+        dump_to(value, out, indent, depth + 1);
+      }
+      if (!node.members().empty() && !flat) newline(depth);
+      out += '}';
+      return;
+    }
+  }
+}
+
+Node parse_value(std::string_view text, const Origin& origin) {
+  const std::string owned(text);
+  Node value;
+  if (nlohmann::json::accept(owned)) {
+    value = parse_json(owned, origin.file);
+  } else {
+    value = Node::string(owned);
+  }
+  value.set_origin(origin);
+  return value;
+}
+
+}  // namespace
+
+Node Node::boolean(bool value) {
+  Node node;
+  node.kind_ = Kind::boolean;
+  node.integer_ = value ? 1 : 0;
+  return node;
+}
+Node Node::integer(std::int64_t value) {
+  Node node;
+  node.kind_ = Kind::integer;
+  node.integer_ = value;
+  return node;
+}
+Node Node::real(double value) {
+  Node node;
+  node.kind_ = Kind::real;
+  node.real_ = value;
+  return node;
+}
+Node Node::string(std::string value) {
+  Node node;
+  node.kind_ = Kind::string;
+  node.text_ = std::move(value);
+  return node;
+}
+Node Node::array() {
+  Node node;
+  node.kind_ = Kind::array;
+  return node;
+}
+Node Node::object() {
+  Node node;
+  node.kind_ = Kind::object;
+  return node;
+}
+
+const Node* Node::find(std::string_view key) const {
+  for (const auto& [name, value] : members_)
+    if (name == key) return &value;
+  return nullptr;
+}
+Node* Node::find(std::string_view key) { return const_cast<Node*>(std::as_const(*this).find(key)); }
+
+Node& Node::set(std::string key, Node value) {
+  if (Node* same = find(key)) return *same = std::move(value);
+  members_.emplace_back(std::move(key), std::move(value));
+  return members_.back().second;
+}
+
+void Node::erase(std::string_view key) {
+  std::erase_if(members_, [&](const auto& member) { return member.first == key; });
+}
+
+Origin Node::origin_of(std::string_view key) const { return {origin_.file, origin_.pointer + "/" + escape_pointer(key)}; }
+
+std::string Node::shown() const {
+  switch (kind_) {
+    case Kind::array: return "an array";
+    case Kind::object: return "an object";
+    default: return dump();
+  }
+}
+
+std::string Node::dump(int indent) const {
+  std::string out;
+  dump_to(*this, out, indent, 0);
+  return out;
+}
+
+Node parse_json(std::string_view text, const std::string& file) {
+  Builder builder(file, text);
+  const bool ok = nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  builder.faults.throw_if_any();
+  if (!ok) throw_fault({file, ""}, "expected JSON nested less than 200 deep");
+  return std::move(builder.root);
+}
+
+Node read_json(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || std::filesystem::is_directory(path))
+    throw_fault({path.string(), ""}, "expected a readable JSON file, found none");
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse_json(text.str(), path.string());
+}
+
+Node read_config(const std::filesystem::path& path, std::span<const std::string> assignments) {
+  std::vector<std::string> chain;
+  Node root = read_with_bases(path, chain);
+  for (const std::string& assignment : assignments) assign(root, assignment);
+  return root;
+}
+
+void assign(Node& root, std::string_view assignment) {
+  const auto equals = assignment.find('=');
+  const std::string shown = fmt::format("--set {}", assignment);
+  if (equals == std::string_view::npos || equals == 0)
+    throw_fault({shown, ""}, "expected name=value, e.g. workload.rate_scale=2");
+  std::string_view name = assignment.substr(0, equals);
+  Node* node = &root;
+  std::string pointer;
+  while (true) {
+    const auto dot = name.find('.');
+    const std::string key(name.substr(0, dot));
+    if (key.empty()) throw_fault({shown, ""}, "expected a name between the dots");
+    pointer += "/" + escape_pointer(key);
+    const bool last = dot == std::string_view::npos;
+    if (node->is_array()) {
+      std::size_t index = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+      if (error != std::errc{} || *end != '\0' || index >= node->items().size())
+        throw_fault({shown, pointer}, fmt::format("expected an index below {}, got '{}'", node->items().size(), key));
+      node = &node->items()[index];
+    } else {
+      if (!node->is_object()) throw_fault({shown, pointer}, fmt::format("expected an object to set '{}' in, got {}", key, node->shown()));
+      Node* child = node->find(key);
+      if (child == nullptr) {
+        Node fresh = last ? Node{} : Node::object();
+        fresh.set_origin({"--set", pointer});
+        child = &node->set(key, std::move(fresh));
+      }
+      node = child;
+    }
+    if (last) break;
+    name.remove_prefix(dot + 1);
+  }
+  *node = parse_value(assignment.substr(equals + 1), {"--set", pointer});
+}
+
+std::filesystem::path folder_of(const Origin& origin) {
+  if (origin.file.starts_with("--set")) return std::filesystem::current_path();
+  return std::filesystem::path(origin.file).parent_path();
+}
+
+std::uint64_t hash_text(std::string_view text, std::uint64_t hash) {
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,81 @@
+#include "sim/base/fault.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace orrery::sim {
+namespace {
+
+std::string all_text(const std::vector<Fault>& faults) {
+  std::string text;
+  for (const Fault& fault : faults) {
+    if (!text.empty()) text += '\n';
+    text += fault.text();
+  }
+  return text;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string Fault::text() const {
+  std::string text = where.file;
+  if (!where.pointer.empty()) text += (text.empty() ? "" : ":") + where.pointer;
+  text += text.empty() ? message : ": " + message;
+  if (!hint.empty()) text += " (" + hint + ")";
+  return text;
+}
+
+ConfigError::ConfigError(std::vector<Fault> faults) : std::runtime_error(all_text(faults)), faults_(std::move(faults)) {}
+
+void Faults::add(const Origin& where, std::string message, std::string hint) {
+  faults_.push_back({where, std::move(message), std::move(hint)});
+}
+
+void Faults::throw_if_any() const {
+  if (!faults_.empty()) throw ConfigError(faults_);
+}
+
+void throw_fault(Origin where, std::string message, std::string hint) {
+  throw ConfigError({Fault{std::move(where), std::move(message), std::move(hint)}});
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> known) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance || (distance == best_distance && !best.empty() && candidate < best)) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string name_hint(std::string_view name, std::vector<std::string> known) {
+  std::sort(known.begin(), known.end());
+  if (known.empty()) return "none is allowed here";
+  const std::string near = nearest_name(name, known);
+  if (!near.empty()) return fmt::format("did you mean '{}'?", near);
+  return fmt::format("known: {}", fmt::join(known, ", "));
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,131 @@
+#include "sim/base/params.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery::sim {
+namespace {
+
+std::string number_text(double value, Unit unit) {
+  if (value == std::floor(value) && std::fabs(value) < 1e15 && !has_dimension(unit)) return fmt::format("{:.0f}", value);
+  return has_dimension(unit) ? humanise(value, unit) : fmt::format("{}", value);
+}
+
+bool in_range(double value, const Range& range) {
+  return (range.open_min ? value > range.min : value >= range.min) && value <= range.max;
+}
+
+/// The value of a number field in SI, or a fault.
+std::optional<double> quantity(const Node& node, const FieldInfo& info, Faults& faults) {
+  std::optional<double> value;
+  if (has_dimension(info.unit)) {
+    if (node.is_string()) value = parse_quantity(node.as_string(), info.unit);
+  } else if (node.is_number()) {
+    value = node.as_number();
+  }
+  if (!value) {
+    faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()));
+    return std::nullopt;
+  }
+  if (!in_range(*value, info.range)) {
+    faults.add(node.origin(), fmt::format("expected {}, got {}", range_text(info.range, info.unit), node.shown()));
+    return std::nullopt;
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string range_text(const Range& range, Unit unit) {
+  const bool low = std::isfinite(range.min);
+  const bool high = std::isfinite(range.max);
+  if (low && high) return fmt::format("{} to {}", number_text(range.min, unit), number_text(range.max, unit));
+  if (low) return fmt::format("{} {}", range.open_min ? ">" : ">=", number_text(range.min, unit));
+  if (high) return fmt::format("<= {}", number_text(range.max, unit));
+  return "any value";
+}
+
+std::string expectation(const FieldInfo& info) {
+  if (info.type == "boolean") return "true or false";
+  if (!info.choices.empty()) return fmt::format("one of {}", fmt::join(info.choices, ", "));
+  if (info.type == "string") return "a string";
+  if (info.type == "object") return "an object";
+  if (has_dimension(info.unit)) return fmt::format("a quantity in {} such as \"{}\"", symbol(info.unit), example(info.unit));
+  return info.type == "integer" ? "a whole number" : "a number";
+}
+
+namespace detail {
+
+Node number_node(double value, Unit unit) {
+  if (has_dimension(unit)) return Node::string(format_quantity(value, unit));
+  return Node::real(value);
+}
+
+bool read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool& out) {
+  if (node.kind() != Node::Kind::boolean) {
+    faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()));
+    return false;
+  }
+  out = node.as_boolean();
+  return true;
+}
+
+bool read_integer(const Node& node, const FieldInfo& info, Faults& faults, std::int64_t& out) {
+  const std::optional<double> value = quantity(node, info, faults);
+  if (!value) return false;
+  if (node.kind() == Node::Kind::integer) {
+    out = node.as_integer();
+    return true;
+  }
+  if (*value != std::floor(*value) || std::fabs(*value) > 9.0e18) {
+    faults.add(node.origin(), fmt::format("expected a whole number, got {}", node.shown()));
+    return false;
+  }
+  out = static_cast<std::int64_t>(*value);
+  return true;
+}
+
+bool read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out) {
+  const std::optional<double> value = quantity(node, info, faults);
+  if (value) out = *value;
+  return value.has_value();
+}
+
+bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::string& out) {
+  if (!node.is_string()) {
+    faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()));
+    return false;
+  }
+  const std::string& text = node.as_string();
+  if (!info.choices.empty() && std::find(info.choices.begin(), info.choices.end(), text) == info.choices.end()) {
+    faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()), name_hint(text, info.choices));
+    return false;
+  }
+  const bool relative = info.unit == Unit::path && !text.starts_with("catalog:") && !text.empty();
+  out = relative ? (folder_of(node.origin()) / text).lexically_normal().string() : text;
+  return true;
+}
+
+bool check_object(const Node& node, const std::vector<FieldInfo>& known, Faults& faults) {
+  if (!node.is_object()) {
+    faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
+    return false;
+  }
+  std::vector<std::string> names;
+  for (const FieldInfo& info : known) names.push_back(info.name);
+  for (const auto& [key, value] : node.members())
+    if (std::find(names.begin(), names.end(), key) == names.end())
+      faults.add(value.origin(), fmt::format("unknown key '{}'", key), name_hint(key, names));
+  return true;
+}
+
+void check_required(const Node& node, const FieldInfo& info, Faults& faults) {
+  if (!info.required) return;
+  faults.add(node.origin_of(info.name), fmt::format("missing: expected {}", expectation(info)));
+}
+
+}  // namespace detail
+}  // namespace orrery::sim

@@ -1,0 +1,154 @@
+#include "sim/base/units.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+
+namespace orrery::sim {
+namespace {
+
+struct UnitInfo {
+  Unit unit;
+  bool dimension;
+  std::string_view symbol;
+  std::string_view example;
+};
+
+constexpr std::array kUnits{
+    UnitInfo{Unit::none, false, "", "1"},
+    UnitInfo{Unit::ratio, false, "ratio", "0.9"},
+    UnitInfo{Unit::count, false, "count", "1"},
+    UnitInfo{Unit::tokens, false, "tokens", "512"},
+    UnitInfo{Unit::requests, false, "requests", "128"},
+    UnitInfo{Unit::sequences, false, "sequences", "128"},
+    UnitInfo{Unit::blocks, false, "blocks", "16"},
+    UnitInfo{Unit::iterations, false, "iterations", "1"},
+    UnitInfo{Unit::layers, false, "layers", "32"},
+    UnitInfo{Unit::bytes, true, "B", "80 GiB"},
+    UnitInfo{Unit::seconds, true, "s", "15 us"},
+    UnitInfo{Unit::bytes_per_s, true, "B/s", "900 GB/s"},
+    UnitInfo{Unit::flop_per_s, true, "FLOP/s", "312 TFLOP/s"},
+    UnitInfo{Unit::watts, true, "W", "400 W"},
+    UnitInfo{Unit::joules, true, "J", "1.2 pJ"},
+    UnitInfo{Unit::hertz, true, "Hz", "1.41 GHz"},
+    UnitInfo{Unit::per_s, true, "1/s", "2.5 1/s"},
+    UnitInfo{Unit::text, false, "", "name"},
+    UnitInfo{Unit::path, false, "", "trace.csv"},
+};
+
+const UnitInfo& info(Unit unit) { return kUnits[static_cast<std::size_t>(unit)]; }
+
+struct Prefix {
+  std::string_view text;
+  double factor;
+};
+
+// Longest first, so that "Gi" is not read as "G".
+constexpr std::array kPrefixes{Prefix{"Ki", 1024.0},
+                               Prefix{"Mi", 1048576.0},
+                               Prefix{"Gi", 1073741824.0},
+                               Prefix{"Ti", 1099511627776.0},
+                               Prefix{"k", 1e3},
+                               Prefix{"K", 1e3},
+                               Prefix{"M", 1e6},
+                               Prefix{"G", 1e9},
+                               Prefix{"T", 1e12},
+                               Prefix{"P", 1e15},
+                               Prefix{"m", 1e-3},
+                               Prefix{"u", 1e-6},
+                               Prefix{"n", 1e-9},
+                               Prefix{"p", 1e-12}};
+
+/// Factor of "min", "h" and the like, which take no prefix.
+std::optional<double> long_time(std::string_view text) {
+  if (text == "min") return 60.0;
+  if (text == "h") return 3600.0;
+  if (text == "d") return 86400.0;
+  return std::nullopt;
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+[[noreturn]] void throw_horizon(double seconds, std::int64_t ps_per_tick) {
+  const double ps_needed = seconds * 1e12 / 9.0e18;
+  const char* tick = ps_needed <= 1e3 && ps_per_tick < 1000 ? "1 ns" : "1 us";
+  throw std::overflow_error(
+      fmt::format("a time of {:.6g} s does not fit 63 bits of {} ps ticks: set run.tick to \"{}\"", seconds, ps_per_tick, tick));
+}
+
+}  // namespace
+
+bool has_dimension(Unit unit) { return info(unit).dimension; }
+std::string_view symbol(Unit unit) { return info(unit).symbol; }
+std::string_view example(Unit unit) { return info(unit).example; }
+
+std::optional<double> parse_quantity(std::string_view text, Unit unit) {
+  text = trim(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || !std::isfinite(value)) return std::nullopt;
+  std::string_view rest = trim(text.substr(static_cast<std::size_t>(end - text.data())));
+  if (!has_dimension(unit)) return rest.empty() ? std::optional(value) : std::nullopt;
+  const std::string_view base = symbol(unit);
+  if (rest == base) return value;
+  if (unit == Unit::seconds) {
+    if (const auto factor = long_time(rest)) return value * *factor;
+  }
+  if (unit == Unit::per_s && (rest == "req/s" || rest == "/s")) return value;
+  for (const Prefix& prefix : kPrefixes) {
+    if (rest.starts_with(prefix.text) && rest.substr(prefix.text.size()) == base) {
+      // Dividing by the exact power of ten rounds once; multiplying by 1e-6, itself rounded, would round twice.
+      return prefix.factor < 1 ? value / std::round(1.0 / prefix.factor) : value * prefix.factor;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string format_quantity(double value, Unit unit) {
+  if (!has_dimension(unit)) return fmt::format("{}", value);
+  return fmt::format("{} {}", value, symbol(unit));
+}
+
+std::string humanise(double value, Unit unit) {
+  if (!has_dimension(unit) || value == 0) return fmt::format("{:.4g}{}{}", value, has_dimension(unit) ? " " : "", has_dimension(unit) ? symbol(unit) : "");
+  const double magnitude = std::fabs(value);
+  if (unit == Unit::bytes) {
+    constexpr std::array<Prefix, 5> kBinary{Prefix{"Ti", 1099511627776.0}, Prefix{"Gi", 1073741824.0},
+                                            Prefix{"Mi", 1048576.0}, Prefix{"Ki", 1024.0}, Prefix{"", 1.0}};
+    for (const Prefix& prefix : kBinary)
+      if (magnitude >= prefix.factor || prefix.factor == 1.0) return fmt::format("{:.4g} {}B", value / prefix.factor, prefix.text);
+  }
+  constexpr std::array<Prefix, 10> kDecimal{Prefix{"P", 1e15}, Prefix{"T", 1e12}, Prefix{"G", 1e9},  Prefix{"M", 1e6},
+                                            Prefix{"k", 1e3},  Prefix{"", 1.0},   Prefix{"m", 1e-3}, Prefix{"u", 1e-6},
+                                            Prefix{"n", 1e-9}, Prefix{"p", 1e-12}};
+  for (const Prefix& prefix : kDecimal) {
+    if (unit == Unit::seconds && prefix.factor > 1) continue;
+    if (magnitude >= prefix.factor * 0.99999) return fmt::format("{:.4g} {}{}", value / prefix.factor, prefix.text, symbol(unit));
+  }
+  return fmt::format("{:.4g} {}", value, symbol(unit));
+}
+
+Duration TickScale::duration(double seconds) const {
+  const double ticks = std::ceil(seconds * 1e12 / static_cast<double>(ps_per_tick_));
+  if (!(ticks < 9.2e18)) throw_horizon(seconds, ps_per_tick_);
+  return {static_cast<std::int64_t>(ticks)};
+}
+
+Time TickScale::from_ns(std::int64_t ns, double rate_scale) const {
+  if (rate_scale == 1.0) {  // exact, however long the trace
+    const __int128 ps = static_cast<__int128>(ns) * 1000;
+    const __int128 ticks = (ps + ps_per_tick_ - 1) / ps_per_tick_;
+    if (ticks > std::numeric_limits<std::int64_t>::max() / 2) throw_horizon(static_cast<double>(ns) * 1e-9, ps_per_tick_);
+    return {static_cast<std::int64_t>(ticks)};
+  }
+  return Time{0} + duration(static_cast<double>(ns) / rate_scale * 1e-9);
+}
+
+}  // namespace orrery::sim
