@@ -112,21 +112,6 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::vector<Node*> stack_;
 };
 
-void merge_over(Node& below, const Node& above) {
-  if (!below.is_object() || !above.is_object()) {
-    below = above;
-    return;
-  }
-  below.set_origin(above.origin());
-  for (const auto& [key, value] : above.members()) {
-    if (Node* same = below.find(key)) {
-      merge_over(*same, value);
-    } else {
-      below.set(key, value);
-    }
-  }
-}
-
 Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>& chain) {
   const std::string name = path.lexically_normal().string();
   if (std::find(chain.begin(), chain.end(), name) != chain.end())
@@ -285,6 +270,21 @@ Node parse_json(std::string_view text, const std::string& file) {
   builder.faults.throw_if_any();
   if (!ok) throw_fault({file, ""}, "expected JSON nested less than 200 deep");
   return std::move(builder.root);
+}
+
+void merge_over(Node& below, const Node& above) {
+  if (!below.is_object() || !above.is_object()) {
+    below = above;
+    return;
+  }
+  below.set_origin(above.origin());
+  for (const auto& [key, value] : above.members()) {
+    if (Node* same = below.find(key)) {
+      merge_over(*same, value);
+    } else {
+      below.set(key, value);
+    }
+  }
 }
 
 Node read_json(const std::filesystem::path& path) {

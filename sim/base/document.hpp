@@ -83,6 +83,8 @@ Node read_json(const std::filesystem::path& path);
 /// Reads a config: the file, its `base` (a path or a list, relative to the file that names it, merged in order below
 /// it) and the assignments "a.b.c=value" (the value is JSON, or else a string). Throws ConfigError.
 Node read_config(const std::filesystem::path& path, std::span<const std::string> assignments = {});
+/// Lays `above` over `below`: objects merge key by key, everything else replaces.
+void merge_over(Node& below, const Node& above);
 /// Lays one assignment over `root`; array elements are named by index. Throws ConfigError.
 void assign(Node& root, std::string_view assignment);
 

@@ -109,6 +109,15 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
   return true;
 }
 
+bool read_free_object(const Node& node, Faults& faults, Node& out) {
+  if (!node.is_object()) {
+    faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
+    return false;
+  }
+  out = node;
+  return true;
+}
+
 bool check_object(const Node& node, const std::vector<FieldInfo>& known, Faults& faults) {
   if (!node.is_object()) {
     faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));

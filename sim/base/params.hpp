@@ -11,7 +11,8 @@
 // The default of a field is the struct's own initialiser. From the table come parsing (with all faults of the file),
 // `orrery describe`, the JSON Schema and the resolved config; a key that is not in the table is a fault. A field can be
 // bool, std::int64_t, double, std::string, an enum with names, an optional of these (null means none), another
-// parameter struct (a nested object), or a vector of any of these (an array).
+// parameter struct (a nested object), a Node (an object kept as it is, to be laid over a catalog entry), or a vector of
+// any of these (an array).
 #pragma once
 
 #include <concepts>
@@ -82,6 +83,8 @@ struct EnumNames;
 template <class E>
 concept NamedEnum = std::is_enum_v<E> && requires { EnumNames<E>::names; };
 
+struct ComponentInfo;
+
 /// One field as data: what `describe`, the schema and the docs show.
 struct FieldInfo {
   std::string name;
@@ -92,9 +95,18 @@ struct FieldInfo {
   Node default_value;  ///< as it would stand in a config; null where there is none
   std::vector<std::string> choices;
   std::vector<FieldInfo> nested;
+  std::vector<ComponentInfo> policies;  ///< not empty: this object is a policy block, and these may stand in it
   bool array = false;
   bool optional = false;
   bool required = false;
+};
+
+/// A registered component as data: what `list`, `describe` and the schema show.
+struct ComponentInfo {
+  std::string kind;  ///< "batching", "kvcache", "cost_model" …
+  std::string name;
+  std::string doc;  ///< one line
+  std::vector<FieldInfo> fields;
 };
 
 /// `"80 GiB"`-style expectation of a field, for messages and docs: "a number of bytes such as \"80 GiB\", > 0".
@@ -116,6 +128,7 @@ bool read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool&
 bool read_integer(const Node& node, const FieldInfo& info, Faults& faults, std::int64_t& out);
 bool read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out);
 bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::string& out);
+bool read_free_object(const Node& node, Faults& faults, Node& out);
 /// Reports members of `node` that are not in `known`, and says false if it is no object.
 bool check_object(const Node& node, const std::vector<FieldInfo>& known, Faults& faults);
 void check_required(const Node& node, const FieldInfo& info, Faults& faults);
@@ -188,6 +201,8 @@ Node write_value(const T& value, Unit unit) {
     Node node = Node::array();
     for (const auto& item : value) node.push(write_value(item, unit));
     return node;
+  } else if constexpr (std::same_as<T, Node>) {
+    return value;
   } else if constexpr (Parameters<T>) {
     return write_params(value);
   } else if constexpr (std::same_as<T, bool>) {
@@ -214,6 +229,8 @@ void describe_type(FieldInfo& info) {
   } else if constexpr (is_vector<T>::value) {
     info.array = true;
     describe_type<typename T::value_type>(info);
+  } else if constexpr (std::same_as<T, Node>) {
+    info.type = "object";
   } else if constexpr (Parameters<T>) {
     info.type = "object";
     info.nested = describe_params<T>();
@@ -254,6 +271,8 @@ void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out)
       read_value(item, info, faults, value);
       out.push_back(std::move(value));
     }
+  } else if constexpr (std::same_as<T, Node>) {
+    read_free_object(node, faults, out);
   } else if constexpr (Parameters<T>) {
     out = parse_params<T>(node, faults);
   } else if constexpr (std::same_as<T, bool>) {

@@ -19,14 +19,6 @@
 
 namespace orrery::sim {
 
-/// A registered component as data: what `list`, `describe` and the schema show.
-struct ComponentInfo {
-  std::string kind;  ///< "batching", "kvcache", "cost_model" …
-  std::string name;
-  std::string doc;   ///< one line
-  std::vector<FieldInfo> fields;
-};
-
 /// `Args` are what a factory needs besides its parameters (a device, a model …); they are given when it is made.
 template <class Interface, class... Args>
 class Registry {

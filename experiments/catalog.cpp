@@ -1,0 +1,78 @@
+#include "experiments/catalog.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/experiment.hpp"
+#include "models/describe.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// "catalog:NAME", a bare name that the folder has, or a path.
+fs::path resolve(const std::string& reference, const fs::path& folder, const char* what, const sim::Origin& where, sim::Faults& faults) {
+  const std::vector<std::string> known = names_in(folder);
+  const bool explicit_name = reference.starts_with("catalog:");
+  // A relative path was resolved against its file before it came here, so a bare name is the last part of it.
+  const std::string name = explicit_name ? reference.substr(8) : fs::path(reference).filename().string();
+  if (!explicit_name && fs::is_regular_file(reference)) return reference;
+  if (std::find(known.begin(), known.end(), name) != known.end()) return folder / (name + ".json");
+  faults.add(where, fmt::format("expected a {} of the catalog or a file, found no '{}'", what, name), sim::name_hint(name, known));
+  return {};
+}
+
+}  // namespace
+
+fs::path part_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults) {
+  return resolve(reference, home_folder() / "hw/catalog", "part", where, faults);
+}
+
+fs::path model_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults) {
+  return resolve(reference, home_folder() / "models/catalog", "model", where, faults);
+}
+
+std::vector<sim::ComponentInfo> catalog_components() {
+  std::vector<sim::ComponentInfo> all;
+  const fs::path parts = home_folder() / "hw/catalog";
+  for (const std::string& name : names_in(parts)) {
+    const auto entry = hw::read_gpu(parts / (name + ".json"));
+    all.push_back({"part", name, entry.doc, sim::describe_params<hw::GpuParams>()});
+  }
+  const fs::path models = home_folder() / "models/catalog";
+  for (const std::string& name : names_in(models)) {
+    const models::ModelConfig config = models::load_model("catalog:" + name, models);
+    all.push_back({"model", name,
+                   fmt::format("{}: {} layers, hidden {}, {} heads, {} KV heads, {:.4g} B parameters", config.architecture, config.layers,
+                               config.hidden_size, config.heads, config.kv_heads, static_cast<double>(models::parameters(config)) * 1e-9),
+                   {}});
+  }
+  return all;
+}
+
+std::string catalog_text(const sim::ComponentInfo& component) {
+  if (component.kind == "model") {
+    const models::ModelConfig config = models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
+    return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
+  }
+  if (component.kind != "part") return {};
+  const auto entry = hw::read_gpu(home_folder() / "hw/catalog" / (component.name + ".json"));
+  std::string text = "\nvalues of this part:\n" + sim::write_params(entry.part).dump(2) + "\n\nsources:\n";
+  for (const auto& [field, source] : entry.sources) text += fmt::format("  {}: {}\n", field, source);
+  if (!entry.assumptions.empty()) text += "\nassumptions (nobody publishes these):\n";
+  for (const auto& [field, source] : entry.assumptions) text += fmt::format("  {}: {}\n", field, source);
+  return text;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,86 @@
+#include "experiments/experiment.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "experiments/catalog.hpp"
+#include "experiments/serving/system.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+/// The keys that say what kind of document this is.
+void check_kind(const sim::Node& root, sim::Faults& faults) {
+  const sim::Node* kind = root.find("kind");
+  if (kind != nullptr && !(kind->is_string() && kind->as_string() == "experiment"))
+    faults.add(kind->origin(), fmt::format("expected \"experiment\", got {}", kind->shown()));
+  const sim::Node* format = root.find("version");
+  if (format != nullptr && !(format->kind() == sim::Node::Kind::integer && format->as_integer() == 1))
+    faults.add(format->origin(), fmt::format("expected format version 1, got {}", format->shown()));
+  const sim::Node* title = root.find("title");
+  if (title != nullptr && !title->is_string()) faults.add(title->origin(), fmt::format("expected a string, got {}", title->shown()));
+}
+
+}  // namespace
+
+bool Outcome::feasible() const {
+  const sim::Node* status = summary.find("status");
+  return status != nullptr && status->is_string() && status->as_string() == "ok";
+}
+
+const std::vector<System>& systems() {
+  static const std::vector<System> all{serving_system()};
+  return all;
+}
+
+std::unique_ptr<Experiment> read_experiment(const sim::Node& root) {
+  sim::Faults faults;
+  check_kind(root, faults);
+  std::vector<std::string> names;
+  for (const System& system : systems()) names.push_back(system.name);
+  const sim::Node* name = root.find("system");
+  if (name == nullptr || !name->is_string()) {
+    faults.add(name == nullptr ? root.origin_of("system") : name->origin(), "expected the name of a system", sim::name_hint("", names));
+    faults.throw_if_any();
+  }
+  for (const System& system : systems()) {
+    if (system.name != name->as_string()) continue;
+    auto experiment = system.read(root, faults);
+    faults.throw_if_any();
+    return experiment;
+  }
+  faults.add(name->origin(), fmt::format("unknown system '{}'", name->as_string()), sim::name_hint(name->as_string(), names));
+  throw sim::ConfigError(faults.all());
+}
+
+std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config, const std::vector<std::string>& assignments) {
+  return read_experiment(sim::read_config(config, assignments));
+}
+
+std::vector<sim::ComponentInfo> all_components() {
+  std::vector<sim::ComponentInfo> all;
+  const auto collect = [&](const auto& self, const std::vector<sim::FieldInfo>& fields) -> void {
+    for (const sim::FieldInfo& info : fields) {
+      all.insert(all.end(), info.policies.begin(), info.policies.end());
+      self(self, info.nested);
+    }
+  };
+  for (const System& system : systems()) {
+    all.push_back({"system", system.name, system.doc, system.fields});
+    for (const sim::FieldInfo& section : system.fields)
+      all.push_back({"section", section.name, section.doc, section.nested});
+    collect(collect, system.fields);
+  }
+  for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
+  return all;
+}
+
+std::filesystem::path home_folder() {
+  const char* chosen = std::getenv("ORRERY_HOME");
+  return chosen != nullptr ? chosen : ORRERY_HOME_FOLDER;
+}
+
+std::string_view version() { return ORRERY_VERSION; }
+
+}  // namespace orrery::experiments

@@ -1,0 +1,83 @@
+// Experiments: what a config becomes once it is validated, whatever system it is about.
+//
+// A System reads its config sections into an Experiment; the command line, studies and tests then run it without
+// knowing which system it is. The config of a system is described by one tree of FieldInfo, from which the JSON Schema,
+// `describe` and the docs come.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/document.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments {
+
+/// How far a run has come; calls come at most a few times a second of host time.
+struct Progress {
+  std::int64_t done = 0;
+  std::optional<std::int64_t> total;
+  double simulated_s = 0;
+};
+
+/// Where a run puts what it produces. Without a folder it writes no files.
+struct RunSink {
+  std::optional<std::filesystem::path> folder;
+  std::function<void(const Progress&)> progress;  ///< may be empty
+};
+
+/// What a run gives back. `summary` is summary.json: status "ok", or "infeasible" with reason, needed_bytes and
+/// available_bytes for a design that does not fit (a result, not an error).
+struct Outcome {
+  sim::Node summary;
+  std::uint64_t events = 0;
+  std::vector<std::string> notes;  ///< for the user: skipped lines, truncated timeline …
+  bool feasible() const;
+};
+
+class Experiment {
+ public:
+  virtual ~Experiment() = default;
+  /// The config with every default filled in; a pure function of the config.
+  virtual const sim::Node& resolved() const = 0;
+  /// Files besides the config whose content decides the result (trace, model, part).
+  virtual std::vector<std::filesystem::path> inputs() const = 0;
+  virtual std::int64_t seed() const = 0;
+  /// Runs from the start; may be called more than once, with equal outcomes. Throws sim::ConfigError for faults that
+  /// only reading the inputs shows.
+  virtual Outcome run(const RunSink& sink) const = 0;
+};
+
+/// A kind of experiment: "serving" now.
+struct System {
+  std::string name;
+  std::string doc;
+  std::vector<sim::FieldInfo> fields;  ///< sections of its config
+  std::function<std::unique_ptr<Experiment>(const sim::Node&, sim::Faults&)> read;
+};
+
+/// All systems there are.
+const std::vector<System>& systems();
+
+/// Reads and validates a config file. Throws sim::ConfigError with all faults.
+std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config, const std::vector<std::string>& assignments = {});
+/// The same for a document in memory.
+std::unique_ptr<Experiment> read_experiment(const sim::Node& root);
+
+/// JSON Schema (draft-07) of experiment configs, from the field tables.
+sim::Node config_schema();
+
+/// Everything with a name: policies, cost models, trace formats, parts, models … for `list` and `describe`.
+std::vector<sim::ComponentInfo> all_components();
+
+/// Folder that holds hw/catalog and models/catalog: $ORRERY_HOME, or the source tree the program was built from.
+std::filesystem::path home_folder();
+
+/// Version of the simulator, part of a run's identity.
+std::string_view version();
+
+}  // namespace orrery::experiments

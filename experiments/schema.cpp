@@ -1,0 +1,164 @@
+// From field tables to a JSON Schema (draft-07) that editors complete from.
+#include <cmath>
+
+#include "experiments/experiment.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+using sim::FieldInfo;
+using sim::Node;
+
+Node object_schema(const std::vector<FieldInfo>& fields, const std::string& doc);
+
+/// Pattern of a quantity of a unit: a number, an optional prefix, the unit.
+std::string quantity_pattern(sim::Unit unit) {
+  std::string base(symbol(unit));
+  std::string number = R"(^\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*)";
+  if (unit == sim::Unit::per_s) return number + R"((1/s|req/s|/s)\s*$)";
+  if (unit == sim::Unit::seconds) return number + R"(([kKMGTPmunp]?s|min|h|d)\s*$)";
+  return number + "(Ki|Mi|Gi|Ti|[kKMGTPmunp])?" + base + R"(\s*$)";
+}
+
+Node policy_schema(const FieldInfo& info) {
+  Node node = Node::object();
+  node.set("type", Node::string("object"));
+  node.set("description", Node::string(info.doc));
+  Node properties = Node::object();
+  Node policy = Node::object();
+  Node names = Node::array();
+  std::string doc = "Which policy decides:";
+  for (const sim::ComponentInfo& component : info.policies) {
+    names.push(Node::string(component.name));
+    doc += "\n" + component.name + ": " + component.doc;
+  }
+  policy.set("enum", std::move(names));
+  policy.set("description", Node::string(doc));
+  properties.set("policy", std::move(policy));
+  for (const sim::ComponentInfo& component : info.policies)
+    properties.set(component.name, object_schema(component.fields, component.doc));
+  node.set("properties", std::move(properties));
+  node.set("additionalProperties", Node::boolean(false));
+  return node;
+}
+
+Node scalar_schema(const FieldInfo& info) {
+  Node node = Node::object();
+  if (!info.choices.empty()) {
+    Node names = Node::array();
+    for (const std::string& choice : info.choices) names.push(Node::string(choice));
+    if (info.optional) names.push(Node{});
+    node.set("enum", std::move(names));
+    return node;
+  }
+  const bool quantity = has_dimension(info.unit);
+  const std::string type = quantity ? "string" : info.type;
+  if (info.optional) {
+    Node types = Node::array();
+    types.push(Node::string(type));
+    types.push(Node::string("null"));
+    node.set("type", std::move(types));
+  } else {
+    node.set("type", Node::string(type));
+  }
+  if (quantity) node.set("pattern", Node::string(quantity_pattern(info.unit)));
+  if (!quantity && (type == "integer" || type == "number")) {
+    if (std::isfinite(info.range.min)) node.set(info.range.open_min ? "exclusiveMinimum" : "minimum", Node::real(info.range.min));
+    if (std::isfinite(info.range.max)) node.set("maximum", Node::real(info.range.max));
+  }
+  return node;
+}
+
+Node field_schema(const FieldInfo& info) {
+  Node node;
+  if (!info.policies.empty()) {
+    node = policy_schema(info);
+  } else if (info.type == "object") {
+    node = info.nested.empty() ? Node::object() : object_schema(info.nested, info.doc);
+    if (info.nested.empty()) node.set("type", Node::string("object"));
+  } else {
+    node = scalar_schema(info);
+  }
+  if (info.array) {
+    Node array = Node::object();
+    array.set("type", Node::string("array"));
+    array.set("items", std::move(node));
+    node = std::move(array);
+  }
+  std::string doc = info.doc;
+  if (has_dimension(info.unit)) doc += " Unit: " + std::string(symbol(info.unit)) + ", e.g. \"" + std::string(example(info.unit)) + "\".";
+  node.set("description", Node::string(doc));
+  const bool plain = !info.default_value.is_null() && info.type != "object" && !info.array;
+  if (plain) node.set("default", info.default_value);
+  return node;
+}
+
+Node object_schema(const std::vector<FieldInfo>& fields, const std::string& doc) {
+  Node node = Node::object();
+  node.set("type", Node::string("object"));
+  if (!doc.empty()) node.set("description", Node::string(doc));
+  Node properties = Node::object();
+  Node required = Node::array();
+  for (const FieldInfo& info : fields) {
+    properties.set(info.name, field_schema(info));
+    if (info.required) required.push(Node::string(info.name));
+  }
+  node.set("properties", std::move(properties));
+  if (!required.items().empty()) node.set("required", std::move(required));
+  node.set("additionalProperties", Node::boolean(false));
+  return node;
+}
+
+FieldInfo text_field(std::string name, std::string doc) {
+  FieldInfo info;
+  info.name = std::move(name);
+  info.type = "string";
+  info.doc = std::move(doc);
+  return info;
+}
+
+}  // namespace
+
+Node config_schema() {
+  Node root = Node::object();
+  root.set("$schema", Node::string("http://json-schema.org/draft-07/schema#"));
+  root.set("title", Node::string("Orrery experiment"));
+  Node alternatives = Node::array();
+  for (const System& system : systems()) {
+    std::vector<FieldInfo> fields = system.fields;
+    Node node = object_schema(fields, system.doc);
+    // With `base` the required sections may come from elsewhere, so only `validate` can ask for them.
+    node.erase("required");
+    Node& properties = *node.find("properties");
+    Node name = Node::object();
+    name.set("const", Node::string(system.name));
+    name.set("description", Node::string("Which system the experiment is about. " + system.doc));
+    properties.set("system", std::move(name));
+    properties.set("$schema", field_schema(text_field("$schema", "This schema, for editors.")));
+    properties.set("title", field_schema(text_field("title", "One line about the experiment, for reports.")));
+    Node kind = Node::object();
+    kind.set("const", Node::string("experiment"));
+    properties.set("kind", std::move(kind));
+    Node format = Node::object();
+    format.set("const", Node::integer(1));
+    format.set("description", Node::string("Version of the config format."));
+    properties.set("version", std::move(format));
+    Node base = Node::object();
+    Node types = Node::array();
+    types.push(Node::string("string"));
+    types.push(Node::string("array"));
+    base.set("type", std::move(types));
+    base.set("description", Node::string("Config file (or files) this one builds on, relative to this file."));
+    properties.set("base", std::move(base));
+    alternatives.push(std::move(node));
+  }
+  if (alternatives.items().size() == 1) {
+    const Node only = alternatives.items().front();
+    for (const auto& [key, value] : only.members()) root.set(key, value);
+  } else {
+    root.set("oneOf", std::move(alternatives));
+  }
+  return root;
+}
+
+}  // namespace orrery::experiments

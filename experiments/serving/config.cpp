@@ -1,0 +1,201 @@
+#include "experiments/serving/config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/catalog.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+using sim::FieldInfo;
+using sim::Node;
+
+hw::CostModelRegistry cost_models() {
+  hw::CostModelRegistry registry("cost_model");
+  hw::register_cost_models(registry);
+  return registry;
+}
+policies::BatchingRegistry batchings() {
+  policies::BatchingRegistry registry("batching");
+  policies::register_batching_policies(registry);
+  return registry;
+}
+policies::KvCacheRegistry kv_caches() {
+  policies::KvCacheRegistry registry("kvcache");
+  policies::register_kv_caches(registry);
+  return registry;
+}
+
+/// Keys that every config may have beside its system's sections; `base` is gone by now.
+constexpr std::array<std::string_view, 6> kCommonKeys{"$schema", "title", "kind", "version", "system", "base"};
+
+void check_keys(const Node& root, sim::Faults& faults) {
+  std::vector<std::string> known(kCommonKeys.begin(), kCommonKeys.end());
+  for (const FieldInfo& section : serving_fields()) known.push_back(section.name);
+  for (const auto& [key, value] : root.members())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
+}
+
+/// The section, or an empty object that stands where it would stand.
+Node section(const Node& root, std::string_view name) {
+  if (const Node* node = root.find(name)) return *node;
+  Node empty = Node::object();
+  empty.set_origin(root.origin_of(name));
+  return empty;
+}
+
+/// A policy block inside a section; absent means the fallback with its defaults.
+template <class Registry>
+typename Registry::Choice choose(const Registry& registry, const Node& parent, std::string_view name, const std::string& fallback,
+                                 sim::Faults& faults) {
+  return registry.parse_block(section(parent, name), fallback, faults);
+}
+
+void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults) {
+  WorkloadParams& workload = config.workload;
+  if (!node.is_object()) return;  // reported already
+  const bool has_trace = workload.trace.has_value() || (node.find("trace") != nullptr && !node.find("trace")->is_null());
+  const bool has_generator = node.find("generator") != nullptr && !node.find("generator")->is_null();
+  if (has_trace == has_generator) {
+    faults.add(node.origin(), has_trace ? "expected either 'trace' or 'generator', got both" : "missing: expected 'trace' or 'generator'");
+    return;
+  }
+  if (const Node* trace = node.find("trace"); has_trace && trace->is_object()) {
+    const Node* path = trace->find("path");
+    if (path != nullptr && path->is_string() && workload.trace && !std::filesystem::is_regular_file(workload.trace->path))
+      faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", workload.trace->path));
+  }
+  if (has_generator && workload.generator.is_object()) config.generator = traces::parse_generator(workload.generator, faults);
+  const Node* arrivals = node.find("arrivals");
+  if (arrivals == nullptr || arrivals->is_null()) return;
+  if (has_generator) {
+    faults.add(arrivals->origin(), "expected no 'arrivals' beside a generator", "the generator has arrivals of its own");
+    return;
+  }
+  config.arrivals = traces::parse_arrivals(*arrivals, faults);
+}
+
+/// Finds the files of part and model, so that a wrong name is reported where it stands.
+void find_files(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
+  if (const Node* devices = machine.find("devices"); devices != nullptr && devices->is_array() && !devices->items().empty()) {
+    const Node* part = devices->items().front().find("part");
+    if (part != nullptr && part->is_string()) config.part_file = part_file(config.machine.devices.front().part, part->origin(), faults);
+  }
+  const Node* reference = model.find("config");
+  if (reference != nullptr && reference->is_string()) config.model_file = model_file(config.model.config, reference->origin(), faults);
+}
+
+void check_run(const Node& node, const RunParams& run, sim::Faults& faults) {
+  const double ps = run.tick_s * 1e12;
+  if (std::fabs(ps - std::round(ps)) > 1e-6)
+    faults.add(node.origin_of("tick"), fmt::format("expected a whole number of ps, got {} ps", ps));
+}
+
+/// The config again, every default filled in.
+Node write_resolved(const ServingConfig& config) {
+  Node root = Node::object();
+  root.set("kind", Node::string("experiment"));
+  root.set("version", Node::integer(1));
+  root.set("system", Node::string("serving"));
+  Node machine = sim::write_params(config.machine);
+  machine.set("cost", hw::CostModelRegistry::write_block(config.cost));
+  root.set("machine", std::move(machine));
+  root.set("model", sim::write_params(config.model));
+  Node workload = sim::write_params(config.workload);
+  workload.set("generator", config.generator ? traces::write_generator(*config.generator) : Node{});
+  workload.set("arrivals", config.arrivals ? traces::write_arrivals(*config.arrivals) : Node{});
+  root.set("workload", std::move(workload));
+  Node policies = Node::object();
+  policies.set("batching", policies::BatchingRegistry::write_block(config.batching));
+  policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
+  root.set("policies", std::move(policies));
+  root.set("replica", sim::write_params(config.replica));
+  root.set("slo", sim::write_params(config.slo));
+  root.set("run", sim::write_params(config.run));
+  return root;
+}
+
+FieldInfo object_field(std::string name, std::string doc, std::vector<FieldInfo> nested) {
+  FieldInfo info;
+  info.name = std::move(name);
+  info.type = "object";
+  info.doc = std::move(doc);
+  info.nested = std::move(nested);
+  return info;
+}
+
+FieldInfo policy_field(std::string name, std::string doc, std::vector<sim::ComponentInfo> components) {
+  FieldInfo info = object_field(std::move(name), std::move(doc), {});
+  info.policies = std::move(components);
+  return info;
+}
+
+FieldInfo& find_field(std::vector<FieldInfo>& fields, std::string_view name) {
+  return *std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& info) { return info.name == name; });
+}
+
+}  // namespace
+
+ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
+  ServingConfig config;
+  check_keys(root, faults);
+  const Node machine = section(root, "machine");
+  config.machine = sim::parse_params<MachineParams>(machine, faults);
+  if (machine.is_object()) {
+    config.cost = choose(cost_models(), machine, "cost", "tiled", faults);
+    const Node* devices = machine.find("devices");
+    if (devices != nullptr && devices->is_array() && devices->items().size() != 1)
+      faults.add(devices->origin(), fmt::format("expected one group of devices, got {}", devices->items().size()));
+  }
+  const Node model = section(root, "model");
+  config.model = sim::parse_params<ModelParams>(model, faults);
+  find_files(machine, model, config, faults);
+  const Node workload = section(root, "workload");
+  config.workload = sim::parse_params<WorkloadParams>(workload, faults);
+  read_workload(workload, config, faults);
+  const Node policies = section(root, "policies");
+  if (!policies.is_object()) {
+    faults.add(policies.origin(), fmt::format("expected an object, got {}", policies.shown()));
+  } else {
+    for (const auto& [key, value] : policies.members())
+      if (key != "batching" && key != "kvcache")
+        faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, {"batching", "kvcache"}));
+    config.batching = choose(batchings(), policies, "batching", "sarathi", faults);
+    config.kvcache = choose(kv_caches(), policies, "kvcache", "paged", faults);
+  }
+  config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
+  const Node run = section(root, "run");
+  config.run = sim::parse_params<RunParams>(run, faults);
+  check_run(run, config.run, faults);
+  if (faults.empty()) config.resolved = write_resolved(config);
+  return config;
+}
+
+std::vector<FieldInfo> serving_fields() {
+  std::vector<FieldInfo> machine = sim::describe_params<MachineParams>();
+  find_field(machine, "cost").policies = cost_models().components();
+  std::vector<FieldInfo> workload = sim::describe_params<WorkloadParams>();
+  find_field(workload, "generator").nested = traces::generator_fields();
+  find_field(workload, "arrivals").policies = traces::arrival_components();
+  std::vector<FieldInfo> sections;
+  sections.push_back(object_field("machine", "The hardware.", std::move(machine)));
+  sections.back().required = true;
+  sections.push_back(object_field("model", "The model that is served.", sim::describe_params<ModelParams>()));
+  sections.back().required = true;
+  sections.push_back(object_field("workload", "The requests: a trace to replay or a generator.", std::move(workload)));
+  sections.back().required = true;
+  sections.push_back(object_field("policies", "Who decides what.",
+                                  {policy_field("batching", "Which sequences advance in an iteration.", batchings().components()),
+                                   policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components())}));
+  sections.push_back(object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
+  sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));
+  return sections;
+}
+
+}  // namespace orrery::experiments

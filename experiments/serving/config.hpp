@@ -1,0 +1,167 @@
+// The config of a serving experiment: its sections as parameter structs, and what they become once read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hw/cost_model.hpp"
+#include "policies/batching/batching.hpp"
+#include "policies/kvcache/kvcache.hpp"
+#include "sim/base/params.hpp"
+#include "traces/generator.hpp"
+#include "traces/trace.hpp"
+
+template <>
+struct orrery::sim::EnumNames<orrery::hw::DType> {
+  using E = orrery::hw::DType;
+  static constexpr std::array<std::pair<std::string_view, E>, 5> names{
+      {{"fp32", E::fp32}, {"fp16", E::fp16}, {"bf16", E::bf16}, {"fp8", E::fp8}, {"int8", E::int8}}};
+};
+
+namespace orrery::experiments {
+
+struct DeviceGroup {
+  std::string part;
+  std::int64_t count = 1;
+  sim::Node override_;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::required(sim::field("part", &DeviceGroup::part, sim::Unit::path, sim::any_value(),
+                                 "Part from the catalog (its name, with or without \"catalog:\"), or a JSON file like the catalog's.")),
+        sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::at_least(1), "How many of them."),
+        sim::field("override", &DeviceGroup::override_, "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
+  }
+};
+
+struct MachineParams {
+  std::vector<DeviceGroup> devices;
+  sim::Node cost;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
+                      sim::field("cost", &MachineParams::cost, "Cost model of the devices.")};
+  }
+};
+
+struct ModelParams {
+  std::string config;
+  hw::DType dtype = hw::DType::fp16;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::required(sim::field("config", &ModelParams::config, sim::Unit::path, sim::any_value(),
+                                 "A Hugging Face config.json, or \"catalog:NAME\".")),
+        sim::field("dtype", &ModelParams::dtype, "Number format of weights, activations and KV cache.")};
+  }
+};
+
+struct WorkloadParams {
+  double rate_scale = 1;
+  std::optional<std::int64_t> limit;
+  std::optional<traces::TraceParams> trace;
+  sim::Node generator;
+  sim::Node arrivals;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
+                   "Arrival times are divided by this: 2 doubles the request rate."),
+        sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1), "Use only the first requests; null: all."),
+        sim::field("trace", &WorkloadParams::trace, "Replay a trace file."),
+        sim::field("generator", &WorkloadParams::generator, "Or draw requests at random."),
+        sim::field("arrivals", &WorkloadParams::arrivals,
+                   "Arrival times drawn at random in place of the trace's (and for traces that have none).")};
+  }
+};
+
+struct ReplicaParams {
+  std::optional<std::int64_t> tensor_parallel;
+  double memory_margin = 0.1;
+  std::optional<std::int64_t> max_context;
+  double iteration_overhead_s = 0;
+  double sequence_overhead_s = 0;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::field("tensor_parallel", &ReplicaParams::tensor_parallel, sim::Unit::count, sim::at_least(1),
+                   "Devices that share every layer; null: all of the machine's."),
+        sim::field("memory_margin", &ReplicaParams::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
+                   "Share of device memory kept from weights and KV cache (activations, workspace, fragmentation)."),
+        sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::at_least(2),
+                   "Most tokens of a request, prompt and output; null: the model's limit."),
+        sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::at_least(0),
+                   "CPU time between two iterations (scheduling, sampling, detokenising) that the devices wait for."),
+        sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::at_least(0),
+                   "The part of it that every sequence in the batch adds.")};
+  }
+};
+
+struct SloParams {
+  std::optional<double> ttft_s, tbt_s;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("ttft", &SloParams::ttft_s, sim::Unit::seconds, sim::positive(), "Target for the time to first token; null: none."),
+                      sim::field("tbt", &SloParams::tbt_s, sim::Unit::seconds, sim::positive(),
+                                 "Target for the P99 of a request's times between tokens; null: none.")};
+  }
+};
+
+struct TimelineParams {
+  std::int64_t iterations = 20'000;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
+                                 "Iterations (from the start) that timeline.pftrace shows; later ones are left out.")};
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  double warmup_s = 0;
+  std::optional<double> until_s;
+  double series_interval_s = 1;
+  TimelineParams timeline;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Seed of all random streams."),
+        sim::field("tick", &RunParams::tick_s, sim::Unit::seconds, sim::between(1e-12, 1e-3),
+                   "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
+        sim::field("warmup", &RunParams::warmup_s, sim::Unit::seconds, sim::at_least(0),
+                   "Requests that arrive earlier count in totals but not in latencies."),
+        sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(), "End of the run; null: when all requests are done."),
+        sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::positive(), "Spacing of series.csv."),
+        sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
+  }
+};
+
+/// A validated config: parameters, chosen policies, and the same written out with all defaults.
+struct ServingConfig {
+  std::filesystem::path part_file, model_file;  ///< what machine.devices[0].part and model.config stand for
+  MachineParams machine;
+  hw::CostModelRegistry::Choice cost;
+  ModelParams model;
+  WorkloadParams workload;
+  std::optional<traces::GeneratorSpec> generator;
+  std::optional<traces::ArrivalChoice> arrivals;
+  policies::BatchingRegistry::Choice batching;
+  policies::KvCacheRegistry::Choice kvcache;
+  ReplicaParams replica;
+  SloParams slo;
+  RunParams run;
+  sim::Node resolved;
+};
+
+/// Reads a config document; every fault goes to `faults` and the result is then not to be used.
+ServingConfig read_serving_config(const sim::Node& root, sim::Faults& faults);
+
+/// The sections as data, policy blocks included.
+std::vector<sim::FieldInfo> serving_fields();
+
+}  // namespace orrery::experiments

@@ -1,0 +1,206 @@
+#include "experiments/serving/files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+
+#include "experiments/run_folder.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+constexpr std::size_t kMaxLanes = 512;
+
+template <class... Args>
+void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+}
+
+void append_optional(std::string& out, const std::optional<sim::Time>& time, const sim::TickScale& scale) {
+  if (time) append_seconds(out, *time, scale);
+  out += ',';
+}
+
+}  // namespace
+
+BufferedFile::BufferedFile(std::filesystem::path path) : path_(std::move(path)), file_(path_, std::ios::binary) {
+  if (!file_) throw std::runtime_error(fmt::format("{}: cannot be written", path_.string()));
+}
+
+void BufferedFile::flush() {
+  file_.write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+  buffer_.clear();
+  if (!file_) throw std::runtime_error(fmt::format("{}: could not be written in full", path_.string()));
+}
+
+void BufferedFile::close() {
+  flush();
+  file_.close();
+}
+
+void append_seconds(std::string& out, sim::Time time, const sim::TickScale& scale) {
+  constexpr std::int64_t kPerSecond = 1'000'000'000'000;
+  const __int128 ps = static_cast<__int128>(time.ticks) * scale.ps_per_tick();
+  const auto whole = static_cast<std::int64_t>(ps / kPerSecond);
+  auto part = static_cast<std::int64_t>(ps % kPerSecond);
+  append(out, "{}", whole);
+  if (part == 0) return;
+  const std::size_t dot = out.size();
+  append(out, ".{:012}", part);
+  while (out.size() > dot && out.back() == '0') out.pop_back();
+}
+
+ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts& facts)
+    : facts_(facts), requests_(folder / "requests.csv"), series_(folder / "series.csv") {
+  requests_.buffer() =
+      "id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,status\n";
+  series_.buffer() = "time_s,replica,running,waiting,kv_used_bytes,batch_tokens,power_w\n";
+  timeline_ = std::make_unique<sim::TimelineWriter>(folder / "timeline.pftrace");
+  group_ = timeline_->group("replica 0");
+  iterations_ = timeline_->track(group_, "iterations");
+  running_ = timeline_->counter(group_, "running", "sequences");
+  waiting_ = timeline_->counter(group_, "waiting", "sequences");
+  kv_ = timeline_->counter(group_, "KV cache", "GiB");
+  power_ = timeline_->counter(group_, "power", "W");
+  lanes_group_ = timeline_->group("requests");
+}
+
+ServingFiles::~ServingFiles() = default;
+
+std::int64_t ServingFiles::ns(sim::Time time) const {
+  return static_cast<std::int64_t>(static_cast<__int128>(time.ticks) * facts_.scale.ps_per_tick() / 1000);
+}
+
+void ServingFiles::request_ended(const RequestRecord& record) {
+  std::string& out = requests_.buffer();
+  append(out, "{},", record.id);
+  append_seconds(out, record.arrived, facts_.scale);
+  out += ',';
+  append_optional(out, record.admitted, facts_.scale);
+  append_optional(out, record.first_token, facts_.scale);
+  append_optional(out, record.finished, facts_.scale);
+  append(out, "{},{},{},{},{},{}\n", record.prompt_tokens, record.output_tokens, record.cached_tokens, record.preemptions,
+         record.replica, record.status);
+  requests_.line_done();
+  if (!truncated_ && record.finished) draw_request(record);
+}
+
+void ServingFiles::iteration_ended(const IterationRecord& record) {
+  advance_series(record);
+  if (truncated_) return;
+  if (drawn_ >= facts_.timeline_iterations) {
+    truncated_ = true;
+    return;
+  }
+  ++drawn_;
+  draw_iteration(record);
+}
+
+void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens) {
+  std::string& out = series_.buffer();
+  append_seconds(out, at, facts_.scale);
+  const double interval_s = facts_.scale.seconds(facts_.series_interval);
+  append(out, ",{},{},{},{},{},{:.9g}\n", state.replica, state.running, state.waiting, state.kv_used_bytes, batch_tokens,
+         facts_.idle_watts + interval_energy_j_ / interval_s);
+  series_.line_done();
+  interval_energy_j_ = 0;
+}
+
+/// Rows of an idle stretch: its first and its last grid point say it all.
+void ServingFiles::idle_until(sim::Time time) {
+  if (next_row_ >= time) return;
+  series_row(next_row_, IterationRecord{}, 0);
+  const std::int64_t step = facts_.series_interval.ticks;
+  const std::int64_t further = (time.ticks - 1 - next_row_.ticks) / step;
+  if (further > 0) {
+    next_row_.ticks += further * step;
+    series_row(next_row_, IterationRecord{}, 0);
+  }
+  next_row_.ticks += step;
+}
+
+void ServingFiles::advance_series(const IterationRecord& record) {
+  idle_until(record.start);
+  const double energy_j = static_cast<double>(record.energy_pj) * 1e-12;
+  const auto length = static_cast<double>((record.end - record.start).ticks);
+  sim::Time from = record.start;
+  while (next_row_ < record.end) {
+    interval_energy_j_ += energy_j * static_cast<double>((next_row_ - from).ticks) / length;
+    series_row(next_row_, record, record.prefill_tokens + record.decodes);
+    from = next_row_;
+    next_row_ = next_row_ + facts_.series_interval;
+  }
+  interval_energy_j_ += energy_j * static_cast<double>((record.end - from).ticks) / length;
+}
+
+void ServingFiles::draw_iteration(const IterationRecord& record) {
+  const std::int64_t begin = ns(record.start);
+  const std::int64_t end = ns(record.end);
+  std::string_view name = "mixed";
+  if (record.decodes == 0) name = "prefill";
+  if (record.prefill_tokens == 0) name = "decode";
+  timeline_->slice(iterations_, begin, end, name,
+                   {{"prefill_tokens", record.prefill_tokens}, {"decodes", record.decodes}, {"waiting", record.waiting}});
+  timeline_->count(running_, begin, static_cast<double>(record.running));
+  timeline_->count(waiting_, begin, static_cast<double>(record.waiting));
+  timeline_->count(kv_, begin, static_cast<double>(record.kv_used_bytes) / 1073741824.0);
+  const double seconds = facts_.scale.seconds(record.end - record.start);
+  timeline_->count(power_, begin, facts_.idle_watts + static_cast<double>(record.energy_pj) * 1e-12 / seconds);
+}
+
+void ServingFiles::draw_request(const RequestRecord& record) {
+  auto lane = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return l.free_from <= *record.admitted; });
+  if (lane == lanes_.end()) {
+    if (lanes_.size() == kMaxLanes) return;
+    lanes_.push_back({timeline_->track(lanes_group_, fmt::format("slot {}", lanes_.size())), {}});
+    lane = std::prev(lanes_.end());
+  }
+  lane->free_from = *record.finished;
+  const std::int64_t queued_us = (ns(*record.admitted) - ns(record.arrived)) / 1000;
+  timeline_->slice(lane->track, ns(*record.admitted), ns(*record.first_token), "prefill",
+                   {{"request", record.id}, {"prompt_tokens", record.prompt_tokens}, {"queued_us", queued_us}});
+  if (*record.finished > *record.first_token)
+    timeline_->slice(lane->track, ns(*record.first_token), ns(*record.finished), "decode",
+                     {{"request", record.id}, {"output_tokens", record.output_tokens}, {"preemptions", record.preemptions}});
+}
+
+void ServingFiles::finish(sim::Time end) {
+  idle_until(end);
+  requests_.close();
+  series_.close();
+  timeline_->close();
+}
+
+void write_energy(const std::filesystem::path& path, const ServingMetrics& metrics, const MachineFacts& machine,
+                  const std::string& part, double simulated_s) {
+  std::string text = "device,class,energy_j,busy_s\n";
+  for (std::int64_t device = 0; device < machine.devices; ++device) {
+    const bool active = device < machine.active_devices;
+    for (std::size_t c = 0; active && c < metrics.cost.class_ps.size(); ++c) {
+      if (metrics.cost.class_ps[c] == 0) continue;
+      append(text, "{}[{}],{},{:.9g},{:.9g}\n", part, device, hw::to_string(static_cast<hw::OpClass>(c)),
+             static_cast<double>(metrics.cost.class_pj[c]) * 1e-12 / static_cast<double>(machine.active_devices),
+             static_cast<double>(metrics.cost.class_ps[c]) * 1e-12);
+    }
+    append(text, "{}[{}],idle,{:.9g},{:.9g}\n", part, device, machine.idle_watts * simulated_s, 0.0);
+  }
+  write_text(path, text);
+}
+
+void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics, const sim::TickScale& scale) {
+  std::vector<double> quantiles;
+  for (int i = 0; i <= 198; ++i) quantiles.push_back(static_cast<double>(i) / 200.0);
+  for (const double q : {0.992, 0.994, 0.996, 0.998, 0.999, 0.9999, 1.0}) quantiles.push_back(q);
+  const double tick_s = 1e-12 * static_cast<double>(scale.ps_per_tick());
+  std::string text = "metric,quantile,value_s\n";
+  for (const Distribution& distribution : distributions(metrics)) {
+    if (distribution.samples->count() == 0) continue;
+    for (const double q : quantiles)
+      append(text, "{},{},{:.9g}\n", distribution.name, q, distribution.samples->quantile(q) * tick_s);
+  }
+  write_text(path, text);
+}
+
+}  // namespace orrery::experiments

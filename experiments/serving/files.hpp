@@ -1,0 +1,89 @@
+// The files of a serving run, written as it goes: requests.csv, series.csv, timeline.pftrace; and at its end energy.csv
+// and distributions.csv. Memory stays constant however long the run.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/serving/metrics.hpp"
+#include "sim/base/units.hpp"
+#include "sim/timeline.hpp"
+
+namespace orrery::experiments {
+
+/// A text file written in large pieces. Throws std::runtime_error when it cannot be.
+class BufferedFile {
+ public:
+  explicit BufferedFile(std::filesystem::path path);
+  std::string& buffer() { return buffer_; }
+  /// To be called after each line.
+  void line_done() {
+    if (buffer_.size() > (1U << 18)) flush();
+  }
+  void close();
+
+ private:
+  void flush();
+  std::filesystem::path path_;
+  std::ofstream file_;
+  std::string buffer_;
+};
+
+/// Appends a time in seconds, exactly: as many decimals as there are, at most twelve.
+void append_seconds(std::string& out, sim::Time time, const sim::TickScale& scale);
+
+/// Facts the files need beside what the observer calls bring.
+struct FileFacts {
+  sim::TickScale scale;
+  sim::Duration series_interval;
+  std::int64_t timeline_iterations = 0;
+  double idle_watts = 0;  ///< of all devices
+};
+
+class ServingFiles final : public RunObserver {
+ public:
+  /// Creates the files in `folder`.
+  ServingFiles(const std::filesystem::path& folder, const FileFacts& facts);
+  ~ServingFiles() override;
+
+  void request_ended(const RequestRecord& record) override;
+  void iteration_ended(const IterationRecord& record) override;
+  /// Completes and closes what is written as the run goes.
+  void finish(sim::Time end);
+  bool timeline_truncated() const { return truncated_; }
+
+ private:
+  void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
+  void advance_series(const IterationRecord& record);
+  void idle_until(sim::Time time);
+  void draw_iteration(const IterationRecord& record);
+  void draw_request(const RequestRecord& record);
+  std::int64_t ns(sim::Time time) const;
+
+  FileFacts facts_;
+  BufferedFile requests_, series_;
+  // series.csv: the next grid point, and the energy of the interval before it
+  sim::Time next_row_;
+  double interval_energy_j_ = 0;
+  // timeline.pftrace
+  std::unique_ptr<sim::TimelineWriter> timeline_;
+  sim::TrackId group_, lanes_group_, iterations_, running_, waiting_, kv_, power_;
+  struct Lane {
+    sim::TrackId track;
+    sim::Time free_from;
+  };
+  std::vector<Lane> lanes_;
+  std::int64_t drawn_ = 0;
+  bool truncated_ = false;
+};
+
+/// energy.csv: joules and busy seconds of each device by operator class, and idle energy.
+void write_energy(const std::filesystem::path& path, const ServingMetrics& metrics, const MachineFacts& machine,
+                  const std::string& part, double simulated_s);
+/// distributions.csv: `metric,quantile,value_s` at 200 even quantiles and the tail.
+void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics, const sim::TickScale& scale);
+
+}  // namespace orrery::experiments

@@ -1,0 +1,87 @@
+#include "experiments/serving/gpu_iteration.hpp"
+
+#include <cmath>
+
+#include "hw/network/all_reduce.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+std::int64_t to_ps(double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); }
+std::int64_t to_pj(double joules) { return static_cast<std::int64_t>(std::floor(joules * 1e12 + 0.5)); }
+
+/// An all-gather leaves `bytes` on every rank and moves (n-1)/n of them over each link: half of an all-reduce's traffic.
+hw::CollectiveCost price_collective(const hw::LinkParams& link, const models::Communication& c) {
+  const std::int64_t bytes = c.kind == models::Collective::all_gather ? (c.bytes + 1) / 2 : c.bytes;
+  return hw::all_reduce(link, c.ranks, bytes);
+}
+
+}  // namespace
+
+GpuIterationModel::GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu, std::unique_ptr<hw::CostModel> cost)
+    : transformer_(std::move(transformer)), gpu_(gpu), cost_model_(std::move(cost)) {}
+
+template <class Lower>
+IterationCost GpuIterationModel::price(Lower lower) {
+  launches_.clear();
+  lower(launches_);
+  const std::int64_t ranks = transformer_.tp;
+  IterationCost out;
+  for (const hw::Kernel& kernel : launches_.kernels) {
+    const hw::Cost cost = cost_model_->cost(kernel);
+    const auto op = static_cast<std::size_t>(kernel.op);
+    const std::int64_t ps = to_ps(cost.time_s);
+    const std::int64_t compute_pj = to_pj(cost.compute_energy_j) * ranks;
+    const std::int64_t memory_pj = to_pj(cost.memory_energy_j) * ranks;
+    out.time_ps += ps;
+    out.class_ps[op] += ps;
+    out.compute_pj += compute_pj;
+    out.memory_pj += memory_pj;
+    out.class_pj[op] += compute_pj + memory_pj;
+    // Model FLOPs: products and attention, which is what MFU counts; passes over memory run on other units.
+    if (!std::holds_alternative<hw::Streaming>(kernel.shape)) out.flops += static_cast<std::int64_t>(cost.flops) * ranks;
+    out.dram_bytes += static_cast<std::int64_t>(cost.dram_bytes) * ranks;
+  }
+  for (const models::Communication& communication : launches_.communications) {
+    const hw::CollectiveCost cost = price_collective(gpu_.link, communication);
+    const auto op = static_cast<std::size_t>(communication.op);
+    const std::int64_t ps = to_ps(cost.time_s);
+    const std::int64_t pj = to_pj(cost.link_energy_j) * ranks;
+    out.time_ps += ps;
+    out.class_ps[op] += ps;
+    out.network_pj += pj;
+    out.class_pj[op] += pj;
+  }
+  return out;
+}
+
+template <class Lower>
+const IterationCost& GpuIterationModel::tabulated(Table& table, std::int64_t index, Lower lower) {
+  const auto i = static_cast<std::size_t>(index);
+  if (i >= table.size()) table.resize(i + i / 2 + 64);
+  if (!table[i]) table[i] = price(lower);
+  return *table[i];
+}
+
+const IterationCost& GpuIterationModel::dense(std::int64_t tokens) {
+  return tabulated(dense_, tokens, [&](models::Launches& out) { models::lower_dense(transformer_, tokens, out); });
+}
+const IterationCost& GpuIterationModel::embedding(std::int64_t tokens) {
+  return tabulated(embedding_, tokens, [&](models::Launches& out) { models::lower_embedding(transformer_, tokens, out); });
+}
+const IterationCost& GpuIterationModel::head(std::int64_t rows) {
+  return tabulated(head_, rows, [&](models::Launches& out) { models::lower_head(transformer_, rows, out); });
+}
+
+void GpuIterationModel::cost(const BatchShape& shape, IterationCost& out) {
+  for (const Segment& segment : shape.segments) {
+    const std::int64_t layers = segment.last - segment.first;
+    if (segment.first == 0) out.add(embedding(segment.tokens));
+    out.add_scaled(dense(segment.tokens), layers);
+    const auto lower = [&](models::Launches& launches) { models::lower_attention(transformer_, segment.prefill, segment.decode, launches); };
+    out.add_scaled(price(lower), layers);
+  }
+  if (shape.logit_rows > 0) out.add(head(shape.logit_rows));
+}
+
+}  // namespace orrery::experiments

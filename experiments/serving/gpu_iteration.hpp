@@ -1,0 +1,45 @@
+// Iterations of a transformer on GPUs under tensor parallelism: operators lowered to kernels, kernels priced by a cost
+// model, collectives by their closed form.
+//
+// Dense operators depend on the number of tokens alone, so their cost is computed once for each number that occurs and
+// kept; attention is priced from its sums at every call. Each kernel's time is rounded up to a whole picosecond and each
+// energy to the nearest picojoule, then everything is integer arithmetic. All ranks do the same work at the same time;
+// energy, FLOPs and traffic are of all ranks together, time is of one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "experiments/serving/iteration_model.hpp"
+#include "hw/cost_model.hpp"
+#include "models/lowering.hpp"
+
+namespace orrery::experiments {
+
+class GpuIterationModel final : public IterationModel {
+ public:
+  GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu, std::unique_ptr<hw::CostModel> cost);
+  void cost(const BatchShape& shape, IterationCost& out) override;
+
+ private:
+  using Table = std::vector<std::optional<IterationCost>>;
+
+  /// Cost of what `lower(launches)` appends.
+  template <class Lower>
+  IterationCost price(Lower lower);
+  const IterationCost& dense(std::int64_t tokens);
+  const IterationCost& embedding(std::int64_t tokens);
+  const IterationCost& head(std::int64_t rows);
+  template <class Lower>
+  const IterationCost& tabulated(Table& table, std::int64_t index, Lower lower);
+
+  models::Transformer transformer_;
+  hw::GpuParams gpu_;
+  std::unique_ptr<hw::CostModel> cost_model_;
+  models::Launches launches_;
+  Table dense_, embedding_, head_;
+  IterationCost scratch_;
+};
+
+}  // namespace orrery::experiments

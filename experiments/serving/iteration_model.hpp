@@ -1,0 +1,92 @@
+// What an iteration of a replica costs: the seam between the replica's loop and the hardware.
+//
+// The replica describes a batch as segments: groups of tokens that pass the same layers with the same variant of the
+// model. Costs come back as integers (picoseconds, picojoules, FLOPs, bytes), by operator class, so that whatever
+// accumulates over a run is exact.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "hw/kernel.hpp"
+#include "models/batch_dims.hpp"
+
+namespace orrery::experiments {
+
+using models::DecodeSums;
+using models::PrefillSums;
+
+/// Tokens that pass layers [first, last) with one variant of the model.
+struct Segment {
+  std::int32_t first = 0, last = 0;
+  std::int32_t variant = 0;
+  std::int64_t tokens = 0;  ///< all new tokens, of chunks and decodes
+  PrefillSums prefill;
+  DecodeSums decode;
+};
+
+struct BatchShape {
+  std::int32_t mode = 0;
+  std::int64_t sequences = 0;    ///< that have work in the iteration
+  std::int64_t logit_rows = 0;   ///< positions whose next token is computed
+  std::vector<Segment> segments;
+
+  void clear() {
+    sequences = 0;
+    logit_rows = 0;
+    segments.clear();
+  }
+};
+
+/// Cost of one iteration, or of many when summed (S is then a 128-bit integer).
+template <class S>
+struct CostSums {
+  S time_ps = 0;
+  S flops = 0;
+  S dram_bytes = 0;  ///< over all devices of the replica
+  S compute_pj = 0, memory_pj = 0, network_pj = 0;
+  std::array<S, hw::kOpClasses> class_ps{};
+  std::array<S, hw::kOpClasses> class_pj{};
+
+  template <class T>
+  void add(const CostSums<T>& other) {
+    time_ps += other.time_ps;
+    flops += other.flops;
+    dram_bytes += other.dram_bytes;
+    compute_pj += other.compute_pj;
+    memory_pj += other.memory_pj;
+    network_pj += other.network_pj;
+    for (std::size_t i = 0; i < class_ps.size(); ++i) {
+      class_ps[i] += other.class_ps[i];
+      class_pj[i] += other.class_pj[i];
+    }
+  }
+  /// Adds `times` times another.
+  template <class T>
+  void add_scaled(const CostSums<T>& other, S times) {
+    time_ps += other.time_ps * times;
+    flops += other.flops * times;
+    dram_bytes += other.dram_bytes * times;
+    compute_pj += other.compute_pj * times;
+    memory_pj += other.memory_pj * times;
+    network_pj += other.network_pj * times;
+    for (std::size_t i = 0; i < class_ps.size(); ++i) {
+      class_ps[i] += other.class_ps[i] * times;
+      class_pj[i] += other.class_pj[i] * times;
+    }
+  }
+};
+using IterationCost = CostSums<std::int64_t>;
+using RunCost = CostSums<__int128>;
+
+class IterationModel {
+ public:
+  virtual ~IterationModel() = default;
+  /// Cost of one iteration; `out` comes zeroed. Equal shapes give equal costs.
+  virtual void cost(const BatchShape& shape, IterationCost& out) = 0;
+  /// Time in ps to switch the replica between modes (weights re-sharded, say); modes start at 0.
+  virtual std::int64_t switch_ps(std::int32_t /*from*/, std::int32_t /*to*/) const { return 0; }
+};
+
+}  // namespace orrery::experiments

@@ -1,0 +1,106 @@
+// What a serving run measures, as it goes: latencies of requests, tokens, costs, and the summary they become.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "experiments/serving/iteration_model.hpp"
+#include "sim/base/units.hpp"
+#include "sim/statistics.hpp"
+
+namespace orrery::experiments {
+
+/// One request when it leaves the system (a row of requests.csv).
+struct RequestRecord {
+  std::int64_t id = 0;
+  sim::Time arrived;
+  std::optional<sim::Time> admitted, first_token, finished;
+  std::int64_t prompt_tokens = 0, output_tokens = 0, cached_tokens = 0;
+  std::int32_t preemptions = 0, replica = 0;
+  std::string_view status;  ///< "completed", "rejected:REASON" or "unfinished"
+};
+
+/// One iteration when it ends, and the state of the replica then.
+struct IterationRecord {
+  sim::Time start, end;
+  std::int32_t replica = 0;
+  std::int64_t prefill_tokens = 0, decodes = 0;
+  std::int64_t running = 0, waiting = 0;   ///< during the iteration; what arrived meanwhile counts as waiting
+  std::int64_t kv_used_bytes = 0;
+  std::int64_t energy_pj = 0;              ///< dynamic, of all devices
+};
+
+/// Whoever wants to see requests and iterations as they end: files, timelines, progress bars.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void request_ended(const RequestRecord&) {}
+  virtual void iteration_ended(const IterationRecord&) {}
+};
+
+/// Latency targets; absent means always attained.
+struct SloTargets {
+  std::optional<sim::Duration> ttft, tbt;
+};
+
+/// The TBTs of one request, as far as its SLO needs them: the P99 (linear between ranks) is within the target or not,
+/// and for that the number above the target and the two values next to it suffice.
+class TbtVerdict {
+ public:
+  void add(std::int64_t gap, std::int64_t target) {
+    ++count_;
+    if (gap > target) {
+      ++over_;
+      if (over_ == 1 || gap < least_over_) least_over_ = gap;
+    } else if (gap > most_within_) {
+      most_within_ = gap;
+    }
+  }
+  bool attained(std::int64_t target) const;
+
+ private:
+  std::int64_t count_ = 0, over_ = 0, least_over_ = 0, most_within_ = 0;
+};
+
+/// Sums and distributions of a run. Requests that arrived before `warmup` count in totals, not in latencies.
+struct ServingMetrics {
+  sim::Time warmup;
+  SloTargets slo;
+  std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
+  std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
+  std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
+  std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
+  std::int64_t processed_tokens = 0;                  ///< computed, recomputation included
+  std::int64_t iterations = 0;
+  sim::SampleStats ttft, tbt, tpot, e2e, queueing, normalised;
+  RunCost cost;
+  __int128 busy_ticks = 0;
+  std::int64_t kv_peak_bytes = 0;
+
+  /// Books a request that ended in whatever way.
+  void request_ended(const RequestRecord& record, const TbtVerdict& tbts);
+};
+
+/// Facts that turn sums into ratios.
+struct MachineFacts {
+  std::int64_t devices = 1;         ///< of the machine: all of them idle at `idle_watts`
+  std::int64_t active_devices = 1;  ///< those that the replica uses
+  double peak_flops = 0;        ///< of one device at the model's dtype
+  double peak_bytes_per_s = 0;  ///< of one device's memory
+  double idle_watts = 0;        ///< of one device
+  std::int64_t weight_bytes = 0;       ///< on one device
+  std::int64_t kv_capacity_bytes = 0;  ///< on one device
+};
+
+/// One named distribution in seconds.
+struct Distribution {
+  std::string_view name;
+  const sim::SampleStats* samples;
+};
+/// Those of summary.json and distributions.csv, in their order.
+std::array<Distribution, 6> distributions(const ServingMetrics& metrics);
+
+}  // namespace orrery::experiments

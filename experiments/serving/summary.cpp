@@ -1,0 +1,103 @@
+#include "experiments/serving/system.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+using sim::Node;
+
+Node latency(const sim::SampleStats& samples, const sim::TickScale& scale) {
+  const double tick_s = 1e-12 * static_cast<double>(scale.ps_per_tick());
+  Node node = Node::object();
+  const bool any = samples.count() > 0;
+  node.set("mean", any ? Node::real(samples.mean() * tick_s) : Node{});
+  for (const auto& [name, q] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}})
+    node.set(name, any ? Node::real(samples.quantile(q) * tick_s) : Node{});
+  node.set("max", any ? Node::real(static_cast<double>(samples.max()) * tick_s) : Node{});
+  return node;
+}
+
+Node ratio(double part, double whole) { return whole > 0 ? Node::real(part / whole) : Node{}; }
+
+double joules(__int128 pj) { return static_cast<double>(pj) * 1e-12; }
+
+}  // namespace
+
+Node summarise(const ServingResult& result, const sim::TickScale& scale) {
+  const ServingMetrics& m = result.metrics;
+  const double span = result.simulated_s;
+  const auto active = static_cast<double>(result.machine.active_devices);
+  Node root = Node::object();
+  root.set("status", Node::string("ok"));
+  root.set("simulated_s", Node::real(span));
+
+  Node requests = Node::object();
+  requests.set("arrived", Node::integer(m.arrived));
+  requests.set("completed", Node::integer(m.completed));
+  requests.set("rejected", Node::integer(m.rejected));
+  requests.set("preempted", Node::integer(m.preempted_requests));
+  requests.set("unfinished", Node::integer(m.unfinished));
+  requests.set("preemptions", Node::integer(m.preemptions));
+  Node reasons = Node::object();
+  for (const auto& [reason, count] : m.rejected_by_reason) reasons.set(reason, Node::integer(count));
+  requests.set("rejected_by_reason", std::move(reasons));
+  root.set("requests", std::move(requests));
+
+  for (const Distribution& distribution : distributions(m))
+    root.set(std::string(distribution.name) + "_s", latency(*distribution.samples, scale));
+
+  Node slo = Node::object();
+  slo.set("attainment", ratio(static_cast<double>(m.attained), static_cast<double>(m.measured)));
+  slo.set("goodput_per_s", ratio(static_cast<double>(m.attained), span - scale.seconds(m.warmup)));
+  root.set("slo", std::move(slo));
+
+  Node throughput = Node::object();
+  throughput.set("requests_per_s", ratio(static_cast<double>(m.completed), span));
+  throughput.set("output_tokens_per_s", ratio(static_cast<double>(m.output_tokens), span));
+  throughput.set("total_tokens_per_s", ratio(static_cast<double>(m.prompt_tokens + m.output_tokens), span));
+  root.set("throughput", std::move(throughput));
+
+  Node tokens = Node::object();
+  tokens.set("prompt", Node::integer(m.prompt_tokens));
+  tokens.set("output", Node::integer(m.output_tokens));
+  tokens.set("processed", Node::integer(m.processed_tokens));
+  root.set("tokens", std::move(tokens));
+
+  Node utilisation = Node::object();
+  utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops * active * span));
+  utilisation.set("mbu", ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s * active * span));
+  utilisation.set("busy", ratio(scale.seconds_of_sum(m.busy_ticks), span));
+  root.set("utilisation", std::move(utilisation));
+
+  const double idle = result.machine.idle_watts * static_cast<double>(result.machine.devices) * span;
+  const double dynamic = joules(m.cost.compute_pj + m.cost.memory_pj + m.cost.network_pj);
+  Node energy = Node::object();
+  energy.set("total", Node::real(idle + dynamic));
+  energy.set("idle", Node::real(idle));
+  energy.set("compute", Node::real(joules(m.cost.compute_pj)));
+  energy.set("memory", Node::real(joules(m.cost.memory_pj)));
+  energy.set("network", Node::real(joules(m.cost.network_pj)));
+  root.set("energy_j", std::move(energy));
+  root.set("energy_per_output_token_j", ratio(idle + dynamic, static_cast<double>(m.output_tokens)));
+
+  Node memory = Node::object();
+  memory.set("peak", Node::integer(result.machine.weight_bytes + m.kv_peak_bytes));
+  memory.set("weights", Node::integer(result.machine.weight_bytes));
+  memory.set("kv_peak", Node::integer(m.kv_peak_bytes));
+  memory.set("kv_capacity", Node::integer(result.machine.kv_capacity_bytes));
+  root.set("memory_bytes", std::move(memory));
+
+  root.set("iterations", Node::integer(m.iterations));
+  root.set("events", Node::integer(static_cast<std::int64_t>(result.events)));
+  return root;
+}
+
+Node summarise(const Infeasible& infeasible) {
+  Node root = Node::object();
+  root.set("status", Node::string("infeasible"));
+  root.set("reason", Node::string(infeasible.reason));
+  root.set("needed_bytes", Node::integer(infeasible.needed_bytes));
+  root.set("available_bytes", Node::integer(infeasible.available_bytes));
+  return root;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,268 @@
+#include "experiments/serving/system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "experiments/catalog.hpp"
+#include "experiments/serving/files.hpp"
+#include "experiments/serving/gpu_iteration.hpp"
+#include "experiments/serving/replica.hpp"
+#include "experiments/serving/workload.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+constexpr std::int64_t kProgressEvery = 256;  // requests
+
+/// Brings the requests of a workload into a replica, reading one ahead.
+class Arrivals final : public sim::EventHandler {
+ public:
+  Arrivals(sim::Engine& engine, Replica& replica, traces::TraceSource& source, const WorkloadParams& params)
+      : engine_(engine), replica_(replica), source_(source), rate_scale_(params.rate_scale), limit_(params.limit) {}
+
+  /// Schedules the first request.
+  void start() { read_next(); }
+  std::int64_t delivered() const { return delivered_; }
+
+  void on_event(std::uint64_t) override {
+    // All requests of one instant reach the replica before it decides.
+    do {
+      replica_.submit({delivered_, record_.prompt_tokens, record_.output_tokens});
+      ++delivered_;
+    } while (read_next());
+    replica_.wake();
+  }
+
+ private:
+  /// Reads the next request; true if it arrives now, else its arrival is scheduled (if there is one).
+  bool read_next() {
+    if (limit_ && delivered_ >= *limit_) return false;
+    if (!source_.next(record_)) return false;
+    const sim::Time at = engine_.scale().from_ns(record_.arrival_ns, rate_scale_);
+    if (delivered_ > 0 && at <= engine_.now()) return true;
+    engine_.schedule_at(at, *this);
+    return false;
+  }
+
+  sim::Engine& engine_;
+  Replica& replica_;
+  traces::TraceSource& source_;
+  double rate_scale_;
+  std::optional<std::int64_t> limit_;
+  traces::TraceRecord record_;
+  std::int64_t delivered_ = 0;
+};
+
+/// Tells how far the run has come, now and then.
+class ProgressObserver final : public RunObserver {
+ public:
+  ProgressObserver(RunObserver* next, const std::function<void(const Progress&)>& progress, const sim::Engine& engine,
+                   std::optional<std::int64_t> total)
+      : next_(next), progress_(progress), engine_(engine), total_(total) {}
+  void request_ended(const RequestRecord& record) override {
+    if (next_ != nullptr) next_->request_ended(record);
+    if (progress_ && ++done_ % kProgressEvery == 0) progress_({done_, total_, engine_.scale().seconds(engine_.now())});
+  }
+  void iteration_ended(const IterationRecord& record) override {
+    if (next_ != nullptr) next_->iteration_ended(record);
+  }
+
+ private:
+  RunObserver* next_;
+  const std::function<void(const Progress&)>& progress_;
+  const sim::Engine& engine_;
+  std::optional<std::int64_t> total_;
+  std::int64_t done_ = 0;
+};
+
+}  // namespace
+
+struct ServingSetup::State {
+  ServingConfig config;
+  std::string part_name;
+  hw::GpuParams gpu;
+  models::ModelConfig model;
+  std::optional<models::Transformer> transformer;
+  std::optional<Infeasible> infeasible;
+  MachineFacts machine;
+  policies::ReplicaLimits limits;
+  policies::KvGeometry geometry;
+  std::unique_ptr<GpuIterationModel> iteration_model;
+
+  void read_part();
+  void read_model();
+  void divide_memory();
+};
+
+void ServingSetup::State::read_part() {
+  sim::Node node = sim::read_config(config.part_file);
+  const sim::Node& changes = config.machine.devices.front().override_;
+  if (changes.is_object()) sim::merge_over(node, changes);
+  sim::Faults faults;
+  gpu = hw::parse_gpu(node, faults).part;
+  faults.throw_if_any();
+  part_name = config.part_file.stem().string();
+}
+
+void ServingSetup::State::read_model() {
+  model = models::load_model(config.model_file.string(), home_folder() / "models/catalog");
+}
+
+void ServingSetup::State::divide_memory() {
+  const std::int64_t devices = config.machine.devices.front().count;
+  const std::int64_t tp = config.replica.tensor_parallel.value_or(devices);
+  machine.devices = devices;
+  machine.active_devices = tp;
+  machine.peak_flops = hw::matrix_peak(gpu, config.model.dtype);
+  machine.peak_bytes_per_s = gpu.memory_bandwidth;
+  machine.idle_watts = gpu.power.idle_w;
+  if (tp > devices) {
+    infeasible = Infeasible{fmt::format("tensor parallelism of {} needs as many devices, the machine has {}", tp, devices)};
+    return;
+  }
+  if (const auto obstacle = models::tp_obstacle(model, tp)) {
+    infeasible = Infeasible{*obstacle};
+    return;
+  }
+  transformer = models::build_transformer(model, config.model.dtype, tp);
+  limits = {config.replica.max_context.value_or(model.max_position_embeddings), static_cast<std::int32_t>(model.layers)};
+  machine.weight_bytes = models::weight_bytes(*transformer);
+  geometry.bytes_per_token = models::kv_bytes_per_token(*transformer);
+  const auto usable = static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  geometry.bytes_available = usable - machine.weight_bytes;
+  const std::int64_t longest = geometry.bytes_per_token * limits.max_context;
+  if (geometry.bytes_available < longest) {
+    infeasible = Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
+                                        "(of {}, a share of {} is kept free)",
+                                        limits.max_context, part_name, sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes),
+                                        config.replica.memory_margin),
+                            machine.weight_bytes + longest, usable};
+    return;
+  }
+  iteration_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
+}
+
+ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_unique<State>()) {
+  state_->config = config;
+  state_->read_part();
+  state_->read_model();
+  state_->divide_memory();
+}
+ServingSetup::~ServingSetup() = default;
+ServingSetup::ServingSetup(ServingSetup&&) noexcept = default;
+
+const std::optional<Infeasible>& ServingSetup::infeasible() const { return state_->infeasible; }
+const MachineFacts& ServingSetup::machine() const { return state_->machine; }
+
+ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress) const {
+  const ServingConfig& config = state_->config;
+  if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
+  const sim::TickScale scale(static_cast<std::int64_t>(std::llround(config.run.tick_s * 1e12)));
+  sim::Engine engine(static_cast<std::uint64_t>(config.run.seed), scale);
+  const auto source = open_workload(config);
+
+  ServingResult result;
+  result.machine = state_->machine;
+  ServingMetrics& metrics = result.metrics;
+  metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
+  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s);
+  if (config.slo.tbt_s) metrics.slo.tbt = scale.duration(*config.slo.tbt_s);
+  ProgressObserver watched(observer, progress, engine, expected_requests(config));
+
+  ReplicaParts parts;
+  parts.engine = &engine;
+  parts.model = state_->iteration_model.get();
+  parts.metrics = &metrics;
+  parts.observer = observer != nullptr || progress ? &watched : nullptr;
+  parts.batching = config.batching.make();
+  parts.kv = config.kvcache.make(state_->geometry);
+  parts.limits = state_->limits;
+  parts.iteration_overhead_ps = static_cast<std::int64_t>(std::ceil(config.replica.iteration_overhead_s * 1e12));
+  parts.sequence_overhead_ps = static_cast<std::int64_t>(std::ceil(config.replica.sequence_overhead_s * 1e12));
+  result.machine.kv_capacity_bytes = state_->geometry.bytes_available;
+  Replica replica(std::move(parts));
+  Arrivals arrivals(engine, replica, *source, config.workload);
+  try {
+    arrivals.start();
+    engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
+  } catch (const std::overflow_error& error) {
+    sim::throw_fault({"run.tick", ""}, error.what());
+  }
+  replica.flush_unfinished();
+  result.end = engine.now();
+  result.simulated_s = scale.seconds(result.end);
+  result.events = engine.events();
+  result.free_blocks = replica.kv().free_blocks();
+  result.total_blocks = replica.kv().total_blocks();
+  result.skipped_lines = source->skipped();
+  return result;
+}
+
+namespace {
+
+class ServingExperiment final : public Experiment {
+ public:
+  explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {}
+
+  const sim::Node& resolved() const override { return config_.resolved; }
+  std::int64_t seed() const override { return config_.run.seed; }
+
+  std::vector<std::filesystem::path> inputs() const override {
+    std::vector<std::filesystem::path> files{config_.part_file, config_.model_file};
+    if (config_.workload.trace) files.emplace_back(config_.workload.trace->path);
+    return files;
+  }
+
+  Outcome run(const RunSink& sink) const override {
+    Outcome outcome;
+    if (setup_.infeasible()) {
+      outcome.summary = summarise(*setup_.infeasible());
+      return outcome;
+    }
+    const sim::TickScale scale(static_cast<std::int64_t>(std::llround(config_.run.tick_s * 1e12)));
+    const MachineFacts& machine = setup_.machine();
+    std::optional<ServingFiles> files;
+    if (sink.folder) {
+      const double idle = machine.idle_watts * static_cast<double>(machine.devices);
+      files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s), config_.run.timeline.iterations, idle});
+    }
+    const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
+    outcome.summary = summarise(result, scale);
+    outcome.events = result.events;
+    if (result.skipped_lines > 0) outcome.notes.push_back(fmt::format("{} lines of the trace were skipped", result.skipped_lines));
+    if (files) {
+      files->finish(result.end);
+      if (files->timeline_truncated())
+        outcome.notes.push_back(fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
+                                            config_.run.timeline.iterations, result.metrics.iterations));
+      write_energy(*sink.folder / "energy.csv", result.metrics, machine,
+                   config_.part_file.stem().string(), result.simulated_s);
+      write_distributions(*sink.folder / "distributions.csv", result.metrics, scale);
+    }
+    return outcome;
+  }
+
+ private:
+  ServingConfig config_;
+  ServingSetup setup_;
+};
+
+}  // namespace
+
+System serving_system() {
+  System system;
+  system.name = "serving";
+  system.doc = "Serves a language model to a stream of requests on one group of devices.";
+  system.fields = serving_fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    ServingConfig config = read_serving_config(root, faults);
+    faults.throw_if_any();
+    return std::make_unique<ServingExperiment>(std::move(config));
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments

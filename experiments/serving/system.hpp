@@ -1,0 +1,56 @@
+// The serving system: a trace of requests, one replica group, and what comes out.
+#pragma once
+
+#include <memory>
+
+#include "experiments/experiment.hpp"
+#include "experiments/serving/config.hpp"
+#include "experiments/serving/metrics.hpp"
+
+namespace orrery::experiments {
+
+System serving_system();
+
+/// A serving run without files: for benchmarks and tests.
+struct ServingResult {
+  ServingMetrics metrics;
+  MachineFacts machine;
+  sim::Time end;
+  double simulated_s = 0;
+  std::uint64_t events = 0;
+  std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV cache when the run ended
+  std::int64_t skipped_lines = 0;                  ///< of the trace, under on_error "skip"
+};
+
+/// A design that does not fit.
+struct Infeasible {
+  std::string reason;
+  std::int64_t needed_bytes = 0, available_bytes = 0;  ///< 0 where memory is not what is short
+};
+
+/// The config made ready to run: part and model read, iteration model built, memory divided. Copies nothing between runs,
+/// so it can run many times.
+class ServingSetup {
+ public:
+  /// Throws sim::ConfigError for faults in the part or the model.
+  explicit ServingSetup(const ServingConfig& config);
+  ~ServingSetup();
+  ServingSetup(ServingSetup&&) noexcept;
+
+  /// Set if the design does not fit; run() must then not be called.
+  const std::optional<Infeasible>& infeasible() const;
+  const MachineFacts& machine() const;
+  /// Replays the workload; `observer` may be null, `progress` empty.
+  ServingResult run(RunObserver* observer, const std::function<void(const Progress&)>& progress = {}) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// summary.json of a run.
+sim::Node summarise(const ServingResult& result, const sim::TickScale& scale);
+/// summary.json of a design that does not fit.
+sim::Node summarise(const Infeasible& infeasible);
+
+}  // namespace orrery::experiments

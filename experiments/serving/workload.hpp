@@ -1,0 +1,17 @@
+// The workload of a config as a stream of requests.
+#pragma once
+
+#include <memory>
+
+#include "experiments/serving/config.hpp"
+#include "traces/trace.hpp"
+
+namespace orrery::experiments {
+
+/// Opens the trace or the generator a config names, re-timed where it asks for that. Throws sim::ConfigError.
+std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config);
+
+/// Requests in the workload, where that is known without reading it.
+std::optional<std::int64_t> expected_requests(const ServingConfig& config);
+
+}  // namespace orrery::experiments

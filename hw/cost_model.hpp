@@ -1,0 +1,36 @@
+// Cost models: how a device turns a kernel into time, traffic and energy.
+//
+// A model is a pure function of a kernel: no state, no order, no random draws, and only + - * / and square roots, so
+// that results are equal on every processor. An empty kernel costs nothing; any non-negative shape has an answer.
+#pragma once
+
+#include "hw/gpu.hpp"
+#include "hw/kernel.hpp"
+#include "sim/base/registry.hpp"
+
+namespace orrery::hw {
+
+/// A device's answer to a kernel.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  /// Cost of one launch; about a microsecond of host time at most. Safe to call from several threads.
+  virtual Cost cost(const Kernel& kernel) const = 0;
+};
+
+/// Cost models by name; a factory needs the device, which the model copies.
+using CostModelRegistry = sim::Registry<CostModel, const GpuParams&>;
+
+/// Adds every model of this folder: `roofline`, `tiled`.
+void register_cost_models(CostModelRegistry& registry);
+
+/// One function a policy file.
+void register_roofline(CostModelRegistry& registry);
+void register_tiled(CostModelRegistry& registry);
+
+/// True for a kernel that does nothing: it costs nothing, not even a launch.
+inline bool is_empty(const Work& work) {
+  return work.flops == 0 && work.read_bytes + work.write_bytes == 0;
+}
+
+}  // namespace orrery::hw

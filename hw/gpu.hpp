@@ -1,0 +1,223 @@
+// A GPU as the cost models see it: published facts, and the few constants of the `tiled` model.
+//
+// Facts (peaks, sizes, bandwidths, power) come from data sheets and micro-benchmarks. The constants of the nested
+// blocks are fitted to measured kernels, a handful per family, and stand with their sources in hw/catalog/*.json; the
+// equations they belong to are in hw/tiled.hpp. Left out: clocks that move with load and temperature, ECC, MIG,
+// sparsity, paging.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "hw/kernel.hpp"
+#include "hw/network/link.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::hw {
+
+/// How kernels reach the device: one by one through a stream, or as nodes of a captured graph.
+enum class LaunchMode : std::uint8_t { stream, graph };
+
+}  // namespace orrery::hw
+
+namespace orrery::sim {
+template <>
+struct EnumNames<hw::LaunchMode> {
+  static constexpr std::array<std::pair<std::string_view, hw::LaunchMode>, 2> names{
+      {{"stream", hw::LaunchMode::stream}, {"graph", hw::LaunchMode::graph}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::hw {
+
+/// Peak rates in FLOP/s (dense; a multiply-add is two). 0: the device has no such units.
+struct PeakFlops {
+  double fp32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("fp32", &PeakFlops::fp32, Unit::flop_per_s, sim::positive(), "Vector units.")),
+        sim::required(sim::field("fp16", &PeakFlops::fp16, Unit::flop_per_s, sim::positive(), "Tensor units.")),
+        sim::required(sim::field("bf16", &PeakFlops::bf16, Unit::flop_per_s, sim::positive(), "Tensor units.")),
+        sim::field("fp8", &PeakFlops::fp8, Unit::flop_per_s, sim::at_least(0), "Tensor units; 0 where absent."),
+        sim::field("int8", &PeakFlops::int8, Unit::flop_per_s, sim::at_least(0), "Tensor units; 0 where absent."),
+    };
+  }
+};
+
+/// Power in W and dynamic energy in J per FLOP and per byte of device memory.
+struct PowerParams {
+  double idle_w = 0, active_w = 0, tdp_w = 0;
+  double fp32_flop_j = 0, fp16_flop_j = 0, fp8_flop_j = 0, memory_byte_j = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("idle", &PowerParams::idle_w, Unit::watts, sim::at_least(0), "Power without work.")),
+        sim::field("active", &PowerParams::active_w, Unit::watts, sim::at_least(0),
+                   "Added while any kernel runs, whatever it does: clocks, schedulers, leakage of woken units."),
+        sim::required(sim::field("tdp", &PowerParams::tdp_w, Unit::watts, sim::positive(), "Thermal design power.")),
+        sim::field("fp32_flop", &PowerParams::fp32_flop_j, Unit::joules, sim::at_least(0), "Energy of a vector FLOP."),
+        sim::field("fp16_flop", &PowerParams::fp16_flop_j, Unit::joules, sim::at_least(0),
+                   "Energy of a 16-bit tensor FLOP, on-chip movement included."),
+        sim::field("fp8_flop", &PowerParams::fp8_flop_j, Unit::joules, sim::at_least(0),
+                   "Energy of an 8-bit tensor operation."),
+        sim::field("memory_byte", &PowerParams::memory_byte_j, Unit::joules, sim::at_least(0),
+                   "Energy of a byte of device memory on its way to the cores."),
+    };
+  }
+};
+
+/// Constants of `tiled` for matrix products.
+struct GemmConstants {
+  double efficiency = 0.8;
+  double fill_k = 64;
+  double wave_smoothing = 0.5;
+  double memory_efficiency = 0.85;
+  double cta_bandwidth = 120e9;
+  double l2_delivery = 1;
+  double fixed_s = 2.5e-6;
+  double split_s = 0.5e-6;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the tensor peak in the steady state of a tile."),
+        sim::field("fill_k", &GemmConstants::fill_k, Unit::none, sim::at_least(0),
+                   "Prologue and epilogue of a tile, as further steps of k."),
+        sim::field("wave_smoothing", &GemmConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
+                   "0: whole waves of tiles; 1: a last, partial wave costs its share."),
+        sim::field("memory_efficiency", &GemmConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak that products reach."),
+        sim::field("cta_bandwidth", &GemmConstants::cta_bandwidth, Unit::bytes_per_s, sim::positive(),
+                   "Rate at which a thread block loads its own operands, latency included."),
+        sim::field("l2_delivery", &GemmConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                   "Operand bytes delivered to tiles per byte of L2 bandwidth; above 1 where clusters multicast."),
+        sim::field("fixed", &GemmConstants::fixed_s, Unit::seconds, sim::at_least(0),
+                   "Start and tail, beside the launch."),
+        sim::field("split", &GemmConstants::split_s, Unit::seconds, sim::at_least(0), "Start of a split-K reduction."),
+    };
+  }
+};
+
+/// Constants of `tiled` for attention, and what its library does.
+struct AttentionConstants {
+  double efficiency = 0.65;
+  double cta_efficiency = 0.5;
+  std::int64_t tile_rows = 64;
+  std::int64_t ctas_per_sm = 2;
+  double prefill_overhead_keys = 150;
+  double decode_overhead_keys = 100;
+  double memory_efficiency = 0.8;
+  double l2_delivery = 1;
+  double fixed_s = 6e-6;
+  double combine_s = 3e-6;
+  double regroup_s = 0;
+  bool pack_prefill = false;
+  bool split_mha = true;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("efficiency", &AttentionConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the tensor peak when thread blocks fill the SMs."),
+        sim::field("cta_efficiency", &AttentionConstants::cta_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of an SM's tensor peak that one thread block alone reaches."),
+        sim::field("tile_rows", &AttentionConstants::tile_rows, Unit::count, sim::between(16, 256),
+                   "Query rows of a tile."),
+        sim::field("ctas_per_sm", &AttentionConstants::ctas_per_sm, Unit::count, sim::between(1, 16),
+                   "Thread blocks of a decode kernel that share an SM."),
+        sim::field("prefill_overhead_keys", &AttentionConstants::prefill_overhead_keys, Unit::tokens, sim::at_least(0),
+                   "Start, masking and end of a prefill tile, as further keys of head dimension 128."),
+        sim::field("decode_overhead_keys", &AttentionConstants::decode_overhead_keys, Unit::tokens, sim::at_least(0),
+                   "The same for a decode tile."),
+        sim::field("memory_efficiency", &AttentionConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak that cached keys and values reach."),
+        sim::field("l2_delivery", &AttentionConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                   "Bytes of keys and values delivered to prefill tiles per byte of L2 bandwidth."),
+        sim::field("fixed", &AttentionConstants::fixed_s, Unit::seconds, sim::at_least(0),
+                   "Start and tail, beside the launch."),
+        sim::field("combine", &AttentionConstants::combine_s, Unit::seconds, sim::at_least(0),
+                   "Second pass that joins the splits of a context."),
+        sim::field("regroup", &AttentionConstants::regroup_s, Unit::seconds, sim::at_least(0),
+                   "Copies that turn grouped heads into rows, for decode batches of two and more."),
+        sim::field("pack_prefill", &AttentionConstants::pack_prefill,
+                   "Whether prefill tiles take rows from all query heads of a key head."),
+        sim::field("split_mha", &AttentionConstants::split_mha,
+                   "Whether contexts are split when every query head has its own keys."),
+    };
+  }
+};
+
+/// Shares of the memory's peak that streaming kernels reach, by what they do.
+struct StreamConstants {
+  double copy = 0.9, norm = 0.4, activation = 0.6, rope = 0.5;
+  double fixed_s = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr sim::Range kShare = sim::between(0.01, 1);
+    return std::tuple{
+        sim::field("copy", &StreamConstants::copy, Unit::ratio, kShare, "Residual adds, embeddings, copies, sampling."),
+        sim::field("norm", &StreamConstants::norm, Unit::ratio, kShare,
+                   "Norms: a row is read for its sum, then scaled."),
+        sim::field("activation", &StreamConstants::activation, Unit::ratio, kShare, "Activations, gated or not."),
+        sim::field("rope", &StreamConstants::rope, Unit::ratio, kShare, "Rotary embeddings."),
+        sim::field("fixed", &StreamConstants::fixed_s, Unit::seconds, sim::at_least(0),
+                   "Start and tail, beside the launch."),
+    };
+  }
+};
+
+/// One GPU. Sizes in bytes, rates per s, times in s.
+struct GpuParams {
+  PeakFlops peak;
+  std::int64_t sms = 0;
+  double clock_hz = 0;
+  std::int64_t l1_bytes = 0, l2_bytes = 0, memory_bytes = 0;
+  double l2_bandwidth = 0, memory_bandwidth = 0;
+  LaunchMode launch_mode = LaunchMode::graph;
+  double launch_stream_s = 0, launch_graph_s = 0;
+  LinkParams link;
+  PowerParams power;
+  GemmConstants gemm;
+  AttentionConstants attention;
+  StreamConstants stream;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("peak", &GpuParams::peak, "Peak rates by number format, dense.")),
+        sim::required(sim::field("sms", &GpuParams::sms, Unit::count, sim::at_least(1), "Streaming multiprocessors.")),
+        sim::required(sim::field("clock", &GpuParams::clock_hz, Unit::hertz, sim::positive(), "Highest clock.")),
+        sim::required(
+            sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(), "L1 and shared memory of an SM.")),
+        sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
+        sim::required(sim::field("l2_bandwidth", &GpuParams::l2_bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "Measured read bandwidth of the L2.")),
+        sim::required(sim::field("memory", &GpuParams::memory_bytes, Unit::bytes, sim::positive(), "Device memory.")),
+        sim::required(sim::field("memory_bandwidth", &GpuParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "Peak of the device memory.")),
+        sim::field("launch_mode", &GpuParams::launch_mode, "How kernels are launched."),
+        sim::required(sim::field("launch_stream", &GpuParams::launch_stream_s, Unit::seconds, sim::at_least(0),
+                                 "Shortest time between two kernels of a stream.")),
+        sim::required(sim::field("launch_graph", &GpuParams::launch_graph_s, Unit::seconds, sim::at_least(0),
+                                 "Shortest time between two kernels of a graph.")),
+        sim::required(sim::field("link", &GpuParams::link, "Link into the node.")),
+        sim::required(sim::field("power", &GpuParams::power, "Power and energy.")),
+        sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
+        sim::field("attention", &GpuParams::attention, "Constants of attention."),
+        sim::field("stream", &GpuParams::stream, "Constants of streaming kernels."),
+    };
+  }
+
+  /// Launch cost of a kernel in the chosen mode, s.
+  double launch_s() const { return launch_mode == LaunchMode::graph ? launch_graph_s : launch_stream_s; }
+};
+
+/// Peak rate of matrix units for `dtype`, FLOP/s. A format that the device lacks runs at the 16-bit rate.
+double matrix_peak(const GpuParams& gpu, DType dtype);
+/// Dynamic energy of a FLOP of matrix units, J.
+double matrix_flop_energy(const GpuParams& gpu, DType dtype);
+
+}  // namespace orrery::hw

@@ -1,0 +1,96 @@
+#include "hw/kernel.hpp"
+
+namespace orrery::hw {
+namespace {
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+double d(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+}  // namespace
+
+std::string_view to_string(OpClass op) {
+  switch (op) {
+    case OpClass::embedding:
+      return "embedding";
+    case OpClass::norm:
+      return "norm";
+    case OpClass::qkv_proj:
+      return "qkv_proj";
+    case OpClass::rope:
+      return "rope";
+    case OpClass::attention_prefill:
+      return "attention_prefill";
+    case OpClass::attention_decode:
+      return "attention_decode";
+    case OpClass::out_proj:
+      return "out_proj";
+    case OpClass::residual:
+      return "residual";
+    case OpClass::ffn_up:
+      return "ffn_up";
+    case OpClass::activation:
+      return "activation";
+    case OpClass::ffn_down:
+      return "ffn_down";
+    case OpClass::lm_head:
+      return "lm_head";
+    case OpClass::sampling:
+      return "sampling";
+    case OpClass::all_reduce:
+      return "all_reduce";
+    case OpClass::kv_write:
+      return "kv_write";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Bound bound) {
+  switch (bound) {
+    case Bound::compute:
+      return "compute";
+    case Bound::memory:
+      return "memory";
+    case Bound::launch:
+      return "launch";
+    case Bound::network:
+      return "network";
+  }
+  return "unknown";
+}
+
+Work work_of(const Kernel& kernel) {
+  const double element = d(bytes_of(kernel.dtype));
+  return std::visit(Overloaded{
+                        [&](const Gemm& g) -> Work {
+                          const double m = d(g.m), n = d(g.n), k = d(g.k), b = d(g.batch);
+                          if (m * n * k * b == 0) return {};
+                          return {2 * m * n * k * b, (m * k + k * n) * element * b, m * n * element * b};
+                        },
+                        [&](const AttentionPrefill& a) -> Work {
+                          const double q = d(a.q_tokens) * d(a.heads) * d(a.head_dim) * element;
+                          const double kv = 2 * d(a.kv_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
+                          if (q == 0) return {};
+                          return {4 * d(a.heads) * d(a.head_dim) * d(a.pairs), q + kv, q};
+                        },
+                        [&](const AttentionDecode& a) -> Work {
+                          const double q = d(a.sequences) * d(a.heads) * d(a.head_dim) * element;
+                          const double kv = 2 * d(a.context_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
+                          if (q == 0) return {};
+                          return {4 * d(a.heads) * d(a.head_dim) * d(a.context_tokens), q + kv, q};
+                        },
+                        [&](const Streaming& s) -> Work {
+                          return {d(s.flops), d(s.read_bytes), d(s.write_bytes)};
+                        },
+                    },
+                    kernel.shape);
+}
+
+}  // namespace orrery::hw

@@ -1,0 +1,30 @@
+// How much cache a policy sets aside for a sequence at admission, when it cannot grow it later.
+// Source: the Orca re-implementations of the PagedAttention paper (SOSP 2023, section 6.1).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "policies/types.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::policies {
+
+enum class Reservation : std::uint8_t {
+  max,     ///< the context limit
+  pow2,    ///< prompt and the true output rounded up to a power of two: an oracle within a factor of two
+  oracle,  ///< prompt and true output
+};
+
+/// Tokens to reserve for `seq`, never more than `max_context`.
+std::int64_t reserved_tokens(const Sequence& seq, Reservation reservation, std::int64_t max_context);
+
+}  // namespace orrery::policies
+
+template <>
+struct orrery::sim::EnumNames<orrery::policies::Reservation> {
+  using E = orrery::policies::Reservation;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{{{"max", E::max}, {"pow2", E::pow2}, {"oracle", E::oracle}}};
+};

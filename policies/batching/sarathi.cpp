@@ -1,0 +1,78 @@
+// Sarathi-Serve: stall-free batching with chunked prefills.
+//
+// Decides: a budget of tokens an iteration. Every decode takes one; unfinished prompts take what is left, in order of
+// arrival; then new prompts are admitted while budget, slots and blocks (above a watermark) last. No decode ever waits
+// for a prompt. Without a free block the latest-arrived sequence is preempted and recomputed. Source: Sarathi-Serve
+// (OSDI 2024, Algorithm 3).
+#include <algorithm>
+
+#include "policies/batching/batching.hpp"
+#include "policies/batching/preemption.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct SarathiParams {
+  std::int64_t token_budget = 512;
+  std::int64_t max_sequences = 128;
+  double watermark = 0.01;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("token_budget", &SarathiParams::token_budget, sim::Unit::tokens, sim::at_least(1),
+                                 "Most tokens an iteration processes: decodes first, then chunks of prompts."),
+                      sim::field("max_sequences", &SarathiParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
+                                 "Most sequences that run at once."),
+                      sim::field("watermark", &SarathiParams::watermark, sim::Unit::ratio, sim::between(0, 1),
+                                 "Share of the blocks that admission leaves free.")};
+  }
+};
+
+class SarathiBatching final : public Batching {
+ public:
+  explicit SarathiBatching(const SarathiParams& params) : params_(params) {}
+
+  void decide(const BatchView& view, BatchDecision& out) override {
+    std::int64_t free = make_room_for_decodes(view, out);
+    // What was preempted is the tail of `running`: the rest keeps its order.
+    const auto kept = view.running.first(view.running.size() - out.preempt.size());
+    std::int64_t decodes = view.decoding;
+    for (const SeqId id : out.preempt) decodes -= view[id].phase == Phase::decode ? 1 : 0;
+    std::int64_t budget = params_.token_budget - decodes;
+
+    if (std::ssize(kept) > decodes) {
+      for (const SeqId id : kept) {
+        if (budget <= 0) break;
+        const Sequence& seq = view[id];
+        if (seq.phase != Phase::prefill) continue;
+        const std::int64_t chunk = std::min(seq.prefill_left(), budget);
+        out.items.push_back({.seq = id, .new_tokens = chunk});
+        budget -= chunk;
+      }
+    }
+    if (!out.preempt.empty()) return;  // no admission in a step that preempted
+    const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
+    for (const SeqId id : view.waiting) {
+      if (budget <= 0 || std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) break;
+      const Sequence& seq = view[id];
+      const std::int64_t blocks = view.kv.blocks_for(seq.prefill_tokens);
+      if (free - blocks < spare) break;
+      free -= blocks;
+      const std::int64_t chunk = std::min(seq.prefill_tokens, budget);
+      out.admit.push_back({id, seq.prefill_tokens});
+      out.items.push_back({.seq = id, .new_tokens = chunk});
+      budget -= chunk;
+    }
+  }
+
+ private:
+  SarathiParams params_;
+};
+
+}  // namespace
+
+void add_sarathi(BatchingRegistry& registry) {
+  registry.add<SarathiParams>("sarathi", "Chunked prefills beside every decode, within a token budget (OSDI 2024).",
+                              [](const SarathiParams& params) { return std::make_unique<SarathiBatching>(params); });
+}
+
+}  // namespace orrery::policies

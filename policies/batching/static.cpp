@@ -1,0 +1,54 @@
+// Static batching: form a batch of the earliest requests, run it until the last one ends, form the next.
+//
+// Decides: admission only while nothing runs. Source: the request-level scheduling that Orca (OSDI 2022, section 2) and
+// PagedAttention (SOSP 2023, section 2.3) take as their baseline. Sequences that end early leave the batch and free their
+// cache; nobody takes their place.
+#include "policies/batching/batching.hpp"
+#include "policies/batching/reservation.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct StaticParams {
+  std::int64_t max_sequences = 32;
+  Reservation reservation = Reservation::max;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("max_sequences", &StaticParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
+                                 "Most sequences in a batch."),
+                      sim::field("reservation", &StaticParams::reservation,
+                                 "Cache set aside for each sequence when the batch is formed.")};
+  }
+};
+
+class StaticBatching final : public Batching {
+ public:
+  explicit StaticBatching(const StaticParams& params) : params_(params) {}
+
+  void decide(const BatchView& view, BatchDecision& out) override {
+    if (!view.running.empty()) return;
+    std::int64_t free = view.kv.free_blocks();
+    for (const SeqId id : view.waiting) {
+      if (std::ssize(out.admit) == params_.max_sequences) break;
+      const Sequence& seq = view[id];
+      const std::int64_t reserve = reserved_tokens(seq, params_.reservation, view.limits.max_context);
+      const std::int64_t blocks = view.kv.blocks_for(reserve);
+      if (blocks > free) break;
+      free -= blocks;
+      out.admit.push_back({id, reserve});
+      out.items.push_back({.seq = id, .new_tokens = seq.prefill_tokens});
+    }
+  }
+
+ private:
+  StaticParams params_;
+};
+
+}  // namespace
+
+void add_static(BatchingRegistry& registry) {
+  registry.add<StaticParams>("static", "A batch runs until its last sequence ends; then the next is formed.",
+                             [](const StaticParams& params) { return std::make_unique<StaticBatching>(params); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,91 @@
+// vLLM v0: paged cache, prefills first.
+//
+// Decides: if the head of the queue fits (blocks above a watermark, token budget, slots), run an iteration of prompts
+// only; else run all decodes, each growing on demand. Without a free block the latest-arrived sequence is preempted and
+// recomputed later, prompt and generated tokens in one pass. Admission is first come, first served and stops at the first
+// that does not fit. Source: PagedAttention (SOSP 2023, sections 4.3 and 4.5) and the first releases' scheduler.
+#include <algorithm>
+
+#include "policies/batching/batching.hpp"
+#include "policies/batching/preemption.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct VllmV0Params {
+  std::optional<std::int64_t> max_batched_tokens;
+  std::int64_t max_sequences = 256;
+  double watermark = 0.01;
+  bool padded_budget = false;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::field("max_batched_tokens", &VllmV0Params::max_batched_tokens, sim::Unit::tokens, sim::at_least(1),
+                   "Most prompt tokens in one iteration; null: the context limit, 2048 at least."),
+        sim::field("max_sequences", &VllmV0Params::max_sequences, sim::Unit::sequences, sim::at_least(1),
+                   "Most sequences that run at once."),
+        sim::field("watermark", &VllmV0Params::watermark, sim::Unit::ratio, sim::between(0, 1),
+                   "Share of the blocks that admission leaves free."),
+        sim::field("padded_budget", &VllmV0Params::padded_budget,
+                   "Count a batch of prompts as its number times its longest, as releases 0.2 to 0.3 did.")};
+  }
+};
+
+class VllmV0Batching final : public Batching {
+ public:
+  explicit VllmV0Batching(const VllmV0Params& params) : params_(params) {}
+
+  void decide(const BatchView& view, BatchDecision& out) override {
+    admit_prompts(view, out);
+    if (!out.admit.empty()) {
+      out.decode_rest = false;
+      return;
+    }
+    make_room_for_decodes(view, out);
+  }
+
+  std::optional<std::string_view> reject(const Sequence& seq, const KvView&, const ReplicaLimits& limits) const override {
+    if (seq.prompt_tokens > budget(limits)) return "prompt_exceeds_batched_tokens";
+    return std::nullopt;
+  }
+
+ private:
+  std::int64_t budget(const ReplicaLimits& limits) const {
+    return params_.max_batched_tokens.value_or(std::max<std::int64_t>(limits.max_context, 2048));
+  }
+
+  void admit_prompts(const BatchView& view, BatchDecision& out) const {
+    const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
+    std::int64_t free = view.kv.free_blocks();
+    std::int64_t tokens = 0;
+    std::int64_t longest = 0;
+    for (const SeqId id : view.waiting) {
+      if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return;
+      const Sequence& seq = view[id];
+      const std::int64_t prompt = seq.prefill_tokens;
+      const std::int64_t count = std::ssize(out.admit) + 1;
+      const std::int64_t batched = params_.padded_budget ? count * std::max(longest, prompt) : tokens + prompt;
+      // A recomputed sequence may have outgrown the budget; it then runs alone, or it would wait for ever.
+      const bool outgrown = seq.preemptions > 0 && out.admit.empty();
+      if (batched > budget(view.limits) && !outgrown) return;
+      const std::int64_t blocks = view.kv.blocks_for(prompt);
+      if (free - blocks < spare) return;
+      free -= blocks;
+      tokens += prompt;
+      longest = std::max(longest, prompt);
+      out.admit.push_back({id, prompt});
+      out.items.push_back({.seq = id, .new_tokens = prompt});
+    }
+  }
+
+  VllmV0Params params_;
+};
+
+}  // namespace
+
+void add_vllm_v0(BatchingRegistry& registry) {
+  registry.add<VllmV0Params>("vllm_v0", "Prefill first, blocks on demand, recompute preemption (vLLM before 0.6).",
+                             [](const VllmV0Params& params) { return std::make_unique<VllmV0Batching>(params); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,40 @@
+// The parts that the tests of this folder measure models on.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "hw/catalog.hpp"
+#include "hw/cost_model.hpp"
+
+namespace orrery::hw::test {
+
+/// A part of the shipped catalog, e.g. "a100-sxm4-80gb".
+inline GpuParams part(const std::string& name) {
+  return read_gpu(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/" + name + ".json").part;
+}
+
+/// A model with default parameters, from a registry of its own.
+inline std::unique_ptr<CostModel> model(const std::string& name, const GpuParams& gpu) {
+  CostModelRegistry registry("cost_model");
+  register_cost_models(registry);
+  sim::Faults faults;
+  auto choice = registry.prepare(name, nullptr, {}, faults);
+  faults.throw_if_any();
+  return choice.make(gpu);
+}
+
+/// Prefill of `sequences` prompts of `tokens` without a cache.
+inline AttentionPrefill prompts(std::int64_t sequences, std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads,
+                                std::int64_t head_dim = 128) {
+  return {sequences,
+          sequences * tokens,
+          sequences * tokens,
+          sequences * tokens * (tokens + 1) / 2,
+          sequences * ((tokens + 127) / 128),
+          heads,
+          kv_heads,
+          head_dim};
+}
+
+}  // namespace orrery::hw::test

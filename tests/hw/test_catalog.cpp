@@ -1,0 +1,129 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "hw/catalog.hpp"
+#include "tests/hw/parts.hpp"
+
+using namespace orrery;
+using namespace orrery::hw;
+
+namespace {
+
+std::string catalog_file(const std::string& name) {
+  return std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/" + name + ".json";
+}
+
+/// The faults of an A100 entry after one assignment, as text.
+std::string faults_after(const std::string& assignment) {
+  sim::Node node = sim::read_json(catalog_file("a100-sxm4-80gb"));
+  sim::assign(node, assignment);
+  sim::Faults faults;
+  (void)parse_gpu(node, faults);
+  std::string text;
+  for (const sim::Fault& fault : faults.all()) text += fault.where.pointer + ": " + fault.text() + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the A100's entry holds the data sheet", "[unit]") {
+  const CatalogEntry<GpuParams> entry = read_gpu(catalog_file("a100-sxm4-80gb"));
+  const GpuParams& gpu = entry.part;
+  CHECK(entry.name == "a100-sxm4-80gb");
+  CHECK(gpu.peak.fp16 == 312e12);
+  CHECK(gpu.peak.bf16 == 312e12);
+  CHECK(gpu.peak.int8 == 624e12);
+  CHECK(gpu.peak.fp32 == 19.5e12);
+  CHECK(gpu.peak.fp8 == 0);
+  CHECK(gpu.sms == 108);
+  CHECK(gpu.clock_hz == 1410e6);
+  CHECK(gpu.l1_bytes == 192 * 1024);
+  CHECK(gpu.l2_bytes == 40 * 1024 * 1024);
+  CHECK(gpu.memory_bytes == std::int64_t{81920} * 1024 * 1024);
+  CHECK(gpu.memory_bandwidth == Approx(2.039e12).epsilon(1e-12));
+  CHECK(gpu.link.bandwidth == 300e9);
+  CHECK(gpu.launch_stream_s == Approx(2.62e-6));
+  CHECK(gpu.launch_graph_s == Approx(1.34e-6));
+  CHECK(gpu.launch_mode == LaunchMode::graph);
+  CHECK(gpu.launch_s() == gpu.launch_graph_s);
+  CHECK(gpu.power.tdp_w == 400);
+}
+
+TEST_CASE("the H100's entry holds the data sheet", "[unit]") {
+  const GpuParams gpu = read_gpu(catalog_file("h100-sxm5-80gb")).part;
+  CHECK(gpu.peak.fp16 == 989e12);
+  CHECK(gpu.peak.fp8 == 1979e12);
+  CHECK(gpu.peak.fp32 == 67e12);
+  CHECK(gpu.sms == 132);
+  CHECK(gpu.clock_hz == 1980e6);
+  CHECK(gpu.l1_bytes == 256 * 1024);
+  CHECK(gpu.l2_bytes == 50 * 1024 * 1024);
+  CHECK(gpu.memory_bandwidth == Approx(3.35e12).epsilon(1e-12));
+  CHECK(gpu.link.bandwidth == 450e9);
+  CHECK(gpu.power.tdp_w == 700);
+}
+
+TEST_CASE("every entry is valid, named as its file, and says where its numbers come from", "[unit]") {
+  std::size_t entries = 0;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog")) {
+    INFO(file.path().string());
+    const CatalogEntry<GpuParams> entry = read_gpu(file.path());
+    CHECK(entry.name == file.path().stem().string());
+    CHECK_FALSE(entry.doc.empty());
+    CHECK_FALSE(entry.sources.empty());
+    CHECK_FALSE(entry.assumptions.empty());
+    CHECK_FALSE(entry.tables.empty());
+    CHECK(entry.part.power.idle_w < entry.part.power.tdp_w);
+    ++entries;
+  }
+  CHECK(entries >= 2);
+}
+
+TEST_CASE("a part written as parameters reads back the same", "[unit]") {
+  const GpuParams gpu = test::part("h100-sxm5-80gb");
+  sim::Faults faults;
+  const sim::Node written = sim::write_params(gpu);
+  const GpuParams again = sim::parse_params<GpuParams>(written, faults);
+  CHECK(faults.empty());
+  CHECK(sim::write_params(again).dump() == written.dump());
+}
+
+TEST_CASE("faults name their place", "[unit]") {
+  CHECK(faults_after("name=\"a100\"").empty());
+  CHECK_THAT(faults_after("link.bandwidth=\"-1 GB/s\""), Catch::Contains("/link/bandwidth"));
+  CHECK_THAT(faults_after("memory_bandwidth=\"-1 GB/s\""), Catch::Contains("/memory_bandwidth"));
+  CHECK_THAT(faults_after("memory=80"), Catch::Contains("/memory"));
+  CHECK_THAT(faults_after("memory=\"80 W\""), Catch::Contains("/memory"));
+  CHECK_THAT(faults_after("gemm.eficiency=0.5"), Catch::Contains("/gemm/eficiency") && Catch::Contains("efficiency"));
+  CHECK_THAT(faults_after("launch_mode=\"eager\""), Catch::Contains("/launch_mode"));
+  CHECK_THAT(faults_after("kind=\"npu\""), Catch::Contains("/kind"));
+  CHECK_THAT(faults_after("version=2"), Catch::Contains("/version"));
+  CHECK_THAT(faults_after("sources.peak=3"), Catch::Contains("/sources/peak"));
+  CHECK_THAT(faults_after("sms=0"), Catch::Contains("/sms"));
+}
+
+TEST_CASE("what is missing is named too", "[unit]") {
+  sim::Node node = sim::read_json(catalog_file("a100-sxm4-80gb"));
+  node.erase("memory_bandwidth");
+  node.erase("kind");
+  sim::Faults faults;
+  (void)parse_gpu(node, faults);
+  REQUIRE(faults.size() == 2);
+  CHECK(faults.all()[0].where.pointer == "/kind");
+  CHECK(faults.all()[1].where.pointer == "/memory_bandwidth");
+
+  sim::Faults scalar;
+  (void)parse_gpu(sim::Node::integer(3), scalar);
+  CHECK(scalar.size() == 1);
+}
+
+TEST_CASE("the registry offers the models and names them when asked for another", "[unit]") {
+  CostModelRegistry registry("cost_model");
+  register_cost_models(registry);
+  CHECK(registry.names() == std::vector<std::string>{"roofline", "tiled"});
+  sim::Faults faults;
+  (void)registry.prepare("tield", nullptr, {"x.json", "/cost_model/policy"}, faults);
+  REQUIRE(faults.size() == 1);
+  CHECK_THAT(faults.all()[0].text(), Catch::Contains("tiled"));
+}

@@ -1,0 +1,247 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/models/support.hpp"
+
+namespace orrery::models {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// A small valid config with one member replaced (or, for an empty value, removed).
+sim::Node config_with(const std::string& key, const std::string& value,
+                      const std::string& architecture = "LlamaForCausalLM") {
+  sim::Node node = sim::parse_json(R"({"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2,
+      "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 1000, "max_position_embeddings": 8192})",
+                                   "m.json");
+  sim::Node architectures = sim::parse_json("[\"" + architecture + "\"]", "m.json");
+  architectures.set_origin({"m.json", "/architectures"});
+  architectures.items()[0].set_origin({"m.json", "/architectures/0"});
+  node.set("architectures", architectures);
+  if (architecture == "MistralForCausalLM") node.set("sliding_window", sim::Node{});
+  if (key.empty()) return node;
+  node.erase(key);
+  if (!value.empty()) {
+    const sim::Node holder = sim::parse_json("{\"" + key + "\": " + value + "}", "m.json");
+    node.set(key, *holder.find(key));
+  }
+  return node;
+}
+
+ModelConfig parse(const sim::Node& node) {
+  sim::Faults faults;
+  ModelConfig config = parse_hf_config(node, faults);
+  faults.throw_if_any();
+  return config;
+}
+
+/// Faults of a config, as text.
+std::vector<std::string> faults_of(const sim::Node& node) {
+  sim::Faults faults;
+  parse_hf_config(node, faults);
+  std::vector<std::string> texts;
+  for (const sim::Fault& fault : faults.all()) texts.push_back(fault.text());
+  return texts;
+}
+
+const std::string kSupported = "(supported: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)";
+
+TEST_CASE("every fault names its pointer and what was expected", "[unit]") {
+  struct Case {
+    const char* architecture;
+    const char* key;
+    const char* value;
+    std::string text;
+  };
+  const Case cases[] = {
+      {"LlamaForCausalLM", "hidden_size", "",
+       "m.json:/hidden_size: missing: expected a whole number from 1 to 1048576"},
+      {"LlamaForCausalLM", "hidden_size", "null",
+       "m.json:/hidden_size: missing: expected a whole number from 1 to 1048576"},
+      {"LlamaForCausalLM", "hidden_size", "0", "m.json:/hidden_size: expected a whole number from 1 to 1048576, got 0"},
+      {"LlamaForCausalLM", "intermediate_size", "-4",
+       "m.json:/intermediate_size: expected a whole number from 1 to 4194304, got -4"},
+      {"LlamaForCausalLM", "num_hidden_layers", "2.5",
+       "m.json:/num_hidden_layers: expected a whole number from 1 to 4096, got 2.5"},
+      {"LlamaForCausalLM", "vocab_size", "\"1000\"",
+       "m.json:/vocab_size: expected a whole number from 1 to 16777216, got \"1000\""},
+      {"LlamaForCausalLM", "max_position_embeddings", "4294967296",
+       "m.json:/max_position_embeddings: expected a whole number from 1 to 1073741824, got 4294967296"},
+      {"LlamaForCausalLM", "num_key_value_heads", "3",
+       "m.json:/num_key_value_heads: expected a divisor of num_attention_heads (8), got 3"},
+      {"LlamaForCausalLM", "num_key_value_heads", "16",
+       "m.json:/num_key_value_heads: expected a divisor of num_attention_heads (8), got 16"},
+      {"Qwen2ForCausalLM", "num_key_value_heads", "",
+       "m.json:/num_key_value_heads: missing: expected a whole number >= 1"},
+      {"LlamaForCausalLM", "hidden_size", "500",
+       "m.json:/hidden_size: expected a multiple of num_attention_heads (8), got 500 (or give head_dim)"},
+      {"LlamaForCausalLM", "hidden_size", "65536",
+       "m.json:/hidden_size: expected heads of at most 4096 elements, got 8192"},
+      {"LlamaForCausalLM", "head_dim", "0", "m.json:/head_dim: expected a whole number from 1 to 4096, got 0"},
+      {"LlamaForCausalLM", "attention_bias", "1", "m.json:/attention_bias: expected true or false, got 1"},
+      {"LlamaForCausalLM", "hidden_act", "\"gelu\"",
+       "m.json:/hidden_act: expected \"silu\", got \"gelu\" (other activations are not supported)"},
+      {"LlamaForCausalLM", "torch_dtype", "\"bfloat15\"",
+       "m.json:/torch_dtype: expected a number format, got \"bfloat15\" (did you mean 'bfloat16'?)"},
+      {"LlamaForCausalLM", "dtype", "16",
+       "m.json:/dtype: expected a number format, got 16 (known: bfloat16, float16, float32, float8_e4m3fn, "
+       "float8_e5m2, int8)"},
+      {"LlamaForCausalLM", "architectures", "",
+       "m.json:/architectures: missing: the model's architecture is required " + kSupported},
+      {"LlamaForCausalLM", "architectures", "[]",
+       "m.json:/architectures: expected an array of one architecture, got [] " + kSupported},
+      {"MixtralForCausalLM", "", "",
+       "m.json:/architectures/0: unsupported architecture \"MixtralForCausalLM\" " + kSupported},
+      {"Qwen2ForCausalLM", "model_type", "\"qwen3\"",
+       "m.json:/model_type: expected \"qwen2\", the type of Qwen2ForCausalLM, got \"qwen3\""},
+      {"LlamaForCausalLM", "num_local_experts", "8",
+       "m.json:/num_local_experts: unsupported: mixture of experts, got 8 " + kSupported},
+      {"LlamaForCausalLM", "quantization_config", "{\"bits\": 4}",
+       "m.json:/quantization_config: unsupported: quantised weights, got an object " + kSupported},
+      {"LlamaForCausalLM", "kv_lora_rank", "512",
+       "m.json:/kv_lora_rank: unsupported: latent attention, got 512 " + kSupported},
+      {"LlamaForCausalLM", "partial_rotary_factor", "0.5",
+       "m.json:/partial_rotary_factor: expected 1, got 0.5 (partial rotary positions are not supported)"},
+      {"LlamaForCausalLM", "rope_parameters", "{\"partial_rotary_factor\": 0.25}",
+       "m.json:/rope_parameters/partial_rotary_factor: expected 1, got 0.25 (partial rotary positions are not "
+       "supported)"},
+      {"Qwen3ForCausalLM", "layer_types", "[\"full_attention\", \"sliding_attention\"]",
+       "m.json:/layer_types/1: expected \"full_attention\", got \"sliding_attention\" (other layers are not "
+       "supported)"},
+      {"MistralForCausalLM", "sliding_window", "4096",
+       "m.json:/sliding_window: expected null or a window of at least max_position_embeddings (8192), got 4096 "
+       "(sliding-window attention is not supported)"},
+      {"MistralForCausalLM", "sliding_window", "",
+       "m.json:/sliding_window: expected null or a window of at least max_position_embeddings (8192), got 4096, the "
+       "default when absent (sliding-window attention is not supported)"},
+      {"LlamaForCausalLM", "sliding_window", "1024",
+       "m.json:/sliding_window: expected null or a window of at least max_position_embeddings (8192), got 1024 "
+       "(sliding-window attention is not supported)"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.architecture, c.key, c.value);
+    CHECK(faults_of(config_with(c.key, c.value, c.architecture)) == std::vector<std::string>{c.text});
+  }
+  CHECK(faults_of(sim::parse_json("[]", "m.json")) ==
+        std::vector<std::string>{"m.json: expected a model config (an object), got an array"});
+}
+
+TEST_CASE("all faults of a config are reported at once", "[unit]") {
+  sim::Node node = config_with("hidden_size", "0");
+  node.set("vocab_size", sim::Node::integer(-1));
+  node.erase("intermediate_size");
+  CHECK(faults_of(node).size() == 3);
+}
+
+TEST_CASE("what is switched off or has no influence is accepted", "[unit]") {
+  CHECK_NOTHROW(parse(config_with("num_experts", "0")));
+  CHECK_NOTHROW(parse(config_with("quantization_config", "null")));
+  CHECK_NOTHROW(parse(config_with("is_encoder_decoder", "false")));
+  CHECK_NOTHROW(parse(config_with("rope_scaling", "{\"rope_type\": \"llama3\", \"factor\": 8.0}")));
+  CHECK_NOTHROW(parse(config_with("partial_rotary_factor", "1.0")));
+  CHECK_NOTHROW(parse(config_with("layer_types", "[\"full_attention\", \"full_attention\"]", "Qwen3ForCausalLM")));
+  // The window is never reached, or is not switched on.
+  CHECK_NOTHROW(parse(config_with("sliding_window", "8192", "MistralForCausalLM")));
+  CHECK_NOTHROW(parse(config_with("sliding_window", "1024", "Qwen2ForCausalLM")));
+  sim::Node on = config_with("sliding_window", "1024", "Qwen2ForCausalLM");
+  on.set("use_sliding_window", sim::Node::boolean(true));
+  CHECK(faults_of(on).size() == 1);
+}
+
+TEST_CASE("unknown keys are collected, metadata and known ones are not", "[unit]") {
+  sim::Node node = config_with("rope_theta", "10000.0");
+  node.set("_name_or_path", sim::Node::string("x"));
+  node.set("zebra", sim::Node::integer(1));
+  node.set("auto_map", sim::Node::object());
+  CHECK(parse(node).ignored_keys == std::vector<std::string>{"zebra", "auto_map"});
+}
+
+TEST_CASE("absent keys mean what they mean to the library", "[unit]") {
+  const ModelConfig llama = parse(config_with("num_key_value_heads", ""));
+  CHECK(llama.kv_heads == 8);
+  CHECK(llama.head_dim == 64);  // 512 / 8
+  CHECK_FALSE(llama.qkv_bias);
+  CHECK_FALSE(llama.tie_word_embeddings);
+  CHECK_FALSE(llama.dtype.has_value());
+  CHECK(parse(config_with("", "", "Qwen3ForCausalLM")).head_dim == 128);
+  CHECK(parse(config_with("", "", "Qwen3ForCausalLM")).qk_norm);
+  CHECK(parse(config_with("head_dim", "null")).head_dim == 64);
+  CHECK(parse(config_with("head_dim", "96")).head_dim == 96);
+  const ModelConfig qwen2 = parse(config_with("", "", "Qwen2ForCausalLM"));
+  CHECK(qwen2.qkv_bias);
+  CHECK_FALSE(qwen2.out_bias);
+  const ModelConfig biased = parse(config_with("attention_bias", "true"));
+  CHECK(biased.qkv_bias);
+  CHECK(biased.out_bias);
+  CHECK_FALSE(parse(config_with("attention_bias", "true", "MistralForCausalLM")).qkv_bias);  // not read there
+  CHECK(parse(config_with("mlp_bias", "true")).mlp_bias);
+  CHECK(parse(config_with("tie_word_embeddings", "true")).tie_word_embeddings);
+  CHECK(parse(config_with("torch_dtype", "\"bfloat16\"")).dtype == hw::DType::bf16);
+  sim::Node by_type = config_with("model_type", "\"qwen3\"");
+  by_type.erase("architectures");
+  CHECK(parse(by_type).architecture == "Qwen3ForCausalLM");
+}
+
+TEST_CASE("a reference is a catalog name, a file or a folder", "[unit]") {
+  const ModelConfig named = load_model("catalog:llama-2-7b", test::catalog());
+  CHECK(named.name == "llama-2-7b");
+  CHECK(named.hidden_size == 4096);
+  CHECK_THAT(named.source, Contains("meta-llama/Llama-2-7b-hf"));
+  const std::string file = (test::catalog() / "llama-3-8b.json").string();
+  CHECK(load_model(file, {}).name == file);
+  CHECK(load_model(file, {}).kv_heads == 8);
+
+  const auto folder = std::filesystem::current_path() / "reference_to_a_folder";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(file, folder / "config.json", std::filesystem::copy_options::overwrite_existing);
+  CHECK(load_model(folder.string(), {}).intermediate_size == 14336);
+  std::filesystem::remove_all(folder);
+
+  const sim::Origin where{"run.json", "/model/config"};
+  CHECK_THROWS_WITH(load_model("catalog:llama-2-7", test::catalog(), where),
+                    "run.json:/model/config: no model 'llama-2-7' in the catalog (did you mean 'llama-2-7b'?)");
+  CHECK_THROWS_WITH(
+      load_model("nowhere.json", {}, where),
+      "run.json:/model/config: expected a model config, found no file 'nowhere.json' (a path or catalog:NAME)");
+}
+
+TEST_CASE("every catalog entry is valid, understood in full and names its source", "[unit]") {
+  const std::vector<std::string> names = catalog_models(test::catalog());
+  CHECK(names == std::vector<std::string>{"llama-2-13b", "llama-2-70b", "llama-2-7b", "llama-3-70b", "llama-3-8b",
+                                          "llama-3.1-70b", "llama-3.1-8b", "mistral-7b", "qwen3-8b"});
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const ModelConfig c = test::model(name);
+    CHECK(c.ignored_keys.empty());
+    CHECK_THAT(c.source, Contains("config.json"));
+    CHECK(c.dtype.has_value());
+    CHECK_FALSE(tp_obstacle(c, 8).has_value());
+  }
+  CHECK(test::model("llama-2-7b").max_position_embeddings == 4096);
+  CHECK(test::model("llama-3-8b").max_position_embeddings == 8192);
+  CHECK(test::model("llama-3.1-8b").max_position_embeddings == 131072);
+}
+
+TEST_CASE("catalog entries agree with the published facts", "[unit]") {
+  const std::filesystem::path file = std::filesystem::path(ORRERY_SHARED_DIR) / "data" / "models" / "model_facts.json";
+  if (!std::filesystem::exists(file)) {
+    WARN("no model_facts.json: comparison left out");
+    return;
+  }
+  const sim::Node facts = sim::read_json(file);
+  const std::pair<const char*, const char*> pairs[] = {{"llama-3.1-8b", "meta-llama/Meta-Llama-3.1-8B"},
+                                                       {"llama-3.1-70b", "meta-llama/Meta-Llama-3.1-70B"},
+                                                       {"qwen3-8b", "Qwen/Qwen3-8B"}};
+  for (const auto& [ours, theirs] : pairs) {
+    CAPTURE(ours);
+    const sim::Node entry = sim::read_json(test::catalog() / (std::string(ours) + ".json"));
+    for (const auto& [key, value] : facts.find("models")->find(theirs)->members()) {
+      CAPTURE(key);
+      REQUIRE(entry.find(key) != nullptr);
+      CHECK(entry.find(key)->dump() == value.dump());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace orrery::models

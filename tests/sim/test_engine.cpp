@@ -1,0 +1,109 @@
+#include <catch2/catch.hpp>
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "sim/engine.hpp"
+
+using namespace orrery::sim;
+
+namespace {
+
+/// Records the payloads in the order of delivery, and may act on them.
+class Recorder : public EventHandler {
+ public:
+  explicit Recorder(Engine& engine) : engine_(engine) {}
+  std::vector<std::pair<std::int64_t, std::uint64_t>> seen;
+  std::function<void(std::uint64_t)> act;
+  void on_event(std::uint64_t payload) override {
+    seen.emplace_back(engine_.now().ticks, payload);
+    if (act) act(payload);
+  }
+
+ private:
+  Engine& engine_;
+};
+
+}  // namespace
+
+TEST_CASE("events fire by time, equal times by order of scheduling", "[unit]") {
+  Engine engine;
+  Recorder recorder(engine);
+  engine.schedule_at(Time{5}, recorder, 1);
+  engine.schedule_at(Time{3}, recorder, 2);
+  engine.schedule_at(Time{5}, recorder, 3);
+  engine.schedule_at(Time{0}, recorder, 4);
+  engine.run();
+  CHECK(recorder.seen == std::vector<std::pair<std::int64_t, std::uint64_t>>{{0, 4}, {3, 2}, {5, 1}, {5, 3}});
+  CHECK(engine.events() == 4);
+  CHECK(engine.pending() == 0);
+}
+
+TEST_CASE("a cancelled event does not fire, and its id goes stale", "[unit]") {
+  Engine engine;
+  Recorder recorder(engine);
+  const EventId first = engine.schedule_at(Time{1}, recorder, 1);
+  engine.schedule_at(Time{2}, recorder, 2);
+  CHECK(engine.cancel(first));
+  CHECK_FALSE(engine.cancel(first));
+  CHECK(engine.pending() == 1);
+  engine.run();
+  CHECK(recorder.seen.size() == 1);
+  const EventId reused = engine.schedule_at(Time{9}, recorder, 3);
+  CHECK_FALSE(engine.cancel(first));  // the slot lives again, under another generation
+  CHECK(engine.cancel(reused));
+}
+
+TEST_CASE("handlers schedule on, and run() can stop between", "[unit]") {
+  Engine engine;
+  Recorder recorder(engine);
+  recorder.act = [&](std::uint64_t payload) {
+    if (payload < 10) engine.schedule_in(Duration{2}, recorder, payload + 1);
+  };
+  engine.schedule_at(Time{0}, recorder, 0);
+  engine.run(Time{7});  // events at 0, 2, 4, 6; the next is at 8
+  CHECK(recorder.seen.size() == 4);
+  CHECK(engine.now() == Time{7});
+  engine.run(Time{8});
+  CHECK(recorder.seen.size() == 5);
+  engine.run();
+  CHECK(recorder.seen.size() == 11);
+  CHECK(engine.now() == Time{20});
+}
+
+TEST_CASE("nothing can be scheduled in the past", "[unit]") {
+  Engine engine;
+  Recorder recorder(engine);
+  recorder.act = [&](std::uint64_t) { engine.schedule_at(Time{1}, recorder); };
+  engine.schedule_at(Time{2}, recorder);
+  CHECK_THROWS_AS(engine.run(), std::logic_error);
+}
+
+TEST_CASE("the sequence of the key does not wrap in silence", "[unit]") {
+  EventQueue queue((1ULL << EventQueue::kSequenceBits) - 2);
+  queue.push(Time{1}, 0);
+  queue.push(Time{1}, 1);
+  CHECK(queue.top().slot == 0);  // the order holds up to the last sequence
+  CHECK_THROWS_AS(queue.push(Time{1}, 2), std::length_error);
+}
+
+TEST_CASE("the queue sorts like a stable sort", "[prop]") {
+  RandomStream random(11, "queue");
+  for (int round = 0; round < 20; ++round) {
+    EventQueue queue;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> expected;
+    for (std::uint32_t slot = 0; slot < 500; ++slot) {
+      const auto time = static_cast<std::int64_t>(random.below(50));
+      queue.push(Time{time}, slot);
+      expected.emplace_back(time, slot);
+    }
+    std::stable_sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [time, slot] : expected) {
+      REQUIRE(queue.top().time == Time{time});
+      REQUIRE(queue.top().slot == slot);
+      queue.pop();
+    }
+    CHECK(queue.empty());
+  }
+}

@@ -1,0 +1,179 @@
+#include <catch2/catch.hpp>
+
+#include "sim/base/registry.hpp"
+
+namespace {
+enum class Colour { red, green };
+}
+template <>
+struct orrery::sim::EnumNames<Colour> {
+  static constexpr std::array<std::pair<std::string_view, Colour>, 2> names{{{"red", Colour::red}, {"green", Colour::green}}};
+};
+
+using namespace orrery::sim;
+
+namespace {
+
+struct Link {
+  double bandwidth = 1e9;
+  static constexpr auto fields() {
+    return std::tuple{field("bandwidth", &Link::bandwidth, Unit::bytes_per_s, positive(), "How fast it is.")};
+  }
+};
+
+struct Everything {
+  std::int64_t budget = 512;
+  Colour colour = Colour::green;
+  std::optional<double> until;
+  Link link;
+  std::vector<Link> links;
+  double share = 0.1;
+  std::int64_t memory = 1024;
+  bool on = false;
+  std::string name;
+
+  static constexpr auto fields() {
+    return std::tuple{field("budget", &Everything::budget, Unit::tokens, at_least(1), "Tokens."),
+                      field("colour", &Everything::colour, "A choice."),
+                      field("until", &Everything::until, Unit::seconds, any_value(), "An end, or none."),
+                      field("link", &Everything::link, "A nested struct."),
+                      field("links", &Everything::links, "An array of them."),
+                      required(field("share", &Everything::share, Unit::ratio, between(0, 1), "A share.")),
+                      field("memory", &Everything::memory, Unit::bytes, positive(), "Bytes."),
+                      field("on", &Everything::on, "A switch."),
+                      field("name", &Everything::name, "A text.")};
+  }
+};
+
+std::vector<std::string> faults_of(const std::string& json) {
+  Faults faults;
+  (void)parse_params<Everything>(parse_json(json, "f.json"), faults);
+  std::vector<std::string> texts;
+  for (const Fault& fault : faults.all()) texts.push_back(fault.text());
+  return texts;
+}
+
+struct Shape {
+  virtual ~Shape() = default;
+  virtual double area() const = 0;
+};
+struct SquareParams {
+  double side = 1;
+  static constexpr auto fields() { return std::tuple{field("side", &SquareParams::side, Unit::none, positive(), "Side.")}; }
+};
+struct Square final : Shape {
+  Square(double s, double f) : side(s), factor(f) {}
+  double side, factor;
+  double area() const override { return side * side * factor; }
+};
+using Shapes = Registry<Shape, double>;
+
+Shapes shapes() {
+  Shapes registry("shape");
+  registry.add<SquareParams>("square", "Four equal sides.", [](const SquareParams& p, double factor) { return std::make_unique<Square>(p.side, factor); });
+  registry.add<NoParams>("point", "Nothing.", [](const NoParams&, double) { return std::make_unique<Square>(0, 0); });
+  return registry;
+}
+
+}  // namespace
+
+TEST_CASE("a struct is read from its table, absent fields keep their defaults", "[unit]") {
+  Faults faults;
+  const auto p = parse_params<Everything>(
+      parse_json(R"({"share": 0.5, "budget": 7, "colour": "red", "until": "2 min", "link": {"bandwidth": "2 GB/s"},
+                     "links": [{}, {"bandwidth": "3 GB/s"}], "memory": "1.5 KiB", "on": true, "name": "n"})", "f.json"), faults);
+  REQUIRE(faults.empty());
+  CHECK(p.budget == 7);
+  CHECK(p.colour == Colour::red);
+  CHECK(*p.until == 120);
+  CHECK(p.link.bandwidth == 2e9);
+  CHECK(p.links.size() == 2);
+  CHECK(p.links[0].bandwidth == 1e9);
+  CHECK(p.links[1].bandwidth == 3e9);
+  CHECK(p.memory == 1536);
+  CHECK(p.on);
+}
+
+TEST_CASE("every fault of a document is reported, each where it stands", "[unit]") {
+  CHECK(faults_of(R"({"bugdet": 3, "budget": 0, "colour": "gren", "until": "3 m", "link": {"bandwidth": "-1 GB/s"},
+                      "links": [{"bandwidth": 3}], "memory": "1.3 B", "on": 1, "name": 5})") ==
+        std::vector<std::string>{"f.json:/bugdet: unknown key 'bugdet' (did you mean 'budget'?)",
+                                 "f.json:/budget: expected >= 1, got 0",
+                                 "f.json:/colour: expected one of red, green, got \"gren\" (did you mean 'green'?)",
+                                 "f.json:/until: expected a quantity in s such as \"15 us\", got \"3 m\"",
+                                 "f.json:/link/bandwidth: expected > 0 B/s, got \"-1 GB/s\"",
+                                 "f.json:/links/0/bandwidth: expected a quantity in B/s such as \"900 GB/s\", got 3",
+                                 "f.json:/share: missing: expected a number",
+                                 "f.json:/memory: expected a whole number, got \"1.3 B\"",
+                                 "f.json:/on: expected true or false, got 1",
+                                 "f.json:/name: expected a string, got 5"});
+  CHECK(faults_of("[]") == std::vector<std::string>{"f.json: expected an object, got an array"});
+  CHECK(faults_of(R"({"share": 2})") == std::vector<std::string>{"f.json:/share: expected 0 to 1, got 2"});
+  CHECK(faults_of(R"({"share": 0, "budget": 1.5})") == std::vector<std::string>{"f.json:/budget: expected a whole number, got 1.5"});
+  CHECK(faults_of(R"({"share": 0, "links": {}})") == std::vector<std::string>{"f.json:/links: expected an array, got an object"});
+}
+
+TEST_CASE("written parameters read back the same", "[prop]") {
+  Everything p;
+  p.until = 1.0 / 3.0;
+  p.links = {Link{1.5}, Link{1e12 / 7}};
+  p.share = 0.3;
+  Faults faults;
+  const Node written = write_params(p);
+  const auto q = parse_params<Everything>(parse_json(written.dump(2), "f.json"), faults);
+  CHECK(faults.empty());
+  CHECK(write_params(q).dump() == written.dump());
+  CHECK(*q.until == *p.until);
+}
+
+TEST_CASE("a table tells type, unit, default, range and doc", "[unit]") {
+  const std::vector<FieldInfo> infos = describe_params<Everything>();
+  CHECK(infos[0].name == "budget");
+  CHECK(infos[0].type == "integer");
+  CHECK(infos[0].default_value.as_integer() == 512);
+  CHECK(range_text(infos[0].range, infos[0].unit) == ">= 1");
+  CHECK(infos[1].choices == std::vector<std::string>{"red", "green"});
+  CHECK(infos[2].optional);
+  CHECK(infos[3].nested.size() == 1);
+  CHECK(infos[4].array);
+  CHECK(infos[5].required);
+  CHECK(infos[6].default_value.as_string() == "1024 B");
+}
+
+TEST_CASE("a registry makes what a block chooses, and checks the blocks of the others", "[unit]") {
+  const Shapes registry = shapes();
+  Faults faults;
+  const auto choice = registry.parse_block(parse_json(R"({"policy": "square", "square": {"side": 3}, "point": {}})", "f.json"), "point", faults);
+  REQUIRE(faults.empty());
+  CHECK(choice.name == "square");
+  CHECK(choice.make(2.0)->area() == 18);
+  CHECK(Shapes::write_block(choice).dump() == R"({"policy":"square","square":{"side":3}})");
+  CHECK(registry.names() == std::vector<std::string>{"point", "square"});
+  const auto fallback = registry.parse_block(parse_json("{}", "f.json"), "square", faults);
+  CHECK(fallback.make(1.0)->area() == 1);
+
+  const auto bad = [&](const char* json) {
+    Faults found;
+    (void)registry.parse_block(parse_json(json, "f.json"), "point", found);
+    return found.empty() ? std::string("none") : found.all().front().text();
+  };
+  CHECK(bad(R"({"policy": "sqare"})") == "f.json:/policy: unknown shape policy 'sqare' (did you mean 'square'?)");
+  CHECK(bad(R"({"policy": 1})") == "f.json:/policy: expected the name of a policy, got 1 (known: point, square)");
+  CHECK(bad(R"({"square": {"side": -1}})") == "f.json:/square/side: expected > 0, got -1");
+  CHECK(bad(R"({"cicle": {}})") == "f.json:/cicle: unknown key 'cicle' (known: point, policy, square)");
+  CHECK(bad("3") == "f.json: expected an object, got 3");
+}
+
+TEST_CASE("a name can be registered once", "[unit]") {
+  Shapes registry = shapes();
+  CHECK_THROWS_WITH(registry.add<NoParams>("point", "Again.", [](const NoParams&, double) { return std::make_unique<Square>(0, 0); }),
+                    "shape: 'point' is registered twice");
+}
+
+TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {
+  const std::vector<std::string> known{"sarathi", "static", "vllm_v0"};
+  CHECK(nearest_name("sarahti", known) == "sarathi");
+  CHECK(nearest_name("vllm", known).empty());
+  CHECK(nearest_name("vllm_v1", known) == "vllm_v0");
+  CHECK(nearest_name("zzz", known).empty());
+}

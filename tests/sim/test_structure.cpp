@@ -1,0 +1,76 @@
+// The order of the folders: who may include whom (docs/architecture.md).
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::map<std::string, std::set<std::string>> kMayInclude{
+    {"sim", {"sim"}},
+    {"hw", {"sim", "hw"}},
+    {"models", {"sim", "hw", "models"}},
+    {"traces", {"sim", "traces"}},
+    {"policies", {"sim", "hw", "models", "traces", "policies"}},
+    {"experiments", {"sim", "hw", "models", "traces", "policies", "experiments"}},
+    {"tools", {"sim", "hw", "models", "traces", "policies", "experiments", "tools"}},
+};
+
+/// Folder that an `#include "folder/…"` line names, or nothing.
+std::string included_folder(const std::string& line) {
+  const std::string start = "#include \"";
+  if (!line.starts_with(start)) return {};
+  const auto slash = line.find('/', start.size());
+  return slash == std::string::npos ? std::string{} : line.substr(start.size(), slash - start.size());
+}
+
+std::vector<fs::path> sources(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".hpp" || entry.path().extension() == ".cpp") files.push_back(entry.path());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("folders include only what stands below them", "[structure]") {
+  std::size_t includes = 0;
+  for (const auto& [folder, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(fs::path(ORRERY_SOURCE_DIR) / folder)) {
+      std::ifstream text(file);
+      for (std::string line; std::getline(text, line);) {
+        const std::string target = included_folder(line);
+        if (!kMayInclude.contains(target)) continue;
+        ++includes;
+        INFO(file.string() << ": " << line);
+        CHECK(allowed.contains(target));
+      }
+    }
+  }
+  CHECK(includes > 50);  // or the check looked at nothing
+}
+
+TEST_CASE("every folder has a map", "[structure]") {
+  for (const auto& [folder, allowed] : kMayInclude) {
+    INFO(folder);
+    CHECK(fs::is_regular_file(fs::path(ORRERY_SOURCE_DIR) / folder / "README.md"));
+  }
+}
+
+TEST_CASE("every source is in a build list", "[structure]") {
+  for (const auto& [folder, allowed] : kMayInclude) {
+    const fs::path root = fs::path(ORRERY_SOURCE_DIR) / folder;
+    std::ifstream file(root / "CMakeLists.txt");
+    const std::string list{std::istreambuf_iterator<char>(file), {}};
+    for (const fs::path& source : sources(root)) {
+      if (source.extension() != ".cpp") continue;
+      INFO(source.string());
+      CHECK(list.find(fs::relative(source, root).string()) != std::string::npos);
+    }
+  }
+}

@@ -1,0 +1,489 @@
+"""Tests of `orrery report` on made-up run folders: messages and exit codes, what the page says, the same bytes twice,
+figures, and the page in a headless browser.
+
+    /usr/bin/python3 -m unittest discover -s tests/tools/report
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PACKAGE = HERE.parents[2] / "tools" / "python" / "orrery_report"
+sys.path[:0] = [str(HERE), str(PACKAGE.parent)]
+
+import browser  # noqa: E402
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+import synthetic_run  # noqa: E402
+from orrery_report import cli, digest, overview, units  # noqa: E402
+
+PNGS = ("latency_cdf.png", "over_time.png", "energy_time.png", "requests.png")
+HOSTILE = '</script><script>window.hostile = 1</script><img src=x onerror="window.hostile = 2">&amp;\u2028'
+
+
+def run_cli(*arguments: object) -> tuple[int, list[str], str]:
+    """(exit code, lines of stdout, stderr) of a report made in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.main([str(argument) for argument in arguments])
+    return code, out.getvalue().splitlines(), err.getvalue()
+
+
+class Folder(unittest.TestCase):
+    """A test with a scratch folder and a run in it."""
+
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory(prefix="orrery-report-")
+        self.addCleanup(scratch.cleanup)
+        self.scratch = Path(scratch.name)
+        self.run_folder = self.scratch / "run"
+
+    def small(self, **options: object) -> Path:
+        return synthetic_run.write_run(self.run_folder, **({"requests": 120, "samples": 40} | options))
+
+    def edit_json(self, name: str, change: dict) -> None:
+        file = self.run_folder / name
+        file.write_text(json.dumps(json.loads(file.read_text()) | change))
+
+    def page(self) -> str:
+        code, _, err = run_cli(self.run_folder, "--png", "no")
+        self.assertEqual((code, err), (0, ""))
+        return (self.run_folder / "report.html").read_text(encoding="utf-8")
+
+    def figures(self) -> dict:
+        found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', self.page(), re.DOTALL)
+        return json.loads(found[1])
+
+
+class CommandLine(Folder):
+    def test_folder_runs_as_a_program_and_prints_its_files(self) -> None:
+        self.small()
+        done = subprocess.run([sys.executable, PACKAGE, self.run_folder], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        files = [self.run_folder / "report.html", *(self.run_folder / "png" / name for name in PNGS)]
+        self.assertEqual(done.stdout.splitlines(), [str(file) for file in files])
+        for file in files:
+            self.assertGreater(file.stat().st_size, 15_000, file)
+        self.assertEqual(list(self.run_folder.glob("*.part")), [])
+
+    def test_module_form_gives_the_same_page(self) -> None:
+        self.small()
+        first = self.page()
+        done = subprocess.run([sys.executable, "-m", "orrery_report", self.run_folder, "--png", "no"], check=True,
+                              cwd=PACKAGE.parent, capture_output=True, text=True)
+        self.assertEqual(done.stdout.splitlines(), [str(self.run_folder / "report.html")])
+        self.assertEqual((self.run_folder / "report.html").read_text(encoding="utf-8"), first)
+
+    def test_out_and_png_options(self) -> None:
+        self.small()
+        out, png = self.scratch / "new" / "r.html", self.scratch / "figures"
+        code, lines, _ = run_cli(self.run_folder, "--out", out, "--png", png)
+        self.assertEqual((code, lines), (0, [str(out), *(str(png / name) for name in PNGS)]))
+        self.assertFalse((self.run_folder / "report.html").exists())
+        self.assertFalse((self.run_folder / "png").exists())
+        code, lines, _ = run_cli(self.run_folder, "--png", "no")
+        self.assertEqual((code, lines), (0, [str(self.run_folder / "report.html")]))
+        self.assertFalse((self.run_folder / "png").exists())
+        code, lines, _ = run_cli(self.run_folder, "--png")
+        self.assertEqual((code, len(lines)), (0, 5))
+
+    def test_pngs_are_pictures_of_print_size(self) -> None:
+        self.small()
+        run_cli(self.run_folder)
+        for name in PNGS:
+            data = (self.run_folder / "png" / name).read_bytes()
+            self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+            width, height = (int.from_bytes(data[i:i + 4], "big") for i in (16, 20))
+            self.assertGreaterEqual(width, 1500)
+            self.assertGreaterEqual(height, 600)
+
+    def test_same_run_same_bytes(self) -> None:
+        self.small(requests=6000, replicas=2, samples=3000)
+        written = []
+        for _ in range(2):
+            # Separate processes: no order may come from a hash.
+            subprocess.run([sys.executable, PACKAGE, self.run_folder], check=True, capture_output=True)
+            written.append({f.name: f.read_bytes() for f in
+                            [self.run_folder / "report.html", *(self.run_folder / "png").iterdir()]})
+        self.assertEqual(set(written[0]), {"report.html", *PNGS})
+        for name, data in written[0].items():
+            self.assertTrue(data == written[1][name], f"{name} differs")
+
+
+class Faults(Folder):
+    def expect(self, file: str, message: str) -> None:
+        """The report fails with one line, `RUN/file: message`, and writes nothing."""
+        code, lines, err = run_cli(self.run_folder)
+        self.assertEqual((code, lines), (2, []))
+        where = self.run_folder / file if file else self.run_folder
+        self.assertEqual(err, f"{where}{message}\n")
+        self.assertFalse((self.run_folder / "report.html").exists())
+        self.assertFalse((self.run_folder / "png").exists())
+
+    def replace_line(self, name: str, line: int, text: str) -> None:
+        lines = (self.run_folder / name).read_text().splitlines()
+        lines[line - 1] = text
+        (self.run_folder / name).write_text("\n".join(lines) + "\n")
+
+    def test_no_folder(self) -> None:
+        self.expect("", ": expected a run folder, got nothing of that name")
+
+    def test_a_file_instead_of_a_folder(self) -> None:
+        self.run_folder.write_text("")
+        self.expect_file()
+
+    def expect_file(self) -> None:
+        code, _, err = run_cli(self.run_folder)
+        self.assertEqual((code, err), (2, f"{self.run_folder}: expected a run folder, got a file\n"))
+
+    def test_empty_folder(self) -> None:
+        self.run_folder.mkdir()
+        self.expect("manifest.json", ": expected a file, got none")
+
+    def test_no_summary(self) -> None:
+        (self.small() / "summary.json").unlink()
+        self.expect("summary.json", ": expected a file, got none")
+
+    def test_broken_json(self) -> None:
+        (self.small() / "summary.json").write_text('{"status": "ok",\n "requests": }')
+        self.expect("summary.json", ": expected JSON, got line 2, column 14: Expecting value")
+
+    def test_json_of_another_kind(self) -> None:
+        (self.small() / "summary.json").write_text("[1]")
+        self.expect("summary.json", ": expected a JSON object, got list")
+
+    def test_not_utf8(self) -> None:
+        (self.small() / "manifest.json").write_bytes(b'{"config": "\xff"}')
+        self.expect("manifest.json", ": expected UTF-8 text, got byte 12 that is not")
+
+    def test_no_config(self) -> None:
+        self.small()
+        self.edit_json("manifest.json", {"config": 3})
+        self.expect("manifest.json", ': expected an object under "config", got 3')
+
+    def test_no_status(self) -> None:
+        (self.small() / "summary.json").write_text("{}")
+        self.expect("summary.json", ': expected a text under "status", got none')
+
+    def test_wrong_columns(self) -> None:
+        self.small()
+        self.replace_line("energy.csv", 1, "device,energy_j")
+        self.expect("energy.csv", ": expected columns device,class,energy_j,busy_s, got device,energy_j")
+
+    def test_empty_table(self) -> None:
+        (self.small() / "energy.csv").write_text("")
+        self.expect("energy.csv", ": expected columns device,class,energy_j,busy_s, got an empty file")
+
+    def test_text_where_a_number_belongs(self) -> None:
+        self.small()
+        self.replace_line("series.csv", 5, "1.5,0,many,0,0,0,90")
+        self.expect("series.csv", ":5: expected a number under running, got 'many'")
+
+    def test_infinite_number(self) -> None:
+        self.small()
+        self.replace_line("energy.csv", 3, "gpu0,ffn_up,inf,1")
+        self.expect("energy.csv", ":3: expected a number under energy_j, got 'inf'")
+
+    def test_empty_field(self) -> None:
+        self.small()
+        self.replace_line("energy.csv", 3, "gpu0,ffn_up,,1")
+        self.expect("energy.csv", ":3: expected a value under energy_j, got an empty field")
+
+    def test_fault_beyond_the_first_chunk(self) -> None:
+        self.small()
+        file = self.run_folder / "requests.csv"
+        head, *rows = file.read_text().splitlines()
+        rows = (rows * (1 + 200_010 // len(rows)))[:200_010] + ["9,x,,,,1,1,,,,rejected"]
+        file.write_text("\n".join([head, *rows]) + "\n")
+        self.expect("requests.csv", ":200012: expected a number under arrived_s, got 'x'")
+
+    def test_too_many_fields(self) -> None:
+        self.small()
+        self.replace_line("energy.csv", 4, "gpu0,norm,1,2,3")
+        self.expect("energy.csv", ":4: expected 4 fields, got 5")
+        self.small()
+        rows = (self.run_folder / "energy.csv").read_text().splitlines()
+        (self.run_folder / "energy.csv").write_text("\n".join([rows[0], *(row + ",9" for row in rows[1:])]) + "\n")
+        self.expect("energy.csv", ":2: expected 4 fields, got 5")
+
+    def test_quantiles_out_of_order(self) -> None:
+        self.small()
+        self.replace_line("distributions.csv", 3, "ttft,1.5,0.2")
+        self.expect("distributions.csv", ": expected quantiles of ttft that ascend from 0 to 1, got others")
+
+    def test_place_that_cannot_be_written(self) -> None:
+        self.small()
+        code, lines, err = run_cli(self.run_folder, "--out", self.run_folder / "energy.csv" / "r.html")
+        self.assertEqual((code, lines), (2, []))
+        self.assertRegex(err, r"^\S+energy.csv\S*: expected a path that can be written, got .+\n$")
+
+
+class Content(Folder):
+    def test_overview_carries_the_key_figures(self) -> None:
+        self.small()
+        page = self.page()
+        for text in ("llama-2-7b (fp16)", "2 × a100-sxm4-80gb", "sarathi (token budget 512, max sequences 128)",
+                     "96.8\N{NO-BREAK SPACE}%</b> of the requests attain the SLO (TTFT ≤ 2\N{NO-BREAK SPACE}s"):
+            self.assertIn(text, page)
+
+    def test_nothing_is_loaded_from_elsewhere(self) -> None:
+        self.small()
+        own = re.sub(r"<script>/\*\*.*?</script>", "", self.page(), flags=re.DOTALL)  # all but plotly.js
+        self.assertLess(len(own), 1_000_000)
+        self.assertNotRegex(own, r"https?://")
+        self.assertNotRegex(own, r"<(link|script|img|iframe)[^>]+(src|href)=[\"'](?!data:)")
+        self.assertEqual(self.page().count("plotly.js v"), 1)
+
+    def test_infeasible_run(self) -> None:
+        synthetic_run.write_infeasible(self.run_folder)
+        code, lines, err = run_cli(self.run_folder)
+        self.assertEqual((code, lines, err), (0, [str(self.run_folder / "report.html")], ""))
+        page = (self.run_folder / "report.html").read_text(encoding="utf-8")
+        for text in ("This design is infeasible: weights of llama-2-70b (fp16) do not fit one a100-sxm4-80gb",
+                     "137,953,296,384 bytes", "77,309,411,328 bytes", "1.78 times what there is"):
+            self.assertIn(text, page)
+        self.assertNotIn("plotly.js v", page)
+
+    def test_infeasible_run_without_numbers(self) -> None:
+        synthetic_run.write_infeasible(self.run_folder)
+        (self.run_folder / "summary.json").write_text('{"status": "infeasible", "needed_bytes": null}')
+        self.assertIn("no reason given", self.page())
+
+    def test_null_figures_show_a_dash(self) -> None:
+        self.small()
+        self.edit_json("summary.json", {"tpot_s": dict.fromkeys(overview.QUANTILES), "energy_per_output_token_j": None})
+        page = self.page()
+        self.assertIn("p99 –", page)
+        self.assertNotIn("None", re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL))
+        self.assertNotIn("nan", page.split("<main>")[1].split("<script")[0].lower())
+
+    def test_no_requests_and_no_samples(self) -> None:
+        synthetic_run.write_run(self.run_folder, requests=0, samples=0)
+        for name in ("energy.csv", "distributions.csv"):
+            head = (self.run_folder / name).read_text().splitlines()[0]
+            (self.run_folder / name).write_text(head + "\n")
+        code, lines, err = run_cli(self.run_folder)
+        self.assertEqual((code, lines, err), (0, [str(self.run_folder / "report.html")], ""))
+        page = (self.run_folder / "report.html").read_text(encoding="utf-8")
+        for text in ("No samples over time", "No requests:", "No energy ledger", "No latency distributions"):
+            self.assertIn(text, page)
+
+    def test_absent_tables_are_named(self) -> None:
+        self.small()
+        for name in ("requests.csv", "series.csv"):
+            (self.run_folder / name).unlink()
+        self.assertIn("Not in this run folder: series.csv, requests.csv.", self.page())
+
+    def test_every_request_rejected(self) -> None:
+        self.small()
+        rows = (self.run_folder / "requests.csv").read_text().splitlines()
+        rejected = [f"{i},{i}.5,,,,100,10,,,,rejected:context_exceeded" for i in range(50)]
+        (self.run_folder / "requests.csv").write_text("\n".join([rows[0], *rejected]) + "\n")
+        names = [trace["name"] for trace in self.figures()["requests"]["data"]]
+        self.assertEqual(names, ["rejected:context_exceeded (50)"])
+        self.assertEqual(run_cli(self.run_folder)[0], 0)
+
+    def test_results_of_other_systems_are_listed(self) -> None:
+        self.small()
+        self.edit_json("summary.json", {"bubble": 0.125, "iteration_s": {"mean": 0.25}})
+        page = self.page()
+        self.assertIn('<th scope="row">bubble</th><td>0.125</td>', page)
+        self.assertIn('<th scope="row">iteration_s.mean</th><td>250\N{NO-BREAK SPACE}ms</td>', page)
+
+    def test_plots_stay_small(self) -> None:
+        self.small(requests=30_000, replicas=3, samples=6000)
+        for key, figure in self.figures().items():
+            self.assertLess(sum(len(trace.get("x") or ()) for trace in figure["data"]), 20_000, key)
+
+    def test_every_axis_with_numbers_has_a_title(self) -> None:
+        self.small(replicas=2)
+        for key, figure in self.figures().items():
+            for name, axis in figure["layout"].items():
+                if "axis" in name and axis.get("showticklabels", True) and axis.get("ticks"):
+                    self.assertTrue(axis["title"]["text"], f"{key} {name}")
+
+    def test_kv_percent_axis_needs_a_capacity(self) -> None:
+        self.small()
+        self.assertIn("yaxis9", self.figures()["time"]["layout"])
+        self.edit_json("summary.json", {"memory_bytes": {"peak": 1}})
+        self.assertNotIn("yaxis9", self.figures()["time"]["layout"])
+
+    def test_texts_are_escaped(self) -> None:
+        self.small(config=synthetic_run.CONFIG | {"note": HOSTILE, "model": {"config": HOSTILE}})
+        self.edit_json("manifest.json", {"host": HOSTILE})
+        energy = self.run_folder / "energy.csv"
+        energy.write_text(energy.read_text().replace("gpu0,rope", '"<a href=""https://example.org"">x</a>",rope'))
+        page = self.page()
+        self.assertNotIn("<script>window.hostile", page)
+        self.assertNotIn("<img src=x", page)
+        devices = {y for trace in self.figures()["devices"]["data"] for y in trace["y"]}
+        self.assertIn('&lt;a href="https://example.org"&gt;x&lt;/a&gt;', devices)
+
+
+class Digest(unittest.TestCase):
+    def requests(self, count: int) -> pd.DataFrame:
+        arrived = np.arange(count, dtype=float)
+        return pd.DataFrame({
+            "id": pd.array([str(i) for i in range(count)], dtype="string"), "arrived_s": arrived,
+            "first_token_s": arrived + 1, "finished_s": arrived + 2 + (arrived == 77_777) * 500,
+            "prompt_tokens": 10.0, "output_tokens": 1 + arrived % 4, "preemptions": 0.0,
+            "status": pd.array(["completed"] * count, dtype="string")})
+
+    def test_sample_is_even_keeps_the_slowest_and_ignores_chunking(self) -> None:
+        table, found = self.requests(100_000), []
+        for size in (100_000, 7001):
+            digester = digest.RequestDigester()
+            for start in range(0, len(table), size):
+                digester.add(table.iloc[start:start + size])
+            found.append(digester.finish())
+        (group,), (other,) = found[0].groups, found[1].groups
+        self.assertEqual(list(group.id), list(other.id))
+        self.assertEqual(group.total, 100_000)
+        self.assertLessEqual(len(group.id), digest.MAX_COMPLETED + 2 * digest.SLOWEST)
+        self.assertIn("77777", group.id)
+        even = [int(i) for i in group.id if int(i) % 32 == 0]
+        self.assertEqual(even, list(range(0, 100_000, 32)))
+
+    def test_histogram_counts_every_request(self) -> None:
+        digester = digest.RequestDigester()
+        digester.add(self.requests(10_001))
+        output = digester.finish().output
+        # Output tokens cycle through 1, 2, 3, 4; one more request has 1.
+        self.assertEqual((list(output.edges), list(output.counts)), ([1, 2, 3, 4, 5], [2501, 2500, 2500, 2500]))
+        self.assertEqual((output.median, output.log), (2, False))
+
+    def test_buckets_keep_mean_and_extremes(self) -> None:
+        count = digest.RAW_POINTS * 2
+        table = pd.DataFrame({"time_s": np.arange(count, dtype=float), "replica": "0",
+                              **{f: np.ones(count) for f in digest.SERIES_FIELDS}})
+        table.loc[1234, "waiting"] = 901.0
+        (line,) = digest.digest_series(table).lines
+        self.assertEqual(len(line.time_s), digest.BUCKETS)
+        self.assertEqual(line.high["waiting"].max(), 901.0)
+        # Six samples a bucket: (901 + 5) / 6 = 151.
+        self.assertAlmostEqual(line.mean["waiting"].max(), 151.0)
+
+    def test_classes_fall_by_time_and_idle_is_last(self) -> None:
+        rows = [("a", "idle", 1.0, 90.0), ("a", "x", 2.0, 1.0), ("b", "y", 3.0, 5.0), ("b", "x", 4.0, 2.0)]
+        table = pd.DataFrame(rows, columns=["device", "class", "energy_j", "busy_s"])
+        found = digest.digest_energy(table)
+        self.assertEqual(list(found.by_class.index), ["y", "x", "idle"])
+        self.assertEqual(list(found.by_class["energy_j"]), [3.0, 6.0, 1.0])
+        self.assertEqual(found.busy_by_device.loc["b", "idle"], 0.0)
+
+
+class Units(unittest.TestCase):
+    def test_numbers(self) -> None:
+        for value, unit, want in ((0.0123, "s", "12.3 ms"), (851.7, "s", "852 s"), (45_000, "s", "12.5 h"),
+                                  (0, "s", "0 s"), (68_719_476_736, "B", "64 GiB"), (451_424.2, "J", "451 kJ"),
+                                  (1234567, "", "1,234,567"), (None, "s", "–"), (float("nan"), "s", "–")):
+            self.assertEqual(units.text(value, unit).replace("\N{NO-BREAK SPACE}", " "), want)
+
+    def test_durations_of_configs(self) -> None:
+        for text, want in (("2 s", 2.0), ("100 ms", 0.1), ("1.5us", 1.5e-6), (0.25, 0.25), ("soon", None),
+                           ("5 GB", None), ("1.2.3 s", None), (None, None), (True, None)):
+            self.assertEqual(units.seconds(text), want)
+
+
+@unittest.skipUnless(browser.available(), "needs chromium and chromedriver (Debian: chromium, chromium-driver)")
+class InBrowser(Folder):
+    TABS = ("overview", "latency", "time", "requests", "energy", "config")
+    SHOWN = "return [...document.querySelectorAll('.panel')].filter(p => p.offsetHeight > 0).map(p => p.id)"
+    DRAWN = "return [...document.querySelectorAll('.panel.shown [data-figure]')].every(p => p.dataset.drawn === 'done')"
+    # Of each plot on show: its key and how many curves, marks and bars were really drawn.
+    MARKS = """return [...document.querySelectorAll('.panel.shown [data-figure]')].map(p => [p.dataset.figure,
+        [...p.querySelectorAll('.js-line, .point path, path.point')].filter(m => (m.getAttribute('d') || '').length > 4)
+        .length])"""
+
+    def quiet(self, page: browser.Browser) -> None:
+        self.assertEqual(page.console(), [])
+        elsewhere = [url for url in page.requested() if not url.startswith(("file:", "data:", "blob:", "about:"))]
+        self.assertEqual(elsewhere, [])
+
+    def test_every_tab_draws_without_errors_or_requests(self) -> None:
+        synthetic_run.write_run(self.run_folder, requests=3000, replicas=3, samples=1500,
+                                config=synthetic_run.CONFIG | {"note": HOSTILE})
+        self.page()
+        url = (self.run_folder / "report.html").as_uri()
+        least = {"latency": 5, "time": 15, "requests": 2000, "tokens": 2, "classes": 26, "devices": 28}
+        with browser.Browser() as page:
+            page.open(url)
+            drawn = {}
+            for tab in self.TABS:
+                page.run("document.getElementById('tab-' + arguments[0]).click()", tab)
+                page.wait(self.DRAWN)
+                self.assertEqual(page.run(self.SHOWN), [tab])
+                self.assertLessEqual(page.run("return document.documentElement.scrollWidth - innerWidth"), 0, tab)
+                drawn |= dict(page.run(self.MARKS))
+            self.assertEqual(set(drawn), set(least))
+            for key, count in least.items():
+                self.assertGreaterEqual(drawn[key], count, key)
+            self.assertIsNone(page.run("return window.hostile || null"))
+            self.assertIn(HOSTILE[:30], page.run("return document.getElementById('config').textContent"))
+            self.quiet(page)
+
+    def test_address_keys_and_switches(self) -> None:
+        self.small()
+        self.page()
+        with browser.Browser() as page:
+            page.open((self.run_folder / "report.html").as_uri() + "#latency")
+            page.wait(self.DRAWN)
+            self.assertEqual(page.run(self.SHOWN), ["latency"])
+            axes = "const l = document.getElementById('plot-latency')._fullLayout; return [l.xaxis.type, l.yaxis.type]"
+            press = "document.querySelector(`[data-set=${arguments[0]}][data-value='${arguments[1]}']`).click()"
+            self.assertEqual(page.run(axes), ["log", "linear"])
+            page.run(press, "x", "linear")
+            page.wait("return document.getElementById('plot-latency')._fullLayout.xaxis.type === 'linear'")
+            page.run(press, "tail", "1")
+            page.wait("return document.getElementById('plot-latency')._fullLayout.yaxis.type === 'log'")
+            page.run(press, "x", "log")
+            page.run(press, "tail", "0")
+            page.wait("return document.getElementById('plot-latency')._fullLayout.yaxis.type === 'linear'")
+            self.assertEqual(page.run(axes), ["log", "linear"])
+            page.run("document.getElementById('tab-latency').dispatchEvent(new KeyboardEvent('keydown', "
+                     "{key: 'ArrowRight'}))")
+            page.wait(self.DRAWN)
+            self.assertEqual((page.run(self.SHOWN), page.run("return location.hash")), (["time"], "#time"))
+            self.quiet(page)
+
+    def test_printing_shows_and_draws_everything(self) -> None:
+        self.small()
+        self.page()
+        with browser.Browser() as page:
+            page.open((self.run_folder / "report.html").as_uri())
+            self.assertTrue(page.command("Page.printToPDF")["data"].startswith("JVBERi"))
+            page.run("window.dispatchEvent(new Event('beforeprint'))")
+            self.assertEqual(tuple(page.run(self.SHOWN)), self.TABS)
+            widths = page.run("return [...document.querySelectorAll('.main-svg')].map(s => s.clientWidth)")
+            self.assertTrue(widths and all(width == 680 for width in widths), widths)
+            self.quiet(page)
+
+    def test_infeasible_and_empty_runs(self) -> None:
+        synthetic_run.write_infeasible(self.run_folder)
+        self.page()
+        with browser.Browser() as page:
+            page.open((self.run_folder / "report.html").as_uri())
+            self.assertEqual(page.run(self.SHOWN), ["overview"])
+            self.quiet(page)
+            shutil.rmtree(self.run_folder)
+            synthetic_run.write_run(self.run_folder, requests=1, samples=1, devices=1, rejected=False)
+            self.page()
+            page.open((self.run_folder / "report.html").as_uri())
+            for tab in self.TABS:
+                page.run("document.getElementById('tab-' + arguments[0]).click()", tab)
+                page.wait(self.DRAWN)
+            self.quiet(page)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,295 @@
+// How far the shipped parts are from measurement, on rows that did not calibrate them.
+//
+// Reads the reference data beside the checkout and is skipped, with a message, where that is absent. Prints one line a
+// table: mean absolute percentage error (MAPE) and mean signed error of the rows of the models that were fitted and of
+// those held out; asserts bounds a little above what is reached (docs/hardware.md holds the same table).
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "hw/network/all_reduce.hpp"
+#include "tests/hw/parts.hpp"
+
+using namespace orrery::hw;
+using orrery::hw::test::model;
+using orrery::hw::test::part;
+using orrery::hw::test::prompts;
+
+namespace {
+
+/// A CSV with a header, its cells by column name.
+class Table {
+ public:
+  explicit Table(const std::string& path) {
+    std::ifstream in(path);
+    std::string line;
+    std::getline(in, line);
+    const std::vector<std::string> header = split(line, ',');
+    for (std::size_t i = 0; i < header.size(); ++i) columns_[header[i]] = i;
+    while (std::getline(in, line))
+      if (!line.empty()) rows_.push_back(split(line, ','));
+  }
+  std::size_t size() const { return rows_.size(); }
+  const std::string& text(std::size_t row, const std::string& column) const { return rows_[row][columns_.at(column)]; }
+  double number(std::size_t row, const std::string& column) const { return std::stod(text(row, column)); }
+  std::int64_t integer(std::size_t row, const std::string& column) const { return std::stoll(text(row, column)); }
+
+  static std::vector<std::string> split(const std::string& line, char separator) {
+    std::vector<std::string> cells;
+    std::istringstream in(line);
+    for (std::string cell; std::getline(in, cell, separator);) cells.push_back(cell);
+    return cells;
+  }
+
+ private:
+  std::map<std::string, std::size_t> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Relative errors of one group of rows.
+struct Errors {
+  double absolute = 0, signed_sum = 0;
+  std::size_t rows = 0;
+  void add(double predicted, double measured) {
+    absolute += std::abs(predicted / measured - 1);
+    signed_sum += predicted / measured - 1;
+    ++rows;
+  }
+  double mape() const { return rows == 0 ? 0 : 100 * absolute / static_cast<double>(rows); }
+  double bias() const { return rows == 0 ? 0 : 100 * signed_sum / static_cast<double>(rows); }
+};
+
+std::string shown(const char* what, const Errors& errors) {
+  if (errors.rows == 0) return {};
+  char text[96];
+  std::snprintf(text, sizeof text, "   %s %5.1f %% (%5zu rows, mean %+5.1f %%)", what, errors.mape(), errors.rows,
+                errors.bias());
+  return text;
+}
+
+void print(const std::string& table, const Errors& fit, const Errors& held) {
+  std::cout << table << std::string(table.size() < 48 ? 48 - table.size() : 0, ' ') << shown("fitted", fit)
+            << shown("held out", held) << '\n';
+}
+
+const std::string kData = std::string(ORRERY_SHARED_DIR) + "/data/";
+
+/// False, with a message, where the reference data is not there.
+bool data_present(const std::string& file) {
+  if (std::filesystem::exists(kData + file)) return true;
+  WARN("skipped: no reference data at " << kData + file);
+  return false;
+}
+
+struct Device {
+  const char* table;
+  const char* part;
+};
+constexpr Device kA100{"a100", "a100-sxm4-80gb"};
+constexpr Device kH100{"h100", "h100-sxm5-80gb"};
+
+bool is_fit_model(const std::string& name) {
+  return name == "Llama-2-7b-hf" || name == "Llama-2-70b-hf" || name == "Qwen-72B";
+}
+bool is_fit_heads(std::int64_t heads) {
+  return heads == 1 || heads == 4 || heads == 8 || heads == 32 || heads == 48;
+}
+
+Errors check_gemm(const Device& device) {
+  const std::string file = std::string("gemm/") + device.table + ".csv";
+  if (!data_present(file)) return {};
+  const auto tiled = model("tiled", part(device.part)), roofline = model("roofline", part(device.part));
+  const Table table(kData + file);
+  Errors fit, held, small, baseline;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const Kernel kernel{OpClass::ffn_up, DType::fp16,
+                        Gemm{table.integer(i, "m"), table.integer(i, "n"), table.integer(i, "k")}};
+    const double us = tiled->cost(kernel).time_s * 1e6, measured = table.number(i, "time_us");
+    const bool fitted = is_fit_model(Table::split(table.text(i, "source"), '/').at(1));
+    (fitted ? fit : held).add(us, measured);
+    if (!fitted && table.integer(i, "m") <= 256) small.add(us, measured);
+    if (!fitted) baseline.add(roofline->cost(kernel).time_s * 1e6, measured);
+  }
+  print(file, fit, held);
+  print("  of which m <= 256", {}, small);
+  print("  roofline", {}, baseline);
+  return held;
+}
+
+Errors check_attention(const Device& device, bool prefill) {
+  const std::string file =
+      std::string("attention/") + device.table + "_sxm." + (prefill ? "context" : "generation") + ".csv";
+  if (!data_present(file)) return {};
+  const auto tiled = model("tiled", part(device.part));
+  const Table table(kData + file);
+  Errors fit, held, wide;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const std::int64_t batch = table.integer(i, "batch"), heads = table.integer(i, "num_heads");
+    const std::int64_t kv_heads = table.integer(i, "num_kv_heads"), head_dim = table.integer(i, "head_dim");
+    Kernel kernel{OpClass::attention_prefill, DType::bf16, {}};
+    if (prefill) {
+      kernel.shape = prompts(batch, table.integer(i, "tokens"), heads, kv_heads, head_dim);
+    } else {
+      kernel.shape = AttentionDecode{batch, batch * table.integer(i, "context"), heads, kv_heads, head_dim};
+    }
+    const double us = tiled->cost(kernel).time_s * 1e6, measured = table.number(i, "time_us");
+    (is_fit_heads(heads) && head_dim == 128 ? fit : held).add(us, measured);
+    if (head_dim == 512) wide.add(us, measured);
+  }
+  print(file, fit, held);
+  if (wide.rows > 0) print("  of which head_dim = 512", {}, wide);
+  return held;
+}
+
+/// Bytes that an operation of Vidur's elementwise tables reads and writes, fp16.
+Kernel streaming_kernel(const Table& table, std::size_t i) {
+  const std::string &op = table.text(i, "op"), &name = table.text(i, "model");
+  const std::int64_t tokens = table.integer(i, "tokens"), hidden = table.integer(i, "hidden");
+  const std::int64_t ffn = table.integer(i, "ffn") / table.integer(i, "tp"), tp = table.integer(i, "tp");
+  const bool grouped = name == "Llama-2-70b-hf" || name == "CodeLlama-34b-Instruct-hf";  // 8 key heads of 64
+  const bool gated = name != "phi-2";
+  if (op == "input_layernorm") return {OpClass::norm, DType::fp16, Streaming{2 * tokens * hidden, 2 * tokens * hidden}};
+  if (op == "add") return {OpClass::residual, DType::fp16, Streaming{4 * tokens * hidden, 2 * tokens * hidden}};
+  if (op == "mlp_act")
+    return {OpClass::activation, DType::fp16, Streaming{(gated ? 4 : 2) * tokens * ffn, 2 * tokens * ffn}};
+  const std::int64_t width = (hidden + (grouped ? hidden / 8 : hidden)) / tp;  // queries and keys, rotated in place
+  const std::int64_t rotated = gated ? width : width * 2 / 5;                  // phi-2 rotates 32 of 80 dimensions
+  return {OpClass::rope, DType::fp16, Streaming{2 * tokens * rotated, 2 * tokens * rotated}};
+}
+
+/// Held-out errors: all models, and without phi-2.
+std::pair<Errors, Errors> check_elementwise(const Device& device) {
+  const std::string file = std::string("elementwise/") + device.table + ".csv";
+  if (!data_present(file)) return {};
+  const auto tiled = model("tiled", part(device.part));
+  const Table table(kData + file);
+  Errors fit, held, held_llama;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const double us = tiled->cost(streaming_kernel(table, i)).time_s * 1e6, measured = table.number(i, "time_us");
+    (is_fit_model(table.text(i, "model")) ? fit : held).add(us, measured);
+    if (!is_fit_model(table.text(i, "model")) && table.text(i, "model") != "phi-2") held_llama.add(us, measured);
+  }
+  print(file, fit, held);
+  print("  without phi-2", {}, held_llama);
+  return {held, held_llama};
+}
+
+/// Held-out errors of Vidur's table, with its start skew, and of NCCL's, without.
+std::pair<Errors, Errors> check_all_reduce(const Device& device, double start_skew_s) {
+  const std::string vidur_file = std::string("collectives/vidur_") + device.table + "_dgx_all_reduce.csv";
+  const std::string nccl_file = std::string("collectives/nccl_") + device.table + "_sxm.csv";
+  if (!data_present(vidur_file) || !data_present(nccl_file)) return {};
+  const LinkParams link = part(device.part).link;
+  LinkParams skewed = link;
+  skewed.start_skew_s = start_skew_s;
+  Errors vidur_fit, vidur_held, vidur_large, nccl_fit, nccl_held;
+  const Table vidur(kData + vidur_file), nccl(kData + nccl_file);
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < vidur.size(); ++i) {
+    const std::int64_t ranks = vidur.integer(i, "num_gpus"), bytes = vidur.integer(i, "bytes");
+    if (vidur.integer(i, "devices_per_node") != ranks) continue;
+    const bool fitted = seen++ % 2 == 0;
+    const double us = all_reduce(skewed, ranks, bytes).time_s * 1e6, measured = vidur.number(i, "time_us");
+    (fitted ? vidur_fit : vidur_held).add(us, measured);
+    if (!fitted && bytes >= 4'000'000) vidur_large.add(us, measured);
+  }
+  seen = 0;
+  for (std::size_t i = 0; i < nccl.size(); ++i) {
+    if (nccl.text(i, "collective") != "all_reduce") continue;
+    const double us =
+        all_reduce(link, nccl.integer(i, "num_gpus"), 2 * nccl.integer(i, "message_elements")).time_s * 1e6;
+    (seen++ % 2 == 0 ? nccl_fit : nccl_held).add(us, nccl.number(i, "time_us"));
+  }
+  print(vidur_file, vidur_fit, vidur_held);
+  print("  of which 4 MB and more", {}, vidur_large);
+  print(nccl_file + " all_reduce", nccl_fit, nccl_held);
+  return {vidur_held, nccl_held};
+}
+
+}  // namespace
+
+TEST_CASE("matrix products against PyTorch kernels", "[validation][fidelity]") {
+  CHECK(check_gemm(kA100).mape() < 6.5);
+  CHECK(check_gemm(kH100).mape() < 9.5);
+}
+
+TEST_CASE("attention against vLLM kernels", "[validation][fidelity]") {
+  CHECK(check_attention(kA100, true).mape() < 13.5);
+  CHECK(check_attention(kH100, true).mape() < 16.5);
+  CHECK(check_attention(kA100, false).mape() < 14);
+  CHECK(check_attention(kH100, false).mape() < 12.5);
+}
+
+TEST_CASE("elementwise operations against PyTorch kernels", "[validation][fidelity]") {
+  const auto [a100, a100_llama] = check_elementwise(kA100);
+  CHECK(a100.mape() < 21);
+  CHECK(a100_llama.mape() < 9);
+  const auto [h100, h100_llama] = check_elementwise(kH100);
+  CHECK(h100.mape() < 23);
+  CHECK(h100_llama.mape() < 11);
+}
+
+TEST_CASE("all-reduce inside a node", "[validation][fidelity]") {
+  const auto [a100_vidur, a100_nccl] = check_all_reduce(kA100, 22.2e-6);
+  CHECK(a100_vidur.mape() < 12.5);
+  CHECK(a100_nccl.mape() < 8.5);
+  const auto [h100_vidur, h100_nccl] = check_all_reduce(kH100, 8.9e-6);
+  CHECK(h100_vidur.mape() < 12);
+  CHECK(h100_nccl.mape() < 8.5);
+}
+
+TEST_CASE("power of Llama-2-70B on A100", "[validation][fidelity]") {
+  const std::string file = "serving/splitwise_perf_power.csv";
+  if (!data_present(file)) return;
+  const PowerParams power = part(kA100.part).power;
+  // 68.98e9 parameters of 2 bytes; keys and values 80 layers * 8 heads * 128 * 2 * 2 bytes = 327,680 bytes a token.
+  constexpr double kParameters = 68.98e9, kKvBytes = 327680;
+  const Table table(kData + file);
+  Errors prompt, whole_tp2, whole_tp4;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const double prompt_tokens = table.number(i, "prompt_size"), batch = table.number(i, "batch_size");
+    if (table.text(i, "hardware") != "a100-80gb" || table.text(i, "model") != "llama2-70b" ||
+        table.number(i, "average_power") == 0)
+      continue;
+    if (prompt_tokens > 2048) continue;  // the window of the average is mostly idle there
+    const double tp = table.number(i, "tensor_parallel"), tokens = table.number(i, "token_size");
+    const double prompt_s = table.number(i, "prompt_time") * 1e-3, token_s = table.number(i, "token_time") * 1e-3;
+    const double token_bytes = (2 * kParameters + batch * (prompt_tokens + tokens / 2) * kKvBytes) / tp;
+    const double prompt_j =
+        2 * kParameters * batch * prompt_tokens / tp * power.fp16_flop_j + 2 * kParameters / tp * power.memory_byte_j;
+    const double token_j = 2 * kParameters * batch / tp * power.fp16_flop_j + token_bytes * power.memory_byte_j;
+    const double steps = tokens - 1;
+    const double busy_w = power.idle_w + power.active_w;
+    const double mean_w = busy_w + (prompt_j + steps * token_j) / (prompt_s + steps * token_s);
+    (tp == 2 ? whole_tp2 : whole_tp4).add(mean_w / power.tdp_w, table.number(i, "average_power"));
+    if (batch * prompt_tokens >= 2048)
+      prompt.add((busy_w + prompt_j / prompt_s) / power.tdp_w, table.number(i, "peak_power"));
+  }
+  print("splitwise_perf_power, mean of 2 GPUs", whole_tp2, {});
+  print("splitwise_perf_power, mean of 4 GPUs", whole_tp4, {});
+  print("splitwise_perf_power, highest sample, prompts", prompt, {});
+  CHECK(whole_tp2.mape() < 6);
+  CHECK(whole_tp4.mape() < 6);
+}
+
+TEST_CASE("no part draws more than its TDP by much", "[validation][fidelity]") {
+  for (const Device& device : {kA100, kH100}) {
+    const GpuParams gpu = part(device.part);
+    const auto tiled = model("tiled", gpu);
+    for (const std::int64_t m : {1, 64, 256, 1024, 8192}) {
+      const Cost cost = tiled->cost({OpClass::ffn_up, DType::fp16, Gemm{m, 8192, 8192}});
+      const double watts = gpu.power.idle_w + (cost.compute_energy_j + cost.memory_energy_j) / cost.time_s;
+      INFO(device.part << " m " << m << ": " << watts << " W");
+      CHECK(watts < 1.1 * gpu.power.tdp_w);
+      CHECK(watts > gpu.power.idle_w + gpu.power.active_w);
+    }
+  }
+}

@@ -1,0 +1,140 @@
+// `orrery list [KIND]` and `orrery describe NAME`: everything that has a name, and what its parameters mean.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "experiments/catalog.hpp"
+#include "experiments/experiment.hpp"
+#include "tools/orrery/commands.hpp"
+
+namespace orrery::tools {
+namespace {
+
+using sim::ComponentInfo;
+using sim::FieldInfo;
+using sim::Node;
+
+Node field_node(const FieldInfo& info) {
+  Node node = Node::object();
+  node.set("name", Node::string(info.name));
+  node.set("type", Node::string(info.array ? "array of " + info.type : info.type));
+  node.set("unit", Node::string(std::string(symbol(info.unit))));
+  node.set("default", info.default_value);
+  node.set("range", Node::string(sim::range_text(info.range, info.unit)));
+  node.set("doc", Node::string(info.doc));
+  if (!info.choices.empty()) {
+    Node choices = Node::array();
+    for (const std::string& choice : info.choices) choices.push(Node::string(choice));
+    node.set("choices", std::move(choices));
+  }
+  if (!info.nested.empty()) {
+    Node nested = Node::array();
+    for (const FieldInfo& inner : info.nested) nested.push(field_node(inner));
+    node.set("fields", std::move(nested));
+  }
+  return node;
+}
+
+Node component_node(const ComponentInfo& component) {
+  Node node = Node::object();
+  node.set("kind", Node::string(component.kind));
+  node.set("name", Node::string(component.name));
+  node.set("doc", Node::string(component.doc));
+  Node fields = Node::array();
+  for (const FieldInfo& info : component.fields) fields.push(field_node(info));
+  node.set("fields", std::move(fields));
+  return node;
+}
+
+std::string type_text(const FieldInfo& info) {
+  std::string text = info.policies.empty() ? info.type : "policy block";
+  if (info.type == "number" && has_dimension(info.unit)) text = fmt::format("quantity in {}", symbol(info.unit));
+  if (info.type == "integer" && has_dimension(info.unit)) text = fmt::format("quantity in {}", symbol(info.unit));
+  if (!has_dimension(info.unit) && !symbol(info.unit).empty()) text += fmt::format(" ({})", symbol(info.unit));
+  if (!info.choices.empty()) text = fmt::format("one of {}", fmt::join(info.choices, ", "));
+  if (info.array) text = "array of " + text;
+  return text;
+}
+
+void print_field(const FieldInfo& info, const std::string& indent) {
+  std::string facts = type_text(info);
+  const bool ranged = info.type == "integer" || info.type == "number";
+  if (ranged && sim::range_text(info.range, info.unit) != "any value") facts += ", " + sim::range_text(info.range, info.unit);
+  if (info.required) {
+    facts += ", required";
+  } else if (info.type != "object") {
+    facts += ", default " + info.default_value.dump();
+  }
+  fmt::print("{}{}: {}\n{}    {}\n", indent, info.name, facts, indent, info.doc);
+  for (const FieldInfo& inner : info.nested) print_field(inner, indent + "  ");
+  for (const ComponentInfo& policy : info.policies) fmt::print("{}  {}: {}\n", indent, policy.name, policy.doc);
+}
+
+int list(const std::string& kind, bool json) {
+  const std::vector<ComponentInfo> components = experiments::all_components();
+  std::set<std::string> kinds;
+  for (const ComponentInfo& component : components) kinds.insert(component.kind);
+  if (!kind.empty() && !kinds.contains(kind))
+    sim::throw_fault({"list", ""}, fmt::format("unknown kind '{}'", kind), sim::name_hint(kind, {kinds.begin(), kinds.end()}));
+  if (json) {
+    Node all = Node::array();
+    for (const ComponentInfo& component : components)
+      if (kind.empty() || component.kind == kind) all.push(component_node(component));
+    fmt::print("{}\n", all.dump());
+    return 0;
+  }
+  for (const std::string& heading : kinds) {
+    if (!kind.empty() && heading != kind) continue;
+    fmt::print("{}\n", heading);
+    for (const ComponentInfo& component : components)
+      if (component.kind == heading) fmt::print("  {:<18} {}\n", component.name, component.doc);
+  }
+  return 0;
+}
+
+int describe(const std::string& name, bool json) {
+  const std::vector<ComponentInfo> components = experiments::all_components();
+  bool found = false;
+  for (const ComponentInfo& component : components) {
+    if (component.name != name) continue;
+    if (json) {
+      fmt::print("{}\n", component_node(component).dump(2));
+    } else {
+      fmt::print("{}{} ({}): {}\n", found ? "\n" : "", component.name, component.kind, component.doc);
+      for (const FieldInfo& info : component.fields) print_field(info, "  ");
+      fmt::print("{}", experiments::catalog_text(component));
+    }
+    found = true;
+  }
+  if (found) return 0;
+  std::vector<std::string> names;
+  for (const ComponentInfo& component : components) names.push_back(component.name);
+  const std::string near = sim::nearest_name(name, names);
+  sim::throw_fault({"describe", ""}, fmt::format("nothing is called '{}'", name),
+                   near.empty() ? "`orrery list` shows all names" : fmt::format("did you mean '{}'?", near));
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Action& action) {
+  auto kind = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("list", "List policies, cost models, parts, models, trace formats …");
+  command->add_option("KIND", *kind, "Only this kind");
+  command->add_flag("--json", *json, "As JSON, with all fields");
+  command->callback([kind, json, &action] { action = [kind, json] { return list(*kind, *json); }; });
+}
+
+void add_describe(CLI::App& app, Action& action) {
+  auto name = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("describe", "Explain a policy, part, model or section and its parameters");
+  command->add_option("NAME", *name, "A name that `orrery list` shows")->required();
+  command->add_flag("--json", *json, "As JSON");
+  command->callback([name, json, &action] { action = [name, json] { return describe(*name, *json); }; });
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,86 @@
+// `orrery run CONFIG`: one experiment, one folder of results, a table on stdout.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "experiments/experiment.hpp"
+#include "experiments/run_folder.hpp"
+#include "tools/orrery/commands.hpp"
+#include "tools/orrery/progress.hpp"
+#include "tools/orrery/summary_table.hpp"
+
+namespace orrery::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RunOptions {
+  std::string config, out;
+  std::vector<std::string> assignments;
+  std::optional<std::int64_t> seed;
+  bool force = false, dry_run = false, json = false, quiet = false;
+};
+
+void print_result(const sim::Node& summary, const RunOptions& options) {
+  if (options.json) {
+    fmt::print("{}\n", summary.dump(2));
+  } else {
+    fmt::print("{}", summary_table(summary));
+  }
+}
+
+int run(const RunOptions& options) {
+  std::vector<std::string> assignments = options.assignments;
+  if (options.seed) assignments.push_back(fmt::format("run.seed={}", *options.seed));
+  const auto experiment = experiments::read_experiment(options.config, assignments);
+  const std::string hash = experiments::config_hash(*experiment);
+  const fs::path folder = options.out.empty() ? experiments::default_run_folder(options.config, hash) : fs::path(options.out);
+  if (options.dry_run) {
+    fmt::print("{}\n", experiment->resolved().dump(2));
+    if (!options.quiet) fmt::print(stderr, "dry run: would write {}\n", folder.string());
+    return 0;
+  }
+  if (!options.force && experiments::folder_state(folder, hash) == experiments::FolderState::same_run) {
+    if (!options.quiet) fmt::print(stderr, "{}: holds this very run already; reused (--force runs it again)\n", folder.string());
+    print_result(sim::read_json(folder / "summary.json"), options);
+    return 0;
+  }
+  experiments::RunFolder target(folder, options.force);
+  const auto start = std::chrono::steady_clock::now();
+  experiments::Outcome outcome;
+  {
+    ProgressBar bar("requests", options.quiet);
+    outcome = experiment->run({target.working(), [&](const experiments::Progress& progress) { bar.update(progress); }});
+  }
+  const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  experiments::write_text(target.working() / "summary.json", outcome.summary.dump(2) + "\n");
+  experiments::write_text(target.working() / "manifest.json",
+                          experiments::manifest(*experiment, outcome, {hash, wall_s}).dump(2) + "\n");
+  target.commit();
+  print_result(outcome.summary, options);
+  if (!options.quiet) {
+    for (const std::string& note : outcome.notes) fmt::print(stderr, "note: {}\n", note);
+    fmt::print(stderr, "{} events in {:.2f} s; results in {}\n", outcome.events, wall_s, folder.string());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Run one experiment and write its results");
+  command->add_option("CONFIG", options->config, "Experiment config (JSON)")->required();
+  command->add_option("--set", options->assignments, "Change a value: a.b.c=value (may be given several times)")->allow_extra_args(false);
+  command->add_option("--out", options->out, "Folder for the results (default runs/CONFIG-HASH)");
+  command->add_option("--seed", options->seed, "Seed of the random streams (run.seed)");
+  command->add_flag("--force", options->force, "Replace the folder if it exists");
+  command->add_flag("--dry-run", options->dry_run, "Validate, print the config with all defaults, write nothing");
+  command->add_flag("--json", options->json, "Print summary.json instead of a table");
+  command->add_flag("--quiet", options->quiet, "No progress and no notes");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace orrery::tools

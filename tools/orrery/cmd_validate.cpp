@@ -1,0 +1,53 @@
+// `orrery validate CONFIG…` and `orrery schema`.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "experiments/experiment.hpp"
+#include "tools/orrery/commands.hpp"
+
+namespace orrery::tools {
+namespace {
+
+struct ValidateOptions {
+  std::vector<std::string> configs, assignments;
+  bool quiet = false;
+};
+
+/// Reports the faults of all files, not only of the first bad one.
+int validate(const ValidateOptions& options) {
+  int exit_code = 0;
+  for (const std::string& config : options.configs) {
+    try {
+      (void)experiments::read_experiment(config, options.assignments);
+      if (!options.quiet) fmt::print("{}: valid\n", config);
+    } catch (const sim::ConfigError& error) {
+      for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
+      exit_code = 2;
+    }
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, Action& action) {
+  auto options = std::make_shared<ValidateOptions>();
+  CLI::App* command = app.add_subcommand("validate", "Check configs and report every fault");
+  command->add_option("CONFIG", options->configs, "Experiment configs (JSON)")->required();
+  command->add_option("--set", options->assignments, "Change a value first: a.b.c=value")->allow_extra_args(false);
+  command->add_flag("--quiet", options->quiet, "Say nothing about valid files");
+  command->callback([options, &action] { action = [options] { return validate(*options); }; });
+}
+
+void add_schema(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("schema", "Print the JSON Schema (draft-07) of experiment configs");
+  command->callback([&action] {
+    action = [] {
+      fmt::print("{}\n", experiments::config_schema().dump(2));
+      return 0;
+    };
+  });
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,24 @@
+// The commands of `orrery`: each adds its options to the parser and what to do when it is chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery::tools {
+
+/// What main() does once the arguments are parsed; returns the exit code.
+using Action = std::function<int()>;
+
+/// One line a command; each is in a file of its own (cmd_NAME.cpp).
+void add_run(CLI::App& app, Action& action);
+void add_validate(CLI::App& app, Action& action);
+void add_schema(CLI::App& app, Action& action);
+void add_list(CLI::App& app, Action& action);
+void add_describe(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
+void add_trace(CLI::App& app, Action& action);
+
+}  // namespace orrery::tools

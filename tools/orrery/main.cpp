@@ -1,0 +1,40 @@
+// The `orrery` command. Data goes to stdout, everything else to stderr. Exit codes: 0 done (an infeasible design too),
+// 1 a fault of ours, 2 faulty input.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "experiments/experiment.hpp"
+#include "sim/base/fault.hpp"
+#include "tools/orrery/commands.hpp"
+
+int main(int argc, char** argv) {
+  using namespace orrery;
+  CLI::App app("Discrete-event simulator and design-space explorer for AI systems.", "orrery");
+  app.set_version_flag("--version", std::string(experiments::version()));
+  app.require_subcommand(1);
+  tools::Action action;
+  tools::add_run(app, action);
+  tools::add_validate(app, action);
+  tools::add_schema(app, action);
+  tools::add_list(app, action);
+  tools::add_describe(app, action);
+  tools::add_report(app, action);
+  tools::add_trace(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return action();
+  } catch (const sim::ConfigError& error) {
+    for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "orrery: internal fault: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,28 @@
+// Progress on stderr: a bar with rate and time left on a terminal, a plain line now and then otherwise.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "experiments/experiment.hpp"
+
+namespace orrery::tools {
+
+class ProgressBar {
+ public:
+  /// `what` is counted ("requests"); silent if `quiet`.
+  ProgressBar(std::string what, bool quiet);
+  ~ProgressBar();
+  void update(const experiments::Progress& progress);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string what_;
+  bool quiet_;
+  bool terminal_;
+  bool drawn_ = false;
+  Clock::time_point start_, last_;
+};
+
+}  // namespace orrery::tools

@@ -1,0 +1,98 @@
+#include "tools/orrery/summary_table.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "sim/base/units.hpp"
+
+namespace orrery::tools {
+namespace {
+
+using sim::Node;
+using sim::Unit;
+
+/// Number at "a.b" of a document, if there is one.
+std::optional<double> number(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  while (!path.empty()) {
+    const auto dot = path.find('.');
+    node = node->find(path.substr(0, dot));
+    if (node == nullptr) return std::nullopt;
+    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
+  }
+  return node->is_number() ? std::optional(node->as_number()) : std::nullopt;
+}
+
+std::string infeasible(const Node& summary) {
+  std::string out = "status       infeasible\n";
+  if (const Node* reason = summary.find("reason")) out += fmt::format("reason       {}\n", reason->as_string());
+  for (const char* key : {"needed_bytes", "available_bytes"})
+    if (const auto value = number(summary, key))
+      out += fmt::format("{:<12} {} ({:.0f} bytes)\n", key == std::string_view("needed_bytes") ? "needed" : "available",
+                         sim::humanise(*value, Unit::bytes), *value);
+  return out;
+}
+
+void line(std::string& out, std::string_view label, const std::string& text) {
+  if (!text.empty()) out += fmt::format("{:<12} {}\n", label, text);
+}
+
+/// "12 arrived, 10 completed" from pairs of path and word.
+template <std::size_t N>
+std::string counts(const Node& summary, const std::array<std::pair<const char*, const char*>, N>& parts) {
+  std::string text;
+  for (const auto& [path, word] : parts)
+    if (const auto value = number(summary, path)) text += fmt::format("{}{:.0f} {}", text.empty() ? "" : ", ", *value, word);
+  return text;
+}
+
+void latencies(std::string& out, const Node& summary) {
+  out += fmt::format("\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "latency", "mean", "p50", "p90", "p95", "p99", "max");
+  constexpr std::array kRows{std::pair{"ttft_s", "TTFT"}, std::pair{"tbt_s", "TBT"}, std::pair{"tpot_s", "TPOT"},
+                             std::pair{"e2e_s", "E2E"}, std::pair{"queueing_s", "queueing"}};
+  for (const auto& [key, label] : kRows) {
+    if (summary.find(key) == nullptr) continue;
+    out += fmt::format("{:<12}", label);
+    for (const char* column : {"mean", "p50", "p90", "p95", "p99", "max"}) {
+      const auto value = number(summary, fmt::format("{}.{}", key, column));
+      out += fmt::format(" {:>10}", value ? sim::humanise(*value, Unit::seconds) : "-");
+    }
+    out += '\n';
+  }
+  out += '\n';
+}
+
+}  // namespace
+
+std::string summary_table(const Node& summary) {
+  const Node* status = summary.find("status");
+  if (status != nullptr && status->is_string() && status->as_string() == "infeasible") return infeasible(summary);
+  std::string out;
+  constexpr std::array kRequests{std::pair{"requests.arrived", "arrived"}, std::pair{"requests.completed", "completed"},
+                                 std::pair{"requests.rejected", "rejected"}, std::pair{"requests.preempted", "preempted"},
+                                 std::pair{"requests.unfinished", "unfinished"}};
+  line(out, "requests", counts(summary, kRequests));
+  if (const auto simulated = number(summary, "simulated_s")) line(out, "simulated", fmt::format("{:.6g} s", *simulated));
+  latencies(out, summary);
+  const auto value = [&](const char* path) { return number(summary, path).value_or(std::nan("")); };
+  line(out, "throughput", fmt::format("{:.4g} requests/s, {:.5g} output tokens/s, {:.5g} tokens/s", value("throughput.requests_per_s"),
+                                      value("throughput.output_tokens_per_s"), value("throughput.total_tokens_per_s")));
+  line(out, "SLO", fmt::format("{:.2f} % attained, goodput {:.4g} requests/s", 100 * value("slo.attainment"), value("slo.goodput_per_s")));
+  line(out, "utilisation", fmt::format("busy {:.1f} %, MFU {:.1f} %, MBU {:.1f} %", 100 * value("utilisation.busy"),
+                                       100 * value("utilisation.mfu"), 100 * value("utilisation.mbu")));
+  line(out, "energy", fmt::format("{} (idle {}, compute {}, memory {}, network {}), {} per output token",
+                                  sim::humanise(value("energy_j.total"), Unit::joules), sim::humanise(value("energy_j.idle"), Unit::joules),
+                                  sim::humanise(value("energy_j.compute"), Unit::joules), sim::humanise(value("energy_j.memory"), Unit::joules),
+                                  sim::humanise(value("energy_j.network"), Unit::joules),
+                                  sim::humanise(value("energy_per_output_token_j"), Unit::joules)));
+  line(out, "memory", fmt::format("peak {} a device: weights {}, KV cache {} at most", sim::humanise(value("memory_bytes.peak"), Unit::bytes),
+                                  sim::humanise(value("memory_bytes.weights"), Unit::bytes),
+                                  sim::humanise(value("memory_bytes.kv_peak"), Unit::bytes)));
+  return out;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,13 @@
+// The summary of a run as a table for a terminal.
+#pragma once
+
+#include <string>
+
+#include "sim/base/document.hpp"
+
+namespace orrery::tools {
+
+/// Lines of text for summary.json; whatever it lacks is left out.
+std::string summary_table(const sim::Node& summary);
+
+}  // namespace orrery::tools

@@ -1,0 +1,114 @@
+// Tabs, axis buttons and drawing on demand. A plot is drawn when its tab first shows, because a hidden one has no size.
+(function () {
+  "use strict";
+  const kPrintWidth = 680;  // fits A4 and Letter within the margins of page.css
+  const root = document.documentElement;
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const tabs = Array.from(document.querySelectorAll("[role=tab]"));
+  const panels = Array.from(document.querySelectorAll(".panel"));
+  root.classList.add("js");
+
+  function options(key) {
+    return {
+      responsive: true, displaylogo: false, toImageButtonOptions: { filename: "orrery-" + key, scale: 2 },
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "hoverClosestCartesian", "hoverCompareCartesian",
+        "toggleSpikelines"],
+    };
+  }
+
+  // Draws a panel's plots as wide as the panel, or `width` pixels wide (a printer does not wait for a resize).
+  function draw(panel, width) {
+    for (const plot of panel.querySelectorAll("[data-figure]")) {
+      const key = plot.dataset.figure;
+      if (plot.dataset.drawn) {
+        Plotly.relayout(plot, width ? { width } : { width: null, autosize: true });
+      } else {
+        plot.dataset.drawn = "started";
+        const done = () => { plot.dataset.drawn = "done"; };
+        const layout = width ? Object.assign({}, figures[key].layout, { width }) : figures[key].layout;
+        Plotly.newPlot(plot, figures[key].data, layout, options(key)).then(done);
+      }
+    }
+  }
+
+  function show(key, focus) {
+    for (const tab of tabs) {
+      const on = tab.dataset.tab === key;
+      tab.setAttribute("aria-selected", on ? "true" : "false");
+      tab.tabIndex = on ? 0 : -1;
+      if (on && focus) tab.focus();
+    }
+    for (const panel of panels) panel.classList.toggle("shown", panel.id === key);
+    draw(document.getElementById(key));
+  }
+
+  function go(key, focus) {
+    // replaceState neither scrolls to the panel nor fills the history.
+    history.replaceState(null, "", "#" + key);
+    show(key, focus);
+  }
+
+  tabs.forEach((tab, i) => {
+    tab.addEventListener("click", () => go(tab.dataset.tab, false));
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) go(tabs[(i + step + tabs.length) % tabs.length].dataset.tab, true);
+    });
+  });
+
+  // What a button sets: the scale of an axis, or the tail (1 - quantile) instead of the CDF.
+  const apply = {
+    x: (plot, value) => {
+      // Labels on a logarithmic axis stand at the logarithm of their value.
+      const old = plot.layout.xaxis.type, update = {
+        "xaxis.type": value, "xaxis.autorange": true, "xaxis.tickmode": value === "log" ? "array" : "auto",
+      };
+      (plot.layout.annotations || []).forEach((label, i) => {
+        if (label.xref === "x" && old !== value)
+          update["annotations[" + i + "].x"] = value === "log" ? Math.log10(label.x) : Math.pow(10, label.x);
+      });
+      return Plotly.relayout(plot, update);
+    },
+    y: (plot, value) => {
+      const update = {}, mode = value === "log" ? "array" : "auto";
+      for (const axis of ["yaxis", "yaxis2"])
+        Object.assign(update, { [axis + ".type"]: value, [axis + ".autorange"]: true, [axis + ".tickmode"]: mode });
+      return Plotly.relayout(plot, update);
+    },
+    tail: (plot, value) => {
+      const tail = value === "1";
+      if (!plot.cdf) plot.cdf = plot.data.map((curve) => curve.y);
+      const y = plot.cdf.map((curve) => (tail ? curve.map((q) => (q < 1 ? 1 - q : null)) : curve));
+      const head = tail ? "1 − quantile" : "quantile";
+      const axis = tail
+        ? { type: "log", dtick: 1, autorange: true, "title.text": "fraction of samples above" }
+        : { type: "linear", dtick: 0.2, range: [0, 1.005], "title.text": "fraction of samples at or below" };
+      return Plotly.update(plot, {
+        y, hovertemplate: plot.data.map((c) => c.hovertemplate.replace(/<br>.*?%/, "<br>" + head + " %")),
+      }, Object.fromEntries(Object.entries(axis).map(([name, value]) => ["yaxis." + name, value])));
+    },
+  };
+  for (const button of document.querySelectorAll(".switch button")) {
+    button.addEventListener("click", () => {
+      for (const other of button.parentElement.querySelectorAll("button"))
+        other.setAttribute("aria-pressed", other === button ? "true" : "false");
+      apply[button.dataset.set](document.getElementById("plot-" + button.dataset.target), button.dataset.value);
+    });
+  }
+
+  window.addEventListener("hashchange", () => show(wanted(), false));
+  window.addEventListener("beforeprint", () => {
+    root.classList.add("printing");
+    panels.forEach((panel) => draw(panel, kPrintWidth));
+  });
+  window.addEventListener("afterprint", () => {
+    root.classList.remove("printing");
+    show(wanted(), false);
+  });
+
+  function wanted() {
+    const key = location.hash.slice(1);
+    return tabs.some((tab) => tab.dataset.tab === key) ? key : "overview";
+  }
+  show(wanted(), false);
+})();

@@ -1,0 +1,69 @@
+// A trace of requests: when each arrives, how long its prompt and its answer are, and what prefix it shares.
+//
+// Every trace, read from a file or drawn from distributions, is a TraceSource: a stream of records in order of arrival
+// that holds one record at a time, so that a trace of months costs no memory. Times are integers (nanoseconds), because
+// the sum of doubles depends on its order and a picosecond count does not span the longest public trace.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery::traces {
+
+/// Most tokens a prompt or an answer may have, so that sums over a trace stay inside 64 bits.
+inline constexpr std::int64_t kMaxTokens = 1'000'000'000;
+
+/// One request of a trace.
+struct TraceRecord {
+  std::int64_t arrival_ns = 0;              ///< >= 0 and not before the previous record's
+  std::int64_t prompt_tokens = 0;           ///< 1 … kMaxTokens
+  std::int64_t output_tokens = 0;           ///< 1 … kMaxTokens
+  std::int64_t line = 0;                    ///< line in its file, or number of the draw; from 1
+  std::string session;                      ///< conversation it belongs to; empty where the trace tells none
+  std::vector<std::int64_t> prefix_blocks;  ///< ids of the prompt's token blocks, first to last; equal ids are equal text
+};
+
+/// Why a line of a trace was left out.
+enum class SkipReason : std::uint8_t {
+  malformed,     ///< not a row of the table, not JSON, or a key is missing
+  bad_value,     ///< text where a number belongs, a number past its range, zero or negative tokens
+  out_of_order,  ///< arrives before the record in front of it
+  failed,        ///< a request that failed where it was recorded (BurstGPT)
+};
+inline constexpr std::array<std::string_view, 4> kSkipReasonNames{"malformed", "bad_value", "out_of_order", "failed"};
+
+/// Lines left out, by reason.
+struct SkipCounts {
+  std::array<std::int64_t, kSkipReasonNames.size()> by_reason{};
+
+  void add(SkipReason reason) { ++by_reason[static_cast<std::size_t>(reason)]; }
+  std::int64_t of(SkipReason reason) const { return by_reason[static_cast<std::size_t>(reason)]; }
+  std::int64_t total() const;
+  /// "3 malformed, 1 failed"; empty if nothing was left out.
+  std::string text() const;
+};
+
+/// What a trace tells of its requests besides their lengths.
+struct TraceColumns {
+  bool arrivals = true;   ///< false: every arrival reads 0, and the trace must be re-timed
+  bool sessions = false;  ///< records may carry a session
+  bool prefixes = false;  ///< records may carry prefix blocks
+};
+
+/// A stream of requests in order of arrival.
+///
+/// `next` fills `record` (reusing its memory) and says true, or says false at the end, and again whenever called after
+/// it. It throws sim::ConfigError for a faulty trace. One pass; not thread-safe; memory does not grow with the trace.
+class TraceSource {
+ public:
+  virtual ~TraceSource() = default;
+  virtual bool next(TraceRecord& record) = 0;
+  /// Lines left out so far.
+  virtual const SkipCounts& skipped() const = 0;
+  virtual TraceColumns columns() const = 0;
+};
+
+}  // namespace orrery::traces
