@@ -197,7 +197,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   result.events = engine.events();
   result.free_blocks = replica.kv().free_blocks();
   result.total_blocks = replica.kv().total_blocks();
-  result.skipped_lines = source->skipped();
+  result.skipped = source->skipped();
   return result;
 }
 
@@ -232,7 +232,7 @@ class ServingExperiment final : public Experiment {
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
-    if (result.skipped_lines > 0) outcome.notes.push_back(fmt::format("{} lines of the trace were skipped", result.skipped_lines));
+    if (result.skipped.total() > 0) outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {
       files->finish(result.end);
       if (files->timeline_truncated())

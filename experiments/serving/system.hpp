@@ -19,7 +19,7 @@ struct ServingResult {
   double simulated_s = 0;
   std::uint64_t events = 0;
   std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV cache when the run ended
-  std::int64_t skipped_lines = 0;                  ///< of the trace, under on_error "skip"
+  traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
 };
 
 /// A design that does not fit.

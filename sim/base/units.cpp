@@ -43,24 +43,30 @@ const UnitInfo& info(Unit unit) { return kUnits[static_cast<std::size_t>(unit)];
 
 struct Prefix {
   std::string_view text;
-  double factor;
+  int exponent;   // of ten
+  double binary;  // or a power of two (1 for decimal prefixes)
 };
 
 // Longest first, so that "Gi" is not read as "G".
-constexpr std::array kPrefixes{Prefix{"Ki", 1024.0},
-                               Prefix{"Mi", 1048576.0},
-                               Prefix{"Gi", 1073741824.0},
-                               Prefix{"Ti", 1099511627776.0},
-                               Prefix{"k", 1e3},
-                               Prefix{"K", 1e3},
-                               Prefix{"M", 1e6},
-                               Prefix{"G", 1e9},
-                               Prefix{"T", 1e12},
-                               Prefix{"P", 1e15},
-                               Prefix{"m", 1e-3},
-                               Prefix{"u", 1e-6},
-                               Prefix{"n", 1e-9},
-                               Prefix{"p", 1e-12}};
+constexpr std::array kPrefixes{Prefix{"Ki", 0, 1024.0}, Prefix{"Mi", 0, 1048576.0}, Prefix{"Gi", 0, 1073741824.0},
+                               Prefix{"Ti", 0, 1099511627776.0}, Prefix{"k", 3, 1}, Prefix{"K", 3, 1}, Prefix{"M", 6, 1},
+                               Prefix{"G", 9, 1}, Prefix{"T", 12, 1}, Prefix{"P", 15, 1}, Prefix{"m", -3, 1},
+                               Prefix{"u", -6, 1}, Prefix{"n", -9, 1}, Prefix{"p", -12, 1}};
+
+/// number * 10^exponent, rounded once: "2.039" and 12 give the double nearest to 2.039e12, which a product may miss.
+double scaled(std::string_view number, int exponent) {
+  int own = 0;
+  if (const auto e = number.find_first_of("eE"); e != std::string_view::npos) {
+    std::string_view digits = number.substr(e + 1);
+    if (digits.starts_with('+')) digits.remove_prefix(1);
+    std::from_chars(digits.data(), digits.data() + digits.size(), own);
+    number = number.substr(0, e);
+  }
+  const std::string text = fmt::format("{}e{}", number, own + exponent);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
 
 /// Factor of "min", "h" and the like, which take no prefix.
 std::optional<double> long_time(std::string_view text) {
@@ -94,7 +100,8 @@ std::optional<double> parse_quantity(std::string_view text, Unit unit) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || !std::isfinite(value)) return std::nullopt;
-  std::string_view rest = trim(text.substr(static_cast<std::size_t>(end - text.data())));
+  const std::string_view number = text.substr(0, static_cast<std::size_t>(end - text.data()));
+  const std::string_view rest = trim(text.substr(number.size()));
   if (!has_dimension(unit)) return rest.empty() ? std::optional(value) : std::nullopt;
   const std::string_view base = symbol(unit);
   if (rest == base) return value;
@@ -104,8 +111,7 @@ std::optional<double> parse_quantity(std::string_view text, Unit unit) {
   if (unit == Unit::per_s && (rest == "req/s" || rest == "/s")) return value;
   for (const Prefix& prefix : kPrefixes) {
     if (rest.starts_with(prefix.text) && rest.substr(prefix.text.size()) == base) {
-      // Dividing by the exact power of ten rounds once; multiplying by 1e-6, itself rounded, would round twice.
-      return prefix.factor < 1 ? value / std::round(1.0 / prefix.factor) : value * prefix.factor;
+      return prefix.binary > 1 ? value * prefix.binary : scaled(number, prefix.exponent);
     }
   }
   return std::nullopt;
@@ -117,20 +123,19 @@ std::string format_quantity(double value, Unit unit) {
 }
 
 std::string humanise(double value, Unit unit) {
-  if (!has_dimension(unit) || value == 0) return fmt::format("{:.4g}{}{}", value, has_dimension(unit) ? " " : "", has_dimension(unit) ? symbol(unit) : "");
+  if (!has_dimension(unit)) return fmt::format("{:.4g}", value);
   const double magnitude = std::fabs(value);
+  constexpr std::array<std::pair<std::string_view, double>, 5> kBinary{
+      {{"Ti", 1099511627776.0}, {"Gi", 1073741824.0}, {"Mi", 1048576.0}, {"Ki", 1024.0}, {"", 1.0}}};
+  constexpr std::array<std::pair<std::string_view, double>, 10> kDecimal{{{"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3},
+                                                                          {"", 1.0}, {"m", 1e-3}, {"u", 1e-6}, {"n", 1e-9}, {"p", 1e-12}}};
   if (unit == Unit::bytes) {
-    constexpr std::array<Prefix, 5> kBinary{Prefix{"Ti", 1099511627776.0}, Prefix{"Gi", 1073741824.0},
-                                            Prefix{"Mi", 1048576.0}, Prefix{"Ki", 1024.0}, Prefix{"", 1.0}};
-    for (const Prefix& prefix : kBinary)
-      if (magnitude >= prefix.factor || prefix.factor == 1.0) return fmt::format("{:.4g} {}B", value / prefix.factor, prefix.text);
+    for (const auto& [prefix, factor] : kBinary)
+      if (magnitude >= factor) return fmt::format("{:.4g} {}B", value / factor, prefix);
   }
-  constexpr std::array<Prefix, 10> kDecimal{Prefix{"P", 1e15}, Prefix{"T", 1e12}, Prefix{"G", 1e9},  Prefix{"M", 1e6},
-                                            Prefix{"k", 1e3},  Prefix{"", 1.0},   Prefix{"m", 1e-3}, Prefix{"u", 1e-6},
-                                            Prefix{"n", 1e-9}, Prefix{"p", 1e-12}};
-  for (const Prefix& prefix : kDecimal) {
-    if (unit == Unit::seconds && prefix.factor > 1) continue;
-    if (magnitude >= prefix.factor * 0.99999) return fmt::format("{:.4g} {}{}", value / prefix.factor, prefix.text, symbol(unit));
+  for (const auto& [prefix, factor] : kDecimal) {
+    if (unit == Unit::seconds && factor > 1) continue;  // 851.6 s, not 0.85 ks
+    if (magnitude >= factor * 0.99999) return fmt::format("{:.4g} {}{}", value / factor, prefix, symbol(unit));
   }
   return fmt::format("{:.4g} {}", value, symbol(unit));
 }

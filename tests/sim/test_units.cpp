@@ -9,10 +9,12 @@ TEST_CASE("quantities are read with prefix and unit", "[unit]") {
   CHECK(*parse_quantity("80 GiB", Unit::bytes) == 80.0 * 1024 * 1024 * 1024);
   CHECK(*parse_quantity("80GB", Unit::bytes) == 80e9);
   CHECK(*parse_quantity("3.35 TB/s", Unit::bytes_per_s) == 3.35e12);
-  CHECK(*parse_quantity("15 us", Unit::seconds) == 15.0 / 1e6);
+  CHECK(*parse_quantity("15 us", Unit::seconds) == 15e-6);
+  CHECK(*parse_quantity("2.039 TB/s", Unit::bytes_per_s) == 2.039e12);  // 2.039 * 1e12 would miss it by a bit
+  CHECK(*parse_quantity("1.5e+1 kB", Unit::bytes) == 15000);
   CHECK(*parse_quantity("2 min", Unit::seconds) == 120);
   CHECK(*parse_quantity("312 TFLOP/s", Unit::flop_per_s) == 312e12);
-  CHECK(*parse_quantity("1.2 pJ", Unit::joules) == 1.2 / 1e12);
+  CHECK(*parse_quantity("1.2 pJ", Unit::joules) == 1.2e-12);
   CHECK(*parse_quantity("1.41 GHz", Unit::hertz) == 1.41e9);
   CHECK(*parse_quantity("2.5 req/s", Unit::per_s) == 2.5);
   CHECK(*parse_quantity("-1 GB/s", Unit::bytes_per_s) == -1e9);

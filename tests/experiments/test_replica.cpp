@@ -1,0 +1,242 @@
+#include "tests/experiments/bench_replica.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+using namespace orrery::experiments::test;
+using orrery::policies::test::make_batching;
+
+TEST_CASE("one request, by hand: sarathi", "[unit]") {
+  // Iterations of 1 s. 600 prompt tokens at 512 an iteration: 512 in [0,1), 88 in [1,2), first token at 2; two more
+  // tokens at 3 and 4.
+  BenchReplica bench(make_batching("sarathi", R"({"token_budget": 512})"), 1000);
+  bench.arrive(0, 600, 3);
+  bench.run();
+  REQUIRE(bench.log.requests.size() == 1);
+  const RequestRecord& r = bench.log.requests[0];
+  CHECK(bench.log.statuses[0] == "completed");
+  CHECK(bench.seconds(r.admitted) == 0);
+  CHECK(bench.seconds(r.first_token) == 2);
+  CHECK(bench.seconds(r.finished) == 4);
+  CHECK(bench.metrics.iterations == 4);
+  CHECK(bench.metrics.tbt.count() == 2);
+  CHECK(bench.metrics.tbt.mean() == kSecond);
+  CHECK(bench.metrics.tpot.mean() == kSecond);
+  CHECK(bench.metrics.processed_tokens == 600 + 2);  // the last token is emitted, never fed back
+  // What the iterations were: contexts grow by one.
+  CHECK(bench.model.shapes[0].segments[0].prefill.pairs == 512 * 513 / 2);
+  CHECK(bench.model.shapes[1].segments[0].prefill.pairs == 88 * 512 + 88 * 89 / 2);
+  CHECK(bench.model.shapes[0].logit_rows == 0);
+  CHECK(bench.model.shapes[1].logit_rows == 1);
+  CHECK(bench.model.shapes[2].segments[0].decode.context_tokens == 601);
+  CHECK(bench.model.shapes[3].segments[0].decode.context_tokens == 602);
+  CHECK(bench.replica->kv().free_blocks() == 1000);
+}
+
+TEST_CASE("a prompt stalls decodes under vllm_v0, not under sarathi", "[unit]") {
+  // A decodes from 1 s on; B arrives in the third iteration with 600 tokens. Iterations last 1 s a 100 tokens or part.
+  const auto cost = [](const BatchShape& shape) { return (shape.segments[0].tokens + 99) / 100 * kSecond; };
+  const auto worst_tbt = [&](const char* policy, const char* params) {
+    BenchReplica bench(make_batching(policy, params), 1000);
+    bench.model.cost_ps = cost;
+    bench.arrive(0, 100, 20);
+    bench.arrive(3, 600, 2);
+    bench.run();
+    CHECK(bench.metrics.completed == 2);
+    return static_cast<double>(bench.metrics.tbt.max()) / kSecond;
+  };
+  CHECK(worst_tbt("vllm_v0", "{}") == 7);                          // B's 6 s and A's own
+  CHECK(worst_tbt("sarathi", R"({"token_budget": 100})") == 1);    // 99 of B's tokens beside A's one
+}
+
+TEST_CASE("requests of one instant are batched together", "[unit]") {
+  BenchReplica bench(make_batching("vllm_v0"), 1000);
+  bench.replica->submit({0, 10, 1});
+  bench.replica->submit({1, 20, 1});
+  bench.replica->wake();
+  bench.run();
+  CHECK(bench.model.shapes.size() == 1);
+  CHECK(bench.model.shapes[0].sequences == 2);
+}
+
+TEST_CASE("rejections: too long, never schedulable", "[unit]") {
+  BenchReplica bench(make_batching("vllm_v0"), 20);  // 320 tokens of cache
+  bench.arrive(0, 4000, 97);   // 4,097 > 4,096
+  bench.arrive(1, 400, 10);    // needs 25 blocks of 20
+  bench.arrive(2, 10, 2);
+  bench.run();
+  CHECK(bench.log.statuses == std::vector<std::string>{"rejected:context_exceeded", "rejected:unschedulable", "completed"});
+  CHECK(bench.metrics.rejected == 2);
+  CHECK(bench.metrics.rejected_by_reason.at("context_exceeded") == 1);
+  CHECK(bench.metrics.rejected_by_reason.at("unschedulable") == 1);
+  CHECK(bench.replica->idle());
+}
+
+TEST_CASE("preemption by recompute, by hand", "[unit]") {
+  // 4 blocks. Two prompts of 31 tokens take 2 blocks each. After the prefill both hold 31 of 32 places; the first decode
+  // fills them, the second needs a fifth block: the later one goes, and returns when the first has ended.
+  BenchReplica bench(make_batching("vllm_v0", R"({"watermark": 0})"), 4);
+  bench.arrive(0, 31, 4);
+  bench.arrive(0, 31, 4);
+  bench.run();
+  REQUIRE(bench.metrics.completed == 2);
+  CHECK(bench.metrics.preemptions == 1);
+  CHECK(bench.metrics.preempted_requests == 1);
+  const RequestRecord& second = bench.log.requests[1];
+  CHECK(second.id == 1);
+  CHECK(second.preemptions == 1);
+  // Both arrive at 0 by two events, so the first is prefilled alone in [0,1) and the second in [1,2). Decodes [2,3).
+  // At 3 both hold 32 tokens and want a block: the second goes. The first has its third token at 4 and fourth at 5.
+  CHECK(bench.seconds(bench.log.requests[0].finished) == 5);
+  // The second recomputes 31 + 2 tokens in [5,6) for its third token, and decodes the fourth in [6,7).
+  CHECK(bench.seconds(second.finished) == 7);
+  CHECK(bench.model.shapes[5].segments[0].prefill.q_tokens == 33);
+  CHECK(bench.metrics.processed_tokens == 31 + 31 + 2 + 1 + 1 + 33 + 1);
+  CHECK(bench.replica->kv().free_blocks() == 4);
+}
+
+TEST_CASE("overheads lengthen iterations", "[unit]") {
+  sim::Engine engine;
+  FakeModel model;
+  ServingMetrics metrics;
+  ReplicaParts parts;
+  parts.engine = &engine;
+  parts.model = &model;
+  parts.metrics = &metrics;
+  parts.batching = make_batching("orca", R"({"reservation": "oracle"})");
+  parts.kv = policies::test::paged_cache(100);
+  parts.limits = {.max_context = 100, .layers = 1};
+  parts.iteration_overhead_ps = 500;
+  parts.sequence_overhead_ps = 30;
+  Replica replica(std::move(parts));
+  replica.submit({0, 10, 1});
+  replica.submit({1, 10, 1});
+  replica.wake();
+  engine.run();
+  CHECK(engine.now().ticks == kSecond + 500 + 2 * 30);
+}
+
+TEST_CASE("a broken policy is found out", "[unit]") {
+  struct Greedy final : policies::Batching {
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      for (const policies::SeqId id : view.waiting) {
+        out.admit.push_back({id, 1'000'000});
+        out.items.push_back({.seq = id, .new_tokens = 1});
+      }
+    }
+  };
+  struct Idle final : policies::Batching {
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      if (view.waiting.empty()) out.decode_rest = false;
+      for (const policies::SeqId id : view.waiting) {
+        out.admit.push_back({id, 10});
+        out.items.push_back({.seq = id, .new_tokens = 10});
+      }
+    }
+  };
+  struct Overlong final : policies::Batching {
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      for (const policies::SeqId id : view.waiting) {
+        out.admit.push_back({id, 10});
+        out.items.push_back({.seq = id, .new_tokens = 11});
+      }
+    }
+  };
+  const auto message = [](std::unique_ptr<policies::Batching> policy) {
+    BenchReplica bench(std::move(policy), 10);
+    bench.arrive(0, 10, 3);
+    try {
+      bench.run();
+    } catch (const std::logic_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK_THAT(message(std::make_unique<Greedy>()), Catch::Contains("whose blocks are not free"));
+  CHECK_THAT(message(std::make_unique<Idle>()), Catch::Contains("none was given work"));
+  CHECK_THAT(message(std::make_unique<Overlong>()), Catch::Contains("longer than what is left"));
+}
+
+TEST_CASE("tokens, requests and blocks are conserved under every policy", "[prop]") {
+  const auto [policy, params] = GENERATE(table<const char*, const char*>({{"static", R"({"reservation": "oracle"})"},
+                                                                          {"orca", R"({"reservation": "pow2"})"},
+                                                                          {"orca", R"({"max_sequences": 4})"},
+                                                                          {"vllm_v0", "{}"},
+                                                                          {"vllm_v0", R"({"watermark": 0, "padded_budget": true})"},
+                                                                          {"sarathi", "{}"},
+                                                                          {"sarathi", R"({"token_budget": 64, "watermark": 0})"}}));
+  CAPTURE(policy, params);
+  sim::RandomStream random(17, "replica");
+  for (int round = 0; round < 5; ++round) {
+    BenchReplica bench(make_batching(policy, params), 400);  // 6,400 tokens: tight, so that preemption happens
+    bench.model.cost_ps = [](const BatchShape& shape) { return kSecond / 10 + shape.segments[0].tokens * kSecond / 1000; };
+    std::int64_t prompt_tokens = 0, output_tokens = 0, too_long = 0;
+    for (int i = 0; i < 120; ++i) {
+      const auto prompt = static_cast<std::int64_t>(1 + random.below(1500));
+      const auto output = static_cast<std::int64_t>(1 + random.below(400));
+      const bool rejected = prompt + output > 4096 || random.below(40) == 0;
+      bench.arrive(static_cast<std::int64_t>(random.below(60)), rejected ? 4096 : prompt, output);
+      if (rejected) {
+        ++too_long;
+      } else {
+        prompt_tokens += prompt;
+        output_tokens += output;
+      }
+    }
+    bench.run();
+    const ServingMetrics& m = bench.metrics;
+    CHECK(m.arrived == 120);
+    CHECK(m.completed + m.rejected == m.arrived);
+    CHECK(m.rejected == too_long);
+    CHECK(m.prompt_tokens == prompt_tokens);
+    CHECK(m.output_tokens == output_tokens);
+    // Every prompt token once, every output token but the last once, recomputation on top.
+    const std::int64_t least = prompt_tokens + output_tokens - m.completed;
+    CHECK(m.processed_tokens >= least);
+    if (m.preemptions == 0) CHECK(m.processed_tokens == least);
+    CHECK(m.tbt.count() == output_tokens - m.completed);
+    CHECK(bench.replica->kv().free_blocks() == 400);
+    CHECK(bench.replica->idle());
+    CHECK(bench.engine.pending() == 0);
+    // Busy time is the sum of iterations, which never overlap.
+    std::int64_t busy = 0;
+    sim::Time last;
+    for (const IterationRecord& iteration : bench.log.iterations) {
+      CHECK(iteration.start >= last);
+      last = iteration.end;
+      busy += (iteration.end - iteration.start).ticks;
+    }
+    CHECK(static_cast<std::int64_t>(m.busy_ticks) == busy);
+  }
+}
+
+TEST_CASE("Little's law holds over a run", "[theory]") {
+  // Mean number in the system times the span equals the sum of times in the system: the left side counted from the
+  // iterations' records of who runs and waits, the right one from the requests. A record counts whoever arrived during
+  // its second as there for all of it: half a second too much a request, of some 200.
+  BenchReplica bench(make_batching("sarathi"), 10'000);
+  sim::RandomStream random(5, "little");
+  for (int i = 0; i < 400; ++i)
+    bench.arrive(static_cast<std::int64_t>(random.below(4000)), static_cast<std::int64_t>(1 + random.below(900)),
+                 static_cast<std::int64_t>(1 + random.below(400)));
+  bench.run();
+  double area = 0;
+  for (const IterationRecord& iteration : bench.log.iterations) area += static_cast<double>(iteration.running + iteration.waiting);
+  double total = 0;
+  for (const RequestRecord& r : bench.log.requests) total += bench.seconds(r.finished) - bench.seconds(r.arrived);
+  CHECK(total > 60'000);
+  CHECK(area == Approx(total).epsilon(0.01));
+}
+
+TEST_CASE("a run that is cut short reports the rest as unfinished", "[unit]") {
+  BenchReplica bench(make_batching("sarathi"), 1000);
+  bench.arrive(0, 10, 100);
+  bench.arrive(1, 10, 2);
+  bench.arrive(2, 4096, 10);
+  bench.engine.run(sim::Time{5 * kSecond});
+  bench.replica->flush_unfinished();
+  CHECK(bench.metrics.completed == 1);
+  CHECK(bench.metrics.rejected == 1);
+  CHECK(bench.metrics.unfinished == 1);
+  CHECK(bench.metrics.arrived == 3);
+  CHECK(bench.replica->kv().free_blocks() == 1000);
+}

@@ -1,0 +1,43 @@
+#include "tests/policies/view.hpp"
+
+#include "policies/batching/reservation.hpp"
+
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+
+TEST_CASE("orca admits between iterations and runs whole prompts beside decodes", "[unit]") {
+  PaperReplica replica(1000);
+  const auto policy = make_batching("orca", R"({"max_sequences": 3, "reservation": "oracle"})");
+  replica.decode(100);
+  const SeqId a = replica.wait(700);
+  const SeqId b = replica.wait(20);
+  replica.wait(30);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(admitted(decision) == std::vector<SeqId>{a, b});  // one runs, two more make three
+  CHECK(items(decision) == Items{{1, 700}, {2, 20}});
+  CHECK(decision.decode_rest);
+  CHECK(decision.preempt.empty());
+}
+
+TEST_CASE("orca admits in order: what does not fit holds up the rest", "[unit]") {
+  PaperReplica replica(20);
+  const auto policy = make_batching("orca", R"({"reservation": "oracle"})");
+  replica.wait(400, 100);  // 500 tokens are 32 blocks
+  replica.wait(16, 16);
+  CHECK(replica.decide(*policy).admit.empty());
+}
+
+TEST_CASE("the three reservations", "[unit]") {
+  Sequence seq;
+  seq.prompt_tokens = 100;
+  seq.output_tokens = 300;
+  CHECK(reserved_tokens(seq, Reservation::max, 2048) == 2048);
+  CHECK(reserved_tokens(seq, Reservation::pow2, 2048) == 100 + 512);
+  CHECK(reserved_tokens(seq, Reservation::oracle, 2048) == 400);
+  CHECK(reserved_tokens(seq, Reservation::pow2, 500) == 500);
+  // PagedAttention's closed form: a pool of 15,728 slots and reservations of 2,048 hold floor(7.68) = 7 sequences.
+  PaperReplica replica(15'728 / 16);
+  replica.limits.max_context = 2048;
+  for (int i = 0; i < 20; ++i) replica.wait(161, 338);
+  CHECK(replica.decide(*make_batching("orca")).admit.size() == 7);
+}

@@ -1,0 +1,72 @@
+#include "tests/policies/view.hpp"
+
+#include "sim/base/random.hpp"
+
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+
+TEST_CASE("sarathi: decodes first, then unfinished prompts, then new ones, within the budget", "[unit]") {
+  PaperReplica replica(10'000);
+  const auto policy = make_batching("sarathi", R"({"token_budget": 512})");
+  replica.decode(100);
+  replica.decode(100);
+  replica.prefill(600, 400);               // 200 left
+  const SeqId fresh = replica.wait(1000);
+  replica.wait(50);
+  const BatchDecision decision = replica.decide(*policy);
+  // 512 - 2 decodes = 510; 200 for the unfinished prompt; 310 of the new one; nothing for the last.
+  CHECK(items(decision) == Items{{2, 200}, {3, 310}});
+  CHECK(admitted(decision) == std::vector<SeqId>{fresh});
+  CHECK(decision.admit[0].reserve_tokens == 1000);  // the whole prompt's blocks at once
+  CHECK(decision.decode_rest);
+}
+
+TEST_CASE("sarathi never gives a decode less for a prompt", "[unit]") {
+  PaperReplica replica(10'000);
+  const auto policy = make_batching("sarathi", R"({"token_budget": 2})");
+  replica.decode(100);
+  replica.decode(100);
+  replica.wait(10);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(decision.items.empty());
+  CHECK(decision.admit.empty());
+  CHECK(decision.decode_rest);
+}
+
+TEST_CASE("sarathi preempts the latest arrival, be it in prefill, and then admits nobody", "[unit]") {
+  PaperReplica replica(6);
+  const auto policy = make_batching("sarathi");
+  replica.decode(32);
+  replica.decode(32);
+  const SeqId last = replica.prefill(32, 16);
+  replica.wait(1);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(decision.preempt == std::vector<SeqId>{last});
+  CHECK(decision.admit.empty());
+  CHECK(decision.items.empty());
+}
+
+TEST_CASE("sarathi stays within budget, slots and blocks", "[prop]") {
+  orrery::sim::RandomStream random(3, "sarathi");
+  for (int round = 0; round < 300; ++round) {
+    PaperReplica replica(static_cast<std::int64_t>(200 + random.below(400)));
+    const auto budget = static_cast<std::int64_t>(16 + random.below(600));
+    const auto slots = static_cast<std::int64_t>(1 + random.below(20));
+    const auto policy = make_batching("sarathi", "{\"token_budget\": " + std::to_string(budget) + ", \"max_sequences\": " + std::to_string(slots) + "}");
+    for (std::uint64_t i = random.below(10); i > 0; --i) replica.decode(static_cast<std::int64_t>(1 + random.below(200)));
+    if (random.below(2) == 0) replica.prefill(300, static_cast<std::int64_t>(random.below(300)));
+    for (std::uint64_t i = random.below(10); i > 0; --i) replica.wait(static_cast<std::int64_t>(1 + random.below(900)));
+    const BatchDecision decision = replica.decide(*policy);
+    std::int64_t tokens = 0;
+    std::int64_t blocks = 0;
+    for (const Item& item : decision.items) {
+      tokens += item.new_tokens;
+      CHECK(item.new_tokens >= 1);
+      CHECK(item.new_tokens <= replica.sequences[item.seq.index].prefill_left());
+    }
+    for (const Admission& admission : decision.admit) blocks += replica.kv->blocks_for(admission.reserve_tokens);
+    if (!decision.items.empty()) CHECK(tokens + replica.decoding <= budget);
+    if (!decision.admit.empty()) CHECK(std::ssize(replica.running) + std::ssize(decision.admit) <= slots);
+    CHECK(blocks <= replica.kv->free_blocks());
+  }
+}

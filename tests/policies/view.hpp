@@ -1,0 +1,105 @@
+// A replica on paper: sequences in any state, over a real paged cache, for tests of batching policies.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "policies/batching/batching.hpp"
+
+namespace orrery::policies::test {
+
+/// A cache of `blocks` blocks of 16 tokens of one byte.
+inline std::unique_ptr<KvCache> paged_cache(std::int64_t blocks) {
+  KvCacheRegistry registry("kvcache");
+  register_kv_caches(registry);
+  sim::Faults faults;
+  const KvGeometry geometry{.bytes_per_token = 1, .bytes_available = blocks * 16};
+  return registry.prepare("paged", nullptr, {}, faults).make(geometry);
+}
+
+inline std::unique_ptr<Batching> make_batching(const std::string& name, const std::string& params = "{}") {
+  BatchingRegistry registry("batching");
+  register_batching_policies(registry);
+  sim::Faults faults;
+  const sim::Node node = sim::parse_json(params, "test");
+  auto choice = registry.prepare(name, &node, {}, faults);
+  faults.throw_if_any();
+  return choice.make();
+}
+
+class PaperReplica {
+ public:
+  explicit PaperReplica(std::int64_t blocks) : kv(paged_cache(blocks)) {}
+
+  SeqId wait(std::int64_t prompt, std::int64_t output = 10) {
+    const SeqId id = add(prompt, output);
+    waiting.push_back(id);
+    return id;
+  }
+  /// A sequence whose prompt is done and that has `generated` tokens.
+  SeqId decode(std::int64_t prompt, std::int64_t generated = 1, std::int64_t output = 100) {
+    const SeqId id = add(prompt, output);
+    Sequence& seq = sequences[id.index];
+    seq.phase = Phase::decode;
+    seq.prefilled = prompt;
+    seq.generated = generated;
+    seq.kv_tokens = prompt + generated - 1;
+    REQUIRE(kv->reserve(id, seq.kv_tokens));
+    running.push_back(id);
+    ++decoding;
+    return id;
+  }
+  /// A sequence that has done `prefilled` tokens of its prompt.
+  SeqId prefill(std::int64_t prompt, std::int64_t prefilled) {
+    const SeqId id = add(prompt, 10);
+    Sequence& seq = sequences[id.index];
+    seq.phase = Phase::prefill;
+    seq.prefilled = seq.kv_tokens = prefilled;
+    REQUIRE(kv->reserve(id, prompt));
+    running.push_back(id);
+    return id;
+  }
+  BatchDecision decide(Batching& policy) {
+    BatchDecision out;
+    policy.decide({.now = {}, .running = running, .waiting = waiting, .sequences = sequences, .kv = *kv, .decoding = decoding,
+                   .mode = 0, .limits = limits}, out);
+    return out;
+  }
+
+  std::unique_ptr<KvCache> kv;
+  std::vector<Sequence> sequences;
+  std::vector<SeqId> running;
+  std::deque<SeqId> waiting;
+  std::int64_t decoding = 0;
+  ReplicaLimits limits{.max_context = 4096, .layers = 32};
+
+ private:
+  SeqId add(std::int64_t prompt, std::int64_t output) {
+    const SeqId id{static_cast<std::uint32_t>(sequences.size())};
+    Sequence seq;
+    seq.order = id.index;
+    seq.prompt_tokens = seq.prefill_tokens = prompt;
+    seq.output_tokens = output;
+    sequences.push_back(seq);
+    return id;
+  }
+};
+
+inline std::vector<SeqId> admitted(const BatchDecision& decision) {
+  std::vector<SeqId> ids;
+  for (const Admission& admission : decision.admit) ids.push_back(admission.seq);
+  return ids;
+}
+
+/// (sequence, new tokens) of every item.
+inline std::vector<std::pair<std::uint32_t, std::int64_t>> items(const BatchDecision& decision) {
+  std::vector<std::pair<std::uint32_t, std::int64_t>> all;
+  for (const Item& item : decision.items) all.emplace_back(item.seq.index, item.new_tokens);
+  return all;
+}
+using Items = std::vector<std::pair<std::uint32_t, std::int64_t>>;
+
+}  // namespace orrery::policies::test

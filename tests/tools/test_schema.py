@@ -1,0 +1,87 @@
+"""The JSON Schema that the command prints: valid draft-07, accepts what ships, refuses what `validate` refuses."""
+
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import jsonschema
+
+COMMAND, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+
+
+class SchemaTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = json.loads(run("schema").stdout)
+        cls.validator = jsonschema.Draft7Validator(cls.schema)
+        cls.config = json.loads((ROOT / "experiments/studies/first_light.json").read_text())
+
+    def refused(self, change) -> bool:
+        config = copy.deepcopy(self.config)
+        change(config)
+        return not self.validator.is_valid(config)
+
+    def test_is_draft_07(self):
+        self.assertEqual(self.schema["$schema"], "http://json-schema.org/draft-07/schema#")
+        jsonschema.Draft7Validator.check_schema(self.schema)
+
+    def test_accepts_every_config_that_ships(self):
+        for path in sorted((ROOT / "experiments/studies").glob("*.json")):
+            with self.subTest(path.name):
+                self.validator.validate(json.loads(path.read_text()))
+
+    def test_accepts_the_config_with_all_defaults_filled_in(self):
+        resolved = run("run", str(ROOT / "experiments/studies/first_light.json"), "--dry-run", "--quiet")
+        self.assertEqual(resolved.returncode, 0, resolved.stderr)
+        config = json.loads(resolved.stdout)
+        for section in ("generator", "arrivals"):  # null where absent
+            if config["workload"][section] is None:
+                del config["workload"][section]
+        for group in config["machine"]["devices"]:
+            if group["override"] is None:
+                del group["override"]
+        self.validator.validate(config)
+
+    def test_refuses_what_validate_refuses(self):
+        def unknown(c):
+            c["machin"] = {}
+
+        def unit(c):
+            c["slo"]["ttft"] = "2 m"
+
+        def bare(c):
+            c["slo"]["ttft"] = 2
+
+        def policy(c):
+            c["policies"]["batching"]["policy"] = "sarahti"
+
+        def parameter(c):
+            c["policies"]["batching"]["sarathi"]["token_bugdet"] = 1
+
+        def out_of_range(c):
+            c["policies"]["batching"]["sarathi"]["token_budget"] = 0
+
+        for change in (unknown, unit, bare, policy, parameter, out_of_range):
+            with self.subTest(change.__name__):
+                self.assertTrue(self.refused(change))
+
+    def test_carries_docs_and_defaults_of_every_policy(self):
+        batching = self.schema["properties"]["policies"]["properties"]["batching"]["properties"]
+        listed = [c for c in json.loads(run("list", "batching", "--json").stdout)]
+        self.assertEqual(sorted(batching["policy"]["enum"]), sorted(c["name"] for c in listed))
+        for component in listed:
+            properties = batching[component["name"]]["properties"]
+            for field in component["fields"]:
+                with self.subTest(f"{component['name']}.{field['name']}"):
+                    self.assertTrue(properties[field["name"]]["description"].startswith(field["doc"]))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
