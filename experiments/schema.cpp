@@ -79,6 +79,12 @@ Node field_schema(const FieldInfo& info) {
   } else {
     node = scalar_schema(info);
   }
+  if (info.optional && info.type == "object") {
+    Node types = Node::array();
+    types.push(Node::string("object"));
+    types.push(Node::string("null"));
+    node.set("type", std::move(types));
+  }
   if (info.array) {
     Node array = Node::object();
     array.set("type", Node::string("array"));

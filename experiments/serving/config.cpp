@@ -106,8 +106,8 @@ Node write_resolved(const ServingConfig& config) {
   root.set("machine", std::move(machine));
   root.set("model", sim::write_params(config.model));
   Node workload = sim::write_params(config.workload);
-  workload.set("generator", config.generator ? traces::write_generator(*config.generator) : Node{});
-  workload.set("arrivals", config.arrivals ? traces::write_arrivals(*config.arrivals) : Node{});
+  if (config.generator) workload.set("generator", traces::write_generator(*config.generator));
+  if (config.arrivals) workload.set("arrivals", traces::write_arrivals(*config.arrivals));
   root.set("workload", std::move(workload));
   Node policies = Node::object();
   policies.set("batching", policies::BatchingRegistry::write_block(config.batching));

@@ -147,7 +147,13 @@ void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out)
 template <Parameters S>
 Node write_params(const S& params) {
   Node node = Node::object();
-  std::apply([&](const auto&... f) { (node.set(f.name, detail::write_value(params.*(f.member), f.unit)), ...); }, S::fields());
+  const auto write = [&]<class M>(const Field<S, M>& f) {
+    Node value = detail::write_value(params.*(f.member), f.unit);
+    // A kept object that is not there stays away; null would not read back as one.
+    if (std::same_as<M, Node> && value.is_null()) return;
+    node.set(f.name, std::move(value));
+  };
+  std::apply([&](const auto&... f) { (write(f), ...); }, S::fields());
   return node;
 }
 

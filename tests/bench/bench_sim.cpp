@@ -1,0 +1,42 @@
+// The event queue in the hold model (every event schedules one more, N pending) and the statistics of a run.
+#include <benchmark/benchmark.h>
+
+#include "sim/engine.hpp"
+#include "sim/statistics.hpp"
+
+namespace {
+
+using namespace orrery::sim;
+
+/// Reschedules itself at a random distance.
+class Hold final : public EventHandler {
+ public:
+  Hold(Engine& engine, std::int64_t pending) : engine_(engine), random_(engine.stream("hold")) {
+    for (std::int64_t i = 0; i < pending; ++i) on_event(0);
+  }
+  void on_event(std::uint64_t) override { engine_.schedule_in(Duration{static_cast<std::int64_t>(random_.bits() >> 44)}, *this); }
+
+ private:
+  Engine& engine_;
+  RandomStream random_;
+};
+
+void hold(benchmark::State& state) {
+  Engine engine;
+  Hold handler(engine, state.range(0));
+  for (auto _ : state) engine.step();
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(hold)->Arg(100)->Arg(10'000)->Arg(1'000'000);
+
+void sample_stats(benchmark::State& state) {
+  RandomStream random(1, "samples");
+  SampleStats stats;
+  for (auto _ : state) stats.add(static_cast<std::int64_t>(random.bits() >> 30));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(sample_stats);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,223 @@
+// The command as a user meets it: results, faults, exit codes, what is written and what is not.
+#include <catch2/catch.hpp>
+
+#include "sim/base/document.hpp"
+#include "tests/experiments/support.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments::test;
+using Catch::Contains;
+
+namespace {
+
+/// Runs a config that is faulty and checks: exit code 2, the message, nothing written.
+void check_refused(const Scratch& scratch, const std::string& arguments, const std::string& message) {
+  const CommandResult result = orrery(scratch, "run " + arguments + " --out result");
+  CAPTURE(arguments, result.err, result.out);
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, Contains(message));
+  CHECK(result.out.empty());
+  CHECK_FALSE(fs::exists(scratch / "result"));
+  CHECK_FALSE(fs::exists(scratch / "runs"));
+  for (const auto& entry : fs::directory_iterator(scratch / "")) CHECK_FALSE(entry.path().filename().string().starts_with(".result"));
+}
+
+Scratch& with_trace(Scratch& scratch) {
+  scratch.write("trace.csv", small_trace());
+  return scratch;
+}
+
+}  // namespace
+
+TEST_CASE("a run writes one whole folder and a table", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  const CommandResult result = orrery(scratch, "run c.json --out result");
+  CAPTURE(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("10 arrived, 10 completed, 0 rejected"));
+  CHECK_THAT(result.out, Contains("TTFT"));
+  for (const char* file : {"manifest.json", "summary.json", "requests.csv", "series.csv", "energy.csv", "distributions.csv", "timeline.pftrace"})
+    CHECK(fs::file_size(scratch / "result" / file) > 0);
+  const sim::Node summary = sim::read_json(scratch / "result" / "summary.json");
+  CHECK(summary.find("status")->as_string() == "ok");
+  CHECK(summary.find("requests")->find("completed")->as_integer() == 10);
+  const sim::Node manifest = sim::read_json(scratch / "result" / "manifest.json");
+  for (const char* key : {"config", "config_hash", "seed", "version", "build", "compiler", "host", "wall_s", "events", "inputs"})
+    CHECK(manifest.find(key) != nullptr);
+  // The resolved config is a config.
+  scratch.write("again.json", manifest.find("config")->dump(2));
+  CHECK(orrery(scratch, "validate again.json").exit_code == 0);
+}
+
+TEST_CASE("the same run is reused, another in its place refused, --force replaces", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  REQUIRE(orrery(scratch, "run c.json").exit_code == 0);
+  const CommandResult again = orrery(scratch, "run c.json");
+  CHECK(again.exit_code == 0);
+  CHECK_THAT(again.err, Contains("holds this very run already; reused"));
+  CHECK_THAT(again.out, Contains("10 arrived"));
+
+  fs::create_directory(scratch / "taken");
+  scratch.write("taken/mine.txt", "precious");
+  const CommandResult refused = orrery(scratch, "run c.json --out taken");
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Contains("taken: expected a folder that does not exist yet (give --force to replace it)"));
+  CHECK(slurp(scratch / "taken/mine.txt") == "precious");
+  const CommandResult other_seed = orrery(scratch, "run c.json --seed 2 --out taken --force");
+  CHECK(other_seed.exit_code == 0);
+  CHECK(fs::exists(scratch / "taken/summary.json"));
+  CHECK_FALSE(fs::exists(scratch / "taken/mine.txt"));
+  // A changed trace under the same name is another run.
+  REQUIRE(orrery(scratch, "run c.json --out fixed").exit_code == 0);
+  scratch.write("trace.csv", small_trace() + "9,10,10\n");
+  CHECK(orrery(scratch, "run c.json --out fixed").exit_code == 2);
+}
+
+TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch);
+  check_refused(scratch, "none.json", "none.json: expected a readable JSON file, found none");
+  scratch.write("syntax.json", "{\"system\": \"serving\",\n \"machine\" {}}");
+  check_refused(scratch, "syntax.json", "syntax.json:2:13: expected valid JSON");
+  scratch.write("unknown.json", small_config(R"(, "polices": {})"));
+  check_refused(scratch, "unknown.json", "unknown.json:/polices: unknown key 'polices' (did you mean 'policies'?)");
+  scratch.write("unit.json", small_config(R"(, "slo": {"ttft": "2 tokens"})"));
+  check_refused(scratch, "unit.json", "unit.json:/slo/ttft: expected a quantity in s such as \"15 us\", got \"2 tokens\"");
+  scratch.write("bare.json", small_config(R"(, "slo": {"ttft": 2})"));
+  check_refused(scratch, "bare.json", "bare.json:/slo/ttft: expected a quantity in s");
+  scratch.write("c.json", small_config());
+  check_refused(scratch, R"(c.json --set 'machine.devices.0.override.memory_bandwidth="-1 GB/s"')",
+                "--set:/machine/devices/0/override/memory_bandwidth: expected > 0 B/s, got \"-1 GB/s\"");
+  check_refused(scratch, "c.json --set machine.devices.0.part=a100", "--set:/machine/devices/0/part: expected a part of the catalog or a file");
+  check_refused(scratch, "c.json --set model.config=catalog:llama-2-8b",
+                "--set:/model/config: expected a model of the catalog or a file, found no 'llama-2-8b' (did you mean 'llama-2-7b'?)");
+  check_refused(scratch, "c.json --set policies.batching.policy=sarahti",
+                "--set:/policies/batching/policy: unknown batching policy 'sarahti' (did you mean 'sarathi'?)");
+  check_refused(scratch, "c.json --set policies.batching.sarathi.token_bugdet=3",
+                "--set:/policies/batching/sarathi/token_bugdet: unknown key 'token_bugdet' (did you mean 'token_budget'?)");
+  check_refused(scratch, "c.json --set policies.batching.vllm_v0.watermark=2", "--set:/policies/batching/vllm_v0/watermark: expected 0 to 1, got 2");
+  check_refused(scratch, "c.json --set system=training", "--set:/system: unknown system 'training' (known: serving)");
+  check_refused(scratch, "c.json --set run.tick='\"1.5 ps\"'", "--set:/run/tick: expected a whole number of ps");
+  check_refused(scratch, "c.json --set nonsense", "--set nonsense: expected name=value");
+}
+
+TEST_CASE("all faults of a file at once", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config(R"(, "slo": {"ttft": 1, "tbt": "1 B"}, "replica": {"memory_margin": 3}, "run": {"sed": 1})"));
+  const CommandResult result = orrery(scratch, "validate c.json");
+  CHECK(result.exit_code == 2);
+  for (const char* place : {"c.json:/slo/ttft", "c.json:/slo/tbt", "c.json:/replica/memory_margin", "c.json:/run/sed"})
+    CHECK_THAT(result.err, Contains(place));
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 4);  // one line a fault
+}
+
+TEST_CASE("faulty traces: file and line, exit code 2, nothing written", "[cli]") {
+  Scratch scratch;
+  scratch.write("c.json", small_config());
+  check_refused(scratch, "c.json", "c.json:/workload/trace/path: expected a trace file, found none");
+  const std::string header = "arrived_s,prompt_tokens,output_tokens\n";
+  scratch.write("trace.csv", header);
+  check_refused(scratch, "c.json", "trace.csv: expected at least one request");
+  scratch.write("trace.csv", header + "0,10,10\n2,10,10\n1,10,10\n");
+  check_refused(scratch, "c.json", "trace.csv:4: ");
+  scratch.write("trace.csv", header + "0,10,10\n1,many,10\n");
+  check_refused(scratch, "c.json", "trace.csv:3: ");
+  // Skipped on request, and counted.
+  const CommandResult skipped = orrery(scratch, "run c.json --set workload.trace.on_error=skip --out skipped");
+  CHECK(skipped.exit_code == 0);
+  CHECK_THAT(skipped.err, Contains("skipped: 1 bad_value"));
+  CHECK_THAT(skipped.out, Contains("1 arrived, 1 completed"));
+}
+
+TEST_CASE("a design that does not fit is a result", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  const CommandResult memory = orrery(scratch, "run c.json --set model.config=catalog:llama-3-70b --out big --json");
+  CAPTURE(memory.err);
+  REQUIRE(memory.exit_code == 0);
+  const sim::Node summary = sim::read_json(scratch / "big/summary.json");
+  CHECK(summary.find("status")->as_string() == "infeasible");
+  CHECK_THAT(summary.find("reason")->as_string(), Contains("do not fit the memory of a100-sxm4-80gb"));
+  // 70,553,706,496 fp16 parameters and 8,192 tokens of 327,680 B against 90 % of 80 GiB.
+  CHECK(summary.find("needed_bytes")->as_integer() == 70'553'706'496 * 2 + 8192LL * 327'680);
+  CHECK(summary.find("available_bytes")->as_integer() == static_cast<std::int64_t>(85'899'345'920.0 * 0.9));
+  CHECK(sim::parse_json(memory.out, "stdout").find("status")->as_string() == "infeasible");
+
+  const CommandResult ranks = orrery(scratch, "run c.json --set replica.tensor_parallel=4 --out ranks");
+  CHECK(ranks.exit_code == 0);
+  CHECK_THAT(ranks.out, Contains("the machine has 1"));
+  const CommandResult split = orrery(scratch, "run c.json --set machine.devices.0.count=3 --out split");
+  CHECK(split.exit_code == 0);
+  CHECK_THAT(split.out, Contains("infeasible"));
+}
+
+TEST_CASE("equal config and seed give equal bytes, another seed does not", "[cli]") {
+  Scratch scratch;
+  scratch.write("g.json", R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
+    "workload": {"generator": {"requests": 200, "arrivals": {"policy": "poisson", "poisson": {"rate": "3 req/s"}},
+                 "lengths": {"policy": "log_normal"}}}})");
+  for (const char* command : {"run g.json --out a", "run g.json --out b", "run g.json --out c --seed 2"}) {
+    const CommandResult result = orrery(scratch, command);
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+  }
+  for (const char* file : {"summary.json", "requests.csv", "series.csv", "energy.csv", "distributions.csv", "timeline.pftrace"}) {
+    CAPTURE(file);
+    CHECK(slurp(scratch / "a" / file) == slurp(scratch / "b" / file));
+    CHECK(slurp(scratch / "a" / file) != slurp(scratch / "c" / file));
+  }
+}
+
+TEST_CASE("dry run, list, describe, schema, version", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  const CommandResult dry = orrery(scratch, "run c.json --dry-run");
+  CHECK(dry.exit_code == 0);
+  CHECK(sim::parse_json(dry.out, "stdout").find("policies")->find("batching")->find("sarathi")->find("token_budget")->as_integer() == 512);
+  CHECK_FALSE(fs::exists(scratch / "runs"));
+
+  const CommandResult list = orrery(scratch, "list batching");
+  for (const char* name : {"static", "orca", "vllm_v0", "sarathi"}) CHECK_THAT(list.out, Contains(name));
+  CHECK(orrery(scratch, "list batchin").exit_code == 2);
+  CHECK_THAT(orrery(scratch, "list batchin").err, Contains("did you mean 'batching'?"));
+  const CommandResult described = orrery(scratch, "describe sarathi");
+  CHECK_THAT(described.out, Contains("token_budget: integer (tokens), >= 1, default 512"));
+  CHECK_THAT(orrery(scratch, "describe llama-3-8b").out, Contains("8,030,261,248"));
+  CHECK_THAT(orrery(scratch, "describe a100-sxm4-80gb").out, Contains("sources"));
+  CHECK_THAT(orrery(scratch, "describe sarathy").err, Contains("nothing is called 'sarathy' (did you mean 'sarathi'?)"));
+  CHECK(orrery(scratch, "describe sarathy").exit_code == 2);
+  CHECK_THAT(orrery(scratch, "schema").out, Contains("http://json-schema.org/draft-07/schema#"));
+  CHECK(orrery(scratch, "--version").exit_code == 0);
+  CHECK(orrery(scratch, "frobnicate").exit_code == 2);
+}
+
+TEST_CASE("every parameter of every policy shows in describe and errors by itself", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  const sim::Node components = sim::parse_json(orrery(scratch, "list batching --json").out, "stdout");
+  REQUIRE(components.items().size() >= 4);
+  for (const sim::Node& component : components.items()) {
+    const std::string name = component.find("name")->as_string();
+    const std::string text = orrery(scratch, "describe " + name).out;
+    for (const sim::Node& field : component.find("fields")->items()) {
+      const std::string key = field.find("name")->as_string();
+      CHECK_THAT(text, Contains(key + ": "));
+      const CommandResult wrong = orrery(scratch, "validate c.json --set policies.batching." + name + "." + key + "=[]");
+      CHECK(wrong.exit_code == 2);
+      CHECK_THAT(wrong.err, Contains("/policies/batching/" + name + "/" + key + ": expected "));
+    }
+  }
+}
+
+TEST_CASE("a horizon past the tick's reach is a fault that names the tick", "[cli]") {
+  Scratch scratch;
+  scratch.write("trace.csv", "arrived_s,prompt_tokens,output_tokens\n0,10,10\n18400000,10,10\n");  // 213 days
+  scratch.write("c.json", small_config());
+  check_refused(scratch, "c.json", "set run.tick to \"1 ns\"");
+  const CommandResult result = orrery(scratch, R"(run c.json --set 'run.tick="1 ns"' --out result)");
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("2 arrived, 2 completed"));
+}

@@ -1,0 +1,94 @@
+#include <catch2/catch.hpp>
+
+#include "experiments/experiment.hpp"
+#include "experiments/run_folder.hpp"
+#include "tests/experiments/support.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+using namespace orrery::experiments::test;
+
+namespace {
+
+std::string faults_of(const std::string& json) {
+  try {
+    (void)read_experiment(sim::parse_json(json, "c.json"));
+  } catch (const sim::ConfigError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("a config must say which system it is about", "[unit]") {
+  CHECK(faults_of("{}") == "c.json:/system: expected the name of a system (known: serving)");
+  CHECK(faults_of(R"({"system": "servin"})") == "c.json:/system: unknown system 'servin' (did you mean 'serving'?)");
+}
+
+TEST_CASE("kind and version are checked", "[unit]") {
+  const std::string faults = faults_of(R"({"system": "serving", "kind": "studdy", "version": 2, "title": 3})");
+  CHECK_THAT(faults, Catch::Contains("c.json:/kind: expected \"experiment\", got \"studdy\""));
+  CHECK_THAT(faults, Catch::Contains("c.json:/version: expected format version 1, got 2"));
+  CHECK_THAT(faults, Catch::Contains("c.json:/title: expected a string, got 3"));
+}
+
+TEST_CASE("what is missing is named where it is missing", "[unit]") {
+  const std::string faults = faults_of(R"({"system": "serving"})");
+  CHECK_THAT(faults, Catch::Contains("c.json:/machine/devices: missing"));
+  CHECK_THAT(faults, Catch::Contains("c.json:/model/config: missing"));
+  CHECK_THAT(faults, Catch::Contains("c.json:/workload: missing: expected 'trace' or 'generator'"));
+}
+
+TEST_CASE("a workload is a trace or a generator", "[unit]") {
+  const std::string faults = faults_of(R"({"system": "serving", "workload": {"trace": {"path": "t.csv"}, "generator": {}}})");
+  CHECK_THAT(faults, Catch::Contains("c.json:/workload: expected either 'trace' or 'generator', got both"));
+}
+
+TEST_CASE("one group of devices, for now one replica", "[unit]") {
+  CHECK_THAT(faults_of(R"({"system": "serving", "machine": {"devices": []}})"),
+             Catch::Contains("c.json:/machine/devices: expected one group of devices, got 0"));
+}
+
+TEST_CASE("the hash of a run is decided by what decides the result", "[unit]") {
+  const Scratch scratch;
+  scratch.write("trace.csv", small_trace());
+  const fs::path config = scratch.write("c.json", small_config());
+  const auto hash = [&](const std::vector<std::string>& assignments) { return config_hash(*read_experiment(config, assignments)); };
+  const std::string plain = hash({});
+  CHECK(hash({}) == plain);
+  CHECK(hash({"run.seed=1"}) == plain);  // the default, spelled out
+  CHECK(hash({"run.seed=2"}) != plain);
+  CHECK(hash({"policies.batching.sarathi.token_budget=513"}) != plain);
+  CHECK(hash({"policies.batching.vllm_v0.watermark=0.5"}) == plain);  // checked, not used
+  CHECK(hash({"title=\"x\""}) == plain);
+  scratch.write("trace.csv", small_trace() + "9,10,10\n");
+  CHECK(hash({}) != plain);
+}
+
+TEST_CASE("an override changes the part", "[unit]") {
+  const Scratch scratch;
+  scratch.write("trace.csv", small_trace());
+  const fs::path config = scratch.write("c.json", small_config());
+  const auto mean_tbt = [&](const std::vector<std::string>& assignments) {
+    return read_experiment(config, assignments)->run({}).summary.find("tbt_s")->find("mean")->as_number();
+  };
+  CHECK(mean_tbt({"machine.devices.0.override.memory_bandwidth=\"1 TB/s\""}) > 1.5 * mean_tbt({}));
+  CHECK(mean_tbt({"machine.cost.policy=roofline"}) < mean_tbt({}));
+  CHECK(mean_tbt({"machine.devices.0.part=h100-sxm5-80gb"}) < mean_tbt({}));
+}
+
+TEST_CASE("the SLO, the warm-up and the end of a run do what they say", "[unit]") {
+  const Scratch scratch;
+  scratch.write("trace.csv", small_trace());
+  const fs::path config = scratch.write("c.json", small_config());
+  const auto number = [&](const std::vector<std::string>& assignments, const char* group, const char* key) {
+    return read_experiment(config, assignments)->run({}).summary.find(group)->find(key)->as_number();
+  };
+  CHECK(number({"slo.tbt=\"1 us\""}, "slo", "attainment") == 0);
+  CHECK(number({"slo.tbt=\"10 s\""}, "slo", "attainment") == 1);
+  CHECK(number({"run.until=\"2.2 s\""}, "requests", "arrived") == 5);  // those at 0, 0.5, 1, 1.5, 2
+  CHECK(number({"run.until=\"2.001 s\""}, "requests", "unfinished") == 1);
+  CHECK(number({"workload.limit=3"}, "requests", "arrived") == 3);
+  CHECK(number({"workload.rate_scale=2", "run.until=\"2.001 s\""}, "requests", "arrived") == 9);
+}

@@ -1,0 +1,144 @@
+#include "traces/csv.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "traces/decimal.hpp"
+
+namespace orrery::traces {
+namespace {
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+class CsvParser final : public LineParser {
+ public:
+  explicit CsvParser(const CsvFormat& format) : format_(format) {}
+
+  bool read_header(std::string_view line, const sim::Origin& where) override {
+    std::vector<std::string_view> views(std::max<std::size_t>(1, static_cast<std::size_t>(
+                                                                     std::count(line.begin(), line.end(), ',')) + 1));
+    views.resize(split_csv(line, views));
+    for (const std::string_view view : views) names_.emplace_back(trim(view));
+    for (auto name = names_.begin(); name != names_.end(); ++name)
+      if (!name->empty() && std::find(names_.begin(), name, *name) != name)
+        sim::throw_fault(where, fmt::format("column '{}' is there twice", *name));
+    prompt_ = column(format_.prompt, where);
+    output_ = column(format_.output, where);
+    arrival_ = format_.arrival_optional ? find(format_.arrival) : column(format_.arrival, where);
+    session_ = format_.session.empty() ? kNone : find(format_.session);
+    fields_.resize(names_.size());
+    return true;
+  }
+
+  bool parse(std::string_view line, TraceRecord& record, Rejection& rejection) override {
+    const std::size_t count = split_csv(line, fields_);
+    if (count != fields_.size()) return reject_count(count, rejection);
+    if (arrival_ != kNone && !read_arrival(record.arrival_ns, rejection)) return false;
+    if (!read_tokens(prompt_, record.prompt_tokens, rejection) || !read_tokens(output_, record.output_tokens, rejection))
+      return false;
+    if (format_.zero_output_is_failed && record.output_tokens == 0) {
+      rejection.reason = SkipReason::failed;
+      return false;
+    }
+    if (session_ != kNone) read_session(record.session);
+    return true;
+  }
+
+  TraceColumns columns() const override { return {.arrivals = arrival_ != kNone, .sessions = session_ != kNone}; }
+  bool wall_clock() const override { return format_.clock == CsvFormat::Clock::utc; }
+
+ private:
+  std::size_t find(std::string_view name) const {
+    const auto found = std::find(names_.begin(), names_.end(), name);
+    return found == names_.end() ? kNone : static_cast<std::size_t>(found - names_.begin());
+  }
+
+  std::size_t column(std::string_view name, const sim::Origin& where) const {
+    const std::size_t index = find(name);
+    if (index == kNone)
+      sim::throw_fault(where, fmt::format("missing column '{}'", name), sim::name_hint(name, names_));
+    return index;
+  }
+
+  bool read_arrival(std::int64_t& arrival_ns, Rejection& rejection) const {
+    const std::string_view text = fields_[arrival_];
+    const bool utc = format_.clock == CsvFormat::Clock::utc;
+    const std::optional<std::int64_t> value = utc ? parse_utc(text) : parse_decimal(text, 9);
+    if (!value) {
+      const char* expected = utc ? "a time such as 2023-11-16 18:15:46.68" : "a number of seconds";
+      rejection = {SkipReason::bad_value, fmt::format("{}: expected {}, got {}", format_.arrival, expected, quoted(text)), {}};
+      return false;
+    }
+    arrival_ns = *value;
+    return true;
+  }
+
+  bool read_tokens(std::size_t index, std::int64_t& tokens, Rejection& rejection) const {
+    const std::optional<std::int64_t> value = parse_whole(fields_[index]);
+    if (!value) {
+      rejection = {SkipReason::bad_value, fmt::format("{}: expected a whole number of tokens, got {}", names_[index],
+                                                      quoted(fields_[index])), {}};
+      return false;
+    }
+    tokens = *value;
+    return true;
+  }
+
+  void read_session(std::string& session) const {
+    const std::string_view text = fields_[session_];
+    session.assign(text);
+    for (std::size_t at = 0; (at = session.find("\"\"", at)) != std::string::npos; ++at) session.erase(at, 1);
+  }
+
+  bool reject_count(std::size_t count, Rejection& rejection) const {
+    rejection = {SkipReason::malformed,
+                 fmt::format("expected {} fields ({}), got {}", names_.size(), fmt::join(names_, ", "), count),
+                 "a stray line, or one cut off; set on_error to \"skip\" to leave such lines out"};
+    return false;
+  }
+
+  CsvFormat format_;
+  std::vector<std::string> names_;
+  std::vector<std::string_view> fields_;
+  std::size_t arrival_ = kNone, prompt_ = kNone, output_ = kNone, session_ = kNone;
+};
+
+}  // namespace
+
+std::size_t split_csv(std::string_view line, std::vector<std::string_view>& out) {
+  std::size_t count = 0;
+  const char* at = line.data();
+  const char* const stop = at + line.size();
+  while (true) {
+    std::string_view field;
+    if (at != stop && *at == '"') {  // up to the quote that is not doubled
+      const char* const start = ++at;
+      while (at != stop && (*at != '"' || (at + 1 != stop && at[1] == '"'))) at += *at == '"' ? 2 : 1;
+      field = {start, static_cast<std::size_t>(at - start)};
+      while (at != stop && *at != ',') ++at;
+    } else {
+      const char* const start = at;
+      while (at != stop && *at != ',') ++at;
+      field = {start, static_cast<std::size_t>(at - start)};
+    }
+    if (count < out.size()) out[count] = field;
+    ++count;
+    if (at == stop) return count;
+    ++at;
+  }
+}
+
+bool has_columns(std::string_view line, std::initializer_list<std::string_view> names) {
+  std::vector<std::string_view> fields(static_cast<std::size_t>(std::count(line.begin(), line.end(), ',')) + 1);
+  fields.resize(std::min(fields.size(), split_csv(line, fields)));
+  for (std::string_view& field : fields) field = trim(field);
+  return std::all_of(names.begin(), names.end(), [&](std::string_view name) {
+    return std::find(fields.begin(), fields.end(), name) != fields.end();
+  });
+}
+
+std::unique_ptr<LineParser> make_csv_parser(const CsvFormat& format) { return std::make_unique<CsvParser>(format); }
+
+}  // namespace orrery::traces

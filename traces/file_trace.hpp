@@ -1,0 +1,123 @@
+// Traces in files: the parameters, the table of formats, and the source that turns a file's lines into records.
+//
+// A format is a LineParser: it reads the first line if that names columns, and makes a record of each line after it. What
+// holds for every format is done here, once: decompression, line numbers, the check of tokens and of order, what to do
+// with a faulty line, and the fault of a trace without a request.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/base/fault.hpp"
+#include "sim/base/params.hpp"
+#include "traces/line_source.hpp"
+#include "traces/trace.hpp"
+
+namespace orrery::traces {
+
+enum class OnError : std::uint8_t { stop, skip };
+enum class OnFailed : std::uint8_t { skip, error };
+
+/// `workload.trace` of a config: which file, and how to read it.
+struct TraceParams {
+  std::string path;
+  std::optional<std::string> format;
+  OnError on_error = OnError::stop;
+  OnFailed failed = OnFailed::skip;
+  static constexpr auto fields();
+};
+
+/// Why a line is no record.
+struct Rejection {
+  SkipReason reason = SkipReason::malformed;
+  std::string message;
+  std::string hint;
+};
+
+/// Reads the lines of one format. Holds no line and no file: the source gives it both.
+class LineParser {
+ public:
+  virtual ~LineParser() = default;
+  /// Sees the first line, at `where`; true if it is a header and no record. Throws sim::ConfigError if it must be one
+  /// and is not, or lacks a column.
+  virtual bool read_header(std::string_view line, const sim::Origin& where) = 0;
+  /// Fills arrival, tokens, session and prefix of `record` (both of these are empty before), or says false and fills
+  /// `rejection`. The line has LineSource::kPadding readable bytes behind it.
+  virtual bool parse(std::string_view line, TraceRecord& record, Rejection& rejection) = 0;
+  /// After the header.
+  virtual TraceColumns columns() const = 0;
+  /// True if arrivals are times of day: records then count from the first one.
+  virtual bool wall_clock() const { return false; }
+};
+
+/// One trace format.
+struct Format {
+  std::string name;
+  std::string doc;  ///< one line
+  bool (*matches)(std::string_view first_line);
+  std::function<std::unique_ptr<LineParser>(const TraceParams&)> make;
+};
+
+/// The formats by name.
+class FormatTable {
+ public:
+  /// Throws std::logic_error on a name that is taken.
+  void add(Format format);
+  /// The format of that name, or null.
+  const Format* find(std::string_view name) const;
+  /// The first format added whose `matches` accepts the first line of a file, or null.
+  const Format* guess(std::string_view first_line) const;
+  /// Names in sorted order.
+  std::vector<std::string> names() const;
+  const std::vector<Format>& all() const { return formats_; }
+
+ private:
+  std::vector<Format> formats_;
+};
+
+/// Adds every format of formats/.
+void register_formats(FormatTable& table);
+
+/// Reads `workload.trace`; an unknown format is a fault at its place in the config. Opens no file.
+TraceParams parse_trace(const sim::Node& node, const FormatTable& formats, sim::Faults& faults);
+
+/// Opens a trace and reads its header. Throws sim::ConfigError if the file cannot be read, has no request, lacks a
+/// column, or names no known format and looks like none.
+std::unique_ptr<TraceSource> open_trace(const TraceParams& params, const FormatTable& formats);
+
+/// Throws sim::ConfigError if the records of `source`, read from `path`, carry no arrivals of their own.
+void require_arrivals(const TraceSource& source, const std::string& path);
+
+constexpr auto TraceParams::fields() {
+  return std::tuple{
+      sim::required(sim::field("path", &TraceParams::path, sim::Unit::path, sim::any_value(),
+                               "Trace file, plain or compressed with gzip or zstd.")),
+      sim::field("format", &TraceParams::format,
+                 "Format: azure_llm, vidur, mooncake, burstgpt, orrery_csv, orrery_jsonl. Null: told by the first line."),
+      sim::field("on_error", &TraceParams::on_error,
+                 "A faulty line or one out of order: stop with its file and line, or skip and count it."),
+      sim::field("failed", &TraceParams::failed,
+                 "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, or "
+                 "treat them as faulty lines.")};
+}
+
+}  // namespace orrery::traces
+
+template <>
+struct orrery::sim::EnumNames<orrery::traces::OnError> {
+  static constexpr std::array<std::pair<std::string_view, orrery::traces::OnError>, 2> names{
+      {{"stop", orrery::traces::OnError::stop}, {"skip", orrery::traces::OnError::skip}}};
+};
+template <>
+struct orrery::sim::EnumNames<orrery::traces::OnFailed> {
+  static constexpr std::array<std::pair<std::string_view, orrery::traces::OnFailed>, 2> names{
+      {{"skip", orrery::traces::OnFailed::skip}, {"error", orrery::traces::OnFailed::error}}};
+};
