@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "experiments/catalog.hpp"
@@ -60,12 +61,17 @@ std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
 
 std::vector<sim::ComponentInfo> all_components() {
   std::vector<sim::ComponentInfo> all;
+  const auto add = [&](const sim::ComponentInfo& component) {  // a policy may be allowed in several places
+    const auto same = [&](const sim::ComponentInfo& other) { return other.kind == component.kind && other.name == component.name; };
+    if (std::none_of(all.begin(), all.end(), same)) all.push_back(component);
+  };
   const auto collect = [&](const auto& self, const std::vector<sim::FieldInfo>& fields) -> void {
     for (const sim::FieldInfo& info : fields) {
-      all.insert(all.end(), info.policies.begin(), info.policies.end());
+      for (const sim::ComponentInfo& component : info.policies) add(component);
       self(self, info.nested);
     }
   };
+  for (const traces::Format& format : trace_formats().all()) all.push_back({"trace_format", format.name, format.doc, {}});
   for (const System& system : systems()) {
     all.push_back({"system", system.name, system.doc, system.fields});
     for (const sim::FieldInfo& section : system.fields)

@@ -118,7 +118,8 @@ class GzipFile final : public ByteSource {
 
 class ZstdFile final : public ByteSource {
  public:
-  explicit ZstdFile(std::unique_ptr<PlainFile> file) : file_(std::move(file)), buffer_(kChunk), stream_(ZSTD_createDStream()) {
+  explicit ZstdFile(std::unique_ptr<PlainFile> file)
+      : file_(std::move(file)), buffer_(kChunk), stream_(ZSTD_createDStream()) {
     if (!stream_) sim::throw_fault({file_->path(), ""}, "cannot start to read zstd");
   }
 

@@ -17,8 +17,8 @@ class CsvParser final : public LineParser {
   explicit CsvParser(const CsvFormat& format) : format_(format) {}
 
   bool read_header(std::string_view line, const sim::Origin& where) override {
-    std::vector<std::string_view> views(std::max<std::size_t>(1, static_cast<std::size_t>(
-                                                                     std::count(line.begin(), line.end(), ',')) + 1));
+    std::vector<std::string_view> views(
+        std::max<std::size_t>(1, static_cast<std::size_t>(std::count(line.begin(), line.end(), ',')) + 1));
     views.resize(split_csv(line, views));
     for (const std::string_view view : views) names_.emplace_back(trim(view));
     for (auto name = names_.begin(); name != names_.end(); ++name)
@@ -26,7 +26,10 @@ class CsvParser final : public LineParser {
         sim::throw_fault(where, fmt::format("column '{}' is there twice", *name));
     prompt_ = column(format_.prompt, where);
     output_ = column(format_.output, where);
-    arrival_ = format_.arrival_optional ? find(format_.arrival) : column(format_.arrival, where);
+    arrival_ = find(format_.arrival);
+    const bool slip =
+        !sim::nearest_name(format_.arrival, names_).empty();  // a misspelt optional column is not "absent"
+    if (arrival_ == kNone && (slip || !format_.arrival_optional)) (void)column(format_.arrival, where);
     session_ = format_.session.empty() ? kNone : find(format_.session);
     fields_.resize(names_.size());
     return true;
@@ -36,7 +39,8 @@ class CsvParser final : public LineParser {
     const std::size_t count = split_csv(line, fields_);
     if (count != fields_.size()) return reject_count(count, rejection);
     if (arrival_ != kNone && !read_arrival(record.arrival_ns, rejection)) return false;
-    if (!read_tokens(prompt_, record.prompt_tokens, rejection) || !read_tokens(output_, record.output_tokens, rejection))
+    if (!read_tokens(prompt_, record.prompt_tokens, rejection) ||
+        !read_tokens(output_, record.output_tokens, rejection))
       return false;
     if (format_.zero_output_is_failed && record.output_tokens == 0) {
       rejection.reason = SkipReason::failed;
@@ -57,8 +61,7 @@ class CsvParser final : public LineParser {
 
   std::size_t column(std::string_view name, const sim::Origin& where) const {
     const std::size_t index = find(name);
-    if (index == kNone)
-      sim::throw_fault(where, fmt::format("missing column '{}'", name), sim::name_hint(name, names_));
+    if (index == kNone) sim::throw_fault(where, fmt::format("missing column '{}'", name), sim::name_hint(name, names_));
     return index;
   }
 
@@ -68,7 +71,8 @@ class CsvParser final : public LineParser {
     const std::optional<std::int64_t> value = utc ? parse_utc(text) : parse_decimal(text, 9);
     if (!value) {
       const char* expected = utc ? "a time such as 2023-11-16 18:15:46.68" : "a number of seconds";
-      rejection = {SkipReason::bad_value, fmt::format("{}: expected {}, got {}", format_.arrival, expected, quoted(text)), {}};
+      rejection = {
+          SkipReason::bad_value, fmt::format("{}: expected {}, got {}", format_.arrival, expected, quoted(text)), {}};
       return false;
     }
     arrival_ns = *value;
@@ -78,8 +82,9 @@ class CsvParser final : public LineParser {
   bool read_tokens(std::size_t index, std::int64_t& tokens, Rejection& rejection) const {
     const std::optional<std::int64_t> value = parse_whole(fields_[index]);
     if (!value) {
-      rejection = {SkipReason::bad_value, fmt::format("{}: expected a whole number of tokens, got {}", names_[index],
-                                                      quoted(fields_[index])), {}};
+      rejection = {SkipReason::bad_value,
+                   fmt::format("{}: expected a whole number of tokens, got {}", names_[index], quoted(fields_[index])),
+                   {}};
       return false;
     }
     tokens = *value;
@@ -131,6 +136,7 @@ std::size_t split_csv(std::string_view line, std::vector<std::string_view>& out)
 }
 
 bool has_columns(std::string_view line, std::initializer_list<std::string_view> names) {
+  if (trim(line).starts_with('{')) return false;  // JSON, whose keys could pass for quoted columns
   std::vector<std::string_view> fields(static_cast<std::size_t>(std::count(line.begin(), line.end(), ',')) + 1);
   fields.resize(std::min(fields.size(), split_csv(line, fields)));
   for (std::string_view& field : fields) field = trim(field);
@@ -139,6 +145,8 @@ bool has_columns(std::string_view line, std::initializer_list<std::string_view> 
   });
 }
 
-std::unique_ptr<LineParser> make_csv_parser(const CsvFormat& format) { return std::make_unique<CsvParser>(format); }
+std::unique_ptr<LineParser> make_csv_parser(const CsvFormat& format) {
+  return std::make_unique<CsvParser>(format);
+}
 
 }  // namespace orrery::traces

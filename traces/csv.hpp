@@ -1,5 +1,5 @@
-// Traces in comma-separated tables: columns are found by the names in the first line, never by position, and columns that
-// no field asks for are ignored. A field may stand in double quotes (with "" for a quote), but not span lines.
+// Traces in comma-separated tables: columns are found by the names in the first line, never by position, and columns
+// that no field asks for are ignored. A field may stand in double quotes (with "" for a quote), but not span lines.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace orrery::traces {
 
-/// Splits a line into at most `out.size()` fields, without the quotes around them; returns how many fields the line has.
+/// Splits a line into at most `out.size()` fields, without the quotes around them; returns how many fields the line
+/// has.
 std::size_t split_csv(std::string_view line, std::vector<std::string_view>& out);
 /// True if `line` is a header with all of these columns.
 bool has_columns(std::string_view line, std::initializer_list<std::string_view> names);
@@ -25,7 +26,7 @@ struct CsvFormat {
   bool arrival_optional = false;
   std::string_view prompt;
   std::string_view output;
-  std::string_view session = {};  ///< optional column; empty: the format has none
+  std::string_view session = {};       ///< optional column; empty: the format has none
   bool zero_output_is_failed = false;  ///< rows without output are failed requests, to be skipped and counted
 };
 

@@ -23,7 +23,9 @@ constexpr std::array<std::int64_t, 19> kPowersOfTen = [] {
   return powers;
 }();
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 /// Digits of a decimal number: value * 10^exponent; further digits are dropped (they lie past the 18th).
 struct Digits {
@@ -112,8 +114,10 @@ std::optional<std::int64_t> parse_whole(std::string_view text) {
 
 std::optional<std::int64_t> parse_utc(std::string_view text) {
   text = trim(text);
-  if (text.ends_with('Z')) text.remove_suffix(1);
-  else if (text.ends_with("+00:00")) text.remove_suffix(6);
+  if (text.ends_with('Z'))
+    text.remove_suffix(1);
+  else if (text.ends_with("+00:00"))
+    text.remove_suffix(6);
   // 2023-11-16 18:15:46 is 19 characters, then perhaps a fraction.
   if (text.size() < 19 || text[4] != '-' || text[7] != '-' || (text[10] != ' ' && text[10] != 'T') || text[13] != ':' ||
       text[16] != ':')

@@ -14,8 +14,8 @@ namespace orrery::traces {
 /// `text` without spaces and tabs at its ends.
 std::string_view trim(std::string_view text);
 
-/// The decimal number `text` ("12", "-0.5", "1.5e-05") times 10^shift, rounded half up in magnitude. Nothing if the text
-/// is no such number (empty, "nan", "inf", other characters) or the result does not fit 64 bits.
+/// The decimal number `text` ("12", "-0.5", "1.5e-05") times 10^shift, rounded half up in magnitude. Nothing if the
+/// text is no such number (empty, "nan", "inf", other characters) or the result does not fit 64 bits.
 std::optional<std::int64_t> parse_decimal(std::string_view text, int shift);
 
 /// A whole number: "374", "-1", or "374.0" as data frames write it. Nothing for "374.5" or anything else.

@@ -17,7 +17,8 @@ constexpr const char* kSkipHint = "set on_error to \"skip\" to leave such lines 
 /// A file's lines as records, in order.
 class FileTrace final : public TraceSource {
  public:
-  FileTrace(const TraceParams& params, const FormatTable& formats) : lines_(params.path), stop_(params.on_error == OnError::stop) {
+  FileTrace(const TraceParams& params, const FormatTable& formats)
+      : lines_(params.path), stop_(params.on_error == OnError::stop) {
     have_line_ = next_line();
     if (!have_line_) throw_empty();
     const Format& format = choose(params, formats);
@@ -79,7 +80,8 @@ class FileTrace final : public TraceSource {
   bool in_range(const TraceRecord& record) {
     const auto tokens_ok = [this](std::int64_t tokens, const char* what) {
       if (tokens >= 1 && tokens <= kMaxTokens) return true;
-      rejection_ = {SkipReason::bad_value, fmt::format("{} tokens: expected 1 to {}, got {}", what, kMaxTokens, tokens), {}};
+      rejection_ = {
+          SkipReason::bad_value, fmt::format("{} tokens: expected 1 to {}, got {}", what, kMaxTokens, tokens), {}};
       return false;
     };
     return tokens_ok(record.prompt_tokens, "prompt") && tokens_ok(record.output_tokens, "output");
@@ -98,7 +100,8 @@ class FileTrace final : public TraceSource {
       return false;
     }
     if (arrival - origin_ns_ < 0) {
-      rejection_ = {SkipReason::bad_value, fmt::format("arrival: expected >= 0 s, got {} s", format_seconds(arrival)), {}};
+      rejection_ = {
+          SkipReason::bad_value, fmt::format("arrival: expected >= 0 s, got {} s", format_seconds(arrival)), {}};
       return false;
     }
     last_ns_ = arrival;
@@ -173,7 +176,8 @@ std::unique_ptr<TraceSource> open_trace(const TraceParams& params, const FormatT
 
 void require_arrivals(const TraceSource& source, const std::string& path) {
   if (source.columns().arrivals) return;
-  sim::throw_fault({path, ""}, "the trace has no column of arrivals", "give arrivals from a generator: workload.arrivals");
+  sim::throw_fault({path, ""}, "the trace has no column of arrivals",
+                   "give arrivals from a generator: workload.arrivals");
 }
 
 }  // namespace orrery::traces

@@ -1,8 +1,8 @@
 // Traces in files: the parameters, the table of formats, and the source that turns a file's lines into records.
 //
-// A format is a LineParser: it reads the first line if that names columns, and makes a record of each line after it. What
-// holds for every format is done here, once: decompression, line numbers, the check of tokens and of order, what to do
-// with a faulty line, and the fault of a trace without a request.
+// A format is a LineParser: it reads the first line if that names columns, and makes a record of each line after it.
+// What holds for every format is done here, once: decompression, line numbers, the check of tokens and of order, what
+// to do with a faulty line, and the fault of a trace without a request.
 #pragma once
 
 #include <array>
@@ -100,13 +100,15 @@ constexpr auto TraceParams::fields() {
   return std::tuple{
       sim::required(sim::field("path", &TraceParams::path, sim::Unit::path, sim::any_value(),
                                "Trace file, plain or compressed with gzip or zstd.")),
-      sim::field("format", &TraceParams::format,
-                 "Format: azure_llm, vidur, mooncake, burstgpt, orrery_csv, orrery_jsonl. Null: told by the first line."),
+      sim::field(
+          "format", &TraceParams::format,
+          "Format: azure_llm, vidur, mooncake, burstgpt, orrery_csv, orrery_jsonl. Null: told by the first line."),
       sim::field("on_error", &TraceParams::on_error,
                  "A faulty line or one out of order: stop with its file and line, or skip and count it."),
-      sim::field("failed", &TraceParams::failed,
-                 "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, or "
-                 "treat them as faulty lines.")};
+      sim::field(
+          "failed", &TraceParams::failed,
+          "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, or "
+          "treat them as faulty lines.")};
 }
 
 }  // namespace orrery::traces

@@ -28,7 +28,8 @@ class JsonlParser final : public LineParser {
       read_line(line, record);
       return true;
     } catch (const simdjson::simdjson_error& error) {
-      rejection = {SkipReason::malformed, fmt::format("expected a JSON object, got {}: {}", quoted(line), error.what()), {}};
+      rejection = {
+          SkipReason::malformed, fmt::format("expected a JSON object, got {}: {}", quoted(line), error.what()), {}};
     } catch (const BadLine& bad) {
       rejection = {bad.reason, bad.message, bad.hint};
     }
@@ -60,10 +61,12 @@ class JsonlParser final : public LineParser {
         read_session(value, record.session);
       } else if (!format_.prefix.empty() && key == format_.prefix) {
         record.prefix_blocks.clear();
-        for (auto id : value.get_array()) record.prefix_blocks.push_back(whole(id.value(), key, "an array of whole numbers"));
+        for (auto id : value.get_array())
+          record.prefix_blocks.push_back(whole(id.value(), key, "an array of whole numbers"));
       }
     }
-    if (!document.at_end()) throw BadLine{SkipReason::malformed, fmt::format("text after the JSON object in {}", quoted(line)), {}};
+    if (document.current_location().error() == simdjson::SUCCESS)  // at the end there is no location
+      throw BadLine{SkipReason::malformed, fmt::format("expected one JSON object, got more in {}", quoted(line)), {}};
     if (!arrival) missing(line, format_.arrival);
     if (!prompt) missing(line, format_.prompt);
     if (!output) missing(line, format_.output);
@@ -96,9 +99,15 @@ class JsonlParser final : public LineParser {
 
   void read_session(Value value, std::string& session) const {
     switch (value.type()) {
-      case simdjson::ondemand::json_type::null: session.clear(); break;
-      case simdjson::ondemand::json_type::string: session.assign(value.get_string().value()); break;
-      default: session = fmt::format("{}", whole(value, format_.session, "a string")); break;
+      case simdjson::ondemand::json_type::null:
+        session.clear();
+        break;
+      case simdjson::ondemand::json_type::string:
+        session.assign(value.get_string().value());
+        break;
+      default:
+        session = fmt::format("{}", whole(value, format_.session, "a string"));
+        break;
     }
   }
 
@@ -122,6 +131,8 @@ bool has_key(std::string_view line, std::string_view key) {
   return trim(line).starts_with('{') && line.find(fmt::format("\"{}\"", key)) != std::string_view::npos;
 }
 
-std::unique_ptr<LineParser> make_jsonl_parser(const JsonlFormat& format) { return std::make_unique<JsonlParser>(format); }
+std::unique_ptr<LineParser> make_jsonl_parser(const JsonlFormat& format) {
+  return std::make_unique<JsonlParser>(format);
+}
 
 }  // namespace orrery::traces

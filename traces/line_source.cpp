@@ -8,7 +8,9 @@ namespace orrery::traces {
 LineSource::LineSource(std::string path, std::size_t chunk)
     : path_(std::move(path)), bytes_(open_bytes(path_)), buffer_(std::max<std::size_t>(chunk, 1) + kPadding) {}
 
-sim::Origin LineSource::here() const { return {path_ + ":" + std::to_string(number_), ""}; }
+sim::Origin LineSource::here() const {
+  return {path_ + ":" + std::to_string(number_), ""};
+}
 
 bool LineSource::refill() {
   if (begin_ > 0) {

@@ -6,7 +6,9 @@
 
 namespace orrery::traces {
 
-std::int64_t SkipCounts::total() const { return std::accumulate(by_reason.begin(), by_reason.end(), std::int64_t{0}); }
+std::int64_t SkipCounts::total() const {
+  return std::accumulate(by_reason.begin(), by_reason.end(), std::int64_t{0});
+}
 
 std::string SkipCounts::text() const {
   std::string text;

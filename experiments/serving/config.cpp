@@ -56,27 +56,29 @@ typename Registry::Choice choose(const Registry& registry, const Node& parent, s
 }
 
 void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults) {
-  WorkloadParams& workload = config.workload;
   if (!node.is_object()) return;  // reported already
-  const bool has_trace = workload.trace.has_value() || (node.find("trace") != nullptr && !node.find("trace")->is_null());
-  const bool has_generator = node.find("generator") != nullptr && !node.find("generator")->is_null();
-  if (has_trace == has_generator) {
-    faults.add(node.origin(), has_trace ? "expected either 'trace' or 'generator', got both" : "missing: expected 'trace' or 'generator'");
+  const auto present = [&](const char* key) {
+    const Node* child = node.find(key);
+    return child != nullptr && !child->is_null();
+  };
+  if (present("trace") == present("generator")) {
+    faults.add(node.origin(), present("trace") ? "expected either 'trace' or 'generator', got both" : "missing: expected 'trace' or 'generator'");
     return;
   }
-  if (const Node* trace = node.find("trace"); has_trace && trace->is_object()) {
-    const Node* path = trace->find("path");
-    if (path != nullptr && path->is_string() && workload.trace && !std::filesystem::is_regular_file(workload.trace->path))
-      faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", workload.trace->path));
+  if (config.workload.generator.is_object()) config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
+  if (config.workload.trace.is_object()) {
+    config.trace = traces::parse_trace(config.workload.trace, trace_formats(), faults);
+    const Node* path = config.workload.trace.find("path");
+    if (path != nullptr && path->is_string() && !std::filesystem::is_regular_file(config.trace->path))
+      faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", config.trace->path));
   }
-  if (has_generator && workload.generator.is_object()) config.generator = traces::parse_generator(workload.generator, faults);
-  const Node* arrivals = node.find("arrivals");
-  if (arrivals == nullptr || arrivals->is_null()) return;
-  if (has_generator) {
-    faults.add(arrivals->origin(), "expected no 'arrivals' beside a generator", "the generator has arrivals of its own");
+  if (!present("arrivals")) return;
+  const Node& arrivals = *node.find("arrivals");
+  if (present("generator")) {
+    faults.add(arrivals.origin(), "expected no 'arrivals' beside a generator", "the generator has arrivals of its own");
     return;
   }
-  config.arrivals = traces::parse_arrivals(*arrivals, faults);
+  config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
 }
 
 /// Finds the files of part and model, so that a wrong name is reported where it stands.
@@ -107,7 +109,8 @@ Node write_resolved(const ServingConfig& config) {
   root.set("model", sim::write_params(config.model));
   Node workload = sim::write_params(config.workload);
   if (config.generator) workload.set("generator", traces::write_generator(*config.generator));
-  if (config.arrivals) workload.set("arrivals", traces::write_arrivals(*config.arrivals));
+  if (config.trace) workload.set("trace", sim::write_params(*config.trace));
+  if (config.arrivals) workload.set("arrivals", traces::ArrivalRegistry::write_block(*config.arrivals));
   root.set("workload", std::move(workload));
   Node policies = Node::object();
   policies.set("batching", policies::BatchingRegistry::write_block(config.batching));
@@ -139,6 +142,25 @@ FieldInfo& find_field(std::vector<FieldInfo>& fields, std::string_view name) {
 }
 
 }  // namespace
+
+const traces::FormatTable& trace_formats() {
+  static const traces::FormatTable table = [] {
+    traces::FormatTable all;
+    traces::register_formats(all);
+    return all;
+  }();
+  return table;
+}
+
+const traces::GeneratorRegistries& trace_generators() {
+  static const traces::GeneratorRegistries registries = [] {
+    traces::GeneratorRegistries all;
+    traces::register_arrival_processes(all.arrivals);
+    traces::register_length_samplers(all.lengths, trace_formats());
+    return all;
+  }();
+  return registries;
+}
 
 ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   ServingConfig config;
@@ -180,8 +202,15 @@ std::vector<FieldInfo> serving_fields() {
   std::vector<FieldInfo> machine = sim::describe_params<MachineParams>();
   find_field(machine, "cost").policies = cost_models().components();
   std::vector<FieldInfo> workload = sim::describe_params<WorkloadParams>();
-  find_field(workload, "generator").nested = traces::generator_fields();
-  find_field(workload, "arrivals").policies = traces::arrival_components();
+  const traces::GeneratorRegistries& registries = trace_generators();
+  find_field(workload, "trace").nested = sim::describe_params<traces::TraceParams>();
+  FieldInfo& format = find_field(find_field(workload, "trace").nested, "format");
+  format.choices = trace_formats().names();
+  std::vector<FieldInfo>& generator = find_field(workload, "generator").nested;
+  generator = sim::describe_params<traces::GeneratorParams>();
+  generator.push_back(policy_field("arrivals", "When requests arrive.", registries.arrivals.components()));
+  generator.push_back(policy_field("lengths", "How long prompts and answers are.", registries.lengths.components()));
+  find_field(workload, "arrivals").policies = registries.arrivals.components();
   std::vector<FieldInfo> sections;
   sections.push_back(object_field("machine", "The hardware.", std::move(machine)));
   sections.back().required = true;

@@ -12,8 +12,8 @@
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "sim/base/params.hpp"
+#include "traces/file_trace.hpp"
 #include "traces/generator.hpp"
-#include "traces/trace.hpp"
 
 template <>
 struct orrery::sim::EnumNames<orrery::hw::DType> {
@@ -63,7 +63,7 @@ struct ModelParams {
 struct WorkloadParams {
   double rate_scale = 1;
   std::optional<std::int64_t> limit;
-  std::optional<traces::TraceParams> trace;
+  sim::Node trace;
   sim::Node generator;
   sim::Node arrivals;
 
@@ -148,8 +148,9 @@ struct ServingConfig {
   hw::CostModelRegistry::Choice cost;
   ModelParams model;
   WorkloadParams workload;
-  std::optional<traces::GeneratorSpec> generator;
-  std::optional<traces::ArrivalChoice> arrivals;
+  std::optional<traces::TraceParams> trace;            ///< either this
+  std::optional<traces::GeneratorConfig> generator;    ///< or this
+  std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   ReplicaParams replica;
@@ -157,6 +158,11 @@ struct ServingConfig {
   RunParams run;
   sim::Node resolved;
 };
+
+/// Every trace format.
+const traces::FormatTable& trace_formats();
+/// Every arrival process and length sampler.
+const traces::GeneratorRegistries& trace_generators();
 
 /// Reads a config document; every fault goes to `faults` and the result is then not to be used.
 ServingConfig read_serving_config(const sim::Node& root, sim::Faults& faults);

@@ -153,6 +153,7 @@ ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_uniqu
 }
 ServingSetup::~ServingSetup() = default;
 ServingSetup::ServingSetup(ServingSetup&&) noexcept = default;
+ServingSetup& ServingSetup::operator=(ServingSetup&&) noexcept = default;
 
 const std::optional<Infeasible>& ServingSetup::infeasible() const { return state_->infeasible; }
 const MachineFacts& ServingSetup::machine() const { return state_->machine; }
@@ -212,7 +213,7 @@ class ServingExperiment final : public Experiment {
 
   std::vector<std::filesystem::path> inputs() const override {
     std::vector<std::filesystem::path> files{config_.part_file, config_.model_file};
-    if (config_.workload.trace) files.emplace_back(config_.workload.trace->path);
+    if (config_.trace) files.emplace_back(config_.trace->path);
     return files;
   }
 

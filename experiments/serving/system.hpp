@@ -36,6 +36,7 @@ class ServingSetup {
   explicit ServingSetup(const ServingConfig& config);
   ~ServingSetup();
   ServingSetup(ServingSetup&&) noexcept;
+  ServingSetup& operator=(ServingSetup&&) noexcept;
 
   /// Set if the design does not fit; run() must then not be called.
   const std::optional<Infeasible>& infeasible() const;

@@ -65,7 +65,7 @@ struct CommandResult {
 };
 
 /// Runs `orrery` with the given arguments (a shell line).
-inline CommandResult orrery(const Scratch& scratch, const std::string& arguments) {
+inline CommandResult command(const Scratch& scratch, const std::string& arguments) {
   CommandResult result;
   const fs::path err = scratch / "stderr.txt";
   const std::string line = "cd '" + (scratch / "").string() + "' && '" ORRERY_COMMAND "' " + arguments + " 2>'" + err.string() + "'";

@@ -12,7 +12,7 @@ namespace {
 
 /// Runs a config that is faulty and checks: exit code 2, the message, nothing written.
 void check_refused(const Scratch& scratch, const std::string& arguments, const std::string& message) {
-  const CommandResult result = orrery(scratch, "run " + arguments + " --out result");
+  const CommandResult result = command(scratch, "run " + arguments + " --out result");
   CAPTURE(arguments, result.err, result.out);
   CHECK(result.exit_code == 2);
   CHECK_THAT(result.err, Contains(message));
@@ -32,7 +32,7 @@ Scratch& with_trace(Scratch& scratch) {
 TEST_CASE("a run writes one whole folder and a table", "[cli]") {
   Scratch scratch;
   with_trace(scratch).write("c.json", small_config());
-  const CommandResult result = orrery(scratch, "run c.json --out result");
+  const CommandResult result = command(scratch, "run c.json --out result");
   CAPTURE(result.err);
   REQUIRE(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("10 arrived, 10 completed, 0 rejected"));
@@ -47,32 +47,32 @@ TEST_CASE("a run writes one whole folder and a table", "[cli]") {
     CHECK(manifest.find(key) != nullptr);
   // The resolved config is a config.
   scratch.write("again.json", manifest.find("config")->dump(2));
-  CHECK(orrery(scratch, "validate again.json").exit_code == 0);
+  CHECK(command(scratch, "validate again.json").exit_code == 0);
 }
 
 TEST_CASE("the same run is reused, another in its place refused, --force replaces", "[cli]") {
   Scratch scratch;
   with_trace(scratch).write("c.json", small_config());
-  REQUIRE(orrery(scratch, "run c.json").exit_code == 0);
-  const CommandResult again = orrery(scratch, "run c.json");
+  REQUIRE(command(scratch, "run c.json").exit_code == 0);
+  const CommandResult again = command(scratch, "run c.json");
   CHECK(again.exit_code == 0);
   CHECK_THAT(again.err, Contains("holds this very run already; reused"));
   CHECK_THAT(again.out, Contains("10 arrived"));
 
   fs::create_directory(scratch / "taken");
   scratch.write("taken/mine.txt", "precious");
-  const CommandResult refused = orrery(scratch, "run c.json --out taken");
+  const CommandResult refused = command(scratch, "run c.json --out taken");
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.err, Contains("taken: expected a folder that does not exist yet (give --force to replace it)"));
   CHECK(slurp(scratch / "taken/mine.txt") == "precious");
-  const CommandResult other_seed = orrery(scratch, "run c.json --seed 2 --out taken --force");
+  const CommandResult other_seed = command(scratch, "run c.json --seed 2 --out taken --force");
   CHECK(other_seed.exit_code == 0);
   CHECK(fs::exists(scratch / "taken/summary.json"));
   CHECK_FALSE(fs::exists(scratch / "taken/mine.txt"));
   // A changed trace under the same name is another run.
-  REQUIRE(orrery(scratch, "run c.json --out fixed").exit_code == 0);
+  REQUIRE(command(scratch, "run c.json --out fixed").exit_code == 0);
   scratch.write("trace.csv", small_trace() + "9,10,10\n");
-  CHECK(orrery(scratch, "run c.json --out fixed").exit_code == 2);
+  CHECK(command(scratch, "run c.json --out fixed").exit_code == 2);
 }
 
 TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]") {
@@ -80,7 +80,7 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
   with_trace(scratch);
   check_refused(scratch, "none.json", "none.json: expected a readable JSON file, found none");
   scratch.write("syntax.json", "{\"system\": \"serving\",\n \"machine\" {}}");
-  check_refused(scratch, "syntax.json", "syntax.json:2:13: expected valid JSON");
+  check_refused(scratch, "syntax.json", "syntax.json:2:12: expected valid JSON");
   scratch.write("unknown.json", small_config(R"(, "polices": {})"));
   check_refused(scratch, "unknown.json", "unknown.json:/polices: unknown key 'polices' (did you mean 'policies'?)");
   scratch.write("unit.json", small_config(R"(, "slo": {"ttft": "2 tokens"})"));
@@ -106,7 +106,7 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
 TEST_CASE("all faults of a file at once", "[cli]") {
   Scratch scratch;
   with_trace(scratch).write("c.json", small_config(R"(, "slo": {"ttft": 1, "tbt": "1 B"}, "replica": {"memory_margin": 3}, "run": {"sed": 1})"));
-  const CommandResult result = orrery(scratch, "validate c.json");
+  const CommandResult result = command(scratch, "validate c.json");
   CHECK(result.exit_code == 2);
   for (const char* place : {"c.json:/slo/ttft", "c.json:/slo/tbt", "c.json:/replica/memory_margin", "c.json:/run/sed"})
     CHECK_THAT(result.err, Contains(place));
@@ -125,7 +125,7 @@ TEST_CASE("faulty traces: file and line, exit code 2, nothing written", "[cli]")
   scratch.write("trace.csv", header + "0,10,10\n1,many,10\n");
   check_refused(scratch, "c.json", "trace.csv:3: ");
   // Skipped on request, and counted.
-  const CommandResult skipped = orrery(scratch, "run c.json --set workload.trace.on_error=skip --out skipped");
+  const CommandResult skipped = command(scratch, "run c.json --set workload.trace.on_error=skip --out skipped");
   CHECK(skipped.exit_code == 0);
   CHECK_THAT(skipped.err, Contains("skipped: 1 bad_value"));
   CHECK_THAT(skipped.out, Contains("1 arrived, 1 completed"));
@@ -134,7 +134,7 @@ TEST_CASE("faulty traces: file and line, exit code 2, nothing written", "[cli]")
 TEST_CASE("a design that does not fit is a result", "[cli]") {
   Scratch scratch;
   with_trace(scratch).write("c.json", small_config());
-  const CommandResult memory = orrery(scratch, "run c.json --set model.config=catalog:llama-3-70b --out big --json");
+  const CommandResult memory = command(scratch, "run c.json --set model.config=catalog:llama-3-70b --out big --json");
   CAPTURE(memory.err);
   REQUIRE(memory.exit_code == 0);
   const sim::Node summary = sim::read_json(scratch / "big/summary.json");
@@ -145,10 +145,10 @@ TEST_CASE("a design that does not fit is a result", "[cli]") {
   CHECK(summary.find("available_bytes")->as_integer() == static_cast<std::int64_t>(85'899'345'920.0 * 0.9));
   CHECK(sim::parse_json(memory.out, "stdout").find("status")->as_string() == "infeasible");
 
-  const CommandResult ranks = orrery(scratch, "run c.json --set replica.tensor_parallel=4 --out ranks");
+  const CommandResult ranks = command(scratch, "run c.json --set replica.tensor_parallel=4 --out ranks");
   CHECK(ranks.exit_code == 0);
   CHECK_THAT(ranks.out, Contains("the machine has 1"));
-  const CommandResult split = orrery(scratch, "run c.json --set machine.devices.0.count=3 --out split");
+  const CommandResult split = command(scratch, "run c.json --set machine.devices.0.count=3 --out split");
   CHECK(split.exit_code == 0);
   CHECK_THAT(split.out, Contains("infeasible"));
 }
@@ -158,8 +158,8 @@ TEST_CASE("equal config and seed give equal bytes, another seed does not", "[cli
   scratch.write("g.json", R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
     "workload": {"generator": {"requests": 200, "arrivals": {"policy": "poisson", "poisson": {"rate": "3 req/s"}},
                  "lengths": {"policy": "log_normal"}}}})");
-  for (const char* command : {"run g.json --out a", "run g.json --out b", "run g.json --out c --seed 2"}) {
-    const CommandResult result = orrery(scratch, command);
+  for (const char* line : {"run g.json --out a", "run g.json --out b", "run g.json --out c --seed 2"}) {
+    const CommandResult result = command(scratch, line);
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
   }
@@ -173,38 +173,38 @@ TEST_CASE("equal config and seed give equal bytes, another seed does not", "[cli
 TEST_CASE("dry run, list, describe, schema, version", "[cli]") {
   Scratch scratch;
   with_trace(scratch).write("c.json", small_config());
-  const CommandResult dry = orrery(scratch, "run c.json --dry-run");
+  const CommandResult dry = command(scratch, "run c.json --dry-run");
   CHECK(dry.exit_code == 0);
   CHECK(sim::parse_json(dry.out, "stdout").find("policies")->find("batching")->find("sarathi")->find("token_budget")->as_integer() == 512);
   CHECK_FALSE(fs::exists(scratch / "runs"));
 
-  const CommandResult list = orrery(scratch, "list batching");
+  const CommandResult list = command(scratch, "list batching");
   for (const char* name : {"static", "orca", "vllm_v0", "sarathi"}) CHECK_THAT(list.out, Contains(name));
-  CHECK(orrery(scratch, "list batchin").exit_code == 2);
-  CHECK_THAT(orrery(scratch, "list batchin").err, Contains("did you mean 'batching'?"));
-  const CommandResult described = orrery(scratch, "describe sarathi");
+  CHECK(command(scratch, "list batchin").exit_code == 2);
+  CHECK_THAT(command(scratch, "list batchin").err, Contains("did you mean 'batching'?"));
+  const CommandResult described = command(scratch, "describe sarathi");
   CHECK_THAT(described.out, Contains("token_budget: integer (tokens), >= 1, default 512"));
-  CHECK_THAT(orrery(scratch, "describe llama-3-8b").out, Contains("8,030,261,248"));
-  CHECK_THAT(orrery(scratch, "describe a100-sxm4-80gb").out, Contains("sources"));
-  CHECK_THAT(orrery(scratch, "describe sarathy").err, Contains("nothing is called 'sarathy' (did you mean 'sarathi'?)"));
-  CHECK(orrery(scratch, "describe sarathy").exit_code == 2);
-  CHECK_THAT(orrery(scratch, "schema").out, Contains("http://json-schema.org/draft-07/schema#"));
-  CHECK(orrery(scratch, "--version").exit_code == 0);
-  CHECK(orrery(scratch, "frobnicate").exit_code == 2);
+  CHECK_THAT(command(scratch, "describe llama-3-8b").out, Contains("8030261248"));
+  CHECK_THAT(command(scratch, "describe a100-sxm4-80gb").out, Contains("sources"));
+  CHECK_THAT(command(scratch, "describe sarathy").err, Contains("nothing is called 'sarathy' (did you mean 'sarathi'?)"));
+  CHECK(command(scratch, "describe sarathy").exit_code == 2);
+  CHECK_THAT(command(scratch, "schema").out, Contains("http://json-schema.org/draft-07/schema#"));
+  CHECK(command(scratch, "--version").exit_code == 0);
+  CHECK(command(scratch, "frobnicate").exit_code == 2);
 }
 
 TEST_CASE("every parameter of every policy shows in describe and errors by itself", "[cli]") {
   Scratch scratch;
   with_trace(scratch).write("c.json", small_config());
-  const sim::Node components = sim::parse_json(orrery(scratch, "list batching --json").out, "stdout");
+  const sim::Node components = sim::parse_json(command(scratch, "list batching --json").out, "stdout");
   REQUIRE(components.items().size() >= 4);
   for (const sim::Node& component : components.items()) {
     const std::string name = component.find("name")->as_string();
-    const std::string text = orrery(scratch, "describe " + name).out;
+    const std::string text = command(scratch, "describe " + name).out;
     for (const sim::Node& field : component.find("fields")->items()) {
       const std::string key = field.find("name")->as_string();
       CHECK_THAT(text, Contains(key + ": "));
-      const CommandResult wrong = orrery(scratch, "validate c.json --set policies.batching." + name + "." + key + "=[]");
+      const CommandResult wrong = command(scratch, "validate c.json --set policies.batching." + name + "." + key + "=[]");
       CHECK(wrong.exit_code == 2);
       CHECK_THAT(wrong.err, Contains("/policies/batching/" + name + "/" + key + ": expected "));
     }
@@ -216,7 +216,7 @@ TEST_CASE("a horizon past the tick's reach is a fault that names the tick", "[cl
   scratch.write("trace.csv", "arrived_s,prompt_tokens,output_tokens\n0,10,10\n18400000,10,10\n");  // 213 days
   scratch.write("c.json", small_config());
   check_refused(scratch, "c.json", "set run.tick to \"1 ns\"");
-  const CommandResult result = orrery(scratch, R"(run c.json --set 'run.tick="1 ns"' --out result)");
+  const CommandResult result = command(scratch, R"(run c.json --set 'run.tick="1 ns"' --out result)");
   CAPTURE(result.err);
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("2 arrived, 2 completed"));

@@ -12,7 +12,9 @@ Format orrery_csv() {
                                       .output = "output_tokens",
                                       .session = "session"};
   return {"orrery_csv", "Orrery's table (CSV: [arrived_s,] prompt_tokens, output_tokens[, session])",
-          [](std::string_view line) { return has_columns(line, {"prompt_tokens", "output_tokens"}); },
+          [](std::string_view line) {
+            return has_columns(line, {"prompt_tokens", "output_tokens"});
+          },
           [](const TraceParams&) { return make_csv_parser(kColumns); }};
 }
 

@@ -1,0 +1,136 @@
+// `orrery trace inspect|convert|generate`: what a trace holds, in another format, or drawn from a generator.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "experiments/serving/config.hpp"
+#include "traces/summary.hpp"
+#include "traces/writer.hpp"
+#include "tools/orrery/commands.hpp"
+
+namespace orrery::tools {
+namespace {
+
+struct TraceOptions {
+  std::string input, output, input_format, output_format;
+  bool skip_faults = false, json = false, force = false;
+  std::int64_t seed = 1;
+};
+
+std::unique_ptr<traces::TraceSource> open(const TraceOptions& options) {
+  traces::TraceParams params;
+  params.path = options.input;
+  if (!options.input_format.empty()) {
+    if (experiments::trace_formats().find(options.input_format) == nullptr)
+      sim::throw_fault({"--format", ""}, fmt::format("unknown trace format '{}'", options.input_format),
+                       sim::name_hint(options.input_format, experiments::trace_formats().names()));
+    params.format = options.input_format;
+  }
+  params.on_error = options.skip_faults ? traces::OnError::skip : traces::OnError::stop;
+  return traces::open_trace(params, experiments::trace_formats());
+}
+
+sim::Node lengths_node(const traces::LengthSummary& lengths) {
+  sim::Node node = sim::Node::object();
+  node.set("mean", sim::Node::real(lengths.mean));
+  node.set("p50", sim::Node::real(lengths.p50));
+  node.set("p90", sim::Node::real(lengths.p90));
+  node.set("p99", sim::Node::real(lengths.p99));
+  node.set("max", sim::Node::integer(lengths.max));
+  return node;
+}
+
+int inspect(const TraceOptions& options) {
+  const auto source = open(options);
+  const traces::TraceSummary summary = traces::inspect(*source);
+  if (options.json) {
+    sim::Node node = sim::Node::object();
+    node.set("requests", sim::Node::integer(summary.requests));
+    node.set("skipped", sim::Node::integer(summary.skipped.total()));
+    node.set("span_s", sim::Node::real(summary.span_s));
+    node.set("rate_per_s", sim::Node::real(summary.rate_per_s));
+    node.set("gap_cv", sim::Node::real(summary.gap_cv));
+    node.set("prompt_tokens", lengths_node(summary.prompt));
+    node.set("output_tokens", lengths_node(summary.output));
+    node.set("total_tokens", lengths_node(summary.total));
+    fmt::print("{}\n", node.dump(2));
+    return 0;
+  }
+  fmt::print("requests      {}\n", summary.requests);
+  if (summary.skipped.total() > 0) fmt::print("skipped lines {}\n", summary.skipped.text());
+  if (summary.has_arrivals) {
+    fmt::print("span          {:.6g} s\nrate          {:.4g} requests/s\ngaps' CV      {:.4g}\n", summary.span_s, summary.rate_per_s, summary.gap_cv);
+  } else {
+    fmt::print("arrivals      none: give workload.arrivals to draw them\n");
+  }
+  fmt::print("\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "tokens", "mean", "p50", "p90", "p99", "max");
+  for (const auto& [name, l] : {std::pair{"prompt", summary.prompt}, {"output", summary.output}, {"total", summary.total}})
+    fmt::print("{:<14}{:>10.1f}{:>10.0f}{:>10.0f}{:>10.0f}{:>10}\n", name, l.mean, l.p50, l.p90, l.p99, l.max);
+  return 0;
+}
+
+int write(traces::TraceSource& source, const TraceOptions& options) {
+  if (std::filesystem::exists(options.output) && !options.force)
+    sim::throw_fault({options.output, ""}, "expected a file that does not exist yet", "give --force to replace it");
+  std::string format = options.output_format;
+  if (format.empty()) format = options.output.ends_with(".jsonl") ? "orrery_jsonl" : "orrery_csv";
+  const traces::WrittenTrace written = traces::write_trace(source, format, options.output);
+  fmt::print(stderr, "{}: {} requests ({})\n", options.output, written.records, format);
+  if (source.skipped().total() > 0) fmt::print(stderr, "note: skipped lines: {}\n", source.skipped().text());
+  if (written.without_prefix > 0)
+    fmt::print(stderr, "note: {} requests had prefix blocks, which {} cannot hold; orrery_jsonl can\n", written.without_prefix, format);
+  return 0;
+}
+
+int convert(const TraceOptions& options) {
+  const auto source = open(options);
+  return write(*source, options);
+}
+
+int generate(const TraceOptions& options) {
+  sim::Faults faults;
+  const sim::Node node = sim::read_config(options.input);
+  const traces::GeneratorConfig generator = traces::parse_generator(node, experiments::trace_generators(), faults);
+  faults.throw_if_any();
+  const auto source = traces::make_generated_trace(generator, static_cast<std::uint64_t>(options.seed));
+  return write(*source, options);
+}
+
+void add_input(CLI::App& command, TraceOptions& options) {
+  command.add_option("TRACE", options.input, "Trace file")->required();
+  command.add_option("--format", options.input_format, "Its format (default: told by its first line)");
+  command.add_flag("--skip-faults", options.skip_faults, "Skip and count faulty lines instead of stopping");
+}
+
+void add_output(CLI::App& command, TraceOptions& options) {
+  command.add_option("OUTPUT", options.output, "File to write")->required();
+  command.add_option("--to", options.output_format, "orrery_csv or orrery_jsonl (default: by the name's ending)");
+  command.add_flag("--force", options.force, "Replace the file if it exists");
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app, Action& action) {
+  CLI::App* trace = app.add_subcommand("trace", "Inspect, convert or generate traces");
+  trace->require_subcommand(1);
+  auto options = std::make_shared<TraceOptions>();
+
+  CLI::App* inspect_command = trace->add_subcommand("inspect", "Rates and lengths of a trace");
+  add_input(*inspect_command, *options);
+  inspect_command->add_flag("--json", options->json, "As JSON");
+  inspect_command->callback([options, &action] { action = [options] { return inspect(*options); }; });
+
+  CLI::App* convert_command = trace->add_subcommand("convert", "Write a trace in one of our own formats");
+  add_input(*convert_command, *options);
+  add_output(*convert_command, *options);
+  convert_command->callback([options, &action] { action = [options] { return convert(*options); }; });
+
+  CLI::App* generate_command = trace->add_subcommand("generate", "Draw a trace from a generator's config");
+  generate_command->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits")->required();
+  add_output(*generate_command, *options);
+  generate_command->add_option("--seed", options->seed, "Seed of the random streams");
+  generate_command->callback([options, &action] { action = [options] { return generate(*options); }; });
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,16 @@
+// The arrival processes: one file each, listed in register_arrival_processes (traces/generator.cpp).
+#pragma once
+
+#include "traces/generator.hpp"
+
+namespace orrery::traces::arrivals {
+
+/// Rates that a generator takes: from one request a week to one a nanosecond.
+inline constexpr sim::Range kRates = sim::between(1e-6, 1e9);
+
+void add_diurnal(ArrivalRegistry& registry);
+void add_fixed(ArrivalRegistry& registry);
+void add_gamma(ArrivalRegistry& registry);
+void add_poisson(ArrivalRegistry& registry);
+
+}  // namespace orrery::traces::arrivals

@@ -1,0 +1,172 @@
+#include "traces/generator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "traces/arrivals/arrivals.hpp"
+#include "traces/lengths/lengths.hpp"
+
+namespace orrery::traces {
+namespace {
+
+constexpr int kMostDraws = 100'000;  // of one request, before the limits are called impossible
+
+class GeneratedTrace final : public TraceSource {
+ public:
+  GeneratedTrace(const GeneratorConfig& config, std::uint64_t seed)
+      : params_(config.params),
+        arrivals_(config.arrivals.make()),
+        lengths_(config.lengths.make()),
+        arrival_random_(seed, "trace/arrivals"),
+        length_random_(seed, "trace/lengths") {}
+
+  bool next(TraceRecord& record) override {
+    if (drawn_ == params_.requests) return false;
+    now_ns_ = arrivals_->next(now_ns_, arrival_random_);
+    const Lengths lengths = draw_lengths();
+    record.arrival_ns = now_ns_;
+    record.prompt_tokens = lengths.prompt_tokens;
+    record.output_tokens = lengths.output_tokens;
+    record.line = ++drawn_;
+    record.session.clear();
+    record.prefix_blocks.clear();
+    return true;
+  }
+
+  const SkipCounts& skipped() const override { return skipped_; }
+  TraceColumns columns() const override { return {}; }
+
+ private:
+  Lengths draw_lengths() {
+    for (int i = 0; i < kMostDraws; ++i) {
+      const Lengths lengths = lengths_->sample(length_random_);
+      if (params_.limits.allow(lengths)) return lengths;
+    }
+    sim::throw_fault({"generated trace", ""}, fmt::format("no lengths within the limits in {} draws", kMostDraws),
+                     "widen limits, or bring the distribution closer to them");
+  }
+
+  GeneratorParams params_;
+  std::unique_ptr<ArrivalProcess> arrivals_;
+  std::unique_ptr<LengthSampler> lengths_;
+  sim::RandomStream arrival_random_;
+  sim::RandomStream length_random_;
+  SkipCounts skipped_;
+  std::int64_t now_ns_ = 0;
+  std::int64_t drawn_ = 0;
+};
+
+class RetimedTrace final : public TraceSource {
+ public:
+  RetimedTrace(std::unique_ptr<TraceSource> source, std::unique_ptr<ArrivalProcess> arrivals, std::uint64_t seed)
+      : source_(std::move(source)), arrivals_(std::move(arrivals)), random_(seed, "trace/arrivals") {}
+
+  bool next(TraceRecord& record) override {
+    if (!source_->next(record)) return false;
+    now_ns_ = arrivals_->next(now_ns_, random_);
+    record.arrival_ns = now_ns_;
+    return true;
+  }
+
+  const SkipCounts& skipped() const override { return source_->skipped(); }
+  TraceColumns columns() const override {
+    TraceColumns columns = source_->columns();
+    columns.arrivals = true;
+    return columns;
+  }
+
+ private:
+  std::unique_ptr<TraceSource> source_;
+  std::unique_ptr<ArrivalProcess> arrivals_;
+  sim::RandomStream random_;
+  std::int64_t now_ns_ = 0;
+};
+
+/// A block that must be there.
+template <class R>
+typename R::Choice required_block(const sim::Node& node, const R& registry, const std::string& fallback,
+                                  sim::Faults& faults) {
+  if (const sim::Node* block = node.find(registry.kind())) return registry.parse_block(*block, fallback, faults);
+  faults.add(node.origin_of(registry.kind()), "missing: expected a policy block",
+             fmt::format("such as {{\"policy\": \"{}\"}}", fallback));
+  return {};
+}
+
+}  // namespace
+
+bool LengthLimits::allow(const Lengths& lengths) const {
+  return lengths.prompt_tokens >= prompt_min && lengths.output_tokens >= output_min &&
+         (!prompt_max || lengths.prompt_tokens <= *prompt_max) &&
+         (!output_max || lengths.output_tokens <= *output_max) &&
+         (!total_max || lengths.prompt_tokens + lengths.output_tokens <= *total_max);
+}
+
+void register_arrival_processes(ArrivalRegistry& registry) {
+  arrivals::add_diurnal(registry);
+  arrivals::add_fixed(registry);
+  arrivals::add_gamma(registry);
+  arrivals::add_poisson(registry);
+}
+
+void register_length_samplers(LengthRegistry& registry, const FormatTable& formats) {
+  lengths::add_empirical(registry, formats);
+  lengths::add_fixed(registry);
+  lengths::add_geometric(registry);
+  lengths::add_log_normal(registry);
+  lengths::add_uniform(registry);
+  lengths::add_zipf(registry);
+}
+
+GeneratorConfig parse_generator(const sim::Node& node, const GeneratorRegistries& registries, sim::Faults& faults) {
+  GeneratorConfig config;
+  if (!node.is_object()) {
+    faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
+    return config;
+  }
+  const std::vector<std::string> known{"requests", "limits", "arrivals", "lengths"};
+  sim::Node plain = sim::Node::object();  // what the field table knows of
+  plain.set_origin(node.origin());
+  for (const auto& [key, value] : node.members()) {
+    if (key == "requests" || key == "limits")
+      plain.set(key, value);
+    else if (std::find(known.begin(), known.end(), key) == known.end())
+      faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
+  }
+  config.params = sim::parse_params<GeneratorParams>(plain, faults);
+  config.arrivals = required_block(node, registries.arrivals, "poisson", faults);
+  config.lengths = required_block(node, registries.lengths, "log_normal", faults);
+  return config;
+}
+
+sim::Node write_generator(const GeneratorConfig& config) {
+  sim::Node node = sim::write_params(config.params);
+  node.set("arrivals", ArrivalRegistry::write_block(config.arrivals));
+  node.set("lengths", LengthRegistry::write_block(config.lengths));
+  return node;
+}
+
+std::unique_ptr<TraceSource> make_generated_trace(const GeneratorConfig& config, std::uint64_t seed) {
+  return std::make_unique<GeneratedTrace>(config, seed);
+}
+
+std::unique_ptr<TraceSource> retime(std::unique_ptr<TraceSource> source, const ArrivalRegistry::Choice& arrivals,
+                                    std::uint64_t seed) {
+  return std::make_unique<RetimedTrace>(std::move(source), arrivals.make(), seed);
+}
+
+std::int64_t advance(std::int64_t previous_ns, double gap_s) {
+  const double gap_ns = std::floor(gap_s * 1e9 + 0.5);
+  if (!(static_cast<double>(previous_ns) + gap_ns < 9.2e18))
+    sim::throw_fault({"generated trace", ""}, "arrivals pass 292 years, the most that 64 bits of nanoseconds hold",
+                     "raise the rate or ask for fewer requests");
+  return previous_ns + static_cast<std::int64_t>(gap_ns);
+}
+
+std::int64_t to_tokens(double draw) {
+  return static_cast<std::int64_t>(std::clamp(std::floor(draw + 0.5), 1.0, static_cast<double>(kMaxTokens)));
+}
+
+}  // namespace orrery::traces

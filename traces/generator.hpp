@@ -1,0 +1,118 @@
+// Generated traces: arrivals from an arrival process, lengths from a length sampler, each a registered policy.
+//
+//   {"requests": 2000, "arrivals": {"policy": "gamma", "gamma": {"rate": "2 1/s", "cv": 1.5}},
+//    "lengths": {"policy": "log_normal", "log_normal": {…}}, "limits": {"total_max": 4096}}
+//
+// Arrivals draw from the stream "trace/arrivals" and lengths from "trace/lengths", so that another rate leaves the
+// lengths as they are, and the other way round. A trace from a file can be re-timed by an arrival process alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "sim/base/random.hpp"
+#include "sim/base/registry.hpp"
+#include "traces/file_trace.hpp"
+#include "traces/trace.hpp"
+
+namespace orrery::traces {
+
+/// Decides when requests arrive. An object serves one trace from its start; it may keep state.
+class ArrivalProcess {
+ public:
+  virtual ~ArrivalProcess() = default;
+  /// Time of the next arrival, not before `previous_ns` (0 at the start of the trace). Draws only from `random`.
+  virtual std::int64_t next(std::int64_t previous_ns, sim::RandomStream& random) = 0;
+};
+
+/// Lengths of a request.
+struct Lengths {
+  std::int64_t prompt_tokens = 1;
+  std::int64_t output_tokens = 1;
+};
+
+/// Decides how long prompts and answers are. Draws only from `random`; every draw is independent of those before it.
+class LengthSampler {
+ public:
+  virtual ~LengthSampler() = default;
+  /// Both lengths >= 1.
+  virtual Lengths sample(sim::RandomStream& random) = 0;
+};
+
+using ArrivalRegistry = sim::Registry<ArrivalProcess>;
+using LengthRegistry = sim::Registry<LengthSampler>;
+
+/// The registries a generator is read with.
+struct GeneratorRegistries {
+  ArrivalRegistry arrivals{"arrivals"};
+  LengthRegistry lengths{"lengths"};
+};
+
+/// Adds poisson, gamma, fixed, diurnal.
+void register_arrival_processes(ArrivalRegistry& registry);
+/// Adds fixed, log_normal, geometric, uniform, zipf, empirical; the last reads files in `formats`.
+void register_length_samplers(LengthRegistry& registry, const FormatTable& formats);
+
+/// Bounds that lengths must keep; a draw outside is drawn again, whole, so the distribution is cut and not piled up.
+struct LengthLimits {
+  std::int64_t prompt_min = 1;
+  std::optional<std::int64_t> prompt_max;
+  std::int64_t output_min = 1;
+  std::optional<std::int64_t> output_max;
+  std::optional<std::int64_t> total_max;
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr auto kTokens = sim::between(1, static_cast<double>(kMaxTokens));
+    return std::tuple{
+        sim::field("prompt_min", &LengthLimits::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
+        sim::field("prompt_max", &LengthLimits::prompt_max, Unit::tokens, kTokens, "Longest prompt; null: any."),
+        sim::field("output_min", &LengthLimits::output_min, Unit::tokens, kTokens, "Shortest answer."),
+        sim::field("output_max", &LengthLimits::output_max, Unit::tokens, kTokens, "Longest answer; null: any."),
+        sim::field("total_max", &LengthLimits::total_max, Unit::tokens, kTokens,
+                   "Most tokens of prompt and answer; null: any.")};
+  }
+  bool allow(const Lengths& lengths) const;
+};
+
+/// The plain fields of a generator; its policy blocks `arrivals` and `lengths` stand beside them.
+struct GeneratorParams {
+  std::int64_t requests = 1000;
+  LengthLimits limits;
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::required(sim::field("requests", &GeneratorParams::requests, sim::Unit::requests, sim::at_least(1),
+                                 "How many requests the trace has.")),
+        sim::field("limits", &GeneratorParams::limits, "Bounds of lengths; a draw outside is drawn again.")};
+  }
+};
+
+/// A generator as read from a config.
+struct GeneratorConfig {
+  GeneratorParams params;
+  ArrivalRegistry::Choice arrivals;
+  LengthRegistry::Choice lengths;
+};
+
+/// Reads a generator: `requests` and the blocks `arrivals` and `lengths` are required. Reports every fault.
+GeneratorConfig parse_generator(const sim::Node& node, const GeneratorRegistries& registries, sim::Faults& faults);
+/// The generator as it would stand in a resolved config; parse_generator gives the same back.
+sim::Node write_generator(const GeneratorConfig& config);
+
+/// The trace that a generator draws with `seed`. Throws sim::ConfigError, at once or from next(), if a sampler's file
+/// is faulty, if 100,000 draws in a row break the limits, or if arrivals pass the 292 years that 64 bits of ns hold.
+std::unique_ptr<TraceSource> make_generated_trace(const GeneratorConfig& config, std::uint64_t seed);
+
+/// The records of `source` with arrivals from `arrivals` in place of their own; lengths and order stay.
+std::unique_ptr<TraceSource> retime(std::unique_ptr<TraceSource> source, const ArrivalRegistry::Choice& arrivals,
+                                    std::uint64_t seed);
+
+/// `previous_ns` plus a gap in seconds, rounded to the nearest nanosecond. Throws sim::ConfigError past 292 years. For
+/// arrival processes.
+std::int64_t advance(std::int64_t previous_ns, double gap_s);
+/// A length from a real draw: the nearest whole number, 1 to kMaxTokens. For length samplers.
+std::int64_t to_tokens(double draw);
+
+}  // namespace orrery::traces

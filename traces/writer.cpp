@@ -1,0 +1,130 @@
+#include "traces/writer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+
+#include "sim/base/document.hpp"
+#include "sim/base/fault.hpp"
+#include "traces/decimal.hpp"
+
+namespace orrery::traces {
+namespace {
+
+constexpr std::size_t kFlush = 64 * 1024;
+
+void append_csv_text(std::string& out, std::string_view text) {
+  if (text.find_first_of(",\"") == std::string_view::npos) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+  out += '"';
+}
+
+void append_csv(std::string& out, const TraceRecord& record, const TraceColumns& columns) {
+  if (columns.arrivals) out += format_seconds(record.arrival_ns) += ',';
+  fmt::format_to(std::back_inserter(out), "{},{}", record.prompt_tokens, record.output_tokens);
+  if (columns.sessions) append_csv_text(out += ',', record.session);
+  out += '\n';
+}
+
+void append_jsonl(std::string& out, const TraceRecord& record) {
+  fmt::format_to(std::back_inserter(out), R"({{"arrived_s": {}, "prompt_tokens": {}, "output_tokens": {})",
+                 format_seconds(record.arrival_ns), record.prompt_tokens, record.output_tokens);
+  if (!record.session.empty()) out += ", \"session\": " + sim::Node::string(record.session).dump();
+  if (!record.prefix_blocks.empty())
+    fmt::format_to(std::back_inserter(out), ", \"prefix_blocks\": [{}]", fmt::join(record.prefix_blocks, ", "));
+  out += "}\n";
+}
+
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path)
+      : path_(std::move(path)), partial_(path_ + ".partial"), file_(std::fopen(partial_.c_str(), "wb")) {
+    if (file_ == nullptr) fail();
+  }
+  ~OutputFile() {
+    if (file_ == nullptr) return;
+    std::fclose(file_);
+    std::remove(partial_.c_str());
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view bytes) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail();
+  }
+  /// Closes the file and gives it its name.
+  void finish() {
+    if (std::fflush(file_) != 0) fail();
+    std::fclose(file_);
+    file_ = nullptr;
+    std::error_code error;
+    std::filesystem::rename(partial_, path_, error);
+    if (!error) return;
+    std::remove(partial_.c_str());
+    sim::throw_fault({path_, ""}, fmt::format("cannot write the trace: {}", error.message()));
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    sim::throw_fault({path_, ""}, fmt::format("cannot write the trace: {}", std::strerror(errno)));
+  }
+  std::string path_, partial_;
+  std::FILE* file_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& writable_formats() {
+  static const std::vector<std::string> kFormats{"orrery_csv", "orrery_jsonl"};
+  return kFormats;
+}
+
+WrittenTrace write_trace(TraceSource& source, std::string_view format,
+                         const std::function<void(std::string_view)>& sink) {
+  const bool csv = format == "orrery_csv";
+  if (!csv && format != "orrery_jsonl")
+    sim::throw_fault({"trace", ""}, fmt::format("cannot write trace format '{}'", format),
+                     sim::name_hint(format, writable_formats()));
+  const TraceColumns columns = source.columns();
+  if (!csv && !columns.arrivals)
+    sim::throw_fault({"trace", ""}, "the trace has no arrivals, which orrery_jsonl needs",
+                     "write orrery_csv, or re-time it");
+  std::string out;
+  if (csv)
+    out += fmt::format("{}prompt_tokens,output_tokens{}\n", columns.arrivals ? "arrived_s," : "",
+                       columns.sessions ? ",session" : "");
+  WrittenTrace written;
+  TraceRecord record;
+  while (source.next(record)) {
+    ++written.records;
+    if (csv) {
+      append_csv(out, record, columns);
+      if (!record.prefix_blocks.empty()) ++written.without_prefix;
+    } else {
+      append_jsonl(out, record);
+    }
+    if (out.size() < kFlush) continue;
+    sink(out);
+    out.clear();
+  }
+  sink(out);
+  return written;
+}
+
+WrittenTrace write_trace(TraceSource& source, std::string_view format, const std::string& path) {
+  OutputFile file(path);
+  const WrittenTrace written = write_trace(source, format, [&](std::string_view bytes) { file.write(bytes); });
+  file.finish();
+  return written;
+}
+
+}  // namespace orrery::traces
