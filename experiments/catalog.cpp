@@ -22,14 +22,16 @@ std::vector<std::string> names_in(const fs::path& folder) {
 }
 
 /// "catalog:NAME", a bare name that the folder has, or a path.
-fs::path resolve(const std::string& reference, const fs::path& folder, const char* what, const sim::Origin& where, sim::Faults& faults) {
+fs::path resolve(const std::string& reference, const fs::path& folder, const char* what, const sim::Origin& where,
+                 sim::Faults& faults) {
   const std::vector<std::string> known = names_in(folder);
   const bool explicit_name = reference.starts_with("catalog:");
   // A relative path was resolved against its file before it came here, so a bare name is the last part of it.
   const std::string name = explicit_name ? reference.substr(8) : fs::path(reference).filename().string();
   if (!explicit_name && fs::is_regular_file(reference)) return reference;
   if (std::find(known.begin(), known.end(), name) != known.end()) return folder / (name + ".json");
-  faults.add(where, fmt::format("expected a {} of the catalog or a file, found no '{}'", what, name), sim::name_hint(name, known));
+  faults.add(where, fmt::format("expected a {} of the catalog or a file, found no '{}'", what, name),
+             sim::name_hint(name, known));
   return {};
 }
 
@@ -53,9 +55,11 @@ std::vector<sim::ComponentInfo> catalog_components() {
   const fs::path models = home_folder() / "models/catalog";
   for (const std::string& name : names_in(models)) {
     const models::ModelConfig config = models::load_model("catalog:" + name, models);
-    all.push_back({"model", name,
-                   fmt::format("{}: {} layers, hidden {}, {} heads, {} KV heads, {:.4g} B parameters", config.architecture, config.layers,
-                               config.hidden_size, config.heads, config.kv_heads, static_cast<double>(models::parameters(config)) * 1e-9),
+    all.push_back({"model",
+                   name,
+                   fmt::format("{}: {} layers, hidden {}, {} heads, {} KV heads, {:.4g} B parameters",
+                               config.architecture, config.layers, config.hidden_size, config.heads, config.kv_heads,
+                               static_cast<double>(models::parameters(config)) * 1e-9),
                    {}});
   }
   return all;
@@ -63,7 +67,8 @@ std::vector<sim::ComponentInfo> catalog_components() {
 
 std::string catalog_text(const sim::ComponentInfo& component) {
   if (component.kind == "model") {
-    const models::ModelConfig config = models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
+    const models::ModelConfig config =
+        models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
     return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
   }
   if (component.kind != "part") return {};

@@ -20,7 +20,8 @@ void check_kind(const sim::Node& root, sim::Faults& faults) {
   if (format != nullptr && !(format->kind() == sim::Node::Kind::integer && format->as_integer() == 1))
     faults.add(format->origin(), fmt::format("expected format version 1, got {}", format->shown()));
   const sim::Node* title = root.find("title");
-  if (title != nullptr && !title->is_string()) faults.add(title->origin(), fmt::format("expected a string, got {}", title->shown()));
+  if (title != nullptr && !title->is_string())
+    faults.add(title->origin(), fmt::format("expected a string, got {}", title->shown()));
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ std::unique_ptr<Experiment> read_experiment(const sim::Node& root) {
   for (const System& system : systems()) names.push_back(system.name);
   const sim::Node* name = root.find("system");
   if (name == nullptr || !name->is_string()) {
-    faults.add(name == nullptr ? root.origin_of("system") : name->origin(), "expected the name of a system", sim::name_hint("", names));
+    faults.add(name == nullptr ? root.origin_of("system") : name->origin(), "expected the name of a system",
+               sim::name_hint("", names));
     faults.throw_if_any();
   }
   for (const System& system : systems()) {
@@ -51,18 +53,22 @@ std::unique_ptr<Experiment> read_experiment(const sim::Node& root) {
     faults.throw_if_any();
     return experiment;
   }
-  faults.add(name->origin(), fmt::format("unknown system '{}'", name->as_string()), sim::name_hint(name->as_string(), names));
+  faults.add(name->origin(), fmt::format("unknown system '{}'", name->as_string()),
+             sim::name_hint(name->as_string(), names));
   throw sim::ConfigError(faults.all());
 }
 
-std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config, const std::vector<std::string>& assignments) {
+std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
+                                            const std::vector<std::string>& assignments) {
   return read_experiment(sim::read_config(config, assignments));
 }
 
 std::vector<sim::ComponentInfo> all_components() {
   std::vector<sim::ComponentInfo> all;
   const auto add = [&](const sim::ComponentInfo& component) {  // a policy may be allowed in several places
-    const auto same = [&](const sim::ComponentInfo& other) { return other.kind == component.kind && other.name == component.name; };
+    const auto same = [&](const sim::ComponentInfo& other) {
+      return other.kind == component.kind && other.name == component.name;
+    };
     if (std::none_of(all.begin(), all.end(), same)) all.push_back(component);
   };
   const auto collect = [&](const auto& self, const std::vector<sim::FieldInfo>& fields) -> void {
@@ -71,7 +77,8 @@ std::vector<sim::ComponentInfo> all_components() {
       self(self, info.nested);
     }
   };
-  for (const traces::Format& format : trace_formats().all()) all.push_back({"trace_format", format.name, format.doc, {}});
+  for (const traces::Format& format : trace_formats().all())
+    all.push_back({"trace_format", format.name, format.doc, {}});
   for (const System& system : systems()) {
     all.push_back({"system", system.name, system.doc, system.fields});
     for (const sim::FieldInfo& section : system.fields)
@@ -87,6 +94,8 @@ std::filesystem::path home_folder() {
   return chosen != nullptr ? chosen : ORRERY_HOME_FOLDER;
 }
 
-std::string_view version() { return ORRERY_VERSION; }
+std::string_view version() {
+  return ORRERY_VERSION;
+}
 
 }  // namespace orrery::experiments

@@ -64,7 +64,8 @@ struct System {
 const std::vector<System>& systems();
 
 /// Reads and validates a config file. Throws sim::ConfigError with all faults.
-std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config, const std::vector<std::string>& assignments = {});
+std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
+                                            const std::vector<std::string>& assignments = {});
 /// The same for a document in memory.
 std::unique_ptr<Experiment> read_experiment(const sim::Node& root);
 

@@ -51,7 +51,8 @@ FolderState folder_state(const fs::path& folder, const std::string& hash) {
       const sim::Node* node = manifest.find(key);
       return node != nullptr && node->is_string() && node->as_string() == value;
     };
-    if (equals("config_hash", hash) && equals("version", version()) && equals("build", build_id())) return FolderState::same_run;
+    if (equals("config_hash", hash) && equals("version", version()) && equals("build", build_id()))
+      return FolderState::same_run;
   } catch (const sim::ConfigError&) {
     // no manifest, or one that is not ours
   }
@@ -66,7 +67,8 @@ RunFolder::RunFolder(fs::path folder, bool force) : folder_(std::move(folder)) {
   fs::create_directories(parent, error);
   working_ = parent / fmt::format(".{}.{}", folder_.filename().string(), getpid());
   fs::create_directory(working_, error);
-  if (error) sim::throw_fault({folder_.string(), ""}, fmt::format("expected a place that can be written: {}", error.message()));
+  if (error)
+    sim::throw_fault({folder_.string(), ""}, fmt::format("expected a place that can be written: {}", error.message()));
 }
 
 RunFolder::~RunFolder() {

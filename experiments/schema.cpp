@@ -63,7 +63,8 @@ Node scalar_schema(const FieldInfo& info) {
   }
   if (quantity) node.set("pattern", Node::string(quantity_pattern(info.unit)));
   if (!quantity && (type == "integer" || type == "number")) {
-    if (std::isfinite(info.range.min)) node.set(info.range.open_min ? "exclusiveMinimum" : "minimum", Node::real(info.range.min));
+    if (std::isfinite(info.range.min))
+      node.set(info.range.open_min ? "exclusiveMinimum" : "minimum", Node::real(info.range.min));
     if (std::isfinite(info.range.max)) node.set("maximum", Node::real(info.range.max));
   }
   return node;
@@ -92,7 +93,8 @@ Node field_schema(const FieldInfo& info) {
     node = std::move(array);
   }
   std::string doc = info.doc;
-  if (has_dimension(info.unit)) doc += " Unit: " + std::string(symbol(info.unit)) + ", e.g. \"" + std::string(example(info.unit)) + "\".";
+  if (has_dimension(info.unit))
+    doc += " Unit: " + std::string(symbol(info.unit)) + ", e.g. \"" + std::string(example(info.unit)) + "\".";
   node.set("description", Node::string(doc));
   const bool plain = !info.default_value.is_null() && info.type != "object" && !info.array;
   if (plain) node.set("default", info.default_value);

@@ -6,7 +6,8 @@
 namespace orrery::sim {
 
 void EventQueue::push(Time time, std::uint32_t slot) {
-  if (next_sequence_ >= (1ULL << kSequenceBits)) throw std::length_error("event queue: 2^40 events have been scheduled");
+  if (next_sequence_ >= (1ULL << kSequenceBits))
+    throw std::length_error("event queue: 2^40 events have been scheduled");
   const Key key{static_cast<std::uint64_t>(time.ticks), (next_sequence_++ << kSlotBits) | slot};
   std::size_t i = heap_.size();
   heap_.push_back(key);

@@ -2,8 +2,8 @@
 //
 // Events are ordered by (time, sequence), the sequence being given when an event is scheduled: equal times fire in the
 // order of scheduling, so a run is the same on every host. The queue key is 16 bytes (time 64 bits, sequence 40, slot
-// 24); what an event does lives in a slab of slots that are used again, so a steady state allocates nothing. A cancelled
-// event stays in the queue and is dropped when it comes up (its slot's generation has moved on).
+// 24); what an event does lives in a slab of slots that are used again, so a steady state allocates nothing. A
+// cancelled event stays in the queue and is dropped when it comes up (its slot's generation has moved on).
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,10 @@ class EventQueue {
   std::size_t size() const { return heap_.size(); }
   /// Throws std::length_error when 2^40 events have been scheduled: neither part of a key wraps in silence.
   void push(Time time, std::uint32_t slot);
-  Top top() const { return {Time{static_cast<std::int64_t>(heap_[0].time)}, static_cast<std::uint32_t>(heap_[0].order & ((1U << kSlotBits) - 1))}; }
+  Top top() const {
+    return {Time{static_cast<std::int64_t>(heap_[0].time)},
+            static_cast<std::uint32_t>(heap_[0].order & ((1U << kSlotBits) - 1))};
+  }
   void pop();
 
  private:
@@ -69,7 +72,9 @@ class Engine {
 
   /// Delivers `payload` to `handler` at `time` (>= now; else std::logic_error). The handler must outlive the event.
   EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0);
-  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0) { return schedule_at(now_ + delay, handler, payload); }
+  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0) {
+    return schedule_at(now_ + delay, handler, payload);
+  }
   /// True if the event was still pending.
   bool cancel(EventId id);
 

@@ -71,7 +71,9 @@ void BatchMeans::add(double value) {
   batch_sum_ = 0;
 }
 
-double BatchMeans::mean() const { return batches_ == 0 ? 0 : sum_ / static_cast<double>(batches_); }
+double BatchMeans::mean() const {
+  return batches_ == 0 ? 0 : sum_ / static_cast<double>(batches_);
+}
 
 double BatchMeans::half_width() const {
   if (batches_ < 2) return 0;

@@ -1,8 +1,8 @@
 // Statistics of a run: exact moments, percentiles, and batch means.
 //
 // Samples are integers (ticks), so sums are exact whatever the order. Up to `kExactSamples` the samples themselves are
-// kept (as runs of equal values) and percentiles are exact, with linear interpolation between ranks; past it a histogram
-// of 1,024 buckets an octave serves (relative error of a percentile at most 0.05 %).
+// kept (as runs of equal values) and percentiles are exact, with linear interpolation between ranks; past it a
+// histogram of 1,024 buckets an octave serves (relative error of a percentile at most 0.05 %).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Timelines that open in Perfetto (ui.perfetto.dev): tracks with slices and counters, written as they come.
 //
-// Times are simulated nanoseconds. Slices of one track must not overlap except by nesting, and events of a track come in
-// order of time. Nothing is kept in memory but the file's buffer.
+// Times are simulated nanoseconds. Slices of one track must not overlap except by nesting, and events of a track come
+// in order of time. Nothing is kept in memory but the file's buffer.
 #pragma once
 
 #include <cstdint>

@@ -50,8 +50,8 @@ Node section(const Node& root, std::string_view name) {
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
-typename Registry::Choice choose(const Registry& registry, const Node& parent, std::string_view name, const std::string& fallback,
-                                 sim::Faults& faults) {
+typename Registry::Choice choose(const Registry& registry, const Node& parent, std::string_view name,
+                                 const std::string& fallback, sim::Faults& faults) {
   return registry.parse_block(section(parent, name), fallback, faults);
 }
 
@@ -62,10 +62,12 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
     return child != nullptr && !child->is_null();
   };
   if (present("trace") == present("generator")) {
-    faults.add(node.origin(), present("trace") ? "expected either 'trace' or 'generator', got both" : "missing: expected 'trace' or 'generator'");
+    faults.add(node.origin(), present("trace") ? "expected either 'trace' or 'generator', got both"
+                                               : "missing: expected 'trace' or 'generator'");
     return;
   }
-  if (config.workload.generator.is_object()) config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
+  if (config.workload.generator.is_object())
+    config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
   if (config.workload.trace.is_object()) {
     config.trace = traces::parse_trace(config.workload.trace, trace_formats(), faults);
     const Node* path = config.workload.trace.find("path");
@@ -83,12 +85,15 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
 
 /// Finds the files of part and model, so that a wrong name is reported where it stands.
 void find_files(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
-  if (const Node* devices = machine.find("devices"); devices != nullptr && devices->is_array() && !devices->items().empty()) {
+  if (const Node* devices = machine.find("devices");
+      devices != nullptr && devices->is_array() && !devices->items().empty()) {
     const Node* part = devices->items().front().find("part");
-    if (part != nullptr && part->is_string()) config.part_file = part_file(config.machine.devices.front().part, part->origin(), faults);
+    if (part != nullptr && part->is_string())
+      config.part_file = part_file(config.machine.devices.front().part, part->origin(), faults);
   }
   const Node* reference = model.find("config");
-  if (reference != nullptr && reference->is_string()) config.model_file = model_file(config.model.config, reference->origin(), faults);
+  if (reference != nullptr && reference->is_string())
+    config.model_file = model_file(config.model.config, reference->origin(), faults);
 }
 
 void check_run(const Node& node, const RunParams& run, sim::Faults& faults) {
@@ -218,10 +223,12 @@ std::vector<FieldInfo> serving_fields() {
   sections.back().required = true;
   sections.push_back(object_field("workload", "The requests: a trace to replay or a generator.", std::move(workload)));
   sections.back().required = true;
-  sections.push_back(object_field("policies", "Who decides what.",
-                                  {policy_field("batching", "Which sequences advance in an iteration.", batchings().components()),
-                                   policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components())}));
-  sections.push_back(object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(
+      object_field("policies", "Who decides what.",
+                   {policy_field("batching", "Which sequences advance in an iteration.", batchings().components()),
+                    policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components())}));
+  sections.push_back(
+      object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));
   return sections;

@@ -31,10 +31,12 @@ struct DeviceGroup {
 
   static constexpr auto fields() {
     return std::tuple{
-        sim::required(sim::field("part", &DeviceGroup::part, sim::Unit::path, sim::any_value(),
-                                 "Part from the catalog (its name, with or without \"catalog:\"), or a JSON file like the catalog's.")),
+        sim::required(sim::field(
+            "part", &DeviceGroup::part, sim::Unit::path, sim::any_value(),
+            "Part from the catalog (its name, with or without \"catalog:\"), or a JSON file like the catalog's.")),
         sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::at_least(1), "How many of them."),
-        sim::field("override", &DeviceGroup::override_, "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
+        sim::field("override", &DeviceGroup::override_,
+                   "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
   }
 };
 
@@ -43,8 +45,9 @@ struct MachineParams {
   sim::Node cost;
 
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
-                      sim::field("cost", &MachineParams::cost, "Cost model of the devices.")};
+    return std::tuple{
+        sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
+        sim::field("cost", &MachineParams::cost, "Cost model of the devices.")};
   }
 };
 
@@ -53,10 +56,9 @@ struct ModelParams {
   hw::DType dtype = hw::DType::fp16;
 
   static constexpr auto fields() {
-    return std::tuple{
-        sim::required(sim::field("config", &ModelParams::config, sim::Unit::path, sim::any_value(),
-                                 "A Hugging Face config.json, or \"catalog:NAME\".")),
-        sim::field("dtype", &ModelParams::dtype, "Number format of weights, activations and KV cache.")};
+    return std::tuple{sim::required(sim::field("config", &ModelParams::config, sim::Unit::path, sim::any_value(),
+                                               "A Hugging Face config.json, or \"catalog:NAME\".")),
+                      sim::field("dtype", &ModelParams::dtype, "Number format of weights, activations and KV cache.")};
   }
 };
 
@@ -71,7 +73,8 @@ struct WorkloadParams {
     return std::tuple{
         sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
                    "Arrival times are divided by this: 2 doubles the request rate."),
-        sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1), "Use only the first requests; null: all."),
+        sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
+                   "Use only the first requests; null: all."),
         sim::field("trace", &WorkloadParams::trace, "Replay a trace file."),
         sim::field("generator", &WorkloadParams::generator, "Or draw requests at random."),
         sim::field("arrivals", &WorkloadParams::arrivals,
@@ -105,7 +108,8 @@ struct SloParams {
   std::optional<double> ttft_s, tbt_s;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("ttft", &SloParams::ttft_s, sim::Unit::seconds, sim::positive(), "Target for the time to first token; null: none."),
+    return std::tuple{sim::field("ttft", &SloParams::ttft_s, sim::Unit::seconds, sim::positive(),
+                                 "Target for the time to first token; null: none."),
                       sim::field("tbt", &SloParams::tbt_s, sim::Unit::seconds, sim::positive(),
                                  "Target for the P99 of a request's times between tokens; null: none.")};
   }
@@ -135,8 +139,10 @@ struct RunParams {
                    "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
         sim::field("warmup", &RunParams::warmup_s, sim::Unit::seconds, sim::at_least(0),
                    "Requests that arrive earlier count in totals but not in latencies."),
-        sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(), "End of the run; null: when all requests are done."),
-        sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::positive(), "Spacing of series.csv."),
+        sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(),
+                   "End of the run; null: when all requests are done."),
+        sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::positive(),
+                   "Spacing of series.csv."),
         sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
   }
 };
@@ -148,8 +154,8 @@ struct ServingConfig {
   hw::CostModelRegistry::Choice cost;
   ModelParams model;
   WorkloadParams workload;
-  std::optional<traces::TraceParams> trace;            ///< either this
-  std::optional<traces::GeneratorConfig> generator;    ///< or this
+  std::optional<traces::TraceParams> trace;                 ///< either this
+  std::optional<traces::GeneratorConfig> generator;         ///< or this
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;

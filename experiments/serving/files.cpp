@@ -55,7 +55,8 @@ void append_seconds(std::string& out, sim::Time time, const sim::TickScale& scal
 ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts& facts)
     : facts_(facts), requests_(folder / "requests.csv"), series_(folder / "series.csv") {
   requests_.buffer() =
-      "id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,status\n";
+      "id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,"
+      "status\n";
   series_.buffer() = "time_s,replica,running,waiting,kv_used_bytes,batch_tokens,power_w\n";
   timeline_ = std::make_unique<sim::TimelineWriter>(folder / "timeline.pftrace");
   group_ = timeline_->group("replica 0");
@@ -81,8 +82,8 @@ void ServingFiles::request_ended(const RequestRecord& record) {
   append_optional(out, record.admitted, facts_.scale);
   append_optional(out, record.first_token, facts_.scale);
   append_optional(out, record.finished, facts_.scale);
-  append(out, "{},{},{},{},{},{}\n", record.prompt_tokens, record.output_tokens, record.cached_tokens, record.preemptions,
-         record.replica, record.status);
+  append(out, "{},{},{},{},{},{}\n", record.prompt_tokens, record.output_tokens, record.cached_tokens,
+         record.preemptions, record.replica, record.status);
   requests_.line_done();
   if (!truncated_ && record.finished) draw_request(record);
 }
@@ -102,8 +103,8 @@ void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::i
   std::string& out = series_.buffer();
   append_seconds(out, at, facts_.scale);
   const double interval_s = facts_.scale.seconds(facts_.series_interval);
-  append(out, ",{},{},{},{},{},{:.9g}\n", state.replica, state.running, state.waiting, state.kv_used_bytes, batch_tokens,
-         facts_.idle_watts + interval_energy_j_ / interval_s);
+  append(out, ",{},{},{},{},{},{:.9g}\n", state.replica, state.running, state.waiting, state.kv_used_bytes,
+         batch_tokens, facts_.idle_watts + interval_energy_j_ / interval_s);
   series_.line_done();
   interval_energy_j_ = 0;
 }
@@ -141,8 +142,9 @@ void ServingFiles::draw_iteration(const IterationRecord& record) {
   std::string_view name = "mixed";
   if (record.decodes == 0) name = "prefill";
   if (record.prefill_tokens == 0) name = "decode";
-  timeline_->slice(iterations_, begin, end, name,
-                   {{"prefill_tokens", record.prefill_tokens}, {"decodes", record.decodes}, {"waiting", record.waiting}});
+  timeline_->slice(
+      iterations_, begin, end, name,
+      {{"prefill_tokens", record.prefill_tokens}, {"decodes", record.decodes}, {"waiting", record.waiting}});
   timeline_->count(running_, begin, static_cast<double>(record.running));
   timeline_->count(waiting_, begin, static_cast<double>(record.waiting));
   timeline_->count(kv_, begin, static_cast<double>(record.kv_used_bytes) / 1073741824.0);
@@ -151,7 +153,8 @@ void ServingFiles::draw_iteration(const IterationRecord& record) {
 }
 
 void ServingFiles::draw_request(const RequestRecord& record) {
-  auto lane = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return l.free_from <= *record.admitted; });
+  auto lane =
+      std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return l.free_from <= *record.admitted; });
   if (lane == lanes_.end()) {
     if (lanes_.size() == kMaxLanes) return;
     lanes_.push_back({timeline_->track(lanes_group_, fmt::format("slot {}", lanes_.size())), {}});
@@ -162,8 +165,9 @@ void ServingFiles::draw_request(const RequestRecord& record) {
   timeline_->slice(lane->track, ns(*record.admitted), ns(*record.first_token), "prefill",
                    {{"request", record.id}, {"prompt_tokens", record.prompt_tokens}, {"queued_us", queued_us}});
   if (*record.finished > *record.first_token)
-    timeline_->slice(lane->track, ns(*record.first_token), ns(*record.finished), "decode",
-                     {{"request", record.id}, {"output_tokens", record.output_tokens}, {"preemptions", record.preemptions}});
+    timeline_->slice(
+        lane->track, ns(*record.first_token), ns(*record.finished), "decode",
+        {{"request", record.id}, {"output_tokens", record.output_tokens}, {"preemptions", record.preemptions}});
 }
 
 void ServingFiles::finish(sim::Time end) {
@@ -189,7 +193,8 @@ void write_energy(const std::filesystem::path& path, const ServingMetrics& metri
   write_text(path, text);
 }
 
-void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics, const sim::TickScale& scale) {
+void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics,
+                         const sim::TickScale& scale) {
   std::vector<double> quantiles;
   for (int i = 0; i <= 198; ++i) quantiles.push_back(static_cast<double>(i) / 200.0);
   for (const double q : {0.992, 0.994, 0.996, 0.998, 0.999, 0.9999, 1.0}) quantiles.push_back(q);

@@ -7,10 +7,15 @@
 namespace orrery::experiments {
 namespace {
 
-std::int64_t to_ps(double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); }
-std::int64_t to_pj(double joules) { return static_cast<std::int64_t>(std::floor(joules * 1e12 + 0.5)); }
+std::int64_t to_ps(double seconds) {
+  return static_cast<std::int64_t>(std::ceil(seconds * 1e12));
+}
+std::int64_t to_pj(double joules) {
+  return static_cast<std::int64_t>(std::floor(joules * 1e12 + 0.5));
+}
 
-/// An all-gather leaves `bytes` on every rank and moves (n-1)/n of them over each link: half of an all-reduce's traffic.
+/// An all-gather leaves `bytes` on every rank and moves (n-1)/n of them over each link: half of an all-reduce's
+/// traffic.
 hw::CollectiveCost price_collective(const hw::LinkParams& link, const models::Communication& c) {
   const std::int64_t bytes = c.kind == models::Collective::all_gather ? (c.bytes + 1) / 2 : c.bytes;
   return hw::all_reduce(link, c.ranks, bytes);
@@ -18,7 +23,8 @@ hw::CollectiveCost price_collective(const hw::LinkParams& link, const models::Co
 
 }  // namespace
 
-GpuIterationModel::GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu, std::unique_ptr<hw::CostModel> cost)
+GpuIterationModel::GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu,
+                                     std::unique_ptr<hw::CostModel> cost)
     : transformer_(std::move(transformer)), gpu_(gpu), cost_model_(std::move(cost)) {}
 
 template <class Lower>
@@ -39,7 +45,8 @@ IterationCost GpuIterationModel::price(Lower lower) {
     out.memory_pj += memory_pj;
     out.class_pj[op] += compute_pj + memory_pj;
     // Model FLOPs: products and attention, which is what MFU counts; passes over memory run on other units.
-    if (!std::holds_alternative<hw::Streaming>(kernel.shape)) out.flops += static_cast<std::int64_t>(cost.flops) * ranks;
+    if (!std::holds_alternative<hw::Streaming>(kernel.shape))
+      out.flops += static_cast<std::int64_t>(cost.flops) * ranks;
     out.dram_bytes += static_cast<std::int64_t>(cost.dram_bytes) * ranks;
   }
   for (const models::Communication& communication : launches_.communications) {
@@ -67,7 +74,8 @@ const IterationCost& GpuIterationModel::dense(std::int64_t tokens) {
   return tabulated(dense_, tokens, [&](models::Launches& out) { models::lower_dense(transformer_, tokens, out); });
 }
 const IterationCost& GpuIterationModel::embedding(std::int64_t tokens) {
-  return tabulated(embedding_, tokens, [&](models::Launches& out) { models::lower_embedding(transformer_, tokens, out); });
+  return tabulated(embedding_, tokens,
+                   [&](models::Launches& out) { models::lower_embedding(transformer_, tokens, out); });
 }
 const IterationCost& GpuIterationModel::head(std::int64_t rows) {
   return tabulated(head_, rows, [&](models::Launches& out) { models::lower_head(transformer_, rows, out); });
@@ -78,7 +86,9 @@ void GpuIterationModel::cost(const BatchShape& shape, IterationCost& out) {
     const std::int64_t layers = segment.last - segment.first;
     if (segment.first == 0) out.add(embedding(segment.tokens));
     out.add_scaled(dense(segment.tokens), layers);
-    const auto lower = [&](models::Launches& launches) { models::lower_attention(transformer_, segment.prefill, segment.decode, launches); };
+    const auto lower = [&](models::Launches& launches) {
+      models::lower_attention(transformer_, segment.prefill, segment.decode, launches);
+    };
     out.add_scaled(price(lower), layers);
   }
   if (shape.logit_rows > 0) out.add(head(shape.logit_rows));

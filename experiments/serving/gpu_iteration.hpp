@@ -2,9 +2,9 @@
 // model, collectives by their closed form.
 //
 // Dense operators depend on the number of tokens alone, so their cost is computed once for each number that occurs and
-// kept; attention is priced from its sums at every call. Each kernel's time is rounded up to a whole picosecond and each
-// energy to the nearest picojoule, then everything is integer arithmetic. All ranks do the same work at the same time;
-// energy, FLOPs and traffic are of all ranks together, time is of one.
+// kept; attention is priced from its sums at every call. Each kernel's time is rounded up to a whole picosecond and
+// each energy to the nearest picojoule, then everything is integer arithmetic. All ranks do the same work at the same
+// time; energy, FLOPs and traffic are of all ranks together, time is of one.
 #pragma once
 
 #include <memory>

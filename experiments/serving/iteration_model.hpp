@@ -28,8 +28,8 @@ struct Segment {
 
 struct BatchShape {
   std::int32_t mode = 0;
-  std::int64_t sequences = 0;    ///< that have work in the iteration
-  std::int64_t logit_rows = 0;   ///< positions whose next token is computed
+  std::int64_t sequences = 0;   ///< that have work in the iteration
+  std::int64_t logit_rows = 0;  ///< positions whose next token is computed
   std::vector<Segment> segments;
 
   void clear() {

@@ -6,7 +6,8 @@ namespace orrery::experiments {
 
 bool TbtVerdict::attained(std::int64_t target) const {
   if (over_ == 0) return true;
-  // P99 lies between ranks k and k+1 of the sorted gaps (0-based), k = floor(0.99 (n-1)); the last `over_` ranks exceed.
+  // P99 lies between ranks k and k+1 of the sorted gaps (0-based), k = floor(0.99 (n-1)); the last `over_` ranks
+  // exceed.
   const double h = 0.99 * static_cast<double>(count_ - 1);
   const auto k = static_cast<std::int64_t>(std::floor(h));
   const std::int64_t first_over = count_ - over_;
@@ -49,8 +50,12 @@ void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict
 }
 
 std::array<Distribution, 6> distributions(const ServingMetrics& metrics) {
-  return {Distribution{"ttft", &metrics.ttft}, {"tbt", &metrics.tbt},           {"tpot", &metrics.tpot},
-          {"e2e", &metrics.e2e},               {"queueing", &metrics.queueing}, {"normalised_latency", &metrics.normalised}};
+  return {Distribution{"ttft", &metrics.ttft},
+          {"tbt", &metrics.tbt},
+          {"tpot", &metrics.tpot},
+          {"e2e", &metrics.e2e},
+          {"queueing", &metrics.queueing},
+          {"normalised_latency", &metrics.normalised}};
 }
 
 }  // namespace orrery::experiments

@@ -28,9 +28,9 @@ struct IterationRecord {
   sim::Time start, end;
   std::int32_t replica = 0;
   std::int64_t prefill_tokens = 0, decodes = 0;
-  std::int64_t running = 0, waiting = 0;   ///< during the iteration; what arrived meanwhile counts as waiting
+  std::int64_t running = 0, waiting = 0;  ///< during the iteration; what arrived meanwhile counts as waiting
   std::int64_t kv_used_bytes = 0;
-  std::int64_t energy_pj = 0;              ///< dynamic, of all devices
+  std::int64_t energy_pj = 0;  ///< dynamic, of all devices
 };
 
 /// Whoever wants to see requests and iterations as they end: files, timelines, progress bars.
@@ -86,11 +86,11 @@ struct ServingMetrics {
 
 /// Facts that turn sums into ratios.
 struct MachineFacts {
-  std::int64_t devices = 1;         ///< of the machine: all of them idle at `idle_watts`
-  std::int64_t active_devices = 1;  ///< those that the replica uses
-  double peak_flops = 0;        ///< of one device at the model's dtype
-  double peak_bytes_per_s = 0;  ///< of one device's memory
-  double idle_watts = 0;        ///< of one device
+  std::int64_t devices = 1;            ///< of the machine: all of them idle at `idle_watts`
+  std::int64_t active_devices = 1;     ///< those that the replica uses
+  double peak_flops = 0;               ///< of one device at the model's dtype
+  double peak_bytes_per_s = 0;         ///< of one device's memory
+  double idle_watts = 0;               ///< of one device
   std::int64_t weight_bytes = 0;       ///< on one device
   std::int64_t kv_capacity_bytes = 0;  ///< on one device
 };

@@ -79,7 +79,7 @@ void Replica::reject_head() {
 
 bool Replica::decide() {
   decision_.clear();
-  const policies::BatchView view{parts_.engine->now(), running_, waiting_,   sequences_,
+  const policies::BatchView view{parts_.engine->now(), running_,  waiting_,    sequences_,
                                  *parts_.kv,           decoding_, shape_.mode, parts_.limits};
   parts_.batching->decide(view, decision_);
 
@@ -92,7 +92,8 @@ bool Replica::decide() {
   }
   for (const Admission& admission : decision_.admit) admit(admission);
   if (!decision_.preempt.empty() || !decision_.admit.empty())
-    std::sort(running_.begin(), running_.end(), [&](SeqId a, SeqId b) { return sequence(a).order < sequence(b).order; });
+    std::sort(running_.begin(), running_.end(),
+              [&](SeqId a, SeqId b) { return sequence(a).order < sequence(b).order; });
   ++iteration_;
   for (const Item& item : decision_.items) account(item.seq).marked = iteration_;
 
@@ -101,7 +102,8 @@ bool Replica::decide() {
   reserve_growth();
   cost_ = {};
   parts_.model->cost(shape_, cost_);
-  const std::int64_t overhead = parts_.iteration_overhead_ps + parts_.sequence_overhead_ps * shape_.sequences + switch_ps_;
+  const std::int64_t overhead =
+      parts_.iteration_overhead_ps + parts_.sequence_overhead_ps * shape_.sequences + switch_ps_;
   const std::int64_t tick = parts_.engine->scale().ps_per_tick();
   const sim::Duration length{std::max<std::int64_t>(1, (cost_.time_ps + overhead + tick - 1) / tick)};
   record_.start = parts_.engine->now();
@@ -162,7 +164,8 @@ void Replica::reserve_growth() {
   for (const Item& item : decision_.items) {
     const Sequence& seq = sequence(item.seq);
     if (seq.phase != Phase::decode) continue;
-    if (!kv.reserve(item.seq, seq.kv_tokens + 1 + item.draft_tokens)) broken_policy("a decode has no block to grow into");
+    if (!kv.reserve(item.seq, seq.kv_tokens + 1 + item.draft_tokens))
+      broken_policy("a decode has no block to grow into");
   }
   if (!decision_.decode_rest) return;
   for (const SeqId id : running_) {
@@ -189,14 +192,16 @@ void Replica::build_shape() {
   record_.decodes = decodes.sequences;
   record_.waiting = std::ssize(waiting_);
   record_.running = std::ssize(running_);
-  Segment whole{.first = 0, .last = layers, .variant = 0, .tokens = decodes.sequences, .prefill = {}, .decode = decodes};
+  Segment whole{
+      .first = 0, .last = layers, .variant = 0, .tokens = decodes.sequences, .prefill = {}, .decode = decodes};
   bool uniform = true;
   SeqId previous{~0U};
   for (const Item& item : decision_.items) {
     const Sequence& seq = sequence(item.seq);
     if (seq.phase == Phase::waiting) broken_policy("an item names a sequence that does not run");
     const std::int32_t last = last_layer(item.layers);
-    if (item.layers.first < 0 || last > layers || item.layers.first >= last) broken_policy("an item names layers the model has not");
+    if (item.layers.first < 0 || last > layers || item.layers.first >= last)
+      broken_policy("an item names layers the model has not");
     if (item.variant != 0 || item.layers.first != 0 || last != layers) uniform = false;
     const std::int64_t tokens = seq.phase == Phase::decode ? 1 + item.draft_tokens : item.new_tokens;
     if (seq.phase == Phase::prefill && (item.new_tokens < 1 || item.new_tokens > seq.prefill_left()))
@@ -249,7 +254,8 @@ void Replica::build_segments() {
         }
       }
       for (const Item& item : decision_.items) {
-        if (item.variant != variant || item.layers.first > segment.first || last_layer(item.layers) < segment.last) continue;
+        if (item.variant != variant || item.layers.first > segment.first || last_layer(item.layers) < segment.last)
+          continue;
         const Sequence& seq = sequence(item.seq);
         const std::int64_t tokens = seq.phase == Phase::decode ? 1 + item.draft_tokens : item.new_tokens;
         segment.tokens += tokens;
@@ -294,8 +300,10 @@ void Replica::finish_item(const Item& item) {
   if (seq.layers_done < parts_.limits.layers) return;  // part-way through the model: goes on from there
   seq.layers_done = 0;
   if (seq.phase == Phase::decode) {
-    const std::int64_t kept = item.draft_tokens > 0 && parts_.acceptance != nullptr ? parts_.acceptance->accepted(seq, item.draft_tokens) : 0;
-    if (kept < 0 || kept > item.draft_tokens) throw std::logic_error("an acceptance model kept more tokens than were proposed");
+    const std::int64_t kept =
+        item.draft_tokens > 0 && parts_.acceptance != nullptr ? parts_.acceptance->accepted(seq, item.draft_tokens) : 0;
+    if (kept < 0 || kept > item.draft_tokens)
+      throw std::logic_error("an acceptance model kept more tokens than were proposed");
     const std::int64_t tokens = std::min(1 + kept, seq.output_tokens - seq.generated);
     seq.kv_tokens += tokens;
     emit(item.seq, tokens);

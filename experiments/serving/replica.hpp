@@ -30,8 +30,8 @@ struct ReplicaParts {
   sim::Engine* engine = nullptr;
   IterationModel* model = nullptr;
   ServingMetrics* metrics = nullptr;
-  RunObserver* observer = nullptr;                 ///< may be null
-  policies::Acceptance* acceptance = nullptr;      ///< may be null: every draft is rejected
+  RunObserver* observer = nullptr;             ///< may be null
+  policies::Acceptance* acceptance = nullptr;  ///< may be null: every draft is rejected
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   policies::ReplicaLimits limits;
@@ -87,7 +87,9 @@ class Replica final : public sim::EventHandler {
   void remove_finished();
   void end_request(policies::SeqId id, std::string_view status, std::optional<sim::Time> finished);
   bool decodes_now(policies::SeqId id) const;
-  std::int32_t last_layer(const policies::LayerRange& range) const { return range.last == 0 ? parts_.limits.layers : range.last; }
+  std::int32_t last_layer(const policies::LayerRange& range) const {
+    return range.last == 0 ? parts_.limits.layers : range.last;
+  }
 
   ReplicaParts parts_;
   std::vector<policies::Sequence> sequences_;

@@ -16,9 +16,13 @@ Node latency(const sim::SampleStats& samples, const sim::TickScale& scale) {
   return node;
 }
 
-Node ratio(double part, double whole) { return whole > 0 ? Node::real(part / whole) : Node{}; }
+Node ratio(double part, double whole) {
+  return whole > 0 ? Node::real(part / whole) : Node{};
+}
 
-double joules(__int128 pj) { return static_cast<double>(pj) * 1e-12; }
+double joules(__int128 pj) {
+  return static_cast<double>(pj) * 1e-12;
+}
 
 }  // namespace
 
@@ -64,7 +68,8 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
 
   Node utilisation = Node::object();
   utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops * active * span));
-  utilisation.set("mbu", ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s * active * span));
+  utilisation.set("mbu",
+                  ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s * active * span));
   utilisation.set("busy", ratio(scale.seconds_of_sum(m.busy_ticks), span));
   root.set("utilisation", std::move(utilisation));
 

@@ -120,7 +120,8 @@ void ServingSetup::State::divide_memory() {
   machine.peak_bytes_per_s = gpu.memory_bandwidth;
   machine.idle_watts = gpu.power.idle_w;
   if (tp > devices) {
-    infeasible = Infeasible{fmt::format("tensor parallelism of {} needs as many devices, the machine has {}", tp, devices)};
+    infeasible =
+        Infeasible{fmt::format("tensor parallelism of {} needs as many devices, the machine has {}", tp, devices)};
     return;
   }
   if (const auto obstacle = models::tp_obstacle(model, tp)) {
@@ -128,18 +129,22 @@ void ServingSetup::State::divide_memory() {
     return;
   }
   transformer = models::build_transformer(model, config.model.dtype, tp);
-  limits = {config.replica.max_context.value_or(model.max_position_embeddings), static_cast<std::int32_t>(model.layers)};
+  limits = {config.replica.max_context.value_or(model.max_position_embeddings),
+            static_cast<std::int32_t>(model.layers)};
   machine.weight_bytes = models::weight_bytes(*transformer);
   geometry.bytes_per_token = models::kv_bytes_per_token(*transformer);
-  const auto usable = static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  const auto usable =
+      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   geometry.bytes_available = usable - machine.weight_bytes;
   const std::int64_t longest = geometry.bytes_per_token * limits.max_context;
   if (geometry.bytes_available < longest) {
-    infeasible = Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
-                                        "(of {}, a share of {} is kept free)",
-                                        limits.max_context, part_name, sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes),
-                                        config.replica.memory_margin),
-                            machine.weight_bytes + longest, usable};
+    infeasible =
+        Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
+                               "(of {}, a share of {} is kept free)",
+                               limits.max_context, part_name,
+                               sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes),
+                               config.replica.memory_margin),
+                   machine.weight_bytes + longest, usable};
     return;
   }
   iteration_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
@@ -155,8 +160,12 @@ ServingSetup::~ServingSetup() = default;
 ServingSetup::ServingSetup(ServingSetup&&) noexcept = default;
 ServingSetup& ServingSetup::operator=(ServingSetup&&) noexcept = default;
 
-const std::optional<Infeasible>& ServingSetup::infeasible() const { return state_->infeasible; }
-const MachineFacts& ServingSetup::machine() const { return state_->machine; }
+const std::optional<Infeasible>& ServingSetup::infeasible() const {
+  return state_->infeasible;
+}
+const MachineFacts& ServingSetup::machine() const {
+  return state_->machine;
+}
 
 ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress) const {
   const ServingConfig& config = state_->config;
@@ -228,19 +237,22 @@ class ServingExperiment final : public Experiment {
     std::optional<ServingFiles> files;
     if (sink.folder) {
       const double idle = machine.idle_watts * static_cast<double>(machine.devices);
-      files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s), config_.run.timeline.iterations, idle});
+      files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s),
+                                            config_.run.timeline.iterations, idle});
     }
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
-    if (result.skipped.total() > 0) outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
+    if (result.skipped.total() > 0)
+      outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {
       files->finish(result.end);
       if (files->timeline_truncated())
-        outcome.notes.push_back(fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
-                                            config_.run.timeline.iterations, result.metrics.iterations));
-      write_energy(*sink.folder / "energy.csv", result.metrics, machine,
-                   config_.part_file.stem().string(), result.simulated_s);
+        outcome.notes.push_back(
+            fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
+                        config_.run.timeline.iterations, result.metrics.iterations));
+      write_energy(*sink.folder / "energy.csv", result.metrics, machine, config_.part_file.stem().string(),
+                   result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics, scale);
     }
     return outcome;

@@ -28,8 +28,8 @@ struct Infeasible {
   std::int64_t needed_bytes = 0, available_bytes = 0;  ///< 0 where memory is not what is short
 };
 
-/// The config made ready to run: part and model read, iteration model built, memory divided. Copies nothing between runs,
-/// so it can run many times.
+/// The config made ready to run: part and model read, iteration model built, memory divided. Copies nothing between
+/// runs, so it can run many times.
 class ServingSetup {
  public:
   /// Throws sim::ConfigError for faults in the part or the model.

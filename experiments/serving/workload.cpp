@@ -12,7 +12,9 @@ std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config) 
 }
 
 std::optional<std::int64_t> expected_requests(const ServingConfig& config) {
-  if (config.generator) return std::min(config.generator->params.requests, config.workload.limit.value_or(config.generator->params.requests));
+  if (config.generator)
+    return std::min(config.generator->params.requests,
+                    config.workload.limit.value_or(config.generator->params.requests));
   return config.workload.limit;
 }
 

@@ -1,8 +1,8 @@
 // Batching: which sequences a replica advances in its next iteration, and by how much.
 //
-// The replica asks once an iteration. A policy sees a BatchView and answers with a BatchDecision, which is a change, not
-// a state: whom to admit, preempt, and which sequences take an explicit Item; every other decoding sequence takes one
-// token through all layers, unless `decode_rest` is off.
+// The replica asks once an iteration. A policy sees a BatchView and answers with a BatchDecision, which is a change,
+// not a state: whom to admit, preempt, and which sequences take an explicit Item; every other decoding sequence takes
+// one token through all layers, unless `decode_rest` is off.
 //
 // Contract
 //  - A policy changes nothing but its own members, and draws no random numbers of its own: equal views and history give
@@ -38,20 +38,21 @@ struct LayerRange {
 /// differs by `variant` (a smaller or quantised module, a draft model …; 0 is the model itself).
 struct Item {
   SeqId seq;
-  std::int64_t new_tokens = 1;   ///< of a prompt chunk, or 1 for a decode
-  LayerRange layers;             ///< a chunk that stops short of the last layer goes on from there next time
-  std::int64_t draft_tokens = 0; ///< proposed tokens verified beside the decode token
+  std::int64_t new_tokens = 1;    ///< of a prompt chunk, or 1 for a decode
+  LayerRange layers;              ///< a chunk that stops short of the last layer goes on from there next time
+  std::int64_t draft_tokens = 0;  ///< proposed tokens verified beside the decode token
   std::int32_t variant = 0;
 };
 
-/// Takes `seq` from the queue and gives it blocks for `reserve_tokens` (the tokens to prefill, or all it may ever need).
+/// Takes `seq` from the queue and gives it blocks for `reserve_tokens` (the tokens to prefill, or all it may ever
+/// need).
 struct Admission {
   SeqId seq;
   std::int64_t reserve_tokens = 0;
 };
 
 struct BatchDecision {
-  std::vector<SeqId> preempt;     ///< drop the KV of a running sequence; it goes back to the front of the queue
+  std::vector<SeqId> preempt;  ///< drop the KV of a running sequence; it goes back to the front of the queue
   std::vector<Admission> admit;
   std::vector<Item> items;
   bool decode_rest = true;
@@ -77,11 +78,11 @@ struct ReplicaLimits {
 /// What a policy may know. Valid during the call only.
 struct BatchView {
   sim::Time now;
-  std::span<const SeqId> running;         ///< in arrival order; phase tells prefill from decode
-  const std::deque<SeqId>& waiting;       ///< front first: arrivals at the back, preempted sequences at the front
-  std::span<const Sequence> sequences;    ///< indexed by SeqId
+  std::span<const SeqId> running;       ///< in arrival order; phase tells prefill from decode
+  const std::deque<SeqId>& waiting;     ///< front first: arrivals at the back, preempted sequences at the front
+  std::span<const Sequence> sequences;  ///< indexed by SeqId
   const KvView& kv;
-  std::int64_t decoding = 0;              ///< how many of `running` are in decode
+  std::int64_t decoding = 0;  ///< how many of `running` are in decode
   std::int32_t mode = 0;
   ReplicaLimits limits;
 
@@ -94,7 +95,9 @@ class Batching {
   /// Fills `out`, which comes cleared.
   virtual void decide(const BatchView& view, BatchDecision& out) = 0;
   /// Why a request can never be scheduled, or nothing: asked once, when it arrives.
-  virtual std::optional<std::string_view> reject(const Sequence&, const KvView&, const ReplicaLimits&) const { return std::nullopt; }
+  virtual std::optional<std::string_view> reject(const Sequence&, const KvView&, const ReplicaLimits&) const {
+    return std::nullopt;
+  }
 };
 
 using BatchingRegistry = sim::Registry<Batching>;

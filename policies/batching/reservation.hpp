@@ -26,5 +26,6 @@ std::int64_t reserved_tokens(const Sequence& seq, Reservation reservation, std::
 template <>
 struct orrery::sim::EnumNames<orrery::policies::Reservation> {
   using E = orrery::policies::Reservation;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{{{"max", E::max}, {"pow2", E::pow2}, {"oracle", E::oracle}}};
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"max", E::max}, {"pow2", E::pow2}, {"oracle", E::oracle}}};
 };

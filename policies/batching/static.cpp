@@ -1,8 +1,8 @@
 // Static batching: form a batch of the earliest requests, run it until the last one ends, form the next.
 //
 // Decides: admission only while nothing runs. Source: the request-level scheduling that Orca (OSDI 2022, section 2) and
-// PagedAttention (SOSP 2023, section 2.3) take as their baseline. Sequences that end early leave the batch and free their
-// cache; nobody takes their place.
+// PagedAttention (SOSP 2023, section 2.3) take as their baseline. Sequences that end early leave the batch and free
+// their cache; nobody takes their place.
 #include "policies/batching/batching.hpp"
 #include "policies/batching/reservation.hpp"
 

@@ -2,8 +2,8 @@
 //
 // Decides: if the head of the queue fits (blocks above a watermark, token budget, slots), run an iteration of prompts
 // only; else run all decodes, each growing on demand. Without a free block the latest-arrived sequence is preempted and
-// recomputed later, prompt and generated tokens in one pass. Admission is first come, first served and stops at the first
-// that does not fit. Source: PagedAttention (SOSP 2023, sections 4.3 and 4.5) and the first releases' scheduler.
+// recomputed later, prompt and generated tokens in one pass. Admission is first come, first served and stops at the
+// first that does not fit. Source: PagedAttention (SOSP 2023, sections 4.3 and 4.5) and the first releases' scheduler.
 #include <algorithm>
 
 #include "policies/batching/batching.hpp"
@@ -44,7 +44,8 @@ class VllmV0Batching final : public Batching {
     make_room_for_decodes(view, out);
   }
 
-  std::optional<std::string_view> reject(const Sequence& seq, const KvView&, const ReplicaLimits& limits) const override {
+  std::optional<std::string_view> reject(const Sequence& seq, const KvView&,
+                                         const ReplicaLimits& limits) const override {
     if (seq.prompt_tokens > budget(limits)) return "prompt_exceeds_batched_tokens";
     return std::nullopt;
   }

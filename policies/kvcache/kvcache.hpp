@@ -22,7 +22,8 @@ class KvView {
   virtual std::int64_t blocks_for(std::int64_t tokens) const = 0;
   /// Blocks `seq` holds now.
   virtual std::int64_t held_blocks(SeqId seq) const = 0;
-  /// Tokens at the head of this sequence's prompt that the cache already has (0 where it keeps nothing after a request).
+  /// Tokens at the head of this sequence's prompt that the cache already has (0 where it keeps nothing after a
+  /// request).
   virtual std::int64_t match_prefix(const Sequence&) const { return 0; }
   /// Blocks that hold nothing but reusable prefixes and could be freed at once.
   virtual std::int64_t evictable_blocks() const { return 0; }

@@ -1,7 +1,7 @@
 // Speculation: how many proposed tokens a verification step keeps.
 //
-// A batching policy proposes (Item::draft_tokens); the replica charges the verification of all of them and asks here how
-// many survive. Without an acceptance model every draft is rejected, which is the honest answer for a policy that
+// A batching policy proposes (Item::draft_tokens); the replica charges the verification of all of them and asks here
+// how many survive. Without an acceptance model every draft is rejected, which is the honest answer for a policy that
 // proposes tokens nobody modelled.
 #pragma once
 

@@ -148,11 +148,21 @@ void dump_to(const Node& node, std::string& out, int indent, int depth) {
     out.append(static_cast<std::size_t>(indent * level), ' ');
   };
   switch (node.kind()) {
-    case Node::Kind::null: out += "null"; return;
-    case Node::Kind::boolean: out += node.as_boolean() ? "true" : "false"; return;
-    case Node::Kind::integer: out += std::to_string(node.as_integer()); return;
-    case Node::Kind::real: out += fmt::format("{}", node.as_number()); return;
-    case Node::Kind::string: out += quoted(node.as_string()); return;
+    case Node::Kind::null:
+      out += "null";
+      return;
+    case Node::Kind::boolean:
+      out += node.as_boolean() ? "true" : "false";
+      return;
+    case Node::Kind::integer:
+      out += std::to_string(node.as_integer());
+      return;
+    case Node::Kind::real:
+      out += fmt::format("{}", node.as_number());
+      return;
+    case Node::Kind::string:
+      out += quoted(node.as_string());
+      return;
     case Node::Kind::array: {
       out += '[';
       bool first = true;
@@ -236,7 +246,9 @@ const Node* Node::find(std::string_view key) const {
     if (name == key) return &value;
   return nullptr;
 }
-Node* Node::find(std::string_view key) { return const_cast<Node*>(std::as_const(*this).find(key)); }
+Node* Node::find(std::string_view key) {
+  return const_cast<Node*>(std::as_const(*this).find(key));
+}
 
 Node& Node::set(std::string key, Node value) {
   if (Node* same = find(key)) return *same = std::move(value);
@@ -248,13 +260,18 @@ void Node::erase(std::string_view key) {
   std::erase_if(members_, [&](const auto& member) { return member.first == key; });
 }
 
-Origin Node::origin_of(std::string_view key) const { return {origin_.file, origin_.pointer + "/" + escape_pointer(key)}; }
+Origin Node::origin_of(std::string_view key) const {
+  return {origin_.file, origin_.pointer + "/" + escape_pointer(key)};
+}
 
 std::string Node::shown() const {
   switch (kind_) {
-    case Kind::array: return "an array";
-    case Kind::object: return "an object";
-    default: return dump();
+    case Kind::array:
+      return "an array";
+    case Kind::object:
+      return "an object";
+    default:
+      return dump();
   }
 }
 
@@ -324,7 +341,8 @@ void assign(Node& root, std::string_view assignment) {
         throw_fault({shown, pointer}, fmt::format("expected an index below {}, got '{}'", node->items().size(), key));
       node = &node->items()[index];
     } else {
-      if (!node->is_object()) throw_fault({shown, pointer}, fmt::format("expected an object to set '{}' in, got {}", key, node->shown()));
+      if (!node->is_object())
+        throw_fault({shown, pointer}, fmt::format("expected an object to set '{}' in, got {}", key, node->shown()));
       Node* child = node->find(key);
       if (child == nullptr) {
         Node fresh = last ? Node{} : Node::object();

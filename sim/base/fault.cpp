@@ -43,7 +43,8 @@ std::string Fault::text() const {
   return text;
 }
 
-ConfigError::ConfigError(std::vector<Fault> faults) : std::runtime_error(all_text(faults)), faults_(std::move(faults)) {}
+ConfigError::ConfigError(std::vector<Fault> faults)
+    : std::runtime_error(all_text(faults)), faults_(std::move(faults)) {}
 
 void Faults::add(const Origin& where, std::string message, std::string hint) {
   faults_.push_back({where, std::move(message), std::move(hint)});

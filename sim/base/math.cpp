@@ -41,12 +41,17 @@ double cos_kernel(double x) {
 double sin_quadrant(double x, int quadrant) {
   if (!(std::fabs(x) <= 1e6)) return kNaN;
   const double k = std::floor(x * 6.36619772367581382433e-01 + 0.5);
-  const double r = ((x - k * 1.57079632673412561417e+00) - k * 6.07710050630396597660e-11) - k * 2.02226624879595063154e-21;
+  const double r =
+      ((x - k * 1.57079632673412561417e+00) - k * 6.07710050630396597660e-11) - k * 2.02226624879595063154e-21;
   switch ((static_cast<long long>(k) + quadrant) & 3) {
-    case 0: return sin_kernel(r);
-    case 1: return cos_kernel(r);
-    case 2: return -sin_kernel(r);
-    default: return -cos_kernel(r);
+    case 0:
+      return sin_kernel(r);
+    case 1:
+      return cos_kernel(r);
+    case 2:
+      return -sin_kernel(r);
+    default:
+      return -cos_kernel(r);
   }
 }
 
@@ -88,7 +93,11 @@ double det_pow(double x, double y) {
   return det_exp(y * det_log(x));
 }
 
-double det_sin(double x) { return sin_quadrant(x, 0); }
-double det_cos(double x) { return sin_quadrant(x, 1); }
+double det_sin(double x) {
+  return sin_quadrant(x, 0);
+}
+double det_cos(double x) {
+  return sin_quadrant(x, 1);
+}
 
 }  // namespace orrery::sim

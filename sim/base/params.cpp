@@ -10,7 +10,8 @@ namespace orrery::sim {
 namespace {
 
 std::string number_text(double value, Unit unit) {
-  if (value == std::floor(value) && std::fabs(value) < 1e15 && !has_dimension(unit)) return fmt::format("{:.0f}", value);
+  if (value == std::floor(value) && std::fabs(value) < 1e15 && !has_dimension(unit))
+    return fmt::format("{:.0f}", value);
   return has_dimension(unit) ? humanise(value, unit) : fmt::format("{}", value);
 }
 
@@ -53,7 +54,8 @@ std::string expectation(const FieldInfo& info) {
   if (!info.choices.empty()) return fmt::format("one of {}", fmt::join(info.choices, ", "));
   if (info.type == "string") return "a string";
   if (info.type == "object") return "an object";
-  if (has_dimension(info.unit)) return fmt::format("a quantity in {} such as \"{}\"", symbol(info.unit), example(info.unit));
+  if (has_dimension(info.unit))
+    return fmt::format("a quantity in {} such as \"{}\"", symbol(info.unit), example(info.unit));
   return info.type == "integer" ? "a whole number" : "a number";
 }
 
@@ -101,7 +103,8 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
   }
   const std::string& text = node.as_string();
   if (!info.choices.empty() && std::find(info.choices.begin(), info.choices.end(), text) == info.choices.end()) {
-    faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()), name_hint(text, info.choices));
+    faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()),
+               name_hint(text, info.choices));
     return false;
   }
   const bool relative = info.unit == Unit::path && !text.starts_with("catalog:") && !text.empty();

@@ -37,10 +37,18 @@ struct Range {
   double max = std::numeric_limits<double>::infinity();
   bool open_min = false;
 };
-constexpr Range any_value() { return {}; }
-constexpr Range at_least(double min) { return {.min = min}; }
-constexpr Range positive() { return {.min = 0, .open_min = true}; }
-constexpr Range between(double min, double max) { return {.min = min, .max = max}; }
+constexpr Range any_value() {
+  return {};
+}
+constexpr Range at_least(double min) {
+  return {.min = min};
+}
+constexpr Range positive() {
+  return {.min = 0, .open_min = true};
+}
+constexpr Range between(double min, double max) {
+  return {.min = min, .max = max};
+}
 
 /// One row of a field table.
 template <class S, class M>
@@ -70,7 +78,9 @@ constexpr Field<S, M> required(Field<S, M> f) {
 }
 
 template <class S>
-concept Parameters = std::is_class_v<S> && requires { S::fields(); };
+concept Parameters = std::is_class_v<S> && requires {
+  S::fields();
+};
 
 /// For components without parameters.
 struct NoParams {
@@ -81,7 +91,9 @@ struct NoParams {
 template <class E>
 struct EnumNames;
 template <class E>
-concept NamedEnum = std::is_enum_v<E> && requires { EnumNames<E>::names; };
+concept NamedEnum = std::is_enum_v<E> && requires {
+  EnumNames<E>::names;
+};
 
 struct ComponentInfo;
 
@@ -177,8 +189,8 @@ std::vector<FieldInfo> describe_params() {
   return infos;
 }
 
-/// Reads a struct from an object; absent fields keep their defaults. Reports every fault: unknown keys (with the nearest
-/// name), wrong types and units, values out of range, missing required fields.
+/// Reads a struct from an object; absent fields keep their defaults. Reports every fault: unknown keys (with the
+/// nearest name), wrong types and units, values out of range, missing required fields.
 template <Parameters S>
 S parse_params(const Node& node, Faults& faults) {
   S params{};

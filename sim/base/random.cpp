@@ -36,7 +36,9 @@ std::uint64_t RandomStream::below(std::uint64_t n) {
   }
 }
 
-double RandomStream::exponential(double mean) { return -mean * det_log(1.0 - uniform()); }
+double RandomStream::exponential(double mean) {
+  return -mean * det_log(1.0 - uniform());
+}
 
 double RandomStream::normal() {
   while (true) {
@@ -64,6 +66,8 @@ double RandomStream::gamma(double shape, double scale) {
   }
 }
 
-double RandomStream::log_normal(double log_mean, double log_sigma) { return det_exp(log_mean + log_sigma * normal()); }
+double RandomStream::log_normal(double log_mean, double log_sigma) {
+  return det_exp(log_mean + log_sigma * normal());
+}
 
 }  // namespace orrery::sim

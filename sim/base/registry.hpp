@@ -44,7 +44,9 @@ class Registry {
     entry.info = {kind_, std::move(name), std::move(doc), describe_params<P>()};
     entry.prepare = [make](const Node* node, Faults& faults) {
       const P params = node != nullptr ? parse_params<P>(*node, faults) : P{};
-      return Choice{{}, write_params(params), [params, make](Args... args) -> std::unique_ptr<Interface> { return make(params, args...); }};
+      return Choice{{}, write_params(params), [params, make](Args... args) -> std::unique_ptr<Interface> {
+                      return make(params, args...);
+                    }};
     };
     entries_.push_back(std::move(entry));
   }

@@ -39,7 +39,9 @@ constexpr std::array kUnits{
     UnitInfo{Unit::path, false, "", "trace.csv"},
 };
 
-const UnitInfo& info(Unit unit) { return kUnits[static_cast<std::size_t>(unit)]; }
+const UnitInfo& info(Unit unit) {
+  return kUnits[static_cast<std::size_t>(unit)];
+}
 
 struct Prefix {
   std::string_view text;
@@ -48,10 +50,20 @@ struct Prefix {
 };
 
 // Longest first, so that "Gi" is not read as "G".
-constexpr std::array kPrefixes{Prefix{"Ki", 0, 1024.0}, Prefix{"Mi", 0, 1048576.0}, Prefix{"Gi", 0, 1073741824.0},
-                               Prefix{"Ti", 0, 1099511627776.0}, Prefix{"k", 3, 1}, Prefix{"K", 3, 1}, Prefix{"M", 6, 1},
-                               Prefix{"G", 9, 1}, Prefix{"T", 12, 1}, Prefix{"P", 15, 1}, Prefix{"m", -3, 1},
-                               Prefix{"u", -6, 1}, Prefix{"n", -9, 1}, Prefix{"p", -12, 1}};
+constexpr std::array kPrefixes{Prefix{"Ki", 0, 1024.0},
+                               Prefix{"Mi", 0, 1048576.0},
+                               Prefix{"Gi", 0, 1073741824.0},
+                               Prefix{"Ti", 0, 1099511627776.0},
+                               Prefix{"k", 3, 1},
+                               Prefix{"K", 3, 1},
+                               Prefix{"M", 6, 1},
+                               Prefix{"G", 9, 1},
+                               Prefix{"T", 12, 1},
+                               Prefix{"P", 15, 1},
+                               Prefix{"m", -3, 1},
+                               Prefix{"u", -6, 1},
+                               Prefix{"n", -9, 1},
+                               Prefix{"p", -12, 1}};
 
 /// number * 10^exponent, rounded once: "2.039" and 12 give the double nearest to 2.039e12, which a product may miss.
 double scaled(std::string_view number, int exponent) {
@@ -85,15 +97,21 @@ std::string_view trim(std::string_view text) {
 [[noreturn]] void throw_horizon(double seconds, std::int64_t ps_per_tick) {
   const double ps_needed = seconds * 1e12 / 9.0e18;
   const char* tick = ps_needed <= 1e3 && ps_per_tick < 1000 ? "1 ns" : "1 us";
-  throw std::overflow_error(
-      fmt::format("a time of {:.6g} s does not fit 63 bits of {} ps ticks: set run.tick to \"{}\"", seconds, ps_per_tick, tick));
+  throw std::overflow_error(fmt::format(
+      "a time of {:.6g} s does not fit 63 bits of {} ps ticks: set run.tick to \"{}\"", seconds, ps_per_tick, tick));
 }
 
 }  // namespace
 
-bool has_dimension(Unit unit) { return info(unit).dimension; }
-std::string_view symbol(Unit unit) { return info(unit).symbol; }
-std::string_view example(Unit unit) { return info(unit).example; }
+bool has_dimension(Unit unit) {
+  return info(unit).dimension;
+}
+std::string_view symbol(Unit unit) {
+  return info(unit).symbol;
+}
+std::string_view example(Unit unit) {
+  return info(unit).example;
+}
 
 std::optional<double> parse_quantity(std::string_view text, Unit unit) {
   text = trim(text);
@@ -127,8 +145,16 @@ std::string humanise(double value, Unit unit) {
   const double magnitude = std::fabs(value);
   constexpr std::array<std::pair<std::string_view, double>, 5> kBinary{
       {{"Ti", 1099511627776.0}, {"Gi", 1073741824.0}, {"Mi", 1048576.0}, {"Ki", 1024.0}, {"", 1.0}}};
-  constexpr std::array<std::pair<std::string_view, double>, 10> kDecimal{{{"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3},
-                                                                          {"", 1.0}, {"m", 1e-3}, {"u", 1e-6}, {"n", 1e-9}, {"p", 1e-12}}};
+  constexpr std::array<std::pair<std::string_view, double>, 10> kDecimal{{{"P", 1e15},
+                                                                          {"T", 1e12},
+                                                                          {"G", 1e9},
+                                                                          {"M", 1e6},
+                                                                          {"k", 1e3},
+                                                                          {"", 1.0},
+                                                                          {"m", 1e-3},
+                                                                          {"u", 1e-6},
+                                                                          {"n", 1e-9},
+                                                                          {"p", 1e-12}}};
   if (unit == Unit::bytes) {
     for (const auto& [prefix, factor] : kBinary)
       if (magnitude >= factor) return fmt::format("{:.4g} {}B", value / factor, prefix);
@@ -150,7 +176,8 @@ Time TickScale::from_ns(std::int64_t ns, double rate_scale) const {
   if (rate_scale == 1.0) {  // exact, however long the trace
     const __int128 ps = static_cast<__int128>(ns) * 1000;
     const __int128 ticks = (ps + ps_per_tick_ - 1) / ps_per_tick_;
-    if (ticks > std::numeric_limits<std::int64_t>::max() / 2) throw_horizon(static_cast<double>(ns) * 1e-9, ps_per_tick_);
+    if (ticks > std::numeric_limits<std::int64_t>::max() / 2)
+      throw_horizon(static_cast<double>(ns) * 1e-9, ps_per_tick_);
     return {static_cast<std::int64_t>(ticks)};
   }
   return Time{0} + duration(static_cast<double>(ns) / rate_scale * 1e-9);

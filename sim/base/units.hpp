@@ -1,5 +1,5 @@
-// Units: the dimensions a parameter can have, how they are written in JSON ("80 GiB", "3.35 TB/s", "15 us"), and the two
-// integer types of the engine, Time and Duration, in ticks.
+// Units: the dimensions a parameter can have, how they are written in JSON ("80 GiB", "3.35 TB/s", "15 us"), and the
+// two integer types of the engine, Time and Duration, in ticks.
 //
 // A quantity in a config is a string of number and unit; bare numbers are accepted only where there is no dimension
 // (counts, ratios). Prefixes are decimal (k, M, G, T, P; m, u, n, p) or binary (Ki, Mi, Gi, Ti). Inside the program
@@ -17,9 +17,25 @@ namespace orrery::sim {
 
 /// Dimension of a parameter. The first group has no dimension and takes bare numbers; the names serve the reader.
 enum class Unit : std::uint8_t {
-  none, ratio, count, tokens, requests, sequences, blocks, iterations, layers,  // bare numbers
-  bytes, seconds, bytes_per_s, flop_per_s, watts, joules, hertz, per_s,         // number and unit
-  text, path                                                                     // strings; a path resolves against its file
+  none,
+  ratio,
+  count,
+  tokens,
+  requests,
+  sequences,
+  blocks,
+  iterations,
+  layers,  // bare numbers
+  bytes,
+  seconds,
+  bytes_per_s,
+  flop_per_s,
+  watts,
+  joules,
+  hertz,
+  per_s,  // number and unit
+  text,
+  path  // strings; a path resolves against its file
 };
 
 /// True where JSON must give a string with a unit.
@@ -40,7 +56,10 @@ std::string humanise(double value, Unit unit);
 struct Duration {
   std::int64_t ticks = 0;
   friend constexpr auto operator<=>(Duration, Duration) = default;
-  constexpr Duration& operator+=(Duration other) { ticks += other.ticks; return *this; }
+  constexpr Duration& operator+=(Duration other) {
+    ticks += other.ticks;
+    return *this;
+  }
   friend constexpr Duration operator+(Duration a, Duration b) { return {a.ticks + b.ticks}; }
   friend constexpr Duration operator-(Duration a, Duration b) { return {a.ticks - b.ticks}; }
   friend constexpr Duration operator*(Duration a, std::int64_t n) { return {a.ticks * n}; }
@@ -71,7 +90,9 @@ class TickScale {
   double seconds(Duration d) const { return static_cast<double>(d.ticks) * 1e-12 * static_cast<double>(ps_per_tick_); }
   double seconds(Time t) const { return seconds(Duration{t.ticks}); }
   /// Seconds of an exact 128-bit sum of ticks.
-  double seconds_of_sum(__int128 ticks) const { return static_cast<double>(ticks) * 1e-12 * static_cast<double>(ps_per_tick_); }
+  double seconds_of_sum(__int128 ticks) const {
+    return static_cast<double>(ticks) * 1e-12 * static_cast<double>(ps_per_tick_);
+  }
 
  private:
   std::int64_t ps_per_tick_;

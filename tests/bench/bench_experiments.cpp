@@ -12,16 +12,18 @@ using namespace orrery;
 
 experiments::ServingConfig like_for_like(const std::string& policy, const std::filesystem::path& trace) {
   sim::Faults faults;
-  const sim::Node root = sim::read_config(std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies/vidur_like_for_like.json",
-                                          std::vector<std::string>{"workload.trace.path=" + trace.string(), "workload.rate_scale=2",
-                                                                   "policies.batching.policy=" + policy});
+  const sim::Node root =
+      sim::read_config(std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies/vidur_like_for_like.json",
+                       std::vector<std::string>{"workload.trace.path=" + trace.string(), "workload.rate_scale=2",
+                                                "policies.batching.policy=" + policy});
   experiments::ServingConfig config = experiments::read_serving_config(root, faults);
   faults.throw_if_any();
   return config;
 }
 
 void replay(benchmark::State& state, const std::string& policy, bool cold) {
-  const std::filesystem::path trace = std::filesystem::path(ORRERY_SHARED_DIR) / "data/traces/vidur_bench/conv2000_x2.csv";
+  const std::filesystem::path trace =
+      std::filesystem::path(ORRERY_SHARED_DIR) / "data/traces/vidur_bench/conv2000_x2.csv";
   if (!std::filesystem::exists(trace)) {
     state.SkipWithError("the trace of the like-for-like run is not there");
     return;
@@ -47,8 +49,9 @@ int main(int argc, char** argv) {
   for (const char* policy : {"sarathi", "vllm_v0", "orca", "static"}) {
     for (const bool cold : {false, true}) {
       const std::string name = std::string(cold ? "like_for_like_cold/" : "like_for_like/") + policy;
-      benchmark::RegisterBenchmark(name.c_str(), [policy, cold](benchmark::State& state) { replay(state, policy, cold); })
-          ->Unit(benchmark::kMillisecond);
+      benchmark::RegisterBenchmark(name.c_str(), [policy, cold](benchmark::State& state) {
+        replay(state, policy, cold);
+      })->Unit(benchmark::kMillisecond);
     }
   }
   benchmark::Initialize(&argc, argv);

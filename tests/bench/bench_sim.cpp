@@ -14,7 +14,9 @@ class Hold final : public EventHandler {
   Hold(Engine& engine, std::int64_t pending) : engine_(engine), random_(engine.stream("hold")) {
     for (std::int64_t i = 0; i < pending; ++i) on_event(0);
   }
-  void on_event(std::uint64_t) override { engine_.schedule_in(Duration{static_cast<std::int64_t>(random_.bits() >> 44)}, *this); }
+  void on_event(std::uint64_t) override {
+    engine_.schedule_in(Duration{static_cast<std::int64_t>(random_.bits() >> 44)}, *this);
+  }
 
  private:
   Engine& engine_;

@@ -31,10 +31,13 @@ void read_trace(benchmark::State& state, const char* format, const std::string& 
   state.SetItemsProcessed(records);
   std::filesystem::remove(path);
 }
-BENCHMARK_CAPTURE(read_trace, orrery_csv, "orrery_csv", "arrived_s,prompt_tokens,output_tokens\n", "1234.567891,1020,211\n");
-BENCHMARK_CAPTURE(read_trace, azure_llm, "azure_llm", "TIMESTAMP,ContextTokens,GeneratedTokens\n", "2023-11-16 18:15:46.6805900,374,44\n");
+BENCHMARK_CAPTURE(read_trace, orrery_csv, "orrery_csv", "arrived_s,prompt_tokens,output_tokens\n",
+                  "1234.567891,1020,211\n");
+BENCHMARK_CAPTURE(read_trace, azure_llm, "azure_llm", "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+                  "2023-11-16 18:15:46.6805900,374,44\n");
 BENCHMARK_CAPTURE(read_trace, mooncake, "mooncake", "",
-                  "{\"timestamp\": 27482, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 14, 15, 16, 17, 18, 19]}\n");
+                  "{\"timestamp\": 27482, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 14, 15, "
+                  "16, 17, 18, 19]}\n");
 
 }  // namespace
 

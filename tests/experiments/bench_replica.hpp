@@ -42,7 +42,8 @@ class Log : public RunObserver {
 
 class BenchReplica : public sim::EventHandler {
  public:
-  BenchReplica(std::unique_ptr<policies::Batching> batching, std::int64_t blocks, policies::Acceptance* acceptance = nullptr) {
+  BenchReplica(std::unique_ptr<policies::Batching> batching, std::int64_t blocks,
+               policies::Acceptance* acceptance = nullptr) {
     ReplicaParts parts;
     parts.engine = &engine;
     parts.model = &model;

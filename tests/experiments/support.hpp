@@ -49,13 +49,15 @@ inline std::string small_config(const std::string& extra = "", const std::string
   return R"({"kind": "experiment", "version": 1, "system": "serving",
   "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 1}]},
   "model": {"config": "catalog:llama-2-7b"},
-  "workload": {"trace": {"path": ")" + trace + R"(", "format": "orrery_csv"}})" + extra + "}";
+  "workload": {"trace": {"path": ")" +
+         trace + R"(", "format": "orrery_csv"}})" + extra + "}";
 }
 
 /// Ten requests, two a second.
 inline std::string small_trace() {
   std::string text = "arrived_s,prompt_tokens,output_tokens\n";
-  for (int i = 0; i < 10; ++i) text += std::to_string(0.5 * i) + "," + std::to_string(100 + 50 * i) + "," + std::to_string(5 + i) + "\n";
+  for (int i = 0; i < 10; ++i)
+    text += std::to_string(0.5 * i) + "," + std::to_string(100 + 50 * i) + "," + std::to_string(5 + i) + "\n";
   return text;
 }
 
@@ -68,7 +70,8 @@ struct CommandResult {
 inline CommandResult command(const Scratch& scratch, const std::string& arguments) {
   CommandResult result;
   const fs::path err = scratch / "stderr.txt";
-  const std::string line = "cd '" + (scratch / "").string() + "' && '" ORRERY_COMMAND "' " + arguments + " 2>'" + err.string() + "'";
+  const std::string line =
+      "cd '" + (scratch / "").string() + "' && '" ORRERY_COMMAND "' " + arguments + " 2>'" + err.string() + "'";
   FILE* pipe = popen(line.c_str(), "r");
   std::array<char, 4096> buffer;
   while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) result.out.append(buffer.data(), n);

@@ -19,7 +19,8 @@ void check_refused(const Scratch& scratch, const std::string& arguments, const s
   CHECK(result.out.empty());
   CHECK_FALSE(fs::exists(scratch / "result"));
   CHECK_FALSE(fs::exists(scratch / "runs"));
-  for (const auto& entry : fs::directory_iterator(scratch / "")) CHECK_FALSE(entry.path().filename().string().starts_with(".result"));
+  for (const auto& entry : fs::directory_iterator(scratch / ""))
+    CHECK_FALSE(entry.path().filename().string().starts_with(".result"));
 }
 
 Scratch& with_trace(Scratch& scratch) {
@@ -37,13 +38,15 @@ TEST_CASE("a run writes one whole folder and a table", "[cli]") {
   REQUIRE(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("10 arrived, 10 completed, 0 rejected"));
   CHECK_THAT(result.out, Contains("TTFT"));
-  for (const char* file : {"manifest.json", "summary.json", "requests.csv", "series.csv", "energy.csv", "distributions.csv", "timeline.pftrace"})
+  for (const char* file : {"manifest.json", "summary.json", "requests.csv", "series.csv", "energy.csv",
+                           "distributions.csv", "timeline.pftrace"})
     CHECK(fs::file_size(scratch / "result" / file) > 0);
   const sim::Node summary = sim::read_json(scratch / "result" / "summary.json");
   CHECK(summary.find("status")->as_string() == "ok");
   CHECK(summary.find("requests")->find("completed")->as_integer() == 10);
   const sim::Node manifest = sim::read_json(scratch / "result" / "manifest.json");
-  for (const char* key : {"config", "config_hash", "seed", "version", "build", "compiler", "host", "wall_s", "events", "inputs"})
+  for (const char* key :
+       {"config", "config_hash", "seed", "version", "build", "compiler", "host", "wall_s", "events", "inputs"})
     CHECK(manifest.find(key) != nullptr);
   // The resolved config is a config.
   scratch.write("again.json", manifest.find("config")->dump(2));
@@ -84,20 +87,25 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
   scratch.write("unknown.json", small_config(R"(, "polices": {})"));
   check_refused(scratch, "unknown.json", "unknown.json:/polices: unknown key 'polices' (did you mean 'policies'?)");
   scratch.write("unit.json", small_config(R"(, "slo": {"ttft": "2 tokens"})"));
-  check_refused(scratch, "unit.json", "unit.json:/slo/ttft: expected a quantity in s such as \"15 us\", got \"2 tokens\"");
+  check_refused(scratch, "unit.json",
+                "unit.json:/slo/ttft: expected a quantity in s such as \"15 us\", got \"2 tokens\"");
   scratch.write("bare.json", small_config(R"(, "slo": {"ttft": 2})"));
   check_refused(scratch, "bare.json", "bare.json:/slo/ttft: expected a quantity in s");
   scratch.write("c.json", small_config());
   check_refused(scratch, R"(c.json --set 'machine.devices.0.override.memory_bandwidth="-1 GB/s"')",
                 "--set:/machine/devices/0/override/memory_bandwidth: expected > 0 B/s, got \"-1 GB/s\"");
-  check_refused(scratch, "c.json --set machine.devices.0.part=a100", "--set:/machine/devices/0/part: expected a part of the catalog or a file");
+  check_refused(scratch, "c.json --set machine.devices.0.part=a100",
+                "--set:/machine/devices/0/part: expected a part of the catalog or a file");
   check_refused(scratch, "c.json --set model.config=catalog:llama-2-8b",
-                "--set:/model/config: expected a model of the catalog or a file, found no 'llama-2-8b' (did you mean 'llama-2-7b'?)");
+                "--set:/model/config: expected a model of the catalog or a file, found no 'llama-2-8b' (did you mean "
+                "'llama-2-7b'?)");
   check_refused(scratch, "c.json --set policies.batching.policy=sarahti",
                 "--set:/policies/batching/policy: unknown batching policy 'sarahti' (did you mean 'sarathi'?)");
-  check_refused(scratch, "c.json --set policies.batching.sarathi.token_bugdet=3",
-                "--set:/policies/batching/sarathi/token_bugdet: unknown key 'token_bugdet' (did you mean 'token_budget'?)");
-  check_refused(scratch, "c.json --set policies.batching.vllm_v0.watermark=2", "--set:/policies/batching/vllm_v0/watermark: expected 0 to 1, got 2");
+  check_refused(
+      scratch, "c.json --set policies.batching.sarathi.token_bugdet=3",
+      "--set:/policies/batching/sarathi/token_bugdet: unknown key 'token_bugdet' (did you mean 'token_budget'?)");
+  check_refused(scratch, "c.json --set policies.batching.vllm_v0.watermark=2",
+                "--set:/policies/batching/vllm_v0/watermark: expected 0 to 1, got 2");
   check_refused(scratch, "c.json --set system=training", "--set:/system: unknown system 'training' (known: serving)");
   check_refused(scratch, "c.json --set run.tick='\"1.5 ps\"'", "--set:/run/tick: expected a whole number of ps");
   check_refused(scratch, "c.json --set nonsense", "--set nonsense: expected name=value");
@@ -105,7 +113,9 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
 
 TEST_CASE("all faults of a file at once", "[cli]") {
   Scratch scratch;
-  with_trace(scratch).write("c.json", small_config(R"(, "slo": {"ttft": 1, "tbt": "1 B"}, "replica": {"memory_margin": 3}, "run": {"sed": 1})"));
+  with_trace(scratch).write(
+      "c.json",
+      small_config(R"(, "slo": {"ttft": 1, "tbt": "1 B"}, "replica": {"memory_margin": 3}, "run": {"sed": 1})"));
   const CommandResult result = command(scratch, "validate c.json");
   CHECK(result.exit_code == 2);
   for (const char* place : {"c.json:/slo/ttft", "c.json:/slo/tbt", "c.json:/replica/memory_margin", "c.json:/run/sed"})
@@ -155,7 +165,9 @@ TEST_CASE("a design that does not fit is a result", "[cli]") {
 
 TEST_CASE("equal config and seed give equal bytes, another seed does not", "[cli]") {
   Scratch scratch;
-  scratch.write("g.json", R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
+  scratch.write(
+      "g.json",
+      R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
     "workload": {"generator": {"requests": 200, "arrivals": {"policy": "poisson", "poisson": {"rate": "3 req/s"}},
                  "lengths": {"policy": "log_normal"}}}})");
   for (const char* line : {"run g.json --out a", "run g.json --out b", "run g.json --out c --seed 2"}) {
@@ -163,7 +175,8 @@ TEST_CASE("equal config and seed give equal bytes, another seed does not", "[cli
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
   }
-  for (const char* file : {"summary.json", "requests.csv", "series.csv", "energy.csv", "distributions.csv", "timeline.pftrace"}) {
+  for (const char* file :
+       {"summary.json", "requests.csv", "series.csv", "energy.csv", "distributions.csv", "timeline.pftrace"}) {
     CAPTURE(file);
     CHECK(slurp(scratch / "a" / file) == slurp(scratch / "b" / file));
     CHECK(slurp(scratch / "a" / file) != slurp(scratch / "c" / file));
@@ -175,7 +188,12 @@ TEST_CASE("dry run, list, describe, schema, version", "[cli]") {
   with_trace(scratch).write("c.json", small_config());
   const CommandResult dry = command(scratch, "run c.json --dry-run");
   CHECK(dry.exit_code == 0);
-  CHECK(sim::parse_json(dry.out, "stdout").find("policies")->find("batching")->find("sarathi")->find("token_budget")->as_integer() == 512);
+  CHECK(sim::parse_json(dry.out, "stdout")
+            .find("policies")
+            ->find("batching")
+            ->find("sarathi")
+            ->find("token_budget")
+            ->as_integer() == 512);
   CHECK_FALSE(fs::exists(scratch / "runs"));
 
   const CommandResult list = command(scratch, "list batching");
@@ -186,7 +204,8 @@ TEST_CASE("dry run, list, describe, schema, version", "[cli]") {
   CHECK_THAT(described.out, Contains("token_budget: integer (tokens), >= 1, default 512"));
   CHECK_THAT(command(scratch, "describe llama-3-8b").out, Contains("8030261248"));
   CHECK_THAT(command(scratch, "describe a100-sxm4-80gb").out, Contains("sources"));
-  CHECK_THAT(command(scratch, "describe sarathy").err, Contains("nothing is called 'sarathy' (did you mean 'sarathi'?)"));
+  CHECK_THAT(command(scratch, "describe sarathy").err,
+             Contains("nothing is called 'sarathy' (did you mean 'sarathi'?)"));
   CHECK(command(scratch, "describe sarathy").exit_code == 2);
   CHECK_THAT(command(scratch, "schema").out, Contains("http://json-schema.org/draft-07/schema#"));
   CHECK(command(scratch, "--version").exit_code == 0);
@@ -204,7 +223,8 @@ TEST_CASE("every parameter of every policy shows in describe and errors by itsel
     for (const sim::Node& field : component.find("fields")->items()) {
       const std::string key = field.find("name")->as_string();
       CHECK_THAT(text, Contains(key + ": "));
-      const CommandResult wrong = command(scratch, "validate c.json --set policies.batching." + name + "." + key + "=[]");
+      const CommandResult wrong =
+          command(scratch, "validate c.json --set policies.batching." + name + "." + key + "=[]");
       CHECK(wrong.exit_code == 2);
       CHECK_THAT(wrong.err, Contains("/policies/batching/" + name + "/" + key + ": expected "));
     }

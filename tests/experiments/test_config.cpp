@@ -41,7 +41,8 @@ TEST_CASE("what is missing is named where it is missing", "[unit]") {
 }
 
 TEST_CASE("a workload is a trace or a generator", "[unit]") {
-  const std::string faults = faults_of(R"({"system": "serving", "workload": {"trace": {"path": "t.csv"}, "generator": {}}})");
+  const std::string faults =
+      faults_of(R"({"system": "serving", "workload": {"trace": {"path": "t.csv"}, "generator": {}}})");
   CHECK_THAT(faults, Catch::Contains("c.json:/workload: expected either 'trace' or 'generator', got both"));
 }
 
@@ -54,7 +55,9 @@ TEST_CASE("the hash of a run is decided by what decides the result", "[unit]") {
   const Scratch scratch;
   scratch.write("trace.csv", small_trace());
   const fs::path config = scratch.write("c.json", small_config());
-  const auto hash = [&](const std::vector<std::string>& assignments) { return config_hash(*read_experiment(config, assignments)); };
+  const auto hash = [&](const std::vector<std::string>& assignments) {
+    return config_hash(*read_experiment(config, assignments));
+  };
   const std::string plain = hash({});
   CHECK(hash({}) == plain);
   CHECK(hash({"run.seed=1"}) == plain);  // the default, spelled out

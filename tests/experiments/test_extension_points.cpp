@@ -35,7 +35,8 @@ class Layered final : public Batching {
     if (wave_.empty()) return;
     const std::int32_t first = view.limits.layers * group_ / groups_;
     const std::int32_t last = view.limits.layers * (group_ + 1) / groups_;
-    for (const SeqId id : wave_) out.items.push_back({.seq = id, .new_tokens = view[id].prefill_tokens, .layers = {first, last}});
+    for (const SeqId id : wave_)
+      out.items.push_back({.seq = id, .new_tokens = view[id].prefill_tokens, .layers = {first, last}});
     if (++group_ == groups_) wave_.clear();
   }
 
@@ -109,7 +110,7 @@ TEST_CASE("speculation: verified tokens are paid for, kept ones are emitted toge
   // Prefill gives 1 token at 1 s; then 3 an iteration: 4, 7, and the eighth (of three, one is wanted) at 4 s.
   REQUIRE(bench.metrics.completed == 1);
   CHECK(bench.seconds(bench.log.requests[0].finished) == 4);
-  CHECK(bench.model.shapes[1].segments[0].tokens == 4);       // 1 + 3 proposed
+  CHECK(bench.model.shapes[1].segments[0].tokens == 4);  // 1 + 3 proposed
   CHECK(bench.model.shapes[1].logit_rows == 4);
   CHECK(bench.model.shapes[1].segments[0].prefill.pairs == 4 * 100 + 10);  // they attend like a chunk
   CHECK(bench.model.shapes[2].segments[0].prefill.kv_tokens == 103 + 4);   // rejected ones leave the cache

@@ -12,10 +12,13 @@ using namespace orrery::experiments;
 
 namespace {
 
-hw::GpuParams a100() { return hw::read_gpu(home_folder() / "hw/catalog/a100-sxm4-80gb.json").part; }
+hw::GpuParams a100() {
+  return hw::read_gpu(home_folder() / "hw/catalog/a100-sxm4-80gb.json").part;
+}
 
 models::Transformer model(const std::string& name, std::int64_t tp) {
-  return models::build_transformer(models::load_model("catalog:" + name, home_folder() / "models/catalog"), hw::DType::fp16, tp);
+  return models::build_transformer(models::load_model("catalog:" + name, home_folder() / "models/catalog"),
+                                   hw::DType::fp16, tp);
 }
 
 std::unique_ptr<hw::CostModel> cost_model(const std::string& name, const hw::GpuParams& gpu) {
@@ -25,7 +28,8 @@ std::unique_ptr<hw::CostModel> cost_model(const std::string& name, const hw::Gpu
   return registry.prepare(name, nullptr, {}, faults).make(gpu);
 }
 
-BatchShape shape_of(std::int64_t chunk, std::int64_t past, std::int64_t decodes, std::int64_t context, std::int32_t layers = 32) {
+BatchShape shape_of(std::int64_t chunk, std::int64_t past, std::int64_t decodes, std::int64_t context,
+                    std::int32_t layers = 32) {
   BatchShape shape;
   Segment segment{.first = 0, .last = layers, .tokens = chunk + decodes};
   if (chunk > 0) segment.prefill.add(chunk, past);
@@ -77,7 +81,8 @@ TEST_CASE("an iteration costs what its kernels cost, layer by layer", "[unit]") 
   add(edges, 1);
   CHECK(static_cast<double>(cost.time_ps) == Approx(seconds * 1e12).epsilon(1e-6));  // each kernel rounds up to a ps
   CHECK(static_cast<double>(cost.flops) == Approx(flops * static_cast<double>(tp)).epsilon(1e-9));
-  CHECK(static_cast<double>(cost.compute_pj + cost.memory_pj + cost.network_pj) == Approx(joules * 1e12 * static_cast<double>(tp)).epsilon(1e-6));
+  CHECK(static_cast<double>(cost.compute_pj + cost.memory_pj + cost.network_pj) ==
+        Approx(joules * 1e12 * static_cast<double>(tp)).epsilon(1e-6));
   // The FLOPs are exactly the model's.
   CHECK(cost.flops == models::matrix_flops(t, dims) * tp);
 }
@@ -138,5 +143,7 @@ TEST_CASE("the roofline is never slower than the tiled model on a whole iteratio
   GpuIterationModel roof(model("llama-2-7b", 1), gpu, cost_model("roofline", gpu));
   GpuIterationModel tiled(model("llama-2-7b", 1), gpu, cost_model("tiled", gpu));
   for (const std::int64_t chunk : {0, 64, 512, 4000})
-    for (const std::int64_t decodes : {1, 16, 128}) CHECK(price(roof, shape_of(chunk, 0, decodes, 800)).time_ps <= price(tiled, shape_of(chunk, 0, decodes, 800)).time_ps);
+    for (const std::int64_t decodes : {1, 16, 128})
+      CHECK(price(roof, shape_of(chunk, 0, decodes, 800)).time_ps <=
+            price(tiled, shape_of(chunk, 0, decodes, 800)).time_ps);
 }

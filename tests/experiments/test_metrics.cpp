@@ -17,7 +17,8 @@ TEST_CASE("the verdict on a P99 needs no samples, and agrees with sorting them",
     const std::int64_t target = 1000;
     const std::uint64_t spread = 1001 + random.below(60);
     for (std::int64_t& gap : gaps) {
-      gap = random.below(50) == 0 ? static_cast<std::int64_t>(1000 + random.below(200)) : static_cast<std::int64_t>(random.below(spread));
+      gap = random.below(50) == 0 ? static_cast<std::int64_t>(1000 + random.below(200))
+                                  : static_cast<std::int64_t>(random.below(spread));
       verdict.add(gap, target);
     }
     std::sort(gaps.begin(), gaps.end());
@@ -29,15 +30,22 @@ TEST_CASE("the verdict on a P99 needs no samples, and agrees with sorting them",
   }
 }
 
-TEST_CASE("a request without gaps attains any TBT", "[unit]") { CHECK(TbtVerdict{}.attained(1)); }
+TEST_CASE("a request without gaps attains any TBT", "[unit]") {
+  CHECK(TbtVerdict{}.attained(1));
+}
 
 TEST_CASE("an SLO wants both targets, and rejected requests miss it", "[unit]") {
   ServingMetrics m;
   m.slo.ttft = sim::Duration{10};
   m.slo.tbt = sim::Duration{5};
   const auto done = [](std::int64_t first, std::int64_t last) {
-    return RequestRecord{.arrived = {}, .admitted = sim::Time{1}, .first_token = sim::Time{first}, .finished = sim::Time{last},
-                         .prompt_tokens = 3, .output_tokens = 2, .status = "completed"};
+    return RequestRecord{.arrived = {},
+                         .admitted = sim::Time{1},
+                         .first_token = sim::Time{first},
+                         .finished = sim::Time{last},
+                         .prompt_tokens = 3,
+                         .output_tokens = 2,
+                         .status = "completed"};
   };
   TbtVerdict good, bad;
   good.add(5, 5);
@@ -58,8 +66,13 @@ TEST_CASE("an SLO wants both targets, and rejected requests miss it", "[unit]") 
 TEST_CASE("warm-up requests count in totals, not in latencies", "[unit]") {
   ServingMetrics m;
   m.warmup = sim::Time{100};
-  RequestRecord r{.arrived = sim::Time{99}, .admitted = sim::Time{99}, .first_token = sim::Time{120}, .finished = sim::Time{120},
-                  .prompt_tokens = 1, .output_tokens = 1, .status = "completed"};
+  RequestRecord r{.arrived = sim::Time{99},
+                  .admitted = sim::Time{99},
+                  .first_token = sim::Time{120},
+                  .finished = sim::Time{120},
+                  .prompt_tokens = 1,
+                  .output_tokens = 1,
+                  .status = "completed"};
   m.request_ended(r, {});
   CHECK(m.completed == 1);
   CHECK(m.ttft.count() == 0);

@@ -32,9 +32,12 @@ class Waits final : public RunObserver {
 
 Waits serve(const std::string& lengths, double rate, std::int64_t requests) {
   sim::Faults faults;
-  const std::string text = R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
-    "workload": {"generator": {"requests": )" + std::to_string(requests) + R"(,
-      "arrivals": {"policy": "poisson", "poisson": {"rate": ")" + std::to_string(rate) + R"( 1/s"}}, "lengths": )" + lengths + R"(,
+  const std::string text =
+      R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
+    "workload": {"generator": {"requests": )" +
+      std::to_string(requests) + R"(,
+      "arrivals": {"policy": "poisson", "poisson": {"rate": ")" +
+      std::to_string(rate) + R"( 1/s"}}, "lengths": )" + lengths + R"(,
       "limits": {"total_max": 4096}}},
     "policies": {"batching": {"policy": "static", "static": {"max_sequences": 1, "reservation": "oracle"}}}})";
   const ServingConfig config = read_serving_config(sim::parse_json(text, "queue"), faults);

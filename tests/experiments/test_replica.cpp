@@ -44,8 +44,8 @@ TEST_CASE("a prompt stalls decodes under vllm_v0, not under sarathi", "[unit]") 
     CHECK(bench.metrics.completed == 2);
     return static_cast<double>(bench.metrics.tbt.max()) / kSecond;
   };
-  CHECK(worst_tbt("vllm_v0", "{}") == 7);                          // B's 6 s and A's own
-  CHECK(worst_tbt("sarathi", R"({"token_budget": 100})") == 1);    // 99 of B's tokens beside A's one
+  CHECK(worst_tbt("vllm_v0", "{}") == 7);                        // B's 6 s and A's own
+  CHECK(worst_tbt("sarathi", R"({"token_budget": 100})") == 1);  // 99 of B's tokens beside A's one
 }
 
 TEST_CASE("requests of one instant are batched together", "[unit]") {
@@ -60,11 +60,12 @@ TEST_CASE("requests of one instant are batched together", "[unit]") {
 
 TEST_CASE("rejections: too long, never schedulable", "[unit]") {
   BenchReplica bench(make_batching("vllm_v0"), 20);  // 320 tokens of cache
-  bench.arrive(0, 4000, 97);   // 4,097 > 4,096
-  bench.arrive(1, 400, 10);    // needs 25 blocks of 20
+  bench.arrive(0, 4000, 97);                         // 4,097 > 4,096
+  bench.arrive(1, 400, 10);                          // needs 25 blocks of 20
   bench.arrive(2, 10, 2);
   bench.run();
-  CHECK(bench.log.statuses == std::vector<std::string>{"rejected:context_exceeded", "rejected:unschedulable", "completed"});
+  CHECK(bench.log.statuses ==
+        std::vector<std::string>{"rejected:context_exceeded", "rejected:unschedulable", "completed"});
   CHECK(bench.metrics.rejected == 2);
   CHECK(bench.metrics.rejected_by_reason.at("context_exceeded") == 1);
   CHECK(bench.metrics.rejected_by_reason.at("unschedulable") == 1);
@@ -72,8 +73,8 @@ TEST_CASE("rejections: too long, never schedulable", "[unit]") {
 }
 
 TEST_CASE("preemption by recompute, by hand", "[unit]") {
-  // 4 blocks. Two prompts of 31 tokens take 2 blocks each. After the prefill both hold 31 of 32 places; the first decode
-  // fills them, the second needs a fifth block: the later one goes, and returns when the first has ended.
+  // 4 blocks. Two prompts of 31 tokens take 2 blocks each. After the prefill both hold 31 of 32 places; the first
+  // decode fills them, the second needs a fifth block: the later one goes, and returns when the first has ended.
   BenchReplica bench(make_batching("vllm_v0", R"({"watermark": 0})"), 4);
   bench.arrive(0, 31, 4);
   bench.arrive(0, 31, 4);
@@ -157,18 +158,21 @@ TEST_CASE("a broken policy is found out", "[unit]") {
 }
 
 TEST_CASE("tokens, requests and blocks are conserved under every policy", "[prop]") {
-  const auto [policy, params] = GENERATE(table<const char*, const char*>({{"static", R"({"reservation": "oracle"})"},
-                                                                          {"orca", R"({"reservation": "pow2"})"},
-                                                                          {"orca", R"({"max_sequences": 4})"},
-                                                                          {"vllm_v0", "{}"},
-                                                                          {"vllm_v0", R"({"watermark": 0, "padded_budget": true})"},
-                                                                          {"sarathi", "{}"},
-                                                                          {"sarathi", R"({"token_budget": 64, "watermark": 0})"}}));
+  const auto [policy, params] =
+      GENERATE(table<const char*, const char*>({{"static", R"({"reservation": "oracle"})"},
+                                                {"orca", R"({"reservation": "pow2"})"},
+                                                {"orca", R"({"max_sequences": 4})"},
+                                                {"vllm_v0", "{}"},
+                                                {"vllm_v0", R"({"watermark": 0, "padded_budget": true})"},
+                                                {"sarathi", "{}"},
+                                                {"sarathi", R"({"token_budget": 64, "watermark": 0})"}}));
   CAPTURE(policy, params);
   sim::RandomStream random(17, "replica");
   for (int round = 0; round < 5; ++round) {
     BenchReplica bench(make_batching(policy, params), 400);  // 6,400 tokens: tight, so that preemption happens
-    bench.model.cost_ps = [](const BatchShape& shape) { return kSecond / 10 + shape.segments[0].tokens * kSecond / 1000; };
+    bench.model.cost_ps = [](const BatchShape& shape) {
+      return kSecond / 10 + shape.segments[0].tokens * kSecond / 1000;
+    };
     std::int64_t prompt_tokens = 0, output_tokens = 0, too_long = 0;
     for (int i = 0; i < 120; ++i) {
       const auto prompt = static_cast<std::int64_t>(1 + random.below(1500));
@@ -220,7 +224,8 @@ TEST_CASE("Little's law holds over a run", "[theory]") {
                  static_cast<std::int64_t>(1 + random.below(400)));
   bench.run();
   double area = 0;
-  for (const IterationRecord& iteration : bench.log.iterations) area += static_cast<double>(iteration.running + iteration.waiting);
+  for (const IterationRecord& iteration : bench.log.iterations)
+    area += static_cast<double>(iteration.running + iteration.waiting);
   double total = 0;
   for (const RequestRecord& r : bench.log.requests) total += bench.seconds(r.finished) - bench.seconds(r.arrived);
   CHECK(total > 60'000);

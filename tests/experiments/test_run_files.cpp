@@ -103,8 +103,9 @@ TEST_CASE("requests.csv tells what the summary tells", "[unit]") {
 TEST_CASE("energy balances: classes, idle, series and summary", "[unit]") {
   const Scratch scratch;
   const auto [count, tp] = GENERATE(table<int, int>({{1, 1}, {4, 2}}));
-  const sim::Node summary = run_into(scratch, {"machine.devices.0.count=" + std::to_string(count),
-                                               "replica.tensor_parallel=" + std::to_string(tp), "run.series_interval=\"0.25 s\""});
+  const sim::Node summary =
+      run_into(scratch, {"machine.devices.0.count=" + std::to_string(count),
+                         "replica.tensor_parallel=" + std::to_string(tp), "run.series_interval=\"0.25 s\""});
   double total = 0, idle = 0, busy = 0;
   std::map<std::string, int> devices;
   for (const Row& row : read_csv(scratch / "run/energy.csv")) {
@@ -117,7 +118,8 @@ TEST_CASE("energy balances: classes, idle, series and summary", "[unit]") {
   CHECK(total == Approx(number(summary, "energy_j.total")).epsilon(1e-7));
   CHECK(idle == Approx(number(summary, "energy_j.idle")).epsilon(1e-7));
   CHECK(number(summary, "energy_j.idle") + number(summary, "energy_j.compute") + number(summary, "energy_j.memory") +
-            number(summary, "energy_j.network") == Approx(number(summary, "energy_j.total")));
+            number(summary, "energy_j.network") ==
+        Approx(number(summary, "energy_j.total")));
   CHECK((tp > 1) == (number(summary, "energy_j.network") > 0));
   CHECK(busy == Approx(number(summary, "utilisation.busy") * number(summary, "simulated_s")).epsilon(1e-6));
   // The power of series.csv, each row for the interval before it, adds up to the energy up to the last row.
@@ -166,7 +168,8 @@ TEST_CASE("a timeline is cut where the config says, and the user told", "[unit]"
   scratch.write("trace.csv", small_trace());
   const fs::path config = scratch.write("c.json", small_config());
   fs::create_directory(scratch / "run");
-  const Outcome outcome = read_experiment(config, {"run.timeline.iterations=5"})->run({.folder = scratch / "run", .progress = {}});
+  const Outcome outcome =
+      read_experiment(config, {"run.timeline.iterations=5"})->run({.folder = scratch / "run", .progress = {}});
   REQUIRE(outcome.notes.size() == 1);
   CHECK_THAT(outcome.notes[0], Catch::Contains("first 5 of"));
 }

@@ -41,7 +41,9 @@ TEST_CASE("bytes that hold no block make an empty cache", "[unit]") {
   KvCacheRegistry registry("kvcache");
   register_kv_caches(registry);
   sim::Faults faults;
-  const auto make = [&](KvGeometry geometry) { return registry.prepare("paged", nullptr, {}, faults).make(geometry)->total_blocks(); };
+  const auto make = [&](KvGeometry geometry) {
+    return registry.prepare("paged", nullptr, {}, faults).make(geometry)->total_blocks();
+  };
   CHECK(make({.bytes_per_token = 10, .bytes_available = 159}) == 0);
   CHECK(make({.bytes_per_token = 10, .bytes_available = 160}) == 1);
   CHECK(make({.bytes_per_token = 10, .bytes_available = -5}) == 0);

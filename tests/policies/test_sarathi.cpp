@@ -10,7 +10,7 @@ TEST_CASE("sarathi: decodes first, then unfinished prompts, then new ones, withi
   const auto policy = make_batching("sarathi", R"({"token_budget": 512})");
   replica.decode(100);
   replica.decode(100);
-  replica.prefill(600, 400);               // 200 left
+  replica.prefill(600, 400);  // 200 left
   const SeqId fresh = replica.wait(1000);
   replica.wait(50);
   const BatchDecision decision = replica.decide(*policy);
@@ -52,8 +52,10 @@ TEST_CASE("sarathi stays within budget, slots and blocks", "[prop]") {
     PaperReplica replica(static_cast<std::int64_t>(200 + random.below(400)));
     const auto budget = static_cast<std::int64_t>(16 + random.below(600));
     const auto slots = static_cast<std::int64_t>(1 + random.below(20));
-    const auto policy = make_batching("sarathi", "{\"token_budget\": " + std::to_string(budget) + ", \"max_sequences\": " + std::to_string(slots) + "}");
-    for (std::uint64_t i = random.below(10); i > 0; --i) replica.decode(static_cast<std::int64_t>(1 + random.below(200)));
+    const auto policy = make_batching("sarathi", "{\"token_budget\": " + std::to_string(budget) +
+                                                     ", \"max_sequences\": " + std::to_string(slots) + "}");
+    for (std::uint64_t i = random.below(10); i > 0; --i)
+      replica.decode(static_cast<std::int64_t>(1 + random.below(200)));
     if (random.below(2) == 0) replica.prefill(300, static_cast<std::int64_t>(random.below(300)));
     for (std::uint64_t i = random.below(10); i > 0; --i) replica.wait(static_cast<std::int64_t>(1 + random.below(900)));
     const BatchDecision decision = replica.decide(*policy);

@@ -46,7 +46,8 @@ TEST_CASE("vllm_v0 stops at its token budget", "[unit]") {
   // 1000 + 100 + 1000 = 2100; the fourth would make 2101.
   CHECK(replica.decide(*make_batching("vllm_v0", R"({"max_batched_tokens": 2100})")).admit.size() == 3);
   // Padded: 1 x 1000, 2 x 1000, 3 x 1000 > 2100.
-  CHECK(replica.decide(*make_batching("vllm_v0", R"({"max_batched_tokens": 2100, "padded_budget": true})")).admit.size() == 2);
+  CHECK(replica.decide(*make_batching("vllm_v0", R"({"max_batched_tokens": 2100, "padded_budget": true})"))
+            .admit.size() == 2);
   // The default is the context limit.
   CHECK(replica.decide(*make_batching("vllm_v0")).admit.size() == 4);
 }

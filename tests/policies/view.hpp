@@ -64,8 +64,15 @@ class PaperReplica {
   }
   BatchDecision decide(Batching& policy) {
     BatchDecision out;
-    policy.decide({.now = {}, .running = running, .waiting = waiting, .sequences = sequences, .kv = *kv, .decoding = decoding,
-                   .mode = 0, .limits = limits}, out);
+    policy.decide({.now = {},
+                   .running = running,
+                   .waiting = waiting,
+                   .sequences = sequences,
+                   .kv = *kv,
+                   .decoding = decoding,
+                   .mode = 0,
+                   .limits = limits},
+                  out);
     return out;
   }
 

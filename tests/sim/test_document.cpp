@@ -1,8 +1,8 @@
+#include <unistd.h>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <unistd.h>
 
 #include "sim/base/document.hpp"
 
@@ -14,7 +14,9 @@ namespace {
 /// A folder of its own that goes with the test.
 class Scratch {
  public:
-  Scratch() : path_(fs::temp_directory_path() / ("orrery-document-" + std::to_string(counter()++) + "-" + std::to_string(::getpid()))) {
+  Scratch()
+      : path_(fs::temp_directory_path() /
+              ("orrery-document-" + std::to_string(counter()++) + "-" + std::to_string(::getpid()))) {
     fs::create_directories(path_);
   }
   ~Scratch() { fs::remove_all(path_); }
@@ -57,13 +59,15 @@ TEST_CASE("values remember where they came from", "[unit]") {
 }
 
 TEST_CASE("syntax errors tell line and column", "[unit]") {
-  CHECK_THAT(fault_of([] { parse_json("{\"a\": 1,\n  \"b\" 2}", "f.json"); }), Catch::StartsWith("f.json:2:7: expected valid JSON"));
+  CHECK_THAT(fault_of([] { parse_json("{\"a\": 1,\n  \"b\" 2}", "f.json"); }),
+             Catch::StartsWith("f.json:2:7: expected valid JSON"));
   CHECK_THAT(fault_of([] { parse_json("", "f.json"); }), Catch::Contains("expected valid JSON"));
   CHECK_THAT(fault_of([] { parse_json(std::string(300, '['), "f.json"); }), Catch::Contains("200 deep"));
 }
 
 TEST_CASE("a key given twice is a fault, not the last one's win", "[unit]") {
-  CHECK(fault_of([] { parse_json(R"({"a": 1, "b": {"x": 1, "x": 2}})", "f.json"); }) == "f.json:/b/x: this key is given twice");
+  CHECK(fault_of([] { parse_json(R"({"a": 1, "b": {"x": 1, "x": 2}})", "f.json"); }) ==
+        "f.json:/b/x: this key is given twice");
 }
 
 TEST_CASE("a missing file is a fault", "[unit]") {
@@ -74,7 +78,8 @@ TEST_CASE("bases merge below, key by key", "[unit]") {
   const Scratch scratch;
   scratch.write("deep/base.json", R"({"a": {"x": 1, "y": 2}, "list": [1, 2, 3], "path": "t.csv"})");
   scratch.write("second.json", R"({"a": {"y": 20}})");
-  const fs::path top = scratch.write("top.json", R"({"base": ["deep/base.json", "second.json"], "a": {"z": 3}, "list": [9]})");
+  const fs::path top =
+      scratch.write("top.json", R"({"base": ["deep/base.json", "second.json"], "a": {"z": 3}, "list": [9]})");
   const Node root = read_config(top);
   CHECK(root.find("base") == nullptr);
   CHECK(root.find("a")->dump() == R"({"x":1,"y":20,"z":3})");
@@ -87,7 +92,8 @@ TEST_CASE("a base that leads back is a fault, a missing one too", "[unit]") {
   const Scratch scratch;
   scratch.write("a.json", R"({"base": "b.json"})");
   const fs::path b = scratch.write("b.json", R"({"base": "a.json"})");
-  CHECK_THAT(fault_of([&] { read_config(b); }), Catch::Contains("a.json:/base: expected a file that does not lead back here"));
+  CHECK_THAT(fault_of([&] { read_config(b); }),
+             Catch::Contains("a.json:/base: expected a file that does not lead back here"));
   const fs::path c = scratch.write("c.json", R"({"base": "none.json"})");
   CHECK_THAT(fault_of([&] { read_config(c); }), Catch::Contains("c.json:/base: expected a file, found none"));
   const fs::path d = scratch.write("d.json", R"({"base": 3})");

@@ -1,5 +1,5 @@
-#include <catch2/catch.hpp>
 #include <bit>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 
@@ -8,13 +8,17 @@
 using namespace orrery::sim;
 
 namespace {
-double relative(double got, double expected) { return expected == 0 ? std::fabs(got) : std::fabs(got / expected - 1); }
+double relative(double got, double expected) {
+  return expected == 0 ? std::fabs(got) : std::fabs(got / expected - 1);
+}
 }  // namespace
 
 TEST_CASE("elementary functions agree with the C library to a few units in the last place", "[unit]") {
   for (double x = -700; x <= 700; x += 0.37) CHECK(relative(det_exp(x), std::exp(x)) < 4e-16);
-  for (double x = 1e-300; x < 1e300; x *= 7.3) CHECK(std::fabs(det_log(x) - std::log(x)) <= 4e-16 * std::fmax(1, std::fabs(std::log(x))));
-  for (double x = 0.9; x < 1.1; x += 0.0007) CHECK(std::fabs(det_log(x) - std::log(x)) < 2e-17 + 3e-16 * std::fabs(std::log(x)));
+  for (double x = 1e-300; x < 1e300; x *= 7.3)
+    CHECK(std::fabs(det_log(x) - std::log(x)) <= 4e-16 * std::fmax(1, std::fabs(std::log(x))));
+  for (double x = 0.9; x < 1.1; x += 0.0007)
+    CHECK(std::fabs(det_log(x) - std::log(x)) < 2e-17 + 3e-16 * std::fabs(std::log(x)));
   for (double x = -100; x <= 100; x += 0.123) {
     CHECK(std::fabs(det_sin(x) - std::sin(x)) < 5e-16);
     CHECK(std::fabs(det_cos(x) - std::cos(x)) < 5e-16);

@@ -7,7 +7,8 @@ enum class Colour { red, green };
 }
 template <>
 struct orrery::sim::EnumNames<Colour> {
-  static constexpr std::array<std::pair<std::string_view, Colour>, 2> names{{{"red", Colour::red}, {"green", Colour::green}}};
+  static constexpr std::array<std::pair<std::string_view, Colour>, 2> names{
+      {{"red", Colour::red}, {"green", Colour::green}}};
 };
 
 using namespace orrery::sim;
@@ -59,7 +60,9 @@ struct Shape {
 };
 struct SquareParams {
   double side = 1;
-  static constexpr auto fields() { return std::tuple{field("side", &SquareParams::side, Unit::none, positive(), "Side.")}; }
+  static constexpr auto fields() {
+    return std::tuple{field("side", &SquareParams::side, Unit::none, positive(), "Side.")};
+  }
 };
 struct Square final : Shape {
   Square(double s, double f) : side(s), factor(f) {}
@@ -70,7 +73,9 @@ using Shapes = Registry<Shape, double>;
 
 Shapes shapes() {
   Shapes registry("shape");
-  registry.add<SquareParams>("square", "Four equal sides.", [](const SquareParams& p, double factor) { return std::make_unique<Square>(p.side, factor); });
+  registry.add<SquareParams>("square", "Four equal sides.", [](const SquareParams& p, double factor) {
+    return std::make_unique<Square>(p.side, factor);
+  });
   registry.add<NoParams>("point", "Nothing.", [](const NoParams&, double) { return std::make_unique<Square>(0, 0); });
   return registry;
 }
@@ -81,7 +86,9 @@ TEST_CASE("a struct is read from its table, absent fields keep their defaults", 
   Faults faults;
   const auto p = parse_params<Everything>(
       parse_json(R"({"share": 0.5, "budget": 7, "colour": "red", "until": "2 min", "link": {"bandwidth": "2 GB/s"},
-                     "links": [{}, {"bandwidth": "3 GB/s"}], "memory": "1.5 KiB", "on": true, "name": "n"})", "f.json"), faults);
+                     "links": [{}, {"bandwidth": "3 GB/s"}], "memory": "1.5 KiB", "on": true, "name": "n"})",
+                 "f.json"),
+      faults);
   REQUIRE(faults.empty());
   CHECK(p.budget == 7);
   CHECK(p.colour == Colour::red);
@@ -97,20 +104,20 @@ TEST_CASE("a struct is read from its table, absent fields keep their defaults", 
 TEST_CASE("every fault of a document is reported, each where it stands", "[unit]") {
   CHECK(faults_of(R"({"bugdet": 3, "budget": 0, "colour": "gren", "until": "3 m", "link": {"bandwidth": "-1 GB/s"},
                       "links": [{"bandwidth": 3}], "memory": "1.3 B", "on": 1, "name": 5})") ==
-        std::vector<std::string>{"f.json:/bugdet: unknown key 'bugdet' (did you mean 'budget'?)",
-                                 "f.json:/budget: expected >= 1, got 0",
-                                 "f.json:/colour: expected one of red, green, got \"gren\" (did you mean 'green'?)",
-                                 "f.json:/until: expected a quantity in s such as \"15 us\", got \"3 m\"",
-                                 "f.json:/link/bandwidth: expected > 0 B/s, got \"-1 GB/s\"",
-                                 "f.json:/links/0/bandwidth: expected a quantity in B/s such as \"900 GB/s\", got 3",
-                                 "f.json:/share: missing: expected a number",
-                                 "f.json:/memory: expected a whole number, got \"1.3 B\"",
-                                 "f.json:/on: expected true or false, got 1",
-                                 "f.json:/name: expected a string, got 5"});
+        std::vector<std::string>{
+            "f.json:/bugdet: unknown key 'bugdet' (did you mean 'budget'?)", "f.json:/budget: expected >= 1, got 0",
+            "f.json:/colour: expected one of red, green, got \"gren\" (did you mean 'green'?)",
+            "f.json:/until: expected a quantity in s such as \"15 us\", got \"3 m\"",
+            "f.json:/link/bandwidth: expected > 0 B/s, got \"-1 GB/s\"",
+            "f.json:/links/0/bandwidth: expected a quantity in B/s such as \"900 GB/s\", got 3",
+            "f.json:/share: missing: expected a number", "f.json:/memory: expected a whole number, got \"1.3 B\"",
+            "f.json:/on: expected true or false, got 1", "f.json:/name: expected a string, got 5"});
   CHECK(faults_of("[]") == std::vector<std::string>{"f.json: expected an object, got an array"});
   CHECK(faults_of(R"({"share": 2})") == std::vector<std::string>{"f.json:/share: expected 0 to 1, got 2"});
-  CHECK(faults_of(R"({"share": 0, "budget": 1.5})") == std::vector<std::string>{"f.json:/budget: expected a whole number, got 1.5"});
-  CHECK(faults_of(R"({"share": 0, "links": {}})") == std::vector<std::string>{"f.json:/links: expected an array, got an object"});
+  CHECK(faults_of(R"({"share": 0, "budget": 1.5})") ==
+        std::vector<std::string>{"f.json:/budget: expected a whole number, got 1.5"});
+  CHECK(faults_of(R"({"share": 0, "links": {}})") ==
+        std::vector<std::string>{"f.json:/links: expected an array, got an object"});
 }
 
 TEST_CASE("written parameters read back the same", "[prop]") {
@@ -143,7 +150,8 @@ TEST_CASE("a table tells type, unit, default, range and doc", "[unit]") {
 TEST_CASE("a registry makes what a block chooses, and checks the blocks of the others", "[unit]") {
   const Shapes registry = shapes();
   Faults faults;
-  const auto choice = registry.parse_block(parse_json(R"({"policy": "square", "square": {"side": 3}, "point": {}})", "f.json"), "point", faults);
+  const auto choice = registry.parse_block(
+      parse_json(R"({"policy": "square", "square": {"side": 3}, "point": {}})", "f.json"), "point", faults);
   REQUIRE(faults.empty());
   CHECK(choice.name == "square");
   CHECK(choice.make(2.0)->area() == 18);
@@ -166,8 +174,9 @@ TEST_CASE("a registry makes what a block chooses, and checks the blocks of the o
 
 TEST_CASE("a name can be registered once", "[unit]") {
   Shapes registry = shapes();
-  CHECK_THROWS_WITH(registry.add<NoParams>("point", "Again.", [](const NoParams&, double) { return std::make_unique<Square>(0, 0); }),
-                    "shape: 'point' is registered twice");
+  CHECK_THROWS_WITH(
+      registry.add<NoParams>("point", "Again.", [](const NoParams&, double) { return std::make_unique<Square>(0, 0); }),
+      "shape: 'point' is registered twice");
 }
 
 TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {

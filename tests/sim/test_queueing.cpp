@@ -13,9 +13,16 @@ namespace {
 /// One server, first come first served, Poisson arrivals; records waiting times.
 class Queue : public EventHandler {
  public:
-  Queue(Engine& engine, double mean_gap_s, double mean_service_s, bool deterministic, std::int64_t customers, BatchMeans& waits)
-      : engine_(engine), gaps_(engine.stream("arrivals")), services_(engine.stream("services")), mean_gap_s_(mean_gap_s),
-        mean_service_s_(mean_service_s), deterministic_(deterministic), left_(customers), waits_(waits) {
+  Queue(Engine& engine, double mean_gap_s, double mean_service_s, bool deterministic, std::int64_t customers,
+        BatchMeans& waits)
+      : engine_(engine),
+        gaps_(engine.stream("arrivals")),
+        services_(engine.stream("services")),
+        mean_gap_s_(mean_gap_s),
+        mean_service_s_(mean_service_s),
+        deterministic_(deterministic),
+        left_(customers),
+        waits_(waits) {
     engine_.schedule_in(draw_gap(), *this, kArrival);
   }
 

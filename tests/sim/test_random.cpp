@@ -1,5 +1,5 @@
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
 
@@ -92,12 +92,18 @@ TEST_CASE("distributions have their moments", "[prop]") {
 
 TEST_CASE("distributions have their shape", "[prop]") {
   RandomStream r(5, "shape");
-  CHECK(ks_distance(kDraws, [&] { return r.uniform(); }, [](double x) { return x; }) < kKsLimit);
-  CHECK(ks_distance(kDraws, [&] { return r.exponential(1); }, [](double x) { return 1 - std::exp(-x); }) < kKsLimit);
-  CHECK(ks_distance(kDraws, [&] { return r.normal(); }, [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }) < kKsLimit);
+  CHECK(ks_distance(
+            kDraws, [&] { return r.uniform(); }, [](double x) { return x; }) < kKsLimit);
+  CHECK(ks_distance(
+            kDraws, [&] { return r.exponential(1); }, [](double x) { return 1 - std::exp(-x); }) < kKsLimit);
+  CHECK(ks_distance(
+            kDraws, [&] { return r.normal(); }, [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }) <
+        kKsLimit);
   // Gamma(1) is exponential; Gamma(1/2, 2) is the square of a normal.
-  CHECK(ks_distance(kDraws, [&] { return r.gamma(1, 1); }, [](double x) { return 1 - std::exp(-x); }) < kKsLimit);
-  CHECK(ks_distance(kDraws, [&] { return r.gamma(0.5, 2); }, [](double x) { return std::erf(std::sqrt(x / 2)); }) < kKsLimit);
+  CHECK(ks_distance(
+            kDraws, [&] { return r.gamma(1, 1); }, [](double x) { return 1 - std::exp(-x); }) < kKsLimit);
+  CHECK(ks_distance(
+            kDraws, [&] { return r.gamma(0.5, 2); }, [](double x) { return std::erf(std::sqrt(x / 2)); }) < kKsLimit);
 }
 
 TEST_CASE("bounded integers are even", "[prop]") {

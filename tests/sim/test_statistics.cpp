@@ -1,5 +1,5 @@
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
 
@@ -15,7 +15,7 @@ TEST_CASE("percentiles interpolate between ranks", "[unit]") {
   CHECK(stats.max() == 40);
   CHECK(stats.quantile(0) == 10);
   CHECK(stats.quantile(1) == 40);
-  CHECK(stats.quantile(0.5) == 25);    // rank 1.5: between 20 and 30
+  CHECK(stats.quantile(0.5) == 25);          // rank 1.5: between 20 and 30
   CHECK(stats.quantile(0.9) == Approx(37));  // rank 2.7: 30 + 0.7 * 10
 }
 

@@ -1,8 +1,8 @@
+#include <unistd.h>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include "sim/timeline.hpp"
 #include "timeline.pb.h"
@@ -11,7 +11,8 @@ using namespace orrery::sim;
 namespace timeline = orrery::timeline;
 
 TEST_CASE("a timeline is a trace of descriptors, slices and counters", "[unit]") {
-  const auto path = std::filesystem::temp_directory_path() / ("orrery-timeline-" + std::to_string(::getpid()) + ".pftrace");
+  const auto path =
+      std::filesystem::temp_directory_path() / ("orrery-timeline-" + std::to_string(::getpid()) + ".pftrace");
   {
     TimelineWriter writer(path);
     const TrackId group = writer.group("replica 0");

@@ -1,4 +1,5 @@
-// Serving runs on real traces: conservation under every scheduler, the trade of chunked prefills, and why it turns round.
+// Serving runs on real traces: conservation under every scheduler, the trade of chunked prefills, and why it turns
+// round.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <iostream>
@@ -10,7 +11,8 @@ using namespace orrery::experiments;
 
 namespace {
 
-const std::filesystem::path kAzure = std::filesystem::path(ORRERY_SHARED_DIR) / "data/traces/azure_llm_2023/AzureLLMInferenceTrace_conv.csv";
+const std::filesystem::path kAzure =
+    std::filesystem::path(ORRERY_SHARED_DIR) / "data/traces/azure_llm_2023/AzureLLMInferenceTrace_conv.csv";
 
 bool absent(const std::filesystem::path& path) {
   if (std::filesystem::exists(path)) return false;
@@ -20,17 +22,24 @@ bool absent(const std::filesystem::path& path) {
 
 ServingResult serve(const std::string& policy, double rate_scale, std::optional<std::int64_t> limit = std::nullopt) {
   sim::Faults faults;
-  const std::string text = R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
-    "workload": {"rate_scale": )" + std::to_string(rate_scale) + (limit ? ", \"limit\": " + std::to_string(*limit) : "") +
-                           R"(, "trace": {"path": ")" + kAzure.string() + R"(", "format": "azure_llm"}},
-    "policies": {"batching": {"policy": ")" + policy + R"("}}})";
+  const std::string text =
+      R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
+    "workload": {"rate_scale": )" +
+      std::to_string(rate_scale) + (limit ? ", \"limit\": " + std::to_string(*limit) : "") +
+      R"(, "trace": {"path": ")" + kAzure.string() + R"(", "format": "azure_llm"}},
+    "policies": {"batching": {"policy": ")" +
+      policy + R"("}}})";
   const ServingConfig config = read_serving_config(sim::parse_json(text, "azure"), faults);
   faults.throw_if_any();
   return ServingSetup(config).run(nullptr);
 }
 
-double mean_s(const sim::SampleStats& samples) { return samples.mean() * 1e-12; }
-double p99_s(const sim::SampleStats& samples) { return samples.quantile(0.99) * 1e-12; }
+double mean_s(const sim::SampleStats& samples) {
+  return samples.mean() * 1e-12;
+}
+double p99_s(const sim::SampleStats& samples) {
+  return samples.quantile(0.99) * 1e-12;
+}
 
 }  // namespace
 
@@ -61,11 +70,12 @@ TEST_CASE("chunked prefills trade first tokens for steady ones, and in overload 
     const ServingResult sarathi = serve("sarathi", 0.4);
     CHECK(p99_s(sarathi.metrics.tbt) < p99_s(vllm.metrics.tbt));
     CHECK(mean_s(sarathi.metrics.ttft) > mean_s(vllm.metrics.ttft));
-    // Why: hardly anybody queues under either, so TTFT is the prompt's own way through the replica, and a prompt cut into
-    // chunks shares its iterations with decodes. A decode's longest gap, in turn, is one iteration of the budget under
-    // sarathi, and a whole batch of prompts under vllm_v0.
+    // Why: hardly anybody queues under either, so TTFT is the prompt's own way through the replica, and a prompt cut
+    // into chunks shares its iterations with decodes. A decode's longest gap, in turn, is one iteration of the budget
+    // under sarathi, and a whole batch of prompts under vllm_v0.
     CHECK(mean_s(vllm.metrics.queueing) < 0.3 * mean_s(vllm.metrics.ttft));
-    CHECK(mean_s(sarathi.metrics.ttft) - mean_s(sarathi.metrics.queueing) > mean_s(vllm.metrics.ttft) - mean_s(vllm.metrics.queueing));
+    CHECK(mean_s(sarathi.metrics.ttft) - mean_s(sarathi.metrics.queueing) >
+          mean_s(vllm.metrics.ttft) - mean_s(vllm.metrics.queueing));
     CHECK(static_cast<double>(sarathi.metrics.tbt.max()) < 0.25 * static_cast<double>(vllm.metrics.tbt.max()));
   }
   SECTION("in overload the queue decides, and the queue is shorter where capacity is higher") {
@@ -91,10 +101,12 @@ TEST_CASE("a control: with prompts of one chunk there is nothing to trade", "[va
   // Prompts of 16 tokens at low load: a chunk holds any of them, so both schedulers do nearly the same.
   const auto run = [](const std::string& policy) {
     sim::Faults faults;
-    const std::string text = R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
+    const std::string text =
+        R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"},
       "workload": {"generator": {"requests": 2000, "arrivals": {"policy": "poisson", "poisson": {"rate": "1 1/s"}},
                                  "lengths": {"policy": "fixed", "fixed": {"prompt": 16, "output": 100}}}},
-      "policies": {"batching": {"policy": ")" + policy + R"("}}})";
+      "policies": {"batching": {"policy": ")" +
+        policy + R"("}}})";
     const ServingConfig config = read_serving_config(sim::parse_json(text, "control"), faults);
     faults.throw_if_any();
     return ServingSetup(config).run(nullptr);

@@ -62,7 +62,8 @@ std::string type_text(const FieldInfo& info) {
 void print_field(const FieldInfo& info, const std::string& indent) {
   std::string facts = type_text(info);
   const bool ranged = info.type == "integer" || info.type == "number";
-  if (ranged && sim::range_text(info.range, info.unit) != "any value") facts += ", " + sim::range_text(info.range, info.unit);
+  if (ranged && sim::range_text(info.range, info.unit) != "any value")
+    facts += ", " + sim::range_text(info.range, info.unit);
   if (info.required) {
     facts += ", required";
   } else if (info.type != "object") {
@@ -78,7 +79,8 @@ int list(const std::string& kind, bool json) {
   std::set<std::string> kinds;
   for (const ComponentInfo& component : components) kinds.insert(component.kind);
   if (!kind.empty() && !kinds.contains(kind))
-    sim::throw_fault({"list", ""}, fmt::format("unknown kind '{}'", kind), sim::name_hint(kind, {kinds.begin(), kinds.end()}));
+    sim::throw_fault({"list", ""}, fmt::format("unknown kind '{}'", kind),
+                     sim::name_hint(kind, {kinds.begin(), kinds.end()}));
   if (json) {
     Node all = Node::array();
     for (const ComponentInfo& component : components)

@@ -37,8 +37,10 @@ int report(const ReportOptions& options) {
   const char* chosen = std::getenv("ORRERY_PYTHON");
   const std::string python = chosen != nullptr ? chosen : "/usr/bin/python3";
   if (!std::filesystem::exists(python))
-    sim::throw_fault({python, ""}, "expected a Python interpreter, found none", "set ORRERY_PYTHON, or run tools/setup");
-  std::vector<std::string> arguments{python, (experiments::home_folder() / "tools/python/orrery_report").string(), options.run};
+    sim::throw_fault({python, ""}, "expected a Python interpreter, found none",
+                     "set ORRERY_PYTHON, or run tools/setup");
+  std::vector<std::string> arguments{python, (experiments::home_folder() / "tools/python/orrery_report").string(),
+                                     options.run};
   if (!options.out.empty()) arguments.insert(arguments.end(), {"--out", options.out});
   if (!options.png.empty()) arguments.insert(arguments.end(), {"--png", options.png});
   return execute(arguments);

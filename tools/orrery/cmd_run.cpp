@@ -36,14 +36,16 @@ int run(const RunOptions& options) {
   if (options.seed) assignments.push_back(fmt::format("run.seed={}", *options.seed));
   const auto experiment = experiments::read_experiment(options.config, assignments);
   const std::string hash = experiments::config_hash(*experiment);
-  const fs::path folder = options.out.empty() ? experiments::default_run_folder(options.config, hash) : fs::path(options.out);
+  const fs::path folder =
+      options.out.empty() ? experiments::default_run_folder(options.config, hash) : fs::path(options.out);
   if (options.dry_run) {
     fmt::print("{}\n", experiment->resolved().dump(2));
     if (!options.quiet) fmt::print(stderr, "dry run: would write {}\n", folder.string());
     return 0;
   }
   if (!options.force && experiments::folder_state(folder, hash) == experiments::FolderState::same_run) {
-    if (!options.quiet) fmt::print(stderr, "{}: holds this very run already; reused (--force runs it again)\n", folder.string());
+    if (!options.quiet)
+      fmt::print(stderr, "{}: holds this very run already; reused (--force runs it again)\n", folder.string());
     print_result(sim::read_json(folder / "summary.json"), options);
     return 0;
   }
@@ -73,7 +75,8 @@ void add_run(CLI::App& app, Action& action) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run one experiment and write its results");
   command->add_option("CONFIG", options->config, "Experiment config (JSON)")->required();
-  command->add_option("--set", options->assignments, "Change a value: a.b.c=value (may be given several times)")->allow_extra_args(false);
+  command->add_option("--set", options->assignments, "Change a value: a.b.c=value (may be given several times)")
+      ->allow_extra_args(false);
   command->add_option("--out", options->out, "Folder for the results (default runs/CONFIG-HASH)");
   command->add_option("--seed", options->seed, "Seed of the random streams (run.seed)");
   command->add_flag("--force", options->force, "Replace the folder if it exists");

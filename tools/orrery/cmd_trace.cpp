@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "experiments/serving/config.hpp"
+#include "tools/orrery/commands.hpp"
 #include "traces/summary.hpp"
 #include "traces/writer.hpp"
-#include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {
 namespace {
@@ -60,12 +60,14 @@ int inspect(const TraceOptions& options) {
   fmt::print("requests      {}\n", summary.requests);
   if (summary.skipped.total() > 0) fmt::print("skipped lines {}\n", summary.skipped.text());
   if (summary.has_arrivals) {
-    fmt::print("span          {:.6g} s\nrate          {:.4g} requests/s\ngaps' CV      {:.4g}\n", summary.span_s, summary.rate_per_s, summary.gap_cv);
+    fmt::print("span          {:.6g} s\nrate          {:.4g} requests/s\ngaps' CV      {:.4g}\n", summary.span_s,
+               summary.rate_per_s, summary.gap_cv);
   } else {
     fmt::print("arrivals      none: give workload.arrivals to draw them\n");
   }
   fmt::print("\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "tokens", "mean", "p50", "p90", "p99", "max");
-  for (const auto& [name, l] : {std::pair{"prompt", summary.prompt}, {"output", summary.output}, {"total", summary.total}})
+  for (const auto& [name, l] :
+       {std::pair{"prompt", summary.prompt}, {"output", summary.output}, {"total", summary.total}})
     fmt::print("{:<14}{:>10.1f}{:>10.0f}{:>10.0f}{:>10.0f}{:>10}\n", name, l.mean, l.p50, l.p90, l.p99, l.max);
   return 0;
 }
@@ -79,7 +81,8 @@ int write(traces::TraceSource& source, const TraceOptions& options) {
   fmt::print(stderr, "{}: {} requests ({})\n", options.output, written.records, format);
   if (source.skipped().total() > 0) fmt::print(stderr, "note: skipped lines: {}\n", source.skipped().text());
   if (written.without_prefix > 0)
-    fmt::print(stderr, "note: {} requests had prefix blocks, which {} cannot hold; orrery_jsonl can\n", written.without_prefix, format);
+    fmt::print(stderr, "note: {} requests had prefix blocks, which {} cannot hold; orrery_jsonl can\n",
+               written.without_prefix, format);
   return 0;
 }
 
@@ -127,7 +130,8 @@ void add_trace(CLI::App& app, Action& action) {
   convert_command->callback([options, &action] { action = [options] { return convert(*options); }; });
 
   CLI::App* generate_command = trace->add_subcommand("generate", "Draw a trace from a generator's config");
-  generate_command->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits")->required();
+  generate_command->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits")
+      ->required();
   add_output(*generate_command, *options);
   generate_command->add_option("--seed", options->seed, "Seed of the random streams");
   generate_command->callback([options, &action] { action = [options] { return generate(*options); }; });

@@ -11,13 +11,18 @@ namespace {
 
 std::string clock_text(double seconds) {
   const auto s = static_cast<long long>(std::max(0.0, seconds) + 0.5);
-  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
 }  // namespace
 
 ProgressBar::ProgressBar(std::string what, bool quiet)
-    : what_(std::move(what)), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), start_(Clock::now()), last_(start_) {}
+    : what_(std::move(what)),
+      quiet_(quiet),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      start_(Clock::now()),
+      last_(start_) {}
 
 ProgressBar::~ProgressBar() {
   if (drawn_ && terminal_) fmt::print(stderr, "\r\x1b[K");
@@ -32,13 +37,14 @@ void ProgressBar::update(const experiments::Progress& progress) {
   drawn_ = true;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(progress.done) / elapsed;
-  std::string line = fmt::format("{} {} ({:.3g}/s), simulated {:.6g} s", progress.done, what_, rate, progress.simulated_s);
+  std::string line =
+      fmt::format("{} {} ({:.3g}/s), simulated {:.6g} s", progress.done, what_, rate, progress.simulated_s);
   if (progress.total && *progress.total > 0) {
     const double share = std::min(1.0, static_cast<double>(progress.done) / static_cast<double>(*progress.total));
     const auto filled = static_cast<std::size_t>(share * 30);
     const double left = rate > 0 ? static_cast<double>(*progress.total - progress.done) / rate : 0;
-    line = fmt::format("[{}{}] {:3.0f}% {}, {} left", std::string(filled, '='), std::string(30 - filled, ' '), share * 100, line,
-                       clock_text(left));
+    line = fmt::format("[{}{}] {:3.0f}% {}, {} left", std::string(filled, '='), std::string(30 - filled, ' '),
+                       share * 100, line, clock_text(left));
   }
   if (terminal_) {
     fmt::print(stderr, "\r\x1b[K{}", line);

@@ -46,12 +46,14 @@ template <std::size_t N>
 std::string counts(const Node& summary, const std::array<std::pair<const char*, const char*>, N>& parts) {
   std::string text;
   for (const auto& [path, word] : parts)
-    if (const auto value = number(summary, path)) text += fmt::format("{}{:.0f} {}", text.empty() ? "" : ", ", *value, word);
+    if (const auto value = number(summary, path))
+      text += fmt::format("{}{:.0f} {}", text.empty() ? "" : ", ", *value, word);
   return text;
 }
 
 void latencies(std::string& out, const Node& summary) {
-  out += fmt::format("\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "latency", "mean", "p50", "p90", "p95", "p99", "max");
+  out += fmt::format("\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "latency", "mean", "p50", "p90", "p95",
+                     "p99", "max");
   constexpr std::array kRows{std::pair{"ttft_s", "TTFT"}, std::pair{"tbt_s", "TBT"}, std::pair{"tpot_s", "TPOT"},
                              std::pair{"e2e_s", "E2E"}, std::pair{"queueing_s", "queueing"}};
   for (const auto& [key, label] : kRows) {
@@ -73,25 +75,36 @@ std::string summary_table(const Node& summary) {
   if (status != nullptr && status->is_string() && status->as_string() == "infeasible") return infeasible(summary);
   std::string out;
   constexpr std::array kRequests{std::pair{"requests.arrived", "arrived"}, std::pair{"requests.completed", "completed"},
-                                 std::pair{"requests.rejected", "rejected"}, std::pair{"requests.preempted", "preempted"},
+                                 std::pair{"requests.rejected", "rejected"},
+                                 std::pair{"requests.preempted", "preempted"},
                                  std::pair{"requests.unfinished", "unfinished"}};
   line(out, "requests", counts(summary, kRequests));
-  if (const auto simulated = number(summary, "simulated_s")) line(out, "simulated", fmt::format("{:.6g} s", *simulated));
+  if (const auto simulated = number(summary, "simulated_s"))
+    line(out, "simulated", fmt::format("{:.6g} s", *simulated));
   latencies(out, summary);
   const auto value = [&](const char* path) { return number(summary, path).value_or(std::nan("")); };
-  line(out, "throughput", fmt::format("{:.4g} requests/s, {:.5g} output tokens/s, {:.5g} tokens/s", value("throughput.requests_per_s"),
-                                      value("throughput.output_tokens_per_s"), value("throughput.total_tokens_per_s")));
-  line(out, "SLO", fmt::format("{:.2f} % attained, goodput {:.4g} requests/s", 100 * value("slo.attainment"), value("slo.goodput_per_s")));
-  line(out, "utilisation", fmt::format("busy {:.1f} %, MFU {:.1f} %, MBU {:.1f} %", 100 * value("utilisation.busy"),
-                                       100 * value("utilisation.mfu"), 100 * value("utilisation.mbu")));
-  line(out, "energy", fmt::format("{} (idle {}, compute {}, memory {}, network {}), {} per output token",
-                                  sim::humanise(value("energy_j.total"), Unit::joules), sim::humanise(value("energy_j.idle"), Unit::joules),
-                                  sim::humanise(value("energy_j.compute"), Unit::joules), sim::humanise(value("energy_j.memory"), Unit::joules),
-                                  sim::humanise(value("energy_j.network"), Unit::joules),
-                                  sim::humanise(value("energy_per_output_token_j"), Unit::joules)));
-  line(out, "memory", fmt::format("peak {} a device: weights {}, KV cache {} at most", sim::humanise(value("memory_bytes.peak"), Unit::bytes),
-                                  sim::humanise(value("memory_bytes.weights"), Unit::bytes),
-                                  sim::humanise(value("memory_bytes.kv_peak"), Unit::bytes)));
+  line(out, "throughput",
+       fmt::format("{:.4g} requests/s, {:.5g} output tokens/s, {:.5g} tokens/s", value("throughput.requests_per_s"),
+                   value("throughput.output_tokens_per_s"), value("throughput.total_tokens_per_s")));
+  line(out, "SLO",
+       fmt::format("{:.2f} % attained, goodput {:.4g} requests/s", 100 * value("slo.attainment"),
+                   value("slo.goodput_per_s")));
+  line(out, "utilisation",
+       fmt::format("busy {:.1f} %, MFU {:.1f} %, MBU {:.1f} %", 100 * value("utilisation.busy"),
+                   100 * value("utilisation.mfu"), 100 * value("utilisation.mbu")));
+  line(out, "energy",
+       fmt::format("{} (idle {}, compute {}, memory {}, network {}), {} per output token",
+                   sim::humanise(value("energy_j.total"), Unit::joules),
+                   sim::humanise(value("energy_j.idle"), Unit::joules),
+                   sim::humanise(value("energy_j.compute"), Unit::joules),
+                   sim::humanise(value("energy_j.memory"), Unit::joules),
+                   sim::humanise(value("energy_j.network"), Unit::joules),
+                   sim::humanise(value("energy_per_output_token_j"), Unit::joules)));
+  line(out, "memory",
+       fmt::format("peak {} a device: weights {}, KV cache {} at most",
+                   sim::humanise(value("memory_bytes.peak"), Unit::bytes),
+                   sim::humanise(value("memory_bytes.weights"), Unit::bytes),
+                   sim::humanise(value("memory_bytes.kv_peak"), Unit::bytes)));
   return out;
 }
 
