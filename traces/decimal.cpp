@@ -10,16 +10,12 @@
 namespace orrery::traces {
 namespace {
 
-constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
-constexpr int kMostDigits = 18;  // any 18 digits fit 64 bits
+constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+constexpr int kMostDigits = 19;  // any 19 digits fit 64 bits without a sign
 
-constexpr std::array<std::int64_t, 19> kPowersOfTen = [] {
-  std::array<std::int64_t, 19> powers{};
-  std::int64_t power = 1;
-  for (auto& entry : powers) {
-    entry = power;
-    power = power < kMax / 10 ? power * 10 : power;
-  }
+constexpr std::array<std::uint64_t, 20> kPowersOfTen = [] {
+  std::array<std::uint64_t, 20> powers{1};
+  for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = powers[i - 1] * 10;
   return powers;
 }();
 
@@ -27,9 +23,9 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Digits of a decimal number: value * 10^exponent; further digits are dropped (they lie past the 18th).
+/// Digits of a decimal number: value * 10^exponent; further digits are dropped (they lie past the 19th).
 struct Digits {
-  std::int64_t value = 0;
+  std::uint64_t value = 0;
   int count = 0;  // significant digits in value
   int exponent = 0;
   bool any = false;
@@ -40,22 +36,25 @@ struct Digits {
       if (!fraction) ++exponent;
       return;
     }
-    value = value * 10 + (c - '0');
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
     if (value != 0) ++count;
     if (fraction) --exponent;
   }
 };
 
-/// value * 10^exponent, rounded half up; value >= 0.
-std::optional<std::int64_t> scale(std::int64_t value, int exponent) {
-  if (value == 0) return 0;
+/// value * 10^exponent, rounded half up, if it fits 63 bits.
+std::optional<std::int64_t> scale(std::uint64_t value, int exponent) {
+  if (value == 0 || exponent < -kMostDigits) return 0;  // value < 10^19: less than a tenth
+  std::uint64_t scaled = 0;
   if (exponent >= 0) {
-    if (exponent > kMostDigits || value > kMax / kPowersOfTen[static_cast<std::size_t>(exponent)]) return std::nullopt;
-    return value * kPowersOfTen[static_cast<std::size_t>(exponent)];
+    if (exponent >= kMostDigits || value > kMax / kPowersOfTen[static_cast<std::size_t>(exponent)]) return std::nullopt;
+    scaled = value * kPowersOfTen[static_cast<std::size_t>(exponent)];
+  } else {
+    const std::uint64_t divisor = kPowersOfTen[static_cast<std::size_t>(-exponent)];
+    scaled = value / divisor + (value % divisor >= divisor - value % divisor ? 1 : 0);
   }
-  if (exponent < -kMostDigits) return 0;  // less than a unit: value < 10^18
-  const std::int64_t divisor = kPowersOfTen[static_cast<std::size_t>(-exponent)];
-  return value / divisor + (value % divisor >= divisor - value % divisor ? 1 : 0);
+  if (scaled > kMax) return std::nullopt;
+  return static_cast<std::int64_t>(scaled);
 }
 
 /// Exactly `width` digits at `text[at]`, or -1.

@@ -9,6 +9,13 @@ TEST_CASE("decimal seconds become exact nanoseconds", "[unit]") {
   CHECK(parse_decimal("0", 9) == 0);
   CHECK(parse_decimal("0.0", 9) == 0);
   CHECK(parse_decimal("4.314579", 9) == 4'314'579'000);
+  CHECK(parse_decimal("9223372036.854775807", 9) == 9'223'372'036'854'775'807);  // the last that fits
+  CHECK_FALSE(parse_decimal("9223372036.854775808", 9).has_value());
+  CHECK(parse_decimal("1700000000.123456789", 9) == 1'700'000'000'123'456'789);
+  CHECK(parse_decimal("00000000000000000000001.50000000000000000000000", 9) == 1'500'000'000);
+  CHECK(parse_decimal("0.0000000005", 9) == 1);
+  CHECK(parse_decimal("9999999999999999999e-19", 0) == 1);
+  CHECK(parse_decimal("4999999999999999999e-19", 0) == 0);
   CHECK(parse_decimal(" 1.5\t", 9) == 1'500'000'000);
   CHECK(parse_decimal("0.1", 9) == 100'000'000);
   CHECK(parse_decimal("18406079.000000001", 9) ==
@@ -74,8 +81,8 @@ TEST_CASE("seconds written are read back the same", "[unit][prop]") {
   CHECK(format_seconds(-500'000'000) == "-0.5");
   orrery::sim::RandomStream random(1, "test");
   for (int i = 0; i < 20'000; ++i) {
-    // Any size up to 59 bits: 18 significant digits are read exactly.
-    const auto ns = static_cast<std::int64_t>(random.bits() >> (5 + random.below(58)));
+    // Any size up to 63 bits.
+    const auto ns = static_cast<std::int64_t>(random.bits() >> (1 + random.below(62)));
     REQUIRE(parse_decimal(format_seconds(ns), 9) == ns);
   }
 }

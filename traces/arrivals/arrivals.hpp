@@ -5,7 +5,7 @@
 
 namespace orrery::traces::arrivals {
 
-/// Rates that a generator takes: from one request a week to one a nanosecond.
+/// Rates that a generator takes: from one request in eleven days to one a nanosecond.
 inline constexpr sim::Range kRates = sim::between(1e-6, 1e9);
 
 void add_diurnal(ArrivalRegistry& registry);
