@@ -46,6 +46,8 @@ class Experiment {
   virtual const sim::Node& resolved() const = 0;
   /// Files besides the config whose content decides the result (trace, model, part).
   virtual std::vector<std::filesystem::path> inputs() const = 0;
+  /// The resolved config without the paths of its inputs: what decides a result, wherever the files lie.
+  virtual sim::Node identity() const = 0;
   virtual std::int64_t seed() const = 0;
   /// Runs from the start; may be called more than once, with equal outcomes. Throws sim::ConfigError for faults that
   /// only reading the inputs shows.

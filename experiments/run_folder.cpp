@@ -29,7 +29,7 @@ std::string host_name() {
 }  // namespace
 
 std::string config_hash(const Experiment& experiment) {
-  std::uint64_t hash = sim::hash_text(experiment.resolved().dump());
+  std::uint64_t hash = sim::hash_text(experiment.identity().dump());
   for (const fs::path& input : experiment.inputs()) hash = file_digest(input, hash);
   return fmt::format("{:016x}", hash);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "experiments/catalog.hpp"
+#include "experiments/experiment.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -102,6 +103,11 @@ void check_run(const Node& node, const RunParams& run, sim::Faults& faults) {
     faults.add(node.origin_of("tick"), fmt::format("expected a whole number of ps, got {} ps", ps));
 }
 
+/// How a config names a file: "catalog:NAME" for what ships, else its path.
+std::string reference_of(const std::filesystem::path& file, const char* catalog) {
+  return file.parent_path() == home_folder() / catalog ? "catalog:" + file.stem().string() : file.string();
+}
+
 /// The config again, every default filled in.
 Node write_resolved(const ServingConfig& config) {
   Node root = Node::object();
@@ -110,8 +116,11 @@ Node write_resolved(const ServingConfig& config) {
   root.set("system", Node::string("serving"));
   Node machine = sim::write_params(config.machine);
   machine.set("cost", hw::CostModelRegistry::write_block(config.cost));
+  machine.find("devices")->items().front().set("part", Node::string(reference_of(config.part_file, "hw/catalog")));
   root.set("machine", std::move(machine));
-  root.set("model", sim::write_params(config.model));
+  Node model = sim::write_params(config.model);
+  model.set("config", Node::string(reference_of(config.model_file, "models/catalog")));
+  root.set("model", std::move(model));
   Node workload = sim::write_params(config.workload);
   if (config.generator) workload.set("generator", traces::write_generator(*config.generator));
   if (config.trace) workload.set("trace", sim::write_params(*config.trace));

@@ -129,6 +129,7 @@ struct RunParams {
   double tick_s = 1e-12;
   double warmup_s = 0;
   std::optional<double> until_s;
+  std::int64_t replications = 1;
   double series_interval_s = 1;
   TimelineParams timeline;
 
@@ -141,6 +142,9 @@ struct RunParams {
                    "Requests that arrive earlier count in totals but not in latencies."),
         sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(),
                    "End of the run; null: when all requests are done."),
+        sim::field(
+            "replications", &RunParams::replications, sim::Unit::count, sim::between(1, 10'000),
+            "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
         sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::positive(),
                    "Spacing of series.csv."),
         sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};

@@ -167,12 +167,14 @@ const MachineFacts& ServingSetup::machine() const {
   return state_->machine;
 }
 
-ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress) const {
+ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress,
+                                std::int64_t replication) const {
   const ServingConfig& config = state_->config;
   if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
   const sim::TickScale scale(static_cast<std::int64_t>(std::llround(config.run.tick_s * 1e12)));
-  sim::Engine engine(static_cast<std::uint64_t>(config.run.seed), scale);
-  const auto source = open_workload(config);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed + replication);
+  sim::Engine engine(seed, scale);
+  const auto source = open_workload(config, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -222,8 +224,18 @@ class ServingExperiment final : public Experiment {
 
   std::vector<std::filesystem::path> inputs() const override {
     std::vector<std::filesystem::path> files{config_.part_file, config_.model_file};
-    if (config_.trace) files.emplace_back(config_.trace->path);
+    sim::Node root = config_.resolved;
+    sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
+      const std::filesystem::path file = path.as_string();
+      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+    });
     return files;
+  }
+
+  sim::Node identity() const override {
+    sim::Node root = config_.resolved;
+    sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
+    return root;
   }
 
   Outcome run(const RunSink& sink) const override {
@@ -243,6 +255,7 @@ class ServingExperiment final : public Experiment {
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
+    if (config_.run.replications > 1) replicate(scale, sink, outcome);
     if (result.skipped.total() > 0)
       outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {
@@ -259,6 +272,17 @@ class ServingExperiment final : public Experiment {
   }
 
  private:
+  /// The further replications, without files.
+  void replicate(const sim::TickScale& scale, const RunSink& sink, Outcome& outcome) const {
+    std::vector<sim::Node> summaries{outcome.summary};
+    for (std::int64_t i = 1; i < config_.run.replications; ++i) {
+      const ServingResult result = setup_.run(nullptr, sink.progress, i);
+      summaries.push_back(summarise(result, scale));
+      outcome.events += result.events;
+    }
+    outcome.summary.set("replications", summarise_replications(summaries));
+  }
+
   ServingConfig config_;
   ServingSetup setup_;
 };

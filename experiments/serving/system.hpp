@@ -41,8 +41,10 @@ class ServingSetup {
   /// Set if the design does not fit; run() must then not be called.
   const std::optional<Infeasible>& infeasible() const;
   const MachineFacts& machine() const;
-  /// Replays the workload; `observer` may be null, `progress` empty.
-  ServingResult run(RunObserver* observer, const std::function<void(const Progress&)>& progress = {}) const;
+  /// Replays the workload; `observer` may be null, `progress` empty. `replication` is added to the config's seed. Not
+  /// for several threads at once: runs share the table of dense costs.
+  ServingResult run(RunObserver* observer, const std::function<void(const Progress&)>& progress = {},
+                    std::int64_t replication = 0) const;
 
  private:
   struct State;
@@ -51,6 +53,9 @@ class ServingSetup {
 
 /// summary.json of a run.
 sim::Node summarise(const ServingResult& result, const sim::TickScale& scale);
+/// Mean and half width of the 95 % interval (Student's t) of the main figures over replications: the member
+/// `replications` of summary.json.
+sim::Node summarise_replications(const std::vector<sim::Node>& summaries);
 /// summary.json of a design that does not fit.
 sim::Node summarise(const Infeasible& infeasible);
 

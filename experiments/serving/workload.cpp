@@ -2,8 +2,7 @@
 
 namespace orrery::experiments {
 
-std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config) {
-  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, std::uint64_t seed) {
   if (config.generator) return traces::make_generated_trace(*config.generator, seed);
   auto source = traces::open_trace(*config.trace, trace_formats());
   if (config.arrivals) return traces::retime(std::move(source), *config.arrivals, seed);

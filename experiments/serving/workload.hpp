@@ -8,8 +8,9 @@
 
 namespace orrery::experiments {
 
-/// Opens the trace or the generator a config names, re-timed where it asks for that. Throws sim::ConfigError.
-std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config);
+/// Opens the trace or the generator a config names, re-timed where it asks for that; what is random draws from `seed`.
+/// Throws sim::ConfigError.
+std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, std::uint64_t seed);
 
 /// Requests in the workload, where that is known without reading it.
 std::optional<std::int64_t> expected_requests(const ServingConfig& config);

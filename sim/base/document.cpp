@@ -250,6 +250,12 @@ Node* Node::find(std::string_view key) {
   return const_cast<Node*>(std::as_const(*this).find(key));
 }
 
+const Node* Node::at(std::string_view dotted) const {
+  const auto dot = dotted.find('.');
+  const Node* child = find(dotted.substr(0, dot));
+  return child == nullptr || dot == std::string_view::npos ? child : child->at(dotted.substr(dot + 1));
+}
+
 Node& Node::set(std::string key, Node value) {
   if (Node* same = find(key)) return *same = std::move(value);
   members_.emplace_back(std::move(key), std::move(value));

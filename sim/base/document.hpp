@@ -50,6 +50,8 @@ class Node {
   /// The member named `key`, or null.
   const Node* find(std::string_view key) const;
   Node* find(std::string_view key);
+  /// The value at "a.b.c", or null where a name on the way is missing.
+  const Node* at(std::string_view dotted) const;
   /// Adds or replaces a member; returns it.
   Node& set(std::string key, Node value);
   void push(Node value) { items_.push_back(std::move(value)); }

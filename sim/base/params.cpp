@@ -40,6 +40,26 @@ std::optional<double> quantity(const Node& node, const FieldInfo& info, Faults& 
 
 }  // namespace
 
+void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::function<void(Node&)>& visit) {
+  for (const FieldInfo& info : fields) {
+    Node* value = node.find(info.name);
+    if (value == nullptr) continue;
+    const auto descend = [&](Node& item) {
+      if (info.unit == Unit::path && item.is_string() && !item.as_string().starts_with("catalog:")) visit(item);
+      if (!item.is_object()) return;
+      for_each_path(info.nested, item, visit);
+      for (const ComponentInfo& policy : info.policies)
+        if (Node* block = item.find(policy.name); block != nullptr && block->is_object())
+          for_each_path(policy.fields, *block, visit);
+    };
+    if (info.array && value->is_array()) {
+      for (Node& item : value->items()) descend(item);
+    } else {
+      descend(*value);
+    }
+  }
+}
+
 std::string range_text(const Range& range, Unit unit) {
   const bool low = std::isfinite(range.min);
   const bool high = std::isfinite(range.max);

@@ -17,6 +17,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -120,6 +121,10 @@ struct ComponentInfo {
   std::string doc;  ///< one line
   std::vector<FieldInfo> fields;
 };
+
+/// Calls `visit` for every string in `node` that `fields` declare as a path, however deep (nested objects, arrays,
+/// chosen policies); catalog references are no paths.
+void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::function<void(Node&)>& visit);
 
 /// `"80 GiB"`-style expectation of a field, for messages and docs: "a number of bytes such as \"80 GiB\", > 0".
 std::string expectation(const FieldInfo& info);

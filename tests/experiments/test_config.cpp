@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "experiments/experiment.hpp"
 #include "experiments/run_folder.hpp"
@@ -94,4 +95,60 @@ TEST_CASE("the SLO, the warm-up and the end of a run do what they say", "[unit]"
   CHECK(number({"run.until=\"2.001 s\""}, "requests", "unfinished") == 1);
   CHECK(number({"workload.limit=3"}, "requests", "arrived") == 3);
   CHECK(number({"workload.rate_scale=2", "run.until=\"2.001 s\""}, "requests", "arrived") == 9);
+}
+
+TEST_CASE("the documented shape of a config is a config", "[unit]") {
+  const Scratch scratch;
+  scratch.write("trace.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n0,374,44\n");
+  const fs::path config = scratch.write("c.json", R"({"system": "serving",
+    "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 1}]},
+    "model": {"config": "catalog:llama-2-7b", "dtype": "fp16"},
+    "workload": {"rate_scale": 1.0, "trace": {"path": "trace.csv", "format": "vidur"}},
+    "policies": {"batching": {"policy": "sarathi", "sarathi": {"token_budget": 512}},
+                 "kvcache": {"policy": "paged", "paged": {"block_tokens": 16}}},
+    "slo": {"ttft": "2 s", "tbt": "100 ms"},
+    "run": {"seed": 1, "tick": "1 ps", "warmup": "0 s", "until": null, "replications": 1}})");
+  CHECK(read_experiment(config)->run({}).feasible());
+}
+
+TEST_CASE("where the files lie does not decide the hash", "[unit]") {
+  const Scratch a, b;
+  for (const Scratch* scratch : {&a, &b}) {
+    scratch->write("trace.csv", small_trace());
+    scratch->write("c.json", small_config());
+  }
+  CHECK(config_hash(*read_experiment(a / "c.json")) == config_hash(*read_experiment(b / "c.json")));
+}
+
+TEST_CASE("a file that lengths are drawn from is an input", "[unit]") {
+  const Scratch scratch;
+  scratch.write("trace.csv", small_trace());
+  const fs::path config =
+      scratch.write("c.json", R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
+    "model": {"config": "catalog:llama-2-7b"}, "workload": {"generator": {"requests": 5, "arrivals": {"policy": "poisson"},
+    "lengths": {"policy": "empirical", "empirical": {"path": "trace.csv"}}}}})");
+  const std::string before = config_hash(*read_experiment(config));
+  scratch.write("trace.csv", small_trace() + "9,10,10\n");
+  CHECK(config_hash(*read_experiment(config)) != before);
+}
+
+TEST_CASE("replications vary the seed and report intervals", "[unit]") {
+  const Scratch scratch;
+  const fs::path config =
+      scratch.write("c.json", R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
+    "model": {"config": "catalog:llama-2-7b"}, "workload": {"generator": {"requests": 50, "arrivals": {"policy": "poisson",
+    "poisson": {"rate": "2 req/s"}}, "lengths": {"policy": "fixed", "fixed": {"prompt": 500, "output": 20}}}}})");
+  const auto e2e = [&](const std::string& seed) {
+    return read_experiment(config, {"run.seed=" + seed})->run({}).summary.find("e2e_s")->find("mean")->as_number();
+  };
+  const sim::Node summary = read_experiment(config, {"run.replications=3", "run.seed=7"})->run({}).summary;
+  const double a = e2e("7"), b = e2e("8"), c = e2e("9");
+  CHECK(summary.find("e2e_s")->find("mean")->as_number() == a);  // the files and the rest are of the first
+  const sim::Node& figure = *summary.find("replications")->find("e2e_s.mean");
+  const double mean = (a + b + c) / 3;
+  CHECK(figure.find("mean")->as_number() == Approx(mean));
+  // Two degrees of freedom: t = 4.303.
+  const double variance = ((a - mean) * (a - mean) + (b - mean) * (b - mean) + (c - mean) * (c - mean)) / 2;
+  CHECK(figure.find("half_width")->as_number() == Approx(4.303 * std::sqrt(variance / 3)));
+  CHECK(a != b);
 }

@@ -55,6 +55,8 @@ TEST_CASE("values remember where they came from", "[unit]") {
   CHECK(list.items()[1].as_number() == 2.5);
   CHECK(list.items()[2].as_string() == "x");
   CHECK(list.items()[3].is_null());
+  CHECK(root.at("a.b/c") == &list);
+  CHECK(root.at("a.x.y") == nullptr);
   CHECK(root.dump() == R"({"a":{"b/c":[1,2.5,"x",null,true]}})");
 }
 

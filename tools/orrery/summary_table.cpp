@@ -17,14 +17,8 @@ using sim::Unit;
 
 /// Number at "a.b" of a document, if there is one.
 std::optional<double> number(const Node& root, std::string_view path) {
-  const Node* node = &root;
-  while (!path.empty()) {
-    const auto dot = path.find('.');
-    node = node->find(path.substr(0, dot));
-    if (node == nullptr) return std::nullopt;
-    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
-  }
-  return node->is_number() ? std::optional(node->as_number()) : std::nullopt;
+  const Node* node = root.at(path);
+  return node != nullptr && node->is_number() ? std::optional(node->as_number()) : std::nullopt;
 }
 
 std::string infeasible(const Node& summary) {
