@@ -21,17 +21,29 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// "catalog:NAME", a bare name that the folder has, or a path.
-fs::path resolve(const std::string& reference, const fs::path& folder, const char* what, const sim::Origin& where,
+fs::path resolve(const std::string& reference, const fs::path& catalog, const char* what, const sim::Origin& where,
                  sim::Faults& faults) {
-  const std::vector<std::string> known = names_in(folder);
-  const bool explicit_name = reference.starts_with("catalog:");
-  // A relative path was resolved against its file before it came here, so a bare name is the last part of it.
-  const std::string name = explicit_name ? reference.substr(8) : fs::path(reference).filename().string();
-  if (!explicit_name && fs::is_regular_file(reference)) return reference;
-  if (std::find(known.begin(), known.end(), name) != known.end()) return folder / (name + ".json");
-  faults.add(where, fmt::format("expected a {} of the catalog or a file, found no '{}'", what, name),
-             sim::name_hint(name, known));
+  const bool named = reference.starts_with("catalog:");
+  const std::string name = named ? reference.substr(8) : reference;
+  std::error_code ignored;
+  if (!named) {
+    const fs::path path = (sim::folder_of(where) / reference).lexically_normal();
+    if (fs::is_regular_file(path, ignored)) return path;
+    if (fs::is_regular_file(path / "config.json", ignored)) return path / "config.json";
+    if (name.find('/') != std::string::npos || name.ends_with(".json")) {
+      faults.add(where, fmt::format("expected a {} file, found none at '{}'", what, path.string()));
+      return {};
+    }
+  }
+  const std::vector<std::string> known = names_in(catalog);
+  if (std::find(known.begin(), known.end(), name) != known.end()) return catalog / (name + ".json");
+  if (known.empty()) {
+    faults.add(where, fmt::format("expected the catalog at '{}', found none", catalog.string()),
+               "set ORRERY_HOME to the source tree");
+  } else {
+    faults.add(where, fmt::format("expected a {} of the catalog or a file, found no '{}'", what, name),
+               sim::name_hint(name, known));
+  }
   return {};
 }
 
@@ -43,6 +55,13 @@ fs::path part_file(const std::string& reference, const sim::Origin& where, sim::
 
 fs::path model_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults) {
   return resolve(reference, home_folder() / "models/catalog", "model", where, faults);
+}
+
+std::vector<std::string> part_names() {
+  return names_in(home_folder() / "hw/catalog");
+}
+std::vector<std::string> model_names() {
+  return names_in(home_folder() / "models/catalog");
 }
 
 std::vector<sim::ComponentInfo> catalog_components() {

@@ -11,11 +11,15 @@
 
 namespace orrery::experiments {
 
-/// File of a part: "a100-sxm4-80gb", "catalog:a100-sxm4-80gb" or a path. A name that is not there is a fault at `where`
-/// with the nearest name; the path returned is then empty.
+/// File that a reference stands for: "catalog:NAME", a path relative to the file of `where` (a folder means the
+/// `config.json` in it), or the bare name of a catalog entry. What is not there is a fault at `where` with the nearest
+/// name; the path returned is then empty.
 std::filesystem::path part_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults);
-/// File of a model: "catalog:llama-2-7b" or the path of a config.json; faults as above.
 std::filesystem::path model_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults);
+
+/// Names in the catalog, sorted.
+std::vector<std::string> part_names();
+std::vector<std::string> model_names();
 
 /// Parts and models as named components (kinds "part" and "model").
 std::vector<sim::ComponentInfo> catalog_components();

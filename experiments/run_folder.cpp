@@ -44,7 +44,8 @@ fs::path default_run_folder(const fs::path& config, const std::string& hash, con
 }
 
 FolderState folder_state(const fs::path& folder, const std::string& hash) {
-  if (!fs::exists(folder)) return FolderState::absent;
+  std::error_code error;
+  if (!fs::exists(folder, error)) return FolderState::absent;
   try {
     const sim::Node manifest = sim::read_json(folder / "manifest.json");
     const auto equals = [&](const char* key, std::string_view value) {
@@ -60,20 +61,37 @@ FolderState folder_state(const fs::path& folder, const std::string& hash) {
 }
 
 RunFolder::RunFolder(fs::path folder, bool force) : folder_(std::move(folder)) {
-  if (fs::exists(folder_) && !force)
-    sim::throw_fault({folder_.string(), ""}, "expected a folder that does not exist yet", "give --force to replace it");
+  const auto refuse = [&](const std::string& message, const std::string& hint = {}) {
+    sim::throw_fault({folder_.string(), ""}, message, hint);
+  };
+  folder_ = folder_.lexically_normal();
+  if (!folder_.has_filename()) folder_ = folder_.parent_path();  // "results/" is "results"
+  if (folder_.empty() || folder_.filename() == "." || folder_.filename() == "..")
+    refuse("expected the name of a new folder");
   std::error_code error;
+  if (fs::exists(folder_, error)) {
+    if (!force) refuse("expected a folder that does not exist yet", "give --force to replace it");
+    const bool replaceable =
+        fs::is_directory(folder_) && (fs::is_empty(folder_) || fs::is_regular_file(folder_ / "manifest.json"));
+    if (!replaceable) refuse("expected a folder of a run or an empty one to replace, found something else");
+  }
   const fs::path parent = folder_.has_parent_path() ? folder_.parent_path() : fs::path(".");
+  for (fs::path missing = parent; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path())
+    made_.insert(made_.begin(), missing);
+  error.clear();
   fs::create_directories(parent, error);
-  working_ = parent / fmt::format(".{}.{}", folder_.filename().string(), getpid());
-  fs::create_directory(working_, error);
-  if (error)
-    sim::throw_fault({folder_.string(), ""}, fmt::format("expected a place that can be written: {}", error.message()));
+  if (!error) {
+    working_ = parent / fmt::format(".{}.{}", folder_.filename().string(), getpid());
+    fs::create_directory(working_, error);
+  }
+  if (error) refuse(fmt::format("expected a place that can be written: {}", error.message()));
 }
 
 RunFolder::~RunFolder() {
+  if (committed_) return;
   std::error_code ignored;
-  if (!committed_) fs::remove_all(working_, ignored);
+  fs::remove_all(working_, ignored);
+  for (auto it = made_.rbegin(); it != made_.rend(); ++it) fs::remove(*it, ignored);  // only while empty
 }
 
 void RunFolder::commit() {

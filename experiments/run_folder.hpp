@@ -29,7 +29,8 @@ FolderState folder_state(const std::filesystem::path& folder, const std::string&
 /// commit() nothing is left behind.
 class RunFolder {
  public:
-  /// Throws sim::ConfigError if `folder` exists and `force` is off, or its parent cannot be created.
+  /// Throws sim::ConfigError if `folder` exists and `force` is off, if it holds something other than a run (which even
+  /// `force` does not replace), or if its parent cannot be created.
   RunFolder(std::filesystem::path folder, bool force);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -40,6 +41,7 @@ class RunFolder {
 
  private:
   std::filesystem::path folder_, working_;
+  std::vector<std::filesystem::path> made_;  ///< parents that were not there, outermost first
   bool committed_ = false;
 };
 

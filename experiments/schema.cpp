@@ -12,9 +12,10 @@ using sim::Node;
 Node object_schema(const std::vector<FieldInfo>& fields, const std::string& doc);
 
 /// Pattern of a quantity of a unit: a number, an optional prefix, the unit.
-std::string quantity_pattern(sim::Unit unit) {
+std::string quantity_pattern(sim::Unit unit, const sim::Range& range) {
   std::string base(symbol(unit));
-  std::string number = R"(^\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*)";
+  const std::string sign = range.min >= 0 ? "[+]?" : "[-+]?";
+  const std::string number = R"(^\s*)" + sign + R"([0-9]*[.]?[0-9]+([eE][-+]?[0-9]+)?\s*)";
   if (unit == sim::Unit::per_s) return number + R"((1/s|req/s|/s)\s*$)";
   if (unit == sim::Unit::seconds) return number + R"(([kKMGTPmunp]?s|min|h|d)\s*$)";
   return number + "(Ki|Mi|Gi|Ti|[kKMGTPmunp])?" + base + R"(\s*$)";
@@ -34,6 +35,7 @@ Node policy_schema(const FieldInfo& info) {
   }
   policy.set("enum", std::move(names));
   policy.set("description", Node::string(doc));
+  if (!info.default_value.is_null()) policy.set("default", info.default_value);
   properties.set("policy", std::move(policy));
   for (const sim::ComponentInfo& component : info.policies)
     properties.set(component.name, object_schema(component.fields, component.doc));
@@ -51,6 +53,19 @@ Node scalar_schema(const FieldInfo& info) {
     node.set("enum", std::move(names));
     return node;
   }
+  if (!info.suggestions.empty()) {
+    Node offered = Node::object();
+    Node names = Node::array();
+    for (const std::string& name : info.suggestions) names.push(Node::string(name));
+    offered.set("enum", std::move(names));
+    Node any = Node::object();
+    any.set("type", Node::string("string"));
+    Node either = Node::array();
+    either.push(std::move(offered));
+    either.push(std::move(any));
+    node.set("anyOf", std::move(either));
+    return node;
+  }
   const bool quantity = has_dimension(info.unit);
   const std::string type = quantity ? "string" : info.type;
   if (info.optional) {
@@ -61,7 +76,7 @@ Node scalar_schema(const FieldInfo& info) {
   } else {
     node.set("type", Node::string(type));
   }
-  if (quantity) node.set("pattern", Node::string(quantity_pattern(info.unit)));
+  if (quantity) node.set("pattern", Node::string(quantity_pattern(info.unit, info.range)));
   if (!quantity && (type == "integer" || type == "number")) {
     if (std::isfinite(info.range.min))
       node.set(info.range.open_min ? "exclusiveMinimum" : "minimum", Node::real(info.range.min));
@@ -80,7 +95,7 @@ Node field_schema(const FieldInfo& info) {
   } else {
     node = scalar_schema(info);
   }
-  if (info.optional && info.type == "object") {
+  if ((info.optional || info.default_value.is_null()) && info.type == "object" && !info.array) {
     Node types = Node::array();
     types.push(Node::string("object"));
     types.push(Node::string("null"));
@@ -105,14 +120,10 @@ Node object_schema(const std::vector<FieldInfo>& fields, const std::string& doc)
   Node node = Node::object();
   node.set("type", Node::string("object"));
   if (!doc.empty()) node.set("description", Node::string(doc));
+  // Nothing is required here: with `base` it may come from another file, so only `validate` can ask for it.
   Node properties = Node::object();
-  Node required = Node::array();
-  for (const FieldInfo& info : fields) {
-    properties.set(info.name, field_schema(info));
-    if (info.required) required.push(Node::string(info.name));
-  }
+  for (const FieldInfo& info : fields) properties.set(info.name, field_schema(info));
   node.set("properties", std::move(properties));
-  if (!required.items().empty()) node.set("required", std::move(required));
   node.set("additionalProperties", Node::boolean(false));
   return node;
 }
@@ -135,8 +146,6 @@ Node config_schema() {
   for (const System& system : systems()) {
     std::vector<FieldInfo> fields = system.fields;
     Node node = object_schema(fields, system.doc);
-    // With `base` the required sections may come from elsewhere, so only `validate` can ask for them.
-    node.erase("required");
     Node& properties = *node.find("properties");
     Node name = Node::object();
     name.set("const", Node::string(system.name));

@@ -2,6 +2,12 @@
 
 namespace orrery::hw {
 
+bool has_matrix_units(const GpuParams& gpu, DType dtype) {
+  if (dtype == DType::fp8) return gpu.peak.fp8 > 0;
+  if (dtype == DType::int8) return gpu.peak.int8 > 0;
+  return true;
+}
+
 double matrix_peak(const GpuParams& gpu, DType dtype) {
   switch (dtype) {
     case DType::fp32:
@@ -11,9 +17,9 @@ double matrix_peak(const GpuParams& gpu, DType dtype) {
     case DType::bf16:
       return gpu.peak.bf16;
     case DType::fp8:
-      return gpu.peak.fp8 > 0 ? gpu.peak.fp8 : gpu.peak.fp16;
+      return has_matrix_units(gpu, dtype) ? gpu.peak.fp8 : gpu.peak.fp16;
     case DType::int8:
-      return gpu.peak.int8 > 0 ? gpu.peak.int8 : gpu.peak.fp16;
+      return has_matrix_units(gpu, dtype) ? gpu.peak.int8 : gpu.peak.fp16;
   }
   return gpu.peak.fp16;
 }
@@ -26,9 +32,9 @@ double matrix_flop_energy(const GpuParams& gpu, DType dtype) {
     case DType::bf16:
       return gpu.power.fp16_flop_j;
     case DType::fp8:
-      return gpu.peak.fp8 > 0 ? gpu.power.fp8_flop_j : gpu.power.fp16_flop_j;
+      return has_matrix_units(gpu, dtype) ? gpu.power.fp8_flop_j : gpu.power.fp16_flop_j;
     case DType::int8:
-      return gpu.peak.int8 > 0 ? gpu.power.fp8_flop_j : gpu.power.fp16_flop_j;
+      return has_matrix_units(gpu, dtype) ? gpu.power.fp8_flop_j : gpu.power.fp16_flop_j;
   }
   return gpu.power.fp16_flop_j;
 }

@@ -58,7 +58,8 @@ struct PowerParams {
         sim::required(sim::field("idle", &PowerParams::idle_w, Unit::watts, sim::at_least(0), "Power without work.")),
         sim::field("active", &PowerParams::active_w, Unit::watts, sim::at_least(0),
                    "Added while any kernel runs, whatever it does: clocks, schedulers, leakage of woken units."),
-        sim::required(sim::field("tdp", &PowerParams::tdp_w, Unit::watts, sim::positive(), "Thermal design power.")),
+        sim::required(sim::field("tdp", &PowerParams::tdp_w, Unit::watts, sim::positive(),
+                                 "Thermal design power (a fact; clocks do not follow it yet).")),
         sim::field("fp32_flop", &PowerParams::fp32_flop_j, Unit::joules, sim::at_least(0), "Energy of a vector FLOP."),
         sim::field("fp16_flop", &PowerParams::fp16_flop_j, Unit::joules, sim::at_least(0),
                    "Energy of a 16-bit tensor FLOP, on-chip movement included."),
@@ -189,9 +190,10 @@ struct GpuParams {
     return std::tuple{
         sim::required(sim::field("peak", &GpuParams::peak, "Peak rates by number format, dense.")),
         sim::required(sim::field("sms", &GpuParams::sms, Unit::count, sim::at_least(1), "Streaming multiprocessors.")),
-        sim::required(sim::field("clock", &GpuParams::clock_hz, Unit::hertz, sim::positive(), "Highest clock.")),
-        sim::required(
-            sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(), "L1 and shared memory of an SM.")),
+        sim::required(sim::field("clock", &GpuParams::clock_hz, Unit::hertz, sim::positive(),
+                                 "Highest clock (a fact; no model reads it yet).")),
+        sim::required(sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(),
+                                 "L1 and shared memory of an SM (a fact; no model reads it yet).")),
         sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
         sim::required(sim::field("l2_bandwidth", &GpuParams::l2_bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Measured read bandwidth of the L2.")),
@@ -215,6 +217,8 @@ struct GpuParams {
   double launch_s() const { return launch_mode == LaunchMode::graph ? launch_graph_s : launch_stream_s; }
 };
 
+/// Whether the device has matrix units for `dtype`.
+bool has_matrix_units(const GpuParams& gpu, DType dtype);
 /// Peak rate of matrix units for `dtype`, FLOP/s. A format that the device lacks runs at the 16-bit rate.
 double matrix_peak(const GpuParams& gpu, DType dtype);
 /// Dynamic energy of a FLOP of matrix units, J.

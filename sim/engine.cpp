@@ -59,6 +59,11 @@ EventId Engine::schedule_at(Time time, EventHandler& handler, std::uint64_t payl
   return {index, slot.generation};
 }
 
+EventId Engine::schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload) {
+  if (delay.ticks > kNever.ticks - now_.ticks) (void)scale_.duration(scale_.seconds(now_) + scale_.seconds(delay));
+  return schedule_at(now_ + delay, handler, payload);
+}
+
 bool Engine::cancel(EventId id) {
   if (id.slot >= slots_.size()) return false;
   Slot& slot = slots_[id.slot];
@@ -97,8 +102,7 @@ bool Engine::step() {
 }
 
 void Engine::run(Time until) {
-  stopped_ = false;
-  while (!stopped_) {
+  while (true) {
     drop_cancelled();
     if (queue_.empty()) return;
     if (queue_.top().time > until) {

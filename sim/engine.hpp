@@ -72,8 +72,12 @@ class Engine {
 
   /// Delivers `payload` to `handler` at `time` (>= now; else std::logic_error). The handler must outlive the event.
   EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0);
-  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0) {
-    return schedule_at(now_ + delay, handler, payload);
+  /// The same after `delay` (>= 0). Throws std::overflow_error that names the coarser tick to set where time would end.
+  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0);
+  /// Whether another event is due at this very instant.
+  bool more_now() {
+    drop_cancelled();
+    return !queue_.empty() && queue_.top().time == now_;
   }
   /// True if the event was still pending.
   bool cancel(EventId id);
@@ -82,9 +86,6 @@ class Engine {
   bool step();
   /// Fires events until none is left, or until the next one is later than `until` (the clock then stands at `until`).
   void run(Time until = kNever);
-  /// Ends run() after the current event.
-  void stop() { stopped_ = true; }
-
   std::uint64_t events() const { return events_; }
   std::size_t pending() const { return live_; }
 
@@ -105,7 +106,6 @@ class Engine {
   std::vector<std::uint32_t> free_;
   std::size_t live_ = 0;
   std::uint64_t events_ = 0;
-  bool stopped_ = false;
 };
 
 }  // namespace orrery::sim

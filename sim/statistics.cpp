@@ -36,7 +36,8 @@ double SampleStats::at_rank(std::int64_t rank) const {
   if (rank >= count_ - 1) return static_cast<double>(max_);
   const auto it = std::upper_bound(ranks_.begin(), ranks_.end(), rank);
   const auto index = static_cast<std::size_t>(it - ranks_.begin());
-  return static_cast<double>(histogram_.empty() ? runs_[index].first : bucket_middle(index));
+  if (histogram_.empty()) return static_cast<double>(runs_[index].first);
+  return static_cast<double>(std::clamp(bucket_middle(index), min_, max_));
 }
 
 double SampleStats::quantile(double q) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ class SampleStats {
     count_ += count;
     sum_ += static_cast<__int128>(value) * count;
     if (value > max_) max_ = value;
+    if (value < min_) min_ = value;
     if (!histogram_.empty()) {
       histogram_[bucket_of(value)] += count;
     } else if (!runs_.empty() && runs_.back().first == value) {
@@ -49,6 +51,7 @@ class SampleStats {
   std::int64_t count_ = 0;
   __int128 sum_ = 0;
   std::int64_t max_ = 0;
+  std::int64_t min_ = std::numeric_limits<std::int64_t>::max();
   mutable std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // (value, count)
   mutable std::vector<std::int64_t> ranks_;                          // cumulative counts, when sorted
   mutable bool sorted_ = true;

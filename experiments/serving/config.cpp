@@ -30,6 +30,11 @@ policies::KvCacheRegistry kv_caches() {
   return registry;
 }
 
+/// Policies where a config names none.
+constexpr const char* kCostModel = "tiled";
+constexpr const char* kBatching = "sarathi";
+constexpr const char* kKvCache = "paged";
+
 /// Keys that every config may have beside its system's sections; `base` is gone by now.
 constexpr std::array<std::string_view, 6> kCommonKeys{"$schema", "title", "kind", "version", "system", "base"};
 
@@ -43,7 +48,7 @@ void check_keys(const Node& root, sim::Faults& faults) {
 
 /// The section, or an empty object that stands where it would stand.
 Node section(const Node& root, std::string_view name) {
-  if (const Node* node = root.find(name)) return *node;
+  if (const Node* node = root.find(name); node != nullptr && !node->is_null()) return *node;
   Node empty = Node::object();
   empty.set_origin(root.origin_of(name));
   return empty;
@@ -84,17 +89,23 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
   config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
 }
 
-/// Finds the files of part and model, so that a wrong name is reported where it stands.
-void find_files(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
-  if (const Node* devices = machine.find("devices");
-      devices != nullptr && devices->is_array() && !devices->items().empty()) {
+/// Finds the files of part and model, and reads the part with its overrides, so that what is wrong is reported where it
+/// stands.
+void read_references(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
+  const Node* devices = machine.find("devices");
+  if (devices != nullptr && devices->is_array() && !devices->items().empty()) {
     const Node* part = devices->items().front().find("part");
-    if (part != nullptr && part->is_string())
-      config.part_file = part_file(config.machine.devices.front().part, part->origin(), faults);
+    if (part != nullptr && part->is_string()) config.part_file = part_file(part->as_string(), part->origin(), faults);
+  }
+  if (!config.part_file.empty()) {
+    Node node = sim::read_config(config.part_file);
+    const Node& changes = config.machine.devices.front().override_;
+    if (changes.is_object()) sim::merge_over(node, changes);
+    config.gpu = hw::parse_gpu(node, faults).part;
   }
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())
-    config.model_file = model_file(config.model.config, reference->origin(), faults);
+    config.model_file = model_file(reference->as_string(), reference->origin(), faults);
 }
 
 void check_run(const Node& node, const RunParams& run, sim::Faults& faults) {
@@ -145,10 +156,18 @@ FieldInfo object_field(std::string name, std::string doc, std::vector<FieldInfo>
   return info;
 }
 
-FieldInfo policy_field(std::string name, std::string doc, std::vector<sim::ComponentInfo> components) {
+FieldInfo policy_field(std::string name, std::string doc, std::vector<sim::ComponentInfo> components,
+                       const char* fallback) {
   FieldInfo info = object_field(std::move(name), std::move(doc), {});
   info.policies = std::move(components);
+  if (fallback != nullptr) info.default_value = Node::string(fallback);
   return info;
+}
+
+std::vector<std::string> catalog_references(const std::vector<std::string>& names) {
+  std::vector<std::string> references;
+  for (const std::string& name : names) references.push_back("catalog:" + name);
+  return references;
 }
 
 FieldInfo& find_field(std::vector<FieldInfo>& fields, std::string_view name) {
@@ -178,18 +197,19 @@ const traces::GeneratorRegistries& trace_generators() {
 
 ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   ServingConfig config;
+  config.file = root.origin().file;
   check_keys(root, faults);
   const Node machine = section(root, "machine");
   config.machine = sim::parse_params<MachineParams>(machine, faults);
   if (machine.is_object()) {
-    config.cost = choose(cost_models(), machine, "cost", "tiled", faults);
+    config.cost = choose(cost_models(), machine, "cost", kCostModel, faults);
     const Node* devices = machine.find("devices");
     if (devices != nullptr && devices->is_array() && devices->items().size() != 1)
       faults.add(devices->origin(), fmt::format("expected one group of devices, got {}", devices->items().size()));
   }
   const Node model = section(root, "model");
   config.model = sim::parse_params<ModelParams>(model, faults);
-  find_files(machine, model, config, faults);
+  read_references(machine, model, config, faults);
   const Node workload = section(root, "workload");
   config.workload = sim::parse_params<WorkloadParams>(workload, faults);
   read_workload(workload, config, faults);
@@ -200,8 +220,8 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     for (const auto& [key, value] : policies.members())
       if (key != "batching" && key != "kvcache")
         faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, {"batching", "kvcache"}));
-    config.batching = choose(batchings(), policies, "batching", "sarathi", faults);
-    config.kvcache = choose(kv_caches(), policies, "kvcache", "paged", faults);
+    config.batching = choose(batchings(), policies, "batching", kBatching, faults);
+    config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
@@ -214,7 +234,13 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
 
 std::vector<FieldInfo> serving_fields() {
   std::vector<FieldInfo> machine = sim::describe_params<MachineParams>();
-  find_field(machine, "cost").policies = cost_models().components();
+  FieldInfo& cost = find_field(machine, "cost");
+  cost = policy_field("cost", cost.doc, cost_models().components(), kCostModel);
+  std::vector<FieldInfo>& device = find_field(machine, "devices").nested;
+  find_field(device, "part").suggestions = catalog_references(part_names());
+  find_field(device, "override").nested = sim::describe_params<hw::GpuParams>();
+  std::vector<FieldInfo> model = sim::describe_params<ModelParams>();
+  find_field(model, "config").suggestions = catalog_references(model_names());
   std::vector<FieldInfo> workload = sim::describe_params<WorkloadParams>();
   const traces::GeneratorRegistries& registries = trace_generators();
   find_field(workload, "trace").nested = sim::describe_params<traces::TraceParams>();
@@ -222,20 +248,21 @@ std::vector<FieldInfo> serving_fields() {
   format.choices = trace_formats().names();
   std::vector<FieldInfo>& generator = find_field(workload, "generator").nested;
   generator = sim::describe_params<traces::GeneratorParams>();
-  generator.push_back(policy_field("arrivals", "When requests arrive.", registries.arrivals.components()));
-  generator.push_back(policy_field("lengths", "How long prompts and answers are.", registries.lengths.components()));
+  generator.push_back(policy_field("arrivals", "When requests arrive.", registries.arrivals.components(), nullptr));
+  generator.push_back(
+      policy_field("lengths", "How long prompts and answers are.", registries.lengths.components(), nullptr));
   find_field(workload, "arrivals").policies = registries.arrivals.components();
   std::vector<FieldInfo> sections;
   sections.push_back(object_field("machine", "The hardware.", std::move(machine)));
   sections.back().required = true;
-  sections.push_back(object_field("model", "The model that is served.", sim::describe_params<ModelParams>()));
+  sections.push_back(object_field("model", "The model that is served.", std::move(model)));
   sections.back().required = true;
   sections.push_back(object_field("workload", "The requests: a trace to replay or a generator.", std::move(workload)));
   sections.back().required = true;
-  sections.push_back(
-      object_field("policies", "Who decides what.",
-                   {policy_field("batching", "Which sequences advance in an iteration.", batchings().components()),
-                    policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components())}));
+  sections.push_back(object_field(
+      "policies", "Who decides what.",
+      {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
+       policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache)}));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));

@@ -32,9 +32,9 @@ struct DeviceGroup {
   static constexpr auto fields() {
     return std::tuple{
         sim::required(sim::field(
-            "part", &DeviceGroup::part, sim::Unit::path, sim::any_value(),
+            "part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
             "Part from the catalog (its name, with or without \"catalog:\"), or a JSON file like the catalog's.")),
-        sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::at_least(1), "How many of them."),
+        sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096), "How many of them."),
         sim::field("override", &DeviceGroup::override_,
                    "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
   }
@@ -56,7 +56,7 @@ struct ModelParams {
   hw::DType dtype = hw::DType::fp16;
 
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("config", &ModelParams::config, sim::Unit::path, sim::any_value(),
+    return std::tuple{sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
                                                "A Hugging Face config.json, or \"catalog:NAME\".")),
                       sim::field("dtype", &ModelParams::dtype, "Number format of weights, activations and KV cache.")};
   }
@@ -95,11 +95,11 @@ struct ReplicaParams {
                    "Devices that share every layer; null: all of the machine's."),
         sim::field("memory_margin", &ReplicaParams::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
                    "Share of device memory kept from weights and KV cache (activations, workspace, fragmentation)."),
-        sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::at_least(2),
+        sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::between(2, 2e9),
                    "Most tokens of a request, prompt and output; null: the model's limit."),
-        sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::at_least(0),
+        sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::between(0, 60),
                    "CPU time between two iterations (scheduling, sampling, detokenising) that the devices wait for."),
-        sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::at_least(0),
+        sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::between(0, 1),
                    "The part of it that every sequence in the batch adds.")};
   }
 };
@@ -145,7 +145,7 @@ struct RunParams {
         sim::field(
             "replications", &RunParams::replications, sim::Unit::count, sim::between(1, 10'000),
             "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
-        sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::positive(),
+        sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::at_least(1e-3),
                    "Spacing of series.csv."),
         sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
   }
@@ -153,7 +153,9 @@ struct RunParams {
 
 /// A validated config: parameters, chosen policies, and the same written out with all defaults.
 struct ServingConfig {
+  std::string file;                             ///< the config's, for messages
   std::filesystem::path part_file, model_file;  ///< what machine.devices[0].part and model.config stand for
+  hw::GpuParams gpu;                            ///< the part, overrides laid over it
   MachineParams machine;
   hw::CostModelRegistry::Choice cost;
   ModelParams model;

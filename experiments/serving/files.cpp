@@ -107,6 +107,13 @@ void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::i
          batch_tokens, facts_.idle_watts + interval_energy_j_ / interval_s);
   series_.line_done();
   interval_energy_j_ = 0;
+  last_row_ = at;
+}
+
+/// To a later grid point, or to the end of time where there is none.
+void ServingFiles::advance_row(std::int64_t steps) {
+  const __int128 next = next_row_.ticks + static_cast<__int128>(steps) * facts_.series_interval.ticks;
+  next_row_ = next < sim::kNever.ticks ? sim::Time{static_cast<std::int64_t>(next)} : sim::kNever;
 }
 
 /// Rows of an idle stretch: its first and its last grid point say it all.
@@ -116,10 +123,10 @@ void ServingFiles::idle_until(sim::Time time) {
   const std::int64_t step = facts_.series_interval.ticks;
   const std::int64_t further = (time.ticks - 1 - next_row_.ticks) / step;
   if (further > 0) {
-    next_row_.ticks += further * step;
+    advance_row(further);
     series_row(next_row_, IterationRecord{}, 0);
   }
-  next_row_.ticks += step;
+  advance_row(1);
 }
 
 void ServingFiles::advance_series(const IterationRecord& record) {
@@ -131,7 +138,7 @@ void ServingFiles::advance_series(const IterationRecord& record) {
     interval_energy_j_ += energy_j * static_cast<double>((next_row_ - from).ticks) / length;
     series_row(next_row_, record, record.prefill_tokens + record.decodes);
     from = next_row_;
-    next_row_ = next_row_ + facts_.series_interval;
+    advance_row(1);
   }
   interval_energy_j_ += energy_j * static_cast<double>((record.end - from).ticks) / length;
 }
@@ -172,6 +179,12 @@ void ServingFiles::draw_request(const RequestRecord& record) {
 
 void ServingFiles::finish(sim::Time end) {
   idle_until(end);
+  const std::int64_t since = (end - last_row_).ticks;
+  if (since > 0) {  // the last, partial interval
+    const double interval_s = facts_.scale.seconds(facts_.series_interval);
+    interval_energy_j_ *= interval_s / facts_.scale.seconds(sim::Duration{since});
+    series_row(end, IterationRecord{}, 0);
+  }
   requests_.close();
   series_.close();
   timeline_->close();
@@ -193,17 +206,15 @@ void write_energy(const std::filesystem::path& path, const ServingMetrics& metri
   write_text(path, text);
 }
 
-void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics,
-                         const sim::TickScale& scale) {
+void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics) {
   std::vector<double> quantiles;
   for (int i = 0; i <= 198; ++i) quantiles.push_back(static_cast<double>(i) / 200.0);
   for (const double q : {0.992, 0.994, 0.996, 0.998, 0.999, 0.9999, 1.0}) quantiles.push_back(q);
-  const double tick_s = 1e-12 * static_cast<double>(scale.ps_per_tick());
   std::string text = "metric,quantile,value_s\n";
   for (const Distribution& distribution : distributions(metrics)) {
     if (distribution.samples->count() == 0) continue;
     for (const double q : quantiles)
-      append(text, "{},{},{:.9g}\n", distribution.name, q, distribution.samples->quantile(q) * tick_s);
+      append(text, "{},{},{:.9g}\n", distribution.name, q, distribution.samples->quantile(q) * distribution.unit_s);
   }
   write_text(path, text);
 }

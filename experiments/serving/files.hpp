@@ -59,6 +59,7 @@ class ServingFiles final : public RunObserver {
   void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
   void advance_series(const IterationRecord& record);
   void idle_until(sim::Time time);
+  void advance_row(std::int64_t steps);
   void draw_iteration(const IterationRecord& record);
   void draw_request(const RequestRecord& record);
   std::int64_t ns(sim::Time time) const;
@@ -66,7 +67,7 @@ class ServingFiles final : public RunObserver {
   FileFacts facts_;
   BufferedFile requests_, series_;
   // series.csv: the next grid point, and the energy of the interval before it
-  sim::Time next_row_;
+  sim::Time next_row_, last_row_;
   double interval_energy_j_ = 0;
   // timeline.pftrace
   std::unique_ptr<sim::TimelineWriter> timeline_;
@@ -84,6 +85,6 @@ class ServingFiles final : public RunObserver {
 void write_energy(const std::filesystem::path& path, const ServingMetrics& metrics, const MachineFacts& machine,
                   const std::string& part, double simulated_s);
 /// distributions.csv: `metric,quantile,value_s` at 200 even quantiles and the tail.
-void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics, const sim::TickScale& scale);
+void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics);
 
 }  // namespace orrery::experiments

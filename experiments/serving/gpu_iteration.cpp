@@ -1,17 +1,26 @@
 #include "experiments/serving/gpu_iteration.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <stdexcept>
 
 #include "hw/network/all_reduce.hpp"
 
 namespace orrery::experiments {
 namespace {
 
+/// A cost as an integer. Sums over layers, ranks and kernels must fit too, hence the wide margin below 2^63.
+std::int64_t whole(double cost, const char* unit) {
+  if (!(cost < 1e15))
+    throw std::overflow_error(fmt::format("a kernel of {:.3g} {}: check the figures of the part", cost * 1e-12, unit));
+  return static_cast<std::int64_t>(cost);
+}
 std::int64_t to_ps(double seconds) {
-  return static_cast<std::int64_t>(std::ceil(seconds * 1e12));
+  return whole(std::ceil(seconds * 1e12), "s");
 }
 std::int64_t to_pj(double joules) {
-  return static_cast<std::int64_t>(std::floor(joules * 1e12 + 0.5));
+  return whole(std::floor(joules * 1e12 + 0.5), "J");
 }
 
 /// An all-gather leaves `bytes` on every rank and moves (n-1)/n of them over each link: half of an all-reduce's
@@ -54,10 +63,13 @@ IterationCost GpuIterationModel::price(Lower lower) {
     const auto op = static_cast<std::size_t>(communication.op);
     const std::int64_t ps = to_ps(cost.time_s);
     const std::int64_t pj = to_pj(cost.link_energy_j) * ranks;
+    // The kernel that moves the data keeps the device awake as any other does.
+    const std::int64_t active_pj = to_pj(gpu_.power.active_w * cost.time_s) * ranks;
     out.time_ps += ps;
     out.class_ps[op] += ps;
     out.network_pj += pj;
-    out.class_pj[op] += pj;
+    out.compute_pj += active_pj;
+    out.class_pj[op] += pj + active_pj;
   }
   return out;
 }
@@ -65,9 +77,14 @@ IterationCost GpuIterationModel::price(Lower lower) {
 template <class Lower>
 const IterationCost& GpuIterationModel::tabulated(Table& table, std::int64_t index, Lower lower) {
   const auto i = static_cast<std::size_t>(index);
-  if (i >= table.size()) table.resize(i + i / 2 + 64);
-  if (!table[i]) table[i] = price(lower);
-  return *table[i];
+  if (i >= kFlat) {
+    const auto [entry, fresh] = table.far.try_emplace(index);
+    if (fresh) entry->second = price(lower);
+    return entry->second;
+  }
+  if (i >= table.near.size()) table.near.resize(i + i / 2 + 64);
+  if (!table.near[i]) table.near[i] = price(lower);
+  return *table.near[i];
 }
 
 const IterationCost& GpuIterationModel::dense(std::int64_t tokens) {

@@ -7,6 +7,7 @@
 // time; energy, FLOPs and traffic are of all ranks together, time is of one.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,7 +24,12 @@ class GpuIterationModel final : public IterationModel {
   void cost(const BatchShape& shape, IterationCost& out) override;
 
  private:
-  using Table = std::vector<std::optional<IterationCost>>;
+  /// Costs by token count: an array for the counts of ordinary batches, a map for the rare large ones.
+  static constexpr std::size_t kFlat = 16'384;
+  struct Table {
+    std::vector<std::optional<IterationCost>> near;
+    std::map<std::int64_t, IterationCost> far;
+  };
 
   /// Cost of what `lower(launches)` appends.
   template <class Lower>

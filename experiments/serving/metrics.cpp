@@ -42,20 +42,22 @@ void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   ttft.add(first.ticks);
   e2e.add(whole.ticks);
   queueing.add((*record.admitted - record.arrived).ticks);
-  normalised.add(whole.ticks / record.output_tokens);
-  if (record.output_tokens > 1) tpot.add((*record.finished - *record.first_token).ticks / (record.output_tokens - 1));
+  normalised.add(whole.ticks * ps_per_tick / record.output_tokens);
+  if (record.output_tokens > 1)
+    tpot.add((*record.finished - *record.first_token).ticks * ps_per_tick / (record.output_tokens - 1));
   const bool ttft_ok = !slo.ttft || first <= *slo.ttft;
   const bool tbt_ok = !slo.tbt || tbts.attained(slo.tbt->ticks);
   if (ttft_ok && tbt_ok) ++attained;
 }
 
 std::array<Distribution, 6> distributions(const ServingMetrics& metrics) {
-  return {Distribution{"ttft", &metrics.ttft},
-          {"tbt", &metrics.tbt},
-          {"tpot", &metrics.tpot},
-          {"e2e", &metrics.e2e},
-          {"queueing", &metrics.queueing},
-          {"normalised_latency", &metrics.normalised}};
+  const double tick_s = 1e-12 * static_cast<double>(metrics.ps_per_tick);
+  return {Distribution{"ttft", &metrics.ttft, tick_s},
+          {"tbt", &metrics.tbt, tick_s},
+          {"tpot", &metrics.tpot, 1e-12},
+          {"e2e", &metrics.e2e, tick_s},
+          {"queueing", &metrics.queueing, tick_s},
+          {"normalised_latency", &metrics.normalised, 1e-12}};
 }
 
 }  // namespace orrery::experiments

@@ -67,6 +67,7 @@ class TbtVerdict {
 
 /// Sums and distributions of a run. Requests that arrived before `warmup` count in totals, not in latencies.
 struct ServingMetrics {
+  std::int64_t ps_per_tick = 1;
   sim::Time warmup;
   SloTargets slo;
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
@@ -75,7 +76,8 @@ struct ServingMetrics {
   std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
   std::int64_t processed_tokens = 0;                  ///< computed, recomputation included
   std::int64_t iterations = 0;
-  sim::SampleStats ttft, tbt, tpot, e2e, queueing, normalised;
+  sim::SampleStats ttft, tbt, e2e, queueing;  ///< in ticks
+  sim::SampleStats tpot, normalised;          ///< in ps: quotients of ticks must not fall to whole coarse ticks
   RunCost cost;
   __int128 busy_ticks = 0;
   std::int64_t kv_peak_bytes = 0;
@@ -99,6 +101,7 @@ struct MachineFacts {
 struct Distribution {
   std::string_view name;
   const sim::SampleStats* samples;
+  double unit_s;  ///< seconds of one unit of the samples
 };
 /// Those of summary.json and distributions.csv, in their order.
 std::array<Distribution, 6> distributions(const ServingMetrics& metrics);

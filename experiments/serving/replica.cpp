@@ -19,6 +19,20 @@ namespace {
   throw std::logic_error(fmt::format("the batching policy broke its contract: {}", what));
 }
 
+constexpr std::uint64_t kIterationEnd = 0, kDecide = 1;  // payloads
+
+/// Every sum over `by`, rounded down.
+IterationCost divided(const RunCost& sums, std::int64_t by) {
+  const auto share = [by](__int128 value) { return static_cast<std::int64_t>(value / by); };
+  IterationCost out{share(sums.time_ps),    share(sums.flops),     share(sums.dram_bytes),
+                    share(sums.compute_pj), share(sums.memory_pj), share(sums.network_pj)};
+  for (std::size_t i = 0; i < out.class_ps.size(); ++i) {
+    out.class_ps[i] = share(sums.class_ps[i]);
+    out.class_pj[i] = share(sums.class_pj[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 Replica::Replica(ReplicaParts parts) : parts_(std::move(parts)) {}
@@ -59,7 +73,14 @@ void Replica::submit(const Arrival& arrival) {
 }
 
 void Replica::wake() {
-  if (!iterating_) start_iteration();
+  if (iterating_ || decide_due_) return;
+  if (parts_.engine->more_now()) {
+    // Whoever else arrives at this instant joins first; the order of equal events decides nothing.
+    decide_due_ = true;
+    parts_.engine->schedule_in({}, *this, kDecide);
+  } else {
+    start_iteration();
+  }
 }
 
 void Replica::start_iteration() {
@@ -114,7 +135,7 @@ bool Replica::decide() {
   ServingMetrics& metrics = *parts_.metrics;
   metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, record_.kv_used_bytes);
   iterating_ = true;
-  parts_.engine->schedule_in(length, *this);
+  parts_.engine->schedule_in(length, *this, kIterationEnd);
   return true;
 }
 
@@ -271,11 +292,16 @@ void Replica::build_segments() {
   }
 }
 
-void Replica::on_event(std::uint64_t) {
+void Replica::on_event(std::uint64_t payload) {
+  if (payload == kDecide) {
+    // What was due at this instant is through; waiting for more could go on for ever between two replicas.
+    decide_due_ = false;
+    if (!iterating_) start_iteration();
+    return;
+  }
   iterating_ = false;
   ServingMetrics& metrics = *parts_.metrics;
-  metrics.cost.add(cost_);
-  metrics.busy_ticks += (record_.end - record_.start).ticks;
+  book(cost_);
   ++metrics.iterations;
   for (const Segment& segment : shape_.segments)
     if (segment.last == parts_.limits.layers) metrics.processed_tokens += segment.tokens;
@@ -286,7 +312,13 @@ void Replica::on_event(std::uint64_t) {
     record_.waiting = std::ssize(waiting_);
     parts_.observer->iteration_ended(record_);
   }
-  start_iteration();
+  wake();
+}
+
+/// Costs count when they are over, so that a run cut short has the share it saw.
+void Replica::book(const IterationCost& cost) {
+  parts_.metrics->cost.add(cost);
+  parts_.metrics->busy_ticks += (record_.end - record_.start).ticks;
 }
 
 void Replica::finish_items() {
@@ -383,6 +415,18 @@ void Replica::end_request(SeqId id, std::string_view status, std::optional<sim::
 }
 
 void Replica::flush_unfinished() {
+  if (iterating_ && parts_.engine->now() > record_.start) {
+    const std::int64_t length = (record_.end - record_.start).ticks;
+    record_.end = parts_.engine->now();
+    const std::int64_t elapsed = (record_.end - record_.start).ticks;
+    RunCost part;
+    part.add_scaled(cost_, elapsed);
+    const IterationCost share = divided(part, length);
+    record_.energy_pj = share.compute_pj + share.memory_pj + share.network_pj;
+    book(share);
+    if (parts_.observer != nullptr) parts_.observer->iteration_ended(record_);
+  }
+  iterating_ = false;
   for (const SeqId id : running_) {
     parts_.kv->release(id);
     end_request(id, "unfinished", std::nullopt);

@@ -46,11 +46,11 @@ class Replica final : public sim::EventHandler {
 
   /// Takes a request that arrives now; it may be rejected at once. Call wake() after the last one of an instant.
   void submit(const Arrival& arrival);
-  /// Starts an iteration if none is under way and there is work.
+  /// Starts an iteration if none is under way and there is work, once all events of this instant are through.
   void wake();
   /// An iteration ended.
   void on_event(std::uint64_t payload) override;
-  /// Reports whatever is still here as unfinished (the run was cut short).
+  /// Reports whatever is still here as unfinished (the run was cut short), and the part of an iteration that was seen.
   void flush_unfinished();
 
   const policies::KvCache& kv() const { return *parts_.kv; }
@@ -80,6 +80,7 @@ class Replica final : public sim::EventHandler {
   void build_shape();
   void build_segments();
   void reject_head();
+  void book(const IterationCost& cost);
   void finish_items();
   void finish_item(const policies::Item& item);
   void finish_decodes();
@@ -105,6 +106,7 @@ class Replica final : public sim::EventHandler {
   IterationCost cost_;
   IterationRecord record_;
   bool iterating_ = false;
+  bool decide_due_ = false;  // an event of ours at this instant is pending
   bool any_finished_ = false;
   std::int64_t iteration_ = 0;
   std::int64_t next_order_ = 0;

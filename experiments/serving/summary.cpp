@@ -9,14 +9,15 @@ namespace {
 
 using sim::Node;
 
-Node latency(const sim::SampleStats& samples, const sim::TickScale& scale) {
-  const double tick_s = 1e-12 * static_cast<double>(scale.ps_per_tick());
+Node latency(const Distribution& distribution) {
+  const sim::SampleStats& samples = *distribution.samples;
+  const double unit_s = distribution.unit_s;
   Node node = Node::object();
   const bool any = samples.count() > 0;
-  node.set("mean", any ? Node::real(samples.mean() * tick_s) : Node{});
+  node.set("mean", any ? Node::real(samples.mean() * unit_s) : Node{});
   for (const auto& [name, q] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}})
-    node.set(name, any ? Node::real(samples.quantile(q) * tick_s) : Node{});
-  node.set("max", any ? Node::real(static_cast<double>(samples.max()) * tick_s) : Node{});
+    node.set(name, any ? Node::real(samples.quantile(q) * unit_s) : Node{});
+  node.set("max", any ? Node::real(static_cast<double>(samples.max()) * unit_s) : Node{});
   return node;
 }
 
@@ -60,7 +61,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   root.set("requests", std::move(requests));
 
   for (const Distribution& distribution : distributions(m))
-    root.set(std::string(distribution.name) + "_s", latency(*distribution.samples, scale));
+    root.set(std::string(distribution.name) + "_s", latency(distribution));
 
   Node slo = Node::object();
   slo.set("attainment", ratio(static_cast<double>(m.attained), static_cast<double>(m.measured)));
@@ -137,8 +138,9 @@ Node summarise(const Infeasible& infeasible) {
   Node root = Node::object();
   root.set("status", Node::string("infeasible"));
   root.set("reason", Node::string(infeasible.reason));
-  root.set("needed_bytes", Node::integer(infeasible.needed_bytes));
-  root.set("available_bytes", Node::integer(infeasible.available_bytes));
+  // Null where memory is not what is short.
+  root.set("needed_bytes", infeasible.needed_bytes > 0 ? Node::integer(infeasible.needed_bytes) : Node{});
+  root.set("available_bytes", infeasible.needed_bytes > 0 ? Node::integer(infeasible.available_bytes) : Node{});
   return root;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "experiments/catalog.hpp"
@@ -15,7 +16,9 @@
 namespace orrery::experiments {
 namespace {
 
-constexpr std::int64_t kProgressEvery = 256;  // requests
+// How often progress is reported (and an interrupt noticed).
+constexpr std::int64_t kRequestsEvery = 256;
+constexpr std::int64_t kIterationsEvery = 4096;
 
 /// Brings the requests of a workload into a replica, reading one ahead.
 class Arrivals final : public sim::EventHandler {
@@ -25,7 +28,6 @@ class Arrivals final : public sim::EventHandler {
 
   /// Schedules the first request.
   void start() { read_next(); }
-  std::int64_t delivered() const { return delivered_; }
 
   void on_event(std::uint64_t) override {
     // All requests of one instant reach the replica before it decides.
@@ -64,18 +66,23 @@ class ProgressObserver final : public RunObserver {
       : next_(next), progress_(progress), engine_(engine), total_(total) {}
   void request_ended(const RequestRecord& record) override {
     if (next_ != nullptr) next_->request_ended(record);
-    if (progress_ && ++done_ % kProgressEvery == 0) progress_({done_, total_, engine_.scale().seconds(engine_.now())});
+    if (++done_ % kRequestsEvery == 0) report();
   }
   void iteration_ended(const IterationRecord& record) override {
     if (next_ != nullptr) next_->iteration_ended(record);
+    if (++iterations_ % kIterationsEvery == 0) report();
   }
 
  private:
+  void report() const {
+    if (progress_) progress_({done_, total_, engine_.scale().seconds(engine_.now())});
+  }
+
   RunObserver* next_;
   const std::function<void(const Progress&)>& progress_;
   const sim::Engine& engine_;
   std::optional<std::int64_t> total_;
-  std::int64_t done_ = 0;
+  std::int64_t done_ = 0, iterations_ = 0;
 };
 
 }  // namespace
@@ -83,7 +90,6 @@ class ProgressObserver final : public RunObserver {
 struct ServingSetup::State {
   ServingConfig config;
   std::string part_name;
-  hw::GpuParams gpu;
   models::ModelConfig model;
   std::optional<models::Transformer> transformer;
   std::optional<Infeasible> infeasible;
@@ -92,26 +98,11 @@ struct ServingSetup::State {
   policies::KvGeometry geometry;
   std::unique_ptr<GpuIterationModel> iteration_model;
 
-  void read_part();
-  void read_model();
   void divide_memory();
 };
 
-void ServingSetup::State::read_part() {
-  sim::Node node = sim::read_config(config.part_file);
-  const sim::Node& changes = config.machine.devices.front().override_;
-  if (changes.is_object()) sim::merge_over(node, changes);
-  sim::Faults faults;
-  gpu = hw::parse_gpu(node, faults).part;
-  faults.throw_if_any();
-  part_name = config.part_file.stem().string();
-}
-
-void ServingSetup::State::read_model() {
-  model = models::load_model(config.model_file.string(), home_folder() / "models/catalog");
-}
-
 void ServingSetup::State::divide_memory() {
+  const hw::GpuParams& gpu = config.gpu;
   const std::int64_t devices = config.machine.devices.front().count;
   const std::int64_t tp = config.replica.tensor_parallel.value_or(devices);
   machine.devices = devices;
@@ -136,15 +127,19 @@ void ServingSetup::State::divide_memory() {
   const auto usable =
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   geometry.bytes_available = usable - machine.weight_bytes;
-  const std::int64_t longest = geometry.bytes_per_token * limits.max_context;
-  if (geometry.bytes_available < longest) {
+  // Whole blocks decide what fits: what a request at the context limit takes in an empty cache without end, and whether
+  // the cache there is has as many.
+  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
+  const auto endless = config.kvcache.make({geometry.bytes_per_token, kEndless});
+  if (!endless->reserve({0}, limits.max_context) ||
+      config.kvcache.make(geometry)->total_blocks() < endless->held_blocks({0})) {
     infeasible =
         Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
                                "(of {}, a share of {} is kept free)",
                                limits.max_context, part_name,
                                sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes),
                                config.replica.memory_margin),
-                   machine.weight_bytes + longest, usable};
+                   machine.weight_bytes + endless->used_bytes(), usable};
     return;
   }
   iteration_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
@@ -152,8 +147,8 @@ void ServingSetup::State::divide_memory() {
 
 ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_unique<State>()) {
   state_->config = config;
-  state_->read_part();
-  state_->read_model();
+  state_->part_name = config.part_file.stem().string();
+  state_->model = models::load_model(config.model_file.string(), home_folder() / "models/catalog");
   state_->divide_memory();
 }
 ServingSetup::~ServingSetup() = default;
@@ -162,6 +157,9 @@ ServingSetup& ServingSetup::operator=(ServingSetup&&) noexcept = default;
 
 const std::optional<Infeasible>& ServingSetup::infeasible() const {
   return state_->infeasible;
+}
+std::int64_t ServingSetup::model_positions() const {
+  return state_->model.max_position_embeddings;
 }
 const MachineFacts& ServingSetup::machine() const {
   return state_->machine;
@@ -179,10 +177,11 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingResult result;
   result.machine = state_->machine;
   ServingMetrics& metrics = result.metrics;
+  metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
   if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s);
   if (config.slo.tbt_s) metrics.slo.tbt = scale.duration(*config.slo.tbt_s);
-  ProgressObserver watched(observer, progress, engine, expected_requests(config));
+  ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
   ReplicaParts parts;
   parts.engine = &engine;
@@ -197,12 +196,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   result.machine.kv_capacity_bytes = state_->geometry.bytes_available;
   Replica replica(std::move(parts));
   Arrivals arrivals(engine, replica, *source, config.workload);
-  try {
-    arrivals.start();
-    engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
-  } catch (const std::overflow_error& error) {
-    sim::throw_fault({"run.tick", ""}, error.what());
-  }
+  arrivals.start();
+  engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
   replica.flush_unfinished();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
@@ -217,7 +212,11 @@ namespace {
 
 class ServingExperiment final : public Experiment {
  public:
-  explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {}
+  /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
+  explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {
+    traces::TraceRecord first;
+    (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
+  }
 
   const sim::Node& resolved() const override { return config_.resolved; }
   std::int64_t seed() const override { return config_.run.seed; }
@@ -235,10 +234,21 @@ class ServingExperiment final : public Experiment {
   sim::Node identity() const override {
     sim::Node root = config_.resolved;
     sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
+    root.set("part", sim::write_params(config_.gpu));  // the file may build on others
     return root;
   }
 
   Outcome run(const RunSink& sink) const override {
+    try {
+      return run_in_range(sink);
+    } catch (const std::overflow_error& error) {
+      sim::throw_fault({config_.file, ""}, error.what());
+    }
+  }
+
+ private:
+  /// Throws std::overflow_error for a time past the reach of the tick.
+  Outcome run_in_range(const RunSink& sink) const {
     Outcome outcome;
     if (setup_.infeasible()) {
       outcome.summary = summarise(*setup_.infeasible());
@@ -256,6 +266,11 @@ class ServingExperiment final : public Experiment {
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
     if (config_.run.replications > 1) replicate(scale, sink, outcome);
+    if (config_.replica.max_context > setup_.model_positions())
+      outcome.notes.push_back(
+          fmt::format("replica.max_context is above the {} positions of the model", setup_.model_positions()));
+    if (!hw::has_matrix_units(config_.gpu, config_.model.dtype))
+      outcome.notes.push_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
     if (result.skipped.total() > 0)
       outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {
@@ -266,12 +281,11 @@ class ServingExperiment final : public Experiment {
                         config_.run.timeline.iterations, result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.metrics, machine, config_.part_file.stem().string(),
                    result.simulated_s);
-      write_distributions(*sink.folder / "distributions.csv", result.metrics, scale);
+      write_distributions(*sink.folder / "distributions.csv", result.metrics);
     }
     return outcome;
   }
 
- private:
   /// The further replications, without files.
   void replicate(const sim::TickScale& scale, const RunSink& sink, Outcome& outcome) const {
     std::vector<sim::Node> summaries{outcome.summary};

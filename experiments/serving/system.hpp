@@ -41,6 +41,8 @@ class ServingSetup {
   /// Set if the design does not fit; run() must then not be called.
   const std::optional<Infeasible>& infeasible() const;
   const MachineFacts& machine() const;
+  /// Context the model was made for.
+  std::int64_t model_positions() const;
   /// Replays the workload; `observer` may be null, `progress` empty. `replication` is added to the config's seed. Not
   /// for several threads at once: runs share the table of dense costs.
   ServingResult run(RunObserver* observer, const std::function<void(const Progress&)>& progress = {},

@@ -1,5 +1,9 @@
 #include "experiments/serving/workload.hpp"
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
 namespace orrery::experiments {
 
 std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, std::uint64_t seed) {
@@ -11,10 +15,14 @@ std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, 
 }
 
 std::optional<std::int64_t> expected_requests(const ServingConfig& config) {
-  if (config.generator)
-    return std::min(config.generator->params.requests,
-                    config.workload.limit.value_or(config.generator->params.requests));
-  return config.workload.limit;
+  std::optional<std::int64_t> total = config.workload.limit;
+  const auto at_most = [&](std::int64_t count) { total = std::min(count, total.value_or(count)); };
+  if (config.generator) at_most(config.generator->params.requests);
+  if (config.trace && !config.trace->path.ends_with(".gz") && !config.trace->path.ends_with(".zst")) {
+    std::ifstream file(config.trace->path, std::ios::binary);
+    at_most(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+  }
+  return total;
 }
 
 }  // namespace orrery::experiments

@@ -12,7 +12,8 @@ namespace orrery::experiments {
 /// Throws sim::ConfigError.
 std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, std::uint64_t seed);
 
-/// Requests in the workload, where that is known without reading it.
+/// Requests in the workload, for progress: exact for a generator, the lines of a plain trace file, unknown for a
+/// compressed one.
 std::optional<std::int64_t> expected_requests(const ServingConfig& config);
 
 }  // namespace orrery::experiments

@@ -26,17 +26,7 @@ class OrcaBatching final : public Batching {
   explicit OrcaBatching(const OrcaParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
-    std::int64_t free = view.kv.free_blocks();
-    for (const SeqId id : view.waiting) {
-      if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) break;
-      const Sequence& seq = view[id];
-      const std::int64_t reserve = reserved_tokens(seq, params_.reservation, view.limits.max_context);
-      const std::int64_t blocks = view.kv.blocks_for(reserve);
-      if (blocks > free) break;
-      free -= blocks;
-      out.admit.push_back({id, reserve});
-      out.items.push_back({.seq = id, .new_tokens = seq.prefill_tokens});
-    }
+    admit_reserved(view, params_.max_sequences - std::ssize(view.running), params_.reservation, out);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "policies/batching/batching.hpp"
 #include "policies/types.hpp"
 #include "sim/base/params.hpp"
 
@@ -17,6 +18,10 @@ enum class Reservation : std::uint8_t {
   pow2,    ///< prompt and the true output rounded up to a power of two: an oracle within a factor of two
   oracle,  ///< prompt and true output
 };
+
+/// Admits from the front of the queue, each with its reservation and its whole prompt as one item, until `slots` are
+/// taken or the next reservation does not fit.
+void admit_reserved(const BatchView& view, std::int64_t slots, Reservation reservation, BatchDecision& out);
 
 /// Tokens to reserve for `seq`, never more than `max_context`.
 std::int64_t reserved_tokens(const Sequence& seq, Reservation reservation, std::int64_t max_context);

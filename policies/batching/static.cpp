@@ -27,17 +27,7 @@ class StaticBatching final : public Batching {
 
   void decide(const BatchView& view, BatchDecision& out) override {
     if (!view.running.empty()) return;
-    std::int64_t free = view.kv.free_blocks();
-    for (const SeqId id : view.waiting) {
-      if (std::ssize(out.admit) == params_.max_sequences) break;
-      const Sequence& seq = view[id];
-      const std::int64_t reserve = reserved_tokens(seq, params_.reservation, view.limits.max_context);
-      const std::int64_t blocks = view.kv.blocks_for(reserve);
-      if (blocks > free) break;
-      free -= blocks;
-      out.admit.push_back({id, reserve});
-      out.items.push_back({.seq = id, .new_tokens = seq.prefill_tokens});
-    }
+    admit_reserved(view, params_.max_sequences, params_.reservation, out);
   }
 
  private:

@@ -192,6 +192,14 @@ void dump_to(const Node& node, std::string& out, int indent, int depth) {
   }
 }
 
+/// Puts a tree under another pointer.
+void reroot(Node& node, const Origin& origin) {
+  node.set_origin(origin);
+  for (std::size_t i = 0; i < node.items().size(); ++i)
+    reroot(node.items()[i], {origin.file, origin.pointer + "/" + std::to_string(i)});
+  for (const auto& [key, value] : node.members()) reroot(*node.find(key), node.origin_of(key));
+}
+
 Node parse_value(std::string_view text, const Origin& origin) {
   const std::string owned(text);
   Node value;
@@ -200,7 +208,7 @@ Node parse_value(std::string_view text, const Origin& origin) {
   } else {
     value = Node::string(owned);
   }
-  value.set_origin(origin);
+  reroot(value, origin);
   return value;
 }
 
@@ -312,8 +320,14 @@ void merge_over(Node& below, const Node& above) {
 
 Node read_json(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path))
-    throw_fault({path.string(), ""}, "expected a readable JSON file, found none");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw_fault({path.string(), ""}, "expected a JSON file, got a folder");
+  if (!file) {
+    const bool there = std::filesystem::exists(path, ignored);
+    throw_fault({path.string(), ""}, there ? "expected a JSON file that can be read, got no permission"
+                                           : "expected a readable JSON file, found none");
+  }
   std::stringstream text;
   text << file.rdbuf();
   return parse_json(text.str(), path.string());

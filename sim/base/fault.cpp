@@ -60,7 +60,8 @@ void throw_fault(Origin where, std::string message, std::string hint) {
 
 std::string nearest_name(std::string_view name, std::span<const std::string> known) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
+  // A slip is a letter in a short name, two in a longer one, a third of a long one.
+  std::size_t best_distance = std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3) + 1;
   for (const std::string& candidate : known) {
     const std::size_t distance = edit_distance(name, candidate);
     if (distance < best_distance || (distance == best_distance && !best.empty() && candidate < best)) {

@@ -45,7 +45,8 @@ void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::
     Node* value = node.find(info.name);
     if (value == nullptr) continue;
     const auto descend = [&](Node& item) {
-      if (info.unit == Unit::path && item.is_string() && !item.as_string().starts_with("catalog:")) visit(item);
+      const bool names_file = info.unit == Unit::path || info.unit == Unit::reference;
+      if (names_file && item.is_string() && !item.as_string().starts_with("catalog:")) visit(item);
       if (!item.is_object()) return;
       for_each_path(info.nested, item, visit);
       for (const ComponentInfo& policy : info.policies)
@@ -123,8 +124,9 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
   }
   const std::string& text = node.as_string();
   if (!info.choices.empty() && std::find(info.choices.begin(), info.choices.end(), text) == info.choices.end()) {
+    const std::string near = nearest_name(text, info.choices);  // the choices themselves stand in the message
     faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()),
-               name_hint(text, info.choices));
+               near.empty() ? "" : fmt::format("did you mean '{}'?", near));
     return false;
   }
   const bool relative = info.unit == Unit::path && !text.starts_with("catalog:") && !text.empty();
@@ -133,6 +135,10 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
 }
 
 bool read_free_object(const Node& node, Faults& faults, Node& out) {
+  if (node.is_null()) {  // takes back what a base gave
+    out = Node{};
+    return true;
+  }
   if (!node.is_object()) {
     faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
     return false;

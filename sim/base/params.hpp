@@ -108,7 +108,8 @@ struct FieldInfo {
   Node default_value;  ///< as it would stand in a config; null where there is none
   std::vector<std::string> choices;
   std::vector<FieldInfo> nested;
-  std::vector<ComponentInfo> policies;  ///< not empty: this object is a policy block, and these may stand in it
+  std::vector<std::string> suggestions;  ///< values worth offering, beside which any other may stand
+  std::vector<ComponentInfo> policies;   ///< not empty: this object is a policy block, and these may stand in it
   bool array = false;
   bool optional = false;
   bool required = false;

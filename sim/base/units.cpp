@@ -37,6 +37,7 @@ constexpr std::array kUnits{
     UnitInfo{Unit::per_s, true, "1/s", "2.5 1/s"},
     UnitInfo{Unit::text, false, "", "name"},
     UnitInfo{Unit::path, false, "", "trace.csv"},
+    UnitInfo{Unit::reference, false, "", "catalog:NAME"},
 };
 
 const UnitInfo& info(Unit unit) {
@@ -155,6 +156,7 @@ std::string humanise(double value, Unit unit) {
                                                                           {"u", 1e-6},
                                                                           {"n", 1e-9},
                                                                           {"p", 1e-12}}};
+  if (unit == Unit::per_s) return fmt::format("{:.4g} 1/s", value);
   if (unit == Unit::bytes) {
     for (const auto& [prefix, factor] : kBinary)
       if (magnitude >= factor) return fmt::format("{:.4g} {}B", value / factor, prefix);
@@ -176,8 +178,7 @@ Time TickScale::from_ns(std::int64_t ns, double rate_scale) const {
   if (rate_scale == 1.0) {  // exact, however long the trace
     const __int128 ps = static_cast<__int128>(ns) * 1000;
     const __int128 ticks = (ps + ps_per_tick_ - 1) / ps_per_tick_;
-    if (ticks > std::numeric_limits<std::int64_t>::max() / 2)
-      throw_horizon(static_cast<double>(ns) * 1e-9, ps_per_tick_);
+    if (ticks > static_cast<__int128>(9.2e18)) throw_horizon(static_cast<double>(ns) * 1e-9, ps_per_tick_);
     return {static_cast<std::int64_t>(ticks)};
   }
   return Time{0} + duration(static_cast<double>(ns) / rate_scale * 1e-9);

@@ -35,7 +35,8 @@ enum class Unit : std::uint8_t {
   hertz,
   per_s,  // number and unit
   text,
-  path  // strings; a path resolves against its file
+  path,
+  reference,  // strings; a path resolves against its file, a reference is a name of the catalog or a path
 };
 
 /// True where JSON must give a string with a unit.

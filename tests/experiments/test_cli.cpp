@@ -68,10 +68,17 @@ TEST_CASE("the same run is reused, another in its place refused, --force replace
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.err, Contains("taken: expected a folder that does not exist yet (give --force to replace it)"));
   CHECK(slurp(scratch / "taken/mine.txt") == "precious");
-  const CommandResult other_seed = command(scratch, "run c.json --seed 2 --out taken --force");
-  CHECK(other_seed.exit_code == 0);
-  CHECK(fs::exists(scratch / "taken/summary.json"));
-  CHECK_FALSE(fs::exists(scratch / "taken/mine.txt"));
+  // --force replaces runs, not what somebody else keeps there.
+  const CommandResult forced = command(scratch, "run c.json --seed 2 --out taken --force");
+  CHECK(forced.exit_code == 2);
+  CHECK_THAT(forced.err, Contains("expected a folder of a run or an empty one to replace"));
+  CHECK(slurp(scratch / "taken/mine.txt") == "precious");
+  fs::create_directory(scratch / "empty");
+  CHECK(command(scratch, "run c.json --out empty --force").exit_code == 0);
+  const std::string before = slurp(scratch / "empty/manifest.json");
+  CHECK(command(scratch, "run c.json --seed 2 --out empty/ --force").exit_code == 0);
+  CHECK(slurp(scratch / "empty/manifest.json") != before);
+  CHECK(command(scratch, "run c.json --out . --force").exit_code == 2);
   // A changed trace under the same name is another run.
   REQUIRE(command(scratch, "run c.json --out fixed").exit_code == 0);
   scratch.write("trace.csv", small_trace() + "9,10,10\n");
@@ -229,6 +236,64 @@ TEST_CASE("every parameter of every policy shows in describe and errors by itsel
       CHECK_THAT(wrong.err, Contains("/policies/batching/" + name + "/" + key + ": expected "));
     }
   }
+}
+
+TEST_CASE("a run that fails leaves no folder behind, not even parents", "[cli]") {
+  Scratch scratch;
+  scratch.write("trace.csv", "arrived_s,prompt_tokens,output_tokens\n0,10,10\n1,ten,10\n");
+  scratch.write("c.json", small_config());
+  CHECK(command(scratch, "run c.json").exit_code == 2);
+  CHECK_FALSE(fs::exists(scratch / "runs"));
+  CHECK(command(scratch, "run c.json --out a/b/c").exit_code == 2);
+  CHECK_FALSE(fs::exists(scratch / "a"));
+}
+
+TEST_CASE("figures past the range of integers are faults, not garbage", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  check_refused(scratch, R"(c.json --set 'replica.iteration_overhead="1e9 s"')",
+                "/replica/iteration_overhead: expected 0 s to 60 s");
+  check_refused(scratch, R"(c.json --set 'run.warmup="107 d"')", "set run.tick to \"1 ns\"");
+  check_refused(scratch, R"(c.json --set 'slo.ttft="200 d"')", "set run.tick to \"1 ns\"");
+  check_refused(scratch, R"(c.json --set 'run.series_interval="1 ps"')", "/run/series_interval: expected >= 1 ms");
+  check_refused(scratch, R"(c.json --set 'machine.devices.0.override.peak.fp16="1e-200 FLOP/s"')",
+                "check the figures of the part");
+  check_refused(scratch, "c.json --set replica.max_context=36028797018963968",
+                "/replica/max_context: expected 2 to 2000000000");
+}
+
+TEST_CASE("whole blocks decide what fits", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  const CommandResult result =
+      command(scratch,
+              "run c.json --out r --set replica.memory_margin=0.8 --set replica.max_context=1000 "
+              "--set policies.kvcache.paged.block_tokens=65536");
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("infeasible"));
+  // 6,738,415,616 fp16 weights and one block of 65,536 tokens of 524,288 B.
+  CHECK(sim::read_json(scratch / "r/summary.json").find("needed_bytes")->as_integer() ==
+        6'738'415'616 * 2 + 65'536LL * 524'288);
+}
+
+TEST_CASE("references: catalog names, files, folders; a wrong path is no catalog entry", "[cli]") {
+  Scratch scratch;
+  with_trace(scratch).write("c.json", small_config());
+  check_refused(scratch, "c.json --set model.config=no/such/llama-2-7b",
+                "--set:/model/config: expected a model file, found none at");
+  check_refused(scratch, "c.json --set machine.devices.0.part=no/a100-sxm4-80gb",
+                "--set:/machine/devices/0/part: expected a part file, found none at");
+  fs::create_directory(scratch / "llama-2-7b");
+  scratch.write("llama-2-7b/config.json",
+                R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 1024,
+    "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 1000, "max_position_embeddings": 4096})");
+  const CommandResult folder = command(scratch, "run c.json --set model.config=llama-2-7b --out small");
+  CAPTURE(folder.err);
+  CHECK(folder.exit_code == 0);
+  CHECK(sim::read_json(scratch / "small/summary.json").at("memory_bytes.weights")->as_integer() < 100'000'000);
+  scratch.write("child.json", R"({"base": "c.json", "workload": {"trace": null, "generator": {"requests": 3,
+    "arrivals": {"policy": "poisson", "poisson": {"rate": "1 req/s"}}, "lengths": {"policy": "fixed", "fixed": {"prompt": 10, "output": 2}}}}})");
+  CHECK(command(scratch, "validate child.json").exit_code == 0);
 }
 
 TEST_CASE("a horizon past the tick's reach is a fault that names the tick", "[cli]") {

@@ -179,7 +179,7 @@ class ModuleMix final : public Batching {
 TEST_CASE("module mixes: each choice is a group of tokens of its own", "[unit]") {
   BenchReplica bench(std::make_unique<ModuleMix>(), 1000);
   bench.arrive(0, 10, 3);
-  bench.arrive(0, 20, 3);
+  bench.arrive(1, 20, 3);
   bench.run();
   REQUIRE(bench.metrics.completed == 2);
   const BatchShape& shape = bench.model.shapes.back();  // the second's last decode, alone: two pieces, a gap between

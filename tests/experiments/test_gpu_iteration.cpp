@@ -75,6 +75,7 @@ TEST_CASE("an iteration costs what its kernels cost, layer by layer", "[unit]") 
       const std::int64_t bytes = c.kind == models::Collective::all_gather ? (c.bytes + 1) / 2 : c.bytes;
       seconds += times * hw::all_reduce(gpu.link, c.ranks, bytes).time_s;
       joules += times * hw::all_reduce(gpu.link, c.ranks, bytes).link_energy_j;
+      joules += times * gpu.power.active_w * hw::all_reduce(gpu.link, c.ranks, bytes).time_s;
     }
   };
   add(layer, 32);

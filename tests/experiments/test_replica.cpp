@@ -73,8 +73,8 @@ TEST_CASE("rejections: too long, never schedulable", "[unit]") {
 }
 
 TEST_CASE("preemption by recompute, by hand", "[unit]") {
-  // 4 blocks. Two prompts of 31 tokens take 2 blocks each. After the prefill both hold 31 of 32 places; the first
-  // decode fills them, the second needs a fifth block: the later one goes, and returns when the first has ended.
+  // 4 blocks. Two prompts of 31 tokens take 2 blocks each, prefilled together in [0,1). The first decode, [1,2), fills
+  // the 32 places of each; the next needs a fifth block, so the later one goes, and returns when the first has ended.
   BenchReplica bench(make_batching("vllm_v0", R"({"watermark": 0})"), 4);
   bench.arrive(0, 31, 4);
   bench.arrive(0, 31, 4);
@@ -85,14 +85,25 @@ TEST_CASE("preemption by recompute, by hand", "[unit]") {
   const RequestRecord& second = bench.log.requests[1];
   CHECK(second.id == 1);
   CHECK(second.preemptions == 1);
-  // Both arrive at 0 by two events, so the first is prefilled alone in [0,1) and the second in [1,2). Decodes [2,3).
-  // At 3 both hold 32 tokens and want a block: the second goes. The first has its third token at 4 and fourth at 5.
-  CHECK(bench.seconds(bench.log.requests[0].finished) == 5);
-  // The second recomputes 31 + 2 tokens in [5,6) for its third token, and decodes the fourth in [6,7).
-  CHECK(bench.seconds(second.finished) == 7);
-  CHECK(bench.model.shapes[5].segments[0].prefill.q_tokens == 33);
+  // At 2 the second goes. The first has its third token at 3 and its fourth at 4.
+  CHECK(bench.seconds(bench.log.requests[0].finished) == 4);
+  // The second recomputes 31 + 2 tokens in [4,5) for its third token, and decodes the fourth in [5,6).
+  CHECK(bench.seconds(second.finished) == 6);
+  CHECK(bench.model.shapes[4].segments[0].prefill.q_tokens == 33);
   CHECK(bench.metrics.processed_tokens == 31 + 31 + 2 + 1 + 1 + 33 + 1);
   CHECK(bench.replica->kv().free_blocks() == 4);
+}
+
+TEST_CASE("who arrives as an iteration ends joins the next, whatever the order of events", "[unit]") {
+  for (const bool early : {false, true}) {
+    BenchReplica bench(make_batching("orca", R"({"reservation": "oracle"})"), 1000);
+    bench.arrive(0, 10, 3);
+    if (early) bench.arrive(0, 10, 3);  // changes which event was scheduled first
+    bench.arrive(1, 10, 2);
+    bench.run();
+    const RequestRecord& last = bench.log.requests.back();
+    CHECK(bench.seconds(bench.log.requests[0].arrived) + bench.seconds(last.admitted) == 1);
+  }
 }
 
 TEST_CASE("overheads lengthen iterations", "[unit]") {
@@ -237,8 +248,10 @@ TEST_CASE("a run that is cut short reports the rest as unfinished", "[unit]") {
   bench.arrive(0, 10, 100);
   bench.arrive(1, 10, 2);
   bench.arrive(2, 4096, 10);
-  bench.engine.run(sim::Time{5 * kSecond});
+  bench.engine.run(sim::Time{5 * kSecond + kSecond / 4});
   bench.replica->flush_unfinished();
+  CHECK(static_cast<std::int64_t>(bench.metrics.busy_ticks) == 5 * kSecond + kSecond / 4);  // the started one in part
+  CHECK(bench.log.iterations.back().end.ticks == 5 * kSecond + kSecond / 4);
   CHECK(bench.metrics.completed == 1);
   CHECK(bench.metrics.rejected == 1);
   CHECK(bench.metrics.unfinished == 1);

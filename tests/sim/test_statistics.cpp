@@ -67,6 +67,14 @@ TEST_CASE("small values keep their own buckets", "[unit]") {
   CHECK(stats.quantile(0.9) == 2047);
 }
 
+TEST_CASE("no percentile leaves the range of the samples", "[unit]") {
+  SampleStats stats;
+  stats.add(10'001'000'420, 1'400'000);  // not the middle of its bucket
+  CHECK_FALSE(stats.exact());
+  CHECK(stats.quantile(0.5) == 10'001'000'420);
+  CHECK(stats.quantile(0.99) == 10'001'000'420);
+}
+
 TEST_CASE("batch means give the mean and a fair interval", "[unit]") {
   BatchMeans means(2);
   for (const double x : {1.0, 3.0, 5.0, 7.0, 100.0}) means.add(x);  // the last batch is not whole

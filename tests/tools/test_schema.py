@@ -62,9 +62,30 @@ class SchemaTest(unittest.TestCase):
         def out_of_range(c):
             c["policies"]["batching"]["sarathi"]["token_budget"] = 0
 
-        for change in (unknown, unit, bare, policy, parameter, out_of_range):
+        def negative(c):
+            c["slo"]["ttft"] = "-2 s"
+
+        def override(c):
+            c["machine"]["devices"][0]["override"] = {"memory_bandwith": "1 TB/s"}
+
+        for change in (unknown, unit, bare, policy, parameter, out_of_range, negative, override):
             with self.subTest(change.__name__):
                 self.assertTrue(self.refused(change))
+
+    def test_accepts_what_builds_on_a_base(self):
+        for config in (
+            {"base": "c.json", "system": "serving", "model": {"dtype": "bf16"}},
+            {"base": "c.json", "system": "serving", "workload": {"trace": {"on_error": "skip"}}},
+            {"base": "c.json", "system": "serving", "workload": {"trace": None, "generator": {"requests": 3}}},
+        ):
+            with self.subTest(config):
+                self.validator.validate(config)
+
+    def test_offers_what_the_catalog_has(self):
+        properties = self.schema["properties"]
+        offered = properties["model"]["properties"]["config"]["anyOf"][0]["enum"]
+        self.assertIn("catalog:llama-2-7b", offered)
+        self.assertEqual(properties["policies"]["properties"]["batching"]["properties"]["policy"]["default"], "sarathi")
 
     def test_carries_docs_and_defaults_of_every_policy(self):
         batching = self.schema["properties"]["policies"]["properties"]["batching"]["properties"]

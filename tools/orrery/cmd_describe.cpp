@@ -97,8 +97,11 @@ int list(const std::string& kind, bool json) {
   return 0;
 }
 
-int describe(const std::string& name, bool json) {
+int describe(const std::string& reference, bool json) {
+  const std::string name = reference.starts_with("catalog:") ? reference.substr(8) : reference;
   const std::vector<ComponentInfo> components = experiments::all_components();
+  const auto of_kind = [&](const ComponentInfo& component) { return component.kind == name; };
+  if (std::any_of(components.begin(), components.end(), of_kind)) return list(name, json);
   bool found = false;
   for (const ComponentInfo& component : components) {
     if (component.name != name) continue;

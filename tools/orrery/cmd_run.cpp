@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -31,6 +32,11 @@ void print_result(const sim::Node& summary, const RunOptions& options) {
   }
 }
 
+volatile std::sig_atomic_t g_interrupted = 0;
+
+/// Thrown out of a run when the user stops it; what was written goes with the unfinished folder.
+struct Interrupted {};
+
 int run(const RunOptions& options) {
   std::vector<std::string> assignments = options.assignments;
   if (options.seed) assignments.push_back(fmt::format("run.seed={}", *options.seed));
@@ -50,11 +56,15 @@ int run(const RunOptions& options) {
     return 0;
   }
   experiments::RunFolder target(folder, options.force);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { g_interrupted = 1; });
   const auto start = std::chrono::steady_clock::now();
   experiments::Outcome outcome;
   {
     ProgressBar bar("requests", options.quiet);
-    outcome = experiment->run({target.working(), [&](const experiments::Progress& progress) { bar.update(progress); }});
+    outcome = experiment->run({target.working(), [&](const experiments::Progress& progress) {
+                                 if (g_interrupted != 0) throw Interrupted{};
+                                 bar.update(progress);
+                               }});
   }
   const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   experiments::write_text(target.working() / "summary.json", outcome.summary.dump(2) + "\n");
@@ -78,12 +88,21 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--set", options->assignments, "Change a value: a.b.c=value (may be given several times)")
       ->allow_extra_args(false);
   command->add_option("--out", options->out, "Folder for the results (default runs/CONFIG-HASH)");
-  command->add_option("--seed", options->seed, "Seed of the random streams (run.seed)");
+  command->add_option("--seed", options->seed, "Seed of the random streams (run.seed)")->check(CLI::NonNegativeNumber);
   command->add_flag("--force", options->force, "Replace the folder if it exists");
   command->add_flag("--dry-run", options->dry_run, "Validate, print the config with all defaults, write nothing");
   command->add_flag("--json", options->json, "Print summary.json instead of a table");
   command->add_flag("--quiet", options->quiet, "No progress and no notes");
-  command->callback([options, &action] { action = [options] { return run(*options); }; });
+  command->callback([options, &action] {
+    action = [options] {
+      try {
+        return run(*options);
+      } catch (const Interrupted&) {
+        fmt::print(stderr, "interrupted: nothing was written\n");
+        return 130;
+      }
+    };
+  });
 }
 
 }  // namespace orrery::tools

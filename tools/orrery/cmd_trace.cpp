@@ -76,7 +76,13 @@ int write(traces::TraceSource& source, const TraceOptions& options) {
   if (std::filesystem::exists(options.output) && !options.force)
     sim::throw_fault({options.output, ""}, "expected a file that does not exist yet", "give --force to replace it");
   std::string format = options.output_format;
-  if (format.empty()) format = options.output.ends_with(".jsonl") ? "orrery_jsonl" : "orrery_csv";
+  if (format.empty()) {
+    if (options.output.ends_with(".csv")) format = "orrery_csv";
+    if (options.output.ends_with(".jsonl")) format = "orrery_jsonl";
+    if (format.empty())
+      sim::throw_fault({options.output, ""}, "expected a name that ends in .csv or .jsonl",
+                       "or give the format with --to");
+  }
   const traces::WrittenTrace written = traces::write_trace(source, format, options.output);
   fmt::print(stderr, "{}: {} requests ({})\n", options.output, written.records, format);
   if (source.skipped().total() > 0) fmt::print(stderr, "note: skipped lines: {}\n", source.skipped().text());
@@ -133,7 +139,7 @@ void add_trace(CLI::App& app, Action& action) {
   generate_command->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits")
       ->required();
   add_output(*generate_command, *options);
-  generate_command->add_option("--seed", options->seed, "Seed of the random streams");
+  generate_command->add_option("--seed", options->seed, "Seed of the random streams")->check(CLI::NonNegativeNumber);
   generate_command->callback([options, &action] { action = [options] { return generate(*options); }; });
 }
 

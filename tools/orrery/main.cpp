@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "experiments/experiment.hpp"
 #include "sim/base/fault.hpp"
@@ -23,6 +26,12 @@ int main(int argc, char** argv) {
   tools::add_describe(app, action);
   tools::add_report(app, action);
   tools::add_trace(app, action);
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+    fmt::print(stderr, "orrery: unknown command '{}' ({})\n", argv[1], sim::name_hint(argv[1], names));
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

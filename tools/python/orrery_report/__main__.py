@@ -7,7 +7,11 @@ if not __package__:
     # Run as a folder, Python puts the package itself on the path; its parent is what makes `orrery_report` importable.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from orrery_report.cli import main  # noqa: E402
+try:
+    from orrery_report.cli import main  # noqa: E402
+except ModuleNotFoundError as missing:
+    print(f"{sys.executable}: expected the module {missing.name}, found none (run tools/setup report)", file=sys.stderr)
+    sys.exit(2)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
