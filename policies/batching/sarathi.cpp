@@ -49,7 +49,7 @@ class SarathiBatching final : public Batching {
         budget -= chunk;
       }
     }
-    if (!out.preempt.empty()) return;  // no admission in a step that preempted
+    if (!out.preempt.empty()) return;  // whoever was preempted is first in line, and the view does not show it yet
     const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
     for (const SeqId id : view.waiting) {
       if (budget <= 0 || std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) break;

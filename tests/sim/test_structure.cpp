@@ -74,3 +74,31 @@ TEST_CASE("every source is in a build list", "[structure]") {
     }
   }
 }
+
+TEST_CASE("the walk-through shows the code that is there", "[structure]") {
+  const fs::path root(ORRERY_SOURCE_DIR);
+  const auto text_of = [](const fs::path& path) {
+    std::ifstream file(path);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string code =
+      text_of(root / "policies/batching/static.cpp") + text_of(root / "tests/policies/test_static.cpp");
+  std::ifstream guide(root / "CONTRIBUTING.md");
+  bool inside = false;
+  int lines = 0;
+  for (std::string line; std::getline(guide, line);) {
+    if (line.find("```") != std::string::npos) {
+      inside = line.find("```cpp") != std::string::npos;
+      continue;
+    }
+    const auto start = line.find_first_not_of(' ');
+    if (!inside || start == std::string::npos) continue;
+    // Code stands three spaces further in than in its file, and comments may sit closer.
+    const std::string bare =
+        line.substr(start, line.find("  //") == std::string::npos ? std::string::npos : line.find("  //") - start);
+    ++lines;
+    INFO(line);
+    CHECK(code.find(bare) != std::string::npos);
+  }
+  CHECK(lines > 25);
+}
