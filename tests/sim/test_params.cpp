@@ -185,4 +185,7 @@ TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {
   CHECK(nearest_name("vllm", known).empty());
   CHECK(nearest_name("vllm_v1", known) == "vllm_v0");
   CHECK(nearest_name("zzz", known).empty());
+  const std::vector<std::string> verbs{"list", "run", "slo"};
+  CHECK(nearest_name("rnu", verbs) == "run");  // two letters swapped
+  CHECK(nearest_name("foo", verbs).empty());
 }
