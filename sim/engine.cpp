@@ -3,60 +3,40 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/process.hpp"
+
 namespace orrery::sim {
 
-void EventQueue::push(Time time, std::uint32_t slot) {
-  if (next_sequence_ >= (1ULL << kSequenceBits))
-    throw std::length_error("event queue: 2^40 events have been scheduled");
-  const Key key{static_cast<std::uint64_t>(time.ticks), (next_sequence_++ << kSlotBits) | slot};
-  std::size_t i = heap_.size();
-  heap_.push_back(key);
-  while (i > 0) {
-    const std::size_t parent = (i - 1) / 4;
-    if (!key.before(heap_[parent])) break;
-    heap_[i] = heap_[parent];
-    i = parent;
-  }
-  heap_[i] = key;
+Engine::Engine(std::uint64_t seed, TickScale scale) : scale_(scale), seed_(seed) {}
+
+// Ends the processes first: their frames hold awaiters that cancel events.
+Engine::~Engine() {
+  processes_.reset();
 }
 
-void EventQueue::pop() {
-  const Key key = heap_.back();
-  heap_.pop_back();
-  const std::size_t n = heap_.size();
-  if (n == 0) return;
-  std::size_t i = 0;
-  while (true) {
-    const std::size_t first = 4 * i + 1;
-    if (first >= n) break;
-    std::size_t best = first;
-    const std::size_t last = std::min(first + 4, n);
-    for (std::size_t c = first + 1; c < last; ++c) best = heap_[c].before(heap_[best]) ? c : best;
-    if (!heap_[best].before(key)) break;
-    heap_[i] = heap_[best];
-    i = best;
+Processes& Engine::processes() {
+  if (!processes_) processes_ = std::make_unique<Processes>(*this);
+  return *processes_;
+}
+
+std::uint32_t Engine::take_slot() {
+  if (!free_.empty()) {
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    return index;
   }
-  heap_[i] = key;
+  if (slots_.size() > EventQueue::kSlotMask) throw std::length_error("more than 2^24 events are pending");
+  slots_.emplace_back();
+  return static_cast<std::uint32_t>(slots_.size() - 1);
 }
 
 EventId Engine::schedule_at(Time time, EventHandler& handler, std::uint64_t payload) {
   if (time < now_) throw std::logic_error("an event was scheduled in the past");
-  std::uint32_t index = 0;
-  if (!free_.empty()) {
-    index = free_.back();
-    free_.pop_back();
-  } else {
-    if (slots_.size() >= (1ULL << EventQueue::kSlotBits)) throw std::length_error("more than 2^24 events are pending");
-    index = static_cast<std::uint32_t>(slots_.size());
-    slots_.emplace_back();
-  }
-  Slot& slot = slots_[index];
-  slot.handler = &handler;
-  slot.payload = payload;
-  slot.live = true;
+  const std::uint32_t index = take_slot();
+  const std::uint64_t order = queue_.push(time, index);
+  slots_[index] = {&handler, payload, order};
   ++live_;
-  queue_.push(time, index);
-  return {index, slot.generation};
+  return {order};
 }
 
 EventId Engine::schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload) {
@@ -65,51 +45,49 @@ EventId Engine::schedule_in(Duration delay, EventHandler& handler, std::uint64_t
 }
 
 bool Engine::cancel(EventId id) {
-  if (id.slot >= slots_.size()) return false;
-  Slot& slot = slots_[id.slot];
-  if (!slot.live || slot.generation != id.generation) return false;
-  slot.live = false;  // the key stays queued; the slot is freed when it comes up
-  ++slot.generation;
+  const auto index = static_cast<std::uint32_t>(id.order & EventQueue::kSlotMask);
+  if (index >= slots_.size() || slots_[index].order != id.order) return false;
+  slots_[index].order = kFree;
+  free_.push_back(index);
   --live_;
+  // Sweeping costs a pass over the queue and comes only after as many cancellations: constant per cancellation.
+  if (queue_.size() > 2 * live_ + 1024) queue_.remove_if([this](std::uint64_t order) { return !is_live(order); });
   return true;
 }
 
-void Engine::drop_cancelled() {
-  while (!queue_.empty()) {
-    const std::uint32_t index = queue_.top().slot;
-    if (slots_[index].live) return;
-    queue_.pop();
-    free_.push_back(index);
-  }
+inline void Engine::fire(EventQueue::Top top) {
+  Slot& slot = slots_[top.slot()];
+  EventHandler* const handler = slot.handler;
+  const std::uint64_t payload = slot.payload;
+  slot.order = kFree;
+  queue_.pop();
+  free_.push_back(top.slot());
+  --live_;
+  now_ = top.time;
+  ++events_;
+  handler->on_event(payload);  // may schedule, which may move the slots
 }
 
 bool Engine::step() {
   drop_cancelled();
   if (queue_.empty()) return false;
-  const EventQueue::Top top = queue_.top();
-  queue_.pop();
-  Slot& slot = slots_[top.slot];
-  EventHandler* const handler = slot.handler;
-  const std::uint64_t payload = slot.payload;
-  slot.live = false;
-  ++slot.generation;
-  --live_;
-  free_.push_back(top.slot);
-  now_ = top.time;
-  ++events_;
-  handler->on_event(payload);  // may schedule, which may move the slots
+  fire(queue_.top());
   return true;
 }
 
 void Engine::run(Time until) {
   while (true) {
     drop_cancelled();
-    if (queue_.empty()) return;
-    if (queue_.top().time > until) {
+    if (queue_.empty()) {
+      if (processes_) processes_->check_deadlock();
+      return;
+    }
+    const EventQueue::Top top = queue_.top();
+    if (top.time > until) {
       now_ = std::max(now_, until);
       return;
     }
-    step();
+    fire(top);
   }
 }
 

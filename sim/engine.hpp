@@ -1,19 +1,27 @@
 // The event engine: a clock, a queue, and handlers.
 //
 // Events are ordered by (time, sequence), the sequence being given when an event is scheduled: equal times fire in the
-// order of scheduling, so a run is the same on every host. The queue key is 16 bytes (time 64 bits, sequence 40, slot
-// 24); what an event does lives in a slab of slots that are used again, so a steady state allocates nothing. A
-// cancelled event stays in the queue and is dropped when it comes up (its slot's generation has moved on).
+// order of scheduling, so a run is the same on every host. What an event does lives in a slab of slots that are used
+// again, so a steady state allocates nothing. A cancelled event frees its slot at once; its key stays queued until it
+// comes up, or until half of the queue is such keys and they are swept out.
+//
+// Two ways to write behaviour mix freely: handlers (here, the fast way) and processes (sim/process.hpp, the readable
+// way).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "sim/base/random.hpp"
 #include "sim/base/units.hpp"
+#include "sim/event_queue.hpp"
 
 namespace orrery::sim {
+
+class Delay;      // sim/process.hpp
+class Processes;  // sim/process.hpp
 
 /// Whatever events are delivered to. `payload` is what was given to schedule(): an index, a kind, both packed.
 class EventHandler {
@@ -22,48 +30,17 @@ class EventHandler {
   virtual void on_event(std::uint64_t payload) = 0;
 };
 
-/// Names a scheduled event; stale once it fired or was cancelled.
+/// Names a scheduled event for ever: stale once it fired or was cancelled, and never given to another.
 struct EventId {
-  std::uint32_t slot = 0;
-  std::uint32_t generation = 0;
-};
-
-/// Pending events, the earliest first. Pure: knows no clock and no handlers. 4-ary heap of integer keys.
-class EventQueue {
- public:
-  static constexpr std::uint64_t kSlotBits = 24;
-  static constexpr std::uint64_t kSequenceBits = 40;
-
-  struct Top {
-    Time time;
-    std::uint32_t slot;
-  };
-
-  /// `first_sequence` > 0 serves tests of the end of the range.
-  explicit EventQueue(std::uint64_t first_sequence = 0) : next_sequence_(first_sequence) {}
-  bool empty() const { return heap_.empty(); }
-  std::size_t size() const { return heap_.size(); }
-  /// Throws std::length_error when 2^40 events have been scheduled: neither part of a key wraps in silence.
-  void push(Time time, std::uint32_t slot);
-  Top top() const {
-    return {Time{static_cast<std::int64_t>(heap_[0].time)},
-            static_cast<std::uint32_t>(heap_[0].order & ((1U << kSlotBits) - 1))};
-  }
-  void pop();
-
- private:
-  struct Key {
-    std::uint64_t time;
-    std::uint64_t order;  // sequence << 24 | slot
-    bool before(const Key& other) const { return time < other.time || (time == other.time && order < other.order); }
-  };
-  std::vector<Key> heap_;
-  std::uint64_t next_sequence_;
+  std::uint64_t order = ~0ULL;
 };
 
 class Engine {
  public:
-  explicit Engine(std::uint64_t seed = 1, TickScale scale = TickScale{1}) : scale_(scale), seed_(seed) {}
+  explicit Engine(std::uint64_t seed = 1, TickScale scale = TickScale{1});
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   Time now() const { return now_; }
   const TickScale& scale() const { return scale_; }
@@ -71,6 +48,7 @@ class Engine {
   RandomStream stream(std::string_view name) const { return RandomStream(seed_, name); }
 
   /// Delivers `payload` to `handler` at `time` (>= now; else std::logic_error). The handler must outlive the event.
+  /// Throws std::length_error at 2^24 pending or 2^40 scheduled events.
   EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0);
   /// The same after `delay` (>= 0). Throws std::overflow_error that names the coarser tick to set where time would end.
   EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0);
@@ -79,33 +57,47 @@ class Engine {
     drop_cancelled();
     return !queue_.empty() && queue_.top().time == now_;
   }
-  /// True if the event was still pending.
+  /// True if the event was still pending. Constant time.
   bool cancel(EventId id);
+
+  /// Suspends a process for `delay`: `co_await engine.delay(d)`. Include sim/process.hpp.
+  Delay delay(Duration delay);
+  /// The processes of this engine (made on first use).
+  Processes& processes();
 
   /// Fires the earliest event; false when none is left.
   bool step();
   /// Fires events until none is left, or until the next one is later than `until` (the clock then stands at `until`).
+  /// Throws Deadlock (sim/process.hpp) if no event is left while processes still wait for something.
   void run(Time until = kNever);
   std::uint64_t events() const { return events_; }
   std::size_t pending() const { return live_; }
+  /// Keys in the queue, cancelled ones included: what memory depends on.
+  std::size_t queued() const { return queue_.size(); }
 
  private:
-  struct Slot {
+  static constexpr std::uint64_t kFree = ~0ULL;
+  struct alignas(32) Slot {
     EventHandler* handler = nullptr;
     std::uint64_t payload = 0;
-    std::uint32_t generation = 0;
-    bool live = false;
+    std::uint64_t order = kFree;  // of the event that holds the slot
   };
-  void drop_cancelled();
+  bool is_live(std::uint64_t order) const { return slots_[order & EventQueue::kSlotMask].order == order; }
+  void drop_cancelled() {
+    while (!queue_.empty() && !is_live(queue_.top().order)) queue_.pop();
+  }
+  std::uint32_t take_slot();
+  void fire(EventQueue::Top top);
 
   TickScale scale_;
   std::uint64_t seed_;
   Time now_;
   EventQueue queue_;
-  std::vector<Slot> slots_;
+  std::vector<Slot, PageAllocator<Slot>> slots_;
   std::vector<std::uint32_t> free_;
   std::size_t live_ = 0;
   std::uint64_t events_ = 0;
+  std::unique_ptr<Processes> processes_;
 };
 
 }  // namespace orrery::sim

@@ -84,7 +84,7 @@ TEST_CASE("the sequence of the key does not wrap in silence", "[unit]") {
   EventQueue queue((1ULL << EventQueue::kSequenceBits) - 2);
   queue.push(Time{1}, 0);
   queue.push(Time{1}, 1);
-  CHECK(queue.top().slot == 0);  // the order holds up to the last sequence
+  CHECK(queue.top().slot() == 0);  // the order holds up to the last sequence
   CHECK_THROWS_AS(queue.push(Time{1}, 2), std::length_error);
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("the queue sorts like a stable sort", "[prop]") {
     std::stable_sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [time, slot] : expected) {
       REQUIRE(queue.top().time == Time{time});
-      REQUIRE(queue.top().slot == slot);
+      REQUIRE(queue.top().slot() == slot);
       queue.pop();
     }
     CHECK(queue.empty());

@@ -1,0 +1,76 @@
+// Pending events, the earliest first: a 4-ary heap of 16-byte keys.
+//
+// A key is {time 64 bits, sequence 40, slot 24}. Keys are compared as one 128-bit number, without branches; the four
+// children of a node share a cache line, and the next level is fetched while this one is compared. Vacant places behind
+// the last key hold the largest key there is, so that a group of four is always whole. Pure: knows no clock, no handlers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/pages.hpp"
+#include "sim/base/units.hpp"
+
+namespace orrery::sim {
+
+class EventQueue {
+ public:
+  static constexpr std::uint64_t kSlotBits = 24;
+  static constexpr std::uint64_t kSequenceBits = 40;
+  static constexpr std::uint64_t kSlotMask = (1ULL << kSlotBits) - 1;
+
+  struct Top {
+    Time time;
+    std::uint64_t order;  ///< sequence and slot: names the event for ever, since no sequence comes twice
+    std::uint32_t slot() const { return static_cast<std::uint32_t>(order & kSlotMask); }
+  };
+
+  /// `first_sequence` > 0 serves tests of the end of the range.
+  explicit EventQueue(std::uint64_t first_sequence = 0);
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  /// Adds an event of `slot` (< 2^24) and returns its order. Equal times come up in the order of pushing. Throws
+  /// std::length_error when 2^40 events have been pushed: no part of a key wraps in silence.
+  std::uint64_t push(Time time, std::uint32_t slot);
+  /// The earliest; the queue must not be empty.
+  Top top() const { return {Time{static_cast<std::int64_t>(keys_[kRoot].time)}, keys_[kRoot].order}; }
+  void pop();
+  /// Drops every key for which `dead(order)` holds. Linear; the order of the others stays.
+  template <class Dead>
+  void remove_if(Dead dead);
+
+ private:
+  struct Key {
+    std::uint64_t order;  // sequence << 24 | slot; low half of the 128-bit number on little-endian hosts
+    std::uint64_t time;
+  };
+  static constexpr Key kVacant{~0ULL, ~0ULL};
+  // The root stands at 3, the children of i at 4(i-2) … 4(i-2)+3: every group starts a cache line.
+  static constexpr std::size_t kRoot = 3;
+  static std::size_t first_child(std::size_t i) { return 4 * (i - 2); }
+  static std::size_t parent(std::size_t i) { return i / 4 + 2; }
+  static bool before(const Key& a, const Key& b) {
+    return ((static_cast<unsigned __int128>(a.time) << 64) | a.order) <
+           ((static_cast<unsigned __int128>(b.time) << 64) | b.order);
+  }
+  void sift_up(std::size_t i, Key key);
+  void sift_down(std::size_t i, Key key);
+  void grow();
+
+  std::vector<Key, PageAllocator<Key>> keys_;
+  std::size_t size_ = 0;
+  std::uint64_t next_sequence_;
+};
+
+template <class Dead>
+void EventQueue::remove_if(Dead dead) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < size_; ++i)
+    if (!dead(keys_[kRoot + i].order)) keys_[kRoot + kept++] = keys_[kRoot + i];
+  for (std::size_t i = kept; i < size_; ++i) keys_[kRoot + i] = kVacant;
+  size_ = kept;
+  if (size_ < 2) return;
+  for (std::size_t i = parent(kRoot + size_ - 1) + 1; i-- > kRoot;) sift_down(i, keys_[i]);
+}
+
+}  // namespace orrery::sim
