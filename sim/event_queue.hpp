@@ -2,7 +2,8 @@
 //
 // A key is {time 64 bits, sequence 40, slot 24}. Keys are compared as one 128-bit number, without branches; the four
 // children of a node share a cache line, and the next level is fetched while this one is compared. Vacant places behind
-// the last key hold the largest key there is, so that a group of four is always whole. Pure: knows no clock, no handlers.
+// the last key hold the largest key there is, so that a group of four is always whole. Pure: knows no clock, no
+// handlers.
 #pragma once
 
 #include <cstdint>

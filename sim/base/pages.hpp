@@ -12,7 +12,8 @@
 
 namespace orrery::sim {
 
-/// Allocator for std::vector: 64-byte alignment; blocks of 2 MiB and more are aligned to, and advised to use, huge pages.
+/// Allocator for std::vector: 64-byte alignment; blocks of 2 MiB and more are aligned to, and advised to use, huge
+/// pages.
 template <class T>
 struct PageAllocator {
   using value_type = T;
@@ -33,9 +34,13 @@ struct PageAllocator {
 #endif
     return static_cast<T*>(block);
   }
-  void deallocate(T* block, std::size_t) noexcept { std::free(block); }
+  void deallocate(T* block, std::size_t) noexcept {
+    std::free(block);
+  }
 
-  friend bool operator==(const PageAllocator&, const PageAllocator&) { return true; }
+  friend bool operator==(const PageAllocator&, const PageAllocator&) {
+    return true;
+  }
 };
 
 }  // namespace orrery::sim

@@ -1,0 +1,335 @@
+#include "sim/max_min.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace orrery::sim {
+
+MaxMinSolver::Link MaxMinSolver::add_link(std::int64_t capacity) {
+  if (capacity < 0 || capacity > kMaxCapacity) throw std::invalid_argument("max-min: a capacity is not in 0 … 2^62");
+  links_.emplace_back().capacity = capacity;
+  return static_cast<Link>(links_.size() - 1);
+}
+
+MaxMinSolver::Path MaxMinSolver::add_path(std::span<const Link> links) {
+  if (links.empty()) throw std::invalid_argument("max-min: a path without links");
+  if (links.size() > std::numeric_limits<std::uint16_t>::max()) throw std::invalid_argument("max-min: a path too long");
+  for (const Link link : links) {
+    if (link >= links_.size()) throw std::invalid_argument("max-min: a path over a link that is not there");
+    if (std::count(links.begin(), links.end(), link) > 1)
+      throw std::invalid_argument("max-min: a path crosses a link twice");
+  }
+  PathState path;
+  path.begin = static_cast<std::uint32_t>(hops_.size());
+  path.length = static_cast<std::uint16_t>(links.size());
+  for (const Link link : links) hops_.push_back({link});
+  paths_.push_back(path);
+  wanted_.push_back(0);
+  filling_.push_back(Filling::no);
+  return static_cast<Path>(paths_.size() - 1);
+}
+
+void MaxMinSolver::set_capacity(Link link, std::int64_t capacity) {
+  if (capacity < 0 || capacity > kMaxCapacity) throw std::invalid_argument("max-min: a capacity is not in 0 … 2^62");
+  if (links_[link].capacity == capacity) return;
+  links_[link].capacity = capacity;
+  changed_links_.push_back(link);
+}
+
+void MaxMinSolver::set_flows(Path path, std::int64_t flows) {
+  if (flows < 0 || flows > std::numeric_limits<std::uint32_t>::max())
+    throw std::invalid_argument("max-min: a number of flows is not in 0 … 2^32");
+  wanted_[path] = flows;
+  if (paths_[path].changed) return;
+  paths_[path].changed = true;
+  changed_.push_back(path);
+}
+
+// --- Lists of the links: the paths a link limits stand first
+// ----------------------------------------------------------
+
+inline void MaxMinSolver::swap_crossings(LinkState& link, std::uint32_t a, std::uint32_t b) {
+  if (a == b) return;
+  std::swap(link.crossings[a], link.crossings[b]);
+  hops_[link.crossings[a].hop].position = a;
+  hops_[link.crossings[b].hop].position = b;
+}
+
+inline void MaxMinSolver::add_limited(LinkState& link, std::uint32_t position) {
+  swap_crossings(link, position, link.limited++);
+}
+
+inline void MaxMinSolver::drop_limited(LinkState& link, std::uint32_t position) {
+  swap_crossings(link, position, --link.limited);
+}
+
+void MaxMinSolver::attach(Path path) {
+  const PathState& state = paths_[path];
+  for (std::uint32_t hop = state.begin; hop < state.begin + state.length; ++hop) {
+    std::vector<Crossing>& list = links_[hops_[hop].link].crossings;
+    hops_[hop].position = static_cast<std::uint32_t>(list.size());
+    list.push_back({path, hop});
+  }
+}
+
+void MaxMinSolver::detach(Path path) {
+  for (const Hop& hop : hops_of(paths_[path])) {
+    LinkState& link = links_[hop.link];
+    if (limits(hop)) drop_limited(link, hop.position);
+    swap_crossings(link, hop.position, static_cast<std::uint32_t>(link.crossings.size() - 1));
+    link.crossings.pop_back();
+  }
+}
+
+// --- What changed, and whom it concerns
+// -------------------------------------------------------------------------------
+
+void MaxMinSolver::take_changes() {
+  for (const Path path : changed_) {
+    PathState& state = paths_[path];
+    state.changed = false;
+    if (wanted_[path] == state.flows) continue;
+    state.changed = true;  // really
+    ++effort_.changes;
+    for (const Hop& hop : hops_of(state)) links_[hop.link].load -= state.rate * state.flows;
+    if (state.flows == 0) attach(path);
+    if (wanted_[path] == 0) {
+      detach(path);
+      state.bottleneck = kNoLink;
+    }
+    state.flows = static_cast<std::uint32_t>(wanted_[path]);
+    state.rate = 0;  // it has no part in any load until it is fixed
+  }
+  for (const Path path : changed_) {
+    PathState& state = paths_[path];
+    if (!state.changed) continue;
+    if (state.flows == 0 || !settle_alone(path)) {
+      if (state.flows > 0) free_path(path, kNoLink);
+      for (const Hop& hop : hops_of(state)) free_limited(hop.link);
+    }
+    state.changed = false;
+  }
+  for (const Link link : changed_links_) {
+    ++effort_.changes;
+    free_limited(link);
+    if (links_[link].load > links_[link].capacity) free_faster(link, -1);
+  }
+  changed_.clear();
+  changed_links_.clear();
+}
+
+// A path that shares no link with another needs no filling.
+bool MaxMinSolver::settle_alone(Path path) {
+  PathState& state = paths_[path];
+  Link narrowest = hops_[state.begin].link;
+  for (const Hop& hop : hops_of(state)) {
+    const LinkState& link = links_[hop.link];
+    if (link.crossings.size() > 1) return false;
+    if (link.capacity < links_[narrowest].capacity) narrowest = hop.link;
+  }
+  const std::int64_t capacity = links_[narrowest].capacity;
+  const std::int64_t rate = state.flows == 1 ? capacity : capacity / state.flows;
+  for (const Hop& hop : hops_of(state)) {
+    LinkState& link = links_[hop.link];
+    link.load = rate * state.flows;
+    link.fastest = rate;
+    link.limited = link.capacity - link.load < state.flows ? 1 : 0;
+  }
+  state.rate = rate;
+  set_level(narrowest, rate);
+  place(path, narrowest);
+  return true;
+}
+
+void MaxMinSolver::place(Path path, Link link) {
+  if (paths_[path].bottleneck == link) return;
+  paths_[path].bottleneck = link;
+  placed_.push_back(path);
+}
+
+void MaxMinSolver::set_level(Link link, std::int64_t level) {
+  if (links_[link].level == level) return;
+  links_[link].level = level;
+  new_levels_.push_back(link);
+}
+
+// `from` is a link that drops all its limited paths at once, or none.
+inline void MaxMinSolver::free_path(Path path, Link from) {
+  if (filling_[path] != Filling::no) return;
+  filling_[path] = Filling::open;
+  freed_.push_back(path);
+  const PathState& state = paths_[path];
+  const std::int64_t returned = state.rate * state.flows;
+  for (const Hop& hop : hops_of(state)) {
+    LinkState& link = links_[hop.link];
+    if (!link.requeued) requeue(hop.link);
+    if (hop.link != from && limits(hop)) drop_limited(link, hop.position);
+    link.rest += returned;
+    link.open += state.flows;
+  }
+}
+
+// To be looked at before the next level is taken.
+void MaxMinSolver::requeue(Link index) {
+  LinkState& link = links_[index];
+  link.requeued = true;
+  requeue_.push_back(index);
+  if (link.touched == pass_) return;
+  link.touched = pass_;
+  link.rest = link.capacity - link.load;
+  link.open = 0;
+  link.place = levels_.add();
+  touched_.push_back(index);
+}
+
+void MaxMinSolver::free_limited(Link index) {
+  LinkState& link = links_[index];
+  const std::uint32_t limited = link.limited;
+  for (std::uint32_t i = 0; i < limited; ++i) free_path(link.crossings[i].path, index);
+  link.limited = 0;
+}
+
+// Collects the paths from the list's place `first` on that stand so in this pass: without a branch, as nothing tells
+// which they are.
+inline void MaxMinSolver::select(const LinkState& link, std::uint32_t first, Filling filling) {
+  selected_.resize(link.crossings.size());
+  std::size_t count = 0;
+  for (std::size_t i = first; i < link.crossings.size(); ++i) {
+    const Path path = link.crossings[i].path;
+    selected_[count] = path;
+    count += filling_[path] == filling ? 1 : 0;
+  }
+  selected_.resize(count);
+}
+
+void MaxMinSolver::free_faster(Link index, std::int64_t level) {
+  LinkState& link = links_[index];
+  if (link.fastest <= level) return;
+  link.fastest = std::max<std::int64_t>(level, 0);
+  select(link, 0, Filling::no);
+  for (const Path path : selected_)
+    if (paths_[path].rate > level) free_path(path, kNoLink);
+}
+
+// --- Filling ---------------------------------------------------------------------------------------------------------
+
+void MaxMinSolver::queue_levels() {
+  for (const Link index : requeue_) {
+    LinkState& link = links_[index];
+    link.requeued = false;
+    if (link.open == 0) continue;
+    const std::int64_t level = link.rest / link.open;
+    // A key below the level does no harm: it is looked at again when it comes up.
+    if (level < levels_.key(link.place)) levels_.set(link.place, level);
+  }
+  requeue_.clear();
+}
+
+// Takes the links of the lowest level out of levels_ into full_; false when no flow is open.
+bool MaxMinSolver::take_level(std::int64_t& level) {
+  full_.clear();
+  while (levels_.top_key() != WinnerTree::kNever && (full_.empty() || levels_.top_key() == level)) {
+    const std::uint32_t place = levels_.top();
+    const LinkState& link = links_[touched_[place]];
+    const std::int64_t now = link.open == 0 ? WinnerTree::kNever : link.rest / link.open;
+    if (now != levels_.top_key()) {
+      levels_.set(place, now);
+      continue;
+    }
+    level = now;
+    levels_.set(place, WinnerTree::kNever);
+    full_.push_back(touched_[place]);
+  }
+  return !full_.empty();
+}
+
+// Flows on links that are about to be full must give way if they are faster. True if there were any.
+bool MaxMinSolver::free_above(std::int64_t level) {
+  const std::size_t before = freed_.size();
+  for (const Link link : full_) free_limited(link);
+  if (freed_.size() == before)
+    for (const Link link : full_) free_faster(link, level);
+  return freed_.size() != before;
+}
+
+inline void MaxMinSolver::fix_path(Path path, Link at, std::int64_t level) {
+  PathState& state = paths_[path];
+  const bool same = state.rate == level;
+  filling_[path] = Filling::fixed;
+  state.rate = level;
+  const std::int64_t given = level * state.flows;
+  for (const Hop& hop : hops_of(state)) {
+    LinkState& link = links_[hop.link];
+    link.rest -= given;
+    link.open -= state.flows;
+    if (link.mark == Mark::full) {
+      add_limited(link, hop.position);
+    } else if (link.limited > 0 && link.mark == Mark::none && !same) {
+      link.mark = Mark::hurt;
+      hurt_.push_back(hop.link);
+    }
+  }
+  if (state.bottleneck != at && (state.bottleneck == kNoLink || links_[state.bottleneck].mark != Mark::full))
+    place(path, at);
+}
+
+void MaxMinSolver::fix(std::int64_t level) {
+  ++effort_.levels;
+  for (const Link index : full_) {
+    LinkState& link = links_[index];
+    link.mark = Mark::full;
+    link.filled = pass_;
+    link.fastest = level;
+    set_level(index, level);
+  }
+  for (const Link index : full_) {
+    const LinkState& link = links_[index];
+    // Those before are limited, and fixed.
+    select(link, link.limited, Filling::open);
+    for (const Path path : selected_) fix_path(path, index, level);
+  }
+  for (const Link link : full_) links_[link].mark = Mark::none;
+  for (const Link link : hurt_) {
+    links_[link].mark = Mark::none;
+    free_limited(link);
+  }
+  hurt_.clear();
+}
+
+void MaxMinSolver::end_pass(std::int64_t highest) {
+  for (const Link index : touched_) {
+    LinkState& link = links_[index];
+    link.load = link.capacity - link.rest;
+    if (link.filled != pass_) link.fastest = std::max(link.fastest, highest);
+  }
+  for (const Path path : freed_) filling_[path] = Filling::no;
+  levels_.clear();
+  effort_.freed += freed_.size();
+}
+
+MaxMinSolver::Changes MaxMinSolver::solve() {
+  ++pass_;
+  ++effort_.solves;
+  freed_.clear();
+  touched_.clear();
+  new_levels_.clear();
+  placed_.clear();
+  take_changes();
+  queue_levels();
+  std::int64_t level = 0;
+  while (take_level(level)) {
+    if (free_above(level)) {
+      for (const Link link : full_)
+        if (!links_[link].requeued) requeue(link);
+    } else {
+      fix(level);
+    }
+    queue_levels();
+  }
+  end_pass(level);
+  return {new_levels_, placed_};
+}
+
+}  // namespace orrery::sim

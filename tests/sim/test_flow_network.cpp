@@ -1,0 +1,253 @@
+// Flows in time: by hand, golden scenarios, and conservation.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "sim/flow_network.hpp"
+#include "tests/bench/star.hpp"
+
+using namespace orrery::sim;
+
+namespace {
+
+/// Records when each payload came.
+class Arrivals final : public EventHandler {
+ public:
+  explicit Arrivals(Engine& engine) : engine_(engine) {}
+  std::map<std::uint64_t, std::int64_t> at;
+  std::vector<std::uint64_t> order;
+  std::function<void(std::uint64_t)> act;
+  void on_event(std::uint64_t payload) override {
+    at[payload] = engine_.now().ticks;
+    order.push_back(payload);
+    if (act) act(payload);
+  }
+
+ private:
+  Engine& engine_;
+};
+
+using Links = std::vector<FlowNetwork::Link>;
+
+}  // namespace
+
+TEST_CASE("one flow: latency, then bytes over bandwidth", "[unit]") {
+  // 1 GB/s is 0.001 bytes a ps: 1,000 bytes take 1e6 ps, after 500 ps of latency.
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(1e9);
+  const auto path = network.add_path(Links{link}, Duration{500});
+  network.start(path, 1000, arrivals, 1);
+  network.start(path, 0, arrivals, 2);                                           // nothing to carry: the latency alone
+  network.start(network.add_path(Links{}, Duration{70}), 1 << 30, arrivals, 3);  // inside a node
+  network.start(path, 0, arrivals, 4, Duration{1000});
+  engine.run();
+  CHECK(arrivals.at == std::map<std::uint64_t, std::int64_t>{{1, 1'000'500}, {2, 500}, {3, 70}, {4, 1500}});
+  CHECK(network.active() == 0);
+  CHECK(network.carried()[link] == 1000.0);
+}
+
+TEST_CASE("two flows share, and the one that stays speeds up", "[unit]") {
+  // 1,000 and 3,000 bytes over 1 GB/s: half each until the first has its 1,000 at 2e6 ps; the other then has 2,000 left
+  // and takes 2e6 ps more.
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto path = network.add_path(Links{network.add_link(1e9)}, Duration{0});
+  network.start(path, 1000, arrivals, 1);
+  const FlowId second = network.start(path, 3000, arrivals, 2);
+  engine.run(Time{1'000'000});
+  CHECK(network.rate(second) == Approx(0.5e9).epsilon(1e-9));
+  CHECK(network.bytes_left(second) == Approx(2500).epsilon(1e-9));
+  CHECK(network.load(0) == Approx(1e9).epsilon(1e-9));
+  engine.run();
+  CHECK(std::abs(arrivals.at[1] - 2'000'000) <= 1);
+  CHECK(std::abs(arrivals.at[2] - 4'000'000) <= 2);
+}
+
+TEST_CASE("a flow that comes later slows the first from then on", "[unit]") {
+  // 3,000 bytes from 0; 1,000 bytes from 1e6 ps. At 1e6: 2,000 left, half speed until 3e6, where both have moved 1,000
+  // more: the second ends, the first has 1,000 left and ends at 4e6.
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto a = network.add_path(Links{network.add_link(1e9)}, Duration{0});
+  const auto b = network.add_path(Links{0}, Duration{1'000'000});
+  network.start(a, 3000, arrivals, 1);
+  network.start(b, 1000, arrivals, 2);
+  engine.run();
+  CHECK(std::abs(arrivals.at[2] - 3'000'000) <= 2);
+  CHECK(std::abs(arrivals.at[1] - 4'000'000) <= 2);
+}
+
+TEST_CASE("flows are cancelled, moved, and stopped by links that fail", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto left = network.add_link(1e9);
+  const auto right = network.add_link(2e9);
+  const auto over_left = network.add_path(Links{left}, Duration{0});
+  const auto over_right = network.add_path(Links{right}, Duration{100'000});
+  const FlowId gone = network.start(over_left, 5000, arrivals, 1);
+  const FlowId moved = network.start(over_left, 5000, arrivals, 2);
+  engine.run(Time{2'000'000});  // 1,000 bytes each
+  CHECK(network.cancel(gone));
+  CHECK_FALSE(network.cancel(gone));
+  engine.run(Time{3'000'000});  // the second alone: 1,000 more, 3,000 left
+  network.set_bandwidth(left, 0);
+  engine.schedule_at(Time{9'000'000}, arrivals, 9);  // nothing else would move the clock
+  engine.run(Time{9'000'000});
+  CHECK(network.stalled() == 1);
+  CHECK(network.flows_on(left) == std::vector<FlowId>{moved});
+  CHECK(network.bytes_left(moved) == Approx(3000).epsilon(1e-6));
+  CHECK(network.move(moved, over_right));  // latency 1e5 ps, then 3,000 bytes at 2 GB/s: 1.5e6 ps
+  CHECK(network.path_of(moved) == over_right);
+  engine.run();
+  CHECK(std::abs(arrivals.at[2] - 10'600'000) <= 2);
+  CHECK(arrivals.at.count(1) == 0);
+  CHECK_FALSE(network.move(moved, over_left));
+  CHECK(network.carried()[left] == Approx(3000).epsilon(1e-6));  // 1,000 of the first, 2,000 of the second
+  CHECK(network.carried()[right] == Approx(3000).epsilon(1e-6));
+}
+
+TEST_CASE("a flow can be cancelled and moved while it waits for its latency", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto slow = network.add_path(Links{network.add_link(1e9)}, Duration{1000});
+  const auto fast = network.add_path(Links{network.add_link(1e9)}, Duration{10});
+  const FlowId a = network.start(slow, 10, arrivals, 1);
+  const FlowId b = network.start(slow, 10, arrivals, 2);
+  const FlowId c = network.start(slow, 10, arrivals, 3);
+  CHECK(network.cancel(b));
+  CHECK(network.move(a, fast));
+  engine.run();
+  CHECK(arrivals.at == std::map<std::uint64_t, std::int64_t>{{1, 10'010}, {3, 11'000}});
+  CHECK_FALSE(network.cancel(c));
+}
+
+TEST_CASE("simultaneous changes are solved once", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto path = network.add_path(Links{network.add_link(1e9)}, Duration{5});
+  for (int i = 0; i < 100; ++i) network.start(path, 1000, arrivals, 0);
+  engine.run();
+  // A hundred starts, a hundred ends: one solve each.
+  CHECK(network.effort().solves == 2);
+  CHECK(arrivals.order.size() == 100);
+}
+
+TEST_CASE("flows that end together are told in the order of their start", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  std::vector<FlowNetwork::Path> paths;
+  for (std::uint32_t i = 0; i < 50; ++i) paths.push_back(network.add_path(Links{network.add_link(1e9)}, Duration{0}));
+  std::vector<std::uint64_t> expected;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    network.start(paths[(i * 7) % 50], 1000, arrivals, i);
+    expected.push_back(i);
+  }
+  engine.run();
+  CHECK(arrivals.order == expected);
+}
+
+TEST_CASE("a coarser tick gives the same times", "[unit]") {
+  for (const std::int64_t ps : {1, 1000, 1'000'000}) {
+    Engine engine(1, TickScale{ps});
+    FlowNetwork network(engine);
+    Arrivals arrivals(engine);
+    const auto path = network.add_path(Links{network.add_link(1e9)}, engine.scale().duration(1e-3));
+    network.start(path, 1'000'000, arrivals, 1);  // 1 ms of latency and 1 ms of bytes
+    engine.run();
+    INFO(ps);
+    CHECK(engine.scale().seconds(Time{arrivals.at[1]}) == Approx(2e-3).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("flow network: bad arguments", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto path = network.add_path(Links{network.add_link(1)}, Duration{0});
+  CHECK_THROWS_WITH(network.add_link(-1), "flow network: a bandwidth is negative or too large");
+  CHECK_THROWS_WITH(network.add_link(1e16), "flow network: a bandwidth is negative or too large");
+  CHECK_THROWS_WITH(network.add_path(Links{}, Duration{-1}), "flow network: a latency is negative");
+  CHECK_THROWS_WITH(network.start(path, -1, arrivals), "flow network: negative bytes or delay");
+  CHECK_THROWS_WITH(network.start(9, 1, arrivals), "flow network: a flow over a path that is not there");
+  // 1e18 bytes at one byte a second end after the clock does.
+  network.start(path, 1'000'000'000'000'000'000, arrivals);
+  CHECK_THROWS_AS(engine.run(), std::overflow_error);
+}
+
+TEST_CASE("star: the figures of SimGrid 3.32", "[golden]") {
+  using namespace orrery::bench;
+  // Flow-level model CM02, links of 12.5e9 B/s and 1 us (../shared/peers.md).
+  CHECK(star_all_to_all(64, true) == Approx(0.005042).epsilon(1e-9));
+  CHECK(star_all_to_all(64, false) == Approx(0.00794517528).epsilon(1e-9));
+  CHECK(star_closed(64, 256, Duration{0}) == Approx(0.0531408242532).epsilon(1e-9));
+  CHECK(star_closed(1024, 1024, Duration{1'000'000}) == Approx(0.00757593424).epsilon(1e-9));
+}
+
+TEST_CASE("bytes are conserved whatever happens to the links", "[prop]") {
+  RandomStream random(9, "flows");
+  for (int round = 0; round < 30; ++round) {
+    Engine engine;
+    FlowNetwork network(engine);
+    Arrivals arrivals(engine);
+    const std::size_t links = 2 + random.below(12);
+    for (std::size_t l = 0; l < links; ++l) network.add_link(1e9 * static_cast<double>(1 + random.below(4)));
+    std::vector<Links> routes;
+    for (int p = 0; p < 20; ++p) {
+      Links route(links);
+      std::iota(route.begin(), route.end(), 0U);
+      for (std::size_t i = 0; i < links; ++i) std::swap(route[i], route[i + random.below(links - i)]);
+      route.resize(1 + random.below(std::min<std::size_t>(4, links)));
+      network.add_path(route, Duration{static_cast<std::int64_t>(random.below(3) * 1000)});
+      routes.push_back(route);
+    }
+    std::vector<double> expected(links, 0);
+    std::vector<FlowId> flows;
+    std::size_t ended = 0;
+    for (int step = 0; step < 200; ++step) {
+      const auto path = static_cast<FlowNetwork::Path>(random.below(routes.size()));
+      const auto bytes = static_cast<std::int64_t>(random.below(5000));
+      flows.push_back(network.start(path, bytes, arrivals, flows.size()));
+      for (const auto link : routes[path]) expected[link] += static_cast<double>(bytes);
+      if (random.below(6) == 0) {
+        const FlowId victim = flows[random.below(flows.size())];
+        const auto on = network.path_of(victim);
+        const double left = network.bytes_left(victim);
+        if (network.cancel(victim)) {
+          ++ended;
+          for (const auto link : routes[on]) expected[link] -= left;
+        }
+      }
+      if (random.below(6) == 0) {
+        const FlowId victim = flows[random.below(flows.size())];
+        const auto on = network.path_of(victim);
+        const double left = network.bytes_left(victim);
+        const auto to = static_cast<FlowNetwork::Path>(random.below(routes.size()));
+        if (network.move(victim, to)) {
+          for (const auto link : routes[on]) expected[link] -= left;
+          for (const auto link : routes[to]) expected[link] += left;
+        }
+      }
+      if (random.below(10) == 0)
+        network.set_bandwidth(static_cast<FlowNetwork::Link>(random.below(links)),
+                              1e9 * static_cast<double>(random.below(3)));
+      engine.run(engine.now() + Duration{static_cast<std::int64_t>(random.below(1'000'000))});
+    }
+    for (FlowNetwork::Link l = 0; l < links; ++l) network.set_bandwidth(l, 1e9);
+    engine.run();
+    REQUIRE(network.active() == 0);
+    CHECK(arrivals.order.size() + ended == flows.size());
+    const std::vector<double> carried = network.carried();
+    for (std::size_t l = 0; l < links; ++l) CHECK(carried[l] == Approx(expected[l]).epsilon(1e-9).margin(1e-6));
+  }
+}

@@ -1,0 +1,278 @@
+// Max-min fair sharing: cases solved by hand, and the conditions of optimality on random networks.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "sim/base/random.hpp"
+#include "sim/max_min.hpp"
+
+using namespace orrery::sim;
+
+namespace {
+
+using Route = std::vector<MaxMinSolver::Link>;
+
+/// A network as data, so that it can be built in several orders and solved by the reference below.
+struct Net {
+  std::vector<std::int64_t> capacity;
+  std::vector<Route> routes;
+  std::vector<std::int64_t> flows;  // of each route
+};
+
+/// Progressive filling from scratch, in doubles, the slow way: raise the lowest link, fix, repeat.
+std::vector<double> reference(const Net& net) {
+  std::vector<double> rate(net.routes.size(), -1);
+  std::vector<double> rest(net.capacity.begin(), net.capacity.end());
+  while (true) {
+    std::vector<double> open(rest.size(), 0);
+    for (std::size_t p = 0; p < net.routes.size(); ++p)
+      if (rate[p] < 0 && net.flows[p] > 0)
+        for (const auto link : net.routes[p]) open[link] += static_cast<double>(net.flows[p]);
+    double level = std::numeric_limits<double>::infinity();
+    std::size_t full = 0;
+    for (std::size_t l = 0; l < rest.size(); ++l)
+      if (open[l] > 0 && rest[l] / open[l] < level) {
+        level = rest[l] / open[l];
+        full = l;
+      }
+    if (std::isinf(level)) return rate;
+    for (std::size_t p = 0; p < net.routes.size(); ++p) {
+      if (rate[p] >= 0 || net.flows[p] == 0) continue;
+      if (std::find(net.routes[p].begin(), net.routes[p].end(), full) == net.routes[p].end()) continue;
+      rate[p] = level;
+      for (const auto link : net.routes[p])
+        rest[link] = std::max(0.0, rest[link] - level * static_cast<double>(net.flows[p]));
+    }
+  }
+}
+
+/// Feasible, and every flow has a full link where nobody is faster: then, and only then, it is max-min fair.
+void check_optimal(const MaxMinSolver& solver, const Net& net) {
+  std::vector<std::int64_t> load(net.capacity.size(), 0), fastest(net.capacity.size(), 0),
+      count(net.capacity.size(), 0);
+  for (std::size_t p = 0; p < net.routes.size(); ++p) {
+    const std::int64_t rate = solver.rate(static_cast<std::uint32_t>(p));
+    for (const auto link : net.routes[p]) {
+      load[link] += rate * net.flows[p];
+      count[link] += net.flows[p];
+      if (net.flows[p] > 0) fastest[link] = std::max(fastest[link], rate);
+    }
+  }
+  for (std::size_t l = 0; l < load.size(); ++l) {
+    REQUIRE(load[l] <= net.capacity[l]);
+    REQUIRE(solver.load(static_cast<std::uint32_t>(l)) == load[l]);
+  }
+  for (std::size_t p = 0; p < net.routes.size(); ++p) {
+    const auto path = static_cast<std::uint32_t>(p);
+    if (net.flows[p] == 0) {
+      REQUIRE(solver.bottleneck(path) == MaxMinSolver::kNoLink);
+      continue;
+    }
+    const auto link = solver.bottleneck(path);
+    REQUIRE(std::find(net.routes[p].begin(), net.routes[p].end(), link) != net.routes[p].end());
+    REQUIRE(net.capacity[link] - load[link] < count[link]);  // full: no flow could have one unit more each
+    REQUIRE(solver.rate(path) == fastest[link]);
+    REQUIRE(solver.rate(path) == solver.level(link));
+  }
+}
+
+Net random_net(RandomStream& random, std::size_t links, std::size_t paths, std::size_t longest) {
+  Net net;
+  for (std::size_t l = 0; l < links; ++l) {
+    // Few different capacities give many ties, which is where such solvers go wrong.
+    const std::int64_t unit = random.below(2) == 0 ? 1'000'000'007 : 1'000'000'000;
+    net.capacity.push_back(unit * static_cast<std::int64_t>(1 + random.below(4)) * 1000);
+  }
+  for (std::size_t p = 0; p < paths; ++p) {
+    Route route(links);
+    std::iota(route.begin(), route.end(), 0U);
+    for (std::size_t i = 0; i < links; ++i) std::swap(route[i], route[i + random.below(links - i)]);
+    route.resize(1 + random.below(std::min(longest, links)));
+    net.routes.push_back(route);
+  }
+  net.flows.assign(paths, 0);
+  return net;
+}
+
+}  // namespace
+
+TEST_CASE("three flows on two links", "[unit]") {
+  // Links A (10) and B (4). Flow 1 on A, flow 2 on A and B, flow 3 on B. B is full first: 4 / 2 = 2 for flows 2 and 3;
+  // flow 1 takes what A has left: 10 - 2 = 8.
+  MaxMinSolver solver;
+  const auto a = solver.add_link(10);
+  const auto b = solver.add_link(4);
+  const auto one = solver.add_path(std::vector{a});
+  const auto two = solver.add_path(std::vector{a, b});
+  const auto three = solver.add_path(std::vector{b});
+  for (const auto path : {one, two, three}) solver.set_flows(path, 1);
+  solver.solve();
+  CHECK(solver.rate(one) == 8);
+  CHECK(solver.rate(two) == 2);
+  CHECK(solver.rate(three) == 2);
+  CHECK(solver.bottleneck(one) == a);
+  CHECK(solver.load(a) == 10);
+  // Flow 3 ends: B alone would give flow 2 its 4; A gives 10 - 4 = 6 to flow 1.
+  solver.set_flows(three, 0);
+  const auto changes = solver.solve();
+  CHECK(solver.rate(one) == 6);
+  CHECK(solver.rate(two) == 4);
+  CHECK(solver.rate(three) == 0);
+  CHECK(changes.placed.empty());  // both keep their bottleneck, at other levels
+  CHECK(std::vector(changes.levels.begin(), changes.levels.end()).size() == 2);
+  // B grows to 100: A is shared, 5 each, and flow 2 has another bottleneck.
+  solver.set_capacity(b, 100);
+  const auto grown = solver.solve();
+  CHECK(solver.rate(one) == 5);
+  CHECK(solver.rate(two) == 5);
+  REQUIRE(grown.placed.size() == 1);
+  CHECK(grown.placed[0] == two);
+}
+
+TEST_CASE("flows of one path count each", "[unit]") {
+  // 12 units: three flows of one path and one of another get 3 each.
+  MaxMinSolver solver;
+  const auto link = solver.add_link(12);
+  const auto many = solver.add_path(std::vector{link});
+  const auto one = solver.add_path(std::vector{link});
+  solver.set_flows(many, 3);
+  solver.set_flows(one, 1);
+  solver.solve();
+  CHECK(solver.rate(many) == 3);
+  CHECK(solver.rate(one) == 3);
+  // 13 units among five: 2 each, and a rest of 3 that is smaller than the number of flows.
+  solver.set_capacity(link, 13);
+  solver.set_flows(one, 2);
+  solver.solve();
+  CHECK(solver.rate(many) == 2);
+  CHECK(solver.load(link) == 10);
+}
+
+TEST_CASE("a link that is down gives nothing, and gives again when it is up", "[unit]") {
+  MaxMinSolver solver;
+  const auto up = solver.add_link(8);
+  const auto down = solver.add_link(0);
+  const auto a = solver.add_path(std::vector{up, down});
+  const auto b = solver.add_path(std::vector{up});
+  solver.set_flows(a, 1);
+  solver.set_flows(b, 1);
+  solver.solve();
+  CHECK(solver.rate(a) == 0);
+  CHECK(solver.rate(b) == 8);
+  solver.set_capacity(down, 3);
+  solver.solve();
+  CHECK(solver.rate(a) == 3);
+  CHECK(solver.rate(b) == 5);
+  solver.set_capacity(up, 2);  // below what it carries
+  solver.solve();
+  CHECK(solver.rate(a) == 1);
+  CHECK(solver.rate(b) == 1);
+}
+
+TEST_CASE("only those concerned are filled again", "[unit]") {
+  // A hundred separate links with two flows each; one flow ends: of 199, one is filled again.
+  MaxMinSolver solver;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    solver.add_link(10);
+    solver.add_path(std::vector{i});
+    solver.set_flows(i, 2);
+    solver.add_path(std::vector{i});
+  }
+  for (std::uint32_t p = 0; p < 200; ++p) solver.set_flows(p, 1);
+  solver.solve();
+  const auto before = solver.effort().freed;
+  solver.set_flows(0, 0);
+  solver.solve();
+  CHECK(solver.rate(1) == 10);
+  CHECK(solver.effort().freed - before <= 1);
+}
+
+TEST_CASE("bad networks are refused", "[unit]") {
+  MaxMinSolver solver;
+  const auto link = solver.add_link(1);
+  CHECK_THROWS_WITH(solver.add_link(-1), "max-min: a capacity is not in 0 … 2^62");
+  CHECK_THROWS_WITH(solver.set_capacity(link, MaxMinSolver::kMaxCapacity + 1),
+                    "max-min: a capacity is not in 0 … 2^62");
+  CHECK_THROWS_WITH(solver.add_path(Route{}), "max-min: a path without links");
+  CHECK_THROWS_WITH(solver.add_path(Route{7}), "max-min: a path over a link that is not there");
+  CHECK_THROWS_WITH(solver.add_path(Route{link, link}), "max-min: a path crosses a link twice");
+  const auto path = solver.add_path(Route{link});
+  CHECK_THROWS_WITH(solver.set_flows(path, -1), "max-min: a number of flows is not in 0 … 2^32");
+}
+
+TEST_CASE("every flow has a full bottleneck where it is fastest, after any change", "[prop]") {
+  RandomStream random(5, "max-min");
+  for (int round = 0; round < 150; ++round) {
+    const std::size_t links = 1 + random.below(30);
+    Net net = random_net(random, links, 1 + random.below(60), 6);
+    MaxMinSolver solver;
+    for (const auto capacity : net.capacity) solver.add_link(capacity);
+    for (const auto& route : net.routes) solver.add_path(route);
+    for (int step = 0; step < 60; ++step) {
+      for (std::uint64_t change = random.below(4); change-- > 0;) {
+        const auto path = static_cast<std::uint32_t>(random.below(net.routes.size()));
+        net.flows[path] = static_cast<std::int64_t>(random.below(random.below(10) == 0 ? 1000 : 3));
+        solver.set_flows(path, net.flows[path]);
+        if (random.below(8) != 0) continue;
+        const auto link = static_cast<std::uint32_t>(random.below(links));
+        net.capacity[link] = random.below(4) == 0 ? 0 : static_cast<std::int64_t>(1'000'000'000'000 * random.below(5));
+        solver.set_capacity(link, net.capacity[link]);
+      }
+      solver.solve();
+      check_optimal(solver, net);
+      const std::vector<double> expected = reference(net);
+      for (std::size_t p = 0; p < net.routes.size(); ++p) {
+        if (net.flows[p] == 0) continue;
+        // Rounding levels down loses at most a unit a flow and link: 1e5 of 1e12 here.
+        REQUIRE(std::abs(static_cast<double>(solver.rate(static_cast<std::uint32_t>(p))) - expected[p]) <=
+                1e5 + 1e-6 * expected[p]);
+      }
+    }
+  }
+}
+
+TEST_CASE("the order in which links, paths and changes come does not show", "[prop]") {
+  RandomStream random(6, "max-min/order");
+  for (int round = 0; round < 60; ++round) {
+    const std::size_t links = 2 + random.below(20);
+    const std::size_t paths = 2 + random.below(50);
+    const Net net = random_net(random, links, paths, 5);
+    const auto shuffled = [&](std::size_t n) {
+      std::vector<std::uint32_t> order(n);
+      std::iota(order.begin(), order.end(), 0U);
+      for (std::size_t i = 0; i < n; ++i) std::swap(order[i], order[i + random.below(n - i)]);
+      return order;
+    };
+    // place[k] is where the k-th link (path) of the net was added in the second solver.
+    const auto link_order = shuffled(links);
+    const auto path_order = shuffled(paths);
+    std::vector<std::uint32_t> link_place(links), path_place(paths);
+    MaxMinSolver first, second;
+    for (const auto capacity : net.capacity) first.add_link(capacity);
+    for (const auto& route : net.routes) first.add_path(route);
+    for (const auto link : link_order) link_place[link] = second.add_link(net.capacity[link]);
+    for (const auto path : path_order) {
+      Route route;
+      for (const auto link : net.routes[path]) route.push_back(link_place[link]);
+      std::reverse(route.begin(), route.end());
+      path_place[path] = second.add_path(route);
+    }
+    for (int step = 0; step < 40; ++step) {
+      std::vector<std::pair<std::uint32_t, std::int64_t>> changes;
+      for (std::uint64_t i = 1 + random.below(5); i-- > 0;)
+        changes.emplace_back(static_cast<std::uint32_t>(random.below(paths)),
+                             static_cast<std::int64_t>(random.below(3)));
+      std::sort(changes.begin(), changes.end());
+      changes.erase(std::unique(changes.begin(), changes.end(), [](auto& a, auto& b) { return a.first == b.first; }),
+                    changes.end());
+      for (const auto& [path, flows] : changes) first.set_flows(path, flows);
+      for (auto it = changes.rbegin(); it != changes.rend(); ++it) second.set_flows(path_place[it->first], it->second);
+      first.solve();
+      second.solve();
+      for (std::uint32_t p = 0; p < paths; ++p) REQUIRE(first.rate(p) == second.rate(path_place[p]));
+    }
+  }
+}
