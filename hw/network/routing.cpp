@@ -41,6 +41,10 @@ std::unique_ptr<Routing> make_routing(const sim::Node& block, const Topology& to
 
 void register_routing(RoutingRegistry& registry) {
   register_shortest(registry);
+  register_lowest_latency(registry);
+  register_dimension_order(registry);
+  register_valiant(registry);
+  register_rail(registry);
 }
 
 }  // namespace orrery::hw

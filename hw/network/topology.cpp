@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "hw/network/topology_build.hpp"
@@ -43,7 +44,7 @@ sim::Origin below(const sim::Origin& where, const std::string& key) {
 
 bool has_bandwidth(double bandwidth, const char* key, const sim::Origin& where, sim::Faults& faults) {
   if (bandwidth > 0) return true;
-  faults.add(below(where, key), "missing: a number of bytes a second such as \"50 GB/s\" is required");
+  faults.add(below(where, key), "missing: expected a quantity in B/s such as \"900 GB/s\"");
   return false;
 }
 
@@ -53,11 +54,21 @@ std::unique_ptr<Topology> make_topology(const TopologyRegistry& registry, const 
                sim::name_hint("", registry.names()));
     return nullptr;
   }
+  const std::vector<std::string> names = registry.names();
+  const sim::Node* policy = block.find("policy");
+  const std::string name = policy != nullptr && policy->is_string() ? policy->as_string() : "";
+  if (std::binary_search(names.begin(), names.end(), name) && block.find(name) == nullptr) {
+    // No topology has parameters enough by default: an empty block has every missing one reported.
+    sim::Node filled = block;
+    sim::Node none = sim::Node::object();
+    none.set_origin(block.origin_of(name));
+    filled.set(name, std::move(none));
+    return make_topology(registry, filled, faults);
+  }
   const std::size_t before = faults.size();
   const auto choice = registry.parse_block(block, "", faults);
   if (faults.size() != before) return nullptr;
-  const sim::Node* params = block.find(choice.name);
-  return choice.make(params != nullptr ? params->origin() : block.origin_of(choice.name), faults);
+  return choice.make(block.find(choice.name)->origin(), faults);
 }
 
 std::unique_ptr<Topology> make_topology(const sim::Node& block, sim::Faults& faults) {
@@ -68,9 +79,14 @@ std::unique_ptr<Topology> make_topology(const sim::Node& block, sim::Faults& fau
 
 void register_topologies(TopologyRegistry& registry) {
   register_ring(registry);
+  register_torus(registry);
   register_fully_connected(registry);
   register_star(registry);
+  register_switch_hierarchy(registry);
   register_fat_tree(registry);
+  register_rail_optimised(registry);
+  register_dragonfly(registry);
+  register_graph(registry);
 }
 
 }  // namespace orrery::hw
