@@ -119,7 +119,7 @@ typename CheapestPaths<Metric>::Table& CheapestPaths<Metric>::table_for(std::siz
   Table& table = tables_[key];
   table.cost.assign(node_of_.size(), kFar);
   for (const Hop& seed : seeds) {
-    const Cost cost = seeds_cost ? Metric::of(topology_.links[seed.link]) : Cost{0};
+    const Cost cost = seeds_cost ? cost_of(seed.link) : Cost{0};
     if (table.cost[seed.vertex] == kFar) table.frontier.push_back(seed.vertex);
     table.cost[seed.vertex] = std::min(table.cost[seed.vertex], cost);
   }
@@ -152,7 +152,7 @@ void CheapestPaths<Metric>::advance(Table& table) {
       queue.pop();
       if (cost != table.cost[v]) continue;  // a cheaper way was found since
       for (const Hop& hop : in_.of(node_of_[v])) {
-        const Cost through = cost + Metric::of(topology_.links[hop.link]);
+        const Cost through = cost + cost_of(hop.link);
         if (through >= table.cost[hop.vertex]) continue;
         table.cost[hop.vertex] = through;
         queue.emplace(through, hop.vertex);
@@ -208,13 +208,13 @@ bool CheapestPaths<Metric>::leave_end(NodeIndex from, const Goal& goal, std::uin
     candidates_.push_back(hop);
   };
   for (const Hop& hop : direct_.of(from))
-    if (hop.vertex == goal.node) offer(Metric::of(topology_.links[hop.link]), {kNone, hop.link});
+    if (hop.vertex == goal.node) offer(cost_of(hop.link), {kNone, hop.link});
   // A neighbour at one link cannot be beaten by hops; by latency a way through switches can.
   if (!Metric::kUniform || candidates_.empty()) {
     reach(*goal.table, out_.of(from));
     for (const Hop& hop : out_.of(from)) {
       const Cost rest = goal.table->cost[hop.vertex];
-      if (rest != kFar) offer(static_cast<Cost>(rest + Metric::of(topology_.links[hop.link])), hop);
+      if (rest != kFar) offer(static_cast<Cost>(rest + cost_of(hop.link)), hop);
     }
   }
   if (candidates_.empty()) return false;
@@ -238,13 +238,11 @@ bool CheapestPaths<Metric>::descend(std::uint32_t vertex, const Goal& goal, std:
     candidates_.clear();
     for (const Hop& hop : out_.of(at)) {
       const Cost rest = goal.table->cost[hop.vertex];
-      if (rest < left && static_cast<Cost>(rest + Metric::of(topology_.links[hop.link])) == left)
-        candidates_.push_back(hop);
+      if (rest < left && static_cast<Cost>(rest + cost_of(hop.link)) == left) candidates_.push_back(hop);
     }
     if (ends_here)
       for (const Hop& hop : in_.of(goal.node))
-        if (hop.vertex == vertex && Metric::of(topology_.links[hop.link]) == left)
-          candidates_.push_back({kNone, hop.link});
+        if (hop.vertex == vertex && cost_of(hop.link) == left) candidates_.push_back({kNone, hop.link});
     const Hop hop = choose(hash, at);
     path.push_back(hop.link);
     if (hop.vertex == kNone) return true;
@@ -286,5 +284,6 @@ bool CheapestPaths<Metric>::append_to_group(NodeIndex from, std::uint32_t group,
 
 template class CheapestPaths<Hops>;
 template class CheapestPaths<LatencyCost>;
+template class CheapestPaths<GroupHops>;
 
 }  // namespace orrery::hw

@@ -2,7 +2,7 @@
 //
 // For a destination, a table holds the cost from every node that forwards; a path then steps, from its first node on,
 // to any neighbour whose cost is less by that of the link, chosen by hash. Tables are made on first use, by
-// breadth-first search from the destination that goes only as far as it is asked (Hops), or by Dijkstra (LatencyCost).
+// breadth-first search from the destination that goes only as far as it is asked (Hops), or by Dijkstra.
 //
 // Memory: a host with one cable has no table and no entry in one, it is as its switch. So a table holds F costs and
 // there are at most D of them; F is the nodes that forward, D the switches with such hosts, and other destinations.
@@ -25,14 +25,26 @@ inline constexpr std::size_t kTableBytes = std::size_t{256} << 20;
 /// A path's cost is its number of links.
 struct Hops {
   using Cost = std::uint32_t;
-  static Cost of(const NetworkLink&) { return 1; }
+  static Cost of(const Topology&, const NetworkLink&) { return 1; }
   static constexpr bool kUniform = true;
 };
 
 /// A path's cost is its latency in ps, and among equals its number of links: integers, so that ties are ties.
 struct LatencyCost {
   using Cost = std::int64_t;
-  static Cost of(const NetworkLink& link) { return static_cast<Cost>(link.latency_s * 1e12 + 0.5) * 65536 + 1; }
+  static Cost of(const Topology&, const NetworkLink& link) {
+    return static_cast<Cost>(link.latency_s * 1e12 + 0.5) * 65536 + 1;
+  }
+  static constexpr bool kUniform = false;
+};
+
+/// A path's cost is its links between groups, and among equals its links inside: what "minimal" means on a dragonfly,
+/// where two links between groups may be fewer than local, global, local, yet load what is scarce twice.
+struct GroupHops {
+  using Cost = std::int64_t;
+  static Cost of(const Topology& topology, const NetworkLink& link) {
+    return topology.shape.groups[link.from] == topology.shape.groups[link.to] ? 1 : Cost{1} << 32;
+  }
   static constexpr bool kUniform = false;
 };
 
@@ -91,6 +103,7 @@ class CheapestPaths {
   bool leave_end(NodeIndex from, const Goal& goal, std::uint64_t hash, std::uint32_t& vertex,
                  std::vector<LinkIndex>& path);
   bool descend(std::uint32_t vertex, const Goal& goal, std::uint64_t hash, std::vector<LinkIndex>& path);
+  Cost cost_of(LinkIndex link) const { return Metric::of(topology_, topology_.links[link]); }
   Hop choose(std::uint64_t hash, NodeIndex at) const;
 
   const Topology& topology_;
@@ -108,5 +121,6 @@ class CheapestPaths {
 
 extern template class CheapestPaths<Hops>;
 extern template class CheapestPaths<LatencyCost>;
+extern template class CheapestPaths<GroupHops>;
 
 }  // namespace orrery::hw

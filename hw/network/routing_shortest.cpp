@@ -1,5 +1,7 @@
 // `shortest`: a path of fewest links; at every node the hash of (from, to, label) chooses among all links that lead on
 // over such paths, cables side by side included (equal-cost multi-path, RFC 2992, without its table of flows).
+// On a dragonfly a path of fewest links between groups is taken first of all, as minimal routing is defined there (Kim
+// et al., ISCA 2008, section 4.1); `fewest_global` off counts links alike.
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -12,12 +14,16 @@ namespace {
 
 struct ShortestParams {
   std::optional<bool> hosts_forward;
+  bool fewest_global = true;
   static constexpr auto fields() {
     return std::tuple{sim::field("hosts_forward", &ShortestParams::hosts_forward,
-                                 "Whether paths may lead through hosts; null: as the topology has it.")};
+                                 "Whether paths may lead through hosts; null: as the topology has it."),
+                      sim::field("fewest_global", &ShortestParams::fewest_global,
+                                 "Dragonfly: fewest links between groups, then fewest links; else fewest links.")};
   }
 };
 
+template <class Metric>
 class Shortest final : public Routing {
  public:
   Shortest(const ShortestParams& params, const Topology& topology)
@@ -29,7 +35,7 @@ class Shortest final : public Routing {
   void links_changed(const std::vector<bool>& up) override { paths_.links_changed(up); }
 
  private:
-  CheapestPaths<Hops> paths_;
+  CheapestPaths<Metric> paths_;
 };
 
 }  // namespace
@@ -37,7 +43,9 @@ class Shortest final : public Routing {
 void register_shortest(RoutingRegistry& registry) {
   registry.add<ShortestParams>("shortest", "Fewest links; equally good paths by hash.",
                                [](const ShortestParams& params, const Topology& topology) -> std::unique_ptr<Routing> {
-                                 return std::make_unique<Shortest>(params, topology);
+                                 if (params.fewest_global && !topology.shape.groups.empty())
+                                   return std::make_unique<Shortest<GroupHops>>(params, topology);
+                                 return std::make_unique<Shortest<Hops>>(params, topology);
                                });
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kDraws = 4;
 
+template <class Metric>
 class Valiant final : public Routing {
  public:
   explicit Valiant(const Topology& topology)
@@ -77,7 +78,7 @@ class Valiant final : public Routing {
   }
 
   const Topology& topology_;
-  CheapestPaths<Hops> paths_;
+  CheapestPaths<Metric> paths_;
   std::uint64_t groups_ = 0;
 };
 
@@ -87,7 +88,9 @@ void register_valiant(RoutingRegistry& registry) {
   registry.add<sim::NoParams>("valiant",
                               "Through a random node between, on a dragonfly a random group: spreads any traffic.",
                               [](const sim::NoParams&, const Topology& topology) -> std::unique_ptr<Routing> {
-                                return std::make_unique<Valiant>(topology);
+                                if (!topology.shape.groups.empty())
+                                  return std::make_unique<Valiant<GroupHops>>(topology);
+                                return std::make_unique<Valiant<Hops>>(topology);
                               });
 }
 
