@@ -1,0 +1,45 @@
+// `lowest_latency`: a path of least latency, of those one of fewest links; ties by the hash of (from, to, label).
+// Latencies count in whole picoseconds, so that ties are ties.
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "hw/network/cheapest_paths.hpp"
+#include "hw/network/routing.hpp"
+
+namespace orrery::hw {
+namespace {
+
+struct LowestLatencyParams {
+  std::optional<bool> hosts_forward;
+  static constexpr auto fields() {
+    return std::tuple{sim::field("hosts_forward", &LowestLatencyParams::hosts_forward,
+                                 "Whether paths may lead through hosts; null: as the topology has it.")};
+  }
+};
+
+class LowestLatency final : public Routing {
+ public:
+  LowestLatency(const LowestLatencyParams& params, const Topology& topology)
+      : paths_(topology, params.hosts_forward.value_or(topology.hosts_forward)) {}
+
+  bool route(NodeIndex from, NodeIndex to, std::uint64_t label, std::vector<LinkIndex>& path) override {
+    return paths_.append(from, to, route_hash(from, to, label), path);
+  }
+  void links_changed(const std::vector<bool>& up) override { paths_.links_changed(up); }
+
+ private:
+  CheapestPaths<LatencyCost> paths_;
+};
+
+}  // namespace
+
+void register_lowest_latency(RoutingRegistry& registry) {
+  registry.add<LowestLatencyParams>(
+      "lowest_latency", "Least latency, of those fewest links; ties by hash.",
+      [](const LowestLatencyParams& params, const Topology& topology) -> std::unique_ptr<Routing> {
+        return std::make_unique<LowestLatency>(params, topology);
+      });
+}
+
+}  // namespace orrery::hw

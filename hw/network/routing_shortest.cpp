@@ -1,0 +1,52 @@
+// `shortest`: a path of fewest links; at every node the hash of (from, to, label) chooses among all links that lead on
+// over such paths, cables side by side included (equal-cost multi-path, RFC 2992, without its table of flows).
+// On a dragonfly a path of fewest links between groups is taken first of all, as minimal routing is defined there (Kim
+// et al., ISCA 2008, section 4.1); `fewest_global` off counts links alike.
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "hw/network/cheapest_paths.hpp"
+#include "hw/network/routing.hpp"
+
+namespace orrery::hw {
+namespace {
+
+struct ShortestParams {
+  std::optional<bool> hosts_forward;
+  bool fewest_global = true;
+  static constexpr auto fields() {
+    return std::tuple{sim::field("hosts_forward", &ShortestParams::hosts_forward,
+                                 "Whether paths may lead through hosts; null: as the topology has it."),
+                      sim::field("fewest_global", &ShortestParams::fewest_global,
+                                 "Dragonfly: fewest links between groups, then fewest links; else fewest links.")};
+  }
+};
+
+template <class Metric>
+class Shortest final : public Routing {
+ public:
+  Shortest(const ShortestParams& params, const Topology& topology)
+      : paths_(topology, params.hosts_forward.value_or(topology.hosts_forward)) {}
+
+  bool route(NodeIndex from, NodeIndex to, std::uint64_t label, std::vector<LinkIndex>& path) override {
+    return paths_.append(from, to, route_hash(from, to, label), path);
+  }
+  void links_changed(const std::vector<bool>& up) override { paths_.links_changed(up); }
+
+ private:
+  CheapestPaths<Metric> paths_;
+};
+
+}  // namespace
+
+void register_shortest(RoutingRegistry& registry) {
+  registry.add<ShortestParams>("shortest", "Fewest links; equally good paths by hash.",
+                               [](const ShortestParams& params, const Topology& topology) -> std::unique_ptr<Routing> {
+                                 if (params.fewest_global && !topology.shape.groups.empty())
+                                   return std::make_unique<Shortest<GroupHops>>(params, topology);
+                                 return std::make_unique<Shortest<Hops>>(params, topology);
+                               });
+}
+
+}  // namespace orrery::hw
