@@ -72,6 +72,8 @@ class MessageSink {
   virtual void send(const Message& message) = 0;
   /// Rank `rank` has everything it is to have and will emit nothing more. Once a rank.
   virtual void finished(Member rank) = 0;
+  /// A message that the schedule had kept (see `keeps`) is used now. Nobody but a check of the data needs it.
+  virtual void taken(const Message& message) { (void)message; }
 };
 
 /// Contract: every rank enters once; `arrived` is called once for every message sent, and not before its receiver has
@@ -85,6 +87,12 @@ class CollectiveSchedule {
   virtual void arrived(const Message& message, MessageSink& sink) = 0;
   /// Appends what `message` holds: for tests and timelines, not for speed.
   virtual void describe(const Message& message, std::vector<Piece>& pieces) const = 0;
+  /// Whether the receiver is not yet at the part of the collective to which `message` belongs: given to `arrived` it
+  /// would wait in a buffer of its own until then.
+  virtual bool keeps(const Message& message) const {
+    (void)message;
+    return false;
+  }
 };
 
 /// Switches that reduce and copy, as a tree over the members: ranks are leaves.

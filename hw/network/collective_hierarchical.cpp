@@ -59,6 +59,7 @@ class Hierarchical final : public CollectiveSchedule {
   void enter(Member rank, MessageSink& sink) override { enter_stage(rank, 0, sink); }
   void arrived(const Message& message, MessageSink& sink) override;
   void describe(const Message& message, std::vector<Piece>& pieces) const override;
+  bool keeps(const Message& message) const override { return reached_[message.to] <= message.tag >> kStageShift; }
 
  private:
   /// Passes on what a part emits, in the collective's own members.
@@ -131,12 +132,15 @@ void Hierarchical::enter_stage(Member rank, std::size_t stage, MessageSink& sink
   const Part& part = part_of(stage, rank);
   PartSink inside(*this, stage, part, sink);
   part.schedule->enter(stages_[stage].number_in[rank], inside);
-  held_[stage].release(rank, [&](const Message& message) { part.schedule->arrived(inner(message), inside); });
+  held_[stage].release(rank, [&](const Message& message) {
+    sink.taken(message);
+    part.schedule->arrived(inner(message), inside);
+  });
 }
 
 void Hierarchical::arrived(const Message& message, MessageSink& sink) {
   const std::size_t stage = message.tag >> kStageShift;
-  if (reached_[message.to] <= stage) {
+  if (keeps(message)) {
     held_[stage].hold(message);
     return;
   }

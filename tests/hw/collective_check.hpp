@@ -125,6 +125,7 @@ class SymbolicRun final : public MessageSink {
       outside.erase(outside.begin() + static_cast<std::ptrdiff_t>(i));
       enter(rank);
     }
+    REQUIRE(kept_.empty());
     for (Member r = 0; r < entered_.size(); ++r) {
       REQUIRE(finished_[r]);
       REQUIRE(keeps_promise(r));
@@ -160,6 +161,17 @@ class SymbolicRun final : public MessageSink {
     total += message.bytes;
     ++messages;
     pending_.push_back(std::move(carried));
+  }
+
+  void taken(const Message& message) override {
+    const auto kept = std::ranges::find_if(kept_, [&](const Carried& carried) {
+      return carried.message.tag == message.tag && carried.message.from == message.from &&
+             carried.message.to == message.to;
+    });
+    REQUIRE(kept != kept_.end());
+    const Carried carried = std::move(*kept);
+    kept_.erase(kept);
+    apply(carried);
   }
 
   void finished(Member rank) override {
@@ -216,6 +228,15 @@ class SymbolicRun final : public MessageSink {
   }
 
   void deliver(const Carried& carried) {
+    if (schedule_.keeps(carried.message)) {
+      kept_.push_back(carried);
+    } else {
+      apply(carried);
+    }
+    schedule_.arrived(carried.message, *this);
+  }
+
+  void apply(const Carried& carried) {
     std::vector<std::uint64_t>& state = state_[carried.message.to];
     std::size_t i = 0;
     bool once = true;
@@ -231,7 +252,6 @@ class SymbolicRun final : public MessageSink {
       }
     }
     REQUIRE(once);  // no contribution is added twice
-    schedule_.arrived(carried.message, *this);
   }
 
   bool keeps_promise(Member rank) const {
@@ -266,7 +286,8 @@ class SymbolicRun final : public MessageSink {
   std::vector<bool> entered_;
   std::vector<bool> finished_;
   std::vector<Carried> pending_;
-  std::vector<std::vector<Carried>> held_;
+  std::vector<std::vector<Carried>> held_;  // for ranks that have not entered
+  std::vector<Carried> kept_;               // by the schedule
 };
 
 }  // namespace orrery::hw::test
