@@ -386,6 +386,12 @@ FlowNetwork::Path FlowNetwork::path_of(FlowId id) const {
   return flow == nullptr ? kNoRow : flow->path;
 }
 
+std::pair<FlowNetwork::Link, FlowNetwork::Link> FlowNetwork::ends_of(Path path) const {
+  const MaxMinSolver::Path links = paths_.at(path).solver;
+  if (links == kNoRow) throw std::invalid_argument("flow network: a path without links has no ends");
+  return {solver_.link_of(links, 0), solver_.link_of(links, solver_.hops(links) - 1)};
+}
+
 double FlowNetwork::rate(FlowId id) const {
   const Flow* const flow = find(id);
   if (flow == nullptr || flow->state != State::moving) return 0;

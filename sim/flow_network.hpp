@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/engine.hpp"
@@ -60,6 +61,8 @@ class FlowNetwork final : private EventHandler {
   /// Flows under way on a link, those that still wait for their latency included, in the order of their start.
   std::vector<FlowId> flows_on(Link link) const;
   Path path_of(FlowId flow) const;
+  /// First and last link of a path that has any.
+  std::pair<Link, Link> ends_of(Path path) const;
   /// Bytes per second of a flow as of the last solve; 0 while it waits.
   double rate(FlowId flow) const;
   /// Bytes that a flow has still to carry.
