@@ -1,4 +1,5 @@
 // Networks given as data: what they become, and every fault of one at once.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -160,6 +161,39 @@ TEST_CASE("the pod of the catalog joins 1,024 GPUs without a thin place", "[unit
   CHECK(pod->nodes.size() == 1024 + 128 + 32 + 16);
   CHECK(bisection_bandwidth(*pod) == 512 * 50e9);
   CHECK(max_flow(*pod, halves(*pod)) == 512 * 50e9);
+}
+
+TEST_CASE("the examples of the docs can be built", "[unit]") {
+  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/docs/network.md");
+  int built = 0;
+  std::string object;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      inside = line == "```json";
+      object.clear();
+      continue;
+    }
+    object += line + "\n";
+    const bool whole = std::count(object.begin(), object.end(), '{') == std::count(object.begin(), object.end(), '}');
+    if (!inside || !whole) continue;
+    // Relative files are the catalog's.
+    const sim::Node node = sim::parse_json(object, std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/example.json");
+    object.clear();
+    const sim::Node* block = node.find("topology") != nullptr ? node.find("topology") : &node;
+    TopologyRegistry registry("topology");
+    register_topologies(registry);
+    const auto names = registry.names();
+    const sim::Node* policy = block->find("policy");
+    if (policy == nullptr || std::find(names.begin(), names.end(), policy->as_string()) == names.end()) continue;
+    sim::Faults faults;
+    const auto topology = make_topology(registry, *block, faults);
+    INFO(block->dump());
+    faults.throw_if_any();
+    REQUIRE(topology != nullptr);
+    ++built;
+  }
+  CHECK(built >= 10);
 }
 
 TEST_CASE("faults of a network's file name the file", "[unit]") {
