@@ -197,7 +197,8 @@ void TaskGraph::throw_cycle(const std::vector<std::uint32_t>& waits,
   std::string message = "task graph: tasks wait for each other: ";
   for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i) message += describe(cycle[i]) + " -> ";
   if (cycle.size() > kShown) message += fmt::format("… ({} more) -> ", cycle.size() - kShown);
-  throw TaskCycle(message + describe(cycle.front()), std::move(cycle));
+  message += describe(cycle.front());
+  throw TaskCycle(message, std::move(cycle));
 }
 
 }  // namespace orrery::sim

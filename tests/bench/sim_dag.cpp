@@ -21,10 +21,14 @@ void run_layered(benchmark::State& state, std::uint64_t tasks) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(tasks));
 }
 
-void dag(benchmark::State& state) { run_layered(state, 100'000); }
+void dag(benchmark::State& state) {
+  run_layered(state, 100'000);
+}
 BENCHMARK(dag)->Arg(16)->Arg(64)->Unit(benchmark::kMillisecond);
 
-void dag_million(benchmark::State& state) { run_layered(state, 1'000'000); }
+void dag_million(benchmark::State& state) {
+  run_layered(state, 1'000'000);
+}
 BENCHMARK(dag_million)->Arg(16)->Unit(benchmark::kMillisecond);
 
 /// Building alone, for the difference.

@@ -17,12 +17,12 @@ inline std::uint64_t mix(std::uint64_t x) {
 }
 
 /// `tasks` tasks of 1e6 (1 + (mix(8 id) % 1000) / 1000) flops on `hosts` hosts of 1e9 flop/s, in ticks of a picosecond.
-inline sim::TaskGraph layered_dag(std::uint64_t tasks, std::uint64_t hosts) {
+inline sim::TaskGraph layered_dag(std::uint64_t tasks, std::uint64_t hosts, const sim::ResourceSpec& spec = {}) {
   constexpr std::uint64_t kWidth = 100;
   sim::TaskGraph graph;
   graph.reserve(tasks, 2 * tasks);
   std::vector<sim::ResourceId> host;
-  for (std::uint64_t h = 0; h < hosts; ++h) host.push_back(graph.add_resource({}));
+  for (std::uint64_t h = 0; h < hosts; ++h) host.push_back(graph.add_resource(spec));
   for (std::uint64_t id = 0; id < tasks; ++id) {
     // 1e6 flops at 1e9 flop/s are 1e9 ps.
     const sim::Duration duration{1'000'000 * static_cast<std::int64_t>(1000 + mix(8 * id) % 1000)};

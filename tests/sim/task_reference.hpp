@@ -33,7 +33,9 @@ struct PlainRun {
 };
 
 /// The custom order of the tests: a scrambled, many-valued function of the id.
-inline std::int64_t plain_custom_key(std::uint32_t task) { return static_cast<std::int64_t>(task * 2654435761U % 7); }
+inline std::int64_t plain_custom_key(std::uint32_t task) {
+  return static_cast<std::int64_t>(task * 2654435761U % 7);
+}
 
 class ReferenceSimulator {
  public:
@@ -100,13 +102,20 @@ class ReferenceSimulator {
     const PlainTask& task = g_.tasks[t];
     const std::int64_t ready = runs_[t].ready;
     for (const sim::Demand& d : task.on) switch (g_.order[d.resource.index]) {
-        case TaskOrder::program: continue;
-        case TaskOrder::fifo: return {ready, ready, t};
-        case TaskOrder::priority: return {-std::int64_t{task.priority}, ready, t};
-        case TaskOrder::lifo: return {-ready, ready, std::int64_t{~t}};
-        case TaskOrder::shortest: return {task.duration, ready, t};
-        case TaskOrder::longest: return {-task.duration, ready, t};
-        case TaskOrder::custom: return {plain_custom_key(t), ready, t};
+        case TaskOrder::program:
+          continue;
+        case TaskOrder::fifo:
+          return {ready, ready, t};
+        case TaskOrder::priority:
+          return {-std::int64_t{task.priority}, ready, t};
+        case TaskOrder::lifo:
+          return {-ready, ready, std::int64_t{~t}};
+        case TaskOrder::shortest:
+          return {task.duration, ready, t};
+        case TaskOrder::longest:
+          return {-task.duration, ready, t};
+        case TaskOrder::custom:
+          return {plain_custom_key(t), ready, t};
       }
     return {ready, ready, t};
   }

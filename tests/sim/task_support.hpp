@@ -68,11 +68,11 @@ inline sim::TaskGraph build(const PlainGraph& plain, sim::RandomStream* shuffle 
 
 struct Shape {
   std::uint64_t tasks = 14, resources = 3, capacity = 3;
-  std::uint64_t durations = 6;   ///< durations are below this
-  double edges = 0.15;           ///< probability of an edge from each earlier task
-  double several = 0.3;          ///< of demanding more than one resource
-  double milestone = 0.1;        ///< of demanding none
-  double released = 0.2;         ///< of a release time
+  std::uint64_t durations = 6;  ///< durations are below this
+  double edges = 0.15;          ///< probability of an edge from each earlier task
+  double several = 0.3;         ///< of demanding more than one resource
+  double milestone = 0.1;       ///< of demanding none
+  double released = 0.2;        ///< of a release time
   double flow = 0.1;
   std::vector<sim::TaskOrder> orders{sim::TaskOrder::fifo,     sim::TaskOrder::priority, sim::TaskOrder::lifo,
                                      sim::TaskOrder::shortest, sim::TaskOrder::longest,  sim::TaskOrder::program,
@@ -99,8 +99,8 @@ inline PlainGraph random_graph(sim::RandomStream& random, const Shape& shape) {
       for (std::uint32_t k = 0; k < shape.resources; ++k) {
         if (k > 0 && (!several || random.uniform() < 0.5)) continue;
         const auto r = static_cast<std::uint32_t>((first + k) % shape.resources);
-        task.on.emplace_back(sim::ResourceId{r},
-                             1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(graph.capacity[r]))));
+        task.on.emplace_back(sim::ResourceId{r}, 1 + static_cast<std::int64_t>(
+                                                         random.below(static_cast<std::uint64_t>(graph.capacity[r]))));
       }
     }
     graph.tasks.push_back(std::move(task));
