@@ -45,13 +45,8 @@ void TaskDispatch::add_lane(std::uint32_t set) {
     }
   }
   if (demands.size() < 2) return;
-  for (const Demand& demand : demands) {
-    Resource& resource = resources_[demand.resource.index];
-    if (resource.shared) continue;
-    resource.shared = true;
-    // While it stood alone its head needed no offer.
-    if (resource.program) offer_head(demand.resource.index);
-  }
+  // The head of a program resource that stood alone so far is offered when the resource is touched, as any other.
+  for (const Demand& demand : demands) resources_[demand.resource.index].shared = true;
 }
 
 OrderKey TaskDispatch::key_of(std::uint32_t task, const Lane& lane) const {

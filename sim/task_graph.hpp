@@ -54,7 +54,8 @@ enum class TaskOrder : std::uint8_t {
 class TaskKey {
  public:
   virtual ~TaskKey() = default;
-  /// Called once when `task` becomes ready (again, if a dependency was added while it waited). `ready` is that time.
+  /// Called once when `task` becomes ready, or, if it demands `program` resources, when it is also the head of the
+  /// first. Called again if a dependency was added while it waited. `ready` is when it became ready.
   virtual std::int64_t key(const TaskGraph& graph, TaskId task, Time ready) = 0;
 };
 

@@ -144,6 +144,30 @@ TEST_CASE("flows hold their resources until the transport says so", "[unit]") {
   CHECK(executor.makespan() == Duration{43});
 }
 
+TEST_CASE("flows that end in one event of the transport end together", "[unit]") {
+  struct Batch final : Transport, EventHandler {
+    std::vector<std::pair<EventHandler*, std::uint64_t>> under_way;
+    void start(TaskId, const FlowSpec&, EventHandler& done, std::uint64_t payload) override {
+      under_way.emplace_back(&done, payload);
+    }
+    void on_event(std::uint64_t) override {
+      for (const auto& [done, payload] : under_way) done->on_event(payload);
+    }
+  } batch;
+  TaskGraph graph;
+  const ResourceId machine = graph.add_resource({.order = TaskOrder::priority});
+  const TaskId a = graph.add({.flow = FlowSpec{}});
+  const TaskId b = graph.add({.flow = FlowSpec{}});
+  const TaskId low = graph.add({.duration = Duration{4}, .on = {machine}, .after = {a}, .priority = 1});
+  const TaskId high = graph.add({.duration = Duration{4}, .on = {machine}, .after = {b}, .priority = 2});
+  Engine engine;
+  engine.schedule_at(Time{10}, batch);
+  TaskExecutor executor(engine, graph, &batch);
+  executor.run();
+  CHECK(executor[high].start == Time{10});
+  CHECK(executor[low].start == Time{14});
+}
+
 TEST_CASE("misuse of the executor is refused", "[unit]") {
   Engine engine;
   TaskGraph graph;
