@@ -16,7 +16,7 @@ namespace orrery::sim {
 struct OrderKey {
   std::int64_t key = 0;    ///< what the order of the resource makes of the task
   std::int64_t ready = 0;  ///< when it became ready, in ticks
-  std::uint32_t tie = 0;   ///< the task's index (for last come first served, its complement)
+  std::uint64_t tie = 0;   ///< tasks that became ready together (for last come first served, the complement)
   friend constexpr auto operator<=>(const OrderKey&, const OrderKey&) = default;
 };
 
@@ -46,7 +46,8 @@ class ReadyQueue {
  private:
   struct Entry {
     std::int64_t key, ready;
-    std::uint32_t tie, task;
+    std::uint64_t tie;
+    std::uint32_t task;
   };
   static bool before(const Entry& a, const Entry& b) {
     if (a.key != b.key) return a.key < b.key;

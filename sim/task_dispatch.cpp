@@ -69,7 +69,8 @@ OrderKey TaskDispatch::key_of(std::uint32_t task, const Lane& lane) const {
     }
     return ready.ticks;
   };
-  return {key(), ready.ticks, lane.order == TaskOrder::lifo ? ~task : task};
+  const std::uint64_t tie = std::uint64_t{runs_[task].cause} << 32 | task;
+  return {key(), ready.ticks, lane.order == TaskOrder::lifo ? ~tie : tie};
 }
 
 inline void TaskDispatch::touch(std::uint32_t resource) {

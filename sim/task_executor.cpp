@@ -136,6 +136,7 @@ void TaskExecutor::became_ready(std::uint32_t task) {
     return;
   }
   runs_[task].ready = now;
+  if (last_finish_ != now || runs_[task].instant != instant_) runs_[task].cause = 0;  // its release time was the last
   if (graph_.demand_set_of({task}) != 0) {
     dispatch_.ready(task);
   } else {
@@ -162,13 +163,19 @@ void TaskExecutor::begin(std::uint32_t task) {
 
 void TaskExecutor::finish(std::uint32_t task) {
   const Time now = engine_.now();
+  if (last_finish_ != now) ++instant_;
   runs_[task].finish = last_finish_ = now;
   --running_;
   ++finished_;
   dispatch_.release(task);
   if (observer_ != nullptr) observer_->on_finish({task}, now);
-  graph_.for_each_successor({task}, [this](TaskId after) {
-    if (--runs_[after.index].waits == 0) became_ready(after.index);
+  const auto demands = graph_.demands({task});
+  const std::uint32_t cause = demands.empty() ? 0 : demands.front().resource.index + 1;
+  graph_.for_each_successor({task}, [this, cause](TaskId after) {
+    TaskRun& run = runs_[after.index];
+    run.cause = run.instant == instant_ ? std::max(run.cause, cause) : cause;
+    run.instant = instant_;
+    if (--run.waits == 0) became_ready(after.index);
   });
 }
 

@@ -7,9 +7,12 @@
 // every `program` resource among its demands; it takes all of them or none and holds them to its end, so nobody holds
 // while waiting and nothing can deadlock. A task that cannot start is passed over. What a start sets off at the same
 // instant (tasks of no duration, tasks added by an observer) is due in a further round of the same instant. The key is
-// (order's value, time of becoming ready, id), as given by the first of the task's demands that is not a `program`
-// resource (none: as for fifo). Tasks that share no resource do not influence each other. Between tasks that share one
-// but are ordered by different ones, keys are compared as numbers: give such resources the same order.
+// (order's value, time of becoming ready, cause, id), as given by the first of the task's demands that is not a
+// `program` resource (none: as for fifo). The cause decides between tasks that become ready at one instant: it is the
+// place of the resource (its first demand's) on which the last predecessor ran, the later place if several ended at
+// this instant; so what ends together is followed up resource by resource. Tasks that share no resource do not
+// influence each other. Between tasks that share one but are ordered by different ones, keys are compared as numbers:
+// give such resources the same order.
 //
 // The schedule does not depend on the order in which dependencies were added. Cost: one engine event and some 100 ns a
 // task with one demand, independent of the size of the graph. Where tasks share a resource with different demands,
@@ -103,6 +106,7 @@ class TaskExecutor final : private EventHandler {
   TaskDispatch dispatch_;
   Time origin_{};
   Time last_finish_{};
+  std::uint32_t instant_ = 1;  // number of the last instant at which tasks ended
   std::size_t finished_ = 0;
   std::size_t running_ = 0;
   std::size_t timers_ = 0;  // release times to come

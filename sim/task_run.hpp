@@ -14,9 +14,11 @@ struct TaskRun {
   Time ready = kNever;  ///< predecessors finished and release time come
   Time start = kNever;
   Time finish = kNever;
-  std::uint32_t waits = 0;  ///< what is still to come before it is ready
+  std::uint32_t waits = 0;    ///< what is still to come before it is ready
+  std::uint32_t instant = 0;  ///< number of the instant at which a predecessor ended last
+  std::uint32_t cause = 0;    ///< of the predecessors that ended then: the highest cause_of
 };
-static_assert(sizeof(TaskRun) == 32);
+static_assert(sizeof(TaskRun) == 40);
 
 /// By task.
 using TaskRuns = std::vector<TaskRun, PageAllocator<TaskRun>>;

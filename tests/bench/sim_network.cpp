@@ -74,7 +74,7 @@ class RandomFlows final : public sim::EventHandler {
 
 void run_fat_tree(benchmark::State& state, int ports, std::uint64_t flows, std::uint64_t window) {
   for (auto _ : state) {
-    Built built(R"({"policy": "fat_tree", "fat_tree": {"ports": )" + std::to_string(ports) +
+    Built built(R"({"policy": "fat_tree", "fat_tree": {"k": )" + std::to_string(ports) +
                 R"(, "bandwidth": "12.5 GB/s", "latency": "1 us"}})");
     sim::Engine engine;
     hw::Network network(engine, *built.topology, std::move(built.routing));
@@ -82,8 +82,8 @@ void run_fat_tree(benchmark::State& state, int ports, std::uint64_t flows, std::
     for (std::uint64_t i = 0; i < window; ++i) traffic.next();
     engine.run();
     state.counters["simulated_s"] = engine.scale().seconds(engine.now());
-    state.counters["freed_per_change"] = static_cast<double>(network.flows().effort().freed) /
-                                         static_cast<double>(network.flows().effort().changes);
+    state.counters["freed_per_change"] =
+        static_cast<double>(network.flows().effort().freed) / static_cast<double>(network.flows().effort().changes);
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(flows));
 }

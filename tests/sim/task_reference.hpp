@@ -97,27 +97,31 @@ class ReferenceSimulator {
     runs_[t].start = now_;
     runs_[t].finish = now_ + g_.tasks[t].duration;
   }
-  std::tuple<std::int64_t, std::int64_t, std::int64_t> key(std::uint32_t t) const {
+  std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t> key(std::uint32_t t) const {
     using sim::TaskOrder;
     const PlainTask& task = g_.tasks[t];
     const std::int64_t ready = runs_[t].ready;
+    std::int64_t cause = 0;
+    for (const std::uint32_t p : task.after)
+      if (runs_[p].finish == ready && !g_.tasks[p].on.empty())
+        cause = std::max<std::int64_t>(cause, g_.tasks[p].on[0].resource.index + 1);
     for (const sim::Demand& d : task.on) switch (g_.order[d.resource.index]) {
         case TaskOrder::program:
           continue;
         case TaskOrder::fifo:
-          return {ready, ready, t};
+          return {ready, ready, cause, t};
         case TaskOrder::priority:
-          return {-std::int64_t{task.priority}, ready, t};
+          return {-std::int64_t{task.priority}, ready, cause, t};
         case TaskOrder::lifo:
-          return {-ready, ready, std::int64_t{~t}};
+          return {-ready, ready, (std::int64_t{1} << 40) - cause, (std::int64_t{1} << 40) - t};
         case TaskOrder::shortest:
-          return {task.duration, ready, t};
+          return {task.duration, ready, cause, t};
         case TaskOrder::longest:
-          return {-task.duration, ready, t};
+          return {-task.duration, ready, cause, t};
         case TaskOrder::custom:
-          return {plain_custom_key(t), ready, t};
+          return {plain_custom_key(t), ready, cause, t};
       }
-    return {ready, ready, t};
+    return {ready, ready, cause, t};
   }
   std::int64_t next_instant() const {
     std::int64_t next = PlainRun::kNot;

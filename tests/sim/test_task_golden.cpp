@@ -53,15 +53,15 @@ double layered_seconds(std::uint64_t hosts, const ResourceSpec& host = {}) {
 
 TEST_CASE("the layered graph takes as long as elsewhere", "[golden]") {
   // SimGrid 3.32: 11.005491 s on 16 hosts, 4.183137 s on 64. The durations are whole microseconds, so that tasks often
-  // become ready at one instant, and their order there moves the makespan: by 0.1 % on 16 hosts, by 0.5 % on 64.
+  // become ready at one instant, and their order there moves the makespan: other orders by 0.1 % on 16 hosts, by 0.5 %
+  // on 64. Following up what ends together host by host, as here, comes within 0.1 % of both.
   CHECK(layered_seconds(16) == Approx(11.005491).epsilon(1e-3));
-  CHECK(layered_seconds(64) == Approx(4.183137).epsilon(3e-3));
+  CHECK(layered_seconds(64) == Approx(4.183137).epsilon(1e-3));
   for (const auto& [hosts, seconds] : {std::pair{16U, 11.005491}, std::pair{64U, 4.183137}}) {
     double least = 1e9, most = 0;
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
       Shuffled order(seed);
       const double took = layered_seconds(hosts, {.order = TaskOrder::custom, .key = &order});
-      if (seed == 0) CHECK(took == layered_seconds(hosts));
       least = std::min(least, took);
       most = std::max(most, took);
     }

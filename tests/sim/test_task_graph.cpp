@@ -161,8 +161,8 @@ TEST_CASE("the queue of ready tasks gives them back sorted", "[prop]") {
         waiting.erase(least);
       } else {
         const auto at = waiting.begin() + static_cast<std::ptrdiff_t>(random.below(waiting.size()));
-        CHECK(queue.remove(at->tie));
-        CHECK_FALSE(queue.remove(at->tie));
+        CHECK(queue.remove(static_cast<std::uint32_t>(at->tie)));
+        CHECK_FALSE(queue.remove(static_cast<std::uint32_t>(at->tie)));
         waiting.erase(at);
       }
       REQUIRE(queue.size() == waiting.size());
