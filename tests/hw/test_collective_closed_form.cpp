@@ -248,3 +248,25 @@ TEST_CASE("where a closed form holds on a topology", "[unit]") {
   // Alternating, every message crosses: two share the cable each way.
   CHECK(collective_on(RingParams{}, four, {0, 2, 1, 3}, pair, over).value() == Approx(6 * (3e-6 + 1000 / 0.5e9)));
 }
+
+TEST_CASE("ring all-reduce beside ASTRA-sim", "[golden]") {
+  // 2^26 bytes, 50 * 2^30 B/s, 500 ns; ns that ASTRA-sim answers, and what docs/collectives.md shows beside them.
+  struct Row {
+    std::int64_t ranks;
+    double astra, plain, chunked, reduced;
+  };
+  for (const Row row : {Row{8, 2326112, 2194500, 2216060, 2326160}, Row{64, 2840836, 2523938, 2717978, 2841841},
+                        Row{256, 3651640, 2745234, 3530634, 3655972}, Row{1024, 6792760, 3520559, 6671399, 6797105}}) {
+    const CollectiveSpec spec = spec_of(Kind::all_reduce, row.ranks, 1 << 26);
+    const double bandwidth = 50.0 * (1 << 30);
+    const double plain = *collective_seconds(RingParams{}, spec, AlphaBeta{500e-9, bandwidth}) * 1e9;
+    const double chunked = *collective_seconds(RingParams{.chunks = 4}, spec, AlphaBeta{510e-9, bandwidth}) * 1e9;
+    // Three accesses to every byte of a shard in the n-1 steps that reduce, at 1600 GB/s.
+    const double n = static_cast<double>(row.ranks);
+    const double reduced = chunked + (n - 1) * 3 * static_cast<double>(1 << 26) / n / 1600;
+    CHECK(std::abs(plain - row.plain) <= 0.51);
+    CHECK(std::abs(chunked - row.chunked) <= 0.51);
+    CHECK(std::abs(reduced - row.reduced) <= 0.51);
+    CHECK(std::abs(reduced / row.astra - 1) < 0.0013);
+  }
+}

@@ -133,13 +133,17 @@ std::int64_t total_bytes(const std::string& algorithm, const CollectiveSpec& spe
   return (n - 1) * s + extra;
 }
 
-void check_shares(const std::string& algorithm, const CollectiveSpec& spec, const SymbolicRun& run) {
+void check_shares(const std::string& algorithm, const std::string& params, const CollectiveSpec& spec,
+                  const SymbolicRun& run) {
   const bool gather = spec.kind == CollectiveKind::all_gather;
   if ((!gather && spec.kind != CollectiveKind::reduce_scatter) || spec.ranks == 1) return;
   const auto n = static_cast<std::size_t>(spec.ranks);
   const auto shard = [&](std::size_t r) { return run.shard_first[r + 1] - run.shard_first[r]; };
   for (std::size_t r = 0; r < n && algorithm == "direct"; ++r)
     CHECK(run.sent[r] == (gather ? (spec.ranks - 1) * shard(r) : spec.bytes - shard(r)));
+  // Round a ring in one direction a rank sends every shard but the next rank's (gathering) or its own.
+  const bool one_way = algorithm == "ring" && params.find("\"bidirectional\": false") != std::string::npos;
+  for (std::size_t r = 0; r < n && one_way; ++r) CHECK(run.sent[r] == spec.bytes - shard(gather ? (r + 1) % n : r));
 }
 
 }  // namespace
@@ -162,7 +166,7 @@ TEST_CASE("collectives deliver what they promise, each contribution once, in any
         const bool folds = algorithm == "hierarchical" && params.find("halving") != std::string::npos;
         const std::int64_t expected = folds ? -1 : total_bytes(algorithm, spec);
         if (expected >= 0) CHECK(run.total == expected);
-        check_shares(algorithm, spec, run);
+        check_shares(algorithm, params, spec, run);
         if (spec.bytes == 0 && spec.pair_bytes.empty()) CHECK(run.messages == 0);
       }
     }
@@ -286,6 +290,21 @@ TEST_CASE("the aggregation tree is the union of the paths", "[unit]") {
   CHECK(found.switches == std::vector<NodeIndex>{4, 5, 6});
   CHECK(found.parent == std::vector<Member>{4, 4, 5, AggregationTree::kRoot, 3, 3});
   CHECK_THROWS_WITH(aggregation_tree(tree.topology(), routing, {0, 1}, 2), Catch::Contains("must be a switch"));
+  // A route of any links: through a host, and none.
+  class Fixed final : public Routing {
+   public:
+    bool route(NodeIndex, NodeIndex, std::uint64_t, std::vector<LinkIndex>& path) override {
+      path.insert(path.end(), links.begin(), links.end());
+      return !links.empty();
+    }
+    void links_changed(const std::vector<bool>&) override {}
+    std::vector<LinkIndex> links;
+  } fixed;
+  CHECK_THROWS_WITH(aggregation_tree(tree.topology(), fixed, {0, 1}, 4),
+                    Catch::Contains("no path from node0 to node4"));
+  fixed.links = {0, 3};  // host 0 up to switch 1, down to host 1
+  CHECK_THROWS_WITH(aggregation_tree(tree.topology(), fixed, {0, 1}, 4),
+                    Catch::Contains("the path from node0 to node4 runs through host node1, which cannot aggregate"));
 }
 
 TEST_CASE("what a collective cannot be is said", "[unit]") {
