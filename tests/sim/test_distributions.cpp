@@ -308,10 +308,10 @@ TEST_CASE("distributions draw these bits everywhere", "[golden]") {
   CHECK(hash([](R& r) { return r.normal(3, 2); }) == 0xc35aaa820132dfc3ULL);
   CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 2, 4); }) == 0x9d6387bd17d07576ULL);
   CHECK(hash([](R& r) { return r.log_normal(1, 0.5); }) == 0x1efe59cd6ad5a63bULL);
-  CHECK(hash([](R& r) { return r.gamma(0.5, 2); }) == 0x08cc5d8a5f54cb36ULL);
+  CHECK(hash([](R& r) { return r.gamma(0.5, 2); }) == 0xb96ec95bdc96c19eULL);
   CHECK(hash([](R& r) { return r.gamma(4, 2); }) == 0xd9131ac7af845d43ULL);
-  CHECK(hash([](R& r) { return r.weibull(0.7, 2); }) == 0xc68471e4c9f723aeULL);
-  CHECK(hash([](R& r) { return r.pareto(3, 1.5); }) == 0xf139b966a9b375ceULL);
+  CHECK(hash([](R& r) { return r.weibull(0.7, 2); }) == 0xa0c18a9b365b6412ULL);
+  CHECK(hash([](R& r) { return r.pareto(3, 1.5); }) == 0x5789c7c05904bac6ULL);
   CHECK(hash([](R& r) { return r.lomax(3, 1.5); }) == 0xe06604485432dd1aULL);
   CHECK(hash([](R& r) { return r.triangular(0, 1, 3); }) == 0x95fc9fd0060365d1ULL);
   CHECK(hash([](R& r) { return r.poisson(3); }) == 0x5ce94514dd9aee79ULL);
