@@ -153,7 +153,7 @@ TEST_CASE("further distributions have their moments", "[prop]") {
   }
 }
 
-TEST_CASE("discrete distributions have their shape", "[prop]") {
+TEST_CASE("counts have their shape", "[prop]") {
   RandomStream r(8, "counts");
   SECTION("Poisson by inversion and by rejection, the border between them included") {
     for (const double mean : {0.2, 3.0, 9.9, 10.0, 10.5, 12.0, 30.0, 200.0, 5000.0}) {
@@ -178,6 +178,10 @@ TEST_CASE("discrete distributions have their shape", "[prop]") {
     }
     CHECK(r.geometric(1) == 1);
   }
+}
+
+TEST_CASE("Zipf's law has its shape", "[prop]") {
+  RandomStream r(8, "ranks");
   SECTION("Zipf, every exponent") {
     for (const double exponent : {0.0, 0.3, 0.99, 1.0, 1.01, 2.0, 7.0})
       for (const std::int64_t n : {1, 2, 10, 1000}) {
@@ -214,6 +218,10 @@ TEST_CASE("discrete distributions have their shape", "[prop]") {
       }
     }
   }
+}
+
+TEST_CASE("choices have their shape", "[prop]") {
+  RandomStream r(8, "choices");
   SECTION("weights, zeros among them") {
     const std::vector<double> weights{1, 0, 4, 0.5, 0, 2.5, 1e-6};
     const Discrete discrete(weights);
