@@ -112,6 +112,9 @@ void check_run(const Node& node, const RunParams& run, sim::Faults& faults) {
   const double ps = run.tick_s * 1e12;
   if (std::fabs(ps - std::round(ps)) > 1e-6)
     faults.add(node.origin_of("tick"), fmt::format("expected a whole number of ps, got {} ps", ps));
+  if (run.timeline.end_s && *run.timeline.end_s <= run.timeline.begin_s)
+    faults.add(section(node, "timeline").origin_of("end"),
+               fmt::format("expected more than begin, {} s, got {} s", run.timeline.begin_s, *run.timeline.end_s));
 }
 
 /// How a config names a file: "catalog:NAME" for what ships, else its path.

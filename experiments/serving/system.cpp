@@ -210,6 +210,16 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
 
 namespace {
 
+std::optional<sim::TimelineOptions> timeline_options(const TimelineParams& params) {
+  if (!params.enabled) return {};
+  const sim::TickScale nanoseconds(1000);
+  sim::TimelineOptions options;
+  options.window.begin_ns = nanoseconds.duration(params.begin_s).ticks;
+  if (params.end_s) options.window.end_ns = nanoseconds.duration(*params.end_s).ticks;
+  options.counter_interval_ns = nanoseconds.duration(params.counter_interval_s).ticks;
+  return options;
+}
+
 class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
@@ -259,8 +269,9 @@ class ServingExperiment final : public Experiment {
     std::optional<ServingFiles> files;
     if (sink.folder) {
       const double idle = machine.idle_watts * static_cast<double>(machine.devices);
-      files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s),
-                                            config_.run.timeline.iterations, idle});
+      files.emplace(*sink.folder,
+                    FileFacts{scale, scale.duration(config_.run.series_interval_s),
+                              timeline_options(config_.run.timeline), config_.run.timeline.iterations, idle});
     }
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
@@ -278,7 +289,7 @@ class ServingExperiment final : public Experiment {
       if (files->timeline_truncated())
         outcome.notes.push_back(
             fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
-                        config_.run.timeline.iterations, result.metrics.iterations));
+                        files->timeline_iterations(), result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.metrics, machine, config_.part_file.stem().string(),
                    result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
