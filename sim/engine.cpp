@@ -11,11 +11,12 @@ Engine::Engine(std::uint64_t seed, TickScale scale) : scale_(scale), seed_(seed)
 
 // Ends the processes first: their frames hold awaiters that cancel events.
 Engine::~Engine() {
+  if (processes_) processes_->end_all();  // while processes() still finds them
   processes_.reset();
 }
 
-Processes& Engine::processes() {
-  if (!processes_) processes_ = std::make_unique<Processes>(*this);
+Processes& Engine::make_processes() {
+  processes_ = std::make_unique<Processes>(*this);
   return *processes_;
 }
 

@@ -63,7 +63,7 @@ class Engine {
   /// Suspends a process for `delay`: `co_await engine.delay(d)`. Include sim/process.hpp.
   Delay delay(Duration delay);
   /// The processes of this engine (made on first use).
-  Processes& processes();
+  Processes& processes() { return processes_ ? *processes_ : make_processes(); }
 
   /// Fires the earliest event; false when none is left.
   bool step();
@@ -86,6 +86,7 @@ class Engine {
   void drop_cancelled() {
     while (!queue_.empty() && !is_live(queue_.top().order)) queue_.pop();
   }
+  Processes& make_processes();
   std::uint32_t take_slot();
   void fire(EventQueue::Top top);
 
