@@ -64,6 +64,11 @@ inline void Engine::fire(EventQueue::Top top) {
   queue_.pop();
   free_.push_back(top.slot());
   --live_;
+  if (processes_ &&
+      !queue_.empty()) {  // the frame of a process is a cache miss or two: let the next one come meanwhile
+    const Slot& next = slots_[queue_.top().slot()];
+    if (next.handler == processes_.get()) Processes::prefetch(next.payload);
+  }
   now_ = top.time;
   ++events_;
   handler->on_event(payload);  // may schedule, which may move the slots

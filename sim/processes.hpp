@@ -132,6 +132,12 @@ class Processes final : public EventHandler {
   bool cancel(ProcessRecord& record);
   void on_event(std::uint64_t payload) override;
   static std::uint64_t payload(PromiseBase& promise) { return reinterpret_cast<std::uint64_t>(&promise); }
+  /// Fetches the coroutine that an event will resume into the cache.
+  static void prefetch(std::uint64_t payload) {
+    const auto* const frame = reinterpret_cast<const char*>(payload);
+    __builtin_prefetch(frame);
+    __builtin_prefetch(frame + 64);
+  }
   void* allocate_frame(std::size_t bytes);
   static void release_frame(void* block, std::size_t bytes) noexcept;
   void add(Resource& resource);
