@@ -77,7 +77,7 @@ void Processes::end(ProcessRecord& record) {
     waiter->wake();
   }
   record.unlink();
-  free_.push_back(record);
+  free_.push_front(record);
 }
 
 bool Processes::cancel(ProcessRecord& record) {

@@ -10,16 +10,19 @@ namespace orrery::sim {
 namespace {
 
 constexpr int kVirtualBits = 32;
-constexpr int kRateBits = 20;
-// Virtual time falls behind by less than 2^-32 of a tick at every change of the jobs; a job is done when no more than
-// this is left, so that 2^24 changes during its service do not cost it a tick.
-constexpr __int128 kSlack = __int128{1} << (kVirtualBits - 8);
-constexpr std::int64_t kLargestWeight = std::int64_t{1} << 20;
+constexpr int kRateBits = 16;
+constexpr int kTimeBits = 24;  // spans between two ends are in 2^-24 ticks
+constexpr int kShift = kTimeBits + kRateBits - kVirtualBits;
+// Rounding costs less than 2^-24 of a tick at every change of the jobs. A job has ended when no more than this is left,
+// so that what should end at a tick does not end at the next.
+constexpr __int128 kSlack = __int128{1} << (kVirtualBits - 16);
+constexpr std::int64_t kLargestWeight = std::int64_t{1} << 16;
+constexpr std::int64_t kLargestTotal = std::int64_t{1} << 24;  // keeps the products within 128 bits
 
 std::int64_t to_rate(double servers, const std::string& name) {
-  const double scaled = std::round(servers * 0x1.0p20);
-  if (!(scaled >= 1 && scaled <= 0x1.0p40))
-    throw std::logic_error("'" + name + "': servers and cap must be above 0 and at most 2^20");
+  const double scaled = std::round(servers * 0x1.0p16);
+  if (!(scaled >= 1 && scaled <= 0x1.0p32))
+    throw std::logic_error("'" + name + "': servers and cap must be above 0 and at most 2^16");
   return static_cast<std::int64_t>(scaled);
 }
 
@@ -33,11 +36,11 @@ SharedUse::SharedUse(ProcessorSharing& resource, Duration work, std::int64_t wei
     : resource_(&resource), work_(work), weight_(weight) {
   if (work < Duration{0}) throw std::logic_error("'" + resource.name() + "': a job has negative work");
   if (weight < 1 || weight > kLargestWeight)
-    throw std::logic_error("'" + resource.name() + "': a weight is outside 1 to 2^20");
+    throw std::logic_error("'" + resource.name() + "': a weight is outside 1 to 2^16");
 }
 
 SharedUse::~SharedUse() {
-  if (served_) resource_->cancel(*this);
+  if (resource_ != nullptr && (served_ || linked())) resource_->cancel(*this);
 }
 
 Engine& SharedUse::engine() const {
@@ -64,62 +67,82 @@ ProcessorSharing::ProcessorSharing(Engine& engine, std::string name, double serv
 }
 
 ProcessorSharing::~ProcessorSharing() {
-  if (heap_.empty()) return;
+  if (jobs_.value() == 0) return;
   engine().cancel(next_);
-  for (SharedUse* const use : heap_.elements()) {
+  while (SharedUse* const use = ended_.first()) {
+    use->unlink();
     use->resource_ = nullptr;
-    use->served_ = false;
   }
+  for (SharedUse* const use : heap_.elements()) use->resource_ = nullptr;
 }
 
+/// Until the first job of the heap ends, in 2^-24 ticks, rounded up.
+__int128 ProcessorSharing::time_to_next() const {
+  const __int128 left = std::max<__int128>(heap_.top().end_ - virtual_now_ - kSlack, 0) << kShift;
+  return shared() ? divide_up(left * total_weight_, rate_) : divide_up(left, cap_);
+}
+
+// Brings virtual time up to the clock, through all the ends that lie between.
 void ProcessorSharing::advance() {
-  const Time time = now();
-  if (total_weight_ > 0) {
-    const __int128 ticks = (time - advanced_).ticks;
-    constexpr int kShift = kVirtualBits - kRateBits;
-    virtual_now_ += shared() ? ((ticks * rate_) << kShift) / total_weight_ : (ticks * cap_) << kShift;
+  __int128 span = static_cast<__int128>((now() - advanced_).ticks) << kTimeBits;
+  advanced_ = now();
+  while (!heap_.empty()) {
+    const __int128 next = time_to_next();
+    if (next > span) {
+      virtual_now_ +=
+          shared() ? span * rate_ / (static_cast<__int128>(total_weight_) << kShift) : span * cap_ >> kShift;
+      return;
+    }
+    span -= next;
+    SharedUse& use = heap_.top();
+    virtual_now_ = std::max(virtual_now_, use.end_ - kSlack);
+    leave_heap(use);
+    ended_.push_back(use);
   }
-  advanced_ = time;
+  virtual_now_ = 0;  // keeps the numbers small
 }
 
 void ProcessorSharing::schedule_next() {
   engine().cancel(next_);
-  if (heap_.empty()) {
-    virtual_now_ = 0;  // keeps the numbers small
-    return;
-  }
-  const __int128 left = std::max<__int128>(heap_.top().end_ - virtual_now_ - kSlack, 0);
-  constexpr __int128 kUnit = __int128{1} << (kVirtualBits - kRateBits);
-  const __int128 ticks = shared() ? divide_up(left * total_weight_, kUnit * rate_) : divide_up(left, kUnit * cap_);
+  if (jobs_.value() == 0) return;
+  const __int128 next = ended_.empty() ? divide_up(time_to_next(), __int128{1} << kTimeBits) : 0;
   constexpr __int128 kLongest = std::numeric_limits<std::int64_t>::max();
-  next_ = engine().schedule_in(Duration{static_cast<std::int64_t>(std::min(ticks, kLongest))}, *this);
+  next_ = engine().schedule_in(Duration{static_cast<std::int64_t>(std::min(next, kLongest))}, *this);
 }
 
 void ProcessorSharing::arrive(SharedUse& use) {
+  if (total_weight_ + use.weight_ > kLargestTotal)
+    throw std::logic_error("'" + name() + "': the weights in service sum to more than 2^24");
   advance();
   use.end_ = virtual_now_ + divide_up(static_cast<__int128>(use.work_.ticks) << kVirtualBits, use.weight_);
   use.sequence_ = next_sequence_++;
-  ++arrived_;
-  if (heap_.empty()) busy_.add(now(), 1);
-  jobs_.add(now(), 1);
-  total_weight_ += use.weight_;
-  heap_.push(use);
   use.served_ = true;
+  heap_.push(use);
+  total_weight_ += use.weight_;
+  ++arrived_;
+  count(1);
   schedule_next();
 }
 
-void ProcessorSharing::leave(SharedUse& use) {
+void ProcessorSharing::leave_heap(SharedUse& use) {
   use.served_ = false;
   heap_.remove(use);
   total_weight_ -= use.weight_;
-  jobs_.add(now(), -1);
-  if (heap_.empty()) busy_.add(now(), -1);
+}
+
+void ProcessorSharing::count(std::int64_t jobs) {
+  jobs_.add(now(), jobs);
+  busy_.add(now(), (jobs_.value() > 0 ? 1 : 0) - busy_.value());
 }
 
 void ProcessorSharing::cancel(SharedUse& use) {
   ++cancelled_;
   advance();
-  leave(use);
+  if (use.served_)
+    leave_heap(use);
+  else
+    use.unlink();
+  count(-1);
   schedule_next();
 }
 
@@ -127,14 +150,14 @@ void ProcessorSharing::cancel(SharedUse& use) {
 void ProcessorSharing::on_event(std::uint64_t) {
   advance();
   PromiseBase* first = nullptr;
-  while (!heap_.empty() && heap_.top().end_ <= virtual_now_ + kSlack) {
-    SharedUse& use = heap_.top();
-    leave(use);
+  while (SharedUse* const use = ended_.first()) {
+    use->unlink();
+    count(-1);
     ++served_;
     if (first == nullptr)
-      first = use.promise();
+      first = use->promise();
     else
-      use.wake();
+      use->wake();
   }
   schedule_next();
   if (first != nullptr) first->processes->resume(*first);

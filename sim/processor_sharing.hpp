@@ -40,7 +40,7 @@ class [[nodiscard]] SharedUse final : public Waiter {
   std::int64_t weight_;
   __int128 end_ = 0;  // in virtual time
   std::uint64_t sequence_ = 0;
-  bool served_ = false;  // is in the heap
+  bool served_ = false;  // is in the heap, not yet in the list of those that ended
 };
 
 /// Sums are integers; `arrived` = served + cancelled + those in service.
@@ -55,13 +55,13 @@ struct SharingStatistics {
 
 class ProcessorSharing final : public Resource, private EventHandler {
  public:
-  /// `servers` > 0 in all, at most `cap` > 0 of them for a job of weight 1; both up to 2^20 and rounded to 2^-20 (else
+  /// `servers` > 0 in all, at most `cap` > 0 of them for a job of weight 1; both up to 2^16 and rounded to 2^-16 (else
   /// std::logic_error).
   ProcessorSharing(Engine& engine, std::string name, double servers = 1, double cap = 1);
   ~ProcessorSharing() override;
 
   /// `co_await ps.use(work)`: waits until `work` (>= 0: the time that one server would need) is done. `weight` is 1 to
-  /// 2^20 (else std::logic_error).
+  /// 2^16, and the weights in service sum to 2^24 at most (else std::logic_error).
   SharedUse use(Duration work, std::int64_t weight = 1) { return {*this, work, weight}; }
   /// Jobs in service.
   std::int64_t jobs() const { return jobs_.value(); }
@@ -78,17 +78,20 @@ class ProcessorSharing final : public Resource, private EventHandler {
   };
   void on_event(std::uint64_t payload) override;
   void arrive(SharedUse& use);
-  void leave(SharedUse& use);
+  void leave_heap(SharedUse& use);
+  __int128 time_to_next() const;
   void cancel(SharedUse& use);
   void advance();
+  void count(std::int64_t jobs);
   void schedule_next();
   bool shared() const { return rate_ < cap_ * total_weight_; }
 
-  std::int64_t rate_, cap_;  // in 2^-20 servers
+  std::int64_t rate_, cap_;  // in 2^-16 servers
   std::int64_t total_weight_ = 0;
   __int128 virtual_now_ = 0;
   Time advanced_;  // virtual_now_ holds for this time
   IndexedHeap<SharedUse, Earlier> heap_;
+  List<SharedUse> ended_;  // between the ticks; their processes go on at this one
   EventId next_;
   std::uint64_t next_sequence_ = 0;
   TimeIntegral jobs_, busy_;

@@ -59,6 +59,10 @@ class List : private ListNode {
     ListNode& node = element;
     node.insert_before(*this);
   }
+  void push_front(T& element) {
+    ListNode& node = element;
+    node.insert_before(*next_);
+  }
   /// The element behind `element`, or nothing.
   T* after(const T& element) const {
     ListNode* const next = static_cast<const ListNode&>(element).next_;
