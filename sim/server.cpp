@@ -4,7 +4,7 @@
 
 namespace orrery::sim {
 
-detail::Job::~Job() {
+void detail::Job::leave() {
   if (place_ != Place::outside) server_->cancel(*this);
 }
 

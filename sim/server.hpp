@@ -51,7 +51,9 @@ class Job : public Waiter {
   enum class Place : std::uint8_t { outside, queue, service };
   Job(Server& server, std::int64_t priority_, bool is_use) : priority(priority_), server_(&server), is_use_(is_use) {}
   Job(Job&&) = default;
-  ~Job();
+  ~Job() = default;
+  /// For the destructors of the derived classes: leaves the station if it is there.
+  void leave();
   Server& server() const;
   bool gone() const { return server_ == nullptr; }
 
@@ -78,6 +80,7 @@ class [[nodiscard]] ServerUse final : public detail::Job {
  public:
   ServerUse(Server& server, Duration service, std::int64_t priority_);
   ServerUse(ServerUse&&) = default;
+  ~ServerUse() { leave(); }
   bool await_ready() const { return false; }
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> handle) {
@@ -99,6 +102,7 @@ class [[nodiscard]] ServerAcquire final : public detail::Job {
  public:
   ServerAcquire(Server& server, std::int64_t priority_) : Job(server, priority_, false) {}
   ServerAcquire(ServerAcquire&&) = default;
+  ~ServerAcquire() { leave(); }
   bool await_ready();
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> handle) {
