@@ -45,6 +45,10 @@ void TokenRequest::describe(std::string& out) const {
 TokenPool::TokenPool(Engine& engine, std::string name, std::int64_t capacity, Admission admission)
     : Resource(engine, std::move(name)), capacity_(capacity), admission_(admission) {
   if (capacity < 0) throw std::logic_error("'" + this->name() + "': a pool has a negative capacity");
+  restart_statistics();
+}
+
+void TokenPool::restart_statistics() {
   used_.restart(now());
   waiting_.restart(now());
 }

@@ -58,6 +58,8 @@ class TokenPool final : public Resource {
   std::int64_t free() const { return capacity_ - used_.value(); }
   /// Requests that wait.
   std::int64_t waiting() const { return waiting_.value(); }
+  /// Forgets what was, at the end of a warm-up.
+  void restart_statistics();
   /// Tokens held and requests waiting, over time.
   const TimeIntegral& used_over_time() const { return used_; }
   const TimeIntegral& waiting_over_time() const { return waiting_; }

@@ -125,6 +125,10 @@ TEST_CASE("tokens are given in the order of arrival, or to whatever fits", "[uni
     engine.processes().spawn("c", taker(engine, pool, log, "c", 2, 2, 3));   // fits, but came behind b
     engine.run();
     CHECK(pool.free() == 8);
+    // a and b hold 6 and 4 for 10 ticks each, c 2 for 3.
+    CHECK(static_cast<std::int64_t>(pool.used_over_time().area(engine.now())) == 60 + 40 + 6);
+    pool.restart_statistics();
+    CHECK(pool.used_over_time().mean(engine.now()) == 0);
     return log;
   };
   CHECK(run(Admission::fifo) == Log{at(0, "a"), at(10, "b"), at(10, "c")});
@@ -346,4 +350,26 @@ TEST_CASE("resources allocate nothing in a steady state", "[unit][resources]") {
   const std::int64_t allocated = orrery::test::allocations() - before;
   CHECK(allocated == 0);
   CHECK(engine.processes().frames().reserved() == reserved);
+}
+
+TEST_CASE("statistics can start after a warm-up", "[unit][resources]") {
+  Engine engine;
+  Server server(engine, "desk");
+  ProcessorSharing shared(engine, "cpu");
+  Log log;
+  for (const char* name : {"a", "b"}) {
+    engine.processes().spawn(name, customer(engine, server, log, name, 0, 10));
+    engine.processes().spawn(name, sharer(engine, shared, log, name, 0, 10));
+  }
+  engine.run(Time{5});
+  server.restart_statistics();
+  shared.restart_statistics();
+  engine.run();
+  const ServerStatistics desk = server.statistics();
+  CHECK(desk.arrived == 2);  // one in service, one in the queue
+  CHECK(desk.served == 2);
+  CHECK(desk.utilisation == Approx(1.0));
+  CHECK(desk.mean_queue == Approx(5.0 / 15));
+  CHECK(shared.statistics().arrived == 2);
+  CHECK(shared.statistics().mean_jobs == Approx(2.0));
 }
