@@ -64,8 +64,8 @@ inline void Engine::fire(EventQueue::Top top) {
   queue_.pop();
   free_.push_back(top.slot());
   --live_;
-  if (processes_ &&
-      !queue_.empty()) {  // the frame of a process is a cache miss or two: let the next one come meanwhile
+  // The frame of a process is a cache miss or two: let the next one come while this event is handled.
+  if (processes_ && !queue_.empty()) {
     const Slot& next = slots_[queue_.top().slot()];
     if (next.handler == processes_.get()) Processes::prefetch(next.payload);
   }
