@@ -11,11 +11,12 @@ Engine::Engine(std::uint64_t seed, TickScale scale) : scale_(scale), seed_(seed)
 
 // Ends the processes first: their frames hold awaiters that cancel events.
 Engine::~Engine() {
+  if (processes_) processes_->end_all();  // while processes() still finds them
   processes_.reset();
 }
 
-Processes& Engine::processes() {
-  if (!processes_) processes_ = std::make_unique<Processes>(*this);
+Processes& Engine::make_processes() {
+  processes_ = std::make_unique<Processes>(*this);
   return *processes_;
 }
 
@@ -51,6 +52,11 @@ inline void Engine::fire(EventQueue::Top top) {
   EventHandler* const handler = slot.handler;
   const std::uint64_t payload = slot.payload;
   slot.order = kFree;
+  // The frame of a process is a cache miss or two: let the next one come while this event is handled.
+  if (processes_) {
+    const Slot& next = slots_[queue_.next_slot()];
+    if (next.handler == processes_.get()) Processes::prefetch(next.payload);
+  }
   queue_.pop();
   free_.push_back(top.slot());
   --live_;

@@ -75,7 +75,7 @@ class Engine {
   /// Suspends a process for `delay`: `co_await engine.delay(d)`. Include sim/process.hpp.
   Delay delay(Duration delay);
   /// The processes of this engine (made on first use).
-  Processes& processes();
+  Processes& processes() { return processes_ ? *processes_ : make_processes(); }
 
   /// Fires the earliest event; false when none is left.
   bool step();
@@ -101,6 +101,7 @@ class Engine {
   void add_slot();
   [[noreturn]] static void in_the_past();
   [[noreturn]] void after_the_end(Duration delay) const;
+  Processes& make_processes();
   void fire(EventQueue::Top top);
 
   TickScale scale_;

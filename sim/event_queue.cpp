@@ -45,6 +45,13 @@ void EventQueue::sift_down(std::size_t i, Key key) {
   keys[i] = key;
 }
 
+std::uint32_t EventQueue::next_slot() const {
+  // The root's children; vacant places hold the largest key.
+  const Key* least = &keys_[kRoot + 1];
+  for (std::size_t k = 2; k <= 4; ++k) least = number(keys_[kRoot + k]) < number(*least) ? &keys_[kRoot + k] : least;
+  return static_cast<std::uint32_t>((size_ > 1 ? *least : keys_[kRoot]).order & kSlotMask);
+}
+
 void EventQueue::exhausted() {
   throw std::length_error("event queue: 2^40 events have been scheduled");
 }

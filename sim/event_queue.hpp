@@ -41,6 +41,9 @@ class EventQueue {
     if (hole_) close_hole();
     return {Time{static_cast<std::int64_t>(keys_[kRoot].time)}, keys_[kRoot].order};
   }
+  /// Slot of the event that comes after the top, unless another is pushed before it; the top's own if there is none.
+  /// Between top() and pop().
+  std::uint32_t next_slot() const;
   /// Takes the earliest out. top() must have been called since the last pop().
   void pop() { hole_ = true; }
   /// Where the caller keeps data by slot, `stride` bytes each: what will be needed soon is fetched ahead. Null:

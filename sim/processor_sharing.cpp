@@ -1,0 +1,182 @@
+#include "sim/processor_sharing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace orrery::sim {
+
+namespace {
+
+constexpr int kVirtualBits = 32;
+constexpr int kRateBits = 16;
+constexpr int kTimeBits = 24;  // spans between two ends are in 2^-24 ticks
+constexpr int kShift = kTimeBits + kRateBits - kVirtualBits;
+// Rounding costs less than 2^-24 of a tick at every change of the jobs. A job has ended when no more than this is left,
+// so that what should end at a tick does not end at the next.
+constexpr __int128 kSlack = __int128{1} << (kVirtualBits - 16);
+constexpr std::int64_t kLargestWeight = std::int64_t{1} << 16;
+constexpr std::int64_t kLargestTotal = std::int64_t{1} << 24;  // keeps the products within 128 bits
+
+std::int64_t to_rate(double servers, const std::string& name) {
+  const double scaled = std::round(servers * 0x1.0p16);
+  if (!(scaled >= 1 && scaled <= 0x1.0p32))
+    throw std::logic_error("'" + name + "': servers and cap must be above 0 and at most 2^16");
+  return static_cast<std::int64_t>(scaled);
+}
+
+__int128 divide_up(__int128 a, __int128 b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+SharedUse::SharedUse(ProcessorSharing& resource, Duration work, std::int64_t weight)
+    : resource_(&resource), work_(work), weight_(weight) {
+  if (work < Duration{0}) throw std::logic_error("'" + resource.name() + "': a job has negative work");
+  if (weight < 1 || weight > kLargestWeight)
+    throw std::logic_error("'" + resource.name() + "': a weight is outside 1 to 2^16");
+}
+
+SharedUse::~SharedUse() {
+  if (resource_ != nullptr && (served_ || linked())) resource_->cancel(*this);
+}
+
+Engine& SharedUse::engine() const {
+  return resource_->engine();
+}
+
+void SharedUse::begin_wait(PromiseBase& promise) {
+  suspend(promise);
+  resource_->arrive(*this);
+}
+
+void SharedUse::describe(std::string& out) const {
+  if (resource_ == nullptr) {
+    out += "a resource that is gone";
+    return;
+  }
+  out += "service by ";
+  append_quoted(out, resource_->name());
+}
+
+ProcessorSharing::ProcessorSharing(Engine& engine, std::string name, double servers, double cap)
+    : Resource(engine, std::move(name)), rate_(to_rate(servers, this->name())), cap_(to_rate(cap, this->name())) {
+  restart_statistics();
+}
+
+ProcessorSharing::~ProcessorSharing() {
+  if (jobs_.value() == 0) return;
+  engine().cancel(next_);
+  while (SharedUse* const use = ended_.first()) {
+    use->unlink();
+    use->resource_ = nullptr;
+  }
+  for (SharedUse* const use : heap_.elements()) use->resource_ = nullptr;
+}
+
+/// Until the first job of the heap ends, in 2^-24 ticks, rounded up.
+__int128 ProcessorSharing::time_to_next() const {
+  const __int128 left = std::max<__int128>(heap_.top().end_ - virtual_now_ - kSlack, 0) << kShift;
+  return shared() ? divide_up(left * total_weight_, rate_) : divide_up(left, cap_);
+}
+
+// Brings virtual time up to the clock, through all the ends that lie between.
+void ProcessorSharing::advance() {
+  __int128 span = static_cast<__int128>((now() - advanced_).ticks) << kTimeBits;
+  advanced_ = now();
+  while (!heap_.empty()) {
+    const __int128 next = time_to_next();
+    if (next > span) {
+      virtual_now_ +=
+          shared() ? span * rate_ / (static_cast<__int128>(total_weight_) << kShift) : span * cap_ >> kShift;
+      return;
+    }
+    span -= next;
+    SharedUse& use = heap_.top();
+    virtual_now_ = std::max(virtual_now_, use.end_ - kSlack);
+    leave_heap(use);
+    ended_.push_back(use);
+  }
+  virtual_now_ = 0;  // keeps the numbers small
+}
+
+void ProcessorSharing::schedule_next() {
+  engine().cancel(next_);
+  if (jobs_.value() == 0) return;
+  const __int128 next = ended_.empty() ? divide_up(time_to_next(), __int128{1} << kTimeBits) : 0;
+  constexpr __int128 kLongest = std::numeric_limits<std::int64_t>::max();
+  next_ = engine().schedule_in(Duration{static_cast<std::int64_t>(std::min(next, kLongest))}, *this);
+}
+
+void ProcessorSharing::arrive(SharedUse& use) {
+  if (total_weight_ + use.weight_ > kLargestTotal)
+    throw std::logic_error("'" + name() + "': the weights in service sum to more than 2^24");
+  advance();
+  use.end_ = virtual_now_ + divide_up(static_cast<__int128>(use.work_.ticks) << kVirtualBits, use.weight_);
+  use.sequence_ = next_sequence_++;
+  use.served_ = true;
+  heap_.push(use);
+  total_weight_ += use.weight_;
+  ++arrived_;
+  count(1);
+  schedule_next();
+}
+
+void ProcessorSharing::leave_heap(SharedUse& use) {
+  use.served_ = false;
+  heap_.remove(use);
+  total_weight_ -= use.weight_;
+}
+
+void ProcessorSharing::count(std::int64_t jobs) {
+  jobs_.add(now(), jobs);
+  busy_.add(now(), (jobs_.value() > 0 ? 1 : 0) - busy_.value());
+}
+
+void ProcessorSharing::cancel(SharedUse& use) {
+  ++cancelled_;
+  advance();
+  if (use.served_)
+    leave_heap(use);
+  else
+    use.unlink();
+  count(-1);
+  schedule_next();
+}
+
+// The first to end goes on inside this event, those that end at the same tick by events of their own behind it.
+void ProcessorSharing::on_event(std::uint64_t) {
+  advance();
+  PromiseBase* first = nullptr;
+  while (SharedUse* const use = ended_.first()) {
+    use->unlink();
+    count(-1);
+    ++served_;
+    if (first == nullptr)
+      first = use->promise();
+    else
+      use->wake();
+  }
+  schedule_next();
+  if (first != nullptr) first->processes->resume(*first);
+}
+
+SharingStatistics ProcessorSharing::statistics() const {
+  return {.arrived = arrived_,
+          .served = served_,
+          .cancelled = cancelled_,
+          .job_ticks = jobs_.area(now()),
+          .busy_ticks = busy_.area(now()),
+          .mean_jobs = jobs_.mean(now())};
+}
+
+void ProcessorSharing::restart_statistics() {
+  jobs_.restart(now());
+  busy_.restart(now());
+  arrived_ = jobs_.value();
+  served_ = cancelled_ = 0;
+}
+
+}  // namespace orrery::sim
