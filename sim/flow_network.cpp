@@ -180,8 +180,9 @@ void FlowNetwork::on_event(std::uint64_t payload) {
   }
   tell();
   if (!changed_) return;
-  // Whoever else acts at this instant does so before rates are shared out.
-  if (engine_.more_now()) {
+  // Whoever else acts at this instant does so before rates are shared out; once is enough, as two who let each other go
+  // first would never go.
+  if (payload != kSolve && engine_.more_now()) {
     request_solve();
   } else {
     solve();

@@ -86,6 +86,12 @@ void TaskExecutor::on_event(std::uint64_t payload) {
       break;
   }
   settle();
+  if (kind == Kind::dispatch) {
+    // A round that waited in vain waits no more: two who let each other go first would never go.
+    if (!heard_ && (dispatch_.pending() || !added_.empty())) round();
+  } else {
+    heard_ = true;
+  }
   // A transport may end several flows of an instant from one event: the round waits until all are in.
   conclude(kind == Kind::flow);
   inside_ = false;
@@ -97,6 +103,7 @@ void TaskExecutor::conclude(bool defer) {
     if (round_scheduled_) return;
     if (defer || engine_.more_now()) {
       round_scheduled_ = true;
+      heard_ = false;
       schedule(engine_.now(), Kind::dispatch, 0);
       return;
     }

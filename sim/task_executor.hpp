@@ -114,6 +114,7 @@ class TaskExecutor final : private EventHandler {
   bool begun_ = false;      // and its event has come
   bool inside_ = false;     // an event is being handled
   bool round_scheduled_ = false;
+  bool heard_ = false;                     // an event of ours has come since the round was put off
   std::vector<std::uint32_t> milestones_;  // ready tasks without demands, a heap: the lowest first
   std::vector<std::uint32_t> early_;       // flows that ended within Transport::start
   std::vector<std::uint32_t> added_;       // tasks added since the last round

@@ -208,3 +208,20 @@ TEST_CASE("a run begins where the clock stands, and an empty one ends there", "[
   CHECK(executor[TaskId{1}].start == Time{110});
   CHECK(executor.makespan() == Duration{15});
 }
+
+TEST_CASE("two graphs run side by side on one engine", "[unit]") {
+  // Both act at 0, 5 and 10; neither may wait for ever until the other has acted.
+  Engine engine;
+  TaskGraph one, two;
+  for (TaskGraph* graph : {&one, &two}) {
+    const ResourceId cpu = graph->add_resource({.name = "cpu"});
+    const TaskId first = graph->add({.duration = Duration{5}, .on = {cpu}});
+    graph->add({.duration = Duration{5}, .on = {cpu}, .after = {first}});
+  }
+  TaskExecutor a(engine, one), b(engine, two);
+  a.start();
+  b.start();
+  engine.run();
+  CHECK(a.makespan() == Duration{10});
+  CHECK(b.makespan() == Duration{10});
+}
