@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "experiments/catalog.hpp"
+#include "experiments/config_parts.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/replica.hpp"
@@ -169,7 +170,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
                                 std::int64_t replication) const {
   const ServingConfig& config = state_->config;
   if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
-  const sim::TickScale scale(static_cast<std::int64_t>(std::llround(config.run.tick_s * 1e12)));
+  const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed + replication);
   sim::Engine engine(seed, scale);
   const auto source = open_workload(config, seed);
@@ -254,7 +255,7 @@ class ServingExperiment final : public Experiment {
       outcome.summary = summarise(*setup_.infeasible());
       return outcome;
     }
-    const sim::TickScale scale(static_cast<std::int64_t>(std::llround(config_.run.tick_s * 1e12)));
+    const sim::TickScale scale = tick_scale(config_.run.tick_s);
     const MachineFacts& machine = setup_.machine();
     std::optional<ServingFiles> files;
     if (sink.folder) {
