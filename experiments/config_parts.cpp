@@ -56,6 +56,20 @@ sim::TickScale tick_scale(double tick_s) {
   return sim::TickScale(static_cast<std::int64_t>(std::llround(tick_s * 1e12)));
 }
 
+void check_timeline(const Node& timeline, double begin_s, std::optional<double> end_s, sim::Faults& faults) {
+  if (end_s && *end_s <= begin_s)
+    faults.add(timeline.origin_of("end"), fmt::format("expected more than begin, {} s, got {} s", begin_s, *end_s));
+}
+
+sim::TimelineOptions timeline_options(double begin_s, std::optional<double> end_s, double counter_interval_s) {
+  const sim::TickScale nanoseconds(1000);
+  sim::TimelineOptions options;
+  options.window.begin_ns = nanoseconds.duration(begin_s).ticks;
+  if (end_s) options.window.end_ns = nanoseconds.duration(*end_s).ticks;
+  options.counter_interval_ns = nanoseconds.duration(counter_interval_s).ticks;
+  return options;
+}
+
 FieldInfo object_field(std::string name, std::string doc, std::vector<FieldInfo> nested) {
   FieldInfo info;
   info.name = std::move(name);

@@ -19,29 +19,20 @@ Processes& Engine::processes() {
   return *processes_;
 }
 
-std::uint32_t Engine::take_slot() {
-  if (!free_.empty()) {
-    const std::uint32_t index = free_.back();
-    free_.pop_back();
-    return index;
-  }
+void Engine::add_slot() {
   if (slots_.size() > EventQueue::kSlotMask) throw std::length_error("more than 2^24 events are pending");
+  free_.push_back(static_cast<std::uint32_t>(slots_.size()));
   slots_.emplace_back();
-  return static_cast<std::uint32_t>(slots_.size() - 1);
+  queue_.set_slots(slots_.data(), sizeof(Slot));
 }
 
-EventId Engine::schedule_at(Time time, EventHandler& handler, std::uint64_t payload) {
-  if (time < now_) throw std::logic_error("an event was scheduled in the past");
-  const std::uint32_t index = take_slot();
-  const std::uint64_t order = queue_.push(time, index);
-  slots_[index] = {&handler, payload, order};
-  ++live_;
-  return {order};
+void Engine::in_the_past() {
+  throw std::logic_error("an event was scheduled in the past");
 }
 
-EventId Engine::schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload) {
-  if (delay.ticks > kNever.ticks - now_.ticks) (void)scale_.duration(scale_.seconds(now_) + scale_.seconds(delay));
-  return schedule_at(now_ + delay, handler, payload);
+void Engine::after_the_end(Duration delay) const {
+  (void)scale_.duration(scale_.seconds(now_) + scale_.seconds(delay));  // says which tick to set
+  throw std::overflow_error("simulated time would end; set a coarser tick");
 }
 
 bool Engine::cancel(EventId id) {

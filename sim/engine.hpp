@@ -49,9 +49,21 @@ class Engine {
 
   /// Delivers `payload` to `handler` at `time` (>= now; else std::logic_error). The handler must outlive the event.
   /// Throws std::length_error at 2^24 pending or 2^40 scheduled events.
-  EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0);
+  EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0) {
+    if (time < now_) in_the_past();
+    if (free_.empty()) add_slot();
+    const std::uint32_t index = free_.back();
+    const std::uint64_t order = queue_.push(time, index);
+    free_.pop_back();  // not before the push: it may throw
+    slots_[index] = {&handler, payload, order};
+    ++live_;
+    return {order};
+  }
   /// The same after `delay` (>= 0). Throws std::overflow_error that names the coarser tick to set where time would end.
-  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0);
+  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0) {
+    if (delay.ticks > kNever.ticks - now_.ticks) after_the_end(delay);
+    return schedule_at(now_ + delay, handler, payload);
+  }
   /// Whether another event is due at this very instant.
   bool more_now() {
     drop_cancelled();
@@ -86,7 +98,9 @@ class Engine {
   void drop_cancelled() {
     while (!queue_.empty() && !is_live(queue_.top().order)) queue_.pop();
   }
-  std::uint32_t take_slot();
+  void add_slot();
+  [[noreturn]] static void in_the_past();
+  [[noreturn]] void after_the_end(Duration delay) const;
   void fire(EventQueue::Top top);
 
   TickScale scale_;

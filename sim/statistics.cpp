@@ -1,58 +1,84 @@
 #include "sim/statistics.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <stdexcept>
 
 namespace orrery::sim {
-namespace {
-constexpr int kSubBits = 10;  // 1,024 buckets an octave
-}
 
-std::size_t SampleStats::bucket_of(std::int64_t value) {
-  const auto v = static_cast<std::uint64_t>(value);
-  const int width = static_cast<int>(std::bit_width(v));
-  if (width <= kSubBits + 1) return static_cast<std::size_t>(v);  // below 2,048 every value has its bucket
-  const int shift = width - kSubBits - 1;
-  return (static_cast<std::size_t>(shift) << kSubBits) + static_cast<std::size_t>(v >> shift);
-}
-
-std::int64_t SampleStats::bucket_middle(std::size_t bucket) {
-  if (bucket < (2U << kSubBits)) return static_cast<std::int64_t>(bucket);
-  const std::size_t shift = (bucket >> kSubBits) - 1;
-  const std::size_t mantissa = bucket - (shift << kSubBits);
-  return static_cast<std::int64_t>((mantissa << shift) + ((std::size_t{1} << shift) >> 1));
+void SampleStats::add_run(std::int64_t first, std::int64_t slope, std::int64_t count) {
+  if (slope == 0 || count <= 1) {
+    if (count > 0) add(first, count);
+    return;
+  }
+  if (histogram_) return histogram_->add_run(first, slope, count);
+  const __int128 last = static_cast<__int128>(first) + static_cast<__int128>(slope) * (count - 1);
+  if (first < 0 || last < 0 || last > std::numeric_limits<std::int64_t>::max())
+    throw std::logic_error("statistics: a run leaves the range of samples");
+  count_ += count;
+  sum_ += (static_cast<__int128>(first) + last) * count / 2;
+  max_ = std::max({max_, first, static_cast<std::int64_t>(last)});
+  slopes_.push_back({first, slope, count});
+  dirty_ = true;
+  if (count_ > kExactSamples) to_histogram();
 }
 
 void SampleStats::to_histogram() {
-  histogram_.assign(static_cast<std::size_t>(64 - kSubBits) << kSubBits, 0);
-  for (const auto& [value, count] : runs_) histogram_[bucket_of(value)] += count;
-  runs_.clear();
-  runs_.shrink_to_fit();
-  ranks_.clear();
+  histogram_.emplace();
+  for (const auto& [value, count] : runs_) histogram_->add(value, count);
+  for (const Slope& run : slopes_) histogram_->add_run(run.first, run.slope, run.count);
+  runs_ = {};
+  slopes_ = {};
+  ranks_ = {};
+}
+
+void SampleStats::merge(const SampleStats& other) {
+  if (other.count() == 0) return;
+  if (exact() && other.exact() && count_ + other.count_ <= kExactSamples) {
+    runs_.insert(runs_.end(), other.runs_.begin(), other.runs_.end());
+    slopes_.insert(slopes_.end(), other.slopes_.begin(), other.slopes_.end());
+    count_ += other.count_;
+    sum_ += other.sum_;
+    max_ = std::max(max_, other.max_);
+    dirty_ = true;
+    return;
+  }
+  if (exact()) to_histogram();
+  if (other.histogram_) return histogram_->merge(*other.histogram_);
+  for (const auto& [value, count] : other.runs_) histogram_->add(value, count);
+  for (const Slope& run : other.slopes_) histogram_->add_run(run.first, run.slope, run.count);
+}
+
+/// Sloping runs to single samples, all sorted, equal ones together: bounded by kExactSamples.
+void SampleStats::flatten() const {
+  for (const Slope& run : slopes_)
+    for (std::int64_t i = 0; i < run.count; ++i) runs_.emplace_back(run.first + i * run.slope, 1);
+  slopes_.clear();
+  std::sort(runs_.begin(), runs_.end());
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < runs_.size(); ++i) {
+    if (runs_[i].first == runs_[kept].first)
+      runs_[kept].second += runs_[i].second;
+    else
+      runs_[++kept] = runs_[i];
+  }
+  runs_.resize(std::min(runs_.size(), kept + 1));
+  ranks_.resize(runs_.size());
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < runs_.size(); ++i) ranks_[i] = total += runs_[i].second;
+  dirty_ = false;
 }
 
 double SampleStats::at_rank(std::int64_t rank) const {
   if (rank >= count_ - 1) return static_cast<double>(max_);
   const auto it = std::upper_bound(ranks_.begin(), ranks_.end(), rank);
-  const auto index = static_cast<std::size_t>(it - ranks_.begin());
-  if (histogram_.empty()) return static_cast<double>(runs_[index].first);
-  return static_cast<double>(std::clamp(bucket_middle(index), min_, max_));
+  return static_cast<double>(runs_[static_cast<std::size_t>(it - ranks_.begin())].first);
 }
 
 double SampleStats::quantile(double q) const {
+  if (histogram_) return histogram_->quantile(q);
   if (count_ == 0) return 0;
-  if (!histogram_.empty()) {
-    ranks_.resize(histogram_.size());
-    std::int64_t total = 0;
-    for (std::size_t i = 0; i < histogram_.size(); ++i) ranks_[i] = total += histogram_[i];
-  } else if (!sorted_ || ranks_.size() != runs_.size() || ranks_.back() != count_) {
-    std::sort(runs_.begin(), runs_.end());
-    ranks_.resize(runs_.size());
-    std::int64_t total = 0;
-    for (std::size_t i = 0; i < runs_.size(); ++i) ranks_[i] = total += runs_[i].second;
-    sorted_ = true;
-  }
+  if (dirty_) flatten();
   const double h = static_cast<double>(count_ - 1) * q;
   const double low = std::floor(h);
   const double a = at_rank(static_cast<std::int64_t>(low));
@@ -61,26 +87,31 @@ double SampleStats::quantile(double q) const {
   return a + (h - low) * (b - a);
 }
 
-void BatchMeans::add(double value) {
-  batch_sum_ += value;
-  if (++in_batch_ < batch_) return;
-  const double mean = batch_sum_ / static_cast<double>(batch_);
-  sum_ += mean;
-  sum_squares_ += mean * mean;
-  ++batches_;
-  in_batch_ = 0;
-  batch_sum_ = 0;
+void TimeAverage::set(Time at, std::int64_t level) {
+  if (at < last_) throw std::logic_error("time average: time runs backwards");
+  if (at > last_) {
+    area_ = area(at);
+    above_ = at_or_above(at);
+    min_ = min();
+    max_ = max();
+    last_ = at;
+  }
+  if (at == start_) min_ = max_ = level;  // what was set before no time had passed never lasted
+  level_ = level;
 }
 
-double BatchMeans::mean() const {
-  return batches_ == 0 ? 0 : sum_ / static_cast<double>(batches_);
+double TimeAverage::mean(Time until) const {
+  const std::int64_t length = (until - start_).ticks;
+  return length == 0 ? static_cast<double>(level_) : static_cast<double>(area(until)) / static_cast<double>(length);
 }
 
-double BatchMeans::half_width() const {
-  if (batches_ < 2) return 0;
-  const auto n = static_cast<double>(batches_);
-  const double variance = std::max(0.0, (sum_squares_ - sum_ * sum_ / n) / (n - 1));
-  return 1.96 * std::sqrt(variance / n);
+Duration TimeAverage::at_or_above(Time until) const {
+  return mark_ && level_ >= *mark_ ? above_ + (until - last_) : above_;
+}
+
+void TimeAverage::restart(Time at) {
+  set(at, level_);
+  *this = TimeAverage(at, level_, mark_);
 }
 
 }  // namespace orrery::sim

@@ -100,6 +100,7 @@ NetworkConfig read_network_config(const Node& root, sim::Faults& faults) {
   const Node run = section(root, "run");
   config.run = sim::parse_params<RunParams>(run, faults);
   check_tick(run, config.run.tick_s, faults);
+  check_timeline(section(run, "timeline"), config.run.timeline.begin_s, config.run.timeline.end_s, faults);
   if (config.topology && faults.empty()) check_bandwidths(network, config, faults);
   const Node workload = section(root, "workload");
   const std::size_t before = faults.size();

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/config_parts.hpp"
 #include "hw/network/collective.hpp"
 #include "hw/network/network.hpp"
 #include "hw/network/routing.hpp"
@@ -156,18 +157,25 @@ struct WorkloadParams {
 };
 
 struct TimelineParams {
+  bool enabled = true;
   std::int64_t slices = 20'000;
   std::int64_t ranks = 64;
   std::int64_t links = 8;
+  double begin_s = 0;
+  std::optional<double> end_s;
+  double counter_interval_s = 0;
 
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{sim::field("slices", &TimelineParams::slices, Unit::count, sim::at_least(0),
-                                 "Slices (from the start) that timeline.pftrace shows; later ones are left out."),
-                      sim::field("ranks", &TimelineParams::ranks, Unit::count, sim::at_least(0),
-                                 "Ranks of each job that have a track of their own."),
-                      sim::field("links", &TimelineParams::links, Unit::count, sim::between(0, 256),
-                                 "Links, the busiest ones, whose load is shown.")};
+    return std::tuple_cat(
+        std::tuple{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
+                   sim::field("slices", &TimelineParams::slices, Unit::count, sim::at_least(0),
+                              "Slices (from `begin` on) that it shows; later ones are left out."),
+                   sim::field("ranks", &TimelineParams::ranks, Unit::count, sim::at_least(0),
+                              "Ranks of each job that have a track of their own."),
+                   sim::field("links", &TimelineParams::links, Unit::count, sim::between(0, 256),
+                              "Links, the busiest ones, whose load is shown.")},
+        timeline_window_fields<TimelineParams>());
   }
 };
 

@@ -35,13 +35,16 @@ NetworkFiles::NetworkFiles(const std::filesystem::path& folder, const NetworkCon
       jobs_(folder / "jobs.csv"),
       flows_(folder / "flows.csv"),
       links_(folder / "links.csv"),
-      timeline_(std::make_unique<sim::TimelineWriter>(folder / "timeline.pftrace")),
-      loads_(config.run.timeline.links > 0 ? config.topology->links.size() : 0) {
+      loads_(config.run.timeline.enabled && config.run.timeline.links > 0 ? config.topology->links.size() : 0) {
   jobs_.buffer() =
       "name,repetition,collective,algorithm,ranks,bytes,started_s,finished_s,algbw_bytes_per_s,busbw_bytes_per_s,"
       "mode\n";
   flows_.buffer() = "id,from,to,bytes,started_s,finished_s,hops,slowdown\n";
   links_.buffer() = "link,from,to,bandwidth_bytes_per_s,carried_bytes,utilisation\n";
+  const TimelineParams& timeline = config.run.timeline;
+  if (!timeline.enabled) return;
+  options_ = timeline_options(timeline.begin_s, timeline.end_s, timeline.counter_interval_s);
+  timeline_ = std::make_unique<sim::TimelineWriter>(folder / "timeline.pftrace", options_);
   for (const Job& job : config.jobs) groups_.push_back(timeline_->group(job.params.name));
 }
 
@@ -96,17 +99,20 @@ sim::TrackId NetworkFiles::track(std::size_t job, std::size_t row) {
 
 bool NetworkFiles::draw(sim::TrackId track, sim::Time from, sim::Time to, const std::string& name,
                         std::int64_t repetition) {
+  const std::int64_t begin_ns = nanoseconds(from, scale_);
+  const std::int64_t end_ns = nanoseconds(to, scale_);
+  if (end_ns <= options_.window.begin_ns || begin_ns >= options_.window.end_ns) return true;
   if (drawn_ >= config_.run.timeline.slices) {
     truncated_ = true;
     return false;
   }
   ++drawn_;
-  timeline_->slice(track, nanoseconds(from, scale_), nanoseconds(to, scale_), name, {{"repetition", repetition}});
+  timeline_->slice(track, begin_ns, end_ns, name, {{"repetition", repetition}});
   return true;
 }
 
 void NetworkFiles::draw_repetition(const RepetitionRecord& record) {
-  if (truncated_) return;
+  if (!timeline_ || truncated_) return;
   const std::string name(hw::name(config_.jobs[record.job].spec.kind));
   if (!draw(track(record.job, 0), record.started, *record.finished, name, record.repetition)) return;
   const std::size_t shown = std::min(record.done.size(), static_cast<std::size_t>(config_.run.timeline.ranks));
@@ -149,11 +155,11 @@ void NetworkFiles::draw_loads(const NetworkResult& result) {
 
 void NetworkFiles::finish(const NetworkResult& result) {
   write_links(result);
-  if (!result.closed) draw_loads(result);
+  if (timeline_ && !result.closed) draw_loads(result);
   jobs_.close();
   flows_.close();
   links_.close();
-  timeline_->close();
+  if (timeline_) timeline_->close();
 }
 
 }  // namespace orrery::experiments::network

@@ -235,10 +235,11 @@ void choose_modes(const WorkloadContext& context, NetworkConfig& config, sim::Fa
                        job.params.stragglers.spread_s == 0;
     if (alone) job.closed_s = closed_seconds(job, context.topology, context.routing, config.network.message_overhead_s);
     if (job.closed_s || job.params.mode != Mode::closed) continue;
-    faults.add(place_of(*item(context.node, "jobs", i), "mode"),
-               alone ? "expected a job with a closed form: its messages meet, or its algorithm has none"
-                     : "expected a job alone in the network, without flows, traffic, events and stragglers",
-               "use \"auto\" or \"chunks\"");
+    faults.add(
+        place_of(*item(context.node, "jobs", i), "mode"),
+        alone ? "expected a job with a closed form: its messages meet, its window is not 1, or its algorithm has none"
+              : "expected a job alone in the network, without flows, traffic, events and stragglers",
+        "use \"auto\" or \"chunks\"");
   }
 }
 

@@ -179,6 +179,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   const Node run = section(root, "run");
   config.run = sim::parse_params<RunParams>(run, faults);
   check_tick(run, config.run.tick_s, faults);
+  check_timeline(section(run, "timeline"), config.run.timeline.begin_s, config.run.timeline.end_s, faults);
   if (faults.empty()) config.resolved = write_resolved(config);
   return config;
 }

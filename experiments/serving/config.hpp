@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/config_parts.hpp"
 #include "hw/cost_model.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
@@ -116,11 +117,18 @@ struct SloParams {
 };
 
 struct TimelineParams {
+  bool enabled = true;
   std::int64_t iterations = 20'000;
+  double begin_s = 0;
+  std::optional<double> end_s;
+  double counter_interval_s = 0;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
-                                 "Iterations (from the start) that timeline.pftrace shows; later ones are left out.")};
+    return std::tuple_cat(
+        std::tuple{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
+                   sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
+                              "Iterations (from `begin` on) that timeline.pftrace shows; later ones are left out.")},
+        timeline_window_fields<TimelineParams>());
   }
 };
 

@@ -25,7 +25,13 @@ ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts&
       "id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,"
       "status\n";
   series_.buffer() = "time_s,replica,running,waiting,kv_used_bytes,batch_tokens,power_w\n";
-  timeline_ = std::make_unique<sim::TimelineWriter>(folder / "timeline.pftrace");
+  if (facts_.timeline) open_timeline(folder / "timeline.pftrace");
+}
+
+ServingFiles::~ServingFiles() = default;
+
+void ServingFiles::open_timeline(const std::filesystem::path& path) {
+  timeline_ = std::make_unique<sim::TimelineWriter>(path, *facts_.timeline);
   group_ = timeline_->group("replica 0");
   iterations_ = timeline_->track(group_, "iterations");
   running_ = timeline_->counter(group_, "running", "sequences");
@@ -34,8 +40,6 @@ ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts&
   power_ = timeline_->counter(group_, "power", "W");
   lanes_group_ = timeline_->group("requests");
 }
-
-ServingFiles::~ServingFiles() = default;
 
 std::int64_t ServingFiles::ns(sim::Time time) const {
   return nanoseconds(time, facts_.scale);
@@ -52,12 +56,14 @@ void ServingFiles::request_ended(const RequestRecord& record) {
   append(out, "{},{},{},{},{},{}\n", record.prompt_tokens, record.output_tokens, record.cached_tokens,
          record.preemptions, record.replica, record.status);
   requests_.line_done();
-  if (!truncated_ && record.finished) draw_request(record);
+  if (timeline_ && !truncated_ && record.finished) draw_request(record);
 }
 
 void ServingFiles::iteration_ended(const IterationRecord& record) {
   advance_series(record);
-  if (truncated_) return;
+  if (!timeline_ || truncated_) return;
+  const sim::TimelineWindow& window = facts_.timeline->window;
+  if (ns(record.end) <= window.begin_ns || ns(record.start) >= window.end_ns) return;
   if (drawn_ >= facts_.timeline_iterations) {
     truncated_ = true;
     return;
@@ -154,7 +160,7 @@ void ServingFiles::finish(sim::Time end) {
   }
   requests_.close();
   series_.close();
-  timeline_->close();
+  if (timeline_) timeline_->close();
 }
 
 void write_energy(const std::filesystem::path& path, const ServingMetrics& metrics, const MachineFacts& machine,

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace orrery::experiments {
 struct FileFacts {
   sim::TickScale scale;
   sim::Duration series_interval;
-  std::int64_t timeline_iterations = 0;
-  double idle_watts = 0;  ///< of all devices
+  std::optional<sim::TimelineOptions> timeline;  ///< none: not written
+  std::int64_t timeline_iterations = 0;          ///< that it shows at most, from the start of its window
+  double idle_watts = 0;                         ///< of all devices
 };
 
 class ServingFiles final : public RunObserver {
@@ -32,12 +34,15 @@ class ServingFiles final : public RunObserver {
   void iteration_ended(const IterationRecord& record) override;
   /// Completes and closes what is written as the run goes.
   void finish(sim::Time end);
-  bool timeline_truncated() const { return truncated_; }
+  /// Whether iterations of the timeline's window are missing from it, and how many it shows.
+  bool timeline_truncated() const { return truncated_ && timeline_; }
+  std::int64_t timeline_iterations() const { return drawn_; }
 
  private:
   void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
   void advance_series(const IterationRecord& record);
   void idle_until(sim::Time time);
+  void open_timeline(const std::filesystem::path& path);
   void advance_row(std::int64_t steps);
   void draw_iteration(const IterationRecord& record);
   void draw_request(const RequestRecord& record);

@@ -211,6 +211,11 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
 
 namespace {
 
+std::optional<sim::TimelineOptions> timeline_options(const TimelineParams& params) {
+  if (!params.enabled) return {};
+  return timeline_options(params.begin_s, params.end_s, params.counter_interval_s);
+}
+
 class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
@@ -260,8 +265,9 @@ class ServingExperiment final : public Experiment {
     std::optional<ServingFiles> files;
     if (sink.folder) {
       const double idle = machine.idle_watts * static_cast<double>(machine.devices);
-      files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s),
-                                            config_.run.timeline.iterations, idle});
+      files.emplace(*sink.folder,
+                    FileFacts{scale, scale.duration(config_.run.series_interval_s),
+                              timeline_options(config_.run.timeline), config_.run.timeline.iterations, idle});
     }
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
@@ -279,7 +285,7 @@ class ServingExperiment final : public Experiment {
       if (files->timeline_truncated())
         outcome.notes.push_back(
             fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
-                        config_.run.timeline.iterations, result.metrics.iterations));
+                        files->timeline_iterations(), result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.metrics, machine, config_.part_file.stem().string(),
                    result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);

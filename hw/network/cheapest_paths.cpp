@@ -103,6 +103,8 @@ typename CheapestPaths<Metric>::Lists CheapestPaths<Metric>::lists(const std::ve
   std::vector<std::uint32_t> next = lists.first;
   for (LinkIndex l = 0; l < up.size(); ++l)
     if (up[l] && forwards(ends(l).second)) lists.hops[next[ends(l).first]++] = {vertex_[ends(l).second], l};
+  for (std::size_t n = 0; n + 1 < lists.first.size(); ++n)
+    std::sort(lists.hops.begin() + lists.first[n], lists.hops.begin() + lists.first[n + 1], before);
   return lists;
 }
 
@@ -174,14 +176,40 @@ template <class Metric>
 typename CheapestPaths<Metric>::Goal CheapestPaths<Metric>::goal_of(NodeIndex to) {
   if (forwards(to)) {
     const std::array seeds{Hop{vertex_[to], kNone}};
-    return {to, &table_for(to, seeds, false), false, vertex_[to]};
+    return {to, &table_for(to, seeds, false), false, vertex_[to], {}};
   }
   if (only_down_[to] != kNone) {
     const NodeIndex parent = topology_.links[only_down_[to]].from;
     const std::array seeds{Hop{vertex_[parent], kNone}};
-    return {to, &table_for(parent, seeds, false), true, kNone};
+    return {to, &table_for(parent, seeds, false), true, vertex_[parent], {}};
   }
-  return {to, &table_for(to, in_.of(to), true), false, kNone};
+  return {to, &table_for(to, in_.of(to), true), false, kNone, in_.of(to)};
+}
+
+/// Links of `at` that lead on over a path of cost `left`, sorted by where they lead.
+template <class Metric>
+void CheapestPaths<Metric>::find_candidates(NodeIndex at, Cost left, const Goal& goal) {
+  candidates_.clear();
+  const std::span<const Hop> out = out_.of(at);
+  // One step before the goal's own neighbours, these are looked up among the links rather than all links tried: a spine
+  // of a thousand links has one that leads there.
+  const Cost first = goal.ends.empty() ? Cost{1} : Cost{2};
+  if (Metric::kUniform && left == first && goal.node != kNone && (goal.ends.size() + 1) * 32 < out.size()) {
+    const Hop self{goal.at, kNone};
+    std::uint32_t last = kNone;
+    for (const Hop& end : goal.ends.empty() ? std::span<const Hop>(&self, 1) : goal.ends) {
+      if (std::exchange(last, end.vertex) == end.vertex) continue;
+      auto hop = std::lower_bound(out.begin(), out.end(), Hop{end.vertex, 0}, before);
+      for (; hop != out.end() && hop->vertex == end.vertex; ++hop) candidates_.push_back(*hop);
+    }
+    return;
+  }
+  for (const Hop& hop : out) {
+    const Cost rest = goal.table->cost[hop.vertex];
+    if (rest < left && static_cast<Cost>(rest + cost_of(hop.link)) == left) candidates_.push_back(hop);
+  }
+  for (const Hop& hop : goal.ends)
+    if (node_of_[hop.vertex] == at && cost_of(hop.link) == left) candidates_.push_back({kNone, hop.link});
 }
 
 template <class Metric>
@@ -232,17 +260,9 @@ bool CheapestPaths<Metric>::descend(std::uint32_t vertex, const Goal& goal, std:
   reach(*goal.table, start);
   Cost left = goal.table->cost[vertex];
   if (left == kFar) return false;
-  const bool ends_here = goal.self == kNone && !goal.at_switch && goal.node != kNone;
   while (left > 0) {
     const NodeIndex at = node_of_[vertex];
-    candidates_.clear();
-    for (const Hop& hop : out_.of(at)) {
-      const Cost rest = goal.table->cost[hop.vertex];
-      if (rest < left && static_cast<Cost>(rest + cost_of(hop.link)) == left) candidates_.push_back(hop);
-    }
-    if (ends_here)
-      for (const Hop& hop : in_.of(goal.node))
-        if (hop.vertex == vertex && cost_of(hop.link) == left) candidates_.push_back({kNone, hop.link});
+    find_candidates(at, left, goal);
     const Hop hop = choose(hash, at);
     path.push_back(hop.link);
     if (hop.vertex == kNone) return true;
@@ -274,7 +294,7 @@ bool CheapestPaths<Metric>::append_to_group(NodeIndex from, std::uint32_t group,
   if (tables_[key].cost.empty())
     for (const NodeIndex n : node_of_)
       if (groups_[n] == group) seeds.push_back({vertex_[n], kNone});
-  const Goal goal{kNone, &table_for(key, seeds, false), false, kNone};
+  const Goal goal{kNone, &table_for(key, seeds, false), false, kNone, {}};
   std::uint32_t vertex = vertex_[from];
   bool found = vertex != kNone || leave_end(from, goal, hash, vertex, path);
   found = found && descend(vertex, goal, hash, path);

@@ -76,7 +76,7 @@ class CheapestPaths {
     std::uint32_t vertex;  ///< at the other end
     LinkIndex link;
   };
-  struct Lists {  ///< of each node: its hops from or to nodes that forward, and to nodes that do not
+  struct Lists {  ///< of each node its hops, sorted: from or to nodes that forward, or straight to one that does not
     std::vector<std::uint32_t> first;
     std::vector<Hop> hops;
     std::span<const Hop> of(NodeIndex node) const { return {hops.data() + first[node], hops.data() + first[node + 1]}; }
@@ -87,11 +87,15 @@ class CheapestPaths {
     Cost level = 0;
   };
   struct Goal {
-    NodeIndex node;      ///< the last node, unless it is a group
-    Table* table;        ///< costs to `node`, or to its switch
-    bool at_switch;      ///< the table is of the switch of `node`, a link before it
-    std::uint32_t self;  ///< vertex of `node` where it forwards
+    NodeIndex node;             ///< the last node, kNone if it is a group
+    Table* table;               ///< costs to `node`, or to its switch
+    bool at_switch;             ///< the table is of the switch of `node`, a link before it
+    std::uint32_t at;           ///< the one vertex of cost 0, if there is one
+    std::span<const Hop> ends;  ///< else the last links, if `node` does not forward
   };
+  static bool before(const Hop& a, const Hop& b) {
+    return a.vertex != b.vertex ? a.vertex < b.vertex : a.link < b.link;
+  }
 
   void index(const std::vector<bool>& up);
   void find_forwarding(const std::vector<bool>& up);
@@ -103,6 +107,7 @@ class CheapestPaths {
   bool leave_end(NodeIndex from, const Goal& goal, std::uint64_t hash, std::uint32_t& vertex,
                  std::vector<LinkIndex>& path);
   bool descend(std::uint32_t vertex, const Goal& goal, std::uint64_t hash, std::vector<LinkIndex>& path);
+  void find_candidates(NodeIndex at, Cost left, const Goal& goal);
   Cost cost_of(LinkIndex link) const { return Metric::of(topology_, topology_.links[link]); }
   Hop choose(std::uint64_t hash, NodeIndex at) const;
 

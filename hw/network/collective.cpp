@@ -156,6 +156,12 @@ std::int64_t Shards::largest() const {
   return most;
 }
 
+std::int64_t Shards::smallest() const {
+  std::int64_t least = bytes(0);
+  for (std::size_t i = 1; i + 1 < first_.size(); ++i) least = std::min(least, bytes(i));
+  return least;
+}
+
 AggregationTree aggregation_tree(const Topology& topology, Routing& routing, const std::vector<NodeIndex>& ranks,
                                  NodeIndex root, std::uint64_t label) {
   const auto hosts = static_cast<std::size_t>(topology.hosts);

@@ -132,6 +132,7 @@ class Shards {
   std::int64_t first(std::size_t i) const { return first_[i]; }
   std::int64_t bytes(std::size_t i) const { return first_[i + 1] - first_[i]; }
   std::int64_t largest() const;
+  std::int64_t smallest() const;
 
  private:
   std::vector<std::int64_t> first_;

@@ -48,7 +48,8 @@ class Valiant final : public Routing {
   bool through_group(NodeIndex from, NodeIndex to, std::uint64_t hash, std::uint64_t draw,
                      std::vector<LinkIndex>& path) {
     // Of the groups but two: past the lower of these, past the higher.
-    const auto [low, high] = std::minmax(group(from), group(to));
+    const std::uint32_t low = std::min(group(from), group(to));
+    const std::uint32_t high = std::max(group(from), group(to));
     auto between = static_cast<std::uint32_t>(route_pick(hash, salt(draw), groups_ - 2));
     if (between >= low) ++between;
     if (between >= high) ++between;

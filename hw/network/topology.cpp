@@ -67,7 +67,11 @@ std::unique_ptr<Topology> make_topology(const TopologyRegistry& registry, const 
   }
   const std::size_t before = faults.size();
   const auto choice = registry.parse_block(block, "", faults);
-  if (faults.size() != before) return nullptr;
+  if (faults.size() != before) {
+    // The names of a graph can be checked beside its numbers, so that all faults of a long list are told at once.
+    if (choice.name == "graph") (void)choice.make(block.find(choice.name)->origin(), faults);
+    return nullptr;
+  }
   return choice.make(block.find(choice.name)->origin(), faults);
 }
 

@@ -24,9 +24,10 @@ using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, 
 constexpr std::size_t kSource = 0;
 constexpr std::size_t kSink = 1;
 
-void add_edges(Graph& graph, std::size_t from, std::size_t to, std::int64_t there, std::int64_t back) {
-  const auto forth = boost::add_edge(from, to, {there, 0, {}}, graph).first;
-  const auto reverse = boost::add_edge(to, from, {back, 0, {}}, graph).first;
+/// One direction, with the empty edge back that the algorithm undoes flow over; it must hold nothing of its own.
+void add_edges(Graph& graph, std::size_t from, std::size_t to, std::int64_t capacity) {
+  const auto forth = boost::add_edge(from, to, {capacity, 0, {}}, graph).first;
+  const auto reverse = boost::add_edge(to, from, {0, 0, {}}, graph).first;
   graph[forth].reverse = reverse;
   graph[reverse].reverse = forth;
 }
@@ -52,13 +53,9 @@ double max_flow(const Topology& topology, const std::vector<bool>& second) {
   if (total <= 0) return 0;
   // Integers, or rounding could keep the algorithm busy for ever; a power of two leaves whole bytes/s exact.
   const double scale = std::ldexp(1.0, 61 - std::ilogb(total));
-  const auto whole = [&](double x) { return static_cast<std::int64_t>(x * scale); };
   Graph graph(2 + topology.nodes.size() - static_cast<std::size_t>(topology.hosts));
-  for (const auto& [ends, there] : bandwidth) {
-    const auto back = bandwidth.find({ends.second, ends.first});
-    if (back != bandwidth.end() && ends.second < ends.first) continue;  // added with its other direction
-    add_edges(graph, ends.first, ends.second, whole(there), back == bandwidth.end() ? 0 : whole(back->second));
-  }
+  for (const auto& [ends, bytes_per_s] : bandwidth)
+    add_edges(graph, ends.first, ends.second, static_cast<std::int64_t>(bytes_per_s * scale));
   const std::int64_t flow = boost::push_relabel_max_flow(
       graph, kSource, kSink, boost::get(&Edge::capacity, graph), boost::get(&Edge::residual, graph),
       boost::get(&Edge::reverse, graph), boost::get(boost::vertex_index, graph));

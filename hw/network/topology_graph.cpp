@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "hw/network/topology_build.hpp"
 #include "hw/network/topology_query.hpp"
@@ -48,6 +49,14 @@ std::optional<GraphBody> read_file(const std::string& path, const sim::Origin& w
   }
 }
 
+/// A fault unless reading the parameters has found one at the same place: a name that is missing is not unknown too.
+void add_once(sim::Faults& faults, const sim::Origin& where, const std::string& message, const std::string& hint = {}) {
+  const auto same = [&](const sim::Fault& fault) {
+    return fault.where.pointer == where.pointer && fault.where.file == where.file;
+  };
+  if (std::none_of(faults.all().begin(), faults.all().end(), same)) faults.add(where, message, hint);
+}
+
 /// Index of every name in the topology to be, or nothing if names are faulty.
 std::map<std::string, NodeIndex> number_nodes(const GraphBody& body, const sim::Origin& where, Topology& topology,
                                               sim::Faults& faults) {
@@ -55,15 +64,18 @@ std::map<std::string, NodeIndex> number_nodes(const GraphBody& body, const sim::
   for (std::size_t n = 0; n < body.nodes.size(); ++n) {
     const std::string& name = body.nodes[n].name;
     const sim::Origin at = below(where, fmt::format("nodes/{}/name", n));
-    if (name.empty() || name.find("->") != std::string::npos || name.find('#') != std::string::npos)
-      faults.add(at, fmt::format("expected a name without \"->\" and '#', which name links, got \"{}\"", name));
+    const bool names_links = name.find("->") != std::string::npos || name.find('#') != std::string::npos;
+    if (name.empty() || names_links)
+      add_once(faults, at, fmt::format("expected a name without \"->\" and '#', which name links, got \"{}\"", name));
     const auto [other, added] = first.emplace(name, n);
-    if (!added) faults.add(at, fmt::format("'{}' is the name of node {} already", name, other->second));
+    if (!added && !name.empty())
+      faults.add(at, fmt::format("'{}' is the name of node {} already", name, other->second));
   }
   std::map<std::string, NodeIndex> index;
   for (const NodeKind kind : {NodeKind::host, NodeKind::network_switch}) {
     for (const GraphNode& node : body.nodes)
-      if (node.kind == kind && !index.contains(node.name)) index[node.name] = add_node(topology, node.name);
+      if (node.kind == kind && !node.name.empty() && !index.contains(node.name))
+        index[node.name] = add_node(topology, node.name);
     if (kind == NodeKind::host) topology.hosts = static_cast<std::int64_t>(topology.nodes.size());
   }
   return index;
@@ -77,7 +89,7 @@ void add_cables(const GraphBody& body, const std::map<std::string, NodeIndex>& i
     const auto find = [&](const std::string& name, const char* key) -> std::optional<NodeIndex> {
       const auto found = index.find(name);
       if (found != index.end()) return found->second;
-      faults.add(below(at, key), fmt::format("unknown node '{}'", name), few_names_hint(name, topology.nodes));
+      add_once(faults, below(at, key), fmt::format("unknown node '{}'", name), few_names_hint(name, topology.nodes));
       return std::nullopt;
     };
     const auto from = find(cable.from, "from");
@@ -119,7 +131,6 @@ GraphBody parse_network(const sim::Node& node, sim::Faults& faults) {
 std::unique_ptr<Topology> build_graph(const GraphBody& body, const sim::Origin& where, sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "graph";
-  const std::size_t before = faults.size();
   double cables = 0;
   for (const GraphCable& cable : body.cables) cables += static_cast<double>(cable.count);
   const double hosts = static_cast<double>(std::count_if(
@@ -128,7 +139,10 @@ std::unique_ptr<Topology> build_graph(const GraphBody& body, const sim::Origin& 
   const auto index = number_nodes(body, where, *topology, faults);
   if (topology->hosts < 1) faults.add(below(where, "nodes"), "expected at least one node of kind host, got none");
   add_cables(body, index, where, *topology, faults);
-  if (faults.size() != before) return nullptr;
+  const auto inside = [&](const sim::Fault& fault) {
+    return fault.where.file == where.file && fault.where.pointer.starts_with(where.pointer);
+  };
+  if (std::any_of(faults.all().begin(), faults.all().end(), inside)) return nullptr;
   topology->hosts_forward = body.hosts_forward.value_or(hosts_joined(*topology));
   if (const auto gap = hosts_without_path(*topology)) {
     const bool forwarding_helps = !topology->hosts_forward && [&] {
@@ -156,8 +170,9 @@ void register_graph(TopologyRegistry& registry) {
         }
         const std::size_t before = faults.size();
         const auto body = read_file(*params.file, at, faults);
-        if (!body || faults.size() != before) return nullptr;
-        return build_graph(*body, {*params.file, ""}, faults);
+        if (!body) return nullptr;
+        auto topology = build_graph(*body, {*params.file, ""}, faults);
+        return faults.size() == before ? std::move(topology) : nullptr;
       });
 }
 

@@ -1,103 +1,219 @@
+// Exponentials, logarithms, powers and roots.
 #include "sim/base/math.hpp"
 
+#include <array>
 #include <cmath>
 #include <limits>
+
+#include "sim/base/math_kernels.hpp"
+#include "sim/base/math_tables.hpp"
 
 namespace orrery::sim {
 namespace {
 
+using namespace tables;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// ln 2 in two parts: the high part has 21 trailing zero bits, so that a product with an exponent is exact.
-constexpr double kLn2High = 6.93147180369123816490e-01;
-constexpr double kLn2Low = 1.90821492927058770002e-10;
-constexpr double kLog2E = 1.4426950408889634074;
+constexpr double kOverflow = 0x1.62e42fefa39efp+9;  // ln of the largest double
+constexpr double kUnderflow = -745.14;              // ln of half the smallest
 
-/// sin on [-pi/4, pi/4], Taylor to x^17.
-double sin_kernel(double x) {
-  const double z = x * x;
-  double term = x;
-  double sum = x;
-  for (int n = 1; n <= 8; ++n) {
-    term *= -z / static_cast<double>((2 * n) * (2 * n + 1));
-    sum += term;
-  }
-  return sum;
+/// 1/n! for n = 2 … 14: (e^r - 1 - r) / r^2 for |r| <= ln(2)/2, where r^15 / 15! is below 2^-62.
+constexpr std::array<double, 13> kExpSeries = [] {
+  std::array<double, 13> series{};
+  double factorial = 1;
+  for (int n = 2; n <= 14; ++n) series[static_cast<std::size_t>(n - 2)] = 1 / (factorial *= n);  // exact below 19!
+  return series;
+}();
+/// 2/(2n+1) for n = 1 … 11: (ln(1+g) / s - 2) in s^2, s = g/(2+g), |s| <= 0.1716.
+constexpr std::array<double, 11> kLogSeries = [] {
+  std::array<double, 11> series{};
+  for (int n = 1; n <= 11; ++n) series[static_cast<std::size_t>(n - 1)] = 2.0 / (2 * n + 1);
+  return series;
+}();
+
+/// 1/n for n = 7, 9 … 29: what follows s^3/3 and s^5/5 in atanh(s).
+constexpr std::array<double, 12> kLogTail = [] {
+  std::array<double, 12> series{};
+  for (int i = 0; i < 12; ++i) series[static_cast<std::size_t>(i)] = 1.0 / (2 * i + 7);
+  return series;
+}();
+
+/// e^(high + low) = 2^k (1 + r + tail): r and k from the argument, |r| <= ln(2)/2.
+struct ExpParts {
+  int k;
+  double r, tail;
+};
+ExpParts exp_parts(Wide x) {
+  const double k = nearest_integer(x.high * kLog2E.high);
+  const double first = x.high - k * kLn2High;  // exact: both are multiples of 2^-43 or finer, and close
+  const Wide r = two_sum(first, x.low - k * kLn2Low);
+  const double square = r.high * r.high;
+  return {static_cast<int>(k), r.high, square * polynomial(kExpSeries, r.high) + r.low * (1 + r.high)};
 }
 
-/// cos on [-pi/4, pi/4], Taylor to x^16.
-double cos_kernel(double x) {
-  const double z = x * x;
-  double term = 1;
-  double sum = 1;
-  for (int n = 1; n <= 8; ++n) {
-    term *= -z / static_cast<double>((2 * n - 1) * (2 * n));
-    sum += term;
-  }
-  return sum;
+/// x - ln(1 + x) for x in [sqrt(1/2) - 1, sqrt(2) - 1]: with s = x/(2+x), ln(1+x) = 2 atanh(s) = x - s (x - R(s^2)).
+double log_correction(double x) {
+  const double s = x / (2 + x);
+  const double z = s * s;
+  return s * (x - z * polynomial(kLogSeries, z));
 }
 
-/// sin(x + quadrant * pi/2), x reduced in three parts of pi/2.
-double sin_quadrant(double x, int quadrant) {
-  if (!(std::fabs(x) <= 1e6)) return kNaN;
-  const double k = std::floor(x * 6.36619772367581382433e-01 + 0.5);
-  const double r =
-      ((x - k * 1.57079632673412561417e+00) - k * 6.07710050630396597660e-11) - k * 2.02226624879595063154e-21;
-  switch ((static_cast<long long>(k) + quadrant) & 3) {
-    case 0:
-      return sin_kernel(r);
-    case 1:
-      return cos_kernel(r);
-    case 2:
-      return -sin_kernel(r);
-    default:
-      return -cos_kernel(r);
+/// k ln 2 + ln(1 + g) + extra, for g as in log_correction.
+double log_sum(int exponent, double g, double extra) {
+  if (exponent == 0) return g - (log_correction(g) - extra);
+  const auto k = static_cast<double>(exponent);
+  const Wide sum = two_sum(k * kLn2High, g);
+  return sum.high + (sum.low + ((k * kLn2Low + extra) - log_correction(g)));
+}
+
+/// ln m with m in [sqrt(1/2), sqrt(2)): the series of atanh, its first terms in two parts.
+Wide log_of_mantissa(double m) {
+  const double g = m - 1;
+  const Wide denominator = fast_two_sum(2, g);
+  const double quotient = g / denominator.high;
+  const Wide back = two_product(quotient, denominator.high);
+  const double rest = ((g - back.high) - back.low) - quotient * denominator.low;
+  const Wide s = fast_two_sum(quotient, rest / denominator.high);
+  const Wide z = s * s;
+  const Wide series = kThird + z * (kFifth + z * polynomial(kLogTail, z.high));
+  const Wide twice{2 * s.high, 2 * s.low};
+  return twice + twice * (z * series);
+}
+
+enum class Parity { fraction, even, odd };
+/// Whether y is an even or an odd integer.
+Parity parity(double y) {
+  if (std::fabs(y) >= 0x1p53) return Parity::even;
+  const auto whole = static_cast<long long>(y);
+  if (static_cast<double>(whole) != y) return Parity::fraction;
+  return (whole & 1) != 0 ? Parity::odd : Parity::even;
+}
+
+/// x^y where one of them is zero or infinite; neither is NaN, y is not 0 and x not 1.
+double pow_at_the_edges(double x, double y) {
+  const double size = std::fabs(x);
+  if (std::isinf(y)) {
+    if (size == 1) return 1;
+    return (size > 1) == (y > 0) ? kInfinity : 0;
   }
+  const double result = (size > 1) == (y > 0) ? kInfinity : 0;
+  return std::signbit(x) && parity(y) == Parity::odd ? -result : result;
 }
 
 }  // namespace
 
+double exp_of_wide(Wide x) {
+  if (x.high > kOverflow + 1) return kInfinity;
+  if (x.high < kUnderflow) return 0;
+  const ExpParts e = exp_parts(x);
+  const Wide sum = fast_two_sum(1, e.r);
+  return scale(sum.high + (sum.low + e.tail), e.k);
+}
+
+Wide log_wide(double x) {
+  const Split split = split_exponent(x);
+  const Wide rest = log_of_mantissa(split.mantissa);
+  const auto k = static_cast<double>(split.exponent);
+  const Wide sum = two_sum(k * kLn2High, rest.high);
+  return fast_two_sum(sum.high, sum.low + (k * kLn2Low + rest.low));
+}
+
 double det_exp(double x) {
   if (std::isnan(x)) return x;
-  if (x > 709.782712893384) return kInfinity;
-  if (x < -745.14) return 0;
-  const double k = std::floor(x * kLog2E + 0.5);
-  const double r = (x - k * kLn2High) - k * kLn2Low;  // |r| <= 0.347
-  double sum = 1.0 + r / 14.0;
-  for (int n = 13; n >= 1; --n) sum = 1.0 + sum * r / static_cast<double>(n);
-  return std::ldexp(sum, static_cast<int>(k));
+  if (x > kOverflow) return kInfinity;
+  return exp_of_wide({x, 0});
+}
+
+double det_exp2(double x) {
+  if (std::isnan(x)) return x;
+  if (x >= 1024) return kInfinity;
+  if (x <= -1076) return 0;
+  const double k = nearest_integer(x);
+  const Wide r = kLn2 * (x - k);  // the difference is exact
+  const Wide sum = fast_two_sum(1, r.high);
+  const double tail = r.high * r.high * polynomial(kExpSeries, r.high) + r.low * (1 + r.high);
+  return scale(sum.high + (sum.low + tail), static_cast<int>(k));
+}
+
+double det_expm1(double x) {
+  if (std::isnan(x) || std::fabs(x) < 0x1p-60) return x;
+  if (x > 40) return det_exp(x);  // one is less than half a unit
+  if (x < -40) return -1;
+  const ExpParts e = exp_parts({x, 0});
+  if (e.k == 0) return x + x * x * polynomial(kExpSeries, x);
+  const double power = power_of_two(e.k);
+  const Wide whole = two_sum(power, -1);
+  const Wide sum = two_sum(whole.high, power * e.r);
+  return sum.high + (sum.low + (whole.low + power * e.tail));
 }
 
 double det_log(double x) {
-  if (std::isnan(x) || x < 0) return kNaN;
+  if (std::isnan(x) || x == kInfinity) return x;
   if (x == 0) return -kInfinity;
-  if (std::isinf(x)) return x;
-  int exponent = 0;
-  double m = std::frexp(x, &exponent);
-  if (m < 0.70710678118654752440) {
-    m *= 2;
-    --exponent;
-  }
-  // log m = 2 atanh(f), f = (m-1)/(m+1), |f| <= 0.1716: f^24 < 1e-18.
-  const double f = (m - 1) / (m + 1);
-  const double z = f * f;
-  double series = 0;
-  for (int n = 23; n >= 3; n -= 2) series = (series + 1.0 / static_cast<double>(n)) * z;
-  const double k = static_cast<double>(exponent);
-  return k * kLn2High + (2 * f + (2 * f * series + k * kLn2Low));
+  if (x < 0) return kNaN;
+  const Split split = split_exponent(x);
+  return log_sum(split.exponent, split.mantissa - 1, 0);
+}
+
+double det_log1p(double x) {
+  if (std::isnan(x) || x == kInfinity || std::fabs(x) < 0x1p-60) return x;
+  if (x == -1) return -kInfinity;
+  if (x < -1) return kNaN;
+  if (x >= -0.2928 && x <= 0.4142) return log_sum(0, x, 0);
+  const Wide sum = two_sum(1, x);
+  const Split split = split_exponent(sum.high);
+  return log_sum(split.exponent, split.mantissa - 1, sum.low / sum.high);
+}
+
+double det_log2(double x) {
+  if (std::isnan(x) || x == kInfinity) return x;
+  if (x == 0) return -kInfinity;
+  if (x < 0) return kNaN;
+  const Split split = split_exponent(x);
+  const Wide sum = log_of_mantissa(split.mantissa) * kLog2E + static_cast<double>(split.exponent);
+  return sum.high + sum.low;
+}
+
+double det_log10(double x) {
+  if (std::isnan(x) || x == kInfinity) return x;
+  if (x == 0) return -kInfinity;
+  if (x < 0) return kNaN;
+  const Wide product = log_wide(x) * kLog10E;
+  return product.high + product.low;
 }
 
 double det_pow(double x, double y) {
-  if (y == 0) return 1;
-  if (x == 0) return y > 0 ? 0 : kInfinity;
-  return det_exp(y * det_log(x));
+  if (y == 0 || x == 1) return 1;
+  if (std::isnan(x) || std::isnan(y)) return kNaN;
+  if (x == 0 || std::isinf(x) || std::isinf(y)) return pow_at_the_edges(x, y);
+  double sign = 1;
+  if (x < 0) {
+    const Parity kind = parity(y);
+    if (kind == Parity::fraction) return kNaN;
+    if (kind == Parity::odd) sign = -1;
+    if (x == -1) return sign;
+  }
+  // |ln x| is at least 2^-53, so that beyond 2^70 the result is infinite or 0 whatever y.
+  const double exponent = std::fmin(std::fmax(y, -0x1p70), 0x1p70);
+  return sign * exp_of_wide(log_wide(std::fabs(x)) * exponent);
 }
 
-double det_sin(double x) {
-  return sin_quadrant(x, 0);
-}
-double det_cos(double x) {
-  return sin_quadrant(x, 1);
+double det_cbrt(double x) {
+  if (std::isnan(x) || std::isinf(x) || x == 0) return x;
+  Split split = split_exponent(std::fabs(x));
+  // x = m 2^(3e), m in [0.7, 5.7): the exponent's remainder goes to the mantissa.
+  const int thirds = (split.exponent + 1200) / 3 - 400;
+  const double m = split.mantissa * power_of_two(split.exponent - 3 * thirds);
+  double root = 0.75 + m * (0.28 - 0.0165 * m);  // within 6 %
+  for (int i = 0; i < 2; ++i) {                  // Halley's step cubes the error: 2e-4, then 1e-11
+    const double cube = root * root * root;
+    root *= (cube + 2 * m) / (2 * cube + m);
+  }
+  // Newton's step with the exact cube.
+  const Wide cube = two_product(root, root) * root;
+  root += ((m - cube.high) - cube.low) / (3 * root * root);
+  return std::copysign(scale(root, thirds), x);
 }
 
 }  // namespace orrery::sim

@@ -28,6 +28,7 @@ void hold(benchmark::State& state) {
   Hold handler(engine, state.range(0));
   for (auto _ : state) engine.step();
   state.SetItemsProcessed(state.iterations());
+  state.counters["simulated_s"] = engine.scale().seconds(engine.now());
 }
 BENCHMARK(hold)->Arg(100)->Arg(10'000)->Arg(1'000'000);
 

@@ -1,4 +1,6 @@
 // The files of a run against each other and against the summary.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <map>
 #include <sstream>
@@ -7,6 +9,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/serving/files.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/sim/decode_timeline.hpp"
 #include "timeline.pb.h"
 
 using namespace orrery;
@@ -118,8 +121,7 @@ TEST_CASE("idle stretches of a series are two rows, not thousands", "[unit]") {
 TEST_CASE("the timeline shows iterations and requests", "[unit]") {
   const Scratch scratch;
   const sim::Node summary = run_into(scratch);
-  timeline::Trace trace;
-  REQUIRE(trace.ParseFromString(slurp(scratch / "run/timeline.pftrace")));
+  const timeline::Trace trace = orrery::test::decode_timeline(scratch / "run/timeline.pftrace");
   std::map<std::string, int> begins;
   int ends = 0;
   for (const timeline::TracePacket& packet : trace.packet()) {
@@ -142,6 +144,35 @@ TEST_CASE("a timeline is cut where the config says, and the user told", "[unit]"
       read_experiment(config, {"run.timeline.iterations=5"})->run({.folder = scratch / "run", .progress = {}});
   REQUIRE(outcome.notes.size() == 1);
   CHECK_THAT(outcome.notes[0], Catch::Contains("first 5 of"));
+}
+
+TEST_CASE("a timeline shows the window that the config names", "[unit]") {
+  const Scratch scratch;
+  const sim::Node summary = run_into(scratch);
+  const double middle = number(summary, "simulated_s") / 2;
+  const auto run = [&](const std::string& name, const std::vector<std::string>& assignments) {
+    fs::create_directory(scratch / name);
+    return read_experiment(scratch / "c.json", assignments)->run({.folder = scratch / name, .progress = {}});
+  };
+  (void)run("late", {fmt::format("run.timeline.begin={} s", middle)});
+  int slices = 0;
+  bool said = false;
+  const timeline::Trace trace = orrery::test::decode_timeline(scratch / "late/timeline.pftrace");
+  for (const timeline::TracePacket& packet : trace.packet()) {
+    if (!packet.has_track_event()) continue;
+    CHECK(static_cast<double>(packet.timestamp()) >= middle * 1e9 - 1);
+    slices += packet.track_event().type() == timeline::TrackEvent::SLICE_BEGIN ? 1 : 0;
+    said |= packet.track_event().name().starts_with("window");
+  }
+  CHECK(slices > 0);
+  CHECK(slices < static_cast<int>(number(summary, "iterations")) + 20);
+  CHECK(said);
+  const Outcome none = run("none", {"run.timeline.enabled=false"});
+  CHECK_FALSE(fs::exists(scratch / "none/timeline.pftrace"));
+  CHECK(none.notes.empty());
+  CHECK(none.summary.dump() == summary.dump());
+  CHECK_THROWS_WITH(run("bad", {"run.timeline.begin=2 s", "run.timeline.end=1 s"}),
+                    Catch::Contains("/run/timeline/end") || Catch::Contains("run.timeline.end"));
 }
 
 TEST_CASE("distributions ascend and end at the maximum", "[unit]") {

@@ -1,48 +1,15 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "goodness.hpp"
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
 
 using namespace orrery::sim;
-
-namespace {
-
-struct Moments {
-  double mean = 0, variance = 0;
-};
-template <class Draw>
-Moments moments(int n, Draw draw) {
-  double sum = 0, squares = 0;
-  for (int i = 0; i < n; ++i) {
-    const double x = draw();
-    sum += x;
-    squares += x * x;
-  }
-  return {sum / n, squares / n - (sum / n) * (sum / n)};
-}
-
-/// Largest distance between the empirical distribution of n draws and `cdf`.
-template <class Draw, class Cdf>
-double ks_distance(int n, Draw draw, Cdf cdf) {
-  std::vector<double> xs(static_cast<std::size_t>(n));
-  for (double& x : xs) x = draw();
-  std::sort(xs.begin(), xs.end());
-  double worst = 0;
-  for (int i = 0; i < n; ++i) {
-    const double f = cdf(xs[static_cast<std::size_t>(i)]);
-    worst = std::max({worst, std::fabs(f - static_cast<double>(i) / n), std::fabs(f - static_cast<double>(i + 1) / n)});
-  }
-  return worst;
-}
-
-constexpr int kDraws = 200'000;
-// Kolmogorov-Smirnov at significance 0.001: 1.95 / sqrt(n).
-const double kKsLimit = 1.95 / std::sqrt(static_cast<double>(kDraws));
-
-}  // namespace
 
 TEST_CASE("a stream is decided by seed and name alone", "[unit]") {
   RandomStream a(7, "arrivals"), same(7, "arrivals"), other_name(7, "lengths"), other_seed(8, "arrivals");
@@ -50,6 +17,59 @@ TEST_CASE("a stream is decided by seed and name alone", "[unit]") {
   CHECK(first == same.bits());
   CHECK(first != other_name.bits());
   CHECK(first != other_seed.bits());
+}
+
+TEST_CASE("a stream's draws are these everywhere", "[golden]") {
+  RandomStream r(7, "arrivals");
+  CHECK(r.bits() == 0x0016b37418721d76ULL);
+  CHECK(r.bits() == 0x7a7fe2c371abc968ULL);
+  CHECK(r.child(7).bits() == 0x9d5c86d260f2e2eeULL);
+  CHECK(r.child("prompt").bits() == 0x87f55005b4d2e8ffULL);
+}
+
+TEST_CASE("children hang on the name, not on what was drawn", "[unit]") {
+  RandomStream parent(7, "fleet");
+  RandomStream before = parent.child(3);
+  for (int i = 0; i < 100; ++i) parent.bits();
+  RandomStream after = parent.child(3);
+  for (int i = 0; i < 10; ++i) CHECK(before.bits() == after.bits());
+  // Asking for children shifts nothing in the parent.
+  RandomStream quiet(7, "fleet"), busy(7, "fleet");
+  (void)busy.child(1);
+  (void)busy.child("x");
+  CHECK(quiet.bits() == busy.bits());
+}
+
+TEST_CASE("no two of many streams start alike", "[prop]") {
+  std::set<std::uint64_t> first;
+  std::size_t streams = 0;
+  const auto note = [&](RandomStream stream) {
+    first.insert(stream.bits());
+    ++streams;
+  };
+  for (std::uint64_t seed = 0; seed < 30; ++seed)
+    for (const char* name : {"", "a", "b", "ab", "7", "replica"}) {
+      const RandomStream stream(seed, name);
+      note(stream);
+      for (std::uint64_t i = 0; i < 30; ++i) {
+        note(stream.child(i));
+        note(stream.child(i).child(i));
+        note(stream.child(std::to_string(i)));
+        note(stream.child("a").child(i));
+      }
+    }
+  CHECK(first.size() == streams);
+}
+
+TEST_CASE("neighbouring children are unrelated", "[prop]") {
+  // As below: correlation of pairs of uniforms of child i and child i+1.
+  const RandomStream parent(11, "replicas");
+  double product = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    RandomStream a = parent.child(i), b = parent.child(i + 1);
+    for (int k = 0; k < 100; ++k) product += (a.uniform() - 0.5) * (b.uniform() - 0.5);
+  }
+  CHECK(std::fabs(product / 100'000 * 12) < 4 * 0.0032);
 }
 
 TEST_CASE("streams are unrelated", "[prop]") {

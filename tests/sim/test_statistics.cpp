@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/base/random.hpp"
@@ -75,11 +76,197 @@ TEST_CASE("no percentile leaves the range of the samples", "[unit]") {
   CHECK(stats.quantile(0.99) == 10'001'000'420);
 }
 
-TEST_CASE("batch means give the mean and a fair interval", "[unit]") {
-  BatchMeans means(2);
-  for (const double x : {1.0, 3.0, 5.0, 7.0, 100.0}) means.add(x);  // the last batch is not whole
-  CHECK(means.batches() == 2);
-  CHECK(means.mean() == 4);  // of the batch means 2 and 6
-  // Deviation of {2, 6} is sqrt(8); half width 1.96 sqrt(8 / 2).
-  CHECK(means.half_width() == Approx(1.96 * 2));
+TEST_CASE("arithmetic runs count as their samples one by one", "[prop]") {
+  RandomStream random(6, "slopes");
+  for (const bool large : {false, true}) {
+    SampleStats runs, singles;
+    if (large) {  // both past the exact limit from the start, or on the way
+      runs.add(77, SampleStats::kExactSamples - 20'000);
+      singles.add(77, SampleStats::kExactSamples - 20'000);
+    }
+    for (int i = 0; i < 300; ++i) {
+      const std::int64_t count = random.integer(0, 300);
+      const std::int64_t slope = random.integer(-1000, 1000) * (i % 3 == 0 ? 1 : 0) + random.integer(-2, 2);
+      const std::int64_t first = random.integer(0, 1LL << random.integer(1, 50)) + (slope < 0 ? -slope * count : 0);
+      runs.add_run(first, slope, count);
+      for (std::int64_t k = 0; k < count; ++k) singles.add(first + k * slope);
+      if (i % 50 == 0) CHECK(runs.quantile(0.5) == singles.quantile(0.5));  // asking in between changes nothing
+    }
+    CHECK(runs.exact() == !large);
+    CHECK(singles.exact() == !large);
+    CHECK(runs.count() == singles.count());
+    CHECK((runs.sum() == singles.sum()));
+    CHECK(runs.max() == singles.max());
+    for (double q = 0; q <= 1; q += 0.003) CHECK(runs.quantile(q) == singles.quantile(q));
+  }
+}
+
+TEST_CASE("a run by hand", "[unit]") {
+  SampleStats stats;
+  stats.add_run(10, 5, 4);  // 10, 15, 20, 25
+  CHECK(stats.count() == 4);
+  CHECK((stats.sum() == 70));
+  CHECK(stats.max() == 25);
+  CHECK(stats.quantile(0.5) == 17.5);
+  stats.add_run(25, -5, 4);  // the same, downwards
+  CHECK(stats.quantile(0.5) == 17.5);
+  CHECK(stats.quantile(0) == 10);
+  CHECK_THROWS_AS(stats.add_run(10, -5, 4), std::logic_error);  // would reach -5
+  CHECK(stats.count() == 8);
+}
+
+TEST_CASE("merged statistics are those of one pass", "[prop]") {
+  RandomStream random(12, "merge");
+  for (const std::int64_t weight :
+       {std::int64_t{1}, std::int64_t{200}, std::int64_t{3000}}) {  // the last pass the limit
+    SampleStats parts[3], whole;
+    for (int i = 0; i < 1500; ++i) {
+      const auto value = static_cast<std::int64_t>(random.log_normal(12, 3));
+      SampleStats& part = parts[random.below(3)];
+      if (i % 5 == 0) {
+        part.add_run(value, 3, 4);
+        whole.add_run(value, 3, 4);
+      } else {
+        part.add(value, weight);
+        whole.add(value, weight);
+      }
+    }
+    SampleStats left = parts[0], right = parts[1], swapped = parts[2];
+    left.merge(parts[1]);
+    left.merge(parts[2]);  // (a + b) + c
+    right.merge(parts[2]);
+    SampleStats first = parts[0];
+    first.merge(right);  // a + (b + c)
+    swapped.merge(parts[1]);
+    swapped.merge(parts[0]);  // c + b + a
+    SampleStats onto_empty;
+    onto_empty.merge(left);
+    onto_empty.merge(SampleStats{});
+    for (const SampleStats* merged : {&left, &first, &swapped, &onto_empty}) {
+      CHECK(merged->exact() == whole.exact());
+      CHECK(merged->count() == whole.count());
+      CHECK((merged->sum() == whole.sum()));
+      CHECK(merged->max() == whole.max());
+      for (double q = 0; q <= 1; q += 0.01) CHECK(merged->quantile(q) == whole.quantile(q));
+    }
+    CHECK(whole.exact() == (weight < 1000));
+  }
+}
+
+TEST_CASE("statistics stay exact up to the limit and not beyond", "[unit]") {
+  SampleStats a, b;
+  a.add(1, SampleStats::kExactSamples / 2);
+  b.add(2, SampleStats::kExactSamples / 2);
+  a.merge(b);
+  CHECK(a.exact());
+  CHECK(a.quantile(0.5) == 1.5);
+  a.add(3);
+  CHECK_FALSE(a.exact());
+}
+
+TEST_CASE("a histogram answers within its error at every size", "[prop]") {
+  RandomStream random(13, "histogram");
+  LogHistogram histogram;
+  std::vector<std::int64_t> all;
+  for (int i = 0; i < 50'000; ++i) {
+    const std::int64_t value = random.integer(0, std::int64_t{1} << random.integer(0, 62));
+    histogram.add(value);
+    all.push_back(value);
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t rank = 0; rank < all.size(); rank += 97) {
+    const auto exact = static_cast<double>(all[rank]);
+    const double q = static_cast<double>(rank) / static_cast<double>(all.size() - 1);
+    // Rounding of the rank may reach into the next sample.
+    const double next = static_cast<double>(all[std::min(rank + 1, all.size() - 1)]);
+    const double got = histogram.quantile(q);
+    CHECK(got >= exact * (1 - LogHistogram::kRelativeError) - 1e-6 * (next - exact) - 1e-9);
+    CHECK(got <= exact * (1 + LogHistogram::kRelativeError) + 1e-6 * (next - exact) + 1e-9);
+  }
+  CHECK(histogram.min() == all.front());
+  CHECK(histogram.max() == all.back());
+}
+
+TEST_CASE("histograms merge exactly in any order", "[prop]") {
+  RandomStream random(14, "merge");
+  LogHistogram parts[3], whole;
+  for (int i = 0; i < 3000; ++i) {
+    const std::int64_t value = random.integer(0, std::int64_t{1} << random.integer(0, 60));
+    const std::int64_t count = random.integer(0, 5);
+    parts[i % 3].add(value, count);
+    whole.add(value, count);
+  }
+  LogHistogram forwards = parts[0], backwards = parts[2];
+  forwards.merge(parts[1]);
+  forwards.merge(parts[2]);
+  backwards.merge(parts[1]);
+  backwards.merge(parts[0]);
+  CHECK(forwards == whole);
+  CHECK(backwards == whole);
+  forwards.add(0);
+  CHECK_FALSE(forwards == whole);
+  CHECK_THROWS_AS(whole.add(-1), std::logic_error);
+}
+
+TEST_CASE("a run fills the buckets that its samples would", "[prop]") {
+  RandomStream random(15, "runs of buckets");
+  for (int i = 0; i < 2000; ++i) {
+    const std::int64_t count = random.integer(0, 40);
+    std::int64_t slope = random.integer(0, std::int64_t{1} << random.integer(0, 50));
+    std::int64_t first = random.integer(0, std::int64_t{1} << random.integer(0, 50));
+    LogHistogram run, singles;
+    for (std::int64_t k = 0; k < count; ++k) singles.add(first + k * slope);
+    if (i % 2 != 0) {
+      first += slope * std::max<std::int64_t>(count - 1, 0);
+      slope = -slope;
+    }
+    run.add_run(first, slope, count);
+    CHECK(run == singles);
+  }
+}
+
+TEST_CASE("a time average by hand", "[unit]") {
+  // Level 2 for 10 ticks, 5 for 20, 0 for 10: area 20 + 100 + 0 = 120 over 40 ticks.
+  TimeAverage average(Time{100}, 2, 3);
+  average.set(Time{110}, 5);
+  average.set(Time{130}, 7);  // overwritten at once: never lasted
+  average.set(Time{130}, 0);
+  CHECK((average.area(Time{140}) == 120));
+  CHECK(average.mean(Time{140}) == 3);
+  CHECK(average.mean(Time{130}) == 4);
+  CHECK(average.min() == 0);
+  CHECK(average.max() == 5);
+  CHECK(average.at_or_above(Time{140}) == Duration{20});
+  average.add(Time{150}, 4);
+  CHECK(average.level() == 4);
+  CHECK(average.at_or_above(Time{155}) == Duration{25});
+  average.restart(Time{160});
+  CHECK(average.mean(Time{170}) == 4);
+  CHECK(average.min() == 4);
+  CHECK(average.at_or_above(Time{170}) == Duration{10});
+  CHECK_THROWS_AS(average.set(Time{159}, 1), std::logic_error);
+  CHECK(TimeAverage(Time{7}, 3).mean(Time{7}) == 3);
+}
+
+TEST_CASE("a time average is exact where doubles are not", "[unit]") {
+  // 2^61 for 2^60 ticks, then 1 for one tick: 2^121 + 1 needs 122 bits.
+  TimeAverage average(Time{0}, std::int64_t{1} << 61);
+  average.set(Time{std::int64_t{1} << 60}, 1);
+  CHECK((average.area(Time{(std::int64_t{1} << 60) + 1}) == (static_cast<__int128>(1) << 121) + 1));
+}
+
+TEST_CASE("a time average agrees with samples at every tick", "[prop]") {
+  RandomStream random(16, "levels");
+  TimeAverage average(Time{0}, 0, 10);
+  std::int64_t level = 0, area = 0, above = 0, now = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::int64_t length = random.integer(0, 5);
+    area += level * length;
+    above += level >= 10 ? length : 0;
+    now += length;
+    level = random.integer(0, 20);
+    average.set(Time{now}, level);
+    CHECK((average.area(Time{now}) == area));
+    CHECK(average.at_or_above(Time{now}).ticks == above);
+  }
 }

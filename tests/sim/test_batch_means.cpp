@@ -1,0 +1,143 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <stdexcept>
+
+#include "sim/base/random.hpp"
+#include "sim/batch_means.hpp"
+
+using namespace orrery::sim;
+
+TEST_CASE("batch means give the mean and a fair interval", "[unit]") {
+  BatchMeans means(2);
+  for (const double x : {1.0, 3.0, 5.0, 7.0, 100.0}) means.add(x);  // the last batch is not whole
+  CHECK(means.batches() == 2);
+  CHECK(means.mean() == 4);  // of the batch means 2 and 6
+  // Deviation of {2, 6} is sqrt(8); t for one degree of freedom is 12.706: half width 12.706 sqrt(8 / 2).
+  CHECK(means.half_width() == Approx(12.7062047 * 2));
+  BatchMeans one(10);
+  for (int i = 0; i < 19; ++i) one.add(3);
+  CHECK(one.half_width() == 0);
+}
+
+TEST_CASE("quantiles of Student's t and of the normal are those of the tables", "[unit]") {
+  struct Row {
+    std::int64_t degrees;
+    double p95, p99, p90;
+  };
+  // Two-sided, from any book; 1 degree: tan(0.475 pi); 2 degrees: sqrt(2) c / sqrt(1 - c^2) for confidence c.
+  for (const Row& row : {Row{1, 12.706205, 63.656741, 6.313752}, Row{2, 4.302653, 9.924843, 2.919986},
+                         Row{3, 3.182446, 5.840909, 2.353363}, Row{10, 2.228139, 3.169273, 1.812461},
+                         Row{31, 2.039513, 2.744042, 1.695519}, Row{120, 1.979930, 2.617421, 1.657651},
+                         Row{400, 1.965912, 2.588176, 1.648672}, Row{1000, 1.962339, 2.580755, 1.646379}}) {
+    CAPTURE(row.degrees);
+    CHECK(student_t(0.95, row.degrees) == Approx(row.p95).margin(1e-6));
+    CHECK(student_t(0.99, row.degrees) == Approx(row.p99).margin(1e-6));
+    CHECK(student_t(0.90, row.degrees) == Approx(row.p90).margin(1e-6));
+  }
+  CHECK(normal_z(0.95) == Approx(1.959963984540054).epsilon(1e-14));
+  CHECK(normal_z(0.999999) == Approx(4.891638475699).epsilon(1e-11));
+  CHECK(student_t(0.95, 1'000'000'000) == Approx(normal_z(0.95)).epsilon(1e-8));
+  // The two ways to compute meet where one takes over.
+  CHECK(student_t(0.999, 400) - student_t(0.999, 401) ==
+        Approx(student_t(0.999, 401) - student_t(0.999, 402)).epsilon(0.01));
+  CHECK_THROWS_AS(student_t(1, 5), std::invalid_argument);
+  CHECK_THROWS_AS(student_t(0.95, 0), std::invalid_argument);
+}
+
+TEST_CASE("batches double as the series grows", "[unit]") {
+  SteadyMean mean;
+  CHECK(mean.interval().mean == 0);
+  mean.add(4);
+  CHECK(mean.interval().mean == 4);
+  CHECK(mean.interval().half_width == 0);
+  double sum = 4;
+  for (int i = 1; i < 100'000; ++i) {
+    mean.add(i % 10);
+    sum += i % 10;
+  }
+  const SteadyMean::Interval interval = mean.interval();
+  CHECK(interval.batches == 32);
+  // 2,048 batches of 5 make 1,024 of 10 after 10,240 samples, of 20 after 20,480, 40 after 40,960, 80 after 81,920.
+  // 1,250 of 80 make 32 groups of 39; two batches are over, at the start.
+  CHECK(interval.samples == 32 * 39 * 80);
+  CHECK(interval.skipped == 2 * 80);
+  CHECK(interval.samples + interval.skipped == 100'000);
+  CHECK(interval.mean == Approx(4.5).epsilon(1e-12));  // every batch holds whole periods
+  CHECK(sum / 100'000 == Approx(4.5).epsilon(1e-4));
+}
+
+TEST_CASE("a transient is cut where it ends", "[unit]") {
+  // Falls from 100 to noise of deviation 1 about 10 within some 500 samples.
+  RandomStream random(21, "transient");
+  SteadyMean cut(Transient::cut), kept;
+  for (int i = 0; i < 20'000; ++i) {
+    const double x = 10 + 90 * std::exp(-i / 100.0) + random.normal();
+    cut.add(x);
+    kept.add(x);
+  }
+  const SteadyMean::Interval interval = cut.interval();
+  CHECK_FALSE(interval.unsettled);
+  CHECK(interval.skipped > 200);
+  CHECK(interval.skipped < 2000);
+  CHECK(std::fabs(interval.mean - 10) < 3 * interval.half_width);
+  CHECK(interval.half_width < 0.03);  // 2 / sqrt(19,000) = 0.015
+  // Of the transient the first 160 samples fill no batch; the rest, 9,000 e^-1.6, is spread over 19,840.
+  CHECK(kept.interval().skipped == 160);
+  CHECK(kept.interval().mean - 10 == Approx(9000 * std::exp(-1.6) / 19'840).epsilon(0.1));
+  // A series that only climbs never settles.
+  SteadyMean climbing(Transient::cut);
+  for (int i = 0; i < 5000; ++i) climbing.add(i);
+  CHECK(climbing.interval().unsettled);
+}
+
+namespace {
+
+/// How many of `runs` intervals hold the truth.
+template <class Series>
+int covered(int runs, std::int64_t samples, double truth, Transient transient, Series series) {
+  int hits = 0;
+  for (int run = 0; run < runs; ++run) {
+    RandomStream random = RandomStream(33, "coverage").child(static_cast<std::uint64_t>(run));
+    SteadyMean mean(transient);
+    series(random, samples, [&](double x) { mean.add(x); });
+    const SteadyMean::Interval interval = mean.interval();
+    hits += std::fabs(interval.mean - truth) <= interval.half_width ? 1 : 0;
+  }
+  return hits;
+}
+
+}  // namespace
+
+// 1,200 intervals of 95 %: binomial with mean 1,140 and deviation 7.5; four of them on either side.
+TEST_CASE("95 % of the intervals of an AR(1) series hold its mean", "[theory]") {
+  const auto ar1 = [](RandomStream& random, std::int64_t n, auto add) {
+    double x = random.normal() / std::sqrt(1 - 0.81);  // stationary from the start: variance 1 / (1 - 0.9^2)
+    for (std::int64_t i = 0; i < n; ++i) {
+      add(7 + x);
+      x = 0.9 * x + random.normal();
+    }
+  };
+  const int kept = covered(1200, 15'000, 7, Transient::keep, ar1);
+  CAPTURE(kept);
+  CHECK(kept >= 1110);
+  CHECK(kept <= 1170);
+  const int cut = covered(1200, 15'000, 7, Transient::cut, ar1);
+  CAPTURE(cut);
+  CHECK(cut >= 1098);  // the cut looks at the data, which costs a percent
+  CHECK(cut <= 1170);
+}
+
+TEST_CASE("95 % of the intervals of M/M/1 waits hold the mean wait", "[theory]") {
+  // Lindley: W' = max(0, W + S - A). Load 0.5, service 1: mean wait 1. Starts empty: the cut may serve.
+  const auto waits = [](RandomStream& random, std::int64_t n, auto add) {
+    double wait = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      add(wait);
+      wait = std::fmax(0.0, wait + random.exponential(1) - random.exponential(2));
+    }
+  };
+  const int hits = covered(1200, 20'000, 1, Transient::keep, waits);
+  CAPTURE(hits);
+  CHECK(hits >= 1110);
+  CHECK(hits <= 1170);
+}

@@ -1,0 +1,210 @@
+// Small graphs, solved by hand.
+#include <catch2/catch.hpp>
+
+#include "tests/sim/task_support.hpp"
+
+using namespace orrery::sim;
+using namespace orrery::test;
+
+namespace {
+
+std::vector<std::int64_t> starts(TaskGraph& graph) {
+  std::vector<std::int64_t> result;
+  for (const TaskRun& run : run_alone(graph)) result.push_back(run.start.ticks);
+  return result;
+}
+
+/// A task of 10 holds one machine; meanwhile four become ready, at 1, 2, 3 and 3: in which order are they served?
+std::vector<std::int64_t> starts_under(TaskOrder order, TaskKey* key = nullptr) {
+  TaskGraph graph;
+  const ResourceId machine = graph.add_resource({.order = order, .key = key});
+  graph.add({.duration = Duration{10}, .on = {machine}});
+  graph.add({.duration = Duration{5}, .on = {machine}, .priority = 1, .release = Time{1}});
+  graph.add({.duration = Duration{4}, .on = {machine}, .priority = 3, .release = Time{2}});
+  graph.add({.duration = Duration{6}, .on = {machine}, .priority = 2, .release = Time{3}});
+  graph.add({.duration = Duration{5}, .on = {machine}, .priority = 1, .release = Time{3}});
+  return starts(graph);
+}
+
+using Starts = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("orders of one machine", "[unit]") {
+  ScrambledKey key;  // 2654435761 id mod 2^32 mod 7 of ids 1 to 4: 5, 6, 4, 5
+  CHECK(starts_under(TaskOrder::fifo) == Starts{0, 10, 15, 19, 25});          // 1 2 3 4
+  CHECK(starts_under(TaskOrder::priority) == Starts{0, 20, 10, 14, 25});      // 2 3 1 4
+  CHECK(starts_under(TaskOrder::lifo) == Starts{0, 25, 21, 15, 10});          // 4 3 2 1
+  CHECK(starts_under(TaskOrder::shortest) == Starts{0, 14, 10, 24, 19});      // 2 1 4 3
+  CHECK(starts_under(TaskOrder::longest) == Starts{0, 16, 26, 10, 21});       // 3 1 4 2
+  CHECK(starts_under(TaskOrder::program) == Starts{0, 10, 15, 19, 25});       // 1 2 3 4
+  CHECK(starts_under(TaskOrder::custom, &key) == Starts{0, 16, 26, 10, 21});  // 3 1 4 2
+}
+
+TEST_CASE("a stream waits for its head, a queue does not", "[unit]") {
+  // Task 0 is ready at 8 only; task 1 at 0.
+  for (const auto& [order, expected] :
+       {std::pair{TaskOrder::program, Starts{8, 9}}, std::pair{TaskOrder::fifo, Starts{8, 0}}}) {
+    TaskGraph graph;
+    const ResourceId stream = graph.add_resource({.order = order});
+    graph.add({.duration = Duration{1}, .on = {stream}, .release = Time{8}});
+    graph.add({.duration = Duration{3}, .on = {stream}});
+    CHECK(starts(graph) == expected);
+  }
+}
+
+TEST_CASE("a task that does not fit is passed over", "[unit]") {
+  // 4 units: task 0 takes 3 until 10. Task 1 wants 2, task 2 wants 1 and goes first; task 3 wants 1 and finds none.
+  TaskGraph graph;
+  const ResourceId slots = graph.add_resource({.capacity = 4});
+  graph.add({.duration = Duration{10}, .on = {{slots, 3}}});
+  graph.add({.duration = Duration{10}, .on = {{slots, 2}}});
+  graph.add({.duration = Duration{10}, .on = {slots}});
+  graph.add({.duration = Duration{10}, .on = {slots}});
+  CHECK(starts(graph) == Starts{0, 10, 0, 10});
+}
+
+TEST_CASE("several resources: all or nothing, and the key decides", "[unit]") {
+  // a is busy until 4, so the pair (priority 9) does not start and leaves b to task 2, until 6. At 4 it still lacks b
+  // and leaves a to task 3 (priority 1), until 7. At 7 both are free, and it goes before task 4 (8), which waits
+  // since 5.
+  TaskGraph graph;
+  const ResourceId a = graph.add_resource({.order = TaskOrder::priority});
+  const ResourceId b = graph.add_resource({.order = TaskOrder::priority});
+  graph.add({.duration = Duration{4}, .on = {a}, .priority = 10});
+  graph.add({.duration = Duration{5}, .on = {a, b}, .priority = 9});
+  graph.add({.duration = Duration{6}, .on = {b}, .priority = 1});
+  graph.add({.duration = Duration{3}, .on = {a}, .priority = 1});
+  graph.add({.duration = Duration{1}, .on = {a}, .priority = 8, .release = Time{5}});
+  CHECK(starts(graph) == Starts{0, 7, 0, 4, 12});
+}
+
+TEST_CASE("a task on two streams is the head of both", "[unit]") {
+  // Streams x: 0, 2, 3; y: 1, 2. The all-reduce 2 waits for 1 (until 7) although x is free at 2; 3 waits behind it.
+  TaskGraph graph;
+  const ResourceId x = graph.add_resource({.order = TaskOrder::program});
+  const ResourceId y = graph.add_resource({.order = TaskOrder::program});
+  graph.add({.duration = Duration{2}, .on = {x}});
+  graph.add({.duration = Duration{7}, .on = {y}});
+  graph.add({.duration = Duration{3}, .on = {x, y}});
+  graph.add({.duration = Duration{1}, .on = {x}});
+  CHECK(starts(graph) == Starts{0, 0, 7, 10});
+}
+
+TEST_CASE("streams that share the units of a device", "[unit]") {
+  // Two streams issue kernels of 3 and 2 of a device's 4 units; the heads compete, what stands behind a head does not.
+  TaskGraph graph;
+  const ResourceId device = graph.add_resource({.capacity = 4});
+  const ResourceId s0 = graph.add_resource({.order = TaskOrder::program});
+  const ResourceId s1 = graph.add_resource({.order = TaskOrder::program});
+  graph.add({.duration = Duration{10}, .on = {s0, {device, 3}}});
+  graph.add({.duration = Duration{10}, .on = {s1, {device, 2}}});
+  graph.add({.duration = Duration{10}, .on = {s1, {device, 1}}});  // would fit at 0, but is second of its stream
+  graph.add({.duration = Duration{10}, .on = {s0, {device, 2}}});
+  CHECK(starts(graph) == Starts{0, 10, 20, 10});
+}
+
+TEST_CASE("tasks of no duration and milestones take an instant", "[unit]") {
+  TaskGraph graph;
+  const ResourceId machine = graph.add_resource({});
+  const TaskId first = graph.add({.duration = Duration{5}, .on = {machine}});
+  const TaskId gate = graph.add({.after = {first}});
+  const TaskId nothing = graph.add({.on = {machine}, .after = {gate}});
+  const TaskId delay = graph.add({.duration = Duration{4}, .after = {nothing}});
+  graph.add({.after = {delay}});
+  const auto runs = run_alone(graph);
+  CHECK(runs[1].finish == Time{5});
+  CHECK(runs[2].start == Time{5});
+  CHECK(runs[3].start == Time{5});
+  CHECK(runs[4].finish == Time{9});
+}
+
+TEST_CASE("a long chain of milestones needs no stack", "[unit]") {
+  TaskGraph graph;
+  TaskId last = graph.add({});
+  for (int i = 0; i < 300'000; ++i)
+    last = i % 2 == 0 ? graph.add({.after = {last}}) : graph.add({.flow = FlowSpec{}, .after = {last}});
+  const auto runs = run_alone(graph, true);
+  CHECK(runs.back().finish == Time{0});
+}
+
+TEST_CASE("flows hold their resources until the transport says so", "[unit]") {
+  TaskGraph graph;
+  const ResourceId engine_of_copies = graph.add_resource({});
+  const TaskId a = graph.add({.flow = FlowSpec{.bytes = 30}, .on = {engine_of_copies}});
+  const TaskId b = graph.add({.flow = FlowSpec{.bytes = 12}, .on = {engine_of_copies}});
+  const TaskId c = graph.add({.duration = Duration{1}, .after = {a, b}});
+  Engine engine;
+  ConstantTransport transport(engine);
+  TaskExecutor executor(engine, graph, &transport);
+  executor.run();
+  CHECK(transport.flows == 2);
+  CHECK(executor[b].start == Time{30});
+  CHECK(executor[c].start == Time{42});
+  CHECK(executor.makespan() == Duration{43});
+}
+
+TEST_CASE("flows that end in one event of the transport end together", "[unit]") {
+  struct Batch final : Transport, EventHandler {
+    std::vector<std::pair<EventHandler*, std::uint64_t>> under_way;
+    void start(TaskId, const FlowSpec&, EventHandler& done, std::uint64_t payload) override {
+      under_way.emplace_back(&done, payload);
+    }
+    void on_event(std::uint64_t) override {
+      for (const auto& [done, payload] : under_way) done->on_event(payload);
+    }
+  } batch;
+  TaskGraph graph;
+  const ResourceId machine = graph.add_resource({.order = TaskOrder::priority});
+  const TaskId a = graph.add({.flow = FlowSpec{}});
+  const TaskId b = graph.add({.flow = FlowSpec{}});
+  const TaskId low = graph.add({.duration = Duration{4}, .on = {machine}, .after = {a}, .priority = 1});
+  const TaskId high = graph.add({.duration = Duration{4}, .on = {machine}, .after = {b}, .priority = 2});
+  Engine engine;
+  engine.schedule_at(Time{10}, batch);
+  TaskExecutor executor(engine, graph, &batch);
+  executor.run();
+  CHECK(executor[high].start == Time{10});
+  CHECK(executor[low].start == Time{14});
+}
+
+TEST_CASE("misuse of the executor is refused", "[unit]") {
+  Engine engine;
+  TaskGraph graph;
+  graph.add({.flow = FlowSpec{.bytes = 1}, .name = "load"});
+  TaskExecutor without(engine, graph);
+  CHECK_THROWS_AS(without.start(), std::invalid_argument);
+  struct Lost final : Transport {
+    void start(TaskId, const FlowSpec&, EventHandler&, std::uint64_t) override {}
+  } lost;
+  TaskExecutor stuck(engine, graph, &lost);
+  CHECK_THROWS_WITH(stuck.run(), "task executor: 1 tasks have not finished, the first is task 0 'load'");
+  CHECK_THROWS_AS(stuck.start(), std::logic_error);
+  struct Twice final : Transport {
+    void start(TaskId, const FlowSpec&, EventHandler& done, std::uint64_t payload) override {
+      done.on_event(payload);
+      done.on_event(payload);
+    }
+  } twice;
+  TaskExecutor doubled(engine, graph, &twice);
+  CHECK_THROWS_AS(doubled.run(), std::logic_error);
+}
+
+TEST_CASE("a run begins where the clock stands, and an empty one ends there", "[unit]") {
+  Engine engine;
+  TaskGraph until_100;
+  until_100.add({.duration = Duration{100}});
+  TaskExecutor(engine, until_100).run();
+  TaskGraph graph;
+  TaskExecutor empty(engine, graph);
+  empty.run();
+  CHECK(empty.makespan() == Duration{0});
+  graph.add({.duration = Duration{5}, .release = Time{50}});
+  graph.add({.duration = Duration{5}, .release = Time{110}});
+  TaskExecutor executor(engine, graph);
+  executor.run();
+  CHECK(executor.origin() == Time{100});
+  CHECK(executor[TaskId{0}].start == Time{100});
+  CHECK(executor[TaskId{1}].start == Time{110});
+  CHECK(executor.makespan() == Duration{15});
+}
