@@ -211,7 +211,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
 
 namespace {
 
-std::optional<sim::TimelineOptions> timeline_options(const TimelineParams& params) {
+std::optional<sim::TimelineOptions> wanted_timeline(const TimelineParams& params) {
   if (!params.enabled) return {};
   return timeline_options(params.begin_s, params.end_s, params.counter_interval_s);
 }
@@ -267,7 +267,7 @@ class ServingExperiment final : public Experiment {
       const double idle = machine.idle_watts * static_cast<double>(machine.devices);
       files.emplace(*sink.folder,
                     FileFacts{scale, scale.duration(config_.run.series_interval_s),
-                              timeline_options(config_.run.timeline), config_.run.timeline.iterations, idle});
+                              wanted_timeline(config_.run.timeline), config_.run.timeline.iterations, idle});
     }
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);

@@ -100,6 +100,10 @@ TEST_CASE("faults of jobs", "[unit]") {
         "c.json:/workload/jobs/0/mode: expected a job alone in the network, without flows, traffic, events and "
         "stragglers "
         "(use \"auto\" or \"chunks\")");
+  CHECK(
+      job(R"("mode": "closed", "window": 2)") ==
+      "c.json:/workload/jobs/0/mode: expected a job with a closed form: its messages meet, its window is not 1, or its "
+      "algorithm has none (use \"auto\" or \"chunks\")");
   CHECK(faults_of(star_config(R"("jobs": [{"name": "x", "collective": "all_reduce", "bytes": "1 B"},
                                           {"name": "x", "collective": "all_reduce", "bytes": "1 B"}])")) ==
         "c.json:/workload/jobs/1/name: expected another name, 'x' is that of job 0");
@@ -142,19 +146,20 @@ TEST_CASE("faults of flows, traffic and events", "[unit]") {
 
 TEST_CASE("all faults of a network config at once", "[cli]") {
   const Scratch scratch;
-  scratch.write("c.json", star_config(R"("jobs": [{"collective": "all_reduce", "bytes": "1 MB", "ranks": "0-99"},
+  scratch.write("c.json",
+                star_config(R"("jobs": [{"collective": "all_reduce", "bytes": "1 MB", "ranks": "0-99"},
     {"collective": "all_to_all", "bytes": "1 MB", "algorithm": {"policy": "direct", "direct": {"windw": 3}}}],
     "flows": [{"from": "h9", "to": "h1", "bytes": 3}])",
-                                      R"(, "rum": {}, "run": {"tick": "1.5 ps"})"));
+                            R"(, "rum": {}, "run": {"tick": "1.5 ps", "timeline": {"begin": "2 s", "end": "1 s"}})"));
   const CommandResult result = command(scratch, "run c.json --out r");
   CHECK(result.exit_code == 2);
   for (const char* place :
        {"c.json:/rum: unknown key 'rum'", "c.json:/run/tick: expected a whole number of ps",
-        "c.json:/workload/jobs/0/ranks: expected a host",
+        "c.json:/run/timeline/end: expected more than begin", "c.json:/workload/jobs/0/ranks: expected a host",
         "c.json:/workload/jobs/1/algorithm/direct/windw: unknown key 'windw' (did you mean 'window'?)",
         "c.json:/workload/flows/0/bytes: expected a quantity in B", "c.json:/workload/flows/0/from: unknown host 'h9'"})
     CHECK_THAT(result.err, Contains(place));
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 6);  // one line a fault
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 7);  // one line a fault
   CHECK_FALSE(fs::exists(scratch / "r"));
 }
 

@@ -4,6 +4,7 @@
 
 #include "experiments/network/summary.hpp"
 #include "tests/experiments/network_support.hpp"
+#include "tests/sim/decode_timeline.hpp"
 #include "timeline.pb.h"
 
 using namespace orrery;
@@ -157,8 +158,9 @@ TEST_CASE("messages that never find a path stall the run: a result that names th
 }
 
 TEST_CASE("run.until ends a run before everything has arrived", "[golden]") {
-  const NetworkOutcome run = run_network_config(star_config(
-      R"("jobs": [{"collective": "all_reduce", "bytes": "8 MB", "repeat": 3}])", R"(, "run": {"until": "20 ms"})"));
+  const NetworkOutcome run = run_network_config(
+      star_config(R"("jobs": [{"collective": "all_reduce", "bytes": "8 MB", "repeat": 3, "mode": "chunks"}])",
+                  R"(, "run": {"until": "20 ms"})"));
   CHECK(run.status() == "ok");
   CHECK(run.number("simulated_s") == Approx(0.02));
   // A repetition: 14 x (1 MB / 1 GB/s + 2 us) = 14.028 ms; the second is under way.
@@ -253,6 +255,35 @@ TEST_CASE("machines of hierarchical come from the network or from the config", "
   CHECK(derived != run_network_config(tree_config(job + R"(, "ranks_per_machine": 4}])")).number("makespan_s"));
 }
 
+TEST_CASE("a job alone takes its closed form, which is what its messages take", "[prop]") {
+  const auto times = [](const std::string& job, std::string& mode) {
+    const std::string start = R"("jobs": [{"collective": )" + job;
+    const NetworkOutcome closed = run_network_config(star_config(start + "}]"));
+    const NetworkOutcome chunks = run_network_config(star_config(start + R"(, "mode": "chunks"}])"));
+    mode = closed.jobs.at(0).at("mode");
+    // A tick a step, at some hundred steps at most.
+    CHECK(within_ticks(chunks.number("makespan_s"), closed.number("makespan_s") * 1e12, 300));
+    return closed.summary.find("links")->is_null();
+  };
+  std::string mode;
+  for (const char* job :
+       {R"("all_reduce", "bytes": "8 MB")", R"("all_reduce", "bytes": "8 MB", "repeat": 3, "gap": "1 ms")",
+        R"("all_gather", "bytes": "8 MB", "algorithm": {"policy": "halving_doubling"})",
+        R"("all_to_all", "bytes": "8 MB")",
+        R"("broadcast", "bytes": "8 MB", "algorithm": {"policy": "ring", "ring": {"chunks": 8}})",
+        R"("all_reduce", "bytes": "8 MB", "algorithm": {"policy": "in_network"}, "root_switch": "switch")"}) {
+    CAPTURE(job);
+    CHECK(times(job, mode));
+    CHECK(mode == "closed");
+  }
+  // Not where the formula does not hold, or another job could be met.
+  CHECK_FALSE(times(R"("all_reduce", "bytes": "8 MB", "window": 2)", mode));
+  CHECK(mode == "chunks");
+  const NetworkOutcome two = run_network_config(star_config(
+      R"("jobs": [{"collective": "all_reduce", "bytes": "8 MB", "ranks": "0-3"}, {"collective": "all_reduce", "bytes": "8 MB", "ranks": "4-7"}])"));
+  for (const Row& row : two.jobs) CHECK(row.at("mode") == "chunks");
+}
+
 TEST_CASE("bus bandwidth is what nccl-tests says it is", "[unit]") {
   using hw::CollectiveKind;
   CHECK(network::bus_factor(CollectiveKind::all_reduce, 8) == 1.75);
@@ -281,8 +312,7 @@ TEST_CASE("the timeline shows repetitions, ranks and the busiest links, up to it
         star_config(R"("jobs": [{"collective": "all_reduce", "bytes": "1 MB", "repeat": 3, "mode": "chunks"}])",
                     R"(, "run": {"timeline": )" + timeline + "}");
     (void)read_experiment(sim::parse_json(json, "c.json"))->run({scratch / folder, {}});
-    orrery::timeline::Trace trace;
-    REQUIRE(trace.ParseFromString(slurp(scratch / (folder + "/timeline.pftrace"))));
+    const orrery::timeline::Trace trace = orrery::test::decode_timeline(scratch / (folder + "/timeline.pftrace"));
     std::size_t begins = 0;
     counters = 0;
     for (const auto& packet : trace.packet()) {
@@ -298,4 +328,6 @@ TEST_CASE("the timeline shows repetitions, ranks and the busiest links, up to it
   CHECK(slices(R"({"ranks": 2, "links": 0})", "few", counters) == 3 * (1 + 2));
   CHECK(counters == 0);
   CHECK(slices(R"({"slices": 4})", "capped", counters) == 4);
+  // A repetition: 14 x (125 us + 2 us) = 1.778 ms; the window holds the end of the second and the start of the third.
+  CHECK(slices(R"({"begin": "3.5 ms", "end": "3.6 ms"})", "late", counters) == 2 * (1 + 8));
 }
