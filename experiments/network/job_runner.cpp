@@ -55,6 +55,7 @@ void JobRunner::all_done() {
   run_.loads_change();
   run_.ended(now);
   run_.result().jobs[index_].time.add((now - started_).ticks);
+  run_.result().job_times.add((now - started_).ticks);
   record(now);
   under_way_ = false;
   if (++repetition_ < job_.params.repeat) {

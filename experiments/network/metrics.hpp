@@ -63,6 +63,7 @@ struct NetworkResult {
   bool cut_off = false;                            ///< by run.until
   bool stalled = false;                            ///< something waits for a path that never comes
   std::vector<JobFigures> jobs;                    ///< in the order of the config
+  sim::SampleStats job_times;                      ///< ticks, of all repetitions of all jobs
   FlowFigures flows;
   std::vector<std::int64_t> stalled_flows;  ///< the first few, by id
   bool closed = false;                      ///< all times are a formula's: nothing is known of links

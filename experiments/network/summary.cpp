@@ -31,7 +31,6 @@ Node whole(double bytes) {
 
 Node job_node(const Job& job, const JobFigures& figures, const sim::TickScale& scale) {
   Node node = Node::object();
-  node.set("name", Node::string(job.params.name));
   node.set("collective", Node::string(std::string(hw::name(job.spec.kind))));
   node.set("algorithm", Node::string(job.algorithm.name));
   node.set("mode", Node::string(job.closed_s ? "closed" : "chunks"));
@@ -53,16 +52,17 @@ Node jobs_node(const NetworkConfig& config, const NetworkResult& result, const s
   Node node = Node::object();
   std::int64_t repetitions = 0;
   std::int64_t unfinished = 0;
-  Node each = Node::array();
+  Node each = Node::object();
   for (std::size_t i = 0; i < config.jobs.size(); ++i) {
     repetitions += result.jobs[i].time.count();
     unfinished += result.jobs[i].unfinished;
-    each.push(job_node(config.jobs[i], result.jobs[i], scale));
+    each.set(config.jobs[i].params.name, job_node(config.jobs[i], result.jobs[i], scale));
   }
   node.set("count", Node::integer(std::ssize(config.jobs)));
   node.set("repetitions", Node::integer(repetitions));
   node.set("unfinished", Node::integer(unfinished));
-  node.set("each", std::move(each));
+  node.set("time_s", times(result.job_times, scale));
+  node.set("by_name", std::move(each));  // so that a study can ask for jobs.by_name.NAME.time_s.mean
   return node;
 }
 
@@ -178,10 +178,10 @@ Node summarise(const NetworkConfig& config, const NetworkResult& result) {
 }
 
 Node summarise_replications(const std::vector<Node>& summaries) {
-  constexpr std::array<std::string_view, 7> kPaths{"simulated_s",          "makespan_s",
-                                                   "flows.time_s.mean",    "flows.time_s.p99",
-                                                   "flows.slowdown.mean",  "links.utilisation.mean",
-                                                   "links.utilisation.max"};
+  constexpr std::array<std::string_view, 9> kPaths{
+      "jobs.time_s.mean",    "jobs.time_s.p99",        "simulated_s",
+      "makespan_s",          "flows.time_s.mean",      "flows.time_s.p99",
+      "flows.slowdown.mean", "links.utilisation.mean", "links.utilisation.max"};
   return replication_figures(summaries, kPaths);
 }
 

@@ -60,7 +60,7 @@ TEST_CASE("study ring_all_reduce: 2(n-1) steps of a shard each", "[golden]") {
     const sim::Node summary = study("ring_all_reduce.json", {std::string("workload.jobs.0.ranks=") + c.ranks});
     CHECK(summary.find("status")->as_string() == "ok");
     CHECK(within_ticks(summary.find("makespan_s")->as_number(), c.ps, 2 * (c.n - 1)));
-    const sim::Node& job = summary.at("jobs.each")->items().front();
+    const sim::Node& job = *summary.at("jobs.by_name.dp");
     CHECK(job.find("messages")->as_number() == 2 * (c.n - 1) * c.n);
     // nccl-tests: algbw = bytes / time, busbw = algbw x 2 (n-1) / n.
     const double algbw = 67'108'864 / (c.ps * 1e-12);
@@ -189,7 +189,7 @@ TEST_CASE("ranks that enter late delay the others", "[prop]") {
         R"(, "run": {"seed": )" + std::to_string(seed) + "}");
   };
   const NetworkOutcome run = run_network_config(config(1));
-  const sim::Node& job = run.summary.at("jobs.each")->items().front();
+  const sim::Node& job = *run.summary.at("jobs.by_name.j");
   // In time it takes 14 x (10 us + 2 us) = 168 us; the last of eight is 8/9 ms late in the mean.
   CHECK(job.at("time_s.mean")->as_number() == Approx(1e-3 * 8 / 9 + 168e-6).epsilon(0.1));
   CHECK(job.at("time_s.max")->as_number() <= 1.168001e-3);

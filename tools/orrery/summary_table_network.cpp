@@ -32,19 +32,19 @@ std::string percent(const Node& root, std::string_view path) {
 }
 
 void jobs(std::string& out, const Node& summary) {
-  const Node* each = summary.at("jobs.each");
+  const Node* each = summary.at("jobs.by_name");
   if (each == nullptr) return;
   out += fmt::format("\n{:<16} {:<15} {:<17} {:>6} {:>6} {:>10} {:>10} {:>10} {:>12} {:>12}\n", "job", "collective",
                      "algorithm", "ranks", "times", "mean", "p99", "max", "algbw", "busbw");
-  for (std::size_t i = 0; i < each->items().size() && i < kShownJobs; ++i) {
-    const Node& job = each->items()[i];
-    out += fmt::format("{:<16} {:<15} {:<17} {:>6} {:>6} {:>10} {:>10} {:>10} {:>12} {:>12}\n", word(job, "name"),
+  for (std::size_t i = 0; i < each->members().size() && i < kShownJobs; ++i) {
+    const auto& [name, job] = each->members()[i];
+    out += fmt::format("{:<16} {:<15} {:<17} {:>6} {:>6} {:>10} {:>10} {:>10} {:>12} {:>12}\n", name,
                        word(job, "collective"), word(job, "algorithm"), word(job, "ranks"), word(job, "repetitions"),
                        figure(job, "time_s.mean", Unit::seconds), figure(job, "time_s.p99", Unit::seconds),
                        figure(job, "time_s.max", Unit::seconds), figure(job, "algbw_bytes_per_s", Unit::bytes_per_s),
                        figure(job, "busbw_bytes_per_s", Unit::bytes_per_s));
   }
-  if (each->items().size() > kShownJobs) out += fmt::format("and {} more\n", each->items().size() - kShownJobs);
+  if (each->members().size() > kShownJobs) out += fmt::format("and {} more\n", each->members().size() - kShownJobs);
   out += '\n';
 }
 
