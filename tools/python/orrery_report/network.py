@@ -51,8 +51,8 @@ def _text(value: object) -> str:
 def _table(title: str, head: tuple[str, ...], rows: list[list[str]]) -> str:
     top = "".join(f'<th scope="col">{_text(h)}</th>' for h in head)
     thead = f"<thead><tr>{top}</tr></thead>" if head else ""
-    body = "".join(f'<tr><th scope="row">{_text(row[0])}</th>' + "".join(f"<td>{_text(c)}</td>" for c in row[1:]) + "</tr>"
-                   for row in rows)
+    body = "".join(f'<tr><th scope="row">{_text(row[0])}</th>'
+                   + "".join(f"<td>{_text(c)}</td>" for c in row[1:]) + "</tr>" for row in rows)
     return f'<h3>{_text(title)}</h3><div class="scroll"><table>{thead}<tbody>{body}</tbody></table></div>'
 
 
