@@ -2,18 +2,9 @@
 
 #include <stdexcept>
 
+#include "sim/base/branchless.hpp"
+
 namespace orrery::sim {
-namespace {
-
-// Hides where a number comes from: a compiler that sees places depend on a comparison makes it a branch, and nobody can
-// guess which child is the least.
-inline std::size_t opaque(std::size_t x) {
-  asm("" : "+r"(x));
-  return x;
-}
-
-}  // namespace
-
 EventQueue::EventQueue(std::uint64_t first_sequence) : keys_(64, kVacant), next_sequence_(first_sequence) {}
 
 void EventQueue::grow() {

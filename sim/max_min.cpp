@@ -22,9 +22,13 @@ MaxMinSolver::Path MaxMinSolver::add_path(std::span<const Link> links) {
       throw std::invalid_argument("max-min: a path crosses a link twice");
   }
   PathState path;
-  path.begin = static_cast<std::uint32_t>(hops_.size());
   path.length = static_cast<std::uint16_t>(links.size());
-  for (const Link link : links) hops_.push_back({link});
+  if (links.size() <= PathState::kInline) {
+    for (std::size_t hop = 0; hop < links.size(); ++hop) path.hops[hop].link = links[hop];
+  } else {
+    path.begin = static_cast<std::uint32_t>(hops_.size());
+    for (const Link link : links) hops_.push_back({link});
+  }
   paths_.push_back(path);
   wanted_.push_back(0);
   filling_.push_back(Filling::no);
@@ -53,8 +57,7 @@ void MaxMinSolver::set_flows(Path path, std::int64_t flows) {
 inline void MaxMinSolver::swap_crossings(LinkState& link, std::uint32_t a, std::uint32_t b) {
   if (a == b) return;
   std::swap(link.crossings[a], link.crossings[b]);
-  hops_[link.crossings[a].hop].position = a;
-  hops_[link.crossings[b].hop].position = b;
+  for (const std::uint32_t at : {a, b}) hops_of(paths_[link.crossings[at].path])[link.crossings[at].hop].position = at;
 }
 
 inline void MaxMinSolver::add_limited(LinkState& link, std::uint32_t position) {
@@ -66,11 +69,11 @@ inline void MaxMinSolver::drop_limited(LinkState& link, std::uint32_t position) 
 }
 
 void MaxMinSolver::attach(Path path) {
-  const PathState& state = paths_[path];
-  for (std::uint32_t hop = state.begin; hop < state.begin + state.length; ++hop) {
-    std::vector<Crossing>& list = links_[hops_[hop].link].crossings;
-    hops_[hop].position = static_cast<std::uint32_t>(list.size());
-    list.push_back({path, hop});
+  std::uint32_t index = 0;
+  for (Hop& hop : hops_of(paths_[path])) {
+    std::vector<Crossing>& list = links_[hop.link].crossings;
+    hop.position = static_cast<std::uint32_t>(list.size());
+    list.push_back({path, index++});
   }
 }
 
@@ -123,7 +126,7 @@ void MaxMinSolver::take_changes() {
 // A path that shares no link with another needs no filling.
 bool MaxMinSolver::settle_alone(Path path) {
   PathState& state = paths_[path];
-  Link narrowest = hops_[state.begin].link;
+  Link narrowest = hops_of(state).front().link;
   for (const Hop& hop : hops_of(state)) {
     const LinkState& link = links_[hop.link];
     if (link.crossings.size() > 1) return false;
@@ -160,7 +163,7 @@ inline void MaxMinSolver::free_path(Path path, Link from) {
   if (filling_[path] != Filling::no) return;
   filling_[path] = Filling::open;
   freed_.push_back(path);
-  const PathState& state = paths_[path];
+  PathState& state = paths_[path];
   const std::int64_t returned = state.rate * state.flows;
   for (const Hop& hop : hops_of(state)) {
     LinkState& link = links_[hop.link];
@@ -180,6 +183,7 @@ void MaxMinSolver::requeue(Link index) {
   link.touched = pass_;
   link.rest = link.capacity - link.load;
   link.open = 0;
+  link.last = 0;
   link.place = levels_.add();
   touched_.push_back(index);
 }
@@ -187,7 +191,10 @@ void MaxMinSolver::requeue(Link index) {
 void MaxMinSolver::free_limited(Link index) {
   LinkState& link = links_[index];
   const std::uint32_t limited = link.limited;
-  for (std::uint32_t i = 0; i < limited; ++i) free_path(link.crossings[i].path, index);
+  for (std::uint32_t i = 0; i < limited; ++i) {
+    __builtin_prefetch(&paths_[link.crossings[std::min(i + 4, limited - 1)].path]);
+    free_path(link.crossings[i].path, index);
+  }
   link.limited = 0;
 }
 
@@ -195,13 +202,14 @@ void MaxMinSolver::free_limited(Link index) {
 // which they are.
 inline void MaxMinSolver::select(const LinkState& link, std::uint32_t first, Filling filling) {
   selected_.resize(link.crossings.size());
-  std::size_t count = 0;
-  for (std::size_t i = first; i < link.crossings.size(); ++i) {
-    const Path path = link.crossings[i].path;
-    selected_[count] = path;
-    count += filling_[path] == filling ? 1 : 0;
+  const Filling* const filling_of = filling_.data();
+  const Crossing* const end = link.crossings.data() + link.crossings.size();
+  Path* out = selected_.data();
+  for (const Crossing* crossing = link.crossings.data() + first; crossing != end; ++crossing) {
+    *out = crossing->path;
+    out += filling_of[crossing->path] == filling ? 1 : 0;
   }
-  selected_.resize(count);
+  selected_.resize(static_cast<std::size_t>(out - selected_.data()));
 }
 
 void MaxMinSolver::free_faster(Link index, std::int64_t level) {
@@ -222,7 +230,7 @@ void MaxMinSolver::queue_levels() {
     if (link.open == 0) continue;
     const std::int64_t level = link.rest / link.open;
     // A key below the level does no harm: it is looked at again when it comes up.
-    if (level < levels_.key(link.place)) levels_.set(link.place, level);
+    if (level < levels_.key(link.place)) levels_.lower(link.place, level);
   }
   requeue_.clear();
 }
@@ -264,6 +272,7 @@ inline void MaxMinSolver::fix_path(Path path, Link at, std::int64_t level) {
     LinkState& link = links_[hop.link];
     link.rest -= given;
     link.open -= state.flows;
+    link.last = level;
     if (link.mark == Mark::full) {
       add_limited(link, hop.position);
     } else if (link.limited > 0 && link.mark == Mark::none && !same) {
@@ -280,7 +289,6 @@ void MaxMinSolver::fix(std::int64_t level) {
   for (const Link index : full_) {
     LinkState& link = links_[index];
     link.mark = Mark::full;
-    link.filled = pass_;
     link.fastest = level;
     set_level(index, level);
   }
@@ -298,11 +306,11 @@ void MaxMinSolver::fix(std::int64_t level) {
   hurt_.clear();
 }
 
-void MaxMinSolver::end_pass(std::int64_t highest) {
+void MaxMinSolver::end_pass() {
   for (const Link index : touched_) {
     LinkState& link = links_[index];
     link.load = link.capacity - link.rest;
-    if (link.filled != pass_) link.fastest = std::max(link.fastest, highest);
+    link.fastest = std::max(link.fastest, link.last);
   }
   for (const Path path : freed_) filling_[path] = Filling::no;
   levels_.clear();
@@ -318,17 +326,15 @@ MaxMinSolver::Changes MaxMinSolver::solve() {
   placed_.clear();
   take_changes();
   queue_levels();
-  std::int64_t level = 0;
-  while (take_level(level)) {
-    if (free_above(level)) {
-      for (const Link link : full_)
-        if (!links_[link].requeued) requeue(link);
-    } else {
+  for (std::int64_t level = 0; take_level(level); queue_levels()) {
+    if (!free_above(level)) {
       fix(level);
+      continue;
     }
-    queue_levels();
+    for (const Link link : full_)
+      if (!links_[link].requeued) requeue(link);
   }
-  end_pass(level);
+  end_pass();
   return {new_levels_, placed_};
 }
 

@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/pages.hpp"
 #include "sim/winner_tree.hpp"
 
 namespace orrery::sim {
@@ -60,7 +61,10 @@ class MaxMinSolver {
   /// Sum of the rates on the link as of the last solve().
   std::int64_t load(Link link) const { return links_[link].load; }
   std::size_t hops(Path path) const { return paths_[path].length; }
-  Link link_of(Path path, std::size_t hop) const { return hops_[paths_[path].begin + hop].link; }
+  Link link_of(Path path, std::size_t hop) const {
+    const PathState& state = paths_[path];
+    return state.length <= PathState::kInline ? state.hops[hop].link : hops_[state.begin + hop].link;
+  }
   std::size_t links() const { return links_.size(); }
   std::size_t paths() const { return paths_.size(); }
 
@@ -76,40 +80,45 @@ class MaxMinSolver {
  private:
   enum class Filling : std::uint8_t { no, open, fixed };  // whether a path is freed in this pass, and fixed again
   enum class Mark : std::uint8_t { none, full, hurt };    // of a link, at the level being fixed
-  struct PathState {
-    std::int64_t rate = 0;
-    std::uint32_t flows = 0;  // as solved
-    std::uint32_t begin = 0;  // in hops_
-    Link bottleneck = kNoLink;
-    std::uint16_t length = 0;
-    bool changed = false;
-  };
   struct Hop {
     Link link = 0;
     std::uint32_t position = 0;  // in the link's list
   };
+  // One cache line, with the hops of all but long paths: a pass comes to paths in no order.
+  struct alignas(64) PathState {
+    static constexpr std::size_t kInline = 5;
+    std::int64_t rate = 0;
+    std::uint32_t flows = 0;  // as solved
+    Link bottleneck = kNoLink;
+    std::uint32_t begin = 0;  // in hops_, for a long path
+    std::uint16_t length = 0;
+    bool changed = false;
+    Hop hops[kInline];
+  };
   struct Crossing {  // of a path and a link, in the link's list
     Path path;
-    std::uint32_t hop;  // in hops_
+    std::uint32_t hop;  // of the path
   };
-  struct LinkState {
+  // What a pass works with fills one cache line; what it begins and ends with stands behind.
+  struct alignas(64) LinkState {
+    std::int64_t rest = 0;            // capacity that is not given away
+    std::int64_t open = 0;            // flows that are freed and not fixed
+    std::int64_t last = 0;            // level of the path fixed last
+    std::vector<Crossing> crossings;  // paths with flows
+    std::uint32_t limited = 0;        // paths that are not open and that this link limits; they head the list
+    std::uint32_t place = 0;          // in levels_
+    std::uint32_t touched = 0;        // pass in which a freed path crossed this link
+    bool requeued = false;            // stands in requeue_
+    Mark mark = Mark::none;
     std::int64_t capacity = 0;
     std::int64_t load = 0;
     std::int64_t level = -1;   // when it was full last
     std::int64_t fastest = 0;  // no path here was faster after the last pass
-    // Of the pass under way:
-    std::int64_t rest = 0;      // capacity that is not given away
-    std::int64_t open = 0;      // flows that are freed and not fixed
-    std::uint32_t touched = 0;  // pass in which a freed path crossed this link
-    std::uint32_t filled = 0;   // pass in which it was full
-    std::uint32_t place = 0;    // in levels_
-    bool requeued = false;      // stands in requeue_
-    Mark mark = Mark::none;
-    std::uint32_t limited = 0;        // paths that are not open and that this link limits; they head the list
-    std::vector<Crossing> crossings;  // paths with flows
   };
 
-  std::span<Hop> hops_of(const PathState& path) { return {hops_.data() + path.begin, path.length}; }
+  std::span<Hop> hops_of(PathState& path) {
+    return {path.length <= PathState::kInline ? path.hops : hops_.data() + path.begin, path.length};
+  }
   bool limits(const Hop& hop) const { return hop.position < links_[hop.link].limited; }
   void attach(Path path);
   void detach(Path path);
@@ -131,13 +140,13 @@ class MaxMinSolver {
   void fix_path(Path path, Link at, std::int64_t level);
   void place(Path path, Link link);
   void set_level(Link link, std::int64_t level);
-  void end_pass(std::int64_t highest);
+  void end_pass();
 
-  std::vector<LinkState> links_;
-  std::vector<PathState> paths_;
+  std::vector<LinkState, PageAllocator<LinkState>> links_;
+  std::vector<PathState, PageAllocator<PathState>> paths_;
   std::vector<std::int64_t> wanted_;  // flows as set, by path
   std::vector<Filling> filling_;      // by path
-  std::vector<Hop> hops_;
+  std::vector<Hop> hops_;             // of long paths
   std::vector<Path> changed_;
   std::vector<Link> changed_links_;
   // Scratch of a pass, kept so that a steady state allocates nothing.

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "sim/base/branchless.hpp"
+
 namespace orrery::sim {
 
 class WinnerTree {
@@ -16,10 +18,8 @@ class WinnerTree {
 
   WinnerTree() { rebuild(64); }
 
-  /// Gives all places back. Linear in the places given.
-  void clear() {
-    while (used_ > 0) set(--used_, kNever);
-  }
+  /// Gives all places back. All keys must be kNever.
+  void clear() { used_ = 0; }
   /// A new place, with key kNever.
   std::uint32_t add() {
     if (used_ == leaves_) rebuild(2 * leaves_);
@@ -33,12 +33,18 @@ class WinnerTree {
     // The rivals on the way up are known from the start; only the comparisons wait for each other.
     for (std::uint32_t i = leaves_ + place; i > 1; i >>= 1) {
       const Node rival = nodes[i ^ 1];
-      // Masks, as a compiler makes conditional expressions into a branch here.
-      const std::int64_t loses = -static_cast<std::int64_t>(rival.key < key);
-      key ^= (key ^ rival.key) & loses;
-      winner ^= (winner ^ rival.place) & static_cast<std::uint32_t>(loses);
+      const bool loses = rival.key < key;
+      winner ^= (winner ^ rival.place) & static_cast<std::uint32_t>(0 - opaque(loses ? 1 : 0));
+      key = loses ? rival.key : key;
       nodes[i >> 1] = {key, winner};
     }
+  }
+  /// The same for a key that is below the present one: ends where the place wins nothing more.
+  void lower(std::uint32_t place, std::int64_t key) {
+    Node* const nodes = nodes_.data();
+    std::uint32_t i = leaves_ + place;
+    nodes[i].key = key;
+    for (i >>= 1; i > 0 && key < nodes[i].key; i >>= 1) nodes[i] = {key, place};
   }
   /// kNever if there is none.
   std::int64_t top_key() const { return nodes_[1].key; }
