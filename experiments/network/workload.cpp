@@ -226,14 +226,30 @@ void read_events(const WorkloadContext& context, const std::vector<EventParams>&
                    [](const LinkEvent& a, const LinkEvent& b) { return a.at_s < b.at_s; });
 }
 
+/// Messages that an engine can hold under way; their memory, some 500 bytes each, would be used up before that is told.
+constexpr std::int64_t kMostAtOnce = (std::int64_t{1} << 24) - 1;
+
+/// Reports a job of which all ranks send to all others at once, where these are too many to simulate.
+void check_burst(const Node& node, const Job& job, sim::Faults& faults) {
+  const Node* window = job.algorithm.params.find("window");
+  const bool pairwise = job.params.collective != CollectiveKind::broadcast && job.algorithm.name == "direct";
+  if (!pairwise || window == nullptr || window->as_number() != 0) return;
+  const std::int64_t messages = job.ranks() * (job.ranks() - 1);
+  if (messages > kMostAtOnce)
+    faults.add(section(node, "algorithm").origin(),
+               fmt::format("expected at most {} messages at once, got {}", kMostAtOnce, messages),
+               "set direct.window, the messages that a rank has under way");
+}
+
 /// Settles how the time of each job comes about.
 void choose_modes(const WorkloadContext& context, NetworkConfig& config, sim::Faults& faults) {
   for (std::size_t i = 0; i < config.jobs.size(); ++i) {
     Job& job = config.jobs[i];
-    if (job.params.mode == Mode::chunks) continue;
     const bool alone = config.jobs.size() == 1 && config.flows.empty() && !config.traffic && config.events.empty() &&
                        job.params.stragglers.spread_s == 0;
-    if (alone) job.closed_s = closed_seconds(job, context.topology, context.routing, config.network.message_overhead_s);
+    if (alone && job.params.mode != Mode::chunks)
+      job.closed_s = closed_seconds(job, context.topology, context.routing, config.network.message_overhead_s);
+    if (!job.closed_s) check_burst(*item(context.node, "jobs", i), job, faults);
     if (job.closed_s || job.params.mode != Mode::closed) continue;
     faults.add(
         place_of(*item(context.node, "jobs", i), "mode"),

@@ -178,6 +178,20 @@ TEST_CASE("figures past the reach of the clock are faults, not garbage", "[unit]
              Contains("set run.tick to"));
 }
 
+TEST_CASE("more messages at once than can be held are a fault before they are sent", "[unit]") {
+  const auto faults = [](const std::string& mode, int window) {
+    return faults_of(
+        R"({"system": "network", "machine": {"network": {"topology": {"policy": "star", "star": {"hosts": 5000,
+      "bandwidth": "1 GB/s", "latency": "1 us"}}}}, "workload": {"jobs": [{"collective": "all_to_all", "bytes": "1 GB",
+      "algorithm": {"policy": "direct", "direct": {"window": )" +
+        std::to_string(window) + R"(}}, "mode": ")" + mode + "\"}]}}");
+  };
+  CHECK(faults("chunks", 0) ==
+        "c.json:/workload/jobs/0/algorithm: expected at most 16777215 messages at once, got "
+        "24995000 (set direct.window, the messages that a rank has under way)");
+  CHECK(faults("chunks", 4) == "none");
+}
+
 TEST_CASE("the command around a network run", "[cli]") {
   const Scratch scratch;
   scratch.write(
