@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "experiments/catalog.hpp"
+#include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
 
 namespace orrery::experiments {
@@ -32,7 +33,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system()};
+  static const std::vector<System> all{serving_system(), network_system()};
   return all;
 }
 
@@ -82,7 +83,7 @@ std::vector<sim::ComponentInfo> all_components() {
   for (const System& system : systems()) {
     all.push_back({"system", system.name, system.doc, system.fields});
     for (const sim::FieldInfo& section : system.fields)
-      all.push_back({"section", section.name, section.doc, section.nested});
+      all.push_back({"section", section.name, system.name + ": " + section.doc, section.nested});
     collect(collect, system.fields);
   }
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));

@@ -22,6 +22,7 @@ struct Progress {
   std::int64_t done = 0;
   std::optional<std::int64_t> total;
   double simulated_s = 0;
+  const char* what = "requests";  ///< that `done` counts
 };
 
 /// Where a run puts what it produces. Without a folder it writes no files.
@@ -30,8 +31,8 @@ struct RunSink {
   std::function<void(const Progress&)> progress;  ///< may be empty
 };
 
-/// What a run gives back. `summary` is summary.json: status "ok", or "infeasible" with reason, needed_bytes and
-/// available_bytes for a design that does not fit (a result, not an error).
+/// What a run gives back. `summary` is summary.json: status "ok", or what went otherwise with a `reason` ("infeasible"
+/// for a design that does not fit, "stalled" for one that gets stuck): a result, not an error.
 struct Outcome {
   sim::Node summary;
   std::uint64_t events = 0;
@@ -49,12 +50,14 @@ class Experiment {
   /// The resolved config without the paths of its inputs: what decides a result, wherever the files lie.
   virtual sim::Node identity() const = 0;
   virtual std::int64_t seed() const = 0;
+  /// For people, beside the resolved config: what the config does not say by itself. Lines, or nothing.
+  virtual std::string description() const { return {}; }
   /// Runs from the start; may be called more than once, with equal outcomes. Throws sim::ConfigError for faults that
   /// only reading the inputs shows.
   virtual Outcome run(const RunSink& sink) const = 0;
 };
 
-/// A kind of experiment: "serving" now.
+/// A kind of experiment: "serving", "network".
 struct System {
   std::string name;
   std::string doc;

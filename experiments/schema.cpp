@@ -66,6 +66,18 @@ Node scalar_schema(const FieldInfo& info) {
     node.set("anyOf", std::move(either));
     return node;
   }
+  if (info.type == "list") {
+    Node types = Node::array();
+    for (const char* type : {"string", "array"}) types.push(Node::string(type));
+    if (info.optional) types.push(Node::string("null"));
+    node.set("type", std::move(types));
+    Node item = Node::object();
+    Node item_types = Node::array();
+    for (const char* type : {"string", "integer"}) item_types.push(Node::string(type));
+    item.set("type", std::move(item_types));
+    node.set("items", std::move(item));
+    return node;
+  }
   const bool quantity = has_dimension(info.unit);
   const std::string type = quantity ? "string" : info.type;
   if (info.optional) {
@@ -173,7 +185,7 @@ Node config_schema() {
     const Node only = alternatives.items().front();
     for (const auto& [key, value] : only.members()) root.set(key, value);
   } else {
-    root.set("oneOf", std::move(alternatives));
+    root.set("anyOf", std::move(alternatives));
   }
   return root;
 }

@@ -41,6 +41,7 @@ class FlowNetwork final : private EventHandler {
 
   explicit FlowNetwork(Engine& engine);
   Engine& engine() { return engine_; }
+  Time now() const { return engine_.now(); }
 
   /// A link of `bytes_per_s` >= 0; 0 is a link that is down. Throws std::invalid_argument for negative or huge ones
   /// (over 4e15 bytes/s at ticks of 1 ps).

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "experiments/catalog.hpp"
+#include "experiments/config_parts.hpp"
 #include "experiments/experiment.hpp"
 
 namespace orrery::experiments {
@@ -34,25 +34,6 @@ policies::KvCacheRegistry kv_caches() {
 constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
-
-/// Keys that every config may have beside its system's sections; `base` is gone by now.
-constexpr std::array<std::string_view, 6> kCommonKeys{"$schema", "title", "kind", "version", "system", "base"};
-
-void check_keys(const Node& root, sim::Faults& faults) {
-  std::vector<std::string> known(kCommonKeys.begin(), kCommonKeys.end());
-  for (const FieldInfo& section : serving_fields()) known.push_back(section.name);
-  for (const auto& [key, value] : root.members())
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
-}
-
-/// The section, or an empty object that stands where it would stand.
-Node section(const Node& root, std::string_view name) {
-  if (const Node* node = root.find(name); node != nullptr && !node->is_null()) return *node;
-  Node empty = Node::object();
-  empty.set_origin(root.origin_of(name));
-  return empty;
-}
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
@@ -108,15 +89,6 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     config.model_file = model_file(reference->as_string(), reference->origin(), faults);
 }
 
-void check_run(const Node& node, const RunParams& run, sim::Faults& faults) {
-  const double ps = run.tick_s * 1e12;
-  if (std::fabs(ps - std::round(ps)) > 1e-6)
-    faults.add(node.origin_of("tick"), fmt::format("expected a whole number of ps, got {} ps", ps));
-  if (run.timeline.end_s && *run.timeline.end_s <= run.timeline.begin_s)
-    faults.add(section(node, "timeline").origin_of("end"),
-               fmt::format("expected more than begin, {} s, got {} s", run.timeline.begin_s, *run.timeline.end_s));
-}
-
 /// How a config names a file: "catalog:NAME" for what ships, else its path.
 std::string reference_of(const std::filesystem::path& file, const char* catalog) {
   return file.parent_path() == home_folder() / catalog ? "catalog:" + file.stem().string() : file.string();
@@ -124,10 +96,7 @@ std::string reference_of(const std::filesystem::path& file, const char* catalog)
 
 /// The config again, every default filled in.
 Node write_resolved(const ServingConfig& config) {
-  Node root = Node::object();
-  root.set("kind", Node::string("experiment"));
-  root.set("version", Node::integer(1));
-  root.set("system", Node::string("serving"));
+  Node root = resolved_header("serving");
   Node machine = sim::write_params(config.machine);
   machine.set("cost", hw::CostModelRegistry::write_block(config.cost));
   machine.find("devices")->items().front().set("part", Node::string(reference_of(config.part_file, "hw/catalog")));
@@ -150,31 +119,10 @@ Node write_resolved(const ServingConfig& config) {
   return root;
 }
 
-FieldInfo object_field(std::string name, std::string doc, std::vector<FieldInfo> nested) {
-  FieldInfo info;
-  info.name = std::move(name);
-  info.type = "object";
-  info.doc = std::move(doc);
-  info.nested = std::move(nested);
-  return info;
-}
-
-FieldInfo policy_field(std::string name, std::string doc, std::vector<sim::ComponentInfo> components,
-                       const char* fallback) {
-  FieldInfo info = object_field(std::move(name), std::move(doc), {});
-  info.policies = std::move(components);
-  if (fallback != nullptr) info.default_value = Node::string(fallback);
-  return info;
-}
-
 std::vector<std::string> catalog_references(const std::vector<std::string>& names) {
   std::vector<std::string> references;
   for (const std::string& name : names) references.push_back("catalog:" + name);
   return references;
-}
-
-FieldInfo& find_field(std::vector<FieldInfo>& fields, std::string_view name) {
-  return *std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& info) { return info.name == name; });
 }
 
 }  // namespace
@@ -201,7 +149,7 @@ const traces::GeneratorRegistries& trace_generators() {
 ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   ServingConfig config;
   config.file = root.origin().file;
-  check_keys(root, faults);
+  check_keys(root, serving_fields(), faults);
   const Node machine = section(root, "machine");
   config.machine = sim::parse_params<MachineParams>(machine, faults);
   if (machine.is_object()) {
@@ -230,7 +178,8 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
   const Node run = section(root, "run");
   config.run = sim::parse_params<RunParams>(run, faults);
-  check_run(run, config.run, faults);
+  check_tick(run, config.run.tick_s, faults);
+  check_timeline(section(run, "timeline"), config.run.timeline.begin_s, config.run.timeline.end_s, faults);
   if (faults.empty()) config.resolved = write_resolved(config);
   return config;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/config_parts.hpp"
 #include "hw/cost_model.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
@@ -123,15 +124,11 @@ struct TimelineParams {
   double counter_interval_s = 0;
 
   static constexpr auto fields() {
-    return std::tuple{
-        sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
-        sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
-                   "Iterations (from `begin` on) that timeline.pftrace shows; later ones are left out."),
-        sim::field("begin", &TimelineParams::begin_s, sim::Unit::seconds, sim::at_least(0),
-                   "Start of the time that it shows."),
-        sim::field("end", &TimelineParams::end_s, sim::Unit::seconds, sim::positive(), "Its end; null: none."),
-        sim::field("counter_interval", &TimelineParams::counter_interval_s, sim::Unit::seconds, sim::at_least(0),
-                   "Of each counter only the last value in every such stretch is shown; 0: all.")};
+    return std::tuple_cat(
+        std::tuple{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
+                   sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
+                              "Iterations (from `begin` on) that timeline.pftrace shows; later ones are left out.")},
+        timeline_window_fields<TimelineParams>());
   }
 };
 

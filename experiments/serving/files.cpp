@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 
 #include "experiments/run_folder.hpp"
 
@@ -13,44 +12,12 @@ namespace {
 
 constexpr std::size_t kMaxLanes = 512;
 
-template <class... Args>
-void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
-
 void append_optional(std::string& out, const std::optional<sim::Time>& time, const sim::TickScale& scale) {
   if (time) append_seconds(out, *time, scale);
   out += ',';
 }
 
 }  // namespace
-
-BufferedFile::BufferedFile(std::filesystem::path path) : path_(std::move(path)), file_(path_, std::ios::binary) {
-  if (!file_) throw std::runtime_error(fmt::format("{}: cannot be written", path_.string()));
-}
-
-void BufferedFile::flush() {
-  file_.write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-  buffer_.clear();
-  if (!file_) throw std::runtime_error(fmt::format("{}: could not be written in full", path_.string()));
-}
-
-void BufferedFile::close() {
-  flush();
-  file_.close();
-}
-
-void append_seconds(std::string& out, sim::Time time, const sim::TickScale& scale) {
-  constexpr std::int64_t kPerSecond = 1'000'000'000'000;
-  const __int128 ps = static_cast<__int128>(time.ticks) * scale.ps_per_tick();
-  const auto whole = static_cast<std::int64_t>(ps / kPerSecond);
-  auto part = static_cast<std::int64_t>(ps % kPerSecond);
-  append(out, "{}", whole);
-  if (part == 0) return;
-  const std::size_t dot = out.size();
-  append(out, ".{:012}", part);
-  while (out.size() > dot && out.back() == '0') out.pop_back();
-}
 
 ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts& facts)
     : facts_(facts), requests_(folder / "requests.csv"), series_(folder / "series.csv") {
@@ -75,7 +42,7 @@ void ServingFiles::open_timeline(const std::filesystem::path& path) {
 }
 
 std::int64_t ServingFiles::ns(sim::Time time) const {
-  return static_cast<std::int64_t>(static_cast<__int128>(time.ticks) * facts_.scale.ps_per_tick() / 1000);
+  return nanoseconds(time, facts_.scale);
 }
 
 void ServingFiles::request_ended(const RequestRecord& record) {

@@ -3,38 +3,17 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/serving/metrics.hpp"
+#include "experiments/text_file.hpp"
 #include "sim/base/units.hpp"
 #include "sim/timeline.hpp"
 
 namespace orrery::experiments {
-
-/// A text file written in large pieces. Throws std::runtime_error when it cannot be.
-class BufferedFile {
- public:
-  explicit BufferedFile(std::filesystem::path path);
-  std::string& buffer() { return buffer_; }
-  /// To be called after each line.
-  void line_done() {
-    if (buffer_.size() > (1U << 18)) flush();
-  }
-  void close();
-
- private:
-  void flush();
-  std::filesystem::path path_;
-  std::ofstream file_;
-  std::string buffer_;
-};
-
-/// Appends a time in seconds, exactly: as many decimals as there are, at most twelve.
-void append_seconds(std::string& out, sim::Time time, const sim::TickScale& scale);
 
 /// Facts the files need beside what the observer calls bring.
 struct FileFacts {

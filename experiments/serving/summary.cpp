@@ -1,7 +1,8 @@
-#include <algorithm>
 #include <array>
-#include <cmath>
+#include <string_view>
+#include <utility>
 
+#include "experiments/figures.hpp"
 #include "experiments/serving/system.hpp"
 
 namespace orrery::experiments {
@@ -10,28 +11,9 @@ namespace {
 using sim::Node;
 
 Node latency(const Distribution& distribution) {
-  const sim::SampleStats& samples = *distribution.samples;
-  const double unit_s = distribution.unit_s;
-  Node node = Node::object();
-  const bool any = samples.count() > 0;
-  node.set("mean", any ? Node::real(samples.mean() * unit_s) : Node{});
-  for (const auto& [name, q] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}})
-    node.set(name, any ? Node::real(samples.quantile(q) * unit_s) : Node{});
-  node.set("max", any ? Node::real(static_cast<double>(samples.max()) * unit_s) : Node{});
-  return node;
-}
-
-Node ratio(double part, double whole) {
-  return whole > 0 ? Node::real(part / whole) : Node{};
-}
-
-/// 97.5 % quantile of Student's t; past 30 degrees of freedom the normal one is within 2 %, and 1.96 + 2.4/df closer.
-double student_t(std::int64_t df) {
-  constexpr std::array kTable{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                              2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-                              2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
-  if (df <= std::ssize(kTable)) return kTable[static_cast<std::size_t>(df - 1)];
-  return 1.96 + 2.4 / static_cast<double>(df);
+  constexpr std::array kQuantiles{std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p95", 0.95},
+                                  std::pair{"p99", 0.99}};
+  return distribution_figures(*distribution.samples, distribution.unit_s, kQuantiles);
 }
 
 double joules(__int128 pj) {
@@ -111,27 +93,21 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
 }
 
 Node summarise_replications(const std::vector<Node>& summaries) {
-  Node root = Node::object();
-  root.set("count", Node::integer(std::ssize(summaries)));
-  for (const char* path : {"simulated_s", "ttft_s.mean", "ttft_s.p99", "tbt_s.mean", "tbt_s.p99", "tpot_s.mean",
-                           "e2e_s.mean", "e2e_s.p99", "queueing_s.mean", "slo.attainment", "slo.goodput_per_s",
-                           "throughput.requests_per_s", "throughput.output_tokens_per_s", "energy_j.total"}) {
-    double n = 0, sum = 0, squares = 0;
-    for (const Node& summary : summaries) {
-      const Node* value = summary.at(path);
-      if (value == nullptr || !value->is_number()) continue;  // undefined in this replication
-      ++n;
-      sum += value->as_number();
-      squares += value->as_number() * value->as_number();
-    }
-    Node figure = Node::object();
-    figure.set("mean", n > 0 ? Node::real(sum / n) : Node{});
-    const double variance = n > 1 ? std::max(0.0, (squares - sum * sum / n) / (n - 1)) : 0;
-    figure.set("half_width",
-               n > 1 ? Node::real(student_t(static_cast<std::int64_t>(n) - 1) * std::sqrt(variance / n)) : Node{});
-    root.set(path, std::move(figure));
-  }
-  return root;
+  constexpr std::array<std::string_view, 14> kPaths{"simulated_s",
+                                                    "ttft_s.mean",
+                                                    "ttft_s.p99",
+                                                    "tbt_s.mean",
+                                                    "tbt_s.p99",
+                                                    "tpot_s.mean",
+                                                    "e2e_s.mean",
+                                                    "e2e_s.p99",
+                                                    "queueing_s.mean",
+                                                    "slo.attainment",
+                                                    "slo.goodput_per_s",
+                                                    "throughput.requests_per_s",
+                                                    "throughput.output_tokens_per_s",
+                                                    "energy_j.total"};
+  return replication_figures(summaries, kPaths);
 }
 
 Node summarise(const Infeasible& infeasible) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "experiments/catalog.hpp"
+#include "experiments/config_parts.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/replica.hpp"
@@ -169,7 +170,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
                                 std::int64_t replication) const {
   const ServingConfig& config = state_->config;
   if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
-  const sim::TickScale scale(static_cast<std::int64_t>(std::llround(config.run.tick_s * 1e12)));
+  const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed + replication);
   sim::Engine engine(seed, scale);
   const auto source = open_workload(config, seed);
@@ -210,14 +211,9 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
 
 namespace {
 
-std::optional<sim::TimelineOptions> timeline_options(const TimelineParams& params) {
+std::optional<sim::TimelineOptions> wanted_timeline(const TimelineParams& params) {
   if (!params.enabled) return {};
-  const sim::TickScale nanoseconds(1000);
-  sim::TimelineOptions options;
-  options.window.begin_ns = nanoseconds.duration(params.begin_s).ticks;
-  if (params.end_s) options.window.end_ns = nanoseconds.duration(*params.end_s).ticks;
-  options.counter_interval_ns = nanoseconds.duration(params.counter_interval_s).ticks;
-  return options;
+  return timeline_options(params.begin_s, params.end_s, params.counter_interval_s);
 }
 
 class ServingExperiment final : public Experiment {
@@ -264,14 +260,14 @@ class ServingExperiment final : public Experiment {
       outcome.summary = summarise(*setup_.infeasible());
       return outcome;
     }
-    const sim::TickScale scale(static_cast<std::int64_t>(std::llround(config_.run.tick_s * 1e12)));
+    const sim::TickScale scale = tick_scale(config_.run.tick_s);
     const MachineFacts& machine = setup_.machine();
     std::optional<ServingFiles> files;
     if (sink.folder) {
       const double idle = machine.idle_watts * static_cast<double>(machine.devices);
       files.emplace(*sink.folder,
                     FileFacts{scale, scale.duration(config_.run.series_interval_s),
-                              timeline_options(config_.run.timeline), config_.run.timeline.iterations, idle});
+                              wanted_timeline(config_.run.timeline), config_.run.timeline.iterations, idle});
     }
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);

@@ -74,6 +74,7 @@ std::string expectation(const FieldInfo& info) {
   if (info.type == "boolean") return "true or false";
   if (!info.choices.empty()) return fmt::format("one of {}", fmt::join(info.choices, ", "));
   if (info.type == "string") return "a string";
+  if (info.type == "list") return "a string with commas, or an array of strings and whole numbers";
   if (info.type == "object") return "an object";
   if (has_dimension(info.unit))
     return fmt::format("a quantity in {} such as \"{}\"", symbol(info.unit), example(info.unit));
@@ -132,6 +133,36 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
   const bool relative = info.unit == Unit::path && !text.starts_with("catalog:") && !text.empty();
   out = relative ? (folder_of(node.origin()) / text).lexically_normal().string() : text;
   return true;
+}
+
+bool read_text_list(const Node& node, const FieldInfo& info, Faults& faults, TextList& out) {
+  out.items.clear();
+  if (node.is_string()) {
+    const std::string& text = node.as_string();
+    for (std::size_t from = 0; from <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', from), text.size());
+      out.items.push_back(text.substr(from, comma - from));
+      from = comma + 1;
+    }
+    return true;
+  }
+  const auto fits = [](const Node& item) { return item.is_string() || item.kind() == Node::Kind::integer; };
+  if (!node.is_array() || !std::all_of(node.items().begin(), node.items().end(), fits)) {
+    faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()));
+    return false;
+  }
+  for (const Node& item : node.items())
+    out.items.push_back(item.is_string() ? item.as_string() : fmt::format("{}", item.as_integer()));
+  return true;
+}
+
+Node text_list_node(const TextList& list) {
+  const auto has_comma = [](const std::string& item) { return item.find(',') != std::string::npos; };
+  if (!list.items.empty() && std::none_of(list.items.begin(), list.items.end(), has_comma))
+    return Node::string(fmt::format("{}", fmt::join(list.items, ",")));
+  Node node = Node::array();
+  for (const std::string& item : list.items) node.push(Node::string(item));
+  return node;
 }
 
 bool read_free_object(const Node& node, Faults& faults, Node& out) {

@@ -10,9 +10,9 @@
 //
 // The default of a field is the struct's own initialiser. From the table come parsing (with all faults of the file),
 // `orrery describe`, the JSON Schema and the resolved config; a key that is not in the table is a fault. A field can be
-// bool, std::int64_t, double, std::string, an enum with names, an optional of these (null means none), another
-// parameter struct (a nested object), a Node (an object kept as it is, to be laid over a catalog entry), or a vector of
-// any of these (an array).
+// bool, std::int64_t, double, std::string, an enum with names, a TextList, an optional of these (null means none),
+// another parameter struct (a nested object), a Node (an object kept as it is, to be laid over a catalog entry), or a
+// vector of any of these (an array).
 #pragma once
 
 #include <concepts>
@@ -78,6 +78,11 @@ constexpr Field<S, M> required(Field<S, M> f) {
   return f;
 }
 
+/// Short texts in a row: in JSON one string with commas ("0-7,12") or an array of strings and whole numbers.
+struct TextList {
+  std::vector<std::string> items;
+};
+
 template <class S>
 concept Parameters = std::is_class_v<S> && requires {
   S::fields();
@@ -101,7 +106,7 @@ struct ComponentInfo;
 /// One field as data: what `describe`, the schema and the docs show.
 struct FieldInfo {
   std::string name;
-  std::string type;  ///< "boolean", "integer", "number", "string", "object"
+  std::string type;  ///< "boolean", "integer", "number", "string", "list", "object"
   Unit unit = Unit::none;
   Range range;
   std::string doc;
@@ -146,6 +151,8 @@ bool read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool&
 bool read_integer(const Node& node, const FieldInfo& info, Faults& faults, std::int64_t& out);
 bool read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out);
 bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::string& out);
+bool read_text_list(const Node& node, const FieldInfo& info, Faults& faults, TextList& out);
+Node text_list_node(const TextList& list);
 bool read_free_object(const Node& node, Faults& faults, Node& out);
 /// Reports members of `node` that are not in `known`, and says false if it is no object.
 bool check_object(const Node& node, const std::vector<FieldInfo>& known, Faults& faults);
@@ -227,6 +234,8 @@ Node write_value(const T& value, Unit unit) {
     return node;
   } else if constexpr (std::same_as<T, Node>) {
     return value;
+  } else if constexpr (std::same_as<T, TextList>) {
+    return text_list_node(value);
   } else if constexpr (Parameters<T>) {
     return write_params(value);
   } else if constexpr (std::same_as<T, bool>) {
@@ -255,6 +264,8 @@ void describe_type(FieldInfo& info) {
     describe_type<typename T::value_type>(info);
   } else if constexpr (std::same_as<T, Node>) {
     info.type = "object";
+  } else if constexpr (std::same_as<T, TextList>) {
+    info.type = "list";
   } else if constexpr (Parameters<T>) {
     info.type = "object";
     info.nested = describe_params<T>();
@@ -297,6 +308,8 @@ void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out)
     }
   } else if constexpr (std::same_as<T, Node>) {
     read_free_object(node, faults, out);
+  } else if constexpr (std::same_as<T, TextList>) {
+    read_text_list(node, info, faults, out);
   } else if constexpr (Parameters<T>) {
     out = parse_params<T>(node, faults);
   } else if constexpr (std::same_as<T, bool>) {

@@ -9,8 +9,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace orrery::experiments::test {
 
@@ -42,6 +45,36 @@ inline std::string slurp(const fs::path& path) {
   std::stringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
+}
+
+using Row = std::map<std::string, std::string>;
+
+/// The rows of a CSV file, cells by the names of their columns.
+inline std::vector<Row> read_csv(const fs::path& path) {
+  std::ifstream file(path);
+  const auto cells = [](const std::string& line) {
+    std::vector<std::string> all(1);
+    for (const char c : line) {
+      if (c == ',') {
+        all.emplace_back();
+      } else {
+        all.back() += c;
+      }
+    }
+    return all;
+  };
+  std::string line;
+  std::getline(file, line);
+  const std::vector<std::string> header = cells(line);
+  std::vector<Row> rows;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> values = cells(line);
+    if (values.size() != header.size()) throw std::runtime_error(path.string() + ": not as many cells as columns");
+    Row row;
+    for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = values[i];
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 /// A config of Llama-2-7B on an A100 with a trace beside it; `extra` are further members, each with a leading comma.

@@ -19,35 +19,6 @@ namespace timeline = orrery::timeline;
 
 namespace {
 
-using Row = std::map<std::string, std::string>;
-
-std::vector<Row> read_csv(const fs::path& path) {
-  std::ifstream file(path);
-  const auto cells = [](const std::string& line) {
-    std::vector<std::string> all(1);
-    for (const char c : line) {
-      if (c == ',') {
-        all.emplace_back();
-      } else {
-        all.back() += c;
-      }
-    }
-    return all;
-  };
-  std::string line;
-  std::getline(file, line);
-  const std::vector<std::string> header = cells(line);
-  std::vector<Row> rows;
-  while (std::getline(file, line)) {
-    const std::vector<std::string> values = cells(line);
-    REQUIRE(values.size() == header.size());
-    Row row;
-    for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = values[i];
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 double number(const sim::Node& root, const std::string& path) {
   const sim::Node* node = &root;
   std::stringstream parts(path);

@@ -21,6 +21,7 @@ class SchemaTest(unittest.TestCase):
     def setUpClass(cls):
         cls.schema = json.loads(run("schema").stdout)
         cls.validator = jsonschema.Draft7Validator(cls.schema)
+        cls.serving = next(s for s in cls.schema["anyOf"] if s["properties"]["system"]["const"] == "serving")
         cls.config = json.loads((ROOT / "experiments/studies/first_light.json").read_text())
 
     def refused(self, change) -> bool:
@@ -38,10 +39,11 @@ class SchemaTest(unittest.TestCase):
                 self.validator.validate(json.loads(path.read_text()))
 
     def test_accepts_the_config_with_all_defaults_filled_in(self):
-        resolved = run("run", str(ROOT / "experiments/studies/first_light.json"), "--dry-run", "--quiet")
-        self.assertEqual(resolved.returncode, 0, resolved.stderr)
-        config = json.loads(resolved.stdout)
-        self.validator.validate(config)
+        for study in ("first_light", "ring_all_reduce", "shared_fat_tree"):
+            with self.subTest(study):
+                resolved = run("run", str(ROOT / f"experiments/studies/{study}.json"), "--dry-run", "--quiet")
+                self.assertEqual(resolved.returncode, 0, resolved.stderr)
+                self.validator.validate(json.loads(resolved.stdout))
 
     def test_refuses_what_validate_refuses(self):
         def unknown(c):
@@ -72,6 +74,19 @@ class SchemaTest(unittest.TestCase):
             with self.subTest(change.__name__):
                 self.assertTrue(self.refused(change))
 
+    def test_accepts_and_refuses_network_configs_as_validate_does(self):
+        config = json.loads((ROOT / "experiments/studies/ring_all_reduce.json").read_text())
+        job = config["workload"]["jobs"][0]
+        for ranks in ("0-7,h9", [0, 1, "h2"], None):
+            job["ranks"] = ranks
+            with self.subTest(ranks):
+                self.validator.validate(config)
+        for key, value in (("ranks", 3), ("bytes", 3), ("collective", "all_reduces"), ("windw", 1), ("repeat", 0)):
+            wrong = copy.deepcopy(config)
+            wrong["workload"]["jobs"][0][key] = value
+            with self.subTest(key):
+                self.assertFalse(self.validator.is_valid(wrong))
+
     def test_accepts_what_builds_on_a_base(self):
         for config in (
             {"base": "c.json", "system": "serving", "model": {"dtype": "bf16"}},
@@ -82,13 +97,13 @@ class SchemaTest(unittest.TestCase):
                 self.validator.validate(config)
 
     def test_offers_what_the_catalog_has(self):
-        properties = self.schema["properties"]
+        properties = self.serving["properties"]
         offered = properties["model"]["properties"]["config"]["anyOf"][0]["enum"]
         self.assertIn("catalog:llama-2-7b", offered)
         self.assertEqual(properties["policies"]["properties"]["batching"]["properties"]["policy"]["default"], "sarathi")
 
     def test_carries_docs_and_defaults_of_every_policy(self):
-        batching = self.schema["properties"]["policies"]["properties"]["batching"]["properties"]
+        batching = self.serving["properties"]["policies"]["properties"]["batching"]["properties"]
         listed = [c for c in json.loads(run("list", "batching", "--json").stdout)]
         self.assertEqual(sorted(batching["policy"]["enum"]), sorted(c["name"] for c in listed))
         for component in listed:

@@ -46,6 +46,7 @@ int run(const RunOptions& options) {
       options.out.empty() ? experiments::default_run_folder(options.config, hash) : fs::path(options.out);
   if (options.dry_run) {
     fmt::print("{}\n", experiment->resolved().dump(2));
+    if (!options.quiet) fmt::print(stderr, "{}", experiment->description());
     if (!options.quiet) fmt::print(stderr, "dry run: would write {}\n", folder.string());
     return 0;
   }
@@ -60,7 +61,7 @@ int run(const RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   experiments::Outcome outcome;
   {
-    ProgressBar bar("requests", options.quiet);
+    ProgressBar bar(options.quiet);
     outcome = experiment->run({target.working(), [&](const experiments::Progress& progress) {
                                  if (g_interrupted != 0) throw Interrupted{};
                                  bar.update(progress);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
 namespace orrery::tools {
 namespace {
@@ -17,12 +18,8 @@ std::string clock_text(double seconds) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string what, bool quiet)
-    : what_(std::move(what)),
-      quiet_(quiet),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      start_(Clock::now()),
-      last_(start_) {}
+ProgressBar::ProgressBar(bool quiet)
+    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), start_(Clock::now()), last_(start_) {}
 
 ProgressBar::~ProgressBar() {
   if (drawn_ && terminal_) fmt::print(stderr, "\r\x1b[K");
@@ -38,7 +35,7 @@ void ProgressBar::update(const experiments::Progress& progress) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(progress.done) / elapsed;
   std::string line =
-      fmt::format("{} {} ({:.3g}/s), simulated {:.6g} s", progress.done, what_, rate, progress.simulated_s);
+      fmt::format("{} {} ({:.3g}/s), simulated {:.6g} s", progress.done, progress.what, rate, progress.simulated_s);
   if (progress.total && *progress.total > 0) {
     const double share = std::min(1.0, static_cast<double>(progress.done) / static_cast<double>(*progress.total));
     const auto filled = static_cast<std::size_t>(share * 30);

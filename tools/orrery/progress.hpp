@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
 
 #include "experiments/experiment.hpp"
 
@@ -11,14 +10,13 @@ namespace orrery::tools {
 
 class ProgressBar {
  public:
-  /// `what` is counted ("requests"); silent if `quiet`.
-  ProgressBar(std::string what, bool quiet);
+  /// Silent if `quiet`.
+  explicit ProgressBar(bool quiet);
   ~ProgressBar();
   void update(const experiments::Progress& progress);
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string what_;
   bool quiet_;
   bool terminal_;
   bool drawn_ = false;

@@ -9,5 +9,7 @@ namespace orrery::tools {
 
 /// Lines of text for summary.json; whatever it lacks is left out.
 std::string summary_table(const sim::Node& summary);
+/// The same for a network run; summary_table() calls it for one.
+std::string network_table(const sim::Node& summary);
 
 }  // namespace orrery::tools

@@ -10,7 +10,7 @@ import html
 import json
 from pathlib import Path
 
-from . import figures, overview, palette, units
+from . import figures, network, overview, palette, units
 from .overview import Card
 from .run_folder import Run
 
@@ -42,8 +42,8 @@ def escape(value: object) -> str:
 def render(run: Run) -> str:
     """The whole report."""
     drawn: dict[str, figures.Figure] = {}
-    tabs = [("overview", "Overview", _infeasible(run) if run.infeasible else _overview(run))]
-    if not run.infeasible:
+    tabs = [("overview", "Overview", _first(run))]
+    if not run.infeasible and not network.is_network(run):
         tabs += [("latency", "Latency", _latency(run, drawn)), ("time", "Over time", _over_time(run, drawn)),
                  ("requests", "Requests", _requests(run, drawn)), ("energy", "Energy & time", _energy(run, drawn))]
     tabs.append(("config", "Config", _config(run)))
@@ -65,7 +65,7 @@ def render(run: Run) -> str:
 <body>
 <header>
 <div class="title"><span class="product">Orrery report</span><h1>{escape(run.name)}</h1>{_status(run)}</div>
-<p class="headline">{escape(overview.headline(run))}</p>
+<p class="headline">{escape(network.headline(run) if network.is_network(run) else overview.headline(run))}</p>
 <nav role="tablist" aria-label="Parts of the report">{buttons}</nav>
 </header>
 <main>
@@ -76,6 +76,13 @@ def render(run: Run) -> str:
 </body>
 </html>
 """
+
+
+def _first(run: Run) -> str:
+    """What the run comes to, in the first tab."""
+    if run.infeasible:
+        return _infeasible(run)
+    return network.overview(run) if network.is_network(run) else _overview(run)
 
 
 def _asset(name: str) -> str:

@@ -1,0 +1,25 @@
+// Figures of summary.json that several systems have: distributions, and means over replications.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/base/document.hpp"
+#include "sim/statistics.hpp"
+
+namespace orrery::experiments {
+
+/// `mean`, the given quantiles and `max` of samples, times `unit`; null where there are none.
+sim::Node distribution_figures(const sim::SampleStats& samples, double unit,
+                               std::span<const std::pair<const char*, double>> quantiles);
+
+/// part / whole, or null where there is no whole.
+sim::Node ratio(double part, double whole);
+
+/// Member `replications` of summary.json: `count`, and of the figures at `paths` mean and half width of the 95 %
+/// interval (Student's t) over the summaries in which they are numbers.
+sim::Node replication_figures(const std::vector<sim::Node>& summaries, std::span<const std::string_view> paths);
+
+}  // namespace orrery::experiments

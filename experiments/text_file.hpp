@@ -1,0 +1,46 @@
+// Tables that a run writes as it goes: large pieces to the file, times exact to the tick.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "sim/base/units.hpp"
+
+namespace orrery::experiments {
+
+/// A text file written in large pieces. Throws std::runtime_error when it cannot be.
+class BufferedFile {
+ public:
+  explicit BufferedFile(std::filesystem::path path);
+  std::string& buffer() { return buffer_; }
+  /// To be called after each line.
+  void line_done() {
+    if (buffer_.size() > (1U << 18)) flush();
+  }
+  void close();
+
+ private:
+  void flush();
+  std::filesystem::path path_;
+  std::ofstream file_;
+  std::string buffer_;
+};
+
+/// fmt::format to the end of a text.
+template <class... Args>
+void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+}
+
+/// Appends a time in seconds, exactly: as many decimals as there are, at most twelve.
+void append_seconds(std::string& out, sim::Time time, const sim::TickScale& scale);
+
+/// Whole nanoseconds of a time, for timelines.
+std::int64_t nanoseconds(sim::Time time, const sim::TickScale& scale);
+
+}  // namespace orrery::experiments

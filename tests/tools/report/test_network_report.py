@@ -1,0 +1,71 @@
+"""Tests of the report of network runs, on made-up run folders."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
+
+from orrery_report import cli  # noqa: E402
+
+HOSTILE = "</script><b>job</b>"
+TIMES = {"mean": 0.002, "p50": 0.002, "p90": 0.002, "p99": 0.003, "max": 0.003}
+JOB = {"collective": "all_reduce", "algorithm": "ring", "mode": "chunks", "ranks": 8, "bytes": 67108864, "repetitions": 3,
+       "time_s": TIMES, "algbw_bytes_per_s": 3.4e10, "busbw_bytes_per_s": 5.9e10}
+LINKS = ("link,from,to,bandwidth_bytes_per_s,carried_bytes,utilisation\n"
+         "a->b,a,b,5e+10,1048576,0.95\nb->a,b,a,5e+10,0,0\n")
+
+
+class NetworkReportTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.summary = {"status": "ok", "simulated_s": 0.01, "makespan_s": 0.01, "jobs": {"by_name": {HOSTILE: JOB}},
+                        "flows": {"count": 4, "completed": 3, "time_s": TIMES, "slowdown": TIMES}, "rerouted": 7,
+                        "without_path": 1}
+
+    def report(self, links: str | None = LINKS) -> tuple[int, str, str]:
+        """(exit code, page, stderr)."""
+        config = {"system": "network", "machine": {"network": {"topology": {"policy": "fat_tree"},
+                                                               "routing": {"policy": "shortest"}}},
+                  "workload": {"jobs": [{}], "events": [{}, {}], "traffic": None}}
+        (self.folder / "manifest.json").write_text(json.dumps({"config": config}))
+        (self.folder / "summary.json").write_text(json.dumps(self.summary))
+        if links is not None:
+            (self.folder / "links.csv").write_text(links)
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = cli.main([str(self.folder)])
+        page = self.folder / "report.html"
+        return code, page.read_text(encoding="utf-8") if page.exists() else "", err.getvalue()
+
+    def test_shows_jobs_flows_and_links(self):
+        code, page, _ = self.report()
+        self.assertEqual(code, 0)
+        for text in ("fat tree · shortest · 1 job · 2 events", "59.0\N{NO-BREAK SPACE}GB/s", "3 of 4 arrived", "a-&gt;b",
+                     "95.0\N{NO-BREAK SPACE}%", "90–100\N{NO-BREAK SPACE}%", "unused"):
+            self.assertTrue(text in page, text)  # the page is long
+        self.assertIn("&lt;/script&gt;&lt;b&gt;job", page)
+        self.assertNotIn(HOSTILE, page)
+
+    def test_says_why_a_run_stalled_and_that_a_formula_knows_no_links(self):
+        self.summary |= {"status": "stalled", "reason": "2 messages have no path"}
+        code, page, _ = self.report(LINKS.splitlines()[0] + "\n")
+        self.assertEqual(code, 0)
+        self.assertIn("2 messages have no path", page)
+        self.assertIn("nothing is known of links", page)
+
+    def test_names_the_file_at_fault(self):
+        code, _, err = self.report("link,from\na->b,a\n")
+        self.assertEqual(code, 2)
+        self.assertIn("links.csv: expected columns link,bandwidth_bytes_per_s", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

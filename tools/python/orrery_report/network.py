@@ -1,0 +1,115 @@
+"""The report of a network run: its jobs, its flows, the busiest links, and how many links were how busy."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from . import palette, units
+from .errors import InputError
+from .run_folder import Run
+
+BUSIEST = 20
+BINS = 10
+LINK_COLUMNS = ("link", "bandwidth_bytes_per_s", "carried_bytes", "utilisation")
+
+
+def is_network(run: Run) -> bool:
+    return run.config.get("system") == "network"
+
+
+def headline(run: Run) -> str:
+    """Topology, routing and workload in one line."""
+    machine = _object(_object(run.config, "machine"), "network")
+    workload = _object(run.config, "workload")
+    parts = [str(_object(machine, "topology").get("policy", "")), str(_object(machine, "routing").get("policy", ""))]
+    for key, name in (("jobs", "jobs"), ("flows", "flows"), ("events", "events")):
+        if isinstance(workload.get(key), list) and workload[key]:
+            parts.append(f"{len(workload[key])} {name if len(workload[key]) > 1 else name[:-1]}")
+    if isinstance(workload.get("traffic"), dict):
+        parts.append(f"{workload['traffic'].get('pattern')} traffic")
+    return " · ".join(part.replace("_", " ") for part in parts if part)
+
+
+def overview(run: Run) -> str:
+    """The one page of the run, as HTML."""
+    s = run.summary
+    reason = f'<p class="lead">{_text(s["reason"])}</p>' if isinstance(s.get("reason"), str) else ""
+    facts = [["simulated", units.text(s.get("simulated_s"), "s")], ["makespan", units.text(s.get("makespan_s"), "s")],
+             ["messages that changed their path", units.text(s.get("rerouted"), "")],
+             ["messages without a path", units.text(s.get("without_path"), "")]]
+    return reason + _table("Run", (), facts) + _jobs(s) + _flows(s) + _links(run.folder / "links.csv")
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value), quote=True)
+
+
+def _table(title: str, head: tuple[str, ...], rows: list[list[str]]) -> str:
+    top = "".join(f'<th scope="col">{_text(h)}</th>' for h in head)
+    thead = f"<thead><tr>{top}</tr></thead>" if head else ""
+    body = "".join(f'<tr><th scope="row">{_text(row[0])}</th>'
+                   + "".join(f"<td>{_text(c)}</td>" for c in row[1:]) + "</tr>" for row in rows)
+    return f'<h3>{_text(title)}</h3><div class="scroll"><table>{thead}<tbody>{body}</tbody></table></div>'
+
+
+def _object(document: object, key: str) -> dict:
+    value = document.get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _jobs(summary: dict) -> str:
+    rows = []
+    for name, job in _object(_object(summary, "jobs"), "by_name").items():
+        times = _object(job, "time_s")
+        rows.append([name, str(job.get("collective")), str(job.get("algorithm")), str(job.get("mode")),
+                     units.text(job.get("ranks"), ""), units.text(job.get("bytes"), "B"),
+                     units.text(job.get("repetitions"), "")]
+                    + [units.text(times.get(q), "s") for q in ("mean", "p50", "p99", "max")]
+                    + [units.text(job.get(f"{kind}bw_bytes_per_s"), "B/s") for kind in ("alg", "bus")])
+    head = ("job", "collective", "algorithm", "mode", "ranks", "bytes", "repetitions", "mean", "p50", "p99", "max",
+            "algbw", "busbw")
+    return _table("Collectives", head, rows) if rows else ""
+
+
+def _flows(summary: dict) -> str:
+    flows = _object(summary, "flows")
+    if not flows:
+        return ""
+    rows = [[label] + [units.text(_object(flows, key).get(q), unit) for q in ("mean", "p50", "p90", "p99", "max")]
+            for label, key, unit in (("time", "time_s", "s"), ("slowdown", "slowdown", ""))]
+    arrived = f"{units.text(flows.get('completed'), '')} of {units.text(flows.get('count'), '')} arrived"
+    return _table(f"Flows: {arrived}", ("", "mean", "p50", "p90", "p99", "max"), rows)
+
+
+def _links(file: Path) -> str:
+    if not file.exists():
+        return ""
+    try:
+        table = pd.read_csv(file, usecols=list(LINK_COLUMNS), dtype={"link": "string"}, keep_default_na=False)
+        share = table["utilisation"].astype("float64").to_numpy()
+    except (ValueError, pd.errors.ParserError) as error:
+        raise InputError(file, f"columns {','.join(LINK_COLUMNS)}", str(error)) from None
+    if not len(table):
+        return '<p class="note">The time is a closed form\'s: nothing is known of links.</p>'
+    busiest = table.sort_values("utilisation", ascending=False, kind="stable").head(BUSIEST)
+    rows = [[row.link, units.percent(float(row.utilisation)), units.text(float(row.carried_bytes), "B"),
+             units.text(float(row.bandwidth_bytes_per_s), "B/s")] for row in busiest.itertuples()]
+    out = _table(f"Busiest links of {len(table):,}", ("link", "utilisation", "carried", "bandwidth"), rows)
+    return out + _histogram(share)
+
+
+def _histogram(share: np.ndarray) -> str:
+    """How many links were how busy, as bars of text."""
+    used = share > 0
+    counts = np.histogram(np.clip(share[used], 0, 1), bins=BINS, range=(0, 1))[0]
+    labels = ["unused"] + [f"{100 * i // BINS}–{100 * (i + 1) // BINS}\N{NO-BREAK SPACE}%" for i in range(BINS)]
+    values = [int((~used).sum()), *(int(c) for c in counts)]
+    most = max(values)
+    bars = "".join(f'<div class="measure"><span>{_text(label)}</span><div class="stack"><span style="width:'
+                   f'{100 * value / most:.4g}%;background:{palette.BLUE}"></span></div><b>{value:,}</b></div>'
+                   for label, value in zip(labels, values))
+    return f"<h3>How busy the links were</h3>{bars}"
