@@ -15,7 +15,7 @@ MaxMinSolver::Link MaxMinSolver::add_link(std::int64_t capacity) {
 
 MaxMinSolver::Path MaxMinSolver::add_path(std::span<const Link> links) {
   if (links.empty()) throw std::invalid_argument("max-min: a path without links");
-  if (links.size() > std::numeric_limits<std::uint16_t>::max()) throw std::invalid_argument("max-min: a path too long");
+  if (links.size() >= kNoHop) throw std::invalid_argument("max-min: a path too long");
   for (const Link link : links) {
     if (link >= links_.size()) throw std::invalid_argument("max-min: a path over a link that is not there");
     if (std::count(links.begin(), links.end(), link) > 1)
@@ -26,7 +26,7 @@ MaxMinSolver::Path MaxMinSolver::add_path(std::span<const Link> links) {
   if (links.size() <= PathState::kInline) {
     for (std::size_t hop = 0; hop < links.size(); ++hop) path.hops[hop].link = links[hop];
   } else {
-    path.begin = static_cast<std::uint32_t>(hops_.size());
+    path.hops[0].position = static_cast<std::uint32_t>(hops_.size());
     for (const Link link : links) hops_.push_back({link});
   }
   paths_.push_back(path);
@@ -46,13 +46,12 @@ void MaxMinSolver::set_flows(Path path, std::int64_t flows) {
   if (flows < 0 || flows > std::numeric_limits<std::uint32_t>::max())
     throw std::invalid_argument("max-min: a number of flows is not in 0 … 2^32");
   wanted_[path] = flows;
-  if (paths_[path].changed) return;
-  paths_[path].changed = true;
+  if (paths_[path].changed != 0) return;
+  paths_[path].changed = 1;
   changed_.push_back(path);
 }
 
-// --- Lists of the links: the paths a link limits stand first
-// ----------------------------------------------------------
+// --- Lists of the links: the paths a link limits stand first ---------------------------------------------------------
 
 inline void MaxMinSolver::swap_crossings(LinkState& link, std::uint32_t a, std::uint32_t b) {
   if (a == b) return;
@@ -87,32 +86,31 @@ void MaxMinSolver::detach(Path path) {
 }
 
 // --- What changed, and whom it concerns
-// -------------------------------------------------------------------------------
 
 void MaxMinSolver::take_changes() {
   for (const Path path : changed_) {
     PathState& state = paths_[path];
-    state.changed = false;
+    state.changed = 0;
     if (wanted_[path] == state.flows) continue;
-    state.changed = true;  // really
+    state.changed = 1;  // really
     ++effort_.changes;
     for (const Hop& hop : hops_of(state)) links_[hop.link].load -= state.rate * state.flows;
     if (state.flows == 0) attach(path);
     if (wanted_[path] == 0) {
       detach(path);
-      state.bottleneck = kNoLink;
+      state.bottleneck = kNoHop;
     }
     state.flows = static_cast<std::uint32_t>(wanted_[path]);
     state.rate = 0;  // it has no part in any load until it is fixed
   }
   for (const Path path : changed_) {
     PathState& state = paths_[path];
-    if (!state.changed) continue;
+    if (state.changed == 0) continue;
     if (state.flows == 0 || !settle_alone(path)) {
       if (state.flows > 0) free_path(path, kNoLink);
       for (const Hop& hop : hops_of(state)) free_limited(hop.link);
     }
-    state.changed = false;
+    state.changed = 0;
   }
   for (const Link link : changed_links_) {
     ++effort_.changes;
@@ -126,29 +124,30 @@ void MaxMinSolver::take_changes() {
 // A path that shares no link with another needs no filling.
 bool MaxMinSolver::settle_alone(Path path) {
   PathState& state = paths_[path];
-  Link narrowest = hops_of(state).front().link;
-  for (const Hop& hop : hops_of(state)) {
-    const LinkState& link = links_[hop.link];
+  const std::span<Hop> hops = hops_of(state);
+  std::size_t narrowest = 0;
+  for (std::size_t hop = 0; hop < hops.size(); ++hop) {
+    const LinkState& link = links_[hops[hop].link];
     if (link.crossings.size() > 1) return false;
-    if (link.capacity < links_[narrowest].capacity) narrowest = hop.link;
+    if (link.capacity < links_[hops[narrowest].link].capacity) narrowest = hop;
   }
-  const std::int64_t capacity = links_[narrowest].capacity;
+  const std::int64_t capacity = links_[hops[narrowest].link].capacity;
   const std::int64_t rate = state.flows == 1 ? capacity : capacity / state.flows;
-  for (const Hop& hop : hops_of(state)) {
+  for (const Hop& hop : hops) {
     LinkState& link = links_[hop.link];
     link.load = rate * state.flows;
     link.fastest = rate;
     link.limited = link.capacity - link.load < state.flows ? 1 : 0;
   }
   state.rate = rate;
-  set_level(narrowest, rate);
+  set_level(hops[narrowest].link, rate);
   place(path, narrowest);
   return true;
 }
 
-void MaxMinSolver::place(Path path, Link link) {
-  if (paths_[path].bottleneck == link) return;
-  paths_[path].bottleneck = link;
+void MaxMinSolver::place(Path path, std::size_t hop) {
+  if (paths_[path].bottleneck == hop) return;
+  paths_[path].bottleneck = hop & kNoHop;
   placed_.push_back(path);
 }
 
@@ -162,13 +161,16 @@ void MaxMinSolver::set_level(Link link, std::int64_t level) {
 inline void MaxMinSolver::free_path(Path path, Link from) {
   if (filling_[path] != Filling::no) return;
   filling_[path] = Filling::open;
+  ++open_;
   freed_.push_back(path);
   PathState& state = paths_[path];
   const std::int64_t returned = state.rate * state.flows;
   for (const Hop& hop : hops_of(state)) {
     LinkState& link = links_[hop.link];
-    if (!link.requeued) requeue(hop.link);
-    if (hop.link != from && limits(hop)) drop_limited(link, hop.position);
+    if (!link.requeued) [[unlikely]]
+      requeue(hop.link);
+    if (hop.link != from && limits(hop)) [[unlikely]]
+      drop_limited(link, hop.position);
     link.rest += returned;
     link.open += state.flows;
   }
@@ -238,6 +240,7 @@ void MaxMinSolver::queue_levels() {
 // Takes the links of the lowest level out of levels_ into full_; false when no flow is open.
 bool MaxMinSolver::take_level(std::int64_t& level) {
   full_.clear();
+  if (open_ == 0) return false;
   while (levels_.top_key() != WinnerTree::kNever && (full_.empty() || levels_.top_key() == level)) {
     const std::uint32_t place = levels_.top();
     const LinkState& link = links_[touched_[place]];
@@ -266,22 +269,27 @@ inline void MaxMinSolver::fix_path(Path path, Link at, std::int64_t level) {
   PathState& state = paths_[path];
   const bool same = state.rate == level;
   filling_[path] = Filling::fixed;
+  --open_;
   state.rate = level;
   const std::int64_t given = level * state.flows;
-  for (const Hop& hop : hops_of(state)) {
-    LinkState& link = links_[hop.link];
+  const std::span<Hop> hops = hops_of(state);
+  std::size_t limiting = 0;
+  for (std::size_t i = 0; i < hops.size(); ++i) {
+    LinkState& link = links_[hops[i].link];
     link.rest -= given;
     link.open -= state.flows;
     link.last = level;
     if (link.mark == Mark::full) {
-      add_limited(link, hop.position);
+      add_limited(link, hops[i].position);
+      if (hops[i].link == at) limiting = i;
     } else if (link.limited > 0 && link.mark == Mark::none && !same) {
       link.mark = Mark::hurt;
-      hurt_.push_back(hop.link);
+      hurt_.push_back(hops[i].link);
     }
   }
-  if (state.bottleneck != at && (state.bottleneck == kNoLink || links_[state.bottleneck].mark != Mark::full))
-    place(path, at);
+  // Where several limit it, it stays with the one it had.
+  if (state.bottleneck == limiting) return;
+  if (state.bottleneck == kNoHop || links_[hops[state.bottleneck].link].mark != Mark::full) place(path, limiting);
 }
 
 void MaxMinSolver::fix(std::int64_t level) {

@@ -51,7 +51,10 @@ class MaxMinSolver {
 
   /// A full link that limits the path, as of the last solve(); kNoLink without flows. Of several, one that it had
   /// before.
-  Link bottleneck(Path path) const { return paths_[path].bottleneck; }
+  Link bottleneck(Path path) const {
+    const std::uint16_t hop = paths_[path].bottleneck;
+    return hop == kNoHop ? kNoLink : link_of(path, hop);
+  }
   /// Rate of each flow of the paths whose bottleneck the link is.
   std::int64_t level(Link link) const { return links_[link].level; }
   /// Rate of each flow of the path as of the last solve(); 0 without flows.
@@ -63,7 +66,7 @@ class MaxMinSolver {
   std::size_t hops(Path path) const { return paths_[path].length; }
   Link link_of(Path path, std::size_t hop) const {
     const PathState& state = paths_[path];
-    return state.length <= PathState::kInline ? state.hops[hop].link : hops_[state.begin + hop].link;
+    return state.length <= PathState::kInline ? state.hops[hop].link : hops_[state.hops[0].position + hop].link;
   }
   std::size_t links() const { return links_.size(); }
   std::size_t paths() const { return paths_.size(); }
@@ -78,6 +81,7 @@ class MaxMinSolver {
   const Effort& effort() const { return effort_; }
 
  private:
+  static constexpr std::uint16_t kNoHop = 0x7fff;
   enum class Filling : std::uint8_t { no, open, fixed };  // whether a path is freed in this pass, and fixed again
   enum class Mark : std::uint8_t { none, full, hurt };    // of a link, at the level being fixed
   struct Hop {
@@ -86,14 +90,13 @@ class MaxMinSolver {
   };
   // One cache line, with the hops of all but long paths: a pass comes to paths in no order.
   struct alignas(64) PathState {
-    static constexpr std::size_t kInline = 5;
+    static constexpr std::size_t kInline = 6;
     std::int64_t rate = 0;
     std::uint32_t flows = 0;  // as solved
-    Link bottleneck = kNoLink;
-    std::uint32_t begin = 0;  // in hops_, for a long path
     std::uint16_t length = 0;
-    bool changed = false;
-    Hop hops[kInline];
+    std::uint16_t bottleneck : 15 = kNoHop;  // one of the hops
+    std::uint16_t changed : 1 = 0;
+    Hop hops[kInline];  // of a long path: the first one's position is where they begin in hops_
   };
   struct Crossing {  // of a path and a link, in the link's list
     Path path;
@@ -117,7 +120,7 @@ class MaxMinSolver {
   };
 
   std::span<Hop> hops_of(PathState& path) {
-    return {path.length <= PathState::kInline ? path.hops : hops_.data() + path.begin, path.length};
+    return {path.length <= PathState::kInline ? path.hops : hops_.data() + path.hops[0].position, path.length};
   }
   bool limits(const Hop& hop) const { return hop.position < links_[hop.link].limited; }
   void attach(Path path);
@@ -138,7 +141,7 @@ class MaxMinSolver {
   void fix(std::int64_t level);
   void select(const LinkState& link, std::uint32_t first, Filling filling);
   void fix_path(Path path, Link at, std::int64_t level);
-  void place(Path path, Link link);
+  void place(Path path, std::size_t hop);
   void set_level(Link link, std::int64_t level);
   void end_pass();
 
@@ -151,6 +154,7 @@ class MaxMinSolver {
   std::vector<Link> changed_links_;
   // Scratch of a pass, kept so that a steady state allocates nothing.
   std::vector<Path> freed_;
+  std::size_t open_ = 0;  // of these, not fixed
   std::vector<Link> touched_;
   std::vector<Link> requeue_;  // links whose level may have fallen
   WinnerTree levels_;          // links with open flows, none under a key above its level

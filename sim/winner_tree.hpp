@@ -18,8 +18,13 @@ class WinnerTree {
 
   WinnerTree() { rebuild(64); }
 
-  /// Gives all places back. All keys must be kNever.
-  void clear() { used_ = 0; }
+  /// Gives all places back. Linear in the places given.
+  void clear() {
+    for (std::uint32_t first = leaves_, last = leaves_ + used_; first > 0 && used_ > 0;
+         first >>= 1, last = last / 2 + 1)
+      for (std::uint32_t i = first; i < last; ++i) nodes_[i].key = kNever;
+    used_ = 0;
+  }
   /// A new place, with key kNever.
   std::uint32_t add() {
     if (used_ == leaves_) rebuild(2 * leaves_);
