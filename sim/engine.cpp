@@ -21,7 +21,8 @@ Processes& Engine::make_processes() {
 }
 
 void Engine::add_slot() {
-  if (slots_.size() > EventQueue::kSlotMask) throw std::length_error("more than 2^24 events are pending");
+  // The last slot stays unused, so that no event has the order that means none.
+  if (slots_.size() >= EventQueue::kSlotMask) throw std::length_error("more than 2^24 - 1 events are pending");
   free_.push_back(static_cast<std::uint32_t>(slots_.size()));
   slots_.emplace_back();
   queue_.set_slots(slots_.data(), sizeof(Slot));

@@ -48,7 +48,7 @@ class Engine {
   RandomStream stream(std::string_view name) const { return RandomStream(seed_, name); }
 
   /// Delivers `payload` to `handler` at `time` (>= now; else std::logic_error). The handler must outlive the event.
-  /// Throws std::length_error at 2^24 pending or 2^40 scheduled events.
+  /// Throws std::length_error past 2^24 - 1 pending or 2^40 scheduled events.
   EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0) {
     if (time < now_) in_the_past();
     if (free_.empty()) add_slot();
@@ -69,7 +69,7 @@ class Engine {
     drop_cancelled();
     return !queue_.empty() && queue_.top().time == now_;
   }
-  /// True if the event was still pending. Constant time.
+  /// True if the event was still pending. Amortised constant time.
   bool cancel(EventId id);
 
   /// Suspends a process for `delay`: `co_await engine.delay(d)`. Include sim/process.hpp.
@@ -79,8 +79,9 @@ class Engine {
 
   /// Fires the earliest event; false when none is left.
   bool step();
-  /// Fires events until none is left, or until the next one is later than `until` (the clock then stands at `until`).
-  /// Throws Deadlock (sim/process.hpp) if no event is left while processes still wait for something.
+  /// Fires events until none is left (the clock then stands at the last one, also before `until`), or until the next
+  /// one is later than `until` (the clock then stands at `until`). Throws Deadlock (sim/process.hpp) if no event is
+  /// left while processes still wait for something.
   void run(Time until = kNever);
   std::uint64_t events() const { return events_; }
   std::size_t pending() const { return live_; }

@@ -52,7 +52,8 @@ std::uint32_t FlowNetwork::take_flow() {
     free_flows_.pop_back();
   } else {
     slot = static_cast<std::uint32_t>(flows_.size());
-    if (slot >> kSlotBits != 0) throw std::length_error("flow network: more than 2^24 flows are under way");
+    // The last slot stays unused, so that no flow has the number that means none.
+    if (slot + 1 >= 1U << kSlotBits) throw std::length_error("flow network: more than 2^24 - 1 flows are under way");
     flows_.emplace_back();
   }
   if (next_sequence_ >> (64 - kSlotBits) != 0) throw std::length_error("flow network: 2^40 flows have been started");
@@ -71,21 +72,29 @@ void FlowNetwork::release(std::uint32_t flow) {
 FlowId FlowNetwork::start(Path path, std::int64_t bytes, EventHandler& done, std::uint64_t payload, Duration delay) {
   if (bytes < 0 || delay.ticks < 0) throw std::invalid_argument("flow network: negative bytes or delay");
   if (path >= paths_.size()) throw std::invalid_argument("flow network: a flow over a path that is not there");
+  const Time joins = after(paths_[path].latency, delay);
   const std::uint32_t slot = take_flow();
   Flow& flow = flows_[slot];
   flow.size = static_cast<Work>(bytes) << byte_bits_;
   flow.done = &done;
   flow.payload = payload;
   flow.path = path;
-  wait(slot, paths_[path].latency + delay);
+  wait(slot, joins);
   return {flow.id};
 }
 
+Time FlowNetwork::after(Duration latency, Duration delay) const {
+  const TickScale& scale = engine_.scale();
+  const std::int64_t left = kNever.ticks - engine_.now().ticks;
+  if (latency.ticks >= left || delay.ticks >= left - latency.ticks) {
+    (void)scale.duration(scale.seconds(engine_.now()) + scale.seconds(latency) + scale.seconds(delay));
+    throw std::overflow_error("flow network: simulated time would end; set a coarser tick");
+  }
+  return engine_.now() + latency + delay;
+}
+
 // Flows started in a row with one latency come up as one event.
-void FlowNetwork::wait(std::uint32_t index, Duration latency) {
-  if (latency.ticks > kNever.ticks - engine_.now().ticks)
-    (void)engine_.scale().duration(engine_.scale().seconds(engine_.now()) + engine_.scale().seconds(latency));
-  const Time tick = engine_.now() + latency;
+void FlowNetwork::wait(std::uint32_t index, Time tick) {
   if (last_batch_ == kNoRow || batches_[last_batch_].tick != tick) {
     if (free_batches_.empty()) {
       free_batches_.push_back(static_cast<std::uint32_t>(batches_.size()));
@@ -155,9 +164,13 @@ bool FlowNetwork::move(FlowId id, Path to) {
   if (flow == nullptr) return false;
   if (to >= paths_.size()) throw std::invalid_argument("flow network: a flow over a path that is not there");
   const auto index = static_cast<std::uint32_t>(flow - flows_.data());
+  Duration delay;  // what is left of it
+  if (flow->state == State::waiting)
+    delay = std::max(delay, batches_[flow->batch].tick - engine_.now() - paths_[flow->path].latency);
+  const Time joins = after(paths_[to].latency, delay);  // may throw: before anything changes
   flows_[index].size = leave(index);
   flows_[index].path = to;
-  wait(index, paths_[to].latency);
+  wait(index, joins);
   return true;
 }
 
@@ -261,7 +274,19 @@ void FlowNetwork::tell() {
   const auto earlier = [](const Ended& a, const Ended& b) { return a.id < b.id; };
   if (!std::is_sorted(ended_.begin(), ended_.end(), earlier)) std::sort(ended_.begin(), ended_.end(), earlier);
   telling_.swap(ended_);
-  for (const Ended& ended : telling_) ended.done->on_event(ended.payload);
+  std::size_t told = 0;
+  try {
+    while (told < telling_.size()) {
+      const Ended& ended = telling_[told++];
+      ended.done->on_event(ended.payload);
+    }
+  } catch (...) {
+    // The others are told, and rates shared out, when the run goes on.
+    ended_.insert(ended_.begin(), telling_.begin() + static_cast<std::ptrdiff_t>(told), telling_.end());
+    telling_.clear();
+    request_solve();
+    throw;
+  }
   telling_.clear();
 }
 
@@ -355,14 +380,16 @@ void FlowNetwork::update_end(Link link) {
   advance(account);
   const Work left = std::max<Work>(0, paths_[account.first].key - account.service);
   if (left != memo_work_ || account.rate != memo_rate_) {
-    const Work ticks = (left + account.rate - 1) / account.rate;
-    if (ticks > kNever.ticks - account.at.ticks)
-      (void)engine_.scale().duration(static_cast<double>(ticks) * engine_.scale().seconds(Duration{1}));
     memo_work_ = left;
     memo_rate_ = account.rate;
-    memo_ticks_ = static_cast<std::int64_t>(ticks);
+    memo_ticks_ = (left + account.rate - 1) / account.rate;
   }
-  calendar_.set(link, account.at.ticks + memo_ticks_);
+  if (memo_ticks_ >= kNever.ticks - account.at.ticks) {
+    const TickScale& scale = engine_.scale();
+    (void)scale.duration(scale.seconds(account.at) + static_cast<double>(memo_ticks_) * scale.seconds(Duration{1}));
+    throw std::overflow_error("flow network: simulated time would end; set a coarser tick");
+  }
+  calendar_.set(link, account.at.ticks + static_cast<std::int64_t>(memo_ticks_));
 }
 
 // --- Questions -------------------------------------------------------------------------------------------------------

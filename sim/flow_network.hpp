@@ -1,8 +1,8 @@
 // Flows in time: bytes that move over paths of shared links, at max-min fair rates (sim/max_min.hpp).
 //
 // A flow waits for its path's latency (nothing is carried meanwhile), then shares every link of the path until its last
-// byte has left; then its handler is told, flows that end together in the order in which they were started. Changes at
-// one instant (starts, ends, bandwidths) are solved once, after the events that were already due at that instant.
+// byte has left; then its handler is told, flows that end in one event in the order in which they were started. Changes
+// at one instant (starts, ends, bandwidths) are solved once, after the events that were already due at that instant.
 //
 // Work is counted in integers, 2^50 units a byte at a tick of 1 ps and fewer for coarser ticks, and rates in units a
 // tick: bytes are conserved exactly, and results do not depend on the order in which links, paths or flows were added.
@@ -39,28 +39,35 @@ class FlowNetwork final : private EventHandler {
   using Link = MaxMinSolver::Link;
   using Path = std::uint32_t;
 
+  /// The engine must outlive the network, and the network its last event.
   explicit FlowNetwork(Engine& engine);
+  FlowNetwork(const FlowNetwork&) = delete;
+  FlowNetwork& operator=(const FlowNetwork&) = delete;
   Engine& engine() { return engine_; }
   Time now() const { return engine_.now(); }
 
   /// A link of `bytes_per_s` >= 0; 0 is a link that is down. Throws std::invalid_argument for negative or huge ones
   /// (over 4e15 bytes/s at ticks of 1 ps).
   Link add_link(double bytes_per_s);
-  /// A path over `links` (all different; none for a path inside a node) with its whole latency.
+  /// A path over `links` (all different; none for a path inside a node) with its whole latency. Throws
+  /// std::invalid_argument for other links, or a latency below 0.
   Path add_path(std::span<const Link> links, Duration latency);
 
   /// Starts `bytes` (>= 0) over the path; `done.on_event(payload)` is called when they have arrived. `delay` (>= 0) is
-  /// added to the latency. The handler must outlive the flow. Throws std::invalid_argument on negative arguments.
+  /// added to the latency. The handler must outlive the flow. Throws std::invalid_argument on negative arguments, and
+  /// std::overflow_error, naming the coarser tick to set, where time would end.
   FlowId start(Path path, std::int64_t bytes, EventHandler& done, std::uint64_t payload = 0, Duration delay = {});
   /// Ends a flow without telling its handler; true if it was under way.
   bool cancel(FlowId flow);
-  /// What a flow has not carried yet goes on over another path, after that one's latency; true if it was under way.
+  /// What a flow has not carried yet goes on over another path, after that one's latency and what is left of the flow's
+  /// delay; true if it was under way. Throws as start().
   bool move(FlowId flow, Path path);
-  /// From now on; flows over a link that is down keep what they have left and wait.
+  /// From now on; flows over a link that is down keep what they have left and wait. Throws as add_link().
   void set_bandwidth(Link link, double bytes_per_s);
 
   /// Flows under way on a link, those that still wait for their latency included, in the order of their start.
   std::vector<FlowId> flows_on(Link link) const;
+  /// kNoRow for a stale flow, which has rate 0 and nothing left.
   Path path_of(FlowId flow) const;
   /// First and last link of a path that has any.
   std::pair<Link, Link> ends_of(Path path) const;
@@ -90,7 +97,7 @@ class FlowNetwork final : private EventHandler {
     EventHandler* done = nullptr;
     std::uint64_t payload = 0;
     std::uint64_t id = ~0ULL;
-    HeapLinks heap;  // of the path's flows; `next` and `previous` in a batch
+    HeapLinks heap;  // of the path's flows; while it waits, its neighbours in the batch
     Path path = kNoRow;
     std::uint32_t batch = kNoRow;
     State state = State::free;
@@ -133,7 +140,8 @@ class FlowNetwork final : private EventHandler {
   Work left_of(const Flow& flow) const;
   std::uint32_t take_flow();
   void release(std::uint32_t flow);
-  void wait(std::uint32_t flow, Duration latency);
+  Time after(Duration latency, Duration delay) const;
+  void wait(std::uint32_t flow, Time until);
   void join(std::uint32_t flow);
   Work leave(std::uint32_t flow);
   void end_due_flows();
@@ -173,7 +181,7 @@ class FlowNetwork final : private EventHandler {
   // The last division: symmetric traffic asks the same over and over.
   Work memo_work_ = 0;
   std::int64_t memo_rate_ = 0;
-  std::int64_t memo_ticks_ = 0;
+  Work memo_ticks_ = 0;
 };
 
 }  // namespace orrery::sim

@@ -44,7 +44,7 @@ void MaxMinSolver::set_capacity(Link link, std::int64_t capacity) {
 
 void MaxMinSolver::set_flows(Path path, std::int64_t flows) {
   if (flows < 0 || flows > std::numeric_limits<std::uint32_t>::max())
-    throw std::invalid_argument("max-min: a number of flows is not in 0 … 2^32");
+    throw std::invalid_argument("max-min: a number of flows is not in 0 … 2^32 - 1");
   wanted_[path] = flows;
   if (paths_[path].changed != 0) return;
   paths_[path].changed = 1;
@@ -125,7 +125,8 @@ void MaxMinSolver::take_changes() {
 bool MaxMinSolver::settle_alone(Path path) {
   PathState& state = paths_[path];
   const std::span<Hop> hops = hops_of(state);
-  std::size_t narrowest = 0;
+  // Of several equally narrow links, the one that it had.
+  std::size_t narrowest = state.bottleneck == kNoHop ? 0 : state.bottleneck;
   for (std::size_t hop = 0; hop < hops.size(); ++hop) {
     const LinkState& link = links_[hops[hop].link];
     if (link.crossings.size() > 1) return false;
@@ -138,9 +139,9 @@ bool MaxMinSolver::settle_alone(Path path) {
     link.load = rate * state.flows;
     link.fastest = rate;
     link.limited = link.capacity - link.load < state.flows ? 1 : 0;
+    if (link.limited > 0) set_level(hop.link, rate);
   }
   state.rate = rate;
-  set_level(hops[narrowest].link, rate);
   place(path, narrowest);
   return true;
 }
@@ -190,14 +191,20 @@ void MaxMinSolver::requeue(Link index) {
   touched_.push_back(index);
 }
 
+// Those fixed in this pass stay limited, at the head of the list.
 void MaxMinSolver::free_limited(Link index) {
   LinkState& link = links_[index];
   const std::uint32_t limited = link.limited;
+  std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < limited; ++i) {
     __builtin_prefetch(&paths_[link.crossings[std::min(i + 4, limited - 1)].path]);
-    free_path(link.crossings[i].path, index);
+    const Path path = link.crossings[i].path;
+    if (filling_[path] == Filling::fixed) [[unlikely]]
+      swap_crossings(link, i, kept++);
+    else
+      free_path(path, index);
   }
-  link.limited = 0;
+  link.limited = kept;
 }
 
 // Collects the paths from the list's place `first` on that stand so in this pass: without a branch, as nothing tells
@@ -230,7 +237,7 @@ void MaxMinSolver::queue_levels() {
     LinkState& link = links_[index];
     link.requeued = false;
     if (link.open == 0) continue;
-    const std::int64_t level = link.rest / link.open;
+    const std::int64_t level = level_of(link);
     // A key below the level does no harm: it is looked at again when it comes up.
     if (level < levels_.key(link.place)) levels_.lower(link.place, level);
   }
@@ -244,7 +251,7 @@ bool MaxMinSolver::take_level(std::int64_t& level) {
   while (levels_.top_key() != WinnerTree::kNever && (full_.empty() || levels_.top_key() == level)) {
     const std::uint32_t place = levels_.top();
     const LinkState& link = links_[touched_[place]];
-    const std::int64_t now = link.open == 0 ? WinnerTree::kNever : link.rest / link.open;
+    const std::int64_t now = link.open == 0 ? WinnerTree::kNever : level_of(link);
     if (now != levels_.top_key()) {
       levels_.set(place, now);
       continue;
@@ -326,7 +333,10 @@ void MaxMinSolver::end_pass() {
 }
 
 MaxMinSolver::Changes MaxMinSolver::solve() {
-  ++pass_;
+  if (++pass_ == 0) {
+    for (LinkState& link : links_) link.touched = 0;
+    pass_ = 1;
+  }
   ++effort_.solves;
   freed_.clear();
   touched_.clear();

@@ -8,12 +8,16 @@
 // After a change only some paths are freed, and filled again in one pass of rising levels; all others keep their rates
 // and take their part of every capacity. Freed at the start: paths whose number of flows changed, and those limited by
 // a full link that changed. Freed on the way, at level x: the paths a link limits, when a path on it gets another rate
-// than before; and the paths faster than x on a link that becomes full at x. No freed path can end below x, so nothing
-// is ever done twice; and whoever is not freed still has his bottleneck, so the whole is max-min fair.
+// than before or x reaches their level; and the paths faster than x on a link that becomes full at x. So levels only
+// rise, nothing is done twice, and whoever is not freed still has his bottleneck: the whole is max-min fair.
+//
+// Between passes: a link `limits` exactly those paths on it that had its `level` when it was full last; they head its
+// list; a path's bottleneck is one of the links that limit it; its rate is that link's level.
 //
 // Capacities and rates are integers in the caller's unit. A level is rounded down, so a full link has a rest smaller
-// than the number of its flows. All links that become full at one level are handled together: no result depends on the
-// order in which links, paths or flows were added.
+// than the number of its flows, and rates may differ from those of a solve from scratch by as many units. All links
+// that become full at one level are handled together: no result depends on the order in which links, paths or flows
+// were added.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +38,11 @@ class MaxMinSolver {
 
   /// A link of `capacity` in 0 … 2^62 (else std::invalid_argument); 0 is a link that is down.
   Link add_link(std::int64_t capacity);
-  /// A path over `links`, all different, at least one (else std::invalid_argument). No flows yet.
+  /// A path over `links`, all different, 1 to 32,766 of them (else std::invalid_argument). No flows yet.
   Path add_path(std::span<const Link> links);
 
-  /// Takes effect with the next solve().
+  /// Both take effect with the next solve(); link and path must be there. Flows are 0 … 2^32 - 1, capacities as above
+  /// (else std::invalid_argument).
   void set_capacity(Link link, std::int64_t capacity);
   void set_flows(Path path, std::int64_t flows);
 
@@ -121,6 +126,11 @@ class MaxMinSolver {
 
   std::span<Hop> hops_of(PathState& path) {
     return {path.length <= PathState::kInline ? path.hops : hops_.data() + path.hops[0].position, path.length};
+  }
+  // Where it would be full; not above the level of the paths that it limits, which are to be freed by then.
+  static std::int64_t level_of(const LinkState& link) {
+    const std::int64_t level = link.rest / link.open;
+    return link.limited > 0 && link.level < level ? link.level : level;
   }
   bool limits(const Hop& hop) const { return hop.position < links_[hop.link].limited; }
   void attach(Path path);

@@ -35,22 +35,26 @@ class Network final : public MessageCarrier {
  public:
   /// Engine and topology must outlive the network; the routing must be one for this topology.
   Network(sim::Engine& engine, const Topology& topology, std::unique_ptr<Routing> routing, NetworkParams params = {});
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
 
   /// A message to oneself arrives after the overhead alone. Throws std::invalid_argument for a node that is not there
   /// or bytes < 0.
   void send(NodeIndex from, NodeIndex to, std::int64_t bytes, std::uint64_t label, sim::EventHandler& on_arrival,
             std::uint64_t payload) override;
 
-  /// From now on the link has `share` (>= 0) of its bandwidth; 0 is a link that is down.
+  /// From now on the link has `share` (>= 0) of its bandwidth; 0 is a link that is down. Throws std::invalid_argument
+  /// for a link that is not there, and for a share below 0.
   void set_link(LinkIndex link, double share);
 
   const Topology& topology() const { return topology_; }
   Routing& routing() { return *routing_; }
   /// Rates, loads and bytes carried; link numbers are the topology's.
   const sim::FlowNetwork& flows() const { return flows_; }
-  /// Messages for which there is no path now.
+  /// Messages that have no path or no bandwidth now; one whose path fails while it waits for its latency counts from
+  /// the end of that.
   std::size_t without_path() const { return waiting_.size() + flows_.stalled(); }
-  /// Messages that changed their path because a link failed.
+  /// How often a message changed its path, because a link failed or because another way came up.
   std::int64_t rerouted() const { return rerouted_; }
   /// The path that a message would take now, and its latency without the overhead. False if there is none.
   bool path(NodeIndex from, NodeIndex to, std::uint64_t label, std::vector<LinkIndex>& links, sim::Duration& latency);

@@ -1,13 +1,16 @@
 // Flows in time: by hand, golden scenarios, and conservation.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/flow_network.hpp"
 #include "tests/bench/star.hpp"
+#include "tests/sim/max_min_reference.hpp"
 
 using namespace orrery::sim;
 
@@ -250,4 +253,100 @@ TEST_CASE("bytes are conserved whatever happens to the links", "[prop]") {
     const std::vector<double> carried = network.carried();
     for (std::size_t l = 0; l < links; ++l) CHECK(carried[l] == Approx(expected[l]).epsilon(1e-9).margin(1e-6));
   }
+}
+
+TEST_CASE("flows end when a slow simulation of fluids says", "[prop]") {
+  RandomStream random(12, "fluids");
+  for (int round = 0; round < 60; ++round) {
+    orrery::test::Net net;
+    const std::size_t links = 1 + random.below(8);
+    for (std::size_t l = 0; l < links; ++l)
+      net.capacity.push_back(static_cast<std::int64_t>(1'000'000'000 * (1 + random.below(3))));
+    Engine engine;
+    FlowNetwork network(engine);
+    Arrivals arrivals(engine);
+    for (const auto capacity : net.capacity) network.add_link(static_cast<double>(capacity));
+    // A path a flow: start, bytes left, end.
+    struct Fluid {
+      double start, left, end = -1;
+    };
+    std::vector<Fluid> fluids;
+    for (std::uint64_t f = 0; f < 40; ++f) {
+      orrery::test::Route route(links);
+      std::iota(route.begin(), route.end(), 0U);
+      for (std::size_t i = 0; i < links; ++i) std::swap(route[i], route[i + random.below(links - i)]);
+      route.resize(1 + random.below(std::min<std::size_t>(4, links)));
+      const auto ticks = static_cast<std::int64_t>(random.below(20) * 500'000);  // several start together
+      const auto bytes = static_cast<std::int64_t>(1 + random.below(5000));
+      network.start(network.add_path(route, Duration{ticks}), bytes, arrivals, f);
+      net.routes.push_back(route);
+      fluids.push_back({static_cast<double>(ticks) * 1e-12, static_cast<double>(bytes)});
+    }
+    engine.run();
+    // The fluids: rates hold until the next start or end.
+    for (double now = 0;;) {
+      net.flows.assign(fluids.size(), 0);
+      double next = std::numeric_limits<double>::infinity();
+      for (std::size_t f = 0; f < fluids.size(); ++f) {
+        if (fluids[f].start > now) next = std::min(next, fluids[f].start - now);
+        net.flows[f] = fluids[f].start <= now && fluids[f].end < 0 ? 1 : 0;
+      }
+      const std::vector<double> rate = orrery::test::reference(net);
+      for (std::size_t f = 0; f < fluids.size(); ++f)
+        if (net.flows[f] > 0) next = std::min(next, fluids[f].left / rate[f]);
+      if (std::isinf(next)) break;
+      now += next;
+      for (std::size_t f = 0; f < fluids.size(); ++f) {
+        if (net.flows[f] == 0) continue;
+        fluids[f].left -= rate[f] * next;
+        if (fluids[f].left < 1e-7) fluids[f].end = now;
+      }
+    }
+    // A tick lost at every end, 40 of them, may add up.
+    for (std::size_t f = 0; f < fluids.size(); ++f)
+      REQUIRE(std::abs(static_cast<double>(arrivals.at[f]) - fluids[f].end * 1e12) < 500);
+  }
+}
+
+TEST_CASE("two networks on one engine do not wait for each other for ever", "[unit]") {
+  Engine engine;
+  FlowNetwork one(engine), two(engine);
+  Arrivals arrivals(engine);
+  one.start(one.add_path(Links{one.add_link(1e9)}, Duration{5}), 1000, arrivals, 1);
+  two.start(two.add_path(Links{two.add_link(1e9)}, Duration{5}), 1000, arrivals, 2);
+  for (int i = 0; i < 100; ++i) engine.step();
+  CHECK(arrivals.at == std::map<std::uint64_t, std::int64_t>{{1, 1'000'005}, {2, 1'000'005}});
+}
+
+TEST_CASE("a handler that throws loses nobody's flow", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto path = network.add_path(Links{network.add_link(1e9)}, Duration{0});
+  for (std::uint64_t i = 0; i < 3; ++i) network.start(path, 1000, arrivals, i);
+  network.start(path, 2000, arrivals, 3);
+  arrivals.act = [&](std::uint64_t payload) {
+    if (payload == 0) throw std::runtime_error("enough");
+  };
+  CHECK_THROWS_WITH(engine.run(), "enough");
+  engine.run();
+  CHECK(arrivals.order == std::vector<std::uint64_t>{0, 1, 2, 3});  // once each
+  CHECK(std::abs(arrivals.at[3] - 5'000'000) <= 4);                 // 4 us shared by four, then 1,000 bytes alone
+  CHECK(network.active() == 0);
+}
+
+TEST_CASE("what is left of a delay goes along when a flow moves", "[unit]") {
+  // 100 us of delay and 2 us of latency; at 1 us it moves to a path of 4 us: 99 + 4 us from then, then 1 us of bytes.
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(1e9);
+  const auto two = network.add_path(Links{link}, Duration{2'000'000});
+  const auto four = network.add_path(Links{link}, Duration{4'000'000});
+  const FlowId flow = network.start(two, 1000, arrivals, 1, Duration{100'000'000});
+  engine.schedule_at(Time{1'000'000}, arrivals, 9);
+  engine.run(Time{1'000'000});
+  network.move(flow, four);
+  engine.run();
+  CHECK(arrivals.at[1] == 105'000'000);
 }
