@@ -1,4 +1,4 @@
-// Nothing is allocated by event in a steady state: the flow network, the executor of task graphs.
+// Nothing is allocated by event in a steady state: the engine, the flow network, the executor of task graphs.
 // (Processes and resources: test_process.cpp, test_resources.cpp.)
 #include "tests/allocations.hpp"
 
@@ -14,6 +14,29 @@ using namespace orrery::sim;
 using orrery::test::allocations;
 
 namespace {
+
+/// Every event sets a timeout and cancels the one before; one in 16 lets it fire.
+class Timeouts final : public EventHandler {
+ public:
+  Timeouts(Engine& engine, std::size_t clients)
+      : engine_(engine), random_(engine.stream("timeouts")), timeouts_(clients) {
+    for (std::size_t i = 0; i < clients; ++i) engine_.schedule_in(Duration{random_.integer(1, 1000)}, *this, i);
+  }
+  void on_event(std::uint64_t payload) override {
+    if ((payload & kTimeout) != 0) return;
+    EventId& timeout = timeouts_[payload];
+    if (!random_.bernoulli(1.0 / 16)) cancelled += engine_.cancel(timeout) ? 1 : 0;
+    timeout = engine_.schedule_in(Duration{20'000}, *this, payload | kTimeout);
+    engine_.schedule_in(Duration{random_.integer(1, 1000)}, *this, payload);
+  }
+  std::int64_t cancelled = 0;
+
+ private:
+  static constexpr std::uint64_t kTimeout = 1ULL << 40;
+  Engine& engine_;
+  RandomStream random_;
+  std::vector<EventId> timeouts_;
+};
 
 /// Flows of the closed star (tests/bench/star.hpp), the same ones in every round; some are cancelled on the way.
 class Rounds final : public EventHandler {
@@ -87,6 +110,23 @@ TEST_CASE("allocations are counted", "[unit]") {
   CHECK(allocations() == before + 2);
 }
 #endif
+
+TEST_CASE("events and cancellations allocate nothing in a steady state", "[unit]") {
+  Engine engine(5);
+  // Live: an event, a timeout and 20,000 / 500 / 16 = 2.5 more to fire a client, 3,150 in all. Cancelled keys are swept
+  // when they are half of the queue and 1,024 more: tables stay clear of 8,192, where they would double.
+  Timeouts timeouts(engine, 700);
+  const auto run_until = [&](std::uint64_t events) {
+    while (engine.events() < events && engine.step()) {
+    }
+  };
+  run_until(200'000);
+  const std::int64_t before = allocations(), cancelled_before = timeouts.cancelled;
+  run_until(1'000'000);
+  CHECK(allocations() == before);
+  CHECK(engine.events() == 1'000'000);
+  CHECK(timeouts.cancelled - cancelled_before > 600'000);
+}
 
 TEST_CASE("flows allocate nothing in a steady state", "[unit]") {
   Engine engine;
