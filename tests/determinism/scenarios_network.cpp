@@ -19,7 +19,7 @@ struct Example {
   std::string params;
 };
 
-/// Every builder, small; the units of networks that fall behind one another are chosen so that ties are common.
+/// Every builder, small, with equal cables: equally good paths are common.
 const std::vector<Example>& examples() {
   static const std::string cable = R"("bandwidth": "1 GB/s", "latency": "1 us")";
   static const std::string dimension = R"({"extent": 3, )" + cable + "}";
