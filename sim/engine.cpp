@@ -23,8 +23,9 @@ Processes& Engine::make_processes() {
 void Engine::add_slot() {
   // The last slot stays unused, so that no event has the order that means none.
   if (slots_.size() >= EventQueue::kSlotMask) throw std::length_error("more than 2^24 - 1 events are pending");
-  free_.push_back(static_cast<std::uint32_t>(slots_.size()));
   slots_.emplace_back();
+  free_.reserve(slots_.capacity());  // all may be free at once: giving a slot back never allocates
+  free_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
   queue_.set_slots(slots_.data(), sizeof(Slot));
 }
 

@@ -32,6 +32,7 @@ Network::Network(sim::Engine& engine, const Topology& topology, std::unique_ptr<
     latency_.push_back(engine.scale().duration(link.latency_s));
   }
   local_ = flows_.add_path({}, sim::Duration{0});
+  path_hash_.push_back(0);
 }
 
 // --- Paths -----------------------------------------------------------------------------------------------------------
@@ -67,6 +68,7 @@ sim::FlowNetwork::Path Network::intern(const std::vector<LinkIndex>& links) {
       entry = {hash, static_cast<std::uint32_t>(interned_links_.size()), static_cast<std::uint32_t>(links.size()),
                flows_.add_path(links, latency)};
       interned_links_.insert(interned_links_.end(), links.begin(), links.end());
+      path_hash_.push_back(hash);
       return entry.path;
     }
     if (entry.hash == hash && std::equal(links.begin(), links.end(), interned_links_.begin() + entry.begin,
@@ -142,8 +144,10 @@ void Network::set_link(LinkIndex link, double share) {
 void Network::reroute_flows(LinkIndex failed) {
   for (const sim::FlowId flow : flows_.flows_on(failed)) {
     const auto [first, last] = flows_.ends_of(flows_.path_of(flow));
-    // The label of the message is not kept; the flow's own number spreads those that share the link.
-    const sim::FlowNetwork::Path path = find_path(topology_.links[first].from, topology_.links[last].to, flow.value);
+    // The label of the message is not kept; the links it chose spread those that meet on the failed one, whatever the
+    // order in which they started.
+    const std::uint64_t label = path_hash_[flows_.path_of(flow)];
+    const sim::FlowNetwork::Path path = find_path(topology_.links[first].from, topology_.links[last].to, label);
     if (path == kNone) continue;
     flows_.move(flow, path);
     ++rerouted_;

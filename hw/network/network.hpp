@@ -98,6 +98,7 @@ class Network final : public MessageCarrier {
   std::vector<Interned> interned_;  // open addressing
   std::size_t interned_count_ = 0;
   std::vector<LinkIndex> interned_links_;
+  std::vector<std::uint64_t> path_hash_;  // by path: of its links
   sim::FlowNetwork::Path local_ = kNone;  // without links
   std::vector<LinkIndex> scratch_;
   std::vector<Waiting> waiting_;

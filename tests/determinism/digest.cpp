@@ -29,6 +29,14 @@ constexpr Scenario kScenarios[] = {
     {"engine/components_in_any_order", components_in_any_order},
     {"statistics/samples", sample_statistics},
     {"statistics/batch_means", batch_means},
+    {"processes/on_resources", processes_on_resources},
+    {"tasks/graphs", task_graphs},
+    {"tasks/graph_that_grows", task_graph_that_grows},
+    {"flows/max_min_under_changes", max_min_under_changes},
+    {"flows/network_under_changes", flows_under_changes},
+    {"network/routes", routes},
+    {"network/collectives_that_share_links", collectives_that_share_links},
+    {"network/failures", network_with_failures},
 };
 
 void print_control() {

@@ -52,5 +52,17 @@ void queue_with_statistics(Digest& digest);
 void components_in_any_order(Digest& digest);
 void sample_statistics(Digest& digest);
 void batch_means(Digest& digest);
+// scenarios_process.cpp
+void processes_on_resources(Digest& digest);
+// scenarios_tasks.cpp
+void task_graphs(Digest& digest);
+void task_graph_that_grows(Digest& digest);
+// scenarios_flows.cpp
+void max_min_under_changes(Digest& digest);
+void flows_under_changes(Digest& digest);
+// scenarios_network.cpp
+void routes(Digest& digest);
+void collectives_that_share_links(Digest& digest);
+void network_with_failures(Digest& digest);
 
 }  // namespace orrery::determinism

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "allocations.hpp"
 #include "sim/server.hpp"
+#include "tests/allocations.hpp"
 
 using namespace orrery::sim;
 using Log = std::vector<std::pair<std::int64_t, std::string>>;

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "actors.hpp"
-#include "allocations.hpp"
 #include "sim/resources.hpp"
 #include "sim/when.hpp"
+#include "tests/allocations.hpp"
 
 using namespace orrery::sim;
 using namespace orrery::test;
