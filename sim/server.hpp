@@ -151,7 +151,7 @@ class Server final : public Resource, private EventHandler {
   void begin(Job& job);
   void end(Job& job);
   void begin_next();
-  void preempt_for(const Job& job);
+  bool preempt_for(const Job& job);
   void cancel(Job& job);
   Hold take(Job& granted);
   void give_back(std::int64_t units);

@@ -48,46 +48,6 @@ TEST_CASE("a station with priorities is stable, and does not preempt", "[unit][r
   CHECK(log == Log{at(10, "5a"), at(20, "0c"), at(30, "0f"), at(40, "1b"), at(50, "1d"), at(60, "5e")});
 }
 
-TEST_CASE("preemption resumes or restarts the least urgent", "[unit][resources]") {
-  const auto run = [](Discipline discipline) {
-    Engine engine;
-    Server server(engine, "desk", 1, discipline);
-    Log log;
-    engine.processes().spawn("low", customer(engine, server, log, "low", 0, 10, 9));
-    engine.processes().spawn("low2", customer(engine, server, log, "low2", 1, 4, 9));
-    engine.processes().spawn("high", customer(engine, server, log, "high", 3, 5, 1));
-    engine.processes().spawn("mid", customer(engine, server, log, "mid", 4, 2, 5));
-    engine.run();
-    CHECK(server.statistics().preempted == 1);
-    return log;
-  };
-  // high 3 … 8, mid 8 … 10, then low before low2: it came first.
-  CHECK(run(Discipline::preempt_resume) == Log{at(8, "high"), at(10, "mid"), at(17, "low"), at(21, "low2")});
-  CHECK(run(Discipline::preempt_restart) == Log{at(8, "high"), at(10, "mid"), at(20, "low"), at(24, "low2")});
-}
-
-TEST_CASE("a service that ends at this instant is not preempted", "[unit][resources]") {
-  Engine engine;
-  Server server(engine, "desk", 1, Discipline::preempt_restart);
-  Log log;
-  engine.processes().spawn("high", customer(engine, server, log, "high", 10, 5, 1));  // its delay ends first at 10
-  engine.processes().spawn("low", customer(engine, server, log, "low", 0, 10, 9));
-  engine.run();
-  CHECK(log == Log{at(10, "low"), at(15, "high")});
-  CHECK(server.statistics().preempted == 0);
-}
-
-TEST_CASE("of several servers the least urgent job is preempted, of equal ones the last", "[unit][resources]") {
-  Engine engine;
-  Server server(engine, "desk", 2, Discipline::preempt_resume);
-  Log log;
-  engine.processes().spawn("a", customer(engine, server, log, "a", 0, 10, 5));
-  engine.processes().spawn("b", customer(engine, server, log, "b", 1, 10, 5));
-  engine.processes().spawn("c", customer(engine, server, log, "c", 2, 10, 1));  // preempts b, with 9 left
-  engine.run();
-  CHECK(log == Log{at(10, "a"), at(12, "c"), at(19, "b")});  // b goes on when a ends
-}
-
 TEST_CASE("a hold keeps a server until it ends", "[unit][resources]") {
   Engine engine;
   Server server(engine, "room", 1);
