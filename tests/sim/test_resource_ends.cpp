@@ -15,7 +15,7 @@ TEST_CASE("what cannot be asked of a resource says so", "[unit][resources]") {
   CHECK_THROWS_WITH(Server(engine, "s", 0), "'s': a station needs at least one server");
   CHECK_THROWS_WITH(TokenPool(engine, "t", -1), "'t': a pool has a negative capacity");
   CHECK_THROWS_WITH(Channel<int>(engine, "c", -1), "'c': a channel has a negative capacity");
-  CHECK_THROWS_WITH(ProcessorSharing(engine, "p", 0), "'p': servers and cap must be above 0 and at most 2^16");
+  CHECK_THROWS_WITH(ProcessorSharing(engine, "p", 0), "'p': servers and cap must be 2^-17 to 2^16");
   Server server(engine, "gpu", 1, Discipline::preempt_resume);
   CHECK_THROWS_WITH(server.acquire(), "'gpu' preempts: it serves use(), not acquire()");
   CHECK_THROWS_WITH(server.try_acquire(), "'gpu' preempts: it serves use(), not try_acquire()");
