@@ -224,6 +224,47 @@ TEST_CASE("receivers are served as they came, and a cancelled one's value keeps 
   CHECK(log == Log{at(1, "c1"), at(1, "c2"), at(1, "c3"), at(1, "c4"), at(2, "c ends")});
 }
 
+TEST_CASE("a closed channel gives a cancelled receiver's value to the next", "[unit][resources]") {
+  Engine engine;
+  Channel<int> channel(engine, "requests");
+  Log log;
+  ProcessHandle first, third;
+  const auto driver = [&](Engine& e) -> Process {
+    co_await e.delay(Duration{5});
+    for (int i = 7; i <= 8; ++i) CHECK(channel.try_send(std::move(i)));  // r1's and r2's
+    channel.close();                                                     // r3 and r4 get nothing, so far
+    first.cancel();                                                      // 7 is r3's
+    third.cancel();                                                      // r4's
+    CHECK(channel.size() == 0);
+  };
+  first = engine.processes().spawn("r1", receiver(engine, channel, log, "r1"));
+  engine.processes().spawn("r2", receiver(engine, channel, log, "r2"));
+  third = engine.processes().spawn("r3", receiver(engine, channel, log, "r3"));
+  engine.processes().spawn("r4", receiver(engine, channel, log, "r4"));
+  engine.processes().spawn("driver", driver(engine));
+  engine.run();
+  CHECK(log == Log{at(5, "r28"), at(5, "r2 ends"), at(5, "r47"), at(5, "r4 ends")});
+}
+
+TEST_CASE("a rendezvous is over though its receiver is then cancelled", "[unit][resources]") {
+  Engine engine;
+  Channel<int> channel(engine, "hand-over", 0);
+  Log log;
+  const ProcessHandle cancelled = engine.processes().spawn("r", receiver(engine, channel, log, "r"));
+  const auto sender = [&](Engine& e) -> Process {
+    co_await e.delay(Duration{1});
+    co_await channel.send(7);
+    log.emplace_back(e.now().ticks, "sent");
+    cancelled.cancel();
+    CHECK(channel.size() == 1);
+    co_await e.delay(Duration{1});
+    engine.processes().spawn_daemon("next", receiver(engine, channel, log, "next "));
+  };
+  engine.processes().spawn("sender", sender(engine));
+  engine.run();
+  CHECK(log == Log{at(1, "sent"), at(2, "next 7")});
+}
+
 TEST_CASE("a channel without room is a rendezvous; values may be move-only", "[unit][resources]") {
   Engine engine;
   Channel<std::unique_ptr<int>> channel(engine, "hand-over", 0);
