@@ -190,3 +190,20 @@ TEST_CASE("a process may end the resource it just used", "[unit][resources]") {
   engine.run();
   CHECK(engine.now() == Time{2});
 }
+
+TEST_CASE("a hold has no holder once the engine is gone", "[unit][resources]") {
+  auto engine = std::make_unique<Engine>();
+  Server server(*engine, "server");
+  Hold kept;
+  const auto keeper = [&](Engine& e) -> Process {
+    kept = co_await server.acquire();
+    co_await e.delay(Duration{100});
+  };
+  engine->processes().spawn("keeper", keeper(*engine));
+  engine->run(Time{1});
+  REQUIRE(kept.holder() != nullptr);
+  CHECK(kept.holder()->name == "keeper");
+  engine.reset();
+  CHECK(kept.holder() == nullptr);
+  CHECK(kept.units() == 1);
+}
