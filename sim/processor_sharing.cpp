@@ -31,6 +31,11 @@ __int128 divide_up(__int128 a, __int128 b) {
   return (a + b - 1) / b;
 }
 
+Duration to_duration(__int128 ticks) {
+  constexpr __int128 kLongest = std::numeric_limits<std::int64_t>::max();
+  return Duration{static_cast<std::int64_t>(std::min(ticks, kLongest))};
+}
+
 }  // namespace
 
 SharedUse::SharedUse(ProcessorSharing& resource, Duration work, std::int64_t weight)
@@ -111,17 +116,23 @@ void ProcessorSharing::advance() {
   reached_ = clock();
 }
 
+// Never throws for want of time: a cancellation may call it, and may yet bring the ends forward. An end after the end
+// of time is reported when time ends.
 void ProcessorSharing::schedule_next() {
   engine().cancel(next_);
   if (jobs_.value() == 0) return;
   __int128 next = 0;
   if (ended_.empty())  // else at once
     next = divide_up(std::max<__int128>(time_to_next() + (reached_ - clock()) - kSlack, 0), __int128{1} << kTimeBits);
-  constexpr __int128 kLongest = std::numeric_limits<std::int64_t>::max();
-  next_ = engine().schedule_in(Duration{static_cast<std::int64_t>(std::min(next, kLongest))}, *this);
+  const __int128 longest = (kNever - now()).ticks;
+  next_ = engine().schedule_in(to_duration(std::min(next, longest)), *this);
 }
 
 void ProcessorSharing::arrive(SharedUse& use) {
+  // Alone it would run at this rate.
+  const __int128 fastest = std::min<__int128>(rate_, static_cast<__int128>(cap_) * use.weight_);
+  const __int128 shortest = divide_up(static_cast<__int128>(use.work_.ticks) << kRateBits, fastest);
+  engine().expect_time_for(to_duration(shortest));
   advance();  // those that are over at this instant count no more
   if (total_weight_ + use.weight_ > kLargestTotal)
     throw std::logic_error("'" + name() + "': the weights in service sum to more than 2^24");
@@ -160,6 +171,7 @@ void ProcessorSharing::cancel(SharedUse& use) {
 // The first to end goes on inside this event, those that end at the same tick by events of their own behind it.
 void ProcessorSharing::on_event(std::uint64_t) {
   advance();
+  if (ended_.empty()) engine().expect_time_for(Duration{1});  // time ends here
   PromiseBase* first = nullptr;
   while (SharedUse* const use = ended_.first()) {
     use->unlink();

@@ -62,7 +62,9 @@ class ProcessorSharing final : public Resource, private EventHandler {
   ~ProcessorSharing() override;
 
   /// `co_await ps.use(work)`: waits until `work` (>= 0: the time that one server would need) is done. `weight` is 1 to
-  /// 2^16, and the weights in service sum to 2^24 at most (else std::logic_error).
+  /// 2^16, and the weights in service sum to 2^24 at most (else std::logic_error). Throws std::overflow_error, from the
+  /// co_await, where it could not end before the end of time even alone; what does not end for the others' sake makes
+  /// Engine::run() throw that when time ends.
   SharedUse use(Duration work, std::int64_t weight = 1) { return {*this, work, weight}; }
   /// Jobs in service.
   std::int64_t jobs() const { return jobs_.value(); }

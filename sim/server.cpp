@@ -95,6 +95,7 @@ std::optional<Hold> Server::try_acquire() {
 }
 
 void Server::arrive(Job& job) {
+  if (job.is_use_) engine().expect_time_for(static_cast<ServerUse&>(job).left_);
   job.sequence = next_sequence_++;
   ++arrived_;
   if (full() && !preempt_for(job))
@@ -145,11 +146,25 @@ void Server::end(Job& job) {
 void Server::begin_next() {
   while (waiting_.value() > 0 && (preempts() || !full())) {
     Job& job = discipline_ == Discipline::fifo ? fifo_.front() : queue_.top();
+    if (job.is_use_ && !engine().has_time_for(static_cast<ServerUse&>(job).left_)) {
+      refuse(static_cast<ServerUse&>(job));
+      continue;
+    }
     if (full() && !preempt_for(job)) return;
     dequeue(job);
     begin(job);
     if (!job.is_use_) job.wake();
   }
+}
+
+// The time left has become too short for the service while it waited. It fails in its own process: whoever frees a
+// server, a destructor maybe, has no part in it.
+void Server::refuse(ServerUse& use) {
+  dequeue(use);
+  ++cancelled_;
+  use.late_for_ = &engine();
+  use.server_ = nullptr;
+  use.wake();
 }
 
 // Takes a server from the least urgent job, if `job` is more urgent. One that ends at this very instant is let to end:

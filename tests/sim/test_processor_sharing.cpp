@@ -70,3 +70,25 @@ TEST_CASE("jobs that are over at this instant do not count among the weights", "
   for (int i = 0; i < 256; ++i) engine.processes().spawn("full", sharer(engine, shared, log, "full", 0, 10, kHeaviest));
   CHECK_THROWS_WITH(engine.run(), "'cpu': the weights in service sum to more than 2^24");
 }
+
+TEST_CASE("shared service beyond the end of time fails where it is asked, or when time ends", "[unit][resources]") {
+  Engine engine;
+  ProcessorSharing shared(engine, "cpu");
+  Log log;
+  engine.processes().spawn("a", sharer(engine, shared, log, "a", 0, kNever.ticks));  // alone it could end
+  const ProcessHandle b = engine.processes().spawn("b", sharer(engine, shared, log, "b", 0, 1000));
+  engine.processes().spawn("c", sharer(engine, shared, log, "c", 5, kNever.ticks - 4));  // cannot end in any case
+  CHECK_THROWS_AS(engine.run(), std::overflow_error);
+  CHECK(engine.now() == Time{5});
+  CHECK(shared.jobs() == 2);
+  CHECK(shared.statistics().arrived == 2);
+  engine.run(Time{10});
+  b.cancel();  // a has done 5 of its work at 10
+  engine.processes().spawn("d", sharer(engine, shared, log, "d", 0, 4));
+  engine.run(Time{100});
+  CHECK(log == Log{at(18, "d")});  // halves: 10 … 18
+  CHECK_THROWS_AS(engine.run(), std::overflow_error);
+  CHECK(engine.now() == kNever);
+  CHECK(shared.jobs() == 1);
+  CHECK_THROWS_AS(engine.run(), Deadlock);
+}

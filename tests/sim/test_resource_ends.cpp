@@ -191,6 +191,56 @@ TEST_CASE("a process may end the resource it just used", "[unit][resources]") {
   CHECK(engine.now() == Time{2});
 }
 
+TEST_CASE("a service that would end after the end of time fails in its own process", "[unit][resources]") {
+  Engine engine;
+  Server server(engine, "server");
+  Log log;
+  const auto user = [&](Engine& e, std::int64_t service, const char* name) -> Process {
+    const char* end = " served";
+    try {
+      co_await server.use(Duration{service});
+    } catch (const std::overflow_error&) {
+      end = " fails";
+    }
+    log.emplace_back(e.now().ticks, name + std::string(end));
+  };
+  engine.processes().spawn("a", user(engine, 10, "a"));
+  engine.processes().spawn("b", user(engine, kNever.ticks - 9, "b"));  // could end if it began at 0 … 9
+  engine.processes().spawn("c", user(engine, 5, "c"));
+  engine.run();
+  CHECK(log == Log{at(10, "a served"), at(10, "b fails"), at(15, "c served")});
+  engine.processes().spawn("d", user(engine, kNever.ticks - 14, "d"));  // can never end: does not arrive
+  engine.processes().spawn("e", user(engine, 1, "e"));
+  engine.run();
+  CHECK(log.size() == 5);
+  CHECK(log[3] == at(15, "d fails"));
+  CHECK(log[4] == at(16, "e served"));
+  const ServerStatistics statistics = server.statistics();
+  CHECK(statistics.arrived == 4);
+  CHECK(statistics.served == 3);
+  CHECK(statistics.cancelled == 1);
+}
+
+TEST_CASE("a guard may end before a service that would end after the end of time", "[unit][resources]") {
+  Engine engine;
+  Log log;
+  auto server = std::make_unique<Server>(engine, "server");
+  std::optional<Hold> hold = server->try_acquire();
+  engine.processes().spawn("a", customer(engine, *server, log, "a", 0, kNever.ticks));
+  engine.processes().spawn("b", customer(engine, *server, log, "b", 0, 1));
+  const auto releaser = [&](Engine& e) -> Process {
+    co_await e.delay(Duration{5});
+    hold.reset();
+    CHECK(server->busy() == 1);  // b
+    server.reset();              // a's failure is still to come
+  };
+  engine.processes().spawn("releaser", releaser(engine));
+  CHECK_THROWS_AS(engine.run(), std::overflow_error);
+  CHECK(engine.now() == Time{5});
+  CHECK(engine.processes().live() == 1);  // b waits for a server that is gone
+  CHECK(log.empty());
+}
+
 TEST_CASE("a hold has no holder once the engine is gone", "[unit][resources]") {
   auto engine = std::make_unique<Engine>();
   Server server(*engine, "server");
