@@ -1,8 +1,9 @@
 // A queue of values between processes, bounded or not.
 //
 // Values come out in the order in which they were sent; senders and receivers are served in the order in which they
-// came. A value for a receiver that waits is its own from then on; if it is cancelled before it goes on, the value goes
-// back to its place. Capacity 0 is a rendezvous: a send ends when the value is received.
+// came. A value for a receiver that waits is its own from then on; if it is cancelled before it goes on, the next
+// receiver gets the value, or it goes back to its place. Capacity 0 is a rendezvous: a send ends when a receiver is
+// given the value. It stays ended if that receiver is then cancelled: the value waits in the channel, whose size is 1.
 #pragma once
 
 #include <cstdint>
@@ -101,6 +102,7 @@ class [[nodiscard]] ChannelReceive final : public Waiter {
   explicit ChannelReceive(Channel<T>& channel) : channel_(&channel) {}
   ChannelReceive(ChannelReceive&& other) noexcept : channel_(other.channel_) {}
   ~ChannelReceive() {
+    unlink();
     if (channel_ != nullptr && item_) channel_->put_back(std::move(*item_));
   }
   Engine& engine() const { return channel_->engine(); }
@@ -242,13 +244,14 @@ std::optional<T> Channel<T>::try_receive() {
   return value;
 }
 
-/// A receiver was cancelled after it had been given `item`.
+/// A receiver was cancelled after it had been given `item`. Where the channel is closed, those who were to get nothing
+/// did not go on yet, or they would have got it before.
 template <class T>
 void Channel<T>::put_back(Item&& item) {
-  if (receivers_.empty())
-    items_.insert(std::move(item));
-  else
-    deliver(std::move(item));
+  if (!receivers_.empty()) return deliver(std::move(item));
+  for (detail::ChannelReceive<T>* other = granted_.first(); other != nullptr; other = granted_.after(*other))
+    if (!other->item_) return void(other->item_.emplace(std::move(item)));
+  items_.insert(std::move(item));
 }
 
 template <class T>

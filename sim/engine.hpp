@@ -61,8 +61,14 @@ class Engine {
   }
   /// The same after `delay` (>= 0). Throws std::overflow_error that names the coarser tick to set where time would end.
   EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0) {
-    if (delay.ticks > kNever.ticks - now_.ticks) after_the_end(delay);
+    expect_time_for(delay);
     return schedule_at(now_ + delay, handler, payload);
+  }
+  /// Whether time goes on for `delay`.
+  bool has_time_for(Duration delay) const { return delay.ticks <= kNever.ticks - now_.ticks; }
+  /// Throws as schedule_in() does if it does not.
+  void expect_time_for(Duration delay) const {
+    if (!has_time_for(delay)) after_the_end(delay);
   }
   /// Whether another event is due at this very instant.
   bool more_now() {

@@ -3,7 +3,8 @@
 // With weights w that sum to W, a job runs at w times v servers, v = min(cap, servers / W). So a job of weight w is
 // served as w equal jobs are, and `cap` (one server, say) bounds each of them. Virtual time V runs at speed v; a job of
 // work x that arrives at V ends at V + x / w. An arrival or an end costs O(log n) in the number of jobs. V is an
-// integer in 2^-32 of a tick; an end is rounded up to a tick. Source: Parekh and Gallager 1993 (virtual time).
+// integer in 2^-32 of a tick; an end is rounded up to a tick, unless it is less than 2^-16 behind one. Source: Parekh
+// and Gallager 1993 (virtual time).
 #pragma once
 
 #include "sim/base/intrusive_heap.hpp"
@@ -55,13 +56,15 @@ struct SharingStatistics {
 
 class ProcessorSharing final : public Resource, private EventHandler {
  public:
-  /// `servers` > 0 in all, at most `cap` > 0 of them for a job of weight 1; both up to 2^16 and rounded to 2^-16 (else
-  /// std::logic_error).
+  /// `servers` in all, at most `cap` of them for a job of weight 1; both from 2^-17 to 2^16 (else std::logic_error),
+  /// and rounded to a multiple of 2^-16.
   ProcessorSharing(Engine& engine, std::string name, double servers = 1, double cap = 1);
   ~ProcessorSharing() override;
 
   /// `co_await ps.use(work)`: waits until `work` (>= 0: the time that one server would need) is done. `weight` is 1 to
-  /// 2^16, and the weights in service sum to 2^24 at most (else std::logic_error).
+  /// 2^16, and the weights in service sum to 2^24 at most (else std::logic_error). Throws std::overflow_error, from the
+  /// co_await, where it could not end before the end of time even alone; what does not end for the others' sake makes
+  /// Engine::run() throw that when time ends.
   SharedUse use(Duration work, std::int64_t weight = 1) { return {*this, work, weight}; }
   /// Jobs in service.
   std::int64_t jobs() const { return jobs_.value(); }
@@ -81,6 +84,8 @@ class ProcessorSharing final : public Resource, private EventHandler {
   void leave_heap(SharedUse& use);
   __int128 time_to_next() const;
   void cancel(SharedUse& use);
+  __int128 clock() const;
+  void serve(__int128 span);
   void advance();
   void count(std::int64_t jobs);
   void schedule_next();
@@ -89,7 +94,7 @@ class ProcessorSharing final : public Resource, private EventHandler {
   std::int64_t rate_, cap_;  // in 2^-16 servers
   std::int64_t total_weight_ = 0;
   __int128 virtual_now_ = 0;
-  Time advanced_;  // virtual_now_ holds for this time
+  __int128 reached_ = 0;  // virtual_now_ holds for this time, in 2^-24 ticks
   IntrusiveHeap<SharedUse, Earlier> heap_;
   List<SharedUse> ended_;  // between the ticks; their processes go on at this one
   EventId next_;

@@ -53,6 +53,8 @@ class Resource : public ListNode {
   Engine& engine() const;
   /// The engine's clock; where it stood, once the engine is gone.
   Time now() const { return engine_ != nullptr ? engine_->now() : stopped_; }
+  /// Whether the engine is gone.
+  bool stopped() const { return engine_ == nullptr; }
   void engine_gone() {
     stopped_ = engine_->now();
     engine_ = nullptr;
@@ -90,9 +92,10 @@ class [[nodiscard]] Guard : public ListNode {
   }
   /// Units held; 0 after release(), and once the resource is gone.
   std::int64_t units() const { return linked() ? units_ : 0; }
-  /// Name of the process that acquired it, if that still runs.
+  /// The record of the process that acquired it; null if a handler did, or once that process or the engine is gone.
   const ProcessRecord* holder() const {
-    return linked() && holder_ != nullptr && holder_->generation == generation_ ? holder_ : nullptr;
+    if (!linked() || holder_ == nullptr || resource_->stopped()) return nullptr;
+    return holder_->generation == generation_ ? holder_ : nullptr;
   }
 
  private:

@@ -95,10 +95,10 @@ std::optional<Hold> Server::try_acquire() {
 }
 
 void Server::arrive(Job& job) {
+  if (job.is_use_) engine().expect_time_for(static_cast<ServerUse&>(job).left_);
   job.sequence = next_sequence_++;
   ++arrived_;
-  if (full() && preempts()) preempt_for(job);
-  if (full())
+  if (full() && !preempt_for(job))
     enqueue(job);
   else
     begin(job);
@@ -141,23 +141,44 @@ void Server::end(Job& job) {
   if (preempts()) preemptible_.remove(job);
 }
 
+// A server is free. Where it preempts, more than one job may begin: arrivals of this instant were put off while the
+// least urgent job was about to end, and only one of them gets its server.
 void Server::begin_next() {
-  if (full() || waiting_.value() == 0) return;
-  Job& job = discipline_ == Discipline::fifo ? fifo_.front() : queue_.top();
-  dequeue(job);
-  begin(job);
-  if (!job.is_use_) job.wake();
+  while (waiting_.value() > 0 && (preempts() || !full())) {
+    Job& job = discipline_ == Discipline::fifo ? fifo_.front() : queue_.top();
+    if (job.is_use_ && !engine().has_time_for(static_cast<ServerUse&>(job).left_)) {
+      refuse(static_cast<ServerUse&>(job));
+      continue;
+    }
+    if (full() && !preempt_for(job)) return;
+    dequeue(job);
+    begin(job);
+    if (!job.is_use_) job.wake();
+  }
 }
 
-// A job that ends at this very instant is let to end: its server is free before time goes on.
-void Server::preempt_for(const Job& job) {
+// The time left has become too short for the service while it waited. It fails in its own process: whoever frees a
+// server, a destructor maybe, has no part in it.
+void Server::refuse(ServerUse& use) {
+  dequeue(use);
+  ++cancelled_;
+  use.late_for_ = &engine();
+  use.server_ = nullptr;
+  use.wake();
+}
+
+// Takes a server from the least urgent job, if `job` is more urgent. One that ends at this very instant is let to end:
+// its server is free before time goes on.
+bool Server::preempt_for(const Job& job) {
+  if (!preempts()) return false;
   ServerUse& victim = static_cast<ServerUse&>(preemptible_.top());
-  if (job.priority >= victim.priority || victim.end_ == now()) return;
+  if (job.priority >= victim.priority || victim.end_ == now()) return false;
   engine().cancel(victim.event_);
   victim.left_ = discipline_ == Discipline::preempt_resume ? victim.end_ - now() : victim.service_;
   ++preempted_;
   end(victim);
   enqueue(victim);
+  return true;
 }
 
 void Server::on_event(std::uint64_t payload) {

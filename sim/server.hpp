@@ -86,7 +86,10 @@ class [[nodiscard]] ServerUse final : public detail::Job {
   void await_suspend(std::coroutine_handle<Promise> handle) {
     begin_wait(handle.promise());
   }
-  void await_resume() { resumed(); }
+  void await_resume() {
+    resumed();
+    if (late_for_ != nullptr) late_for_->expect_time_for(left_);
+  }
 
  private:
   friend Server;
@@ -95,6 +98,7 @@ class [[nodiscard]] ServerUse final : public detail::Job {
   Duration service_, left_;
   Time end_ = kNever;  // while in service
   EventId event_;
+  const Engine* late_for_ = nullptr;  // its engine, where it was refused
 };
 
 /// What Server::acquire() gives; await it at once. The hold is empty if the station went while it was waited for.
@@ -120,7 +124,8 @@ class Server final : public Resource, private EventHandler {
   Server(Engine& engine, std::string name, std::int64_t capacity = 1, Discipline discipline = Discipline::fifo);
   ~Server() override;
 
-  /// `co_await server.use(d)`: waits for a server, and is served for `d` (>= 0; else std::logic_error).
+  /// `co_await server.use(d)`: waits for a server, and is served for `d` (>= 0; else std::logic_error). Throws
+  /// std::overflow_error, from the co_await, as soon as the service cannot end before the end of time.
   ServerUse use(Duration service, std::int64_t priority = 0) { return {*this, service, priority}; }
   /// `Hold hold = co_await server.acquire()`: waits for a server, and keeps it until the hold ends. Throws
   /// std::logic_error if the station preempts.
@@ -151,7 +156,8 @@ class Server final : public Resource, private EventHandler {
   void begin(Job& job);
   void end(Job& job);
   void begin_next();
-  void preempt_for(const Job& job);
+  void refuse(ServerUse& use);
+  bool preempt_for(const Job& job);
   void cancel(Job& job);
   Hold take(Job& granted);
   void give_back(std::int64_t units);

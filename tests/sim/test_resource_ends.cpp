@@ -15,7 +15,7 @@ TEST_CASE("what cannot be asked of a resource says so", "[unit][resources]") {
   CHECK_THROWS_WITH(Server(engine, "s", 0), "'s': a station needs at least one server");
   CHECK_THROWS_WITH(TokenPool(engine, "t", -1), "'t': a pool has a negative capacity");
   CHECK_THROWS_WITH(Channel<int>(engine, "c", -1), "'c': a channel has a negative capacity");
-  CHECK_THROWS_WITH(ProcessorSharing(engine, "p", 0), "'p': servers and cap must be above 0 and at most 2^16");
+  CHECK_THROWS_WITH(ProcessorSharing(engine, "p", 0), "'p': servers and cap must be 2^-17 to 2^16");
   Server server(engine, "gpu", 1, Discipline::preempt_resume);
   CHECK_THROWS_WITH(server.acquire(), "'gpu' preempts: it serves use(), not acquire()");
   CHECK_THROWS_WITH(server.try_acquire(), "'gpu' preempts: it serves use(), not try_acquire()");
@@ -189,4 +189,71 @@ TEST_CASE("a process may end the resource it just used", "[unit][resources]") {
   engine.processes().spawn("user", user(engine));
   engine.run();
   CHECK(engine.now() == Time{2});
+}
+
+TEST_CASE("a service that would end after the end of time fails in its own process", "[unit][resources]") {
+  Engine engine;
+  Server server(engine, "server");
+  Log log;
+  const auto user = [&](Engine& e, std::int64_t service, const char* name) -> Process {
+    const char* end = " served";
+    try {
+      co_await server.use(Duration{service});
+    } catch (const std::overflow_error&) {
+      end = " fails";
+    }
+    log.emplace_back(e.now().ticks, name + std::string(end));
+  };
+  engine.processes().spawn("a", user(engine, 10, "a"));
+  engine.processes().spawn("b", user(engine, kNever.ticks - 9, "b"));  // could end if it began at 0 … 9
+  engine.processes().spawn("c", user(engine, 5, "c"));
+  engine.run();
+  CHECK(log == Log{at(10, "a served"), at(10, "b fails"), at(15, "c served")});
+  engine.processes().spawn("d", user(engine, kNever.ticks - 14, "d"));  // can never end: does not arrive
+  engine.processes().spawn("e", user(engine, 1, "e"));
+  engine.run();
+  CHECK(log.size() == 5);
+  CHECK(log[3] == at(15, "d fails"));
+  CHECK(log[4] == at(16, "e served"));
+  const ServerStatistics statistics = server.statistics();
+  CHECK(statistics.arrived == 4);
+  CHECK(statistics.served == 3);
+  CHECK(statistics.cancelled == 1);
+}
+
+TEST_CASE("a guard may end before a service that would end after the end of time", "[unit][resources]") {
+  Engine engine;
+  Log log;
+  auto server = std::make_unique<Server>(engine, "server");
+  std::optional<Hold> hold = server->try_acquire();
+  engine.processes().spawn("a", customer(engine, *server, log, "a", 0, kNever.ticks));
+  engine.processes().spawn("b", customer(engine, *server, log, "b", 0, 1));
+  const auto releaser = [&](Engine& e) -> Process {
+    co_await e.delay(Duration{5});
+    hold.reset();
+    CHECK(server->busy() == 1);  // b
+    server.reset();              // a's failure is still to come
+  };
+  engine.processes().spawn("releaser", releaser(engine));
+  CHECK_THROWS_AS(engine.run(), std::overflow_error);
+  CHECK(engine.now() == Time{5});
+  CHECK(engine.processes().live() == 1);  // b waits for a server that is gone
+  CHECK(log.empty());
+}
+
+TEST_CASE("a hold has no holder once the engine is gone", "[unit][resources]") {
+  auto engine = std::make_unique<Engine>();
+  Server server(*engine, "server");
+  Hold kept;
+  const auto keeper = [&](Engine& e) -> Process {
+    kept = co_await server.acquire();
+    co_await e.delay(Duration{100});
+  };
+  engine->processes().spawn("keeper", keeper(*engine));
+  engine->run(Time{1});
+  REQUIRE(kept.holder() != nullptr);
+  CHECK(kept.holder()->name == "keeper");
+  engine.reset();
+  CHECK(kept.holder() == nullptr);
+  CHECK(kept.units() == 1);
 }

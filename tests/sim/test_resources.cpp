@@ -48,46 +48,6 @@ TEST_CASE("a station with priorities is stable, and does not preempt", "[unit][r
   CHECK(log == Log{at(10, "5a"), at(20, "0c"), at(30, "0f"), at(40, "1b"), at(50, "1d"), at(60, "5e")});
 }
 
-TEST_CASE("preemption resumes or restarts the least urgent", "[unit][resources]") {
-  const auto run = [](Discipline discipline) {
-    Engine engine;
-    Server server(engine, "desk", 1, discipline);
-    Log log;
-    engine.processes().spawn("low", customer(engine, server, log, "low", 0, 10, 9));
-    engine.processes().spawn("low2", customer(engine, server, log, "low2", 1, 4, 9));
-    engine.processes().spawn("high", customer(engine, server, log, "high", 3, 5, 1));
-    engine.processes().spawn("mid", customer(engine, server, log, "mid", 4, 2, 5));
-    engine.run();
-    CHECK(server.statistics().preempted == 1);
-    return log;
-  };
-  // high 3 … 8, mid 8 … 10, then low before low2: it came first.
-  CHECK(run(Discipline::preempt_resume) == Log{at(8, "high"), at(10, "mid"), at(17, "low"), at(21, "low2")});
-  CHECK(run(Discipline::preempt_restart) == Log{at(8, "high"), at(10, "mid"), at(20, "low"), at(24, "low2")});
-}
-
-TEST_CASE("a service that ends at this instant is not preempted", "[unit][resources]") {
-  Engine engine;
-  Server server(engine, "desk", 1, Discipline::preempt_restart);
-  Log log;
-  engine.processes().spawn("high", customer(engine, server, log, "high", 10, 5, 1));  // its delay ends first at 10
-  engine.processes().spawn("low", customer(engine, server, log, "low", 0, 10, 9));
-  engine.run();
-  CHECK(log == Log{at(10, "low"), at(15, "high")});
-  CHECK(server.statistics().preempted == 0);
-}
-
-TEST_CASE("of several servers the least urgent job is preempted, of equal ones the last", "[unit][resources]") {
-  Engine engine;
-  Server server(engine, "desk", 2, Discipline::preempt_resume);
-  Log log;
-  engine.processes().spawn("a", customer(engine, server, log, "a", 0, 10, 5));
-  engine.processes().spawn("b", customer(engine, server, log, "b", 1, 10, 5));
-  engine.processes().spawn("c", customer(engine, server, log, "c", 2, 10, 1));  // preempts b, with 9 left
-  engine.run();
-  CHECK(log == Log{at(10, "a"), at(12, "c"), at(19, "b")});  // b goes on when a ends
-}
-
 TEST_CASE("a hold keeps a server until it ends", "[unit][resources]") {
   Engine engine;
   Server server(engine, "room", 1);
@@ -262,6 +222,47 @@ TEST_CASE("receivers are served as they came, and a cancelled one's value keeps 
   channel.close();
   engine.run();
   CHECK(log == Log{at(1, "c1"), at(1, "c2"), at(1, "c3"), at(1, "c4"), at(2, "c ends")});
+}
+
+TEST_CASE("a closed channel gives a cancelled receiver's value to the next", "[unit][resources]") {
+  Engine engine;
+  Channel<int> channel(engine, "requests");
+  Log log;
+  ProcessHandle first, third;
+  const auto driver = [&](Engine& e) -> Process {
+    co_await e.delay(Duration{5});
+    for (int i = 7; i <= 8; ++i) CHECK(channel.try_send(std::move(i)));  // r1's and r2's
+    channel.close();                                                     // r3 and r4 get nothing, so far
+    first.cancel();                                                      // 7 is r3's
+    third.cancel();                                                      // r4's
+    CHECK(channel.size() == 0);
+  };
+  first = engine.processes().spawn("r1", receiver(engine, channel, log, "r1"));
+  engine.processes().spawn("r2", receiver(engine, channel, log, "r2"));
+  third = engine.processes().spawn("r3", receiver(engine, channel, log, "r3"));
+  engine.processes().spawn("r4", receiver(engine, channel, log, "r4"));
+  engine.processes().spawn("driver", driver(engine));
+  engine.run();
+  CHECK(log == Log{at(5, "r28"), at(5, "r2 ends"), at(5, "r47"), at(5, "r4 ends")});
+}
+
+TEST_CASE("a rendezvous is over though its receiver is then cancelled", "[unit][resources]") {
+  Engine engine;
+  Channel<int> channel(engine, "hand-over", 0);
+  Log log;
+  const ProcessHandle cancelled = engine.processes().spawn("r", receiver(engine, channel, log, "r"));
+  const auto sender = [&](Engine& e) -> Process {
+    co_await e.delay(Duration{1});
+    co_await channel.send(7);
+    log.emplace_back(e.now().ticks, "sent");
+    cancelled.cancel();
+    CHECK(channel.size() == 1);
+    co_await e.delay(Duration{1});
+    engine.processes().spawn_daemon("next", receiver(engine, channel, log, "next "));
+  };
+  engine.processes().spawn("sender", sender(engine));
+  engine.run();
+  CHECK(log == Log{at(1, "sent"), at(2, "next 7")});
 }
 
 TEST_CASE("a channel without room is a rendezvous; values may be move-only", "[unit][resources]") {

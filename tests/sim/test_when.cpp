@@ -41,6 +41,12 @@ Task<int> watched(Engine& engine, std::int64_t delay, int& ended) {
   co_return 1;
 }
 
+Task<int> nested(Engine& engine, int levels) {
+  if (levels == 0) co_return co_await after(engine, 1, 0);
+  const auto [below] = co_await when_all(nested(engine, levels - 1));
+  co_return below + 1;
+}
+
 /// Runs `body` as a process of `engine`, to the end of all events.
 template <class Body>
 void run(Engine& engine, Body body) {
@@ -224,4 +230,11 @@ TEST_CASE("move-only values pass through groups", "[unit][when]") {
     sum = *a + *b + *std::get<0>(c.value);
   });
   CHECK(sum == 7);
+}
+
+TEST_CASE("a thousand groups may stand in each other", "[unit][when]") {
+  Engine engine;
+  int depth = 0;
+  run(engine, [&](Engine& e) -> Process { depth = co_await nested(e, 1000); });
+  CHECK(depth == 1000);
 }
