@@ -175,7 +175,11 @@ void TaskExecutor::finish(std::uint32_t task) {
   --running_;
   ++finished_;
   dispatch_.release(task);
-  if (observer_ != nullptr) observer_->on_finish({task}, now);
+  if (observer_ != nullptr) {
+    finishing_ = task;
+    observer_->on_finish({task}, now);
+    finishing_ = kNone;
+  }
   const auto demands = graph_.demands({task});
   const std::uint32_t cause = demands.empty() ? 0 : demands.front().resource.index + 1;
   graph_.for_each_successor({task}, [this, cause](TaskId after) {
@@ -211,7 +215,7 @@ TaskId TaskExecutor::add(const TaskSpec& spec) {
   if (!begun_) return id;
   waits = 1;  // for the round in which it is admitted
   for (const TaskId before : spec.after)
-    if (runs_[before.index].finish == kNever) ++waits;
+    if (!has_ended(before)) ++waits;
   dispatch_.extend();
   added_.push_back(id.index);
   if (!inside_) conclude(true);
@@ -223,7 +227,7 @@ void TaskExecutor::add_dependency(TaskId before, TaskId after) {
     throw std::logic_error(fmt::format("task executor: {} has started, and cannot be made to wait for {}",
                                        graph_.describe(after), graph_.describe(before)));
   graph_.add_dependency(before, after);
-  if (!begun_ || runs_[before.index].finish != kNever) return;
+  if (!begun_ || has_ended(before)) return;
   TaskRun& run = runs_[after.index];
   if (run.ready != kNever) {
     run.ready = kNever;

@@ -97,6 +97,10 @@ class TaskExecutor final : private EventHandler {
   void round();
   void conclude(bool defer);
   void check_stuck() const;
+  /// Whether its successors have been told; while an observer hears of its end they have not.
+  bool has_ended(TaskId task) const { return runs_[task.index].finish != kNever && task.index != finishing_; }
+
+  static constexpr std::uint32_t kNone = ~0U;
 
   Engine& engine_;
   TaskGraph& graph_;
@@ -107,6 +111,7 @@ class TaskExecutor final : private EventHandler {
   Time origin_{};
   Time last_finish_{};
   std::uint32_t instant_ = 1;  // number of the last instant at which tasks ended
+  std::uint32_t finishing_ = kNone;  // the task of whose end the observer is being told
   std::size_t finished_ = 0;
   std::size_t running_ = 0;
   std::size_t timers_ = 0;  // release times to come
