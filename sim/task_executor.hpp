@@ -51,7 +51,10 @@ class TaskObserver {
 
 class TaskExecutor final : private EventHandler {
  public:
-  /// Everything given must outlive the run; the graph is changed only by add() and add_dependency() here.
+  /// Everything given must outlive the executor, and the executor its last event: a task's end, a release time, a flow
+  /// that the transport ends. The graph is changed only by add() and add_dependency() here. What an observer, a key or
+  /// the transport throws leaves the engine's run; a run that goes on then ends with std::logic_error if tasks are left
+  /// that were to be told of what was cut short.
   TaskExecutor(Engine& engine, TaskGraph& graph, Transport* transport = nullptr, TaskObserver* observer = nullptr);
   TaskExecutor(const TaskExecutor&) = delete;
   TaskExecutor& operator=(const TaskExecutor&) = delete;
