@@ -120,6 +120,34 @@ TEST_CASE("an edge from the finishing task counts once", "[unit]") {
   CHECK(executor.unfinished() == 0);
 }
 
+TEST_CASE("what is added after its predecessor has ended goes by id, not by cause", "[unit]") {
+  // The predecessors end at 10, on b and a. Of a graph given at once the one after a goes first (place 1 before 2);
+  // added after the ends, at the same instant, neither has a cause, and the lower id goes first.
+  struct Adder final : EventHandler {
+    std::function<void()> act;
+    void on_event(std::uint64_t) override { act(); }
+  } adder;
+  for (const bool at_once : {true, false}) {
+    Engine engine;
+    TaskGraph graph;
+    const ResourceId a = graph.add_resource({}), b = graph.add_resource({}), c = graph.add_resource({});
+    const TaskId on_b = graph.add({.duration = Duration{10}, .on = {b}});
+    const TaskId on_a = graph.add({.duration = Duration{10}, .on = {a}});
+    TaskExecutor executor(engine, graph);
+    adder.act = [&] {
+      executor.add({.duration = Duration{1}, .on = {c}, .after = {on_b}});
+      executor.add({.duration = Duration{1}, .on = {c}, .after = {on_a}});
+    };
+    if (at_once) adder.act();
+    executor.start();
+    engine.run(Time{9});
+    if (!at_once) engine.schedule_at(Time{10}, adder);
+    engine.run();
+    CHECK(executor[TaskId{2}].start == Time{at_once ? 11 : 10});
+    CHECK(executor[TaskId{3}].start == Time{at_once ? 10 : 11});
+  }
+}
+
 TEST_CASE("what is added at an instant starts after what was at hand", "[unit]") {
   // Both machines' tasks start at 0; the one added meanwhile has the highest priority and still is second.
   Engine engine;
