@@ -56,8 +56,9 @@ struct DirectParams {
     return std::tuple{
         sim::field("staggered", &DirectParams::staggered,
                    "Rank r sends to r+1, r+2 …, so that receivers differ; else all send to 0, 1 … in this order."),
-        sim::field("window", &DirectParams::window, Unit::count, sim::between(0, 1 << 30),
-                   "Messages that a rank has under way at a time; 0 sends all at once."),
+        sim::field(
+            "window", &DirectParams::window, Unit::count, sim::between(0, 1 << 30),
+            "Messages that a rank has under way, or waiting for a receiver to enter, at a time; 0 sends all at once."),
     };
   }
 };
