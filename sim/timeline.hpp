@@ -2,9 +2,9 @@
 //
 // Times are simulated nanoseconds. Slices of one track must not overlap except by nesting; events may come in any order
 // (the viewer sorts them). Names are written once and then referred to by number, packets are compressed in blocks as
-// they come
-// (`compressed_packets`, zlib): some 10 to 20 bytes a slice. That form was chosen over a gzip of the whole file because
-// the file stays a plain Trace message whose blocks open one by one: a run that was cut off loses its last block only.
+// they come (`compressed_packets`, zlib): some 10 to 20 bytes a slice. That form was chosen over a gzip of the whole
+// file because the file stays a plain Trace message whose blocks open one by one: a run that was cut off loses its last
+// block only.
 //
 // Memory does not grow with events: one block, a compressor, up to 4,096 names (further ones are written out), and a
 // few bytes a track. What is not shown is said in the file: a window, sampled counters and a cap leave an instant on a

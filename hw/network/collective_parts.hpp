@@ -117,7 +117,7 @@ constexpr std::int64_t parts_used(std::int64_t bytes, std::int64_t parts) {
   return std::min(bytes, parts);
 }
 /// Number of chunks for at most `bytes` in one piece: at least `chunks`, more where `chunk_bytes` asks for it. Throws
-/// ConfigError where that is more than `limit`.
+/// ConfigError where that is more than `limit`, which is 0 where not even one would do.
 std::int64_t chunk_count(std::int64_t bytes, std::int64_t chunks, const std::optional<std::int64_t>& chunk_bytes,
                          std::int64_t limit, const sim::Origin& where);
 

@@ -146,6 +146,10 @@ TEST_CASE("a run refuses what it cannot do", "[unit]") {
   const CollectiveSpec spec = spec_of(CollectiveKind::all_reduce, 2, 10);
   CHECK_THROWS_AS(CollectiveRun(engine, carrier, make_ring({}, spec), 2, {0, 1}, {.window = 0}), std::invalid_argument);
   CHECK_THROWS_AS(CollectiveRun(engine, carrier, make_ring({}, spec), 2, {0}), std::invalid_argument);
+  CollectiveSpec with_tree = spec;
+  with_tree.tree = {{7}, {2, 2, AggregationTree::kRoot}};
+  CollectiveRun no_switch(engine, carrier, make_in_network({}, with_tree), 2, {0, 1});
+  CHECK_THROWS_WITH(no_switch.enter(0), "a collective needs the node of every switch of its tree: see member_nodes()");
   CollectiveRun run(engine, carrier, make_ring({}, spec), 2, {0, 1});
   run.enter(0);
   CHECK_THROWS_AS(run.enter(0), std::logic_error);
