@@ -43,7 +43,8 @@ struct TimelineOptions {
   TimelineWindow window;
   /// Of each counter only the last value in every such stretch is shown; 0: all.
   std::int64_t counter_interval_ns = 0;
-  /// Slices, instants and counter values that are shown; later ones are counted and left out.
+  /// Slices, instants and counter values that are shown; those recorded later are counted and left out, and the
+  /// earliest time of these is noted.
   std::int64_t max_events = 20'000'000;
 };
 
@@ -82,6 +83,7 @@ class TimelineWriter {
   /// Bytes held for writing: the same after 10^4 and after 10^9 events.
   std::size_t memory() const;
   /// Writes what is left, with a note of what is not shown. Throws std::runtime_error if anything could not be written.
+  /// Nothing may be recorded afterwards; a second call adds nothing.
   void close();
 
  private:
