@@ -143,18 +143,22 @@ SteadyMean::Interval SteadyMean::interval(double confidence) const {
     return result;
   }
   const std::size_t cut = transient_ == Transient::cut ? transient_end(result.unsettled) : 0;
-  // Groups of one length at the end; what does not fill one counts as start.
-  const std::size_t groups = std::min(n - cut, kGroups);
-  const std::size_t length = (n - cut) / groups;
-  const std::size_t start = n - groups * length;
-  std::vector<double> long_means(groups);
-  for (std::size_t g = 0; g < groups; ++g) long_means[g] = spread(means_.data() + start + g * length, length).mean;
-  const auto [mean, squares] = spread(long_means.data(), groups);
-  result.mean = mean;
+  const std::size_t kept = n - cut;
+  const std::size_t groups = std::min(kept, kGroups);
+  result.mean = spread(means_.data() + cut, kept).mean;
+  // Lengths differ by one at most. A mean of n of N samples has N / n times the variance of the whole's, so squares
+  // count in proportion to lengths; with equal lengths this is the usual formula.
+  double squares = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::size_t first = g * kept / groups;
+    const std::size_t length = (g + 1) * kept / groups - first;
+    const double off = spread(means_.data() + cut + first, length).mean - result.mean;
+    squares += static_cast<double>(length * groups) / static_cast<double>(kept) * off * off;
+  }
   result.batches = static_cast<std::int64_t>(groups);
   result.half_width = groups < 2 ? 0 : half_width_of(squares, result.batches, confidence);
-  result.samples = static_cast<std::int64_t>(groups * length) * size_;
-  result.skipped = static_cast<std::int64_t>(start) * size_;
+  result.samples = static_cast<std::int64_t>(kept) * size_;
+  result.skipped = static_cast<std::int64_t>(cut) * size_;
   return result;
 }
 

@@ -2,8 +2,8 @@
 //
 // Values below 2,048 have a bucket each; above, every octave has 1,024, and a bucket answers with its middle, so that a
 // value read back is wrong by at most 2^-11 = 0.049 %. Count, sum (128 bits), least and greatest are exact. Memory
-// grows with the greatest value, to 432 KiB at 2^63. Merging is exact: any order of merges and additions gives the same
-// histogram.
+// grows with the greatest value, to 432 KiB at 2^63, and doubles with the first quantile that is asked for. Merging is
+// exact: any order of merges and additions gives the same histogram.
 #pragma once
 
 #include <cstdint>

@@ -6,11 +6,12 @@
 
 namespace orrery::sim {
 
+void SampleStats::throw_negative() {
+  throw std::logic_error("statistics: a negative sample or count");
+}
+
 void SampleStats::add_run(std::int64_t first, std::int64_t slope, std::int64_t count) {
-  if (slope == 0 || count <= 1) {
-    if (count > 0) add(first, count);
-    return;
-  }
+  if (slope == 0 || count <= 1) return add(first, count);
   if (histogram_) return histogram_->add_run(first, slope, count);
   const __int128 last = static_cast<__int128>(first) + static_cast<__int128>(slope) * (count - 1);
   if (first < 0 || last < 0 || last > std::numeric_limits<std::int64_t>::max())
@@ -34,6 +35,10 @@ void SampleStats::to_histogram() {
 
 void SampleStats::merge(const SampleStats& other) {
   if (other.count() == 0) return;
+  if (&other == this) {  // what is appended to must not be what is read
+    const SampleStats copy = other;
+    return merge(copy);
+  }
   if (exact() && other.exact() && count_ + other.count_ <= kExactSamples) {
     runs_.insert(runs_.end(), other.runs_.begin(), other.runs_.end());
     slopes_.insert(slopes_.end(), other.slopes_.begin(), other.slopes_.end());

@@ -24,9 +24,11 @@ class SampleStats {
  public:
   static constexpr std::int64_t kExactSamples = 1'000'000;
 
-  /// Adds `count` samples of `value` >= 0. Amortised constant time.
+  /// Adds `count` >= 0 samples of `value` >= 0; std::logic_error else. Amortised constant time.
   void add(std::int64_t value, std::int64_t count = 1) {
     if (histogram_) return histogram_->add(value, count);
+    if (value < 0 || count < 0) throw_negative();
+    if (count == 0) return;
     count_ += count;
     sum_ += static_cast<__int128>(value) * count;
     if (value > max_) max_ = value;
@@ -40,9 +42,9 @@ class SampleStats {
   }
   /// Adds first, first + slope, … (`count` samples, all >= 0), as a leap over many iterations leaves them. Constant
   /// time up to kExactSamples; past it that of the histogram buckets between first and last, at most `count`: a run
-  /// that stays within 1 % touches eleven.
+  /// that stays within 1 % touches eleven. Throws std::logic_error if a sample or `count` is negative.
   void add_run(std::int64_t first, std::int64_t slope, std::int64_t count);
-  /// Adds all samples of another; exact as long as both and their sum are.
+  /// Adds all samples of another (or of itself, again); exact as long as both and their sum are.
   void merge(const SampleStats& other);
 
   std::int64_t count() const { return histogram_ ? histogram_->count() : count_; }
@@ -59,6 +61,7 @@ class SampleStats {
   struct Slope {
     std::int64_t first, slope, count;
   };
+  [[noreturn]] static void throw_negative();
   void flatten() const;
   void to_histogram();
   double at_rank(std::int64_t rank) const;

@@ -25,6 +25,18 @@ std::uint32_t pop_least(std::vector<std::uint32_t>& heap) {
   heap.pop_back();
   return task;
 }
+/// Set for a scope, also one that is left by an exception.
+class Within {
+ public:
+  explicit Within(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Within() { flag_ = false; }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 [[noreturn]] void throw_changed() {
   throw std::logic_error("task executor: the graph was changed behind its back");
 }
@@ -64,13 +76,9 @@ void TaskExecutor::on_event(std::uint64_t payload) {
     push_least(early_, task);
     return;
   }
-  inside_ = true;
+  const Within within(inside_);
   switch (kind) {
     case Kind::flow:
-      if (runs_[task].finish != kNever)
-        throw std::logic_error("task executor: the transport ended the flow of " + graph_.describe(TaskId{task}) +
-                               " twice");
-      [[fallthrough]];
     case Kind::finish:
       finish(task);
       break;
@@ -94,7 +102,6 @@ void TaskExecutor::on_event(std::uint64_t payload) {
   }
   // A transport may end several flows of an instant from one event: the round waits until all are in.
   conclude(kind == Kind::flow);
-  inside_ = false;
 }
 
 /// Starts what can start, unless more is due at this instant.
@@ -169,13 +176,20 @@ void TaskExecutor::begin(std::uint32_t task) {
 }
 
 void TaskExecutor::finish(std::uint32_t task) {
+  if (runs_[task].finish != kNever)
+    throw std::logic_error("task executor: the transport ended the flow of " + graph_.describe(TaskId{task}) +
+                           " twice");
   const Time now = engine_.now();
   if (last_finish_ != now) ++instant_;
   runs_[task].finish = last_finish_ = now;
   --running_;
   ++finished_;
   dispatch_.release(task);
-  if (observer_ != nullptr) observer_->on_finish({task}, now);
+  if (observer_ != nullptr) {
+    finishing_ = task;
+    observer_->on_finish({task}, now);
+    finishing_ = kNone;
+  }
   const auto demands = graph_.demands({task});
   const std::uint32_t cause = demands.empty() ? 0 : demands.front().resource.index + 1;
   graph_.for_each_successor({task}, [this, cause](TaskId after) {
@@ -211,7 +225,7 @@ TaskId TaskExecutor::add(const TaskSpec& spec) {
   if (!begun_) return id;
   waits = 1;  // for the round in which it is admitted
   for (const TaskId before : spec.after)
-    if (runs_[before.index].finish == kNever) ++waits;
+    if (!has_ended(before)) ++waits;
   dispatch_.extend();
   added_.push_back(id.index);
   if (!inside_) conclude(true);
@@ -223,7 +237,7 @@ void TaskExecutor::add_dependency(TaskId before, TaskId after) {
     throw std::logic_error(fmt::format("task executor: {} has started, and cannot be made to wait for {}",
                                        graph_.describe(after), graph_.describe(before)));
   graph_.add_dependency(before, after);
-  if (!begun_ || runs_[before.index].finish != kNever) return;
+  if (!begun_ || has_ended(before)) return;
   TaskRun& run = runs_[after.index];
   if (run.ready != kNever) {
     run.ready = kNever;

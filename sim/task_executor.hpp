@@ -10,7 +10,9 @@
 // (order's value, time of becoming ready, cause, id), as given by the first of the task's demands that is not a
 // `program` resource (none: as for fifo). The cause decides between tasks that become ready at one instant: it is the
 // place of the resource (its first demand's) on which the last predecessor ran, the later place if several ended at
-// this instant; so what ends together is followed up resource by resource. Tasks that share no resource do not
+// this instant; so what ends together is followed up resource by resource. Places count from 1: predecessors without
+// demands count as 0, before every resource, and so do release times, and predecessors that had ended (at this very
+// instant too) before the task was added or made to wait for them. Tasks that share no resource do not
 // influence each other. Between tasks that share one but are ordered by different ones, keys are compared as numbers:
 // give such resources the same order.
 //
@@ -51,7 +53,10 @@ class TaskObserver {
 
 class TaskExecutor final : private EventHandler {
  public:
-  /// Everything given must outlive the run; the graph is changed only by add() and add_dependency() here.
+  /// Everything given must outlive the executor, and the executor its last event: a task's end, a release time, a flow
+  /// that the transport ends. The graph is changed only by add() and add_dependency() here. What an observer, a key or
+  /// the transport throws leaves the engine's run; a run that goes on then ends with std::logic_error if tasks are left
+  /// that were to be told of what was cut short.
   TaskExecutor(Engine& engine, TaskGraph& graph, Transport* transport = nullptr, TaskObserver* observer = nullptr);
   TaskExecutor(const TaskExecutor&) = delete;
   TaskExecutor& operator=(const TaskExecutor&) = delete;
@@ -64,7 +69,8 @@ class TaskExecutor final : private EventHandler {
   void run();
 
   /// Adds a task, also while running: predecessors that have finished count as satisfied. It is ready at the earliest
-  /// at the present instant, after the starts at hand. Throws as TaskGraph::add does.
+  /// at the present instant, with its next round of starts: after those of the round at hand if on_start adds it.
+  /// Throws as TaskGraph::add does.
   TaskId add(const TaskSpec& spec);
   /// Adds a dependency, also while running; one on a finished task is satisfied. Throws as TaskGraph::add_dependency
   /// does, and std::logic_error if `after` has started. A cycle made this way throws TaskCycle from the engine's run
@@ -97,6 +103,10 @@ class TaskExecutor final : private EventHandler {
   void round();
   void conclude(bool defer);
   void check_stuck() const;
+  /// Whether its successors have been told; while an observer hears of its end they have not.
+  bool has_ended(TaskId task) const { return runs_[task.index].finish != kNever && task.index != finishing_; }
+
+  static constexpr std::uint32_t kNone = ~0U;
 
   Engine& engine_;
   TaskGraph& graph_;
@@ -106,7 +116,8 @@ class TaskExecutor final : private EventHandler {
   TaskDispatch dispatch_;
   Time origin_{};
   Time last_finish_{};
-  std::uint32_t instant_ = 1;  // number of the last instant at which tasks ended
+  std::uint32_t instant_ = 1;        // number of the last instant at which tasks ended
+  std::uint32_t finishing_ = kNone;  // the task of whose end the observer is being told
   std::size_t finished_ = 0;
   std::size_t running_ = 0;
   std::size_t timers_ = 0;  // release times to come

@@ -4,7 +4,7 @@
 // one as a rule, of several (all or nothing), or of none (a milestone). A resource is so many equal units with an order
 // in which waiting tasks are served. When a task starts is stated in sim/task_executor.hpp.
 //
-// Memory: 32 bytes a task (32 more while it is run) and 8 an edge. Demands are kept once for every set of demands that
+// Memory: 32 bytes a task (40 more while it is run) and 8 an edge. Demands are kept once for every set of demands that
 // differs, names only where given. At most 2^31 - 1 tasks, 2^31 sets of demands and 2^32 - 1 edges.
 #pragma once
 
@@ -38,12 +38,12 @@ struct ResourceId {
   friend constexpr auto operator<=>(ResourceId, ResourceId) = default;
 };
 
-/// Which of the waiting tasks a resource serves first. Ties go to the task that became ready first, then to the lower
-/// id.
+/// Which of the waiting tasks a resource serves first. Ties go to the task that became ready first, then by cause (see
+/// sim/task_executor.hpp), then to the lower id.
 enum class TaskOrder : std::uint8_t {
   fifo,      ///< the first to become ready
   priority,  ///< the highest priority
-  lifo,      ///< the last to become ready; ties go to the higher id
+  lifo,      ///< the last to become ready; ties go to the later cause, then the higher id
   shortest,  ///< the least duration (ticks), for flows the fewest bytes
   longest,   ///< the most of these
   program,   ///< strictly in the order in which they were added: the head is waited for, whatever else is ready

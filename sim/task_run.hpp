@@ -16,7 +16,7 @@ struct TaskRun {
   Time finish = kNever;
   std::uint32_t waits = 0;    ///< what is still to come before it is ready
   std::uint32_t instant = 0;  ///< number of the instant at which a predecessor ended last
-  std::uint32_t cause = 0;    ///< of the predecessors that ended then: the highest cause_of
+  std::uint32_t cause = 0;  ///< of the predecessors that ended then: the highest place of a first demand, + 1; 0: none
 };
 static_assert(sizeof(TaskRun) == 40);
 

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "timeline.pb.h"
@@ -135,9 +137,9 @@ struct TimelineWriter::State {
   std::vector<Track> tracks{1};  // uuids start at 1
   std::int32_t groups = 0, threads = 0;
   std::uint64_t flows = 0;
-  bool started = false;
+  bool started = false, closed = false;
   std::int64_t shown = 0, left_out = 0, outside = 0, sampled_away = 0;
-  std::int64_t full_at_ns = 0;
+  std::int64_t full_at_ns = std::numeric_limits<std::int64_t>::max();  // the earliest event that was left out
   TracePacket packet;  // used again and again: its parts keep their memory
 
   void write() {
@@ -203,7 +205,9 @@ void TimelineWriter::State::annotate(TrackEvent& event, Arguments arguments) {
 
 bool TimelineWriter::State::take(std::int64_t at_ns) {
   if (shown < options.max_events) return ++shown > 0;
-  if (left_out++ == 0) full_at_ns = at_ns;
+  ++left_out;
+  // Not the first to come: what waited (a counter's last value), or is drawn at its end (a slice), lies before that.
+  full_at_ns = std::min(full_at_ns, at_ns);
   return false;
 }
 
@@ -277,8 +281,9 @@ void TimelineWriter::slice(TrackId track, std::int64_t begin_ns, std::int64_t en
     ++state_->outside;
     return;
   }
-  if (!state_->take(begin_ns)) return;
-  TrackEvent& begin = state_->event(track, std::max(begin_ns, window.begin_ns), TrackEvent::SLICE_BEGIN);
+  const std::int64_t shown_from_ns = std::max(begin_ns, window.begin_ns);
+  if (!state_->take(shown_from_ns)) return;
+  TrackEvent& begin = state_->event(track, shown_from_ns, TrackEvent::SLICE_BEGIN);
   state_->name(begin, name);
   state_->annotate(begin, arguments);
   add_flow(begin, flow);
@@ -355,11 +360,12 @@ void TimelineWriter::State::describe_limits() {
     point(track, options.window.begin_ns, "counters sampled: the last value of each interval is shown",
           {{"interval_ns", options.counter_interval_ns}, {"left_out", sampled_away}}, {});
   if (left_out > 0)
-    point(track, full_at_ns, "timeline full: what is recorded from here on is left out",
+    point(track, full_at_ns, "timeline full: from here on events are left out",
           {{"shown", shown}, {"left_out", left_out}}, {});
 }
 
 void TimelineWriter::close() {
+  if (std::exchange(state_->closed, true)) return state_->file.close();
   for (std::size_t uuid = 1; uuid < state_->tracks.size(); ++uuid) {
     std::optional<CounterValue>& pending = state_->tracks[uuid].pending;
     if (pending && state_->take(pending->at_ns)) state_->show_counter(TrackId{uuid}, *pending);

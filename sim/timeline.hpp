@@ -2,9 +2,9 @@
 //
 // Times are simulated nanoseconds. Slices of one track must not overlap except by nesting; events may come in any order
 // (the viewer sorts them). Names are written once and then referred to by number, packets are compressed in blocks as
-// they come
-// (`compressed_packets`, zlib): some 10 to 20 bytes a slice. That form was chosen over a gzip of the whole file because
-// the file stays a plain Trace message whose blocks open one by one: a run that was cut off loses its last block only.
+// they come (`compressed_packets`, zlib): some 10 to 20 bytes a slice. That form was chosen over a gzip of the whole
+// file because the file stays a plain Trace message whose blocks open one by one: a run that was cut off loses its last
+// block only.
 //
 // Memory does not grow with events: one block, a compressor, up to 4,096 names (further ones are written out), and a
 // few bytes a track. What is not shown is said in the file: a window, sampled counters and a cap leave an instant on a
@@ -43,7 +43,8 @@ struct TimelineOptions {
   TimelineWindow window;
   /// Of each counter only the last value in every such stretch is shown; 0: all.
   std::int64_t counter_interval_ns = 0;
-  /// Slices, instants and counter values that are shown; later ones are counted and left out.
+  /// Slices, instants and counter values that are shown; those recorded later are counted and left out, and the
+  /// earliest time of these is noted.
   std::int64_t max_events = 20'000'000;
 };
 
@@ -82,6 +83,7 @@ class TimelineWriter {
   /// Bytes held for writing: the same after 10^4 and after 10^9 events.
   std::size_t memory() const;
   /// Writes what is left, with a note of what is not shown. Throws std::runtime_error if anything could not be written.
+  /// Nothing may be recorded afterwards; a second call adds nothing.
   void close();
 
  private:

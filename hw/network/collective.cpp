@@ -130,10 +130,13 @@ std::int64_t chunk_count(std::int64_t bytes, std::int64_t chunks, const std::opt
                          std::int64_t limit, const sim::Origin& where) {
   std::int64_t count = chunks;
   if (chunk_bytes) count = std::max(count, bytes / *chunk_bytes + (bytes % *chunk_bytes != 0 ? 1 : 0));
+  if (limit < 1)
+    sim::throw_fault(where, "this group has too many messages even with one chunk",
+                     "lower channels (of a ring), or the number of ranks");
   if (count > limit)
     sim::throw_fault(
         where, std::to_string(count) + " chunks are too many for this group, the most is " + std::to_string(limit),
-        "raise chunk_bytes");
+        chunks > limit ? "lower chunks, or channels (of a ring)" : "raise chunk_bytes, or lower channels (of a ring)");
   return count;
 }
 

@@ -202,6 +202,16 @@ struct Seconds {
     return nothing("direct") ? 0 : direct_seconds(p, spec, across);
   }
   std::optional<double> operator()(const HierarchicalParams& p) const {
+    // As the schedule does: a level must be able to do its part, however few the ranks. Only a broadcast has parts that
+    // some algorithm does not do; all_to_all is direct at every level.
+    const auto halves = [](LevelAlgorithm level) { return level == LevelAlgorithm::halving_doubling; };
+    check_spec("hierarchical", spec);
+    if (spec.kind == CollectiveKind::broadcast && (halves(p.inside) || halves(p.across))) {
+      CollectiveSpec part;
+      part.kind = spec.kind;
+      part.where = spec.where;
+      check_spec("halving_doubling", part);
+    }
     return nothing("hierarchical") ? 0 : hierarchical_seconds(p, spec, inside, across);
   }
   std::optional<double> operator()(const InNetworkParams& p) const {

@@ -7,8 +7,8 @@
 //   ring               all_reduce 2(n-1) C c, all_gather and reduce_scatter (n-1) C c, with C chunks a channel;
 //                      broadcast (n-2+C) c
 //   double_tree        (2h + C - 1) c, broadcast (h + C - 1) c, h being the height of the trees
-//   halving_doubling   powers of two: 2 log2(n) alpha + 2 (n-1)/n S/bandwidth; others: the same recurrence, step by
-//   step direct             alpha + the largest message, all_reduce twice; times ceil((n-1)/window) in a window
+//   halving_doubling   powers of two: 2 log2(n) alpha + 2 (n-1)/n S/bandwidth; others: the recurrence behind that
+//   direct             alpha + the largest message, all_reduce twice; times ceil((n-1)/window) in a window
 //   hierarchical       its three parts one after the other (nodes of one size)
 //   in_network         (2h + C - 1) c all_reduce; broadcast from a leaf of depth h the same
 // Where shards or chunks differ by a byte the largest stands for all: at most a byte's time a step too long.

@@ -2,7 +2,8 @@
 //
 // All-reduce is two phases: a rank that has added up its own shard sends it to all. A rank's messages follow one order,
 // to r+1, r+2 … (so that at any time every receiver differs, the linear shift exchange) or to 0, 1 …; with a window it
-// has so many under way and sends the next when one arrives, else all leave at once and share the ports.
+// has so many under way and sends the next when one arrives (and its receiver has entered), else all leave at once and
+// share the ports.
 // The least latency of all algorithms where each pair has a link of its own; it takes n(n-1) messages.
 #include <memory>
 #include <vector>

@@ -56,8 +56,9 @@ struct DirectParams {
     return std::tuple{
         sim::field("staggered", &DirectParams::staggered,
                    "Rank r sends to r+1, r+2 …, so that receivers differ; else all send to 0, 1 … in this order."),
-        sim::field("window", &DirectParams::window, Unit::count, sim::between(0, 1 << 30),
-                   "Messages that a rank has under way at a time; 0 sends all at once."),
+        sim::field(
+            "window", &DirectParams::window, Unit::count, sim::between(0, 1 << 30),
+            "Messages that a rank has under way, or waiting for a receiver to enter, at a time; 0 sends all at once."),
     };
   }
 };
@@ -116,7 +117,7 @@ constexpr std::int64_t parts_used(std::int64_t bytes, std::int64_t parts) {
   return std::min(bytes, parts);
 }
 /// Number of chunks for at most `bytes` in one piece: at least `chunks`, more where `chunk_bytes` asks for it. Throws
-/// ConfigError where that is more than `limit`.
+/// ConfigError where that is more than `limit`, which is 0 where not even one would do.
 std::int64_t chunk_count(std::int64_t bytes, std::int64_t chunks, const std::optional<std::int64_t>& chunk_bytes,
                          std::int64_t limit, const sim::Origin& where);
 

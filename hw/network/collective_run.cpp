@@ -1,5 +1,6 @@
 #include "hw/network/collective_run.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -109,6 +110,8 @@ void CollectiveRun::send(const Message& message) {
 
 void CollectiveRun::start(std::uint32_t record) {
   const Message& message = records_[record].message;
+  if (std::max(message.from, message.to) >= nodes_.size())
+    throw std::invalid_argument("a collective needs the node of every switch of its tree: see member_nodes()");
   carrier_.send(nodes_[message.from], nodes_[message.to], message.bytes, label_ + message.channel, *this, record);
 }
 

@@ -38,7 +38,8 @@ class CollectiveRun final : private sim::EventHandler, private MessageSink {
  public:
   /// `nodes`: of every rank, and behind them of the switches of an aggregation tree, if there is one. Engine, carrier
   /// and listener (if any) must outlive the run, and the run its last arrival. Throws std::invalid_argument for a
-  /// window below 1 or fewer nodes than ranks.
+  /// window below 1 or fewer nodes than ranks; nodes that lack a switch show with the first message there, which throws
+  /// the same.
   CollectiveRun(sim::Engine& engine, MessageCarrier& carrier, std::unique_ptr<CollectiveSchedule> schedule,
                 std::int64_t ranks, std::vector<NodeIndex> nodes, CollectiveRunOptions options = {},
                 CollectiveListener* listener = nullptr);

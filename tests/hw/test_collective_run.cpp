@@ -88,6 +88,23 @@ TEST_CASE("a straggler delays a ring by what it is late", "[unit]") {
   CHECK(us(second.done_at(3)) - us(start) == Approx(50));
 }
 
+TEST_CASE("a message to a late rank keeps its slot of a direct window", "[unit]") {
+  // A broadcast of 1000 bytes, 2 us each, from rank 0 to 1 and 2; rank 1 enters at 50 us. One at a time, rank 2 is
+  // served from then on; two at a time, or without a window, at once.
+  for (const auto& [window, done] : {std::pair{1, 52.0}, {2, 2.0}, {0, 2.0}}) {
+    sim::Engine engine;
+    PairCarrier carrier(engine, kCost);
+    CollectiveRun run(engine, carrier, make_direct({.window = window}, spec_of(CollectiveKind::broadcast, 3, 1000)), 3,
+                      {0, 1, 2});
+    run.enter(0);
+    run.enter(2);
+    run.enter_at(1, sim::Time{50'000'000});
+    engine.run();
+    CHECK(us(run.done_at(2)) == Approx(done));
+    CHECK(us(run.done_at(1)) == Approx(50));
+  }
+}
+
 TEST_CASE("several jobs share ports", "[unit]") {
   // Two rings of 2000 bytes over the same two ranks with one port each: 1000-byte messages, 2 us, alternate. Each
   // needs two messages a rank, so four in a row: one job ends after 7 or 8 us, both after 8.
@@ -129,6 +146,10 @@ TEST_CASE("a run refuses what it cannot do", "[unit]") {
   const CollectiveSpec spec = spec_of(CollectiveKind::all_reduce, 2, 10);
   CHECK_THROWS_AS(CollectiveRun(engine, carrier, make_ring({}, spec), 2, {0, 1}, {.window = 0}), std::invalid_argument);
   CHECK_THROWS_AS(CollectiveRun(engine, carrier, make_ring({}, spec), 2, {0}), std::invalid_argument);
+  CollectiveSpec with_tree = spec;
+  with_tree.tree = {{7}, {2, 2, AggregationTree::kRoot}};
+  CollectiveRun no_switch(engine, carrier, make_in_network({}, with_tree), 2, {0, 1});
+  CHECK_THROWS_WITH(no_switch.enter(0), "a collective needs the node of every switch of its tree: see member_nodes()");
   CollectiveRun run(engine, carrier, make_ring({}, spec), 2, {0, 1});
   run.enter(0);
   CHECK_THROWS_AS(run.enter(0), std::logic_error);

@@ -351,5 +351,9 @@ TEST_CASE("what a collective cannot be is said", "[unit]") {
   CHECK(has(tree({9, 8}, {3, 3, 3, top, 3}), no_tree));    // nothing below a switch
   CHECK(has(fault_of("ring", spec_of(Kind::all_reduce, 1 << 20, 1 << 30), R"({"chunks": 1048576})"),
             "1048576 chunks are too many for this group, the most is 2048"));
+  // 2^20 ranks on 4096 channels: 2^32 messages to a rank and more, of which 2^31 are counted.
+  const std::string crowded = fault_of("ring", spec_of(Kind::all_reduce, 1 << 20, 10), R"({"channels": 4096})");
+  CHECK(has(crowded, "too many messages even with one chunk"));
+  CHECK(has(crowded, "lower channels"));
   CHECK(has(fault_of("ring", spec_of(Kind::all_reduce, 2, 2), R"({"chunks": 0})"), "chunks"));
 }

@@ -20,6 +20,42 @@ TEST_CASE("percentiles interpolate between ranks", "[unit]") {
   CHECK(stats.quantile(0.9) == Approx(37));  // rank 2.7: 30 + 0.7 * 10
 }
 
+TEST_CASE("no sample of count 0 counts, and negative ones are refused, exact or not", "[unit]") {
+  for (const std::int64_t ones : {std::int64_t{1}, SampleStats::kExactSamples + 1}) {
+    SampleStats stats;
+    stats.add(1, ones);
+    stats.add(100, 0);
+    stats.add_run(100, 3, 0);
+    CHECK(stats.exact() == (ones == 1));
+    CHECK(stats.count() == ones);
+    CHECK(stats.max() == 1);
+    CHECK(stats.quantile(1) == 1);
+    CHECK_THROWS_AS(stats.add(-5), std::logic_error);
+    CHECK_THROWS_AS(stats.add(5, -1), std::logic_error);
+    CHECK_THROWS_AS(stats.add_run(5, 0, -1), std::logic_error);
+    CHECK_THROWS_AS(stats.add_run(-5, 1, 3), std::logic_error);
+    CHECK(stats.count() == ones);
+  }
+}
+
+TEST_CASE("merged with itself every sample counts twice", "[unit]") {
+  // 1,500 runs and a slope of 6 samples, doubled twice; then past the exact limit.
+  SampleStats stats, twice;
+  for (std::int64_t value = 0; value < 1500; ++value) stats.add(value * 7 % 1000);
+  stats.add_run(2000, 5, 6);
+  for (int i = 0; i < 4; ++i) twice.merge(stats);
+  stats.merge(stats);
+  stats.merge(stats);
+  CHECK(stats.count() == 4 * 1506);
+  CHECK((stats.sum() == twice.sum()));
+  for (double q = 0; q <= 1; q += 0.01) CHECK(stats.quantile(q) == twice.quantile(q));
+  SampleStats large;
+  large.add(3, SampleStats::kExactSamples - 1);
+  for (int i = 0; i < 2; ++i) large.merge(large);
+  CHECK_FALSE(large.exact());
+  CHECK(large.count() == 4 * (SampleStats::kExactSamples - 1));
+}
+
 TEST_CASE("without samples everything is zero", "[unit]") {
   const SampleStats stats;
   CHECK(stats.mean() == 0);

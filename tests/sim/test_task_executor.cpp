@@ -187,7 +187,26 @@ TEST_CASE("misuse of the executor is refused", "[unit]") {
     }
   } twice;
   TaskExecutor doubled(engine, graph, &twice);
-  CHECK_THROWS_AS(doubled.run(), std::logic_error);
+  CHECK_THROWS_WITH(doubled.run(), "task executor: the transport ended the flow of task 0 'load' twice");
+}
+
+TEST_CASE("after an observer has thrown the others' ends are still heard", "[unit]") {
+  struct Thrower final : TaskObserver {
+    void on_finish(TaskId task, Time) override {
+      if (task.index == 0) throw std::runtime_error("no");
+    }
+  } thrower;
+  Engine engine;
+  TaskGraph graph;
+  const TaskId first = graph.add({.duration = Duration{10}});
+  const TaskId other = graph.add({.duration = Duration{20}});
+  const TaskId after_other = graph.add({.duration = Duration{1}, .after = {other}});
+  graph.add({.after = {first}, .name = "never told"});
+  TaskExecutor executor(engine, graph, nullptr, &thrower);
+  CHECK_THROWS_AS(executor.run(), std::runtime_error);
+  CHECK_THROWS_AS(engine.run(), std::logic_error);
+  CHECK(executor[other].finish == Time{20});
+  CHECK(executor[after_other].finish == Time{21});
 }
 
 TEST_CASE("a run begins where the clock stands, and an empty one ends there", "[unit]") {

@@ -88,6 +88,66 @@ TEST_CASE("dependencies added while running", "[unit]") {
   CHECK(executor[gate].finish == Time{23});
 }
 
+TEST_CASE("an edge from the finishing task counts once", "[unit]") {
+  // `late` and `both` also wait for `slow`, until 100. `alone` waits for the finishing task only: it
+  // takes part in the starts of this instant, and `next` has a lower priority.
+  Engine engine;
+  TaskGraph graph;
+  const ResourceId machine = graph.add_resource({.order = TaskOrder::priority});
+  const ResourceId other = graph.add_resource({});
+  const TaskId first = graph.add({.duration = Duration{10}, .on = {machine}});
+  const TaskId next = graph.add({.duration = Duration{20}, .on = {machine}});
+  const TaskId slow = graph.add({.duration = Duration{100}, .on = {other}});
+  const TaskId late = graph.add({.duration = Duration{5}, .after = {slow}});
+  const TaskId ready = graph.add({.duration = Duration{5}, .on = {other}});
+  TaskId both, alone;
+  Watcher watcher;
+  TaskExecutor executor(engine, graph, nullptr, &watcher);
+  watcher.finished = [&](TaskId task) {
+    if (task != first) return;
+    executor.add_dependency(first, late);
+    executor.add_dependency(first, ready);
+    both = executor.add({.duration = Duration{5}, .after = {first, slow}});
+    alone = executor.add({.duration = Duration{1}, .on = {machine}, .after = {first}, .priority = 5});
+  };
+  executor.run();
+  CHECK(executor[late].start == Time{100});
+  CHECK(executor[both].start == Time{100});
+  CHECK(executor[ready].ready == Time{10});
+  CHECK(executor[ready].start == Time{100});
+  CHECK(executor[alone].start == Time{10});
+  CHECK(executor[next].start == Time{11});
+  CHECK(executor.unfinished() == 0);
+}
+
+TEST_CASE("what is added after its predecessor has ended goes by id, not by cause", "[unit]") {
+  // The predecessors end at 10, on b and a. Of a graph given at once the one after a goes first (place 1 before 2);
+  // added after the ends, at the same instant, neither has a cause, and the lower id goes first.
+  struct Adder final : EventHandler {
+    std::function<void()> act;
+    void on_event(std::uint64_t) override { act(); }
+  } adder;
+  for (const bool at_once : {true, false}) {
+    Engine engine;
+    TaskGraph graph;
+    const ResourceId a = graph.add_resource({}), b = graph.add_resource({}), c = graph.add_resource({});
+    const TaskId on_b = graph.add({.duration = Duration{10}, .on = {b}});
+    const TaskId on_a = graph.add({.duration = Duration{10}, .on = {a}});
+    TaskExecutor executor(engine, graph);
+    adder.act = [&] {
+      executor.add({.duration = Duration{1}, .on = {c}, .after = {on_b}});
+      executor.add({.duration = Duration{1}, .on = {c}, .after = {on_a}});
+    };
+    if (at_once) adder.act();
+    executor.start();
+    engine.run(Time{9});
+    if (!at_once) engine.schedule_at(Time{10}, adder);
+    engine.run();
+    CHECK(executor[TaskId{2}].start == Time{at_once ? 11 : 10});
+    CHECK(executor[TaskId{3}].start == Time{at_once ? 10 : 11});
+  }
+}
+
 TEST_CASE("what is added at an instant starts after what was at hand", "[unit]") {
   // Both machines' tasks start at 0; the one added meanwhile has the highest priority and still is second.
   Engine engine;

@@ -227,6 +227,37 @@ TEST_CASE("a full timeline stops and says so", "[unit]") {
   CHECK(arguments(instants[0]) == std::map<std::string, std::int64_t>{{"shown", 10}, {"left_out", 15}});
 }
 
+TEST_CASE("the note of a full timeline lies at the earliest event left out", "[unit]") {
+  // One event is shown. The value of 5 waits for the end of its interval and finds the timeline full at the end, after
+  // an instant at 2000 was left out.
+  const File file;
+  TimelineWriter writer(file.path, {.counter_interval_ns = 10, .max_events = 1});
+  const TrackId group = writer.group("g");
+  const TrackId track = writer.track(group, "t");
+  writer.count(writer.counter(group, "level", "1"), 5, 1);
+  writer.instant(track, 1000, "shown");
+  writer.instant(track, 2000, "left out");
+  writer.close();
+  CHECK(writer.left_out() == 2);
+  const timeline::Trace trace = decode_timeline(file.path);
+  CHECK(events(trace, TrackEvent::COUNTER).empty());
+  const auto instants = events(trace, TrackEvent::INSTANT);
+  REQUIRE(instants.size() == 3);  // shown, the note of sampled counters, and of the cap
+  CHECK(instants[2].timestamp() == 5);
+  CHECK(arguments(instants[2]) == std::map<std::string, std::int64_t>{{"shown", 1}, {"left_out", 2}});
+}
+
+TEST_CASE("a timeline is closed once", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path, {.counter_interval_ns = 10});
+  writer.count(writer.counter(writer.group("g"), "level", "1"), 5, 1);
+  writer.close();
+  const auto size = std::filesystem::file_size(file.path);
+  writer.close();
+  CHECK(std::filesystem::file_size(file.path) == size);
+  CHECK(events(decode_timeline(file.path), TrackEvent::INSTANT).size() == 1);
+}
+
 TEST_CASE("a slice may not end before it begins", "[unit]") {
   const File file;
   TimelineWriter writer(file.path);
