@@ -3,6 +3,7 @@
 
 #include "sim/engine.hpp"
 #include "sim/statistics.hpp"
+#include "tests/bench/star.hpp"
 
 namespace {
 
@@ -11,16 +12,16 @@ using namespace orrery::sim;
 /// Reschedules itself at a random distance.
 class Hold final : public EventHandler {
  public:
-  Hold(Engine& engine, std::int64_t pending) : engine_(engine), random_(engine.stream("hold")) {
+  Hold(Engine& engine, std::int64_t pending) : engine_(engine) {
     for (std::int64_t i = 0; i < pending; ++i) on_event(0);
   }
   void on_event(std::uint64_t) override {
-    engine_.schedule_in(Duration{static_cast<std::int64_t>(random_.bits() >> 44)}, *this);
+    engine_.schedule_in(Duration{static_cast<std::int64_t>(orrery::bench::mix(draws_++) >> 44)}, *this);
   }
 
  private:
   Engine& engine_;
-  RandomStream random_;
+  std::uint64_t draws_ = 0;
 };
 
 void hold(benchmark::State& state) {

@@ -3,19 +3,20 @@
 
 #include "sim/resources.hpp"
 #include "sim/when.hpp"
+#include "tests/bench/star.hpp"
 
 namespace {
 
 using namespace orrery::sim;
 
-Process looper(Engine& engine, RandomStream& random) {
-  while (true) co_await engine.delay(Duration{static_cast<std::int64_t>(random.bits() >> 44)});
+Process looper(Engine& engine, std::uint64_t& draws) {
+  while (true) co_await engine.delay(Duration{static_cast<std::int64_t>(orrery::bench::mix(draws++) >> 44)});
 }
 
 void coroutine(benchmark::State& state) {
   Engine engine;
-  RandomStream random = engine.stream("hold");
-  for (std::int64_t i = 0; i < state.range(0); ++i) engine.processes().spawn("looper", looper(engine, random));
+  std::uint64_t draws = 0;
+  for (std::int64_t i = 0; i < state.range(0); ++i) engine.processes().spawn("looper", looper(engine, draws));
   for (std::int64_t i = 0; i < state.range(0); ++i) engine.step();  // they start
   const Time start = engine.now();
   for (auto _ : state) engine.step();

@@ -76,7 +76,8 @@ TEST_CASE("warm-up requests count in totals, not in latencies", "[unit]") {
   m.request_ended(r, {});
   CHECK(m.completed == 1);
   CHECK(m.ttft.count() == 0);
-  r.arrived = r.admitted = sim::Time{100};  // as it cannot be admitted before it comes
+  r.arrived = sim::Time{100};
+  r.admitted = sim::Time{100};
   m.request_ended(r, {});
   CHECK(m.ttft.count() == 1);
   CHECK(m.tpot.count() == 0);  // undefined for one output token
