@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "hw/network/collective_closed_form.hpp"
 #include "hw/network/collective_run.hpp"
 #include "hw/network/network.hpp"
 #include "sim/base/document.hpp"
@@ -120,5 +121,35 @@ void ring_allreduce(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * messages);
 }
 BENCHMARK(ring_allreduce)->Arg(8)->Arg(64)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond);
+
+/// The same by closed form, the look at whether it holds included.
+void ring_closed_form(benchmark::State& state) {
+  const auto ranks = static_cast<std::uint32_t>(state.range(0));
+  Built built(R"({"policy": "ring", "ring": {"hosts": )" + std::to_string(ranks) +
+              R"(, "bandwidth": "50 GiB/s", "latency": "500 ns"}})");
+  hw::CollectiveSpec spec;
+  spec.ranks = ranks;
+  spec.bytes = 64 << 20;
+  std::vector<hw::NodeIndex> nodes(ranks);
+  for (std::uint32_t i = 0; i < ranks; ++i) nodes[i] = i;
+  double seconds = 0;
+  for (auto _ : state)
+    seconds = hw::collective_on(hw::RingParams{}, spec, nodes, *built.topology, *built.routing).value();
+  state.counters["simulated_s"] = seconds;
+}
+BENCHMARK(ring_closed_form)->Arg(1024)->Unit(benchmark::kMicrosecond);
+
+/// The formula alone.
+void ring_formula(benchmark::State& state) {
+  hw::CollectiveSpec spec;
+  spec.ranks = state.range(0);
+  spec.bytes = 64 << 20;
+  double seconds = 0;
+  for (auto _ : state)
+    seconds =
+        hw::collective_seconds(hw::RingParams{}, spec, {.alpha_s = 500e-9, .bandwidth = 50.0 * (1 << 30)}).value();
+  state.counters["simulated_s"] = seconds;
+}
+BENCHMARK(ring_formula)->Arg(1024)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
