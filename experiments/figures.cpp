@@ -1,26 +1,14 @@
 #include "experiments/figures.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
+
+#include "sim/batch_means.hpp"
 
 namespace orrery::experiments {
 
 using sim::Node;
-
-namespace {
-
-/// 97.5 % quantile of Student's t; past 30 degrees of freedom the normal one is within 2 %, and 1.96 + 2.4/df closer.
-double student_t(std::int64_t df) {
-  constexpr std::array kTable{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                              2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-                              2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
-  if (df <= std::ssize(kTable)) return kTable[static_cast<std::size_t>(df - 1)];
-  return 1.96 + 2.4 / static_cast<double>(df);
-}
-
-}  // namespace
 
 Node distribution_figures(const sim::SampleStats& samples, double unit,
                           std::span<const std::pair<const char*, double>> quantiles) {
@@ -51,8 +39,9 @@ Node replication_figures(const std::vector<Node>& summaries, std::span<const std
     Node figure = Node::object();
     figure.set("mean", n > 0 ? Node::real(sum / n) : Node{});
     const double variance = n > 1 ? std::max(0.0, (squares - sum * sum / n) / (n - 1)) : 0;
-    figure.set("half_width",
-               n > 1 ? Node::real(student_t(static_cast<std::int64_t>(n) - 1) * std::sqrt(variance / n)) : Node{});
+    figure.set(
+        "half_width",
+        n > 1 ? Node::real(sim::student_t(0.95, static_cast<std::int64_t>(n) - 1) * std::sqrt(variance / n)) : Node{});
     root.set(std::string(path), std::move(figure));
   }
   return root;

@@ -13,9 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "hw/network/routing.hpp"
 #include "hw/network/topology.hpp"
 
 namespace orrery::hw {
@@ -127,5 +129,22 @@ class CheapestPaths {
 extern template class CheapestPaths<Hops>;
 extern template class CheapestPaths<LatencyCost>;
 extern template class CheapestPaths<GroupHops>;
+
+/// Routing along cheapest paths, ties by the hash of (from, to, label).
+template <class Metric>
+class CheapestRouting final : public Routing {
+ public:
+  /// `hosts_forward`: whether paths may lead through hosts; nothing: as the topology has it.
+  CheapestRouting(const Topology& topology, std::optional<bool> hosts_forward)
+      : paths_(topology, hosts_forward.value_or(topology.hosts_forward)) {}
+
+  bool route(NodeIndex from, NodeIndex to, std::uint64_t label, std::vector<LinkIndex>& path) override {
+    return paths_.append(from, to, route_hash(from, to, label), path);
+  }
+  void links_changed(const std::vector<bool>& up) override { paths_.links_changed(up); }
+
+ private:
+  CheapestPaths<Metric> paths_;
+};
 
 }  // namespace orrery::hw

@@ -5,15 +5,16 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/base/mix.hpp"
+
 namespace orrery::hw {
 namespace {
 
 /// Payloads with this bit are entries of ranks, the others arrivals.
 constexpr std::uint64_t kEntry = 1ULL << 63;
 
-std::uint64_t mixed(std::uint64_t ends, std::uint32_t channel) {
-  const std::uint64_t x = (ends ^ std::uint64_t{channel} << 50) * 0x9e3779b97f4a7c15ULL;
-  return x ^ (x >> 32);
+std::uint64_t hash_of(std::uint64_t ends, std::uint32_t channel) {
+  return sim::mix64(ends ^ std::uint64_t{channel} << 50);
 }
 
 }  // namespace
@@ -134,7 +135,7 @@ void CollectiveRun::settle(Member rank) {
 std::uint32_t CollectiveRun::connection(const Message& message) {
   const std::uint64_t ends = std::uint64_t{message.from} << 32 | message.to;
   const std::size_t mask = table_.size() - 1;
-  std::size_t at = mixed(ends, message.channel) & mask;
+  std::size_t at = hash_of(ends, message.channel) & mask;
   for (; table_[at] != kNone; at = (at + 1) & mask) {
     const Connection& known = connections_[table_[at]];
     if (known.ends == ends && known.channel == message.channel) return table_[at];
@@ -150,7 +151,7 @@ void CollectiveRun::grow_table() {
   table_.assign(table_.size() * 2, kNone);
   const std::size_t mask = table_.size() - 1;
   for (std::uint32_t id = 0; id < connections_.size(); ++id) {
-    std::size_t at = mixed(connections_[id].ends, connections_[id].channel) & mask;
+    std::size_t at = hash_of(connections_[id].ends, connections_[id].channel) & mask;
     while (table_[at] != kNone) at = (at + 1) & mask;
     table_[at] = id;
   }

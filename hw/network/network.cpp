@@ -4,13 +4,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/base/mix.hpp"
+
 namespace orrery::hw {
 namespace {
-
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 32)) * 0x9e3779b97f4a7c15ULL;
-  return x ^ (x >> 29);
-}
 
 std::uint64_t ends_of(NodeIndex from, NodeIndex to) {
   return std::uint64_t{from} << 32 | to;
@@ -59,7 +56,7 @@ sim::FlowNetwork::Path Network::intern(const std::vector<LinkIndex>& links) {
     }
   }
   std::uint64_t hash = links.size();
-  for (const LinkIndex link : links) hash = mixed(hash + link);
+  for (const LinkIndex link : links) hash = sim::mix64(hash + link);
   for (std::size_t i = hash;; ++i) {
     Interned& entry = interned_[i & (interned_.size() - 1)];
     if (entry.path == kNone) {
@@ -84,7 +81,7 @@ void Network::grow_known() {
   old.swap(known_);
   for (const Known& entry : old) {
     if (entry.path == kNone) continue;
-    std::size_t i = mixed(entry.ends ^ mixed(entry.label));
+    std::size_t i = sim::mix64(entry.ends ^ sim::mix64(entry.label));
     while (known_[i & (known_.size() - 1)].path != kNone) ++i;
     known_[i & (known_.size() - 1)] = entry;
   }
@@ -93,7 +90,7 @@ void Network::grow_known() {
 // kNone if there is no path now.
 sim::FlowNetwork::Path Network::find_path(NodeIndex from, NodeIndex to, std::uint64_t label) {
   const std::uint64_t ends = ends_of(from, to);
-  std::size_t i = mixed(ends ^ mixed(label));
+  std::size_t i = sim::mix64(ends ^ sim::mix64(label));
   for (;; ++i) {
     const Known& entry = known_[i & (known_.size() - 1)];
     if (entry.path == kNone) break;

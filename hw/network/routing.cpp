@@ -1,25 +1,15 @@
 #include "hw/network/routing.hpp"
 
+#include "sim/base/mix.hpp"
+
 namespace orrery::hw {
-namespace {
-
-/// Finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the input moves every bit of the output.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
 std::uint64_t route_hash(NodeIndex from, NodeIndex to, std::uint64_t label) {
-  return mixed(mixed((static_cast<std::uint64_t>(from) << 32) | to) ^ label);
+  return sim::mix64(sim::mix64((static_cast<std::uint64_t>(from) << 32) | to) ^ label);
 }
 
 std::uint64_t route_pick(std::uint64_t hash, std::uint64_t salt, std::uint64_t n) {
   // Salted at every node: switches that all chose by the same bits would leave most paths of the next level unused.
-  return ((mixed(hash + salt * 0xd1342543de82ef95ULL) >> 32) * n) >> 32;
+  return ((sim::mix64(hash + salt * 0xd1342543de82ef95ULL) >> 32) * n) >> 32;
 }
 
 std::unique_ptr<Routing> make_routing(const sim::Node& block, const Topology& topology, sim::Faults& faults) {

@@ -18,27 +18,13 @@ struct LowestLatencyParams {
   }
 };
 
-class LowestLatency final : public Routing {
- public:
-  LowestLatency(const LowestLatencyParams& params, const Topology& topology)
-      : paths_(topology, params.hosts_forward.value_or(topology.hosts_forward)) {}
-
-  bool route(NodeIndex from, NodeIndex to, std::uint64_t label, std::vector<LinkIndex>& path) override {
-    return paths_.append(from, to, route_hash(from, to, label), path);
-  }
-  void links_changed(const std::vector<bool>& up) override { paths_.links_changed(up); }
-
- private:
-  CheapestPaths<LatencyCost> paths_;
-};
-
 }  // namespace
 
 void register_lowest_latency(RoutingRegistry& registry) {
   registry.add<LowestLatencyParams>(
       "lowest_latency", "Least latency, of those fewest links; ties by hash.",
       [](const LowestLatencyParams& params, const Topology& topology) -> std::unique_ptr<Routing> {
-        return std::make_unique<LowestLatency>(params, topology);
+        return std::make_unique<CheapestRouting<LatencyCost>>(topology, params.hosts_forward);
       });
 }
 

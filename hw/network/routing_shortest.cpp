@@ -23,29 +23,14 @@ struct ShortestParams {
   }
 };
 
-template <class Metric>
-class Shortest final : public Routing {
- public:
-  Shortest(const ShortestParams& params, const Topology& topology)
-      : paths_(topology, params.hosts_forward.value_or(topology.hosts_forward)) {}
-
-  bool route(NodeIndex from, NodeIndex to, std::uint64_t label, std::vector<LinkIndex>& path) override {
-    return paths_.append(from, to, route_hash(from, to, label), path);
-  }
-  void links_changed(const std::vector<bool>& up) override { paths_.links_changed(up); }
-
- private:
-  CheapestPaths<Metric> paths_;
-};
-
 }  // namespace
 
 void register_shortest(RoutingRegistry& registry) {
   registry.add<ShortestParams>("shortest", "Fewest links; equally good paths by hash.",
                                [](const ShortestParams& params, const Topology& topology) -> std::unique_ptr<Routing> {
                                  if (params.fewest_global && !topology.shape.groups.empty())
-                                   return std::make_unique<Shortest<GroupHops>>(params, topology);
-                                 return std::make_unique<Shortest<Hops>>(params, topology);
+                                   return std::make_unique<CheapestRouting<GroupHops>>(topology, params.hosts_forward);
+                                 return std::make_unique<CheapestRouting<Hops>>(topology, params.hosts_forward);
                                });
 }
 

@@ -9,22 +9,15 @@
 #include "sim/base/document.hpp"
 #include "sim/base/math.hpp"
 #include "sim/base/math_kernels.hpp"
+#include "sim/base/mix.hpp"
 
 namespace orrery::sim {
 namespace {
 
-/// One output of splitmix64 for state x.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
 pcg64 make_generator(std::uint64_t seed, std::uint64_t key) {
   using Wide128 = pcg64::state_type;
-  const Wide128 state = (static_cast<Wide128>(mix(seed)) << 64) | mix(seed ^ key);
-  const Wide128 stream = (static_cast<Wide128>(mix(key)) << 64) | mix(key + 1);
+  const Wide128 state = (static_cast<Wide128>(mix64(seed)) << 64) | mix64(seed ^ key);
+  const Wide128 stream = (static_cast<Wide128>(mix64(key)) << 64) | mix64(key + 1);
   return pcg64(state, stream);
 }
 
@@ -74,10 +67,10 @@ RandomStream::RandomStream(std::uint64_t seed, std::uint64_t key, int)
     : generator_(make_generator(seed, key)), seed_(seed), key_(key) {}
 
 RandomStream RandomStream::child(std::uint64_t index) const {
-  return {seed_, mix(mix(key_ ^ kByIndex) ^ index), 0};
+  return {seed_, mix64(mix64(key_ ^ kByIndex) ^ index), 0};
 }
 RandomStream RandomStream::child(std::string_view name) const {
-  return {seed_, mix(mix(key_ ^ kByName) ^ hash_text(name)), 0};
+  return {seed_, mix64(mix64(key_ ^ kByName) ^ hash_text(name)), 0};
 }
 
 double RandomStream::uniform(double low, double high) {

@@ -16,7 +16,7 @@ class Hold final : public EventHandler {
     for (std::int64_t i = 0; i < pending; ++i) on_event(0);
   }
   void on_event(std::uint64_t) override {
-    engine_.schedule_in(Duration{static_cast<std::int64_t>(orrery::bench::mix(draws_++) >> 44)}, *this);
+    engine_.schedule_in(Duration{static_cast<std::int64_t>(orrery::bench::mix64(draws_++) >> 44)}, *this);
   }
 
  private:

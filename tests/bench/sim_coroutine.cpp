@@ -10,7 +10,7 @@ namespace {
 using namespace orrery::sim;
 
 Process looper(Engine& engine, std::uint64_t& draws) {
-  while (true) co_await engine.delay(Duration{static_cast<std::int64_t>(orrery::bench::mix(draws++) >> 44)});
+  while (true) co_await engine.delay(Duration{static_cast<std::int64_t>(orrery::bench::mix64(draws++) >> 44)});
 }
 
 void coroutine(benchmark::State& state) {

@@ -41,9 +41,9 @@ void dag_pairs(benchmark::State& state) {
     std::vector<sim::ResourceId> port;
     for (std::uint64_t p = 0; p < kPorts; ++p) port.push_back(graph.add_resource({}));
     for (std::uint64_t id = 0; id < kTasks; ++id) {
-      const std::uint64_t from = test::mix(3 * id) % kPorts;
-      const std::uint64_t to = (from + 1 + test::mix(3 * id + 1) % (kPorts - 1)) % kPorts;
-      const sim::Duration duration{static_cast<std::int64_t>(1000 + test::mix(3 * id + 2) % 1000)};
+      const std::uint64_t from = test::mix64(3 * id) % kPorts;
+      const std::uint64_t to = (from + 1 + test::mix64(3 * id + 1) % (kPorts - 1)) % kPorts;
+      const sim::Duration duration{static_cast<std::int64_t>(1000 + test::mix64(3 * id + 2) % 1000)};
       const sim::TaskId task = graph.add({.duration = duration, .on = {port[from], port[to]}});
       if (id >= 400) graph.add_dependency(sim::TaskId{task.index - 400}, task);  // 400 under way or waiting
     }

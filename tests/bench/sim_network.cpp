@@ -60,10 +60,10 @@ class RandomFlows final : public sim::EventHandler {
     if (started_ == total_) return;
     const std::uint64_t k = started_++;
     const auto hosts = static_cast<std::uint64_t>(network_.topology().hosts);
-    const std::uint64_t from = bench::mix(3 * k) % hosts;
-    const std::uint64_t to = (from + 1 + bench::mix(3 * k + 1) % (hosts - 1)) % hosts;
+    const std::uint64_t from = bench::mix64(3 * k) % hosts;
+    const std::uint64_t to = (from + 1 + bench::mix64(3 * k + 1) % (hosts - 1)) % hosts;
     network_.send(static_cast<hw::NodeIndex>(from), static_cast<hw::NodeIndex>(to),
-                  static_cast<std::int64_t>(1'000'000 + bench::mix(3 * k + 2) % 9'000'000), k, *this, 0);
+                  static_cast<std::int64_t>(1'000'000 + bench::mix64(3 * k + 2) % 9'000'000), k, *this, 0);
   }
   void on_event(std::uint64_t) override { next(); }
 

@@ -1,22 +1,18 @@
 // The star scenarios of the flow-level network: hosts with a private up and down link each.
 //
-// every link 12.5e9 B/s and 1 us; mix(x) is the first output of splitmix64 seeded with x.
+// every link 12.5e9 B/s and 1 us; mix64(x) is the first output of splitmix64 seeded with x.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/mix.hpp"
 #include "sim/flow_network.hpp"
 
 namespace orrery::bench {
 
-inline std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
+using sim::mix64;
 
 class Star {
  public:
@@ -47,7 +43,7 @@ class Count final : public sim::EventHandler {
   void on_event(std::uint64_t) override { ++ended; }
 };
 
-/// H(H-1) flows at t = 0, i -> j of 1e6 + mix(i H + j) % 1e6 bytes, or all of 1e6. Simulated seconds.
+/// H(H-1) flows at t = 0, i -> j of 1e6 + mix64(i H + j) % 1e6 bytes, or all of 1e6. Simulated seconds.
 inline double star_all_to_all(std::uint32_t hosts, bool same) {
   sim::Engine engine;
   Star star(engine, hosts, sim::Duration{1'000'000});
@@ -56,13 +52,13 @@ inline double star_all_to_all(std::uint32_t hosts, bool same) {
     for (std::uint32_t j = 0; j < hosts; ++j)
       if (i != j)
         star.network.start(star.path(i, j),
-                           1'000'000 + (same ? 0 : static_cast<std::int64_t>(mix(i * hosts + j) % 1'000'000)), count);
+                           1'000'000 + (same ? 0 : static_cast<std::int64_t>(mix64(i * hosts + j) % 1'000'000)), count);
   engine.run();
   return engine.scale().seconds(engine.now());
 }
 
-/// `total` flows, `window` in flight: flow k goes from mix(3k) % H to (from + 1 + mix(3k+1) % (H-1)) % H and has
-/// 1e6 + mix(3k+2) % 9e6 bytes.
+/// `total` flows, `window` in flight: flow k goes from mix64(3k) % H to (from + 1 + mix64(3k+1) % (H-1)) % H and has
+/// 1e6 + mix64(3k+2) % 9e6 bytes.
 class Closed final : public sim::EventHandler {
  public:
   Closed(sim::Engine& engine, std::uint32_t hosts, std::uint64_t total, sim::Duration latency)
@@ -70,9 +66,9 @@ class Closed final : public sim::EventHandler {
   void next() {
     if (started_ == total_) return;
     const std::uint64_t k = started_++;
-    const auto from = static_cast<std::uint32_t>(mix(3 * k) % hosts_);
-    const auto to = static_cast<std::uint32_t>((from + 1 + mix(3 * k + 1) % (hosts_ - 1)) % hosts_);
-    star.network.start(star.path(from, to), static_cast<std::int64_t>(1'000'000 + mix(3 * k + 2) % 9'000'000), *this);
+    const auto from = static_cast<std::uint32_t>(mix64(3 * k) % hosts_);
+    const auto to = static_cast<std::uint32_t>((from + 1 + mix64(3 * k + 1) % (hosts_ - 1)) % hosts_);
+    star.network.start(star.path(from, to), static_cast<std::int64_t>(1'000'000 + mix64(3 * k + 2) % 9'000'000), *this);
   }
   void on_event(std::uint64_t) override { next(); }
 

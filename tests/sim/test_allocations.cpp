@@ -57,12 +57,12 @@ class Rounds final : public EventHandler {
  private:
   static constexpr std::uint32_t kHosts = 64;
   void next() {
-    using orrery::bench::mix;
+    using orrery::sim::mix64;
     if (started_ == total_) return;
     const std::uint64_t k = started_++;
-    const auto from = static_cast<std::uint32_t>(mix(3 * k) % kHosts);
-    const auto to = static_cast<std::uint32_t>((from + 1 + mix(3 * k + 1) % (kHosts - 1)) % kHosts);
-    const auto bytes = static_cast<std::int64_t>(1'000'000 + mix(3 * k + 2) % 9'000'000);
+    const auto from = static_cast<std::uint32_t>(mix64(3 * k) % kHosts);
+    const auto to = static_cast<std::uint32_t>((from + 1 + mix64(3 * k + 1) % (kHosts - 1)) % kHosts);
+    const auto bytes = static_cast<std::int64_t>(1'000'000 + mix64(3 * k + 2) % 9'000'000);
     const FlowId flow = star_.network.start(star_.path(from, to), bytes, *this);
     if (k % 8 != 0) return;
     if (star_.network.cancel(last_)) {
@@ -80,7 +80,7 @@ class Rounds final : public EventHandler {
 
 struct ByHash final : TaskKey {
   std::int64_t key(const TaskGraph&, TaskId task, Time) override {
-    return static_cast<std::int64_t>(orrery::test::mix(task.index) % 1000);
+    return static_cast<std::int64_t>(orrery::test::mix64(task.index) % 1000);
   }
 };
 

@@ -20,7 +20,7 @@ class Shuffled final : public TaskKey {
   explicit Shuffled(std::uint64_t seed) : seed_(seed) {}
   std::int64_t key(const TaskGraph&, TaskId task, Time ready) override {
     // Times of the layered graph are whole microseconds, so the microseconds leave room for the hash.
-    const std::uint64_t tie = seed_ == 0 ? task.index : mix(task.index * 64ULL + seed_) % (1U << 20);
+    const std::uint64_t tie = seed_ == 0 ? task.index : mix64(task.index * 64ULL + seed_) % (1U << 20);
     return (ready.ticks / 1'000'000 << 20) + static_cast<std::int64_t>(tie);
   }
 
