@@ -68,8 +68,8 @@ std::vector<sim::ComponentInfo> catalog_components() {
   std::vector<sim::ComponentInfo> all;
   const fs::path parts = home_folder() / "hw/catalog";
   for (const std::string& name : names_in(parts)) {
-    const auto entry = hw::read_gpu(parts / (name + ".json"));
-    all.push_back({"part", name, entry.doc, sim::describe_params<hw::GpuParams>()});
+    const hw::AnyPart entry = hw::read_any_part(parts / (name + ".json"));
+    all.push_back({"part", name, entry.doc, entry.part_kind->fields});
   }
   const fs::path models = home_folder() / "models/catalog";
   for (const std::string& name : names_in(models)) {
@@ -91,8 +91,8 @@ std::string catalog_text(const sim::ComponentInfo& component) {
     return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
   }
   if (component.kind != "part") return {};
-  const auto entry = hw::read_gpu(home_folder() / "hw/catalog" / (component.name + ".json"));
-  std::string text = "\nvalues of this part:\n" + sim::write_params(entry.part).dump(2) + "\n\nsources:\n";
+  const hw::AnyPart entry = hw::read_any_part(home_folder() / "hw/catalog" / (component.name + ".json"));
+  std::string text = "\nvalues of this part:\n" + entry.fields.dump(2) + "\n\nsources:\n";
   for (const auto& [field, source] : entry.sources) text += fmt::format("  {}: {}\n", field, source);
   if (!entry.assumptions.empty()) text += "\nassumptions (nobody publishes these):\n";
   for (const auto& [field, source] : entry.assumptions) text += fmt::format("  {}: {}\n", field, source);

@@ -1,6 +1,6 @@
 #include "hw/catalog.hpp"
 
-#include <string_view>
+#include <algorithm>
 
 namespace orrery::hw {
 namespace {
@@ -16,7 +16,7 @@ void read_text(const sim::Node& node, const char* key, bool required, sim::Fault
   }
 }
 
-void read_notes(const sim::Node& node, const char* key, sim::Faults& faults, CatalogEntry<GpuParams>::Notes& out) {
+void read_notes(const sim::Node& node, const char* key, sim::Faults& faults, CatalogNotes::Notes& out) {
   const sim::Node* notes = node.find(key);
   if (notes == nullptr) return;
   if (!notes->is_object()) {
@@ -34,15 +34,15 @@ void read_notes(const sim::Node& node, const char* key, sim::Faults& faults, Cat
 
 }  // namespace
 
-CatalogEntry<GpuParams> parse_gpu(const sim::Node& node, sim::Faults& faults) {
-  CatalogEntry<GpuParams> entry;
+CatalogNotes parse_notes(const sim::Node& node, std::string_view kind, sim::Node& fields, sim::Faults& faults) {
+  CatalogNotes entry;
   if (!node.is_object()) {
     faults.add(node.origin(), "expected a catalog entry, got " + node.shown());
     return entry;
   }
-  std::string kind;
-  read_text(node, "kind", true, faults, kind);
-  if (!kind.empty() && kind != "gpu") faults.add(node.find("kind")->origin(), "expected \"gpu\", got \"" + kind + "\"");
+  read_text(node, "kind", true, faults, entry.kind);
+  if (!entry.kind.empty() && !kind.empty() && entry.kind != kind)
+    faults.add(node.find("kind")->origin(), "expected \"" + std::string(kind) + "\", got \"" + entry.kind + "\"");
   const sim::Node* version = node.find("version");
   if (version != nullptr && (version->kind() != sim::Node::Kind::integer || version->as_integer() != 1))
     faults.add(version->origin(), "expected version 1, got " + version->shown());
@@ -51,19 +51,36 @@ CatalogEntry<GpuParams> parse_gpu(const sim::Node& node, sim::Faults& faults) {
   read_notes(node, "sources", faults, entry.sources);
   read_notes(node, "assumptions", faults, entry.assumptions);
   read_notes(node, "tables", faults, entry.tables);
-
-  sim::Node part = node;
-  for (const char* key : {"kind", "version", "name", "doc", "sources", "assumptions", "tables"}) part.erase(key);
-  entry.part = sim::parse_params<GpuParams>(part, faults);
+  fields = node;
+  for (const char* key : {"kind", "version", "name", "doc", "sources", "assumptions", "tables"}) fields.erase(key);
   return entry;
 }
 
-CatalogEntry<GpuParams> read_gpu(const std::filesystem::path& path) {
+AnyPart parse_any_part(const sim::Node& node, sim::Faults& faults) {
+  AnyPart any;
+  sim::Node fields;
+  static_cast<CatalogNotes&>(any) = parse_notes(node, "", fields, faults);
+  if (!fields.is_object() || any.kind.empty()) return any;
+  const std::vector<PartKind>& kinds = part_kinds();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const PartKind& k) { return k.name == any.kind; });
+  if (kind == kinds.end()) {
+    std::vector<std::string> names;
+    for (const PartKind& known : kinds) names.push_back(known.name);
+    faults.add(node.find("kind")->origin(), "unknown kind of part \"" + any.kind + "\"",
+               sim::name_hint(any.kind, names));
+    return any;
+  }
+  any.part_kind = &*kind;
+  any.fields = kind->resolve(fields, faults);
+  return any;
+}
+
+AnyPart read_any_part(const std::filesystem::path& path) {
   const sim::Node node = sim::read_config(path);
   sim::Faults faults;
-  CatalogEntry<GpuParams> entry = parse_gpu(node, faults);
+  AnyPart any = parse_any_part(node, faults);
   faults.throw_if_any();
-  return entry;
+  return any;
 }
 
 }  // namespace orrery::hw

@@ -172,6 +172,7 @@ struct StreamConstants {
 
 /// One GPU. Sizes in bytes, rates per s, times in s.
 struct GpuParams {
+  static constexpr std::string_view kKind = "gpu";
   PeakFlops peak;
   std::int64_t sms = 0;
   double clock_hz = 0;

@@ -82,7 +82,7 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     Node node = sim::read_config(config.part_file);
     const Node& changes = config.machine.devices.front().override_;
     if (changes.is_object()) sim::merge_over(node, changes);
-    config.gpu = hw::parse_gpu(node, faults).part;
+    config.gpu = hw::parse_part<hw::GpuParams>(node, faults).part;
   }
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())

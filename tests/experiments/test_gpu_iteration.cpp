@@ -13,7 +13,7 @@ using namespace orrery::experiments;
 namespace {
 
 hw::GpuParams a100() {
-  return hw::read_gpu(home_folder() / "hw/catalog/a100-sxm4-80gb.json").part;
+  return hw::read_part<hw::GpuParams>(home_folder() / "hw/catalog/a100-sxm4-80gb.json").part;
 }
 
 models::Transformer model(const std::string& name, std::int64_t tp) {

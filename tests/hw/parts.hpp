@@ -11,7 +11,7 @@ namespace orrery::hw::test {
 
 /// A part of the shipped catalog, e.g. "a100-sxm4-80gb".
 inline GpuParams part(const std::string& name) {
-  return read_gpu(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/" + name + ".json").part;
+  return read_part<GpuParams>(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/" + name + ".json").part;
 }
 
 /// A model with default parameters, from a registry of its own.

@@ -19,7 +19,7 @@ std::string faults_after(const std::string& assignment) {
   sim::Node node = sim::read_json(catalog_file("a100-sxm4-80gb"));
   sim::assign(node, assignment);
   sim::Faults faults;
-  (void)parse_gpu(node, faults);
+  (void)parse_part<GpuParams>(node, faults);
   std::string text;
   for (const sim::Fault& fault : faults.all()) text += fault.where.pointer + ": " + fault.text() + "\n";
   return text;
@@ -28,7 +28,7 @@ std::string faults_after(const std::string& assignment) {
 }  // namespace
 
 TEST_CASE("the A100's entry holds the data sheet", "[unit]") {
-  const CatalogEntry<GpuParams> entry = read_gpu(catalog_file("a100-sxm4-80gb"));
+  const CatalogEntry<GpuParams> entry = read_part<GpuParams>(catalog_file("a100-sxm4-80gb"));
   const GpuParams& gpu = entry.part;
   CHECK(entry.name == "a100-sxm4-80gb");
   CHECK(gpu.peak.fp16 == 312e12);
@@ -51,7 +51,7 @@ TEST_CASE("the A100's entry holds the data sheet", "[unit]") {
 }
 
 TEST_CASE("the H100's entry holds the data sheet", "[unit]") {
-  const GpuParams gpu = read_gpu(catalog_file("h100-sxm5-80gb")).part;
+  const GpuParams gpu = read_part<GpuParams>(catalog_file("h100-sxm5-80gb")).part;
   CHECK(gpu.peak.fp16 == 989e12);
   CHECK(gpu.peak.fp8 == 1979e12);
   CHECK(gpu.peak.fp32 == 67e12);
@@ -69,7 +69,7 @@ TEST_CASE("every entry is valid, named as its file, and says where its numbers c
   for (const auto& file : std::filesystem::directory_iterator(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog")) {
     INFO(file.path().string());
     if (file.is_directory()) continue;  // networks have a format of their own
-    const CatalogEntry<GpuParams> entry = read_gpu(file.path());
+    const CatalogEntry<GpuParams> entry = read_part<GpuParams>(file.path());
     CHECK(entry.name == file.path().stem().string());
     CHECK_FALSE(entry.doc.empty());
     CHECK_FALSE(entry.sources.empty());
@@ -109,13 +109,13 @@ TEST_CASE("what is missing is named too", "[unit]") {
   node.erase("memory_bandwidth");
   node.erase("kind");
   sim::Faults faults;
-  (void)parse_gpu(node, faults);
+  (void)parse_part<GpuParams>(node, faults);
   REQUIRE(faults.size() == 2);
   CHECK(faults.all()[0].where.pointer == "/kind");
   CHECK(faults.all()[1].where.pointer == "/memory_bandwidth");
 
   sim::Faults scalar;
-  (void)parse_gpu(sim::Node::integer(3), scalar);
+  (void)parse_part<GpuParams>(sim::Node::integer(3), scalar);
   CHECK(scalar.size() == 1);
 }
 

@@ -1,0 +1,65 @@
+// Kinds of measured tables: which files are of the kind, and what the catalog's parts predict for their rows.
+//
+// One kind, one file (`table_<kind>.cpp`), listed in table_kinds.cpp. A kind reads the inputs of a row (shape, device,
+// settings) and, to hand it on, the measured value; a prediction never depends on what was measured.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/fidelity/measured_table.hpp"
+#include "experiments/fidelity/part_shelf.hpp"
+
+namespace orrery::experiments {
+
+/// What a kind says of the rows of one table.
+class Predictions {
+ public:
+  struct Row {
+    std::size_t row = 0;  ///< of the table
+    double measured = 0, predicted = 0;
+    std::vector<std::string_view> regimes;  ///< sub-regimes it belongs to, "m <= 256" …: string literals
+  };
+  struct Column {
+    std::string metric;  ///< "time", "cycles", "kernel", "power" …
+    std::vector<Row> rows;
+    std::size_t uncovered = 0;
+    std::vector<std::string> reasons;  ///< why rows are uncovered, each once
+  };
+
+  /// A row that a model covers; times in s or whatever unit both share.
+  void add(std::string_view metric, std::size_t row, double measured, double predicted,
+           std::initializer_list<std::string_view> regimes = {});
+  /// A row that no model covers, and why.
+  void skip(std::string_view metric, std::size_t row, std::string_view reason);
+  void skip_all(std::string_view metric, const MeasuredTable& table, std::string_view reason);
+
+  const std::vector<Column>& columns() const { return columns_; }
+
+ private:
+  Column& column(std::string_view metric);
+  std::vector<Column> columns_;
+};
+
+class TableKind {
+ public:
+  virtual ~TableKind() = default;
+  virtual std::string_view name() const = 0;  ///< "gemm", "attention_context"
+  /// Whether the file of this relative path ("gemm/a100.csv") is of this kind.
+  virtual bool reads(std::string_view path) const = 0;
+  /// Predicts every row of the table, or says why not.
+  virtual void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const = 0;
+  /// What makes two rows one shape: rows of one key are held out together. The default is every input column.
+  virtual std::string shape_key(const MeasuredTable& table, std::size_t row) const = 0;
+};
+
+/// Every kind there is, in the order in which files are offered to them.
+const std::vector<std::unique_ptr<TableKind>>& table_kinds();
+
+/// One function a file.
+std::unique_ptr<TableKind> gemm_tables();
+
+}  // namespace orrery::experiments
