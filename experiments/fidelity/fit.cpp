@@ -9,6 +9,8 @@
 namespace orrery::experiments {
 namespace {
 
+constexpr double kFarthest = 8;  // of a free number: nearer to a bound than a constant has digits
+
 /// Bounded constants as free numbers: value = min + (max - min) / (1 + e^-x), on a log scale where the bounds allow.
 class Scale {
  public:
@@ -77,6 +79,59 @@ class Problem {
     return j;
   }
 
+  /// Levenberg-Marquardt from x; returns the rounds it took.
+  int descend(Eigen::VectorXd& x, int rounds) {
+    Eigen::VectorXd r = residuals(x);
+    double best = loss(r), damping = 1e-2;
+    for (int round = 0; round < rounds; ++round) {
+      const Eigen::MatrixXd j = jacobian(x);
+      Eigen::VectorXd weight(r.size());
+      for (Eigen::Index i = 0; i < r.size(); ++i)
+        weight[i] = std::abs(r[i]) <= options_.huber ? 1.0 : options_.huber / std::abs(r[i]);
+      const Eigen::MatrixXd normal = j.transpose() * weight.asDiagonal() * j;
+      const Eigen::VectorXd gradient = j.transpose() * weight.asDiagonal() * r;
+      double gain = 0;
+      for (int attempt = 0; attempt < 8 && gain == 0; ++attempt) {
+        Eigen::MatrixXd damped = normal;
+        damped.diagonal() += damping * normal.diagonal() + Eigen::VectorXd::Constant(x.size(), 1e-9);
+        const Eigen::VectorXd step = damped.colPivHouseholderQr().solve(-gradient).cwiseMax(-1.5).cwiseMin(1.5);
+        const Eigen::VectorXd tried = (x + step).cwiseMax(-kFarthest).cwiseMin(kFarthest);
+        const Eigen::VectorXd tried_r = residuals(tried);
+        const double tried_loss = loss(tried_r);
+        if (tried_loss < best) {
+          gain = (best - tried_loss) / best;
+          x = tried;
+          r = tried_r;
+          best = tried_loss;
+          damping = std::max(1e-6, damping / 5);
+        } else {
+          damping *= 4;
+        }
+      }
+      if (gain <= options_.tolerance) return round + 1;
+    }
+    return rounds;
+  }
+
+  /// Steps along one constant at a time, ever shorter: gets on where a model that chooses among plans has kinks.
+  void search(Eigen::VectorXd& x) {
+    double best = loss(residuals(x));
+    for (const double length : {0.6, 0.2, 0.06}) {
+      for (Eigen::Index i = 0; i < x.size(); ++i) {
+        for (const double sign : {1.0, -1.0}) {
+          Eigen::VectorXd tried = x;
+          while (true) {
+            tried[i] = std::clamp(tried[i] + sign * length, -kFarthest, kFarthest);
+            const double tried_loss = loss(residuals(tried));
+            if (!(tried_loss < best)) break;
+            best = tried_loss;
+            x = tried;
+          }
+        }
+      }
+    }
+  }
+
   const std::vector<Scale>& scales() const { return scales_; }
 
  private:
@@ -96,41 +151,19 @@ FitResult fit(std::span<const FitConstant> constants, std::span<const double> me
   for (std::size_t i = 0; i < constants.size(); ++i)
     x[static_cast<Eigen::Index>(i)] = problem.scales()[i].free(constants[i].start);
   FitResult result;
-  Eigen::VectorXd r = problem.residuals(x);
-  double loss = problem.loss(r);
-  double damping = 1e-2;
-  for (; result.rounds < options.rounds && !measured.empty() && !constants.empty(); ++result.rounds) {
-    const Eigen::MatrixXd j = problem.jacobian(x);
-    Eigen::VectorXd weight(r.size());
-    for (Eigen::Index i = 0; i < r.size(); ++i)
-      weight[i] = std::abs(r[i]) <= options.huber ? 1.0 : options.huber / std::abs(r[i]);
-    const Eigen::MatrixXd normal = j.transpose() * weight.asDiagonal() * j;
-    const Eigen::VectorXd gradient = j.transpose() * weight.asDiagonal() * r;
-    bool better = false;
-    for (int attempt = 0; attempt < 8 && !better; ++attempt) {
-      Eigen::MatrixXd damped = normal;
-      damped.diagonal() += damping * normal.diagonal() + Eigen::VectorXd::Constant(x.size(), 1e-9);
-      Eigen::VectorXd step = damped.colPivHouseholderQr().solve(-gradient);
-      step = step.cwiseMax(-1.5).cwiseMin(1.5);
-      const Eigen::VectorXd tried = (x + step).cwiseMax(-8).cwiseMin(8);
-      const Eigen::VectorXd tried_r = problem.residuals(tried);
-      const double tried_loss = problem.loss(tried_r);
-      if (tried_loss < loss) {
-        const double gain = (loss - tried_loss) / loss;
-        x = tried;
-        r = tried_r;
-        loss = tried_loss;
-        damping = std::max(1e-6, damping / 5);
-        better = gain > options.tolerance;
-        if (!better) break;
-      } else {
-        damping *= 4;
-      }
+  if (!measured.empty() && !constants.empty()) {
+    double before = problem.loss(problem.residuals(x));
+    while (result.rounds < options.rounds) {
+      result.rounds += problem.descend(x, options.rounds - result.rounds);
+      problem.search(x);
+      const double after = problem.loss(problem.residuals(x));
+      if (!(after < before * (1 - 100 * options.tolerance))) break;
+      before = after;
     }
-    if (!better) break;
   }
+  const Eigen::VectorXd r = problem.residuals(x);
   result.values = problem.values(x);
-  result.loss = loss;
+  result.loss = r.size() > 0 ? problem.loss(r) : 0;
   for (std::size_t i = 0; i < constants.size(); ++i)
     result.at_bound.push_back(problem.scales()[i].at_bound(result.values[i]));
   for (const double v : r) result.mape += std::abs(sim::det_exp(v) - 1);
