@@ -3,11 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace orrery::experiments {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// File that the `base` of a file names, if it names one.
+std::optional<fs::path> base_of(const fs::path& file) {
+  const sim::Node own = sim::read_json(file);
+  const sim::Node* base = own.find("base");
+  if (base == nullptr || !base->is_string()) return std::nullopt;
+  return file.parent_path() / base->as_string();
+}
+
+/// The last of a chain of bases: the family that all of them share.
+fs::path root_of(fs::path file) {
+  while (const std::optional<fs::path> base = base_of(file)) file = *base;
+  return file;
+}
 
 /// The field that `path` names, or null.
 const sim::FieldInfo* field_at(const std::vector<sim::FieldInfo>& fields, std::string_view path) {
@@ -46,10 +61,9 @@ PartShelf::PartShelf(const fs::path& folder) {
     slot.notes = hw::parse_notes(node, "", fields, faults);
     faults.throw_if_any();
     slot.node = std::move(node);
-    const sim::Node own = sim::read_json(file);
-    if (const sim::Node* base = own.find("base"); base != nullptr && base->is_string()) {
-      slot.family = fs::path(base->as_string()).stem().string();
-      slot.family_node = sim::read_config(file.parent_path() / base->as_string());
+    if (const std::optional<fs::path> base = base_of(file)) {
+      slot.family_node = sim::read_config(*base);
+      slot.family = root_of(*base).stem().string();
     }
     slots_.emplace(slot.notes.name, std::move(slot));
   }

@@ -58,7 +58,7 @@ class PartShelf {
   void set(std::string_view name, std::string_view path, double value);
   /// The number at `path`, in SI, defaults filled in. Throws sim::ConfigError for a path that names no number.
   double get(std::string_view name, std::string_view path) const;
-  /// Family of an entry: the stem of the file that its `base` names; empty for none.
+  /// Family of an entry: the stem of the last file of its chain of bases; empty for none.
   const std::string& family(std::string_view name) const { return slots_.find(name)->second.family; }
   /// Lets the object that holds `path` ("gemm" of "gemm.efficiency") be the family's, as if the entry said nothing.
   void forget_own(std::string_view name, std::string_view path);
