@@ -22,7 +22,7 @@ double DramParams::row_j() const {
   return energy.activate_bit_j * 8 * static_cast<double>(page_bytes());
 }
 
-void check_dram(const DramParams& dram, const sim::Origin& where, sim::Faults& faults) {
+void DramParams::check(const DramParams& dram, const sim::Origin& where, sim::Faults& faults) {
   const DramTiming& t = dram.timing;
   const DramOrganisation& o = dram.organisation;
   const auto add = [&](const char* pointer, std::string message) {
@@ -31,7 +31,8 @@ void check_dram(const DramParams& dram, const sim::Origin& where, sim::Faults& f
   const auto number = [](std::int64_t value) { return std::to_string(value); };
   if (o.bus_bits % 8 != 0) add("/organisation/bus_bits", "expected whole bytes, got " + number(o.bus_bits) + " bits");
   if (o.burst > 0 && o.columns % o.burst != 0)
-    add("/organisation/columns", "expected a multiple of the burst of " + number(o.burst) + ", got " + number(o.columns));
+    add("/organisation/columns",
+        "expected a multiple of the burst of " + number(o.burst) + ", got " + number(o.columns));
   if (dram.banks_per_lane() > 64)
     add("/organisation", "expected at most 64 banks behind one bus, got " + number(dram.banks_per_lane()));
   if (t.rc < t.ras + t.rp)
@@ -40,7 +41,8 @@ void check_dram(const DramParams& dram, const sim::Origin& where, sim::Faults& f
   if (t.ccd_l < t.ccd_s)
     add("/timing/ccd_l", "expected at least ccd_s = " + number(t.ccd_s) + ", got " + number(t.ccd_l));
   if (t.ccd_s < dram.burst_clocks())
-    add("/timing/ccd_s", "expected at least the burst's " + number(dram.burst_clocks()) + " clocks, got " + number(t.ccd_s));
+    add("/timing/ccd_s",
+        "expected at least the burst's " + number(dram.burst_clocks()) + " clocks, got " + number(t.ccd_s));
   if (t.rrd_l < t.rrd_s)
     add("/timing/rrd_l", "expected at least rrd_s = " + number(t.rrd_s) + ", got " + number(t.rrd_l));
   if (t.faw < t.rrd_s) add("/timing/faw", "expected at least rrd_s = " + number(t.rrd_s) + ", got " + number(t.faw));

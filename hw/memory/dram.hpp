@@ -1,10 +1,10 @@
 // DRAM as the bank-timing model sees it: how a device is organised, and what its data sheet forbids.
 //
-// A device (a stack, a DIMM's channels, a chip) has `channels`, each split into `pseudo_channels` that work on their own
-// and have ranks, bank groups and banks. A bank holds rows of `columns` bus words; one column command moves `burst` bus
-// words. All timings are whole clocks of `clock`, as in JEDEC's tables and in the configuration files of DRAM
-// simulators; the bus carries `transfers_per_clock` words a clock (2 for DDR and HBM2; more where a faster strobe clocks
-// the data). From these:
+// A device (a stack, a DIMM's channels, a chip) has `channels`, each split into `pseudo_channels` that work on their
+// own and have ranks, bank groups and banks. A bank holds rows of `columns` bus words; one column command moves `burst`
+// bus words. All timings are whole clocks of `clock`, as in JEDEC's tables and in the configuration files of DRAM
+// simulators; the bus carries `transfers_per_clock` words a clock (2 for DDR and HBM2; more where a faster strobe
+// clocks the data). From these:
 //   access = bus_bits / 8 * burst                      bytes of a column command
 //   t_burst = burst / transfers_per_clock              clocks of the bus that it takes
 //   peak = channels pseudo_channels bus_bits / 8 clock transfers_per_clock
@@ -59,8 +59,7 @@ struct DramOrganisation {
         sim::required(sim::field("banks_per_group", &O::banks_per_group, Unit::count, sim::between(1, 16), "Banks.")),
         sim::required(sim::field("rows", &O::rows, Unit::count, sim::between(1, 1 << 24), "Of a bank.")),
         sim::required(sim::field("columns", &O::columns, Unit::count, sim::between(1, 1 << 16), "Bus words of a row.")),
-        sim::required(
-            sim::field("bus_bits", &O::bus_bits, Unit::count, sim::between(8, 1024), "Of a pseudo-channel.")),
+        sim::required(sim::field("bus_bits", &O::bus_bits, Unit::count, sim::between(8, 1024), "Of a pseudo-channel.")),
         sim::required(
             sim::field("burst", &O::burst, Unit::count, sim::between(1, 64), "Bus words of a column command.")),
     };
@@ -149,6 +148,10 @@ struct DramParams {
     };
   }
 
+  /// Faults that no single field shows: timings that contradict each other, counts that do not divide. `where` is the
+  /// object that holds the fields.
+  static void check(const DramParams& dram, const sim::Origin& where, sim::Faults& faults);
+
   /// Bytes that a column command moves over the bus (or out of one bank).
   std::int64_t access_bytes() const { return organisation.bus_bits / 8 * organisation.burst; }
   /// Bytes of a row.
@@ -156,9 +159,7 @@ struct DramParams {
   /// Column commands that a row holds.
   std::int64_t accesses_per_row() const { return organisation.columns / organisation.burst; }
   /// Clocks of the bus that a column command takes, rounded up.
-  std::int64_t burst_clocks() const {
-    return (organisation.burst + transfers_per_clock - 1) / transfers_per_clock;
-  }
+  std::int64_t burst_clocks() const { return (organisation.burst + transfers_per_clock - 1) / transfers_per_clock; }
   /// Pseudo-channels of the device: each has a controller of its own.
   std::int64_t lanes() const { return organisation.channels * organisation.pseudo_channels; }
   /// Banks of a rank, and of a pseudo-channel.
@@ -173,9 +174,5 @@ struct DramParams {
   /// Energy of opening and closing one row, J.
   double row_j() const;
 };
-
-/// Faults that no single field shows: timings that contradict each other, counts that do not divide. `where` is the
-/// object that holds the fields.
-void check_dram(const DramParams& dram, const sim::Origin& where, sim::Faults& faults);
 
 }  // namespace orrery::hw

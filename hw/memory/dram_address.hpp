@@ -1,9 +1,10 @@
 // Which bank, row and column an address falls on.
 //
 // An address without its offset in the burst is a mixed-radix number whose digits, from the lowest, are the levels of
-// `order`: {"channel", "bank_group", "column", "bank", "rank", "row"} spreads consecutive bursts over channels, then over
-// bank groups, so that a stream pays tCCD_S and not tCCD_L. "channel" counts pseudo-channels too, "column" counts column
-// commands of a row. Each level stands exactly once; counts need not be powers of two. Addresses past the end wrap.
+// `order`: {"channel", "bank_group", "column", "bank", "rank", "row"} spreads consecutive bursts over channels, then
+// over bank groups, so that a stream pays tCCD_S and not tCCD_L. "channel" counts pseudo-channels too, "column" counts
+// column commands of a row. Each level stands exactly once; counts need not be powers of two. Addresses past the end
+// wrap.
 #pragma once
 
 #include <array>

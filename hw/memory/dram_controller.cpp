@@ -95,13 +95,12 @@ class Controller {
       const std::int64_t bank = std::countr_zero(seen);
       const std::size_t i = candidate[static_cast<std::size_t>(bank)];
       const bool is_hit = (hit >> bank & 1) != 0;
-      const DramOp op = is_hit                  ? (window_[i].write ? DramOp::write : DramOp::read)
+      const DramOp op = is_hit                 ? (window_[i].write ? DramOp::write : DramOp::read)
                         : timer_.is_open(bank) ? DramOp::precharge
                                                : DramOp::activate;
       const std::int64_t clock = std::max({now_, timer_.earliest(op, bank), window_[i].arrival});
       const bool column = is_hit, best_column = best.op == DramOp::read || best.op == DramOp::write;
-      if (clock < best.clock ||
-          (clock == best.clock && (column != best_column ? column : i < best.entry)))
+      if (clock < best.clock || (clock == best.clock && (column != best_column ? column : i < best.entry)))
         best = {clock, op, i};
     }
     return best;
@@ -139,8 +138,7 @@ class Controller {
 
   void finish(const Choice& choice) {
     const Entry& entry = window_[choice.entry];
-    const std::int64_t done =
-        choice.clock + (entry.write ? dram_.timing.wl : dram_.timing.rl) + dram_.burst_clocks();
+    const std::int64_t done = choice.clock + (entry.write ? dram_.timing.wl : dram_.timing.rl) + dram_.burst_clocks();
     (entry.write ? run_.writes : run_.reads) += 1;
     run_.row_hits += entry.opened ? 0 : 1;
     run_.latency_clocks += done - entry.arrival;

@@ -32,7 +32,7 @@ struct DramCommand {
 };
 
 struct DramControllerOptions {
-  std::int64_t window = 32;             ///< requests that the scheduler sees
+  std::int64_t window = 32;  ///< requests that the scheduler sees
   bool refresh = true;
   std::vector<DramCommand>* log = nullptr;  ///< where commands are appended, if anywhere
 };
@@ -40,7 +40,7 @@ struct DramControllerOptions {
 struct DramRun {
   std::int64_t clocks = 0;  ///< until the last word has passed the bus
   std::int64_t reads = 0, writes = 0, activations = 0, precharges = 0, refreshes = 0;
-  std::int64_t row_hits = 0;       ///< column commands that needed no activation of their own
+  std::int64_t row_hits = 0;        ///< column commands that needed no activation of their own
   std::int64_t latency_clocks = 0;  ///< sum over requests: arrival to last word
   /// Commands issued.
   std::int64_t commands() const { return reads + writes + activations + precharges + refreshes; }
