@@ -104,6 +104,12 @@ void DramTimer::book_column(bool write, std::int64_t bank, std::int64_t clock) {
   } else {
     raise(g.read, clock + t.ccd_l);
   }
+  book_bus(write, own, clock);
+}
+
+void DramTimer::book_bus(bool write, std::int64_t own, std::int64_t clock) {
+  const DramTiming& t = timing_;
+  const std::int64_t data_end = clock + (write ? t.wl : t.rl) + burst_;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(rank_.size()); ++i) {
     Rank& r = rank_[at(i)];
     if (write) {
@@ -114,6 +120,16 @@ void DramTimer::book_column(bool write, std::int64_t bank, std::int64_t clock) {
       raise(r.write, data_end + t.rtrs - t.wl);
     }
   }
+}
+
+std::int64_t DramTimer::earliest_bankless(bool write, std::int64_t rank) const {
+  const Rank& r = rank_[at(rank)];
+  return std::max(column_bus_, write ? r.write : r.read);
+}
+
+void DramTimer::issue_bankless(bool write, std::int64_t rank, std::int64_t clock) {
+  column_bus_ = clock + 1;
+  book_bus(write, rank, clock);
 }
 
 void DramTimer::issue(DramOp op, std::int64_t bank, std::int64_t clock, std::int64_t row) {

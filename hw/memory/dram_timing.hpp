@@ -44,6 +44,10 @@ class DramTimer {
   std::int64_t earliest_set(DramOp op, BankSet banks) const;
   void issue_set(DramOp op, BankSet banks, std::int64_t clock, std::int64_t row = 0);
 
+  /// The same for a column command of a rank that reaches no bank (registers, buffers): the bus and tCCD_S only.
+  std::int64_t earliest_bankless(bool write, std::int64_t rank) const;
+  void issue_bankless(bool write, std::int64_t rank, std::int64_t clock);
+
   /// The open row of a bank, or kClosed.
   static constexpr std::int64_t kClosed = -1;
   std::int64_t open_row(std::int64_t bank) const { return open_row_[static_cast<std::size_t>(bank)]; }
@@ -70,6 +74,7 @@ class DramTimer {
 
   void book_activate(std::int64_t bank, std::int64_t clock, std::int64_t row, std::int64_t spread, bool counts);
   void book_column(bool write, std::int64_t bank, std::int64_t clock);
+  void book_bus(bool write, std::int64_t rank, std::int64_t clock);
 
   DramTiming timing_;
   std::int64_t burst_ = 0, stagger_ = 0, banks_ = 0, banks_per_rank_ = 0, banks_per_group_ = 0;
