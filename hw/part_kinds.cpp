@@ -3,6 +3,7 @@
 #include "hw/cpu.hpp"
 #include "hw/gpu.hpp"
 #include "hw/memory/dram.hpp"
+#include "hw/pim/attention_pim.hpp"
 #include "hw/pim/bank_pim.hpp"
 
 namespace orrery::hw {
@@ -19,6 +20,7 @@ PartKind kind_of(const char* doc) {
 
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
+      kind_of<AttentionPimParams>("Attention in memory: stacks with units at banks, bank groups or the buffer die."),
       kind_of<BankPimParams>("Processing in memory at the banks: units, registers and the memory they stand in."),
       kind_of<CpuParams>("A CPU: cores with vector and matrix units, caches and memory channels."),
       kind_of<DramParams>("A memory device as its banks see it: organisation, timings, energy."),
