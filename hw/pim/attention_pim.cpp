@@ -98,20 +98,23 @@ AttentionPimTime attention_time(const AttentionPimParams& pim, const AttentionDe
   const double group = std::max(1.0, d(a.heads) / d(a.kv_heads));
   const double passes = std::ceil(group / d(pim.queries_per_read) - 1e-9);
   const double context = d(a.context_tokens) / d(a.sequences);
-  const double items = std::ceil(d(a.sequences) * d(a.kv_heads) / d(pim.stacks));  // key heads on the busiest stack
+  const double lanes = d(pim.lanes_per_item > 0 ? std::min(pim.lanes_per_item, m.lanes()) : m.lanes());
+  const double places = d(pim.stacks) * std::floor(d(m.lanes()) / lanes);
+  const double items = std::ceil(d(a.sequences) * d(a.kv_heads) / places);  // key heads at the busiest place
 
   // Keys of an item spread over the units; values as many again.
   const double per_token = std::ceil(d(a.head_dim) * element / access);
-  const double units = d(units_per_lane(pim)) * d(m.lanes());
+  const double units = d(units_per_lane(pim)) * lanes;
   const double accesses = std::ceil(context * per_token / units);
   const double rows = std::ceil(accesses / d(m.accesses_per_row()));
   const double stream = 2 * passes * (accesses * d(access_clocks(pim)) + rows * row_gap_clocks(pim));
   // Queries go to every pseudo-channel; scores leave it, probabilities return to it, each lane its share.
   const double query = group * per_token * d(m.timing.ccd_s);
-  const double scores = 2 * group * std::ceil(context * element / d(m.lanes()) / access) * d(m.timing.ccd_s);
+  const double scores = 2 * group * std::ceil(context * element / lanes / access) * d(m.timing.ccd_s);
   const double latency = 2 * d(m.timing.rcd_rd + m.timing.rl + m.burst_clocks());
   const double product = (stream + query + scores + latency) / (1 - refresh_share(m)) / m.clock_hz;
-  const double softmax_rate = pim.softmax_bandwidth > 0 ? pim.softmax_bandwidth : m.peak_bandwidth();
+  const double softmax_rate =
+      (pim.softmax_bandwidth > 0 ? pim.softmax_bandwidth : m.peak_bandwidth()) * lanes / d(m.lanes());
   const double softmax = group * context * element / softmax_rate;
 
   AttentionPimTime t;
@@ -155,6 +158,8 @@ void AttentionPimParams::check(const AttentionPimParams& pim, const sim::Origin&
   };
   if (!pim.shared_memory && pim.link_bandwidth <= 0)
     add("/link_bandwidth", "expected > 0 where memory is not shared, got none");
+  if (pim.lanes_per_item > pim.dram.lanes())
+    add("/lanes_per_item", "expected no more than the stack's pseudo-channels");
   if (pim.dual_row_buffer && pim.level != AttentionPimLevel::bank)
     add("/dual_row_buffer", "expected false unless level is \"bank\": only banks have row buffers");
 }

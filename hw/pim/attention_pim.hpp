@@ -13,11 +13,11 @@
 // with n accesses of a row; a refresh falls between two rows and adds its tRFC.
 //
 // One launch: a query head of a sequence is an item of GEMV (Q K^T), softmax on the buffer die, GEMV (S V). Items with
-// the same keys (`queries_per_read`) share a pass. Items go to stacks whole; within a stack keys spread over all units,
-// an access at a time. An item's softmax runs beside the next item's products. Queries, scores and probabilities cross
-// the pseudo-channels' buses. Prefill, projections and everything else stay on the host.
-// Sources: Park et al., "AttAcc!", ASPLOS 2024, and its simulator; Heo et al., "NeuPIMs", ASPLOS 2024.
-// Left out: caches that do not fit the stacks, contexts of unequal length within a launch (the mean stands for them).
+// the same keys (`queries_per_read`) share a pass. Items go to stacks, or to parts of `lanes_per_item` pseudo-channels,
+// whole; there keys spread over all units, an access at a time. An item's softmax runs beside the next item's products.
+// Queries, scores and probabilities cross the pseudo-channels' buses. Prefill, projections and everything else stay on
+// the host. Sources: Park et al., "AttAcc!", ASPLOS 2024, and its simulator; Heo et al., "NeuPIMs", ASPLOS 2024. Left
+// out: caches that do not fit the stacks, contexts of unequal length within a launch (the mean stands for them).
 #pragma once
 
 #include <array>
@@ -62,7 +62,7 @@ struct AttentionPimParams {
   bool dual_row_buffer = false, shared_memory = false;
   double link_bandwidth = 0, link_latency_s = 0;
   double softmax_bandwidth = 0;
-  std::int64_t queries_per_read = 1;
+  std::int64_t queries_per_read = 1, lanes_per_item = 0;
   double launch_s = 0;
   PimOffload offload = PimOffload::fastest;
   PimEnergy energy;
@@ -89,6 +89,8 @@ struct AttentionPimParams {
                    "Scores that a buffer die turns into probabilities; 0: the stack's peak."),
         sim::field("queries_per_read", &P::queries_per_read, Unit::count, sim::between(1, 256),
                    "Query heads that one pass over their shared keys serves."),
+        sim::field("lanes_per_item", &P::lanes_per_item, Unit::count, sim::between(0, 4096),
+                   "Pseudo-channels over which one sequence's keys of a head spread; 0: all of a stack."),
         sim::field("launch", &P::launch_s, Unit::seconds, sim::at_least(0), "Host's cost of starting a kernel."),
         sim::field("offload", &P::offload, "When decode attention goes to the units."),
         sim::field("energy", &P::energy, "Energy of the units."),
@@ -114,8 +116,8 @@ double effective_scale(const AttentionPimParams& pim);
 /// Decode attention on the device, by part; `time_s` is all of it, transfers and launch included.
 struct AttentionPimTime {
   double time_s = 0;
-  double products_s = 0;  ///< both GEMVs with their buses, of the busiest stack
-  double softmax_s = 0;   ///< of that stack, mostly hidden
+  double products_s = 0;  ///< both GEMVs with their buses, of the busiest place
+  double softmax_s = 0;   ///< of that place, mostly hidden
   double link_s = 0;
   double read_bytes = 0;  ///< from cells, each pass counted
 };

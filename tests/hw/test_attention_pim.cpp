@@ -23,9 +23,10 @@ AttentionPimParams unlimited(AttentionPimParams part) {
   return part;
 }
 
-/// A GPU whose memory is what the device's stacks give outside, reached at their streaming rate.
+/// A GPU whose memory is what the device's stacks give outside, at their streaming rate; kernels start alike.
 GpuParams equal_gpu(const AttentionPimParams& part) {
   GpuParams gpu = test::part("a100-sxm4-80gb");
+  gpu.launch_graph_s = part.launch_s;
   gpu.memory_bandwidth = static_cast<double>(part.stacks) * part.dram.peak_bandwidth() * streaming_share(part.dram);
   return gpu;
 }
@@ -144,7 +145,7 @@ TEST_CASE("the gain grows with context and with batch, and short contexts gain n
       last = gain(batch, 8192);
     }
     CHECK(last < bandwidth_scale(part));
-    CHECK(gain(1, 64) < 1);
+    CHECK(gain(1, 4) < 1);
   }
 }
 
@@ -160,6 +161,16 @@ TEST_CASE("heads that share keys gain less, unless units hold several queries", 
   CHECK(time(8) < 0.5 * plain);
 }
 
+TEST_CASE("many short sequences gain from places of their own, one long one from all lanes", "[prop]") {
+  AttentionPimParams whole = pim("attacc-bank"), single = whole;
+  single.lanes_per_item = 1;
+  const auto time = [](const AttentionPimParams& part, const AttentionDecode& shape) {
+    return attention_time(part, shape, DType::fp16).products_s;
+  };
+  CHECK(time(single, decode(256, 256)) < time(whole, decode(256, 256)));
+  CHECK(time(single, decode(1, 65536, 8, 8)) > 5 * time(whole, decode(1, 65536, 8, 8)));
+}
+
 TEST_CASE("the device leaves prefill and products to its host, and decode where the host is faster", "[unit]") {
   for (const std::string& name : kNames) {
     const AttentionPimParams part = pim(name);
@@ -168,14 +179,14 @@ TEST_CASE("the device leaves prefill and products to its host, and decode where 
     for (const Kernel& kernel : {Kernel{OpClass::attention_prefill, DType::fp16, test::prompts(4, 2048, 32, 32)},
                                  Kernel{OpClass::ffn_up, DType::fp16, Gemm{16, 11008, 4096}},
                                  Kernel{OpClass::norm, DType::fp16, Streaming{1 << 20, 1 << 20, 1 << 20}},
-                                 Kernel{OpClass::attention_decode, DType::fp16, decode(1, 16)}}) {
+                                 Kernel{OpClass::attention_decode, DType::fp16, decode(1, 4)}}) {
       CHECK(device->cost(kernel).time_s == host->cost(kernel).time_s);
     }
     CHECK(device->cost({OpClass::attention_decode, DType::fp16, decode(0, 16)}).time_s == 0);
     AttentionPimParams always = part;
     always.offload = PimOffload::eligible;
     const auto forced = make_attention_pim_cost(always, test::model("roofline", equal_gpu(part)));
-    const Kernel tiny{OpClass::attention_decode, DType::fp16, decode(1, 16)};
+    const Kernel tiny{OpClass::attention_decode, DType::fp16, decode(1, 4)};
     CHECK(forced->cost(tiny).time_s > host->cost(tiny).time_s);
   }
 }
@@ -263,6 +274,7 @@ TEST_CASE("attention devices that contradict themselves are refused", "[unit]") 
   CHECK(faults_after("attacc-bank", "name=\"x\"").empty());
   CHECK_THAT(faults_after("attacc-bank", "link_bandwidth=\"0 B/s\""), Catch::Contains("/link_bandwidth"));
   CHECK_THAT(faults_after("attacc-buffer", "dual_row_buffer=true"), Catch::Contains("/dual_row_buffer"));
+  CHECK_THAT(faults_after("attacc-bank", "lanes_per_item=64"), Catch::Contains("/lanes_per_item"));
   CHECK_THAT(faults_after("attacc-bank", "stacks=0"), Catch::Contains("/stacks"));
   CHECK_THAT(faults_after("attacc-bank", "level=\"die\""), Catch::Contains("/level"));
   CHECK_THAT(faults_after("neupims", "dram.timing.refi=10"), Catch::Contains("/dram/timing/refi"));
