@@ -22,6 +22,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
 from orrery_report import palette  # noqa: E402
 
@@ -51,6 +52,10 @@ def panel(axes, points: pd.DataFrame, title: str) -> None:
                      label=regime or None, alpha=0.7)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set_aspect("equal")
+    for axis in (axes.xaxis, axes.yaxis):  # powers of ten as plain numbers, four of them at most
+        axis.set_major_locator(LogLocator(numticks=5))
+        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+        axis.set_minor_formatter(NullFormatter())
     error = (points["predicted"] / points["measured"] - 1).abs().mean()
     axes.set_title(f"{title}\nMAPE {100 * error:.1f} %, {len(points):,} rows")
     if any(regimes):
