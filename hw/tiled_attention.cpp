@@ -8,6 +8,7 @@ namespace orrery::hw {
 namespace {
 
 constexpr std::int64_t kPlanTile = 128;  // the query tile that AttentionPrefill::q_tiles counts
+constexpr std::int64_t kPlannedSequences = 992;  // that the plan of FlashAttention-3 holds
 constexpr double kPartialBytes = 4;      // partial outputs of split contexts are fp32
 
 double d(std::int64_t value) {
@@ -103,11 +104,14 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
   const double pairs = d(g.tile.rows * g.tile.keys);
   const double flops = 2.0 * pairs * (d(c.key_dim) + d(c.value_dim));
   const double sm_rate = matrix_peak(gpu, dtype) / sms;
-  const double alone_s = flops / (sm_rate * k.cta_efficiency) + pairs / (k.cta_softmax_per_clock * gpu.clock_hz);
   const double shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_clock * gpu.clock_hz);
-  const auto cta_s = [&](double blocks) { return k.start_s + blocks * alone_s; };
+  // Two and more groups of warps take turns; one alone waits for its keys and its softmax in every block of keys.
+  const double alone_s = g.tile.rows >= 128 ? shared_s : flops / sm_rate + k.block_clocks / gpu.clock_hz;
+  const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
+  const double start_s = (k.start_clocks + rows * k.row_clocks) / gpu.clock_hz;
+  const auto cta_s = [&](double blocks) { return start_s + blocks * alone_s; };
   // SM time that a thread block takes from its neighbours: its start hides behind the other blocks of the SM.
-  const auto sm_s = [&](double blocks) { return std::max(blocks * shared_s + k.start_s / per_sm, cta_s(blocks) / per_sm); };
+  const auto sm_s = [&](double blocks) { return std::max(blocks * shared_s + start_s / per_sm, cta_s(blocks) / per_sm); };
 
   TiledTime t;
   const double hit = resident ? hit_share(gpu, c.bytes) : 0;
@@ -130,7 +134,7 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
     if (full > 0) add_wave(full, slots);
     if (rest > 0) add_wave(1, rest);
   } else {
-    const double all_s = (g.ctas * sm_s(g.blocks) + g.idle_ctas * sm_s(g.idle_blocks)) / sms;
+    const double all_s = (g.ctas * sm_s(g.blocks) + g.idle_ctas * k.idle_share * sm_s(g.idle_blocks)) / sms;
     const double longest_s = cta_s(std::max(g.longest, g.idle_blocks));
     const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.idle_ctas));
     t.compute_s = norm4(all_s + k.tail * waiting * longest_s, longest_s);
@@ -138,10 +142,10 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
     t.time_s = norm4(t.compute_s, t.memory_s);
   }
   if (g.split > 1) {
-    const double rows = d(c.sequences) * c.new_tokens * d(c.heads);
-    t.time_s += k.combine_s + 2.0 * rows * d(g.split) * d(c.value_dim) * kPartialBytes / gpu.l2_bandwidth;
+    const double all_rows = d(c.sequences) * c.new_tokens * d(c.heads);
+    t.time_s += k.combine_s + d(g.split) * k.combine_split_s + 2.0 * all_rows * d(g.split) * d(c.value_dim) * kPartialBytes / gpu.l2_bandwidth;
   }
-  t.fixed_s = k.fixed_s + k.sequence_s * d(c.sequences);
+  t.fixed_s = k.fixed_s + k.sequence_s * d(std::min<std::int64_t>(c.sequences, kPlannedSequences));
   if (c.one_token && c.heads > c.kv_heads && k.regroup_s > 0) {
     // Queries in, outputs back; with several sequences and key heads the layouts differ and copies are made.
     const double copies = c.sequences > 1 && c.kv_heads > 1 ? 4 : 1;
