@@ -117,7 +117,8 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
   const double hit = resident ? hit_share(gpu, c.bytes) : 0;
   const double dram_s = (1 - hit) * c.bytes / (gpu.memory_bandwidth * k.memory_efficiency);
   const double block_bytes = d(g.tile.keys) * (c.latent ? d(c.key_dim) : d(c.key_dim + c.value_dim)) * c.element;
-  const double l2_s = (g.ctas * g.blocks * block_bytes + c.bytes) / (gpu.l2_bandwidth * k.l2_delivery);
+  const double l2_s = g.ctas * g.blocks * block_bytes / (gpu.l2_bandwidth * k.l2_delivery);
+  const double mover_s = norm4(dram_s, l2_s);
   t.dram_bytes = c.bytes;
 
   if (c.one_token && c.longest * c.sequences <= static_cast<std::int64_t>(c.keys * d(c.sequences) + 0.5)) {
@@ -125,7 +126,7 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
     const double blocks = g.longest;
     const auto add_wave = [&](double waves, double running) {
       const double compute_s = std::max(cta_s(blocks), std::ceil(running / sms) * sm_s(blocks));
-      const double memory_s = running / g.ctas * (dram_s + l2_s);
+      const double memory_s = running / g.ctas * mover_s;
       t.compute_s += waves * compute_s;
       t.memory_s += waves * memory_s;
       t.time_s += waves * norm4(compute_s, memory_s);
@@ -138,7 +139,7 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
     const double longest_s = cta_s(std::max(g.longest, g.idle_blocks));
     const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.idle_ctas));
     t.compute_s = norm4(all_s + k.tail * waiting * longest_s, longest_s);
-    t.memory_s = dram_s + l2_s;
+    t.memory_s = mover_s;
     t.time_s = norm4(t.compute_s, t.memory_s);
   }
   if (g.split > 1) {
