@@ -31,16 +31,17 @@ std::int64_t fewest_busy_splits(double blocks, double slots, std::int64_t most, 
 AttentionTile attention_tile(const GpuParams& gpu, std::int64_t key_dim, std::int64_t value_dim,
                              std::int64_t rows_per_head, bool one_token) {
   const std::int64_t dim = std::max(key_dim, value_dim);
-  if (gpu.attention.library == AttentionLibrary::flash2 || dim > 256) {
-    AttentionTile tile{64, dim <= 64 ? 256 : dim <= 128 ? 128 : 64, 1};
-    const std::int64_t shared = (tile.rows * key_dim + tile.keys * (key_dim + value_dim)) * kElementBytes;
-    tile.ctas_per_sm = std::clamp<std::int64_t>((gpu.l1_bytes - kReservedL1) / std::max<std::int64_t>(1, shared), 1, 2);
-    return tile;
+  if (gpu.attention.library == AttentionLibrary::flash3 && dim <= 256) {
+    const bool small = one_token && rows_per_head <= 64 && dim <= 128;
+    return {small ? 64 : dim <= 96 ? 192 : 128, dim <= 128 ? 128 : dim <= 192 ? 96 : 80, 1, !small};
   }
-  const bool small = one_token && rows_per_head <= 64 && dim <= 128;
   AttentionTile tile;
-  tile.rows = small ? 64 : dim <= 96 ? 192 : 128;
-  tile.keys = dim <= 128 ? 128 : dim <= 192 ? 96 : 80;
+  if (gpu.attention.library == AttentionLibrary::flash3_sm80 && dim <= 256)
+    tile = {128, dim <= 64 ? 128 : dim <= 192 ? 64 : 96};
+  else
+    tile = {64, dim <= 64 ? 256 : dim <= 128 ? 128 : 64};
+  const std::int64_t shared = (tile.rows * key_dim + tile.keys * (key_dim + value_dim)) * kElementBytes;
+  tile.ctas_per_sm = std::clamp<std::int64_t>((gpu.l1_bytes - kReservedL1) / std::max<std::int64_t>(1, shared), 1, 2);
   return tile;
 }
 

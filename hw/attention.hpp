@@ -23,48 +23,94 @@ namespace orrery::hw {
 struct GpuParams;
 
 /// Which library's decisions a part's attention follows.
-enum class AttentionLibrary : std::uint8_t { flash2, flash3 };
+enum class AttentionLibrary : std::uint8_t { flash2, flash3, flash3_sm80 };
 
 }  // namespace orrery::hw
 
 namespace orrery::sim {
 template <>
 struct EnumNames<hw::AttentionLibrary> {
-  static constexpr std::array<std::pair<std::string_view, hw::AttentionLibrary>, 2> names{
-      {{"flash2", hw::AttentionLibrary::flash2}, {"flash3", hw::AttentionLibrary::flash3}}};
+  static constexpr std::array<std::pair<std::string_view, hw::AttentionLibrary>, 3> names{
+      {{"flash2", hw::AttentionLibrary::flash2},
+       {"flash3", hw::AttentionLibrary::flash3},
+       {"flash3_sm80", hw::AttentionLibrary::flash3_sm80}}};
 };
 }  // namespace orrery::sim
 
 namespace orrery::hw {
 
-/// Constants of `tiled` for attention, and what its library does.
+/// Constants of `tiled` for attention, and whose decisions it follows.
 struct AttentionConstants {
   AttentionLibrary library = AttentionLibrary::flash2;
-  double efficiency = 0.65;
-  double softmax_per_clock = 60;
-  double start_clocks = 3000;
-  double row_clocks = 20;
+  double efficiency = 0.85;
+  double softmax_per_clock = 18;
+  double start_clocks = 3300;
+  double row_clocks = 28;
   double block_clocks = 1500;
   double tail = 0.5;
   double memory_efficiency = 0.8;
   double l2_delivery = 1;
-  double resident_share = 0.8;
-  double cache_write = 0.7;
-  double cache_token_s = 1e-9;
-  double cache_thread_s = 0;
-  double fixed_s = 6e-6;
-  double combine_s = 3e-6;
-  double combine_split_s = 5e-8;
+  double resident_share = 0.4;
+  double fixed_s = 4e-6;
+  double combine_s = 2e-6;
+  double combine_split_s = 0.1e-6;
   double regroup_s = 0;
   double sequence_s = 0;
-  double idle_share = 0.75;
-  std::int64_t planned_heads = 0;
-  std::int64_t planned_kv_heads = 0;
+  double cache_write = 0.8;
+  double cache_token_s = 2e-9;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using C = AttentionConstants;
+    return std::tuple{
+        sim::field("library", &C::library, "Whose tiles, splits and packing of grouped heads."),
+        sim::field("efficiency", &C::efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the tensor peak in the steady state, the softmax beside it not counted."),
+        sim::field("softmax_per_clock", &C::softmax_per_clock, Unit::none, sim::positive(),
+                   "Scores of the softmax that an SM turns out in a clock and that nothing hides."),
+        sim::field("start_clocks", &C::start_clocks, Unit::none, sim::at_least(0),
+                   "Clocks that a thread block takes beside its keys: start, first loads, last stores."),
+        sim::field("row_clocks", &C::row_clocks, Unit::none, sim::at_least(0),
+                   "Further clocks for a query row of it: loads, normalising, stores."),
+        sim::field("block_clocks", &C::block_clocks, Unit::none, sim::at_least(0),
+                   "Clocks that a lone group of warps waits in a block of keys: loads, barriers, softmax."),
+        sim::field("tail", &C::tail, Unit::ratio, sim::between(0, 2),
+                   "Longest thread blocks that the end of an uneven launch waits for."),
+        sim::field("memory_efficiency", &C::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak that queries, keys, values and outputs reach."),
+        sim::field("l2_delivery", &C::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                   "Bytes of keys and values delivered to tiles per byte of L2 bandwidth."),
+        sim::field("resident_share", &C::resident_share, Unit::ratio, sim::between(0.01, 1.5),
+                   "Share of the L2 up to which the operands of a repeated call stay in it."),
+        sim::field("fixed", &C::fixed_s, Unit::seconds, sim::at_least(0), "Start and tail, beside the launch."),
+        sim::field("combine", &C::combine_s, Unit::seconds, sim::at_least(0),
+                   "Second pass that joins the splits of a context."),
+        sim::field("combine_split", &C::combine_split_s, Unit::seconds, sim::at_least(0),
+                   "What every split adds to that pass."),
+        sim::field("regroup", &C::regroup_s, Unit::seconds, sim::at_least(0),
+                   "A copy that turns grouped heads into rows, or back."),
+        sim::field("sequence", &C::sequence_s, Unit::seconds, sim::at_least(0),
+                   "Scheduling of a sequence inside the kernel, up to 992 of them."),
+        sim::field("cache_write", &C::cache_write, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak of the kernel that scatters new keys and values into pages."),
+        sim::field("cache_token", &C::cache_token_s, Unit::seconds, sim::at_least(0),
+                   "What a token of 512 elements and more adds to that kernel; fewer elements, less."),
+    };
+  }
+};
+
+/// How a call is made, where that is not the library's own choice.
+struct AttentionConditions {
+  bool resident = false;          ///< repeated on the same operands: what fits the L2 stays in it
+  std::int64_t splits = 0;        ///< parts of every context; 0: as the library decides
+  std::int64_t pack = 0;          ///< query heads whose rows share a tile; 0: as the library decides
+  std::int64_t plan_heads = 0;    ///< heads that FlashAttention-3's plan was made for; 0: those of the call
+  std::int64_t plan_kv_heads = 0; ///< key heads of that plan
 };
 
 /// Tile of a thread block: query rows, keys taken at a time, and how many blocks share an SM.
 struct AttentionTile {
   std::int64_t rows = 0, keys = 0, ctas_per_sm = 1;
+  bool takes_turns = false;  ///< groups of warps compute while others load and take their softmax
 };
 
 /// The tile that the part's library takes. `rows_per_head`: query rows of one sequence and key head, grouped heads

@@ -50,9 +50,11 @@ struct GemmPlan {
 /// The cheapest tiling of a product; all zero for an empty one. Ties go to the first in the list of tiles.
 GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& shape, DType dtype);
 /// Time of prefill attention; zero for no queries.
-TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype, bool resident = false);
+TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype,
+                        const AttentionConditions& how = {});
 /// Time of decode attention; zero for no sequences.
-TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype, bool resident = false);
+TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype,
+                        const AttentionConditions& how = {});
 /// Time of a streaming pass; zero for no work.
 TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& shape, OpClass op);
 

@@ -47,12 +47,12 @@ double query_tiles(const Call& c, std::int64_t rows, std::int64_t pack) {
   return std::max(1.0, std::min(even, most));
 }
 
-Grid grid_of(const GpuParams& gpu, const Call& c) {
+Grid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
   const AttentionConstants& k = gpu.attention;
   const std::int64_t group = std::max<std::int64_t>(1, c.heads / std::max<std::int64_t>(1, c.kv_heads));
   const bool flash3 = k.library == AttentionLibrary::flash3;
   Grid g;
-  g.pack = flash3 || c.one_token ? group : 1;
+  g.pack = how.pack > 0 ? std::min(how.pack, group) : flash3 || c.one_token ? group : 1;
   const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
   g.tile = attention_tile(gpu, c.key_dim, c.value_dim, rows, c.one_token);
   const double units = d(c.heads) / d(g.pack), n = d(g.tile.keys);
@@ -68,9 +68,8 @@ Grid grid_of(const GpuParams& gpu, const Call& c) {
   blocks = std::max(1.0, blocks);
 
   if (flash3) {
-    const std::int64_t plan_kv = k.planned_kv_heads > 0 ? k.planned_kv_heads : c.kv_heads;
-    const std::int64_t plan_group =
-        k.planned_heads > 0 ? std::max<std::int64_t>(1, k.planned_heads / plan_kv) : group;
+    const std::int64_t plan_kv = how.plan_kv_heads > 0 ? how.plan_kv_heads : c.kv_heads;
+    const std::int64_t plan_group = how.plan_heads > 0 ? std::max<std::int64_t>(1, how.plan_heads / plan_kv) : g.pack;
     const double plan_tiles = std::ceil(c.new_tokens * d(plan_group) / d(g.tile.rows));
     const double work = plan_tiles * d(key_blocks) * d(c.sequences) * d(plan_kv);
     g.split = flash3_splits(static_cast<std::int64_t>(plan_tiles) * plan_kv, work, gpu.sms, key_blocks);
@@ -79,9 +78,10 @@ Grid grid_of(const GpuParams& gpu, const Call& c) {
       g.idle_ctas = spare * d(c.sequences) * units;
       g.idle_blocks = d(key_blocks);
     }
-  } else if (c.one_token && group > 1) {
+  } else if (k.library == AttentionLibrary::flash2 && c.one_token && group > 1) {
     g.split = flash2_splits(static_cast<std::int64_t>(tiles), 2 * gpu.sms, key_blocks);
   }
+  if (how.splits > 0) g.split = std::min(how.splits, key_blocks);
   const std::int64_t per_split = ceil_div(key_blocks, g.split);
   g.split = std::max<std::int64_t>(1, ceil_div(key_blocks, per_split));
   g.ctas = tiles * d(g.split);
@@ -97,16 +97,16 @@ double hit_share(const GpuParams& gpu, double bytes) {
   return bytes <= 0 ? 0 : std::clamp(2.0 - bytes / room, 0.0, 1.0);
 }
 
-TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
+TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
   const AttentionConstants& k = gpu.attention;
-  const Grid g = grid_of(gpu, c);
+  const Grid g = grid_of(gpu, c, how);
   const double sms = d(gpu.sms), per_sm = d(g.tile.ctas_per_sm), slots = sms * per_sm;
   const double pairs = d(g.tile.rows * g.tile.keys);
   const double flops = 2.0 * pairs * (d(c.key_dim) + d(c.value_dim));
   const double sm_rate = matrix_peak(gpu, dtype) / sms;
   const double shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_clock * gpu.clock_hz);
   // Two and more groups of warps take turns; one alone waits for its keys and its softmax in every block of keys.
-  const double alone_s = g.tile.rows >= 128 ? shared_s : flops / sm_rate + k.block_clocks / gpu.clock_hz;
+  const double alone_s = g.tile.takes_turns ? shared_s : flops / sm_rate + k.block_clocks / gpu.clock_hz;
   const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
   const double start_s = (k.start_clocks + rows * k.row_clocks) / gpu.clock_hz;
   const auto cta_s = [&](double blocks) { return start_s + blocks * alone_s; };
@@ -114,7 +114,7 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
   const auto sm_s = [&](double blocks) { return std::max(blocks * shared_s + start_s / per_sm, cta_s(blocks) / per_sm); };
 
   TiledTime t;
-  const double hit = resident ? hit_share(gpu, c.bytes) : 0;
+  const double hit = how.resident ? hit_share(gpu, c.bytes) : 0;
   const double dram_s = (1 - hit) * c.bytes / (gpu.memory_bandwidth * k.memory_efficiency);
   const double block_bytes = d(g.tile.keys) * (c.latent ? d(c.key_dim) : d(c.key_dim + c.value_dim)) * c.element;
   const double l2_s = g.ctas * g.blocks * block_bytes / (gpu.l2_bandwidth * k.l2_delivery);
@@ -135,7 +135,7 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
     if (full > 0) add_wave(full, slots);
     if (rest > 0) add_wave(1, rest);
   } else {
-    const double all_s = (g.ctas * sm_s(g.blocks) + g.idle_ctas * k.idle_share * sm_s(g.idle_blocks)) / sms;
+    const double all_s = (g.ctas * sm_s(g.blocks) + g.idle_ctas * sm_s(g.idle_blocks)) / sms;
     const double longest_s = cta_s(std::max(g.longest, g.idle_blocks));
     const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.idle_ctas));
     t.compute_s = norm4(all_s + k.tail * waiting * longest_s, longest_s);
@@ -159,7 +159,8 @@ TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, bool resident) {
 
 }  // namespace
 
-TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype, bool resident) {
+TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype,
+                        const AttentionConditions& how) {
   if (a.sequences <= 0 || a.q_tokens <= 0 || a.heads <= 0 || a.head_dim <= 0) return {};
   const Work work = work_of({OpClass::attention_prefill, dtype, a});
   Call c;
@@ -176,10 +177,11 @@ TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType d
   c.causal = a.causal;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
-  return run(gpu, c, dtype, resident);
+  return run(gpu, c, dtype, how);
 }
 
-TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype, bool resident) {
+TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype,
+                        const AttentionConditions& how) {
   if (a.sequences <= 0 || a.heads <= 0 || a.kv_heads <= 0 || a.head_dim <= 0 || a.context_tokens <= 0) return {};
   const Work work = work_of({OpClass::attention_decode, dtype, a});
   Call c;
@@ -194,7 +196,7 @@ TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dty
   c.latent = a.latent;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
-  return run(gpu, c, dtype, resident);
+  return run(gpu, c, dtype, how);
 }
 
 }  // namespace orrery::hw
