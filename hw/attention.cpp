@@ -9,19 +9,27 @@ namespace orrery::hw {
 namespace {
 
 constexpr std::int64_t kMaxSplits = 128;
+constexpr std::int64_t kFewBlocks = 4;  // of keys: FlashAttention-3 does not split them
+constexpr double kNearlyFull = 0.8;     // share of the places of thread blocks beyond which nothing is split
+constexpr double kGoodEnough = 0.85;    // share of the best number of splits that a smaller one has to reach
+constexpr double kMargin = 1.1;         // work planned for an SM, above its even share
 constexpr std::int64_t kElementBytes = 2;
 constexpr std::int64_t kReservedL1 = 28 << 10;  // of an SM's L1, kept from shared memory on every part of the catalog
 
-/// The fewest splits whose share of busy places is at least `good` of the best there is.
-std::int64_t fewest_busy_splits(double blocks, double slots, std::int64_t most, double good) {
-  double best = 0;
-  for (std::int64_t s = 1; s <= most; ++s) {
-    const double waves = blocks * static_cast<double>(s) / slots;
-    best = std::max(best, waves / std::ceil(waves));
+/// The fewest splits whose share of busy places is at least `good` of the best there is. n = blocks s thread blocks run
+/// in w = ceil(n / slots) waves, so the share is n / (w slots); shares are compared crosswise, which needs no division.
+std::int64_t fewest_busy_splits(std::int64_t blocks, std::int64_t slots, std::int64_t most, double good) {
+  std::int64_t best_n = 0, best_w = 1;
+  for (std::int64_t s = 1, w = 1; s <= most; ++s) {
+    const std::int64_t n = blocks * s;
+    while (w * slots < n) ++w;
+    if (n * best_w > best_n * w) best_n = n, best_w = w;
   }
-  for (std::int64_t s = 1; s <= most; ++s) {
-    const double waves = blocks * static_cast<double>(s) / slots;
-    if (waves >= good * best * std::ceil(waves)) return s;
+  const double wanted = good * static_cast<double>(best_n) / static_cast<double>(best_w);
+  for (std::int64_t s = 1, w = 1; s <= most; ++s) {
+    const std::int64_t n = blocks * s;
+    while (w * slots < n) ++w;
+    if (static_cast<double>(n) >= wanted * static_cast<double>(w)) return s;
   }
   return 1;
 }
@@ -46,16 +54,16 @@ AttentionTile attention_tile(const GpuParams& gpu, std::int64_t key_dim, std::in
 }
 
 std::int64_t flash2_splits(std::int64_t blocks, std::int64_t slots, std::int64_t key_blocks) {
-  if (static_cast<double>(blocks) >= 0.8 * static_cast<double>(slots)) return 1;
+  if (static_cast<double>(blocks) >= kNearlyFull * static_cast<double>(slots)) return 1;
   const std::int64_t most = std::min({kMaxSplits, slots, key_blocks});
-  return fewest_busy_splits(static_cast<double>(blocks), static_cast<double>(slots), most, 0.85);
+  return fewest_busy_splits(blocks, slots, most, kGoodEnough);
 }
 
 std::int64_t flash3_splits(std::int64_t tiles, double work, std::int64_t sms, std::int64_t key_blocks) {
-  if (static_cast<double>(tiles) >= 0.8 * static_cast<double>(sms) || key_blocks <= 4) return 1;
+  if (static_cast<double>(tiles) >= kNearlyFull * static_cast<double>(sms) || key_blocks <= kFewBlocks) return 1;
   const std::int64_t most = std::min({kMaxSplits, sms, key_blocks});
-  const std::int64_t room = fewest_busy_splits(static_cast<double>(tiles), static_cast<double>(sms), most, 0.85);
-  const double share = std::max(1.0, std::ceil(1.1 * work / static_cast<double>(sms)));
+  const std::int64_t room = fewest_busy_splits(tiles, sms, most, kGoodEnough);
+  const double share = std::max(1.0, std::ceil(kMargin * work / static_cast<double>(sms)));
   const double wanted = std::ceil(static_cast<double>(key_blocks) / share);
   return std::max<std::int64_t>(1, std::min(room, static_cast<std::int64_t>(wanted)));
 }

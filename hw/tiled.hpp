@@ -55,6 +55,10 @@ TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DTy
 /// Time of decode attention; zero for no sequences.
 TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype,
                         const AttentionConditions& how = {});
+/// Time of the kernel that scatters the keys and values of new tokens into the pages of a cache: `elements` of each a
+/// token, over all key heads. Its start is part of what launches cost.
+TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
+                            const AttentionConditions& how = {});
 /// Time of a streaming pass; zero for no work.
 TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& shape, OpClass op);
 

@@ -7,9 +7,11 @@
 namespace orrery::hw {
 namespace {
 
-constexpr std::int64_t kPlanTile = 128;  // the query tile that AttentionPrefill::q_tiles counts
+constexpr std::int64_t kPlanTile = 128;          // the query tile that AttentionPrefill::q_tiles counts
 constexpr std::int64_t kPlannedSequences = 992;  // that the plan of FlashAttention-3 holds
-constexpr double kPartialBytes = 4;      // partial outputs of split contexts are fp32
+constexpr double kPartialBytes = 4;              // partial outputs of split contexts are fp32
+constexpr double kCacheThreads = 512;            // of a thread block that writes a token into the cache
+constexpr double kCacheL2 = 0.5;                 // share of the L2's read bandwidth of what reads and writes in turn
 
 double d(std::int64_t value) {
   return static_cast<double>(value);
@@ -18,24 +20,37 @@ double d(std::int64_t value) {
 /// A launch in the terms that both phases share.
 struct Call {
   std::int64_t sequences = 0, heads = 0, kv_heads = 0, key_dim = 0, value_dim = 0;
-  double new_tokens = 1;      ///< of a sequence, mean
-  double keys = 0;            ///< that a query attends to, mean
-  std::int64_t longest = 0;   ///< keys of the longest sequence
-  std::int64_t q_tiles = 0;   ///< of 128 queries and one head; 0: new_tokens hold for every sequence
-  bool one_token = false, causal = true, latent = false;
-  double bytes = 0;           ///< compulsory
+  double new_tokens = 1;     ///< of a sequence, mean
+  double keys = 0;           ///< that a query attends to, mean
+  std::int64_t longest = 0;  ///< keys of the longest sequence
+  std::int64_t q_tiles = 0;  ///< of 128 queries and one head; 0: new_tokens hold for every sequence
+  bool one_token = false, causal = true, latent = false, even = true;
+  double bytes = 0;  ///< compulsory
   double element = 2;
+  std::int64_t group() const { return std::max<std::int64_t>(1, heads / kv_heads); }
 };
 
 /// Thread blocks of a launch.
 struct Grid {
   AttentionTile tile;
-  std::int64_t pack = 1;      ///< query heads whose rows share a tile
-  double ctas = 0;
-  double blocks = 0;          ///< of keys in a thread block, mean
-  double longest = 0;         ///< of keys in the longest thread block
+  std::int64_t pack = 1;  ///< query heads whose rows share a tile
   std::int64_t split = 1;
-  double idle_ctas = 0, idle_blocks = 0;  ///< thread blocks planned beyond the queries, each over all keys
+  double ctas = 0;
+  double blocks = 0;         ///< of keys in a thread block, mean
+  double longest = 0;        ///< of keys in the longest thread block
+  double surplus_ctas = 0;   ///< planned beyond the queries there are
+  double surplus_blocks = 0; ///< of keys in each of those: all of the context
+};
+
+/// Times of a thread block with `blocks` blocks of keys.
+struct BlockTimes {
+  double start_s = 0, alone_s = 0, shared_s = 0, per_sm = 1;
+  /// Alone on its SM.
+  double latency_s(double blocks) const { return start_s + blocks * alone_s; }
+  /// SM time that it takes from the others: its start hides behind the blocks that share the SM.
+  double busy_s(double blocks) const {
+    return std::max(start_s / per_sm + blocks * shared_s, latency_s(blocks) / per_sm);
+  }
 };
 
 /// Query tiles of all sequences for one head or, packed, one key head.
@@ -47,126 +62,141 @@ double query_tiles(const Call& c, std::int64_t rows, std::int64_t pack) {
   return std::max(1.0, std::min(even, most));
 }
 
-Grid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
-  const AttentionConstants& k = gpu.attention;
-  const std::int64_t group = std::max<std::int64_t>(1, c.heads / std::max<std::int64_t>(1, c.kv_heads));
-  const bool flash3 = k.library == AttentionLibrary::flash3;
-  Grid g;
-  g.pack = how.pack > 0 ? std::min(how.pack, group) : flash3 || c.one_token ? group : 1;
-  const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
-  g.tile = attention_tile(gpu, c.key_dim, c.value_dim, rows, c.one_token);
-  const double units = d(c.heads) / d(g.pack), n = d(g.tile.keys);
-  const double tiles = query_tiles(c, g.tile.rows, g.pack) * units;
-  const std::int64_t key_blocks = ceil_div(c.longest, g.tile.keys);
-
-  // A causal tile stops at its last query, on average half a tile and half a block of keys behind the mean query.
+/// Blocks of keys that a tile works through, mean. A causal tile stops at its last query's keys: half a tile behind its
+/// mean query, and half a block further unless tiles end where blocks do.
+double mean_blocks(const Call& c, const Grid& g, std::int64_t key_blocks) {
+  const double n = d(g.tile.keys);
+  if (!c.causal || c.one_token || key_blocks == 1) return std::max(1.0, std::ceil(std::min(d(c.longest), c.keys) / n));
   const double tile_tokens = std::min(c.new_tokens, d(g.tile.rows) / d(g.pack));
-  const double reach = std::min(d(c.longest), c.keys + (c.causal && !c.one_token ? 0.5 * tile_tokens : 0));
-  double blocks = std::ceil(reach / n);
-  if (c.causal && !c.one_token && key_blocks > 1)
-    blocks = std::min(d(key_blocks), reach / n + 0.5 * std::max(0.0, 1 - tile_tokens / n));
-  blocks = std::max(1.0, blocks);
+  const double reach = std::min(d(c.longest), c.keys + 0.5 * tile_tokens);
+  return std::clamp(reach / n + 0.5 * std::max(0.0, 1 - tile_tokens / n), 1.0, d(key_blocks));
+}
 
-  if (flash3) {
-    const std::int64_t plan_kv = how.plan_kv_heads > 0 ? how.plan_kv_heads : c.kv_heads;
-    const std::int64_t plan_group = how.plan_heads > 0 ? std::max<std::int64_t>(1, how.plan_heads / plan_kv) : g.pack;
-    const double plan_tiles = std::ceil(c.new_tokens * d(plan_group) / d(g.tile.rows));
-    const double work = plan_tiles * d(key_blocks) * d(c.sequences) * d(plan_kv);
-    g.split = flash3_splits(static_cast<std::int64_t>(plan_tiles) * plan_kv, work, gpu.sms, key_blocks);
-    const double spare = plan_tiles - std::ceil(c.new_tokens * d(g.pack) / d(g.tile.rows));
-    if (spare > 0) {
-      g.idle_ctas = spare * d(c.sequences) * units;
-      g.idle_blocks = d(key_blocks);
-    }
-  } else if (k.library == AttentionLibrary::flash2 && c.one_token && group > 1) {
+/// Splits of every context, and for FlashAttention-3 the tiles that a plan made for other heads adds.
+void plan(const GpuParams& gpu, const Call& c, const AttentionConditions& how, double tiles, std::int64_t key_blocks,
+          Grid& g) {
+  const AttentionLibrary library = gpu.attention.library;
+  if (library == AttentionLibrary::flash2 && c.one_token && c.group() > 1)
     g.split = flash2_splits(static_cast<std::int64_t>(tiles), 2 * gpu.sms, key_blocks);
+  if (library == AttentionLibrary::flash3) {
+    const std::int64_t kv_heads = how.plan_kv_heads > 0 ? how.plan_kv_heads : c.kv_heads;
+    const std::int64_t pack = how.plan_heads > 0 ? std::max<std::int64_t>(1, how.plan_heads / kv_heads) : g.pack;
+    const double planned = std::ceil(c.new_tokens * d(pack) / d(g.tile.rows));
+    const double work = planned * d(key_blocks) * d(c.sequences) * d(kv_heads);
+    g.split = flash3_splits(static_cast<std::int64_t>(planned) * kv_heads, work, gpu.sms, key_blocks);
+    const double surplus = planned - std::ceil(c.new_tokens * d(g.pack) / d(g.tile.rows));
+    if (surplus > 0) {
+      g.surplus_ctas = surplus * d(c.sequences) * d(c.heads) / d(g.pack);
+      g.surplus_blocks = d(key_blocks);
+    }
   }
   if (how.splits > 0) g.split = std::min(how.splits, key_blocks);
+}
+
+Grid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
+  Grid g;
+  const bool packs = c.one_token || gpu.attention.library == AttentionLibrary::flash3;
+  g.pack = how.pack > 0 ? std::min(how.pack, c.group()) : packs ? c.group() : 1;
+  const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
+  g.tile = attention_tile(gpu, c.key_dim, c.value_dim, rows, c.one_token);
+  const double tiles = query_tiles(c, g.tile.rows, g.pack) * d(c.heads) / d(g.pack);
+  const std::int64_t key_blocks = ceil_div(c.longest, g.tile.keys);
+  const double blocks = mean_blocks(c, g, key_blocks);
+  plan(gpu, c, how, tiles, key_blocks, g);
   const std::int64_t per_split = ceil_div(key_blocks, g.split);
-  g.split = std::max<std::int64_t>(1, ceil_div(key_blocks, per_split));
+  g.split = ceil_div(key_blocks, per_split);
   g.ctas = tiles * d(g.split);
-  g.blocks = c.one_token ? blocks / d(g.split) : std::max(1.0, blocks / d(g.split));
+  g.blocks = std::max(1.0, blocks / d(g.split));
   g.longest = d(per_split);
-  if (c.one_token && g.split == 1) g.blocks = std::ceil(reach / n);
   return g;
 }
 
-/// Share of `bytes` that a repeated call finds in the L2.
-double hit_share(const GpuParams& gpu, double bytes) {
-  const double room = d(gpu.l2_bytes) * gpu.attention.resident_share;
-  return bytes <= 0 ? 0 : std::clamp(2.0 - bytes / room, 0.0, 1.0);
+/// Share of `bytes` that a repeated call finds in the L2: all up to resident_share of it, none from twice that on.
+double hit_share(const GpuParams& gpu, const AttentionConditions& how, double bytes) {
+  if (!how.resident || bytes <= 0) return 0;
+  return std::clamp(2.0 - bytes / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
 }
 
-TiledTime run(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
+/// Equal thread blocks run in waves; a thin last wave is bound by its blocks, a full one by the memory.
+void add_waves(const GpuParams& gpu, const Grid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+  const double sms = d(gpu.sms), slots = sms * block.per_sm;
+  const auto add_wave = [&](double waves, double running) {
+    const double compute_s = std::max(block.latency_s(g.longest), std::ceil(running / sms) * block.busy_s(g.longest));
+    const double memory_s = running / g.ctas * move_s;
+    t.compute_s += waves * compute_s;
+    t.memory_s += waves * memory_s;
+    t.time_s += waves * norm4(compute_s, memory_s);
+  };
+  const double full = std::floor(g.ctas / slots), rest = g.ctas - full * slots;
+  if (full > 0) add_wave(full, slots);
+  if (rest > 0) add_wave(1, rest);
+}
+
+/// Uneven thread blocks are handed out as SMs fall free; the end waits for a share of the longest.
+void add_uneven(const GpuParams& gpu, const Grid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+  const double sms = d(gpu.sms), slots = sms * block.per_sm;
+  const double all_s = (g.ctas * block.busy_s(g.blocks) + g.surplus_ctas * block.busy_s(g.surplus_blocks)) / sms;
+  const double longest_s = block.latency_s(std::max(g.longest, g.surplus_blocks));
+  const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.surplus_ctas));
+  t.compute_s = norm4(all_s + gpu.attention.tail * waiting * longest_s, longest_s);
+  t.memory_s = move_s;
+  t.time_s = norm4(t.compute_s, t.memory_s);
+}
+
+/// Passes beside the attention kernel itself, and what does not depend on the shape.
+void add_passes(const GpuParams& gpu, const Call& c, const Grid& g, TiledTime& t) {
   const AttentionConstants& k = gpu.attention;
-  const Grid g = grid_of(gpu, c, how);
-  const double sms = d(gpu.sms), per_sm = d(g.tile.ctas_per_sm), slots = sms * per_sm;
-  const double pairs = d(g.tile.rows * g.tile.keys);
-  const double flops = 2.0 * pairs * (d(c.key_dim) + d(c.value_dim));
-  const double sm_rate = matrix_peak(gpu, dtype) / sms;
-  const double shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_clock * gpu.clock_hz);
-  // Two and more groups of warps take turns; one alone waits for its keys and its softmax in every block of keys.
-  const double alone_s = g.tile.takes_turns ? shared_s : flops / sm_rate + k.block_clocks / gpu.clock_hz;
-  const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
-  const double start_s = (k.start_clocks + rows * k.row_clocks) / gpu.clock_hz;
-  const auto cta_s = [&](double blocks) { return start_s + blocks * alone_s; };
-  // SM time that a thread block takes from its neighbours: its start hides behind the other blocks of the SM.
-  const auto sm_s = [&](double blocks) { return std::max(blocks * shared_s + start_s / per_sm, cta_s(blocks) / per_sm); };
-
-  TiledTime t;
-  const double hit = how.resident ? hit_share(gpu, c.bytes) : 0;
-  const double dram_s = (1 - hit) * c.bytes / (gpu.memory_bandwidth * k.memory_efficiency);
-  const double block_bytes = d(g.tile.keys) * (c.latent ? d(c.key_dim) : d(c.key_dim + c.value_dim)) * c.element;
-  const double l2_s = g.ctas * g.blocks * block_bytes / (gpu.l2_bandwidth * k.l2_delivery);
-  const double mover_s = norm4(dram_s, l2_s);
-  t.dram_bytes = c.bytes;
-
-  if (c.one_token && c.longest * c.sequences <= static_cast<std::int64_t>(c.keys * d(c.sequences) + 0.5)) {
-    // Equal blocks run in waves; a thin last wave cannot use the whole memory.
-    const double blocks = g.longest;
-    const auto add_wave = [&](double waves, double running) {
-      const double compute_s = std::max(cta_s(blocks), std::ceil(running / sms) * sm_s(blocks));
-      const double memory_s = running / g.ctas * mover_s;
-      t.compute_s += waves * compute_s;
-      t.memory_s += waves * memory_s;
-      t.time_s += waves * norm4(compute_s, memory_s);
-    };
-    const double full = std::floor(g.ctas / slots), rest = g.ctas - full * slots;
-    if (full > 0) add_wave(full, slots);
-    if (rest > 0) add_wave(1, rest);
-  } else {
-    const double all_s = (g.ctas * sm_s(g.blocks) + g.idle_ctas * sm_s(g.idle_blocks)) / sms;
-    const double longest_s = cta_s(std::max(g.longest, g.idle_blocks));
-    const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.idle_ctas));
-    t.compute_s = norm4(all_s + k.tail * waiting * longest_s, longest_s);
-    t.memory_s = mover_s;
-    t.time_s = norm4(t.compute_s, t.memory_s);
-  }
   if (g.split > 1) {
-    const double all_rows = d(c.sequences) * c.new_tokens * d(c.heads);
-    t.time_s += k.combine_s + d(g.split) * k.combine_split_s + 2.0 * all_rows * d(g.split) * d(c.value_dim) * kPartialBytes / gpu.l2_bandwidth;
+    const double partials = d(c.sequences) * c.new_tokens * d(c.heads) * d(g.split) * d(c.value_dim) * kPartialBytes;
+    t.time_s += k.combine_s + d(g.split) * k.combine_split_s + 2 * partials / gpu.l2_bandwidth;
   }
-  t.fixed_s = k.fixed_s + k.sequence_s * d(std::min<std::int64_t>(c.sequences, kPlannedSequences));
-  if (c.one_token && c.heads > c.kv_heads && k.regroup_s > 0) {
-    // Queries in, outputs back; with several sequences and key heads the layouts differ and copies are made.
+  t.fixed_s = k.fixed_s + k.sequence_s * d(std::min(c.sequences, kPlannedSequences));
+  if (c.one_token && c.group() > 1 && k.regroup_s > 0) {
+    // Outputs are copied back; with several sequences and key heads queries and outputs change their layout too.
     const double copies = c.sequences > 1 && c.kv_heads > 1 ? 4 : 1;
-    const double copy_bytes = 2.0 * d(c.sequences * c.heads * c.key_dim) * c.element;
-    t.fixed_s += copies * (k.regroup_s + copy_bytes / gpu.l2_bandwidth);
+    const double bytes = 2 * d(c.sequences) * d(c.heads) * d(c.key_dim) * c.element;
+    t.fixed_s += copies * (k.regroup_s + bytes / gpu.l2_bandwidth);
   }
   t.time_s += t.fixed_s;
+}
+
+TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
+  const AttentionConstants& k = gpu.attention;
+  const Grid g = grid_of(gpu, c, how);
+  const double pairs = d(g.tile.rows) * d(g.tile.keys);
+  const double flops = 2 * pairs * (d(c.key_dim) + d(c.value_dim));
+  const double sm_rate = matrix_peak(gpu, dtype) / d(gpu.sms);
+  const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
+  BlockTimes block;
+  block.per_sm = d(g.tile.ctas_per_sm);
+  block.start_s = (k.start_clocks + rows * k.row_clocks) / gpu.clock_hz;
+  block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_clock * gpu.clock_hz);
+  block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_clocks / gpu.clock_hz;
+
+  TiledTime t;
+  t.dram_bytes = c.bytes;
+  const double block_bytes = d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.element;
+  const double l2_s = g.ctas * g.blocks * block_bytes / (gpu.l2_bandwidth * k.l2_delivery);
+  const double dram_s = (1 - hit_share(gpu, how, c.bytes)) * c.bytes / (gpu.memory_bandwidth * k.memory_efficiency);
+  const double move_s = norm4(dram_s, l2_s);
+  if (c.one_token && c.even) {
+    add_waves(gpu, g, block, move_s, t);
+  } else {
+    add_uneven(gpu, g, block, move_s, t);
+  }
+  add_passes(gpu, c, g, t);
   return t;
 }
 
 }  // namespace
 
-TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype,
-                        const AttentionConditions& how) {
+TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype, const AttentionConditions& how) {
   if (a.sequences <= 0 || a.q_tokens <= 0 || a.heads <= 0 || a.head_dim <= 0) return {};
   const Work work = work_of({OpClass::attention_prefill, dtype, a});
   Call c;
   c.sequences = a.sequences;
   c.heads = a.heads;
-  c.kv_heads = std::max<std::int64_t>(1, a.kv_heads);
+  c.kv_heads = std::clamp<std::int64_t>(a.kv_heads, 1, a.heads);
   c.key_dim = a.head_dim;
   c.value_dim = a.values();
   c.new_tokens = d(a.q_tokens) / d(a.sequences);
@@ -177,26 +207,41 @@ TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType d
   c.causal = a.causal;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
-  return run(gpu, c, dtype, how);
+  return attention(gpu, c, dtype, how);
 }
 
-TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype,
-                        const AttentionConditions& how) {
+TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype, const AttentionConditions& how) {
   if (a.sequences <= 0 || a.heads <= 0 || a.kv_heads <= 0 || a.head_dim <= 0 || a.context_tokens <= 0) return {};
   const Work work = work_of({OpClass::attention_decode, dtype, a});
+  const std::int64_t mean = ceil_div(a.context_tokens, a.sequences);
   Call c;
   c.sequences = a.sequences;
   c.heads = a.heads;
-  c.kv_heads = a.kv_heads;
+  c.kv_heads = std::min(a.kv_heads, a.heads);
   c.key_dim = a.head_dim;
   c.value_dim = a.values();
   c.keys = d(a.context_tokens) / d(a.sequences);
-  c.longest = std::max(a.longest, ceil_div(a.context_tokens, a.sequences));
+  c.longest = std::max(a.longest, mean);
+  c.even = a.longest <= mean;
   c.one_token = true;
   c.latent = a.latent;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
-  return run(gpu, c, dtype, how);
+  return attention(gpu, c, dtype, how);
+}
+
+TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
+                            const AttentionConditions& how) {
+  if (tokens <= 0 || elements <= 0) return {};
+  const AttentionConstants& k = gpu.attention;
+  TiledTime t;
+  t.dram_bytes = 4 * d(tokens) * d(elements) * d(bytes_of(dtype));  // keys and values, read and written
+  const double hit = hit_share(gpu, how, t.dram_bytes);
+  t.memory_s = (1 - hit) * t.dram_bytes / (gpu.memory_bandwidth * k.cache_write) +
+               hit * t.dram_bytes / (gpu.l2_bandwidth * kCacheL2);
+  t.compute_s = d(tokens) * std::min(1.0, d(elements) / kCacheThreads) * k.cache_token_s;
+  t.time_s = t.memory_s + t.compute_s;
+  return t;
 }
 
 }  // namespace orrery::hw
