@@ -9,10 +9,9 @@ namespace orrery::hw {
 namespace {
 
 constexpr std::int64_t kMaxSplits = 128;
-constexpr std::int64_t kFewBlocks = 4;  // of keys: FlashAttention-3 does not split them
-constexpr double kNearlyFull = 0.8;     // share of the places of thread blocks beyond which nothing is split
-constexpr double kGoodEnough = 0.85;    // share of the best number of splits that a smaller one has to reach
-constexpr double kMargin = 1.1;         // work planned for an SM, above its even share
+constexpr double kNearlyFull = 0.8;   // share of the places of thread blocks beyond which nothing is split
+constexpr double kGoodEnough = 0.85;  // share of the best number of splits that a smaller one has to reach
+constexpr double kMargin = 1.1;       // work planned for an SM, above its even share
 constexpr std::int64_t kElementBytes = 2;
 constexpr std::int64_t kReservedL1 = 28 << 10;  // of an SM's L1, kept from shared memory on every part of the catalog
 
@@ -60,7 +59,7 @@ std::int64_t flash2_splits(std::int64_t blocks, std::int64_t slots, std::int64_t
 }
 
 std::int64_t flash3_splits(std::int64_t tiles, double work, std::int64_t sms, std::int64_t key_blocks) {
-  if (static_cast<double>(tiles) >= kNearlyFull * static_cast<double>(sms) || key_blocks <= kFewBlocks) return 1;
+  if (static_cast<double>(tiles) >= kNearlyFull * static_cast<double>(sms)) return 1;
   const std::int64_t most = std::min({kMaxSplits, sms, key_blocks});
   const std::int64_t room = fewest_busy_splits(tiles, sms, most, kGoodEnough);
   const double share = std::max(1.0, std::ceil(kMargin * work / static_cast<double>(sms)));

@@ -5,9 +5,36 @@
 //           SM where shared memory allows; contexts split only for one new token a sequence with grouped heads.
 //   flash3  FlashAttention-3, on Hopper and after: 64 to 192 rows taken from all query heads of a key head, one thread
 //           block an SM that works through tiles; contexts split by a plan made for every batch.
+//   flash3_sm80  its kernels for parts before Hopper: 128 rows; splits and packing are the caller's.
 // Sources: Dao-AILab/flash-attention and vllm-project/flash-attention, csrc/flash_attn (flash_fwd_launch_template.h,
 // flash_api.cpp) and hopper (tile_size.h, heuristics.h, flash_prepare_scheduler.cu). Left out: sliding windows, sinks,
-// soft caps, dropout, 8-bit operands, clusters.
+// soft caps, dropout, 8-bit operands, clusters, and the generic kernel that libraries use for head dimensions above
+// 256.
+//
+// Time in `tiled`. The library's tile of `rows` query rows takes `keys` keys at a time (below). Grouped heads share
+// a tile of FlashAttention-3 and, for one new token a sequence, of FlashAttention-2. For a block of keys, clock f:
+//   flops  = 2 rows keys (key_dim + value_dim)
+//   shared = flops / (peak/SMs * efficiency) + rows keys / (softmax_per_clock f)      SM time when others fill the gaps
+//   alone  = flops / (peak/SMs) + block_clocks / f;  shared, where groups of warps take turns within a thread block
+//   start  = (start_clocks + rows in use * row_clocks) / f
+// A thread block of x blocks of keys takes latency(x) = start + x alone by itself, and of an SM that c thread blocks
+// share busy(x) = max(start / c + x shared, latency(x) / c). Equal thread blocks (one new token a sequence) run in
+// waves:
+//   wave of r = |max(latency(x), ceil(r/SMs) busy(x)), r/ctas * move|_4
+// uneven ones (prompts; contexts of unequal length) are handed out as SMs fall free:
+//   t = |compute, move|_4,  compute = |ctas busy(mean x) / SMs + tail (1 - SMs c / ctas) latency(longest),
+//   latency(longest)|_4
+// where a causal tile ends at its last query: mean keys of a query + half a tile (+ half a block where tiles end
+// inside).
+//   move = |bytes / (bandwidth memory_efficiency), ctas x block bytes / (l2_bandwidth l2_delivery)|_4
+// Beside it: fixed + sequence * sequences; combine + combine_split * splits and the fp32 partials at L2 bandwidth where
+// contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one `regroup` copy of the
+// outputs, and three more where there are several sequences and several key heads. A call repeated on the same operands
+// (AttentionConditions::resident) finds all of them in the L2 up to resident_share of it, none from twice that on, and
+// a linear share between. AttentionPrefill counts a batch as so many sequences of the mean length, save for q_tiles.
+//
+// Cache write: bytes / (bandwidth cache_write), or 2 bytes / l2_bandwidth if resident, + tokens min(1, elements / 512)
+// cache_token.
 #pragma once
 
 #include <array>
@@ -100,11 +127,11 @@ struct AttentionConstants {
 
 /// How a call is made, where that is not the library's own choice.
 struct AttentionConditions {
-  bool resident = false;          ///< repeated on the same operands: what fits the L2 stays in it
-  std::int64_t splits = 0;        ///< parts of every context; 0: as the library decides
-  std::int64_t pack = 0;          ///< query heads whose rows share a tile; 0: as the library decides
-  std::int64_t plan_heads = 0;    ///< heads that FlashAttention-3's plan was made for; 0: those of the call
-  std::int64_t plan_kv_heads = 0; ///< key heads of that plan
+  bool resident = false;           ///< repeated on the same operands: what fits the L2 stays in it
+  std::int64_t splits = 0;         ///< parts of every context; 0: as the library decides
+  std::int64_t pack = 0;           ///< query heads whose rows share a tile; 0: as the library decides
+  std::int64_t plan_heads = 0;     ///< heads that FlashAttention-3's plan was made for; 0: those of the call
+  std::int64_t plan_kv_heads = 0;  ///< key heads of that plan
 };
 
 /// Tile of a thread block: query rows, keys taken at a time, and how many blocks share an SM.

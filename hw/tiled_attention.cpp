@@ -36,15 +36,15 @@ struct Grid {
   std::int64_t pack = 1;  ///< query heads whose rows share a tile
   std::int64_t split = 1;
   double ctas = 0;
-  double blocks = 0;         ///< of keys in a thread block, mean
-  double longest = 0;        ///< of keys in the longest thread block
-  double surplus_ctas = 0;   ///< planned beyond the queries there are
-  double surplus_blocks = 0; ///< of keys in each of those: all of the context
+  double blocks = 0;          ///< of keys in a thread block, mean
+  double longest = 0;         ///< of keys in the longest thread block
+  double surplus_ctas = 0;    ///< planned beyond the queries there are
+  double surplus_blocks = 0;  ///< of keys in each of those: all of the context
 };
 
 /// Times of a thread block with `blocks` blocks of keys.
 struct BlockTimes {
-  double start_s = 0, alone_s = 0, shared_s = 0, per_sm = 1;
+  double start_s = 0, rows_s = 0, alone_s = 0, shared_s = 0, per_sm = 1;  ///< rows_s: the part of start_s for rows
   /// Alone on its SM.
   double latency_s(double blocks) const { return start_s + blocks * alone_s; }
   /// SM time that it takes from the others: its start hides behind the blocks that share the SM.
@@ -81,10 +81,11 @@ void plan(const GpuParams& gpu, const Call& c, const AttentionConditions& how, d
   if (library == AttentionLibrary::flash3) {
     const std::int64_t kv_heads = how.plan_kv_heads > 0 ? how.plan_kv_heads : c.kv_heads;
     const std::int64_t pack = how.plan_heads > 0 ? std::max<std::int64_t>(1, how.plan_heads / kv_heads) : g.pack;
+    const double own = std::ceil(c.new_tokens * d(g.pack) / d(g.tile.rows));
     const double planned = std::ceil(c.new_tokens * d(pack) / d(g.tile.rows));
     const double work = planned * d(key_blocks) * d(c.sequences) * d(kv_heads);
-    g.split = flash3_splits(static_cast<std::int64_t>(planned) * kv_heads, work, gpu.sms, key_blocks);
-    const double surplus = planned - std::ceil(c.new_tokens * d(g.pack) / d(g.tile.rows));
+    g.split = flash3_splits(static_cast<std::int64_t>(own) * c.heads / g.pack, work, gpu.sms, key_blocks);
+    const double surplus = planned - own;
     if (surplus > 0) {
       g.surplus_ctas = surplus * d(c.sequences) * d(c.heads) / d(g.pack);
       g.surplus_blocks = d(key_blocks);
@@ -135,7 +136,9 @@ void add_waves(const GpuParams& gpu, const Grid& g, const BlockTimes& block, dou
 /// Uneven thread blocks are handed out as SMs fall free; the end waits for a share of the longest.
 void add_uneven(const GpuParams& gpu, const Grid& g, const BlockTimes& block, double move_s, TiledTime& t) {
   const double sms = d(gpu.sms), slots = sms * block.per_sm;
-  const double all_s = (g.ctas * block.busy_s(g.blocks) + g.surplus_ctas * block.busy_s(g.surplus_blocks)) / sms;
+  double all_s = g.ctas * block.busy_s(g.blocks) / sms;
+  if (g.surplus_ctas > 0)
+    all_s += g.surplus_ctas * (block.busy_s(g.surplus_blocks) - block.rows_s / block.per_sm) / sms;
   const double longest_s = block.latency_s(std::max(g.longest, g.surplus_blocks));
   const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.surplus_ctas));
   t.compute_s = norm4(all_s + gpu.attention.tail * waiting * longest_s, longest_s);
@@ -169,7 +172,8 @@ TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const Atte
   const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
   BlockTimes block;
   block.per_sm = d(g.tile.ctas_per_sm);
-  block.start_s = (k.start_clocks + rows * k.row_clocks) / gpu.clock_hz;
+  block.rows_s = rows * k.row_clocks / gpu.clock_hz;
+  block.start_s = k.start_clocks / gpu.clock_hz + block.rows_s;
   block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_clock * gpu.clock_hz);
   block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_clocks / gpu.clock_hz;
 

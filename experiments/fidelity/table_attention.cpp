@@ -1,10 +1,10 @@
-// Attention: `attention/<stem>.context.csv` and `.generation.csv` by batch, tokens or context, heads, key heads and head
-// dimension; `edge/flashattn_<device>.csv` and `edge/power_log_<device>.csv` of Jetson parts.
+// Attention: `attention/<stem>.context.csv` and `.generation.csv` by batch, tokens or context, heads, key heads and
+// head dimension; `edge/flashattn_<device>.csv` and `edge/power_log_<device>.csv` of Jetson parts.
 //
-// A row of `attention/` is a call of vLLM's attention layer (aiconfigurator, collector/vllm/collect_attn.py): the kernel
-// that writes new keys and values into the pages of the cache, then attention over the pages, bf16, causal, replayed as
-// a graph on the same operands. `context` counts all tokens that a generated one attends to. A row of `edge/` is the
-// attention kernel alone with the splits and packing that the row names, launched from a stream.
+// A row of `attention/` is a call of vLLM's attention layer (aiconfigurator, collector/vllm/collect_attn.py): the
+// kernel that writes new keys and values into the pages of the cache, then attention over the pages, bf16, causal,
+// replayed as a graph on the same operands. `context` counts all tokens that a generated one attends to. A row of
+// `edge/` is the attention kernel alone with the splits and packing that the row names, launched from a stream.
 #include <algorithm>
 #include <array>
 
@@ -40,11 +40,16 @@ std::string_view batch_regime(std::int64_t batch) {
 }
 
 std::string_view group_regime(std::int64_t heads, std::int64_t kv_heads) {
-  return heads == kv_heads ? "MHA" : heads / std::max<std::int64_t>(1, kv_heads) <= 8 ? "GQA" : "more than 8 heads a key head";
+  return heads == kv_heads                                  ? "MHA"
+         : heads / std::max<std::int64_t>(1, kv_heads) <= 8 ? "GQA"
+                                                            : "more than 8 heads a key head";
 }
 
 std::string_view dim_regime(std::int64_t dim) {
-  return dim <= 64 ? "head_dim <= 64" : dim <= 128 ? "head_dim 128" : dim <= 256 ? "head_dim 192, 256" : "head_dim > 256";
+  return dim <= 64    ? "head_dim <= 64"
+         : dim <= 128 ? "head_dim 128"
+         : dim <= 256 ? "head_dim 192, 256"
+                      : "head_dim > 256";
 }
 
 std::string joined(const MeasuredTable& table, std::size_t row, std::initializer_list<std::string_view> columns) {
@@ -84,12 +89,13 @@ class AttentionTables final : public TableKind {
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
-    return joined(table, row, {"batch", table.has("tokens") ? "tokens" : "context", "num_heads", "num_kv_heads", "head_dim"});
+    return joined(table, row,
+                  {"batch", table.has("tokens") ? "tokens" : "context", "num_heads", "num_kv_heads", "head_dim"});
   }
 
  private:
-  static hw::AttentionPrefill prompts(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads,
-                                      std::int64_t dim) {
+  static hw::AttentionPrefill prompts(std::int64_t batch, std::int64_t tokens, std::int64_t heads,
+                                      std::int64_t kv_heads, std::int64_t dim) {
     return {.sequences = batch,
             .q_tokens = batch * tokens,
             .kv_tokens = batch * tokens,
@@ -129,8 +135,8 @@ class EdgeAttentionTables final : public TableKind {
       const double s = hw::tiled_prefill(gpu, shape, *dtype, how).time_s + gpu.launch_graph_s;
       const std::string_view regime = shape.causal ? "causal" : "full";
       if (power) {
-        const double j = hw::work_of({hw::OpClass::attention_prefill, *dtype, shape}).flops *
-                         hw::matrix_flop_energy(gpu, *dtype);
+        const double j =
+            hw::work_of({hw::OpClass::attention_prefill, *dtype, shape}).flops * hw::matrix_flop_energy(gpu, *dtype);
         out.add(metric, row, table.number(row, "power_GPU"), gpu.power.idle_w + gpu.power.active_w + j / s, {regime});
       } else {
         out.add(metric, row, table.number(row, "min_runtime") * 1e-3, s, {regime});
