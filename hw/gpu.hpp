@@ -12,12 +12,9 @@
 #include <tuple>
 #include <utility>
 
-<<<<<<< HEAD
-#include "hw/attention.hpp"
-=======
 #include "hw/area.hpp"
+#include "hw/attention.hpp"
 #include "hw/dvfs.hpp"
->>>>>>> 9c9e6ce0c0c956a871f550587a9d87988e3c402d
 #include "hw/kernel.hpp"
 #include "hw/network/link.hpp"
 #include "sim/base/params.hpp"
