@@ -14,9 +14,9 @@
 // Time in `tiled`. The library's tile of `rows` query rows takes `keys` keys at a time (below). Grouped heads share
 // a tile of FlashAttention-3 and, for one new token a sequence, of FlashAttention-2. For a block of keys, clock f:
 //   flops  = 2 rows keys (key_dim + value_dim)
-//   shared = flops / (peak/SMs * efficiency) + rows keys / (softmax_per_clock f)      SM time when others fill the gaps
-//   alone  = flops / (peak/SMs) + block_clocks / f;  shared, where groups of warps take turns within a thread block
-//   start  = (start_clocks + rows in use * row_clocks) / f
+//   shared = flops / (peak/SMs * efficiency) + rows keys / (softmax_per_cycle f)      SM time when others fill the gaps
+//   alone  = flops / (peak/SMs) + block_cycles / f;  shared, where groups of warps take turns within a thread block
+//   start  = (start_cycles + rows in use * row_cycles) / f
 // A thread block of x blocks of keys takes latency(x) = start + x alone by itself, and of an SM that c thread blocks
 // share busy(x) = max(start / c + x shared, latency(x) / c). Equal thread blocks (one new token a sequence) run in
 // waves:
@@ -70,10 +70,10 @@ namespace orrery::hw {
 struct AttentionConstants {
   AttentionLibrary library = AttentionLibrary::flash2;
   double efficiency = 0.85;
-  double softmax_per_clock = 18;
-  double start_clocks = 3300;
-  double row_clocks = 28;
-  double block_clocks = 1500;
+  double softmax_per_cycle = 18;
+  double start_cycles = 3300;
+  double row_cycles = 28;
+  double block_cycles = 1500;
   double tail = 0.5;
   double memory_efficiency = 0.8;
   double l2_delivery = 1;
@@ -92,13 +92,13 @@ struct AttentionConstants {
         sim::field("library", &C::library, "Whose tiles, splits and packing of grouped heads."),
         sim::field("efficiency", &C::efficiency, Unit::ratio, sim::between(0.01, 1),
                    "Share of the tensor peak in the steady state, the softmax beside it not counted."),
-        sim::field("softmax_per_clock", &C::softmax_per_clock, Unit::none, sim::positive(),
+        sim::field("softmax_per_cycle", &C::softmax_per_cycle, Unit::none, sim::positive(),
                    "Scores of the softmax that an SM turns out in a clock and that nothing hides."),
-        sim::field("start_clocks", &C::start_clocks, Unit::none, sim::at_least(0),
+        sim::field("start_cycles", &C::start_cycles, Unit::none, sim::at_least(0),
                    "Clocks that a thread block takes beside its keys: start, first loads, last stores."),
-        sim::field("row_clocks", &C::row_clocks, Unit::none, sim::at_least(0),
+        sim::field("row_cycles", &C::row_cycles, Unit::none, sim::at_least(0),
                    "Further clocks for a query row of it: loads, normalising, stores."),
-        sim::field("block_clocks", &C::block_clocks, Unit::none, sim::at_least(0),
+        sim::field("block_cycles", &C::block_cycles, Unit::none, sim::at_least(0),
                    "Clocks that a lone group of warps waits in a block of keys: loads, barriers, softmax."),
         sim::field("tail", &C::tail, Unit::ratio, sim::between(0, 2),
                    "Longest thread blocks that the end of an uneven launch waits for."),

@@ -172,10 +172,10 @@ TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const Atte
   const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
   BlockTimes block;
   block.per_sm = d(g.tile.ctas_per_sm);
-  block.rows_s = rows * k.row_clocks / gpu.clock_hz;
-  block.start_s = k.start_clocks / gpu.clock_hz + block.rows_s;
-  block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_clock * gpu.clock_hz);
-  block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_clocks / gpu.clock_hz;
+  block.rows_s = rows * k.row_cycles / gpu.clock_hz;
+  block.start_s = k.start_cycles / gpu.clock_hz + block.rows_s;
+  block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_cycle * gpu.clock_hz);
+  block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_cycles / gpu.clock_hz;
 
   TiledTime t;
   t.dram_bytes = c.bytes;

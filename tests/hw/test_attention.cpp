@@ -24,10 +24,10 @@ GpuParams bare(AttentionLibrary library = AttentionLibrary::flash2) {
   gpu.l2_bandwidth = gpu.memory_bandwidth = 1e18;
   gpu.attention = {.library = library,
                    .efficiency = 1,
-                   .softmax_per_clock = 1e12,
-                   .start_clocks = 0,
-                   .row_clocks = 0,
-                   .block_clocks = 0,
+                   .softmax_per_cycle = 1e12,
+                   .start_cycles = 0,
+                   .row_cycles = 0,
+                   .block_cycles = 0,
                    .tail = 0,
                    .memory_efficiency = 1,
                    .l2_delivery = 1,
@@ -104,12 +104,12 @@ TEST_CASE("decode by hand", "[unit]") {
 
 TEST_CASE("what a thread block costs beside its FLOPs", "[unit]") {
   GpuParams gpu = bare();
-  gpu.attention.start_clocks = 1000;  // 1 us
-  gpu.attention.row_clocks = 10;      // one query row: 10 ns
-  gpu.attention.block_clocks = 500;   // 0.5 us a block of keys
+  gpu.attention.start_cycles = 1000;  // 1 us
+  gpu.attention.row_cycles = 10;      // one query row: 10 ns
+  gpu.attention.block_cycles = 500;   // 0.5 us a block of keys
   CHECK(decode_s(gpu, {1, 256, 1, 1, 128}) == Approx(2 * (kBlockS + 0.5e-6) + 1.01e-6));
   // 64 * 128 scores at 8 a clock: 1024 clocks a block, more than the wait that they stand beside.
-  gpu.attention.softmax_per_clock = 8;
+  gpu.attention.softmax_per_cycle = 8;
   CHECK(decode_s(gpu, {1, 256, 1, 1, 128}) == Approx(2 * (kBlockS + 1.024e-6) + 1.01e-6));
 }
 
