@@ -1,6 +1,8 @@
 // The kinds of part that the catalog may hold. A new kind is a parameter struct with a kKind, and a line here.
 #include "hw/catalog.hpp"
+#include "hw/fpga.hpp"
 #include "hw/gpu.hpp"
+#include "hw/pim/pygim_spmm.hpp"
 #include "hw/pim/upmem.hpp"
 
 namespace orrery::hw {
@@ -17,7 +19,9 @@ PartKind kind_of(const char* doc) {
 
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
+      kind_of<FpgaParams>("An FPGA and a static design of multiply-add cores on it."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
+      kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
       kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
   };
   return kinds;
