@@ -81,10 +81,9 @@ struct FpgaParams {
         sim::required(sim::field("tdp", &FpgaParams::tdp_w, Unit::watts, sim::positive(), "Board power at most.")),
     };
   }
+  /// Faults that only several fields together show.
+  void check(const sim::Origin& where, sim::Faults& faults) const;
 };
-
-/// Faults that only several fields together show.
-void check_fpga(const FpgaParams& fpga, sim::Faults& faults);
 
 /// A format of operands on an FPGA.
 enum class FpgaFormat : std::uint8_t { int8, int16, fp16, fp32 };

@@ -66,10 +66,9 @@ struct PimSpmmParams {
         sim::field("added_rows", &PimSpmmParams::added_rows, "Rows per s that the host adds, by columns."),
     };
   }
+  /// Faults that the field table cannot see: curves without points or out of order.
+  void check(const sim::Origin& where, sim::Faults& faults) const;
 };
-
-/// Faults that the field table cannot see: curves without points or out of order.
-void check_pim_spmm(const PimSpmmParams& pim, sim::Faults& faults);
 
 /// A sparse product: `rows` of C, non-zeros of A, feature columns of B. `imbalance`: the busiest DPU over the mean.
 struct SpmmShape {

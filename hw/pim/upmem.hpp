@@ -163,10 +163,9 @@ struct UpmemParams {
     };
   }
   std::int64_t dpus() const { return dimms * ranks_per_dimm * dpus_per_rank; }
+  /// Faults that only several fields together show: one clear line each.
+  void check(const sim::Origin& where, sim::Faults& faults) const;
 };
-
-/// Faults that only several fields together show: one clear line each.
-void check_upmem(const UpmemParams& upmem, sim::Faults& faults);
 
 /// Instructions of a piece of code: all of them, and those that read two registers.
 struct Instructions {
