@@ -1,7 +1,8 @@
 // An FPGA, a static design of multiply-add cores on it, and three ways to run a chain of layers on those cores.
 //
-// A design has `cores` equal cores of `macs_per_core` multiply-adds a cycle (initiation interval 1), a weight port each,
-// one port for activations that go off chip, and a stage buffer: the output that may wait on chip between two stages.
+// A design has `cores` equal cores of `macs_per_core` multiply-adds a cycle (initiation interval 1), a weight port
+// each, one port for activations that go off chip, and a stage buffer: the output that may wait on chip between two
+// stages.
 //
 //   sequential  one task after another on all cores: load weights, compute, and what the stage buffer cannot hold goes
 //               off chip and back; nothing overlaps:
@@ -70,8 +71,8 @@ struct FpgaParams {
                    "Share of everything that the platform keeps."),
         sim::required(sim::field("clock", &FpgaParams::clock_hz, Unit::hertz, sim::between(10e6, 2e9),
                                  "Clock that designs reach.")),
-        sim::required(sim::field("memory_bandwidth", &FpgaParams::memory_bandwidth, Unit::bytes_per_s,
-                                 sim::positive(), "HBM or DRAM.")),
+        sim::required(sim::field("memory_bandwidth", &FpgaParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "HBM or DRAM.")),
         sim::required(sim::field("memory", &FpgaParams::memory_bytes, Unit::bytes, kSome, "Its size.")),
         sim::field("memory_ports", &FpgaParams::memory_ports, Unit::count, kSome, "Ports that share its bandwidth."),
         sim::field("macs_per_dsp", &FpgaParams::macs_per_dsp, "Multiply-adds of a DSP slice a cycle."),

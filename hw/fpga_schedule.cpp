@@ -21,8 +21,8 @@ class Planner {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       const double spilled = spill(i);
       const double moved = static_cast<double>(tasks_[i].weight_bytes) + 2 * spilled;
-      const std::int64_t cycles = up(static_cast<double>(tasks_[i].macs), all_macs()) +
-                                  up(moved, design_.spill_port_bytes);
+      const std::int64_t cycles =
+          up(static_cast<double>(tasks_[i].macs), all_macs()) + up(moved, design_.spill_port_bytes);
       add(plan, {i, i, true, cycles});
       plan.spilled_bytes += spilled;
     }
@@ -106,9 +106,9 @@ class Planner {
                     up(static_cast<double>(task.weight_bytes), design_.weight_port_bytes));
   }
   std::int64_t split(const FpgaTask& task) const {
-    return std::max(up(static_cast<double>(task.macs), all_macs()),
-                    up(static_cast<double>(task.weight_bytes),
-                       design_.weight_port_bytes * static_cast<double>(design_.cores)));
+    return std::max(
+        up(static_cast<double>(task.macs), all_macs()),
+        up(static_cast<double>(task.weight_bytes), design_.weight_port_bytes * static_cast<double>(design_.cores)));
   }
   static void add(FpgaPlan& plan, FpgaStage stage) {
     plan.stages.push_back(stage);
@@ -137,8 +137,8 @@ std::variant<FpgaPlan, FpgaDoesNotFit> plan_fpga(const FpgaParams& fpga, const F
                                                  const std::vector<FpgaTask>& tasks, FpgaMode mode) {
   const double port = design.weight_port_bytes * static_cast<double>(design.cores) * fpga.clock_hz;
   if (std::max(port, design.spill_port_bytes * fpga.clock_hz) > fpga.memory_bandwidth)
-    return FpgaDoesNotFit{fmt::format("ports of {:.1f} GB/s on a memory of {:.1f} GB/s", port * 1e-9,
-                                      fpga.memory_bandwidth * 1e-9)};
+    return FpgaDoesNotFit{
+        fmt::format("ports of {:.1f} GB/s on a memory of {:.1f} GB/s", port * 1e-9, fpga.memory_bandwidth * 1e-9)};
   const std::string reason = misfit(fpga, resources_of(fpga, design, tasks, mode));
   if (!reason.empty()) return FpgaDoesNotFit{reason};
   const Planner planner(design, tasks);

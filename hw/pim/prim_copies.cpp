@@ -10,18 +10,18 @@ namespace orrery::hw {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, Prim>, 13> kNames{{{"BS", Prim::bs},
-                                                                     {"GEMV", Prim::gemv},
-                                                                     {"HST-L", Prim::hst_l},
-                                                                     {"HST-S", Prim::hst_s},
-                                                                     {"MLP", Prim::mlp},
-                                                                     {"RED", Prim::red},
-                                                                     {"SCAN-RSS", Prim::scan_rss},
-                                                                     {"SCAN-SSA", Prim::scan_ssa},
-                                                                     {"SEL", Prim::sel},
-                                                                     {"TRNS", Prim::trns},
-                                                                     {"TS", Prim::ts},
-                                                                     {"UNI", Prim::uni},
-                                                                     {"VA", Prim::va}}};
+                                                                    {"GEMV", Prim::gemv},
+                                                                    {"HST-L", Prim::hst_l},
+                                                                    {"HST-S", Prim::hst_s},
+                                                                    {"MLP", Prim::mlp},
+                                                                    {"RED", Prim::red},
+                                                                    {"SCAN-RSS", Prim::scan_rss},
+                                                                    {"SCAN-SSA", Prim::scan_ssa},
+                                                                    {"SEL", Prim::sel},
+                                                                    {"TRNS", Prim::trns},
+                                                                    {"TS", Prim::ts},
+                                                                    {"UNI", Prim::uni},
+                                                                    {"VA", Prim::va}}};
 constexpr double kArguments = 32;  ///< bytes of a DPU's arguments, at most
 
 /// The copies of a run, added up as a host makes them.

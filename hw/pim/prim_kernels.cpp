@@ -15,21 +15,21 @@ namespace {
 
 constexpr double kBlock = 1024;  ///< bytes of a transfer, unless said otherwise
 
-constexpr Instructions kVa{8, 5};     // 2 addresses, 2 loads, add, store, index, branch
-constexpr Instructions kRed{6, 4};    // address, load, add, add with carry, index, branch
-constexpr Instructions kSum{3, 2};    // unrolled: load, add, add with carry
-constexpr Instructions kScan{4, 3};   // unrolled: load, add, add with carry, store where the sum is at hand
-constexpr Instructions kAdd{4, 2};    // unrolled: load, add, add with carry, store
-constexpr Instructions kSelect{4, 1};  // load, test, and for the half that stays: address, store, position
+constexpr Instructions kVa{8, 5};        // 2 addresses, 2 loads, add, store, index, branch
+constexpr Instructions kRed{6, 4};       // address, load, add, add with carry, index, branch
+constexpr Instructions kSum{3, 2};       // unrolled: load, add, add with carry
+constexpr Instructions kScan{4, 3};      // unrolled: load, add, add with carry, store where the sum is at hand
+constexpr Instructions kAdd{4, 2};       // unrolled: load, add, add with carry, store
+constexpr Instructions kSelect{4, 1};    // load, test, and for the half that stays: address, store, position
 constexpr Instructions kUnique{4.5, 2};  // load, two compares with the last one, and the same for the half that stays
-constexpr Instructions kMac{11, 4};    // 2 addresses, 3 loads, call, add, store, index, branch and a move
+constexpr Instructions kMac{11, 4};      // 2 addresses, 3 loads, call, add, store, index, branch and a move
 constexpr Instructions kMacTail{13, 4};  // the same in a loop that checks two bounds a turn
-constexpr Instructions kTsMac{12, 5};   // index sum, compare, 2 addresses, 3 loads, call, add, store, index, branch
+constexpr Instructions kTsMac{12, 5};    // index sum, compare, 2 addresses, 3 loads, call, add, store, index, branch
 constexpr Instructions kTsDistance{40, 10};  // per sample, products and division left out
-constexpr Instructions kBsStep{30, 0};  // middle, compares, new bounds, two checks of ends
-constexpr Instructions kBsScan{7, 3};   // address, load, two compares, index, branch and a move
-constexpr Instructions kHst{11, 5};     // 2 addresses, 2 loads, call, shift, add, store, index, branch and a move
-constexpr Instructions kLock{6, 0};     // taking and giving back a mutex
+constexpr Instructions kBsStep{30, 0};       // middle, compares, new bounds, two checks of ends
+constexpr Instructions kBsScan{7, 3};        // address, load, two compares, index, branch and a move
+constexpr Instructions kHst{11, 5};          // 2 addresses, 2 loads, call, shift, add, store, index, branch and a move
+constexpr Instructions kLock{6, 0};          // taking and giving back a mutex
 
 /// What every launch of these programs needs of the machine.
 class Dpu {

@@ -36,11 +36,10 @@ void PimSpmmParams::check(const sim::Origin& where, sim::Faults& faults) const {
     if (curve->empty()) faults.add(where, fmt::format("{} has no points", name));
     for (std::size_t i = 1; i < curve->size(); ++i)
       if ((*curve)[i].at <= (*curve)[i - 1].at)
-        faults.add(where, fmt::format("{}: points rise in `at`, and {} follows {}", name, (*curve)[i].at,
-                                   (*curve)[i - 1].at));
+        faults.add(where,
+                   fmt::format("{}: points rise in `at`, and {} follows {}", name, (*curve)[i].at, (*curve)[i - 1].at));
   }
-  if (groups > dpus)
-    faults.add(where, fmt::format("{} groups, and only {} DPUs to fill them", groups, dpus));
+  if (groups > dpus) faults.add(where, fmt::format("{} groups, and only {} DPUs to fill them", groups, dpus));
 }
 
 std::vector<SpmmSplit> spmm_splits(const PimSpmmParams& pim) {
@@ -58,8 +57,8 @@ std::variant<SpmmTimes, SpmmDoesNotFit> pim_spmm(const PimSpmmParams& pim, const
     return SpmmDoesNotFit{fmt::format("{} feature columns cannot be cut into {} parts", shape.features, ds)};
   const double features_bytes = shape.rows / sp * columns * shape.element_bytes;
   const double result_bytes = shape.rows / in_group * columns * shape.element_bytes;
-  const double matrix_bytes = shape.imbalance * shape.nonzeros / (sp * in_group) *
-                              (shape.index_bytes + shape.element_bytes);
+  const double matrix_bytes =
+      shape.imbalance * shape.nonzeros / (sp * in_group) * (shape.index_bytes + shape.element_bytes);
   const double needed = features_bytes + result_bytes + matrix_bytes;
   if (needed > static_cast<double>(pim.mram_bytes))
     return SpmmDoesNotFit{fmt::format("a DPU would hold {:.1f} MB, and has {:.1f} MB", needed * 1e-6,
@@ -67,10 +66,10 @@ std::variant<SpmmTimes, SpmmDoesNotFit> pim_spmm(const PimSpmmParams& pim, const
   SpmmTimes times;
   times.load_s = dpus * features_bytes / pim.host_to_dpu_bandwidth;
   times.kernel_s = shape.imbalance * shape.nonzeros / (sp * in_group) / rows_per_s(pim.fma_rows, columns);
-  times.retrieve_s = sp * shape.rows * shape.features * shape.element_bytes /
-                     on_curve(pim.dpu_to_host_bandwidth, result_bytes);
-  times.merge_s = shape.rows / rows_per_s(pim.copied_rows, columns) +
-                  (sp - 1) * shape.rows / rows_per_s(pim.added_rows, columns);
+  times.retrieve_s =
+      sp * shape.rows * shape.features * shape.element_bytes / on_curve(pim.dpu_to_host_bandwidth, result_bytes);
+  times.merge_s =
+      shape.rows / rows_per_s(pim.copied_rows, columns) + (sp - 1) * shape.rows / rows_per_s(pim.added_rows, columns);
   return times;
 }
 

@@ -10,11 +10,10 @@ void UpmemParams::check(const sim::Origin& where, sim::Faults& faults) const {
   if (tasklets > max_tasklets)
     faults.add(where, fmt::format("programs use {} tasklets, and a DPU has {}", tasklets, max_tasklets));
   if (issue_gap > pipeline_stages)
-    faults.add(where, fmt::format("issue_gap {} is longer than a pipeline of {} stages", issue_gap,
-                               pipeline_stages));
+    faults.add(where, fmt::format("issue_gap {} is longer than a pipeline of {} stages", issue_gap, pipeline_stages));
   if (wram_bytes >= mram_bytes)
-    faults.add(where, fmt::format("WRAM of {} bytes is not smaller than MRAM of {} bytes: a unit is wrong",
-                               wram_bytes, mram_bytes));
+    faults.add(where, fmt::format("WRAM of {} bytes is not smaller than MRAM of {} bytes: a unit is wrong", wram_bytes,
+                                  mram_bytes));
 }
 
 double dma_read_cycles(const UpmemParams& upmem, double bytes) {

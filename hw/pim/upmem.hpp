@@ -21,10 +21,11 @@
 //                    + c * max(1, n / streams) / cold_bandwidth) + D / host_bandwidth
 //   c = max(0, 1 - host_cache / W): what of the data does not come from the host's cache
 //
-// `lane_bandwidth` is the interleaved write of one DPU's words (up to `lanes` DPUs share a burst), `streams` how many DPUs' data
-// the host keeps in flight. DPUs exchange data only through the host. Sources: Gomez-Luna et al., "Benchmarking a New
-// Paradigm", 2021 (PrIM); constants and their sources in hw/catalog/upmem-ddr4-2400.json; docs/pim-upmem.md.
-// Left out: DRAM refresh, MRAM row hits, several ranks on one memory channel in conflict, faulty DPUs.
+// `lane_bandwidth` is the interleaved write of one DPU's words (up to `lanes` DPUs share a burst), `streams` how many
+// DPUs' data the host keeps in flight. DPUs exchange data only through the host. Sources: Gomez-Luna et al.,
+// "Benchmarking a New Paradigm", 2021 (PrIM); constants and their sources in hw/catalog/upmem-ddr4-2400.json;
+// docs/pim-upmem.md. Left out: DRAM refresh, MRAM row hits, several ranks on one memory channel in conflict, faulty
+// DPUs.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,8 @@ struct UpmemDma {
     return std::tuple{
         sim::field("fixed_cycles", &UpmemDma::fixed_cycles, Unit::count, sim::at_least(0),
                    "Cycles of the engine for a transfer of no bytes."),
-        sim::field("cycles_per_byte", &UpmemDma::cycles_per_byte, Unit::none, sim::positive(), "Further cycles a byte."),
+        sim::field("cycles_per_byte", &UpmemDma::cycles_per_byte, Unit::none, sim::positive(),
+                   "Further cycles a byte."),
     };
   }
 };
@@ -70,8 +72,7 @@ struct UpmemInstructions {
         sim::field("add_float", &UpmemInstructions::add_float, Unit::count, kCount, "fp32 addition, emulated."),
         sim::field("multiply_float", &UpmemInstructions::multiply_float, Unit::count, kCount,
                    "fp32 product, emulated."),
-        sim::field("dma_call", &UpmemInstructions::dma_call, Unit::count, kCount,
-                   "Set-up of one MRAM-WRAM transfer."),
+        sim::field("dma_call", &UpmemInstructions::dma_call, Unit::count, kCount, "Set-up of one MRAM-WRAM transfer."),
         sim::field("barrier", &UpmemInstructions::barrier, Unit::count, kCount,
                    "Hand-shake and barrier, per tasklet and round."),
     };

@@ -21,19 +21,18 @@ class UpmemCost final : public CostModel {
     cost.flops = work.flops;
     cost.dram_bytes = std::max(work.read_bytes + work.write_bytes, passes(kernel));
     const auto dpus = static_cast<double>(upmem_.dpus());
-    const double share = work.read_bytes + work.write_bytes > 0
-                             ? work.write_bytes / (work.read_bytes + work.write_bytes)
-                             : 0;
+    const double share =
+        work.read_bytes + work.write_bytes > 0 ? work.write_bytes / (work.read_bytes + work.write_bytes) : 0;
     const double blocks = cost.dram_bytes / dpus / kBlock;
-    const double dma = blocks * ((1 - share) * dma_read_cycles(upmem_, kBlock) +
-                                 share * dma_write_cycles(upmem_, kBlock));
+    const double dma =
+        blocks * ((1 - share) * dma_read_cycles(upmem_, kBlock) + share * dma_write_cycles(upmem_, kBlock));
     const double issue = instructions(kernel, work, cost.dram_bytes) / dpus + blocks * upmem_.instructions.dma_call;
     const auto tasklets = static_cast<double>(upmem_.tasklets);
     const double cycles = free_running_cycles(upmem_, {issue, dma, issue / tasklets, dma / tasklets});
     cost.time_s = upmem_.launch_s + cycles / upmem_.clock_hz;
     cost.bound = upmem_.launch_s * upmem_.clock_hz > cycles ? Bound::launch
-                 : dma >= cycles                             ? Bound::memory
-                                                             : Bound::compute;
+                 : dma >= cycles                            ? Bound::memory
+                                                            : Bound::compute;
     const double active_w = std::max(0.0, upmem_.dimm_power_w - upmem_.dimm_idle_w) * static_cast<double>(upmem_.dimms);
     const double memory_share = issue + dma > 0 ? dma / (issue + dma) : 0;
     cost.memory_energy_j = active_w * cycles / upmem_.clock_hz * memory_share;
