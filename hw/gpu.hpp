@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "hw/area.hpp"
 #include "hw/dvfs.hpp"
 #include "hw/kernel.hpp"
 #include "hw/network/link.hpp"
@@ -184,6 +185,7 @@ struct GpuParams {
   LinkParams link;
   PowerParams power;
   DvfsParams dvfs;
+  DieParams die;
   GemmConstants gemm;
   AttentionConstants attention;
   StreamConstants stream;
@@ -211,6 +213,7 @@ struct GpuParams {
         sim::required(sim::field("link", &GpuParams::link, "Link into the node.")),
         sim::required(sim::field("power", &GpuParams::power, "Power and energy.")),
         sim::field("dvfs", &GpuParams::dvfs, "Clocks and voltages."),
+        sim::field("die", &GpuParams::die, "The die, for estimates of area and cost."),
         sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
         sim::field("attention", &GpuParams::attention, "Constants of attention."),
         sim::field("stream", &GpuParams::stream, "Constants of streaming kernels."),

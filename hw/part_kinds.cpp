@@ -22,6 +22,7 @@ const std::vector<PartKind>& part_kinds() {
       kind_of<FpgaParams>("An FPGA and a static design of multiply-add cores on it."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
       kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
+      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
       kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
   };
   return kinds;
