@@ -41,6 +41,22 @@ struct CatalogEntry : CatalogNotes {
   Part part;
 };
 
+/// A part that knows what its fields cannot be together: `check` adds one fault for each contradiction.
+template <class P>
+concept CheckedPart = requires(const P& part, const sim::Origin& where, sim::Faults& faults) {
+  part.check(where, faults);
+};
+
+/// Reads the fields of a part and, where they are sound one by one, checks them together.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if constexpr (CheckedPart<P>)
+    if (faults.size() == before) part.check(fields.origin(), faults);
+  return part;
+}
+
 /// Takes the notes out of a catalog node; `fields` is what is left, the parameters. `kind` empty: any kind will do.
 CatalogNotes parse_notes(const sim::Node& node, std::string_view kind, sim::Node& fields, sim::Faults& faults);
 
@@ -50,7 +66,7 @@ CatalogEntry<P> parse_part(const sim::Node& node, sim::Faults& faults) {
   CatalogEntry<P> entry;
   sim::Node fields;
   static_cast<CatalogNotes&>(entry) = parse_notes(node, P::kKind, fields, faults);
-  if (fields.is_object()) entry.part = sim::parse_params<P>(fields, faults);
+  if (fields.is_object()) entry.part = parse_fields<P>(fields, faults);
   return entry;
 }
 

@@ -1,6 +1,9 @@
 // The kinds of part that the catalog may hold. A new kind is a parameter struct with a kKind, and a line here.
 #include "hw/catalog.hpp"
+#include "hw/fpga.hpp"
 #include "hw/gpu.hpp"
+#include "hw/pim/pygim_spmm.hpp"
+#include "hw/pim/upmem.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -8,7 +11,7 @@ namespace {
 template <CatalogPart P>
 PartKind kind_of(const char* doc) {
   return {std::string(P::kKind), doc, sim::describe_params<P>(), [](const sim::Node& fields, sim::Faults& faults) {
-            return sim::write_params(sim::parse_params<P>(fields, faults));
+            return sim::write_params(parse_fields<P>(fields, faults));
           }};
 }
 
@@ -16,8 +19,11 @@ PartKind kind_of(const char* doc) {
 
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
+      kind_of<FpgaParams>("An FPGA and a static design of multiply-add cores on it."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
+      kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
       kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
+      kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
   };
   return kinds;
 }

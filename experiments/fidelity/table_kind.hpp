@@ -63,5 +63,6 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds();
 std::unique_ptr<TableKind> attention_tables();
 std::unique_ptr<TableKind> edge_attention_tables();
 std::unique_ptr<TableKind> gemm_tables();
+std::unique_ptr<TableKind> pim_tables();
 
 }  // namespace orrery::experiments

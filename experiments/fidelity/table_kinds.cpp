@@ -9,6 +9,7 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
     all.push_back(attention_tables());
     all.push_back(edge_attention_tables());
     all.push_back(gemm_tables());
+    all.push_back(pim_tables());
     return all;
   }();
   return kinds;
