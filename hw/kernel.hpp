@@ -98,10 +98,25 @@ struct AttentionDecode {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
 };
 
+/// Library kernels that make passes over memory; what they do is in hw/tiled_stream.hpp. `by_class`: the one that an
+/// inference engine uses for the kernel's class. `compiled`: code that a compiler made for the operation.
+enum class Pass : std::uint8_t {
+  by_class,
+  elementwise,
+  rms_norm,
+  layer_norm,
+  gated_activation,
+  rope,
+  softmax,
+  compiled
+};
+
 /// A pass over memory: norm, activation, residual, RoPE, embedding, sampling, copies.
 struct Streaming {
   std::int64_t read_bytes = 0, write_bytes = 0;
-  std::int64_t flops = 0;  ///< on the vector units
+  std::int64_t flops = 0;      ///< on the vector units
+  std::int64_t rows = 0;       ///< rows that a kernel takes one by one (tokens); 0: element by element
+  Pass pass = Pass::by_class;  ///< which library kernel makes it
 };
 
 /// Products of groups that share n and k and each have weights of their own (experts), in one launch: group i computes

@@ -11,8 +11,9 @@ namespace {
 constexpr std::int64_t kIndexBytes = 4;
 constexpr std::int64_t kStateBytes = 4;  // optimizer states, scales and routing weights are fp32
 
-Kernel pass(OpClass op, DType dtype, std::int64_t read_bytes, std::int64_t write_bytes, std::int64_t flops) {
-  return {op, dtype, Streaming{read_bytes, write_bytes, flops}};
+Kernel pass(OpClass op, DType dtype, std::int64_t read_bytes, std::int64_t write_bytes, std::int64_t flops,
+            std::int64_t rows = 0, Pass pass = Pass::by_class) {
+  return {op, dtype, Streaming{read_bytes, write_bytes, flops, rows, pass}};
 }
 
 constexpr std::int64_t flops_of(Activation activation) {
@@ -37,23 +38,24 @@ Kernel norm_kernel(Norm norm, std::int64_t rows, std::int64_t hidden, DType dtyp
   const std::int64_t e = bytes_of(dtype), tensor = rows * hidden * e;
   const bool layer = norm == Norm::layer;
   const std::int64_t weights = rows > 0 ? (layer ? 2 : 1) * hidden * e : 0;
-  return pass(OpClass::norm, dtype, tensor + weights, tensor, rows * ((layer ? 7 : 4) * hidden + (layer ? 5 : 4)));
+  return pass(OpClass::norm, dtype, tensor + weights, tensor, rows * ((layer ? 7 : 4) * hidden + (layer ? 5 : 4)), rows,
+              layer ? Pass::layer_norm : Pass::rms_norm);
 }
 
 Kernel softmax_kernel(std::int64_t rows, std::int64_t columns, DType dtype) {
   const std::int64_t tensor = rows * columns * bytes_of(dtype);
-  return pass(OpClass::softmax, dtype, tensor, tensor, 5 * rows * columns);
+  return pass(OpClass::softmax, dtype, tensor, tensor, 5 * rows * columns, rows);
 }
 
 Kernel activation_kernel(Activation activation, bool gated, std::int64_t rows, std::int64_t width, DType dtype) {
   const std::int64_t elements = rows * width, tensor = elements * bytes_of(dtype);
   return pass(OpClass::activation, dtype, (gated ? 2 : 1) * tensor, tensor,
-              elements * (flops_of(activation) + (gated ? 1 : 0)));
+              elements * (flops_of(activation) + (gated ? 1 : 0)), rows);
 }
 
 Kernel rope_kernel(std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads, std::int64_t rotated, DType dtype) {
   const std::int64_t e = bytes_of(dtype), elements = tokens * (heads + kv_heads) * rotated;
-  return pass(OpClass::rope, dtype, (elements + tokens * rotated) * e, elements * e, 3 * elements);
+  return pass(OpClass::rope, dtype, (elements + tokens * rotated) * e, elements * e, 3 * elements, tokens);
 }
 
 Kernel residual_kernel(std::int64_t rows, std::int64_t hidden, DType dtype) {

@@ -21,7 +21,8 @@
 // smooth maximum of its compute and its bytes at achieved bandwidth; splitting adds a pass that joins the parts. The
 // batch counts as that many sequences of the mean context: Kernel holds sums only.
 //
-// Streaming: bytes / (bandwidth * share of the kind of kernel); the launch makes small passes slow.
+// Passes over memory: hw/tiled_stream.hpp. Grouped products: hw/tiled_grouped.hpp. Sparse products, transforms,
+// convolutions and fused groups: hw/tiled_shapes.hpp.
 //
 // Every time excludes the launch. Left out: operands that stay in the L2 between kernels, clocks under load, library
 // heuristics that choose badly, contexts of unequal length within a batch.
@@ -53,8 +54,6 @@ GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& shape, DType dtype);
 TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype);
 /// Time of decode attention; zero for no sequences.
 TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype);
-/// Time of a streaming pass; zero for no work.
-TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& shape, OpClass op);
 
 /// ceil(a / b) for a >= 0, b > 0.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {

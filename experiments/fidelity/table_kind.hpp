@@ -60,6 +60,10 @@ class TableKind {
 const std::vector<std::unique_ptr<TableKind>>& table_kinds();
 
 /// One function a file.
+std::unique_ptr<TableKind> edge_layernorm_tables();
+std::unique_ptr<TableKind> elementwise_tables();
 std::unique_ptr<TableKind> gemm_tables();
+std::unique_ptr<TableKind> layer_tables();
+std::unique_ptr<TableKind> moe_tables();
 
 }  // namespace orrery::experiments
