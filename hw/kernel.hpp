@@ -99,7 +99,8 @@ struct AttentionDecode {
 };
 
 /// Library kernels that make passes over memory; what they do is in hw/tiled_stream.hpp. `by_class`: the one that an
-/// inference engine uses for the kernel's class. `compiled`: code that a compiler made for the operation.
+/// inference engine uses for the kernel's class. `stored_norm`: a layer norm that keeps its row in registers (CUTLASS).
+/// `compiled`: code that a compiler made for the operation.
 enum class Pass : std::uint8_t {
   by_class,
   elementwise,
@@ -108,6 +109,7 @@ enum class Pass : std::uint8_t {
   gated_activation,
   rope,
   softmax,
+  stored_norm,
   compiled
 };
 

@@ -8,7 +8,7 @@ namespace orrery::hw {
 namespace {
 
 /// A library's kernel. Slots are issue slots of one warp for one iteration, stalls of its own included; fitted to
-/// elementwise/{a100,h100,a40} (Vidur) and layers/llmcompass (A100) together, the same for all devices.
+/// elementwise/{a100,h100,a40} (Vidur), layers/llmcompass (A100) and edge/layernorm_orin, the same for all devices.
 struct Style {
   std::int64_t threads;    ///< of a block, at most
   double vector;           ///< elements (or pairs) a thread takes in an iteration
@@ -25,7 +25,7 @@ constexpr double kWarp = 32;
 constexpr std::int64_t kMaxBlocksPerSm = 32;
 constexpr std::int64_t kSoftmaxWarpColumns = 1024;  // PyTorch gives shorter rows to single warps
 
-constexpr std::array<Style, 8> kStyles{{
+constexpr std::array<Style, 9> kStyles{{
     {0, 0, 0, 0, 0, 0, 0},           // by_class: resolved before use
     {0, 0, 0, 0, 0, 0, 5.75},        // elementwise: PyTorch's vectorised kernels, fp32 inside
     {1024, 1, 55, 0, 950, 1, 0},     // rms_norm: vLLM
@@ -33,6 +33,7 @@ constexpr std::array<Style, 8> kStyles{{
     {1024, 1, 55, 0, 950, 0, 0},     // gated_activation: vLLM
     {512, 1, 113, 0, 950, 0, 0},     // rope: vLLM, an iteration is a pair
     {1024, 8, 500, 0, 1170, 2, 0},   // softmax: PyTorch; maximum, sum, result
+    {1024, 2, 44.5, 0, 755, 0, 0},   // stored_norm: CUTLASS, two elements a load
     {256, 8, 6.5, 0, 4870, 2, 4.2},  // compiled: code of a compiler for one operation, norms in three sweeps
 }};
 
