@@ -33,7 +33,7 @@ constexpr std::array<Style, 9> kStyles{{
     {1024, 1, 55, 0, 950, 0, 0},     // gated_activation: vLLM
     {512, 1, 113, 0, 950, 0, 0},     // rope: vLLM, an iteration is a pair
     {1024, 8, 500, 0, 1170, 2, 0},   // softmax: PyTorch; maximum, sum, result
-    {1024, 2, 44.5, 0, 755, 0, 0},   // stored_norm: CUTLASS, two elements a load
+    {1024, 2, 89, 0, 755, 0, 0},   // stored_norm: CUTLASS, two elements a load
     {256, 8, 6.5, 0, 4870, 2, 4.2},  // compiled: code of a compiler for one operation, norms in three sweeps
 }};
 
