@@ -14,13 +14,17 @@ struct Shape {
 
 Shape shape_of(LibraryCall call, double n, double size) {
   switch (call) {
-    case LibraryCall::all_reduce: return {2 * (n - 1), 2 * (n - 1) / n * size, size / n};
+    case LibraryCall::all_reduce:
+      return {2 * (n - 1), 2 * (n - 1) / n * size, size / n};
     case LibraryCall::all_gather:
     case LibraryCall::reduce_scatter:
-    case LibraryCall::all_to_all: return {n - 1, (n - 1) / n * size, size / n};
+    case LibraryCall::all_to_all:
+      return {n - 1, (n - 1) / n * size, size / n};
     case LibraryCall::broadcast:
-    case LibraryCall::reduce: return {n - 1, size, 0};
-    case LibraryCall::send_recv: break;
+    case LibraryCall::reduce:
+      return {n - 1, size, 0};
+    case LibraryCall::send_recv:
+      break;
   }
   return {1, size, 0};
 }
@@ -52,8 +56,8 @@ LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const
     least = t;
     best = kEstimates[i].protocol;
   }
-  const bool in_switch = call == LibraryCall::all_reduce && link.in_switch.ranks > 0 &&
-                         n >= static_cast<double>(link.in_switch.ranks);
+  const bool in_switch =
+      call == LibraryCall::all_reduce && link.in_switch.ranks > 0 && n >= static_cast<double>(link.in_switch.ranks);
   if (in_switch && kSwitchEstimate_s + shape.sent / planned < least) best = LibraryProtocol::in_switch;
   return best;
 }
@@ -66,8 +70,8 @@ double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shap
       return c.base_s + shape.steps * c.ll_step_s + c.ramp_s * risen(size, c.ramp_bytes) +
              shape.sent / (c.ll_efficiency * link.bandwidth);
     case LibraryProtocol::ll128:
-      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s +
-             shape.sent / (c.ll128_efficiency * link.bandwidth) + own;
+      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + shape.sent / (c.ll128_efficiency * link.bandwidth) +
+             own;
     case LibraryProtocol::in_switch: {
       const double transfer = (1 + 1 / n) * size / (link.in_switch.efficiency * link.bandwidth);
       return c.base_s + c.simple_start_s + transfer + 2 * std::sqrt(link.in_switch.chunk_s * transfer);

@@ -2,8 +2,8 @@
 //
 // `bandwidth` is what one device can send while it receives as much (NVLink: all its links together, per direction).
 // Where links join pairs only (bridges), `peers` is 2 and `far` is the path that a larger group has to take, PCIe as a
-// rule. The rest belongs to the closed forms of hw/network/library_collective.hpp, which holds their equations; parts of
-// one generation share it. Left out: links of different speed inside one node other than `far`, and contention.
+// rule. The rest belongs to the closed forms of hw/network/library_collective.hpp, which holds their equations; parts
+// of one generation share it. Left out: links of different speed inside one node other than `far`, and contention.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct RingConstants {
     using sim::Unit;
     constexpr sim::Range kShare = sim::between(0.01, 1);
     return std::tuple{
-        sim::field("base", &RingConstants::base_s, Unit::seconds, sim::at_least(0), "A collective of next to no bytes."),
+        sim::field("base", &RingConstants::base_s, Unit::seconds, sim::at_least(0),
+                   "A collective of next to no bytes."),
         sim::field("ramp", &RingConstants::ramp_s, Unit::seconds, sim::at_least(0),
                    "Added once the message has put every channel to work."),
         sim::field("ramp_bytes", &RingConstants::ramp_bytes, Unit::bytes, sim::at_least(1),
