@@ -7,8 +7,8 @@
 // Measuring conditions, which belong to the measuring and not to the link:
 // - Vidur launches collectives from the host one by one. A kernel that is shorter than the interval between two
 //   launches waits for the rank that comes last, so its time is the interval's; kernels that are longer queue up and
-//   wait for nobody. Small messages scatter between both: time = max(model, interval). The intervals are what the
-//   tables of all_reduce show below 1 MB. Its send_recv is the sender's kernel.
+//   wait for nobody. Small messages scatter between both: time = max(model, interval). The intervals are those that
+//   leave the least error on the even rows of the all_reduce tables. Its send_recv is the sender's kernel.
 // - `nccl_across_pairs`: two ranks that share no bridge.
 // - `torch_nccl`: all_gather and reduce_scatter on lists of tensors. PyTorch copies between the list and one buffer
 //   (all_gather takes the size of a rank's part, and copies all parts), at the device's memory bandwidth.
@@ -31,10 +31,10 @@ struct HostInterval {
   double seconds;
 };
 constexpr HostInterval kHostIntervals[]{
-    {"vidur_a100_dgx_all_reduce", 50e-6},
-    {"vidur_a100_pairwise_nvlink_all_reduce", 60e-6},
-    {"vidur_h100_dgx_all_reduce", 37e-6},
-    {"vidur_h100_pairwise_nvlink_all_reduce", 26e-6},
+    {"vidur_a100_dgx_all_reduce", 41e-6},
+    {"vidur_a100_pairwise_nvlink_all_reduce", 48e-6},
+    {"vidur_h100_dgx_all_reduce", 33e-6},
+    {"vidur_h100_pairwise_nvlink_all_reduce", 20e-6},
 };
 constexpr double kAchievedMemory = 0.85;  ///< share of the memory's peak that a plain copy reaches
 
@@ -157,7 +157,9 @@ class CollectiveTables final : public TableKind {
       const bool lists = *call == LibraryCall::all_gather || *call == LibraryCall::reduce_scatter;
       const double copies = lists ? 2.0 * static_cast<double>(bytes) / (kAchievedMemory * gpu.memory_bandwidth) : 0;
       const double s = hw::library_collective(gpu.link, *call, ranks, bytes).time_s + copies;
-      out.add("time", row, ms, s * 1e3, {regime_of(*call), found.entry->name.starts_with("a100") ? "a100" : "other"});
+      out.add("time", row, ms, s * 1e3, {regime_of(*call), found.entry->part.link.peers == 1          ? "no links"
+                                                           : found.entry->part.link.pair_bandwidth > 0 ? "mesh"
+                                                                                                       : "switch"});
     }
   }
 

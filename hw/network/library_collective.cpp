@@ -29,6 +29,11 @@ Shape shape_of(LibraryCall call, double n, double size) {
   return {1, size, 0};
 }
 
+/// What a rank can send inside a group of n.
+double bandwidth_of(const LinkParams& link, double n) {
+  return link.pair_bandwidth > 0 ? std::min(link.bandwidth, (n - 1) * link.pair_bandwidth) : link.bandwidth;
+}
+
 /// Share of a ramp that a message of `size` has behind it.
 double risen(double size, std::int64_t half) {
   return size / (size + static_cast<double>(half));
@@ -46,7 +51,7 @@ constexpr double kSwitchEstimate_s = 25e-6;
 constexpr double kLl128Payload = 0.92;  ///< 120 of 128 bytes, and a little
 
 LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const Shape& shape) {
-  const double planned = link.planned_share * link.bandwidth;
+  const double planned = link.planned_share * bandwidth_of(link, n);
   const std::array<double, 3> bandwidth{std::min(link.ll_ceiling, planned / 2), kLl128Payload * planned, planned};
   LibraryProtocol best = LibraryProtocol::ll;
   double least = 0;
@@ -64,16 +69,17 @@ LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const
 
 double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shape& shape, double n, double size) {
   const RingConstants& c = link.ring;
+  const double bandwidth = bandwidth_of(link, n);
   const double own = shape.own / (c.local_ratio * link.bandwidth);
   switch (protocol) {
     case LibraryProtocol::ll:
       return c.base_s + shape.steps * c.ll_step_s + c.ramp_s * risen(size, c.ramp_bytes) +
-             shape.sent / (c.ll_efficiency * link.bandwidth);
+             shape.sent / (c.ll_efficiency * bandwidth);
     case LibraryProtocol::ll128:
-      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + shape.sent / (c.ll128_efficiency * link.bandwidth) +
+      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + shape.sent / (c.ll128_efficiency * bandwidth) +
              own;
     case LibraryProtocol::in_switch: {
-      const double transfer = (1 + 1 / n) * size / (link.in_switch.efficiency * link.bandwidth);
+      const double transfer = (1 + 1 / n) * size / (link.in_switch.efficiency * bandwidth);
       return c.base_s + c.simple_start_s + transfer + 2 * std::sqrt(link.in_switch.chunk_s * transfer);
     }
     case LibraryProtocol::far:
@@ -81,13 +87,13 @@ double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shap
              shape.sent / (link.far.efficiency * link.far.bandwidth);
     default:
       return c.base_s + c.simple_start_s + shape.steps * c.simple_step_s +
-             shape.sent / (c.simple_efficiency * link.bandwidth) + own;
+             shape.sent / (c.simple_efficiency * bandwidth) + own;
   }
 }
 
 double all_to_all_seconds(const LinkParams& link, bool far, const Shape& shape, double n) {
   const PeerConstants& c = link.peer;
-  const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * link.bandwidth;
+  const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * bandwidth_of(link, n);
   const double transfer = shape.sent / path + shape.own / (link.ring.local_ratio * link.bandwidth);
   return c.base_s + c.per_peer_s * (n - 2) + c.ramp_s * risen(shape.own, c.ramp_bytes) + transfer +
          2 * std::sqrt(c.chunk_s * transfer);
@@ -116,7 +122,7 @@ CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std:
   if (call == LibraryCall::send_recv) {
     const PeerConstants& c = link.peer;
     const double start = c.send_base_s + c.send_ramp_s * risen(size, c.send_ramp_bytes);
-    const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * link.bandwidth;
+    const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * bandwidth_of(link, 2);
     cost.time_s = start + size / path;
     const bool fits = !far && bytes <= c.buffer_bytes;
     cost.sender_s = fits ? std::min(cost.time_s, start + size / c.copy_bandwidth) : cost.time_s;

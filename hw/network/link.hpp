@@ -1,8 +1,8 @@
 // The links of a device inside its node, and the constants of the collective library that drives them.
 //
 // `bandwidth` is what one device can send while it receives as much (NVLink: all its links together, per direction).
-// Where links join pairs only (bridges), `peers` is 2 and `far` is the path that a larger group has to take, PCIe as a
-// rule. The rest belongs to the closed forms of hw/network/library_collective.hpp, which holds their equations; parts
+// Where devices are joined directly, a pair has `pair_bandwidth` of it. Where links join pairs only (bridges), `peers` is 2 and `far` is the path that a larger group has to take, PCIe as a
+// rule; `peers` 1 is a device without links. The rest belongs to the closed forms of hw/network/library_collective.hpp, which holds their equations; parts
 // of one generation share it. Left out: links of different speed inside one node other than `far`, and contention.
 #pragma once
 
@@ -127,6 +127,7 @@ struct FarConstants {
 /// Link of a device into its node. Times in s, bandwidth in bytes/s, energy in J.
 struct LinkParams {
   double bandwidth = 0;
+  double pair_bandwidth = 0;
   std::int64_t peers = 0;
   double byte_j = 0;
   double planned_share = 0.78;
@@ -141,6 +142,8 @@ struct LinkParams {
     return std::tuple{
         sim::required(sim::field("bandwidth", &LinkParams::bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Peak a device sends, per direction, over all its links.")),
+        sim::field("pair_bandwidth", &LinkParams::pair_bandwidth, Unit::bytes_per_s, sim::at_least(0),
+                   "Links that join one pair, where there is no switch: n ranks use n-1 times as much. 0: a switch."),
         sim::field("peers", &LinkParams::peers, Unit::count, sim::at_least(0),
                    "Ranks that the links join; larger groups go over `far`. 0: all."),
         sim::field("energy_per_byte", &LinkParams::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte sent."),
