@@ -4,6 +4,11 @@
 
 namespace orrery::hw {
 
+void NicPart::check(const NicPart& nic, const sim::Origin& where, sim::Faults& faults) {
+  if (!nic.rdma && nic.copy_bandwidth == 0)
+    faults.add({where.file, where.pointer + "/copy_bandwidth"}, "expected > 0 B/s where the host copies (rdma false)");
+}
+
 double wire_bytes(const NicPart& nic, std::int64_t bytes, std::int64_t messages) {
   if (messages <= 0) return 0;
   const std::int64_t total = std::max<std::int64_t>(bytes, 0);

@@ -56,6 +56,8 @@ struct NicPart {
         sim::field("energy_per_byte", &NicPart::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte on the wire."),
     };
   }
+  /// A host that copies needs a rate.
+  static void check(const NicPart& nic, const sim::Origin& where, sim::Faults& faults);
 };
 
 /// Bytes on the wire for `messages` of together `bytes`, cut evenly; a message without bytes is a packet.
@@ -68,8 +70,5 @@ double transfer_energy(const NicPart& nic, std::int64_t bytes, std::int64_t mess
 /// Bytes/s of large messages, and the latency of a message of no bytes: what a link of the network engine gets.
 double achieved_bandwidth(const NicPart& nic);
 double message_latency(const NicPart& nic);
-
-/// Faults of an entry whose fields contradict each other: a host that copies at no rate.
-void check_part(const NicPart& nic, const sim::Node& where, sim::Faults& faults);
 
 }  // namespace orrery::hw

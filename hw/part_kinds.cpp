@@ -1,6 +1,11 @@
 // The kinds of part that the catalog may hold. A new kind is a parameter struct with a kKind, and a line here.
 #include "hw/catalog.hpp"
+#include "hw/cpu.hpp"
 #include "hw/gpu.hpp"
+#include "hw/link_part.hpp"
+#include "hw/memory/dram.hpp"
+#include "hw/memory_tier.hpp"
+#include "hw/nic.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -8,7 +13,7 @@ namespace {
 template <CatalogPart P>
 PartKind kind_of(const char* doc) {
   return {std::string(P::kKind), doc, sim::describe_params<P>(), [](const sim::Node& fields, sim::Faults& faults) {
-            return sim::write_params(sim::parse_params<P>(fields, faults));
+            return sim::write_params(parse_fields<P>(fields, faults));
           }};
 }
 
@@ -16,7 +21,12 @@ PartKind kind_of(const char* doc) {
 
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
+      kind_of<CpuParams>("A CPU: cores with vector and matrix units, caches and memory channels."),
+      kind_of<DramParams>("A memory device as its banks see it: organisation, timings, energy."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
+      kind_of<LinkPart>("A link between two devices: NVLink, XGMI, PCIe."),
+      kind_of<MemoryTier>("A tier of memory or storage: DRAM, HBM, CXL expanders, drives."),
+      kind_of<NicPart>("A network adapter: InfiniBand, RoCE, Ethernet."),
   };
   return kinds;
 }
