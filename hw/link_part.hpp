@@ -4,11 +4,11 @@
 //   time        = latency + wire bytes / (efficiency * bandwidth)
 //   energy      = wire bytes * energy_per_byte
 // `bandwidth` is the peak of one direction after line coding (128b/130b of PCIe 3 to 5, say), `payload` the largest
-// packet that carries data, `efficiency` what flow control, acknowledgements and the copying engine leave; where the two
-// directions differ (NVLink-C2C, host to device and back), `reverse_efficiency` is that of the way back. Messages follow
-// each other without gaps: `latency` is paid once, between the first byte's departure and its arrival. Assumptions: both
-// directions are independent; packets are full but for the last of a message. Left out: retries, ordering stalls,
-// contention (the engine's affair: hw/network).
+// packet that carries data, `efficiency` what flow control, acknowledgements and the copying engine leave; where the
+// two directions differ (NVLink-C2C, host to device and back), `reverse_efficiency` is that of the way back. Messages
+// follow each other without gaps: `latency` is paid once, between the first byte's departure and its arrival.
+// Assumptions: both directions are independent; packets are full but for the last of a message. Left out: retries,
+// ordering stalls, contention (the engine's affair: hw/network).
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,10 @@ struct LinkPart {
                    "What flow control and copying engines leave of the rest."),
         sim::field("reverse_efficiency", &LinkPart::reverse_efficiency, Unit::ratio, sim::between(0, 1),
                    "The same on the way back (device to host); 0: as the way there."),
-        sim::field("coherent", &LinkPart::coherent, "Whether caches stay coherent over it: loads and stores reach the other side."),
-        sim::field("energy_per_byte", &LinkPart::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte on the wire."),
+        sim::field("coherent", &LinkPart::coherent,
+                   "Whether caches stay coherent over it: loads and stores reach the other side."),
+        sim::field("energy_per_byte", &LinkPart::byte_j, Unit::joules, sim::at_least(0),
+                   "Energy of a byte on the wire."),
     };
   }
 };

@@ -31,8 +31,7 @@ struct TierAccess {
             sim::field("bandwidth", &TierAccess::bandwidth, Unit::bytes_per_s, sim::positive(), "Peak it reaches.")),
         sim::required(sim::field("latency", &TierAccess::latency_s, Unit::seconds, sim::between(0, 1),
                                  "Of one access on an idle tier.")),
-        sim::field("iops", &TierAccess::iops, Unit::per_s, sim::at_least(0),
-                   "Most requests per second; 0: no bound."),
+        sim::field("iops", &TierAccess::iops, Unit::per_s, sim::at_least(0), "Most requests per second; 0: no bound."),
         sim::field("energy_per_byte", &TierAccess::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte moved."),
     };
   }

@@ -6,10 +6,10 @@
 //   wire   (S + header * packets) / (efficiency * bandwidth),      packets = M ceil((S/M) / mtu)
 // The first message goes through the host before anything is on the wire; from then on the slowest stage decides:
 //   time = latency + h + max(wire, M / message_rate, (M - 1) h)
-// `latency` is that between the two hosts' adapters through one switch: what is left of a message of no bytes beside the
-// host's work. `bandwidth` is the rate of the port after line coding; `efficiency` what flow control and the adapter's
-// own bus leave of it. Energy counts bytes on the wire. Left out: congestion control, losses, interrupts that are put
-// together, several cores at work for one adapter.
+// `latency` is that between the two hosts' adapters through one switch: what is left of a message of no bytes beside
+// the host's work. `bandwidth` is the rate of the port after line coding; `efficiency` what flow control and the
+// adapter's own bus leave of it. Energy counts bytes on the wire. Left out: congestion control, losses, interrupts that
+// are put together, several cores at work for one adapter.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,9 @@ struct NicPart {
     return std::tuple{
         sim::required(sim::field("bandwidth", &NicPart::bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Rate of the port, one direction, after line coding.")),
-        sim::required(sim::field("latency", &NicPart::latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Between two adapters through one switch, without bytes and without the hosts' work.")),
+        sim::required(
+            sim::field("latency", &NicPart::latency_s, Unit::seconds, sim::between(0, 1),
+                       "Between two adapters through one switch, without bytes and without the hosts' work.")),
         sim::field("message_rate", &NicPart::message_rate, Unit::per_s, sim::at_least(0),
                    "Most messages per second; 0: no bound."),
         sim::field("mtu", &NicPart::mtu_bytes, Unit::bytes, sim::at_least(64), "Largest data of a packet."),
@@ -53,7 +54,8 @@ struct NicPart {
                    "The host's work for a message, both sides together: posting it, or the kernel's protocols."),
         sim::field("copy_bandwidth", &NicPart::copy_bandwidth, Unit::bytes_per_s, sim::at_least(0),
                    "Rate of the host's copy, where there is one."),
-        sim::field("energy_per_byte", &NicPart::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte on the wire."),
+        sim::field("energy_per_byte", &NicPart::byte_j, Unit::joules, sim::at_least(0),
+                   "Energy of a byte on the wire."),
     };
   }
   /// A host that copies needs a rate.

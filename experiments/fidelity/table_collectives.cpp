@@ -157,9 +157,10 @@ class CollectiveTables final : public TableKind {
       const bool lists = *call == LibraryCall::all_gather || *call == LibraryCall::reduce_scatter;
       const double copies = lists ? 2.0 * static_cast<double>(bytes) / (kAchievedMemory * gpu.memory_bandwidth) : 0;
       const double s = hw::library_collective(gpu.link, *call, ranks, bytes).time_s + copies;
-      out.add("time", row, ms, s * 1e3, {regime_of(*call), found.entry->part.link.peers == 1          ? "no links"
-                                                           : found.entry->part.link.pair_bandwidth > 0 ? "mesh"
-                                                                                                       : "switch"});
+      out.add("time", row, ms, s * 1e3,
+              {regime_of(*call), found.entry->part.link.peers == 1           ? "no links"
+                                 : found.entry->part.link.pair_bandwidth > 0 ? "mesh"
+                                                                             : "switch"});
     }
   }
 

@@ -76,8 +76,7 @@ double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shap
       return c.base_s + shape.steps * c.ll_step_s + c.ramp_s * risen(size, c.ramp_bytes) +
              shape.sent / (c.ll_efficiency * bandwidth);
     case LibraryProtocol::ll128:
-      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + shape.sent / (c.ll128_efficiency * bandwidth) +
-             own;
+      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + shape.sent / (c.ll128_efficiency * bandwidth) + own;
     case LibraryProtocol::in_switch: {
       const double transfer = (1 + 1 / n) * size / (link.in_switch.efficiency * bandwidth);
       return c.base_s + c.simple_start_s + transfer + 2 * std::sqrt(link.in_switch.chunk_s * transfer);

@@ -1,6 +1,7 @@
 // What a collective of an NCCL-class library takes among the devices of one node, in closed form.
 //
-// n ranks, S bytes, B the link's bandwidth (in a mesh without a switch: (n-1) pair_bandwidth at most), w the bytes that a rank sends, s the steps of the ring:
+// n ranks, S bytes, B the link's bandwidth (in a mesh without a switch: (n-1) pair_bandwidth at most), w the bytes that
+// a rank sends, s the steps of the ring:
 //   all_reduce      s = 2(n-1)   w = 2(n-1)/n S      S: the buffer of a rank
 //   all_gather      s =  n-1     w =  (n-1)/n S      S: the gathered result
 //   reduce_scatter  s =  n-1     w =  (n-1)/n S      S: the input of a rank

@@ -1,9 +1,10 @@
 // The links of a device inside its node, and the constants of the collective library that drives them.
 //
 // `bandwidth` is what one device can send while it receives as much (NVLink: all its links together, per direction).
-// Where devices are joined directly, a pair has `pair_bandwidth` of it. Where links join pairs only (bridges), `peers` is 2 and `far` is the path that a larger group has to take, PCIe as a
-// rule; `peers` 1 is a device without links. The rest belongs to the closed forms of hw/network/library_collective.hpp, which holds their equations; parts
-// of one generation share it. Left out: links of different speed inside one node other than `far`, and contention.
+// Where devices are joined directly, a pair has `pair_bandwidth` of it. Where links join pairs only (bridges), `peers`
+// is 2 and `far` is the path that a larger group has to take, PCIe as a rule; `peers` 1 is a device without links. The
+// rest belongs to the closed forms of hw/network/library_collective.hpp, which holds their equations; parts of one
+// generation share it. Left out: links of different speed inside one node other than `far`, and contention.
 #pragma once
 
 #include <cstdint>
