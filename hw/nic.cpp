@@ -31,7 +31,7 @@ double transfer_time(const NicPart& nic, std::int64_t bytes, std::int64_t messag
   const double count = static_cast<double>(messages);
   const double host = host_time(nic, static_cast<double>(std::max<std::int64_t>(bytes, 0)) / count);
   const double wire = wire_bytes(nic, bytes, messages) / (nic.efficiency * nic.bandwidth);
-  const double queue = nic.message_rate > 0 ? count / nic.message_rate : 0;
+  const double queue = nic.message_rate > 0 ? (count - 1) / nic.message_rate : 0;
   return nic.latency_s + host + std::max({wire, queue, (count - 1) * host});
 }
 

@@ -2,10 +2,10 @@
 //
 // A stream of M messages of together S bytes passes three stages that work at the same time, each on another message:
 //   host   M h,  h = cpu_per_message + (S/M) / copy_bandwidth      (RDMA: the copy is left out)
-//   queue  M / message_rate
+//   queue  (M - 1) / message_rate
 //   wire   (S + header * packets) / (efficiency * bandwidth),      packets = M ceil((S/M) / mtu)
 // The first message goes through the host before anything is on the wire; from then on the slowest stage decides:
-//   time = latency + h + max(wire, M / message_rate, (M - 1) h)
+//   time = latency + h + max(wire, (M - 1) / message_rate, (M - 1) h)
 // `latency` is that between the two hosts' adapters through one switch: what is left of a message of no bytes beside
 // the host's work. `bandwidth` is the rate of the port after line coding; `efficiency` what flow control and the
 // adapter's own bus leave of it. Energy counts bytes on the wire. Left out: congestion control, losses, interrupts that

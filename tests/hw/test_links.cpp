@@ -66,13 +66,13 @@ TEST_CASE("an adapter by hand", "[unit]") {
               .cpu_per_message_s = 0.5e-6};
   // One of 10,000 bytes: 10 packets, 10.5 us on the wire: 13 us.
   CHECK(transfer_time(nic, 10'000) == Approx(13e-6));
-  // 100 of 100 bytes: 15,000 bytes on the wire, 15 us; the queue takes 100 us, the host 99 * 0.5 us: 102.5 us.
-  CHECK(transfer_time(nic, 10'000, 100) == Approx(102.5e-6));
+  // 100 of 100 bytes: 15,000 bytes on the wire, 15 us; the queue takes 99 us, the host 99 * 0.5 us: 101.5 us.
+  CHECK(transfer_time(nic, 10'000, 100) == Approx(101.5e-6));
   // The host copies at 0.1 GB/s: a message of 10,000 bytes takes it 100.5 us before the wire has any.
   nic.rdma = false;
   nic.copy_bandwidth = 0.1e9;
   CHECK(transfer_time(nic, 10'000) == Approx(113e-6));
-  // Ten of them: 2 + 100.5 + max(105, 10, 9 * 100.5) us.
+  // Ten of them: 2 + 100.5 + max(105, 9, 9 * 100.5) us.
   CHECK(transfer_time(nic, 100'000, 10) == Approx(1007e-6));
   CHECK(achieved_bandwidth(nic) == Approx(0.1e9));
   CHECK(transfer_time(nic, 0) == Approx(2e-6 + 0.5e-6 + 50e-9));  // a packet without data
@@ -117,7 +117,7 @@ TEST_CASE("more bytes and more messages never take less", "[prop]") {
     CHECK(transfer_time(link, bytes) > static_cast<double>(bytes) / link.bandwidth);
     CHECK(static_cast<double>(bytes) / transfer_time(link, bytes) <= achieved_bandwidth(link));
     const NicPart& nic = nics[i % nics.size()];
-    CHECK(transfer_time(nic, more, messages) > transfer_time(nic, bytes, messages));
+    CHECK(transfer_time(nic, more, messages) >= transfer_time(nic, bytes, messages));
     CHECK(transfer_time(nic, bytes) > static_cast<double>(bytes) / nic.bandwidth + message_latency(nic));
     const MemoryTier& tier = tiers[i % tiers.size()];
     for (const TierDirection direction : {TierDirection::read, TierDirection::write}) {
