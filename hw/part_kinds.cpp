@@ -24,6 +24,7 @@ const std::vector<PartKind>& part_kinds() {
       kind_of<CpuParams>("A CPU: cores with vector and matrix units, caches and memory channels."),
       kind_of<DramParams>("A memory device as its banks see it: organisation, timings, energy."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
+      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
       kind_of<LinkPart>("A link between two devices: NVLink, XGMI, PCIe."),
       kind_of<MemoryTier>("A tier of memory or storage: DRAM, HBM, CXL expanders, drives."),
       kind_of<NicPart>("A network adapter: InfiniBand, RoCE, Ethernet."),
