@@ -6,9 +6,12 @@
 #include "hw/pim/upmem.hpp"
 #include "hw/cpu.hpp"
 #include "hw/gpu.hpp"
+#include "hw/link_part.hpp"
 #include "hw/memory/dram.hpp"
 #include "hw/pim/attention_pim.hpp"
 #include "hw/pim/bank_pim.hpp"
+#include "hw/memory_tier.hpp"
+#include "hw/nic.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -33,6 +36,9 @@ const std::vector<PartKind>& part_kinds() {
       kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
       kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
       kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
+      kind_of<LinkPart>("A link between two devices: NVLink, XGMI, PCIe."),
+      kind_of<MemoryTier>("A tier of memory or storage: DRAM, HBM, CXL expanders, drives."),
+      kind_of<NicPart>("A network adapter: InfiniBand, RoCE, Ethernet."),
   };
   return kinds;
 }

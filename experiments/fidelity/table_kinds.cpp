@@ -8,6 +8,7 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
     std::vector<std::unique_ptr<TableKind>> all;
     all.push_back(attention_tables());
     all.push_back(edge_attention_tables());
+    all.push_back(collective_tables());
     all.push_back(gemm_tables());
     all.push_back(pim_tables());
     all.push_back(edge_layernorm_tables());

@@ -17,7 +17,6 @@
 
 #include "experiments/fidelity/table_kind.hpp"
 #include "hw/kernel_builders.hpp"
-#include "hw/network/all_reduce.hpp"
 #include "tests/hw/parts.hpp"
 
 using namespace orrery::hw;
@@ -182,38 +181,6 @@ std::pair<Errors, Errors> check_elementwise(const Device& device) {
   return {held, held_llama};
 }
 
-/// Held-out errors of Vidur's table, with its start skew, and of NCCL's, without.
-std::pair<Errors, Errors> check_all_reduce(const Device& device, double start_skew_s) {
-  const std::string vidur_file = std::string("collectives/vidur_") + device.table + "_dgx_all_reduce.csv";
-  const std::string nccl_file = std::string("collectives/nccl_") + device.table + "_sxm.csv";
-  if (!data_present(vidur_file) || !data_present(nccl_file)) return {};
-  const LinkParams link = part(device.part).link;
-  LinkParams skewed = link;
-  skewed.start_skew_s = start_skew_s;
-  Errors vidur_fit, vidur_held, vidur_large, nccl_fit, nccl_held;
-  const Table vidur(kData + vidur_file), nccl(kData + nccl_file);
-  std::size_t seen = 0;
-  for (std::size_t i = 0; i < vidur.size(); ++i) {
-    const std::int64_t ranks = vidur.integer(i, "num_gpus"), bytes = vidur.integer(i, "bytes");
-    if (vidur.integer(i, "devices_per_node") != ranks) continue;
-    const bool fitted = seen++ % 2 == 0;
-    const double us = all_reduce(skewed, ranks, bytes).time_s * 1e6, measured = vidur.number(i, "time_us");
-    (fitted ? vidur_fit : vidur_held).add(us, measured);
-    if (!fitted && bytes >= 4'000'000) vidur_large.add(us, measured);
-  }
-  seen = 0;
-  for (std::size_t i = 0; i < nccl.size(); ++i) {
-    if (nccl.text(i, "collective") != "all_reduce") continue;
-    const double us =
-        all_reduce(link, nccl.integer(i, "num_gpus"), 2 * nccl.integer(i, "message_elements")).time_s * 1e6;
-    (seen++ % 2 == 0 ? nccl_fit : nccl_held).add(us, nccl.number(i, "time_us"));
-  }
-  print(vidur_file, vidur_fit, vidur_held);
-  print("  of which 4 MB and more", {}, vidur_large);
-  print(nccl_file + " all_reduce", nccl_fit, nccl_held);
-  return {vidur_held, nccl_held};
-}
-
 }  // namespace
 
 TEST_CASE("matrix products against PyTorch kernels", "[validation][fidelity]") {
@@ -239,15 +206,6 @@ TEST_CASE("elementwise operations against PyTorch kernels", "[validation][fideli
   const auto [h100, h100_llama] = check_elementwise(kH100);
   CHECK(h100.mape() < 9);
   CHECK(h100_llama.mape() < 7.5);
-}
-
-TEST_CASE("all-reduce inside a node", "[validation][fidelity]") {
-  const auto [a100_vidur, a100_nccl] = check_all_reduce(kA100, 22.2e-6);
-  CHECK(a100_vidur.mape() < 12.5);
-  CHECK(a100_nccl.mape() < 8.5);
-  const auto [h100_vidur, h100_nccl] = check_all_reduce(kH100, 8.9e-6);
-  CHECK(h100_vidur.mape() < 12);
-  CHECK(h100_nccl.mape() < 8.5);
 }
 
 TEST_CASE("power of Llama-2-70B on A100", "[validation][fidelity]") {
