@@ -1,6 +1,7 @@
 // The kinds of part that the catalog may hold. A new kind is a parameter struct with a kKind, and a line here.
 #include "hw/catalog.hpp"
 #include "hw/gpu.hpp"
+#include "hw/npu/npu.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -17,6 +18,7 @@ PartKind kind_of(const char* doc) {
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
+      kind_of<NpuParams>("An NPU: cores with matrix and vector units, scratchpads and DMA, behind one memory."),
   };
   return kinds;
 }
