@@ -9,7 +9,7 @@ namespace {
 template <CatalogPart P>
 PartKind kind_of(const char* doc) {
   return {std::string(P::kKind), doc, sim::describe_params<P>(), [](const sim::Node& fields, sim::Faults& faults) {
-            return sim::write_params(sim::parse_params<P>(fields, faults));
+            return sim::write_params(parse_fields<P>(fields, faults));
           }};
 }
 

@@ -16,6 +16,14 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"gemm.l2_delivery", 0.2, 4},
         {"gemm.fixed", 0.2e-6, 10e-6},
         {"gemm.split", 0.1e-6, 10e-6}}},
+      {"npu",
+       "npu",
+       {"npu"},
+       {{"matrix.efficiency", 0.3, 0.98},
+        {"core_bandwidth", 100e9, 1200e9},
+        {"launch", 0.1e-6, 3e-6},
+        {"step", 0.05e-6, 3e-6}},
+       {"time"}},
   };
   return blocks;
 }

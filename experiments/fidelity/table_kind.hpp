@@ -61,5 +61,6 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds();
 
 /// One function a file.
 std::unique_ptr<TableKind> gemm_tables();
+std::unique_ptr<TableKind> npu_tables();
 
 }  // namespace orrery::experiments

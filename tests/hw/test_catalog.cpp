@@ -69,6 +69,7 @@ TEST_CASE("every entry is valid, named as its file, and says where its numbers c
   for (const auto& file : std::filesystem::directory_iterator(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog")) {
     INFO(file.path().string());
     if (file.is_directory()) continue;  // networks have a format of their own
+    if (read_any_part(file.path()).kind != GpuParams::kKind) continue;  // a test of its own folder sees to it
     const CatalogEntry<GpuParams> entry = read_part<GpuParams>(file.path());
     CHECK(entry.name == file.path().stem().string());
     CHECK_FALSE(entry.doc.empty());
