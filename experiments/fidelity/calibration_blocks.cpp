@@ -21,8 +21,7 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
        {"npu"},
        {{"matrix.efficiency", 0.3, 0.98},
         {"core_bandwidth", 100e9, 1200e9},
-        {"launch", 0.1e-6, 3e-6},
-        {"step", 0.05e-6, 3e-6}},
+        {"step", 0.02e-6, 3e-6}},
        {"time"}},
   };
   return blocks;
