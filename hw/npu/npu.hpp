@@ -150,6 +150,7 @@ struct NpuParams {
   double l2_bandwidth = 0, memory_bandwidth = 0, memory_efficiency = 0.9, memory_latency_s = 0;
   double core_bandwidth = 0;
   double launch_s = 0, step_s = 0;
+  bool whole_operands = false;
   LinkParams link;
   PowerParams power;
 
@@ -178,6 +179,9 @@ struct NpuParams {
         sim::field("launch", &NpuParams::launch_s, Unit::seconds, sim::at_least(0), "Launch of a kernel."),
         sim::field("step", &NpuParams::step_s, Unit::seconds, sim::at_least(0),
                    "Loop and synchronisation of one step of the double-buffered pipeline."),
+        sim::field("whole_operands", &NpuParams::whole_operands,
+                   "Whether a product that fits the L1 is one step a core, loaded, computed, stored: compilers that "
+                   "cut only what does not fit."),
         sim::field("link", &NpuParams::link, "Links to other devices."),
         sim::required(sim::field("power", &NpuParams::power, "Power and energy.")),
     };

@@ -74,7 +74,7 @@ class NpuCost final : public CostModel {
   NpuTime of_gemm(const Gemm& gemm, DType dtype) const {
     const NpuGemmPlan p = plan_npu_gemm(npu_, gemm, dtype);
     const double steps = d(p.waves) * d(p.steps_per_tile);
-    return {p.time_s, p.compute_s * steps, (p.load_s * steps) + p.store_s * d(p.waves), p.fill_s + npu_.step_s,
+    return {p.time_s, p.compute_s * steps, p.load_s * steps + p.store_s * d(p.waves), p.fill_s + npu_.step_s,
             p.dram_bytes};
   }
 

@@ -89,6 +89,19 @@ std::int64_t largest_step(const Context& c, std::int64_t tm, std::int64_t tn, bo
   return std::min(c.k, static_cast<std::int64_t>(k) / c.unit.k * c.unit.k);
 }
 
+/// The pipeline as its busiest engine sees it; `steady_s` and `time_s` of a plan whose steps are known.
+void add_times(NpuGemmPlan& p, double step_s) {
+  const double waves = d(p.waves), per_tile = d(p.steps_per_tile), steps = waves * per_tile;
+  const double held = p.results_doubled ? 1 : waves;  // stores that the matrix unit waits for
+  const double unit = p.load_s + steps * (p.compute_s + step_s) + held * p.store_s;
+  const double load = steps * (p.load_path_s + step_s) + p.compute_s + p.store_s;
+  const double memory = steps * (p.dram_load_s + step_s) + (waves - 1) * p.dram_store_s + p.compute_s + p.store_s;
+  const double store = p.load_s + per_tile * (p.compute_s + step_s) + waves * p.store_path_s;
+  p.time_s = p.fill_s + std::max(std::max(unit, load), std::max(memory, store));
+  p.steady_s = std::max(std::max(p.compute_s + (p.results_doubled ? 0.0 : p.store_s / per_tile), p.load_path_s),
+                        std::max(p.store_path_s / per_tile, p.dram_load_s + p.dram_store_s / per_tile));
+}
+
 NpuGemmPlan plan_of(const Context& c, std::int64_t tm, std::int64_t tn, std::int64_t tk) {
   const NpuParams& npu = c.npu;
   NpuGemmPlan p;
@@ -111,19 +124,16 @@ NpuGemmPlan plan_of(const Context& c, std::int64_t tm, std::int64_t tn, std::int
   const double s_per_dram_byte = 1.0 / dram_rate(npu, active);
   const double reads = operand_traffic(c, tm, tn, d(rows), d(columns), active, waves);
   const double writes = d(c.m) * d(c.n) * c.element * d(c.g.batch);
-  const double dram_load = reads / steps * s_per_dram_byte, dram_store = writes / waves * s_per_dram_byte;
+  p.dram_load_s = reads / steps * s_per_dram_byte;
+  p.dram_store_s = writes / waves * s_per_dram_byte;
   const double shared = npu.l2_bandwidth > 0 ? active / npu.l2_bandwidth : 0.0;
-  const double load_path = (left + right) * std::max(c.core_s_per_byte, shared);
-  const double store_path = result * std::max(c.store_s_per_byte, shared);
-  p.load_s = std::max(load_path, dram_load);
-  p.store_s = std::max(store_path, dram_store);
-  p.steady_s = std::max(std::max(p.compute_s, load_path), std::max(store_path / per_tile, dram_load + dram_store / per_tile));
-  p.results_doubled =
-      npu.scratch.accumulator == 0 || 2 * d(tm) * d(tn) * kSumBytes <= d(npu.scratch.accumulator);
-  const double undoubled = p.results_doubled ? 0.0 : (waves - 1) * p.store_s;
+  p.load_path_s = (left + right) * std::max(c.core_s_per_byte, shared);
+  p.store_path_s = result * std::max(c.store_s_per_byte, shared);
+  p.load_s = std::max(p.load_path_s, p.dram_load_s);
+  p.store_s = std::max(p.store_path_s, p.dram_store_s);
+  p.results_doubled = npu.scratch.accumulator == 0 || 2 * d(tm) * d(tn) * kSumBytes <= d(npu.scratch.accumulator);
   p.fill_s = c.fill_s;
-  p.time_s = c.fill_s + p.load_s + (steps - 1) * (p.steady_s + npu.step_s) + p.compute_s + npu.step_s + p.store_s +
-             undoubled;
+  add_times(p, npu.step_s);
   p.dram_bytes = reads + writes;
   return p;
 }
@@ -148,11 +158,12 @@ double matrix_cycles(const MatrixUnit& unit, std::int64_t m, std::int64_t n, std
   const UnitEdges u = unit_edges(unit);
   const double blocks = d(ceil_div(m, u.m)) * d(ceil_div(n, u.n)) * d(ceil_div(k, u.k));
   if (unit.kind == MatrixKind::cube) return std::ceil(blocks / units) / rate;
-  const double stream = d(u.m == 1 ? m : u.n == 1 ? n : k);  // the dimension that moves through the array
+  const Dataflow flow = unit.dataflow;
+  const double stream = d(flow == Dataflow::ws ? m : flow == Dataflow::is ? n : k);  // what moves through the array
   const double folds = blocks / stream;
-  const double crossing = d(unit.dataflow == Dataflow::os ? unit.rows + unit.columns - 2
+  const double crossing = d(flow == Dataflow::os ? unit.rows + unit.columns - 2
                                                           : 2 * unit.rows + unit.columns - 2);
-  const double shift = unit.preload && unit.dataflow != Dataflow::os ? d(unit.rows) : 0.0;
+  const double shift = unit.preload && flow != Dataflow::os ? d(unit.rows) : 0.0;
   const double added = unit.preload ? 0.0 : crossing;
   const double by_fold = std::ceil(folds / units) * std::max(stream / rate + added, shift);
   const double by_stream = folds * std::max(std::ceil(stream / units) / rate + added, shift);
@@ -167,6 +178,11 @@ double dram_rate(const NpuParams& npu, double active) {
 NpuGemmPlan plan_npu_gemm(const NpuParams& npu, const Gemm& g, DType dtype) {
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || g.batch <= 0) return {};
   const Context c = context_of(npu, g, dtype);
+  if (npu.whole_operands) {
+    const std::int64_t rows = std::min(c.m, round_up(ceil_div(c.m, npu.cores), c.unit.m));
+    if (g.batch * ceil_div(c.m, rows) <= npu.cores && largest_step(c, rows, c.n, true) == c.k)
+      return plan_of(c, rows, c.n, c.k);
+  }
   const bool cube = npu.matrix.kind == MatrixKind::cube;
   const std::int64_t base_m = cube ? npu.matrix.rows : kSystolicBase, base_n = cube ? npu.matrix.columns : kSystolicBase;
   NpuGemmPlan best;
