@@ -180,8 +180,8 @@ struct NpuParams {
         sim::field("step", &NpuParams::step_s, Unit::seconds, sim::at_least(0),
                    "Loop and synchronisation of one step of the double-buffered pipeline."),
         sim::field("whole_operands", &NpuParams::whole_operands,
-                   "Whether a product that fits the L1 is one step a core, loaded, computed, stored: compilers that "
-                   "cut only what does not fit."),
+                   "Whether a product that fits half of the L1 is one step a core, loaded, computed, stored: compilers "
+                   "that cut only what does not fit."),
         sim::field("link", &NpuParams::link, "Links to other devices."),
         sim::required(sim::field("power", &NpuParams::power, "Power and energy.")),
     };

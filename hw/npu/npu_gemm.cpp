@@ -180,8 +180,8 @@ NpuGemmPlan plan_npu_gemm(const NpuParams& npu, const Gemm& g, DType dtype) {
   const Context c = context_of(npu, g, dtype);
   if (npu.whole_operands) {
     const std::int64_t rows = std::min(c.m, round_up(ceil_div(c.m, npu.cores), c.unit.m));
-    if (g.batch * ceil_div(c.m, rows) <= npu.cores && largest_step(c, rows, c.n, true) == c.k)
-      return plan_of(c, rows, c.n, c.k);
+    const double held = (d(rows) + d(c.n)) * d(c.k) * c.element + d(rows) * d(c.n) * kSumBytes;
+    if (g.batch * ceil_div(c.m, rows) <= npu.cores && 2 * held <= d(npu.scratch.l1)) return plan_of(c, rows, c.n, c.k);
   }
   const bool cube = npu.matrix.kind == MatrixKind::cube;
   const std::int64_t base_m = cube ? npu.matrix.rows : kSystolicBase, base_n = cube ? npu.matrix.columns : kSystolicBase;
