@@ -19,9 +19,7 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
       {"npu",
        "npu",
        {"npu"},
-       {{"matrix.efficiency", 0.3, 0.98},
-        {"core_bandwidth", 100e9, 1200e9},
-        {"step", 0.02e-6, 3e-6}},
+       {{"matrix.efficiency", 0.3, 0.98}, {"core_bandwidth", 100e9, 1200e9}, {"step", 0.02e-6, 3e-6}},
        {"time"}},
   };
   return blocks;

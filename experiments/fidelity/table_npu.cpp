@@ -45,8 +45,10 @@ class NpuTables final : public TableKind {
       const hw::Gemm g = shape(row);
       const double us = model->cost({hw::OpClass::ffn_up, hw::DType::bf16, g}).time_s * 1e6 - npu.launch_s * 1e6;
       const std::int64_t longest = std::max(g.m, std::max(g.n, g.k));
-      const std::string_view regime = longest < 128 ? "all < 128" : longest <= 512 ? "largest 128 to 512"
-                                      : longest <= 1024 ? "largest 513 to 1024" : "largest > 1024";
+      const std::string_view regime = longest < 128     ? "all < 128"
+                                      : longest <= 512  ? "largest 128 to 512"
+                                      : longest <= 1024 ? "largest 513 to 1024"
+                                                        : "largest > 1024";
       out.add("time", row, measured[row], us, {regime});
     }
   }

@@ -48,7 +48,8 @@ double vector_device_s(const NpuParams& npu, const BytecodeParams& params, const
   out.tiles = ceil_div(elements, tile);
   out.waves = ceil_div(out.tiles, cores);
   const double bytes = d(std::min(tile, elements) * element);
-  const Pipes p = pipes_of(npu, params, d(std::min(out.tiles, cores)), d(op.loads), d(simd_of(op)), d(op.stores), bytes);
+  const Pipes p =
+      pipes_of(npu, params, d(std::min(out.tiles, cores)), d(op.loads), d(simd_of(op)), d(op.stores), bytes);
   out.pipe_s = p.longest();
   out.decode_s = decode_s;
   const double fixed = npu.launch_s + npu.memory_latency_s + npu.dma.fixed_s;
@@ -99,7 +100,8 @@ RuntimeTimes per_op_times(const NpuParams& npu, const BytecodeParams& params, co
   one.elements = op.leaf == LeafKind::vector ? op.elements : op.gemm.m * op.gemm.n * op.gemm.batch;
   one.elementwise = 1;
   if (op.leaf != LeafKind::vector) {
-    out.device_s += cube_device_s(npu, params, {.leaf = LeafKind::cube, .gemm = op.gemm, .dtype = op.dtype}, op.gemm, 0, out);
+    out.device_s +=
+        cube_device_s(npu, params, {.leaf = LeafKind::cube, .gemm = op.gemm, .dtype = op.dtype}, op.gemm, 0, out);
   } else {
     --outside;
   }

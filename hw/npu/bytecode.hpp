@@ -9,9 +9,8 @@
 // beside the decoder, so decoding costs where n decode exceeds the longest pipe. fill = t_load + t_simd + t_store less
 // the longest: the first load and the last store overlap nothing.
 //   per_op    an operation is a kernel of its own: dispatch on the host, launch, operands and result through memory
-//   aot       the fused kernel, compiled before; shapes rounded up to multiples of `bucket` elements (rows of a product)
-//   jit       the fused kernel, compiled for `compile` when a shape is new
-//   bytecode  the fused kernel, decoded
+//   aot       the fused kernel, compiled before; shapes rounded up to multiples of `bucket` elements (rows of a
+//   product) jit       the fused kernel, compiled for `compile` when a shape is new bytecode  the fused kernel, decoded
 // A stream of equal calls is a flow shop of stages (normalize, encode, submit, device):
 //   serial      every call waits for the one before: N (sum of stages)
 //   one_ahead   one host thread runs ahead of the device: h + d + (N-1) max(h, d)
@@ -40,11 +39,11 @@ enum class HostThreads : std::uint8_t { serial, one_ahead, phased };
 /// One fused operator: instructions of a tile by kind, and the shape they run over.
 struct FusedOp {
   LeafKind leaf = LeafKind::vector;
-  std::int64_t loads = 1, stores = 1;      ///< operands read and results written, each of `elements`
-  std::int64_t elementwise = 0;            ///< unary, binary, compare, select
-  std::int64_t reduces = 0, wide = 0;      ///< along a row; longest SIMD instructions (gather, transpose, cast chains)
-  std::int64_t elements = 0;               ///< of an operand of a vector leaf
-  Gemm gemm = {};                          ///< of a cube or mix leaf; SIMD then runs over its results
+  std::int64_t loads = 1, stores = 1;  ///< operands read and results written, each of `elements`
+  std::int64_t elementwise = 0;        ///< unary, binary, compare, select
+  std::int64_t reduces = 0, wide = 0;  ///< along a row; longest SIMD instructions (gather, transpose, cast chains)
+  std::int64_t elements = 0;           ///< of an operand of a vector leaf
+  Gemm gemm = {};                      ///< of a cube or mix leaf; SIMD then runs over its results
   DType dtype = DType::fp16;
 };
 

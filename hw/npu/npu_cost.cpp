@@ -99,8 +99,8 @@ class NpuCost final : public CostModel {
     const MatrixUnit& unit = npu_.matrix;
     const double edge = d(unit.columns);
     const double padded_dim = std::ceil(head_dim / edge) * edge;
-    const double padded_rows = unit.kind == MatrixKind::cube ? std::ceil(rows / d(unit.rows)) * d(unit.rows)
-                                                             : std::max(rows, d(unit.rows));
+    const double padded_rows =
+        unit.kind == MatrixKind::cube ? std::ceil(rows / d(unit.rows)) * d(unit.rows) : std::max(rows, d(unit.rows));
     const double rate = std::max(matrix_rate(unit, dtype), matrix_rate(unit, DType::fp16));
     const double macs = 2.0 * scores * padded_dim * (padded_rows / rows);
     const double share = quantised(blocks);

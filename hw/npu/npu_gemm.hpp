@@ -39,12 +39,12 @@ UnitEdges unit_edges(const MatrixUnit& unit);
 struct NpuGemmPlan {
   std::int64_t tile_m = 0, tile_n = 0, tile_k = 0;
   std::int64_t tiles = 0, active = 0, waves = 0, steps_per_tile = 0;
-  double load_s = 0;     ///< of one step
-  double compute_s = 0;  ///< of one step
-  double store_s = 0;    ///< of one tile
+  double load_s = 0;                                                            ///< of one step
+  double compute_s = 0;                                                         ///< of one step
+  double store_s = 0;                                                           ///< of one tile
   double load_path_s = 0, dram_load_s = 0, store_path_s = 0, dram_store_s = 0;  ///< what load and store are made of
   double steady_s = 0;  ///< between steps of a long product, `step` not included
-  double fill_s = 0;     ///< before the first step: latency, start of a transfer, crossing the array
+  double fill_s = 0;    ///< before the first step: latency, start of a transfer, crossing the array
   double time_s = 0;
   double dram_bytes = 0;
   bool results_doubled = true;  ///< whether results are stored behind the next tile

@@ -39,7 +39,8 @@ inline double pipeline_s(const NpuGemmPlan& plan, double step_s) {
         for (const sim::TaskId store : stores[stores.size() - results]) ready.push_back(store);
       computes.push_back(task(plan.compute_s + step_s, unit, ready));
     }
-    stores.push_back({task(plan.store_path_s, out, {computes.back()}), task(plan.dram_store_s, memory, {computes.back()})});
+    stores.push_back(
+        {task(plan.store_path_s, out, {computes.back()}), task(plan.dram_store_s, memory, {computes.back()})});
   }
   sim::Engine engine;
   sim::TaskExecutor executor(engine, graph);

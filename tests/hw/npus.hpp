@@ -13,9 +13,9 @@ inline NpuParams npu(const std::string& name) {
   return read_part<NpuParams>(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/" + name + ".json").part;
 }
 
-inline constexpr const char* kNpus[] = {"tpu-v3",        "tpu-v4",        "tpu-v5e",       "ascend-910a",
-                                        "ascend-910b1",  "ascend-910b2",  "ascend-910b2c", "ascend-910b3",
-                                        "ascend-910b4",  "neupims-npu",   "intel-npu4",    "apple-m4-ane"};
+inline constexpr const char* kNpus[] = {"tpu-v3",       "tpu-v4",       "tpu-v5e",       "ascend-910a",
+                                        "ascend-910b1", "ascend-910b2", "ascend-910b2c", "ascend-910b3",
+                                        "ascend-910b4", "neupims-npu",  "intel-npu4",    "apple-m4-ane"};
 
 /// One core of a 16 x 16 x 16 cube at 1 GHz beside 1 TB/s, nothing lost and nothing fixed.
 inline NpuParams simple_npu() {

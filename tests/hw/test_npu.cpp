@@ -41,8 +41,7 @@ std::vector<Kernel> mixture() {
   std::vector<Kernel> kernels;
   for (const std::int64_t m : {1, 7, 128, 513, 4096})
     for (const std::int64_t n : {64, 5120})
-      for (const std::int64_t k : {100, 4096})
-        kernels.push_back({OpClass::ffn_up, DType::bf16, Gemm{m, n, k}});
+      for (const std::int64_t k : {100, 4096}) kernels.push_back({OpClass::ffn_up, DType::bf16, Gemm{m, n, k}});
   for (const std::int64_t sequences : {1, 40})
     for (const std::int64_t tokens : {1, 500, 4000})
       for (const std::int64_t kv_heads : {1, 8, 32}) {

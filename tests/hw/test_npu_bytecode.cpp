@@ -85,7 +85,8 @@ TEST_CASE("a tile leaves room for the code and every operand twice", "[unit]") {
 
 TEST_CASE("the encode of a typical fused operator is about 100 us", "[unit]") {
   // The anchor: DVM's tutorial. Ten instructions: 20 + 30 + 10 * 5 us.
-  const RuntimeTimes t = runtime_times(test::npu("ascend-910b2"), kRuntime, chain(1 << 22), RuntimeMode::bytecode, true);
+  const RuntimeTimes t =
+      runtime_times(test::npu("ascend-910b2"), kRuntime, chain(1 << 22), RuntimeMode::bytecode, true);
   CHECK(t.instructions == 10);
   CHECK(t.normalize_s + t.encode_s == Approx(100e-6));
   CHECK(t.launches == 1);
@@ -98,8 +99,8 @@ TEST_CASE("the encode of a typical fused operator is about 100 us", "[unit]") {
 
 TEST_CASE("device time by hand", "[unit]") {
   // One core with one vector core at 1 GHz and 256 B a cycle beside 1 TB/s: tiles of 16 KiB, 2 loads 32.768 ns, 7 SIMD
-  // instructions 448 ns, store 16.384 ns; 10 instructions at 50 ns are 500 ns and win. 128 Ki elements of 2 bytes are 16
-  // tiles. Code: 3 * 120 + 7 * 16 = 472 bytes.
+  // instructions 448 ns, store 16.384 ns; 10 instructions at 50 ns are 500 ns and win. 128 Ki elements of 2 bytes are
+  // 16 tiles. Code: 3 * 120 + 7 * 16 = 472 bytes.
   BytecodeParams params;
   params.vector_cores = 1;
   const NpuParams npu = test::simple_npu();

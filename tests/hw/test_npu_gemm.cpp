@@ -26,11 +26,8 @@ TEST_CASE("cycles of matrix units by hand", "[unit]") {
     CHECK(matrix_cycles(bare, 300, 200, 500, DType::bf16) ==
           static_cast<double>(systolic_cycles({300, 200, 500}, {128, 128}, flow) + 1));
   }
-  const MatrixUnit cube{.kind = MatrixKind::cube,
-                        .rows = 16,
-                        .columns = 16,
-                        .depth = 16,
-                        .rates = {.fp16 = 1, .int8 = 2}};
+  const MatrixUnit cube{
+      .kind = MatrixKind::cube, .rows = 16, .columns = 16, .depth = 16, .rates = {.fp16 = 1, .int8 = 2}};
   CHECK(matrix_cycles(cube, 17, 16, 32, DType::fp16) == 4);  // two blocks of rows, two of depth
   CHECK(matrix_cycles(cube, 17, 16, 32, DType::int8) == 2);
 }
