@@ -31,8 +31,7 @@ struct Pipes {
 /// `active` vector cores share the memory; bytes of one operand in a tile.
 Pipes pipes_of(const NpuParams& npu, const BytecodeParams& params, double active, double loads, double simd,
                double stores, double bytes) {
-  const double cores = std::ceil(active / d(params.vector_cores));
-  double rate = dram_rate(npu, cores) / active;
+  double rate = dram_rate(npu, std::min(active, d(npu.cores))) / active;  // tiles are spread over cores first
   if (npu.dma.unified > 0) rate = std::min(rate, npu.dma.unified * npu.clock_hz);
   const double vector_rate =
       d(npu.vector.bytes_per_cycle) / d(params.vector_cores) * npu.vector.efficiency * npu.clock_hz;
