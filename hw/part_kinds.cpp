@@ -19,6 +19,7 @@ const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
       kind_of<NpuParams>("An NPU: cores with matrix and vector units, scratchpads and DMA, behind one memory."),
+      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
   };
   return kinds;
 }

@@ -153,6 +153,7 @@ struct NpuParams {
   bool whole_operands = false;
   LinkParams link;
   PowerParams power;
+  DvfsParams dvfs;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -184,6 +185,7 @@ struct NpuParams {
                    "that cut only what does not fit."),
         sim::field("link", &NpuParams::link, "Links to other devices."),
         sim::required(sim::field("power", &NpuParams::power, "Power and energy.")),
+        sim::field("dvfs", &NpuParams::dvfs, "Clocks and voltages."),
     };
   }
 
@@ -202,6 +204,11 @@ double matrix_rate(const MatrixUnit& unit, DType dtype);
 double matrix_peak(const NpuParams& npu, DType dtype);
 /// Dynamic energy of a matrix FLOP, J.
 double matrix_flop_energy(const NpuParams& npu, DType dtype);
+
+/// The NPU at another clock, as hw/dvfs.hpp has it: units, on-chip paths and the L2 slow down with the clock, energy of
+/// an operation falls with the square of the voltage, memory and launch stay. Throws std::invalid_argument outside
+/// `dvfs.lowest_clock` to `clock`.
+NpuParams at_clock(const NpuParams& npu, double clock_hz);
 
 /// The cost model of an NPU: products in tiles through its scratchpads, attention on matrix and vector units, passes
 /// over memory on the vector units. Copies what it needs.

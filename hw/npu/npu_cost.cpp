@@ -60,13 +60,14 @@ class NpuCost final : public CostModel {
     if (const auto* a = std::get_if<AttentionPrefill>(&kernel.shape)) {
       const double group = d(a->heads) / std::max(1.0, d(a->kv_heads));
       const double rows = std::min(128.0, d(a->q_tokens) / std::max(1.0, d(a->sequences)) * group);
-      return of_attention(work, d(a->pairs) * d(a->heads), d(a->head_dim), rows, d(a->q_tiles) * d(a->heads),
-                          kernel.dtype);
+      return of_attention(work, d(a->pairs) * d(a->heads), d(a->head_dim), d(a->values()), rows,
+                          d(a->q_tiles) * d(a->heads), kernel.dtype);
     }
     if (const auto* a = std::get_if<AttentionDecode>(&kernel.shape)) {
       const double group = d(a->heads) / std::max(1.0, d(a->kv_heads));
       const double blocks = std::ceil(d(a->context_tokens) / kKeysPerBlock) * d(a->kv_heads);
-      return of_attention(work, d(a->context_tokens) * d(a->heads), d(a->head_dim), group, blocks, kernel.dtype);
+      return of_attention(work, d(a->context_tokens) * d(a->heads), d(a->head_dim), d(a->values()), group, blocks,
+                          kernel.dtype);
     }
     return of_pass(work, bytes_of(kernel.dtype));
   }
@@ -94,15 +95,15 @@ class NpuCost final : public CostModel {
   /// `blocks` units of work on so many cores: whole waves of them, as a factor on even shares.
   double quantised(double blocks) const { return std::ceil(blocks / cores()) * cores() / blocks; }
 
-  NpuTime of_attention(const Work& work, double scores, double head_dim, double rows, double blocks,
+  NpuTime of_attention(const Work& work, double scores, double head_dim, double value_dim, double rows, double blocks,
                        DType dtype) const {
     const MatrixUnit& unit = npu_.matrix;
     const double edge = d(unit.columns);
-    const double padded_dim = std::ceil(head_dim / edge) * edge;
+    const double padded_dims = (std::ceil(head_dim / edge) + std::ceil(value_dim / edge)) * edge;
     const double padded_rows =
         unit.kind == MatrixKind::cube ? std::ceil(rows / d(unit.rows)) * d(unit.rows) : std::max(rows, d(unit.rows));
     const double rate = std::max(matrix_rate(unit, dtype), matrix_rate(unit, DType::fp16));
-    const double macs = 2.0 * scores * padded_dim * (padded_rows / rows);
+    const double macs = scores * padded_dims * (padded_rows / rows);
     const double share = quantised(blocks);
     const double per_cycle = cells(unit) * d(unit.per_core) * rate * unit.efficiency * cores() * npu_.clock_hz;
     const double vector_rate = d(npu_.vector.bytes_per_cycle) * npu_.vector.efficiency * cores() * npu_.clock_hz;

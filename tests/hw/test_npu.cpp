@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -195,6 +196,24 @@ TEST_CASE("cores share the memory: a pass that saturates it does not gain from m
   // 57.6 GB/s a core: one core 28 ms; 24 cores would reach 1382 GB/s, the memory 1360.
   CHECK(npu_cost_model(npu, 1)->cost(pass).time_s == Approx(1.5 * (1 << 30) / 57.6e9).epsilon(0.01));
   CHECK(npu_cost_model(npu, 24)->cost(pass).time_s == Approx(1.5 * (1 << 30) / 1360e9).epsilon(0.02));
+}
+
+TEST_CASE("an NPU at half its clock", "[unit][dvfs]") {
+  NpuParams npu = test::simple_npu();
+  npu.power = {.idle_w = 10, .active_w = 20, .tdp_w = 100, .fp16_flop_j = 1e-12};
+  npu.dvfs = {.lowest_clock_hz = 200e6, .voltage_floor = 0.7, .knee = 0.4};
+  const NpuParams half = at_clock(npu, 500e6);
+  const double v = 0.7 + 0.3 * (0.5 - 0.4) / 0.6;  // 0.75
+  CHECK(matrix_peak(half, DType::fp16) == Approx(matrix_peak(npu, DType::fp16) / 2));
+  CHECK(half.power.fp16_flop_j == Approx(1e-12 * v * v));
+  CHECK(half.power.active_w == Approx(20 * 0.5 * v * v));
+  CHECK(half.memory_bandwidth == npu.memory_bandwidth);
+  const Kernel product{OpClass::ffn_up, DType::fp16, Gemm{1024, 1024, 1024}};
+  const Cost fast = npu_cost_model(npu)->cost(product), slow = npu_cost_model(half)->cost(product);
+  CHECK(slow.time_s > 1.9 * fast.time_s);  // bound by the cube
+  CHECK(slow.compute_energy_j < fast.compute_energy_j);
+  CHECK_THROWS_AS(at_clock(npu, 100e6), std::invalid_argument);
+  CHECK_THROWS_AS(at_clock(npu, 2e9), std::invalid_argument);
 }
 
 TEST_CASE("split cores pay for scores that cross the L2", "[prop]") {
