@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSumBytes = 4;  // partial sums are fp32
 constexpr double kNever = 1e30;  // a path that does not limit
-constexpr int kSizes = 3;        // edges of a tile that are tried: the largest useful one, and halves
+constexpr int kSizes = 3;        // edges of a tile that are tried at least: the largest useful one, and halves
 constexpr std::int64_t kCubeEdge = 256, kSystolicEdge = 2048;  // largest edges
 
 double d(std::int64_t value) {
@@ -231,12 +231,17 @@ NpuGemmPlan plan_npu_gemm(const NpuParams& npu, const Gemm& g, DType dtype) {
   const double base_m = cube ? d(npu.matrix.rows) : 128, base_n = cube ? d(npu.matrix.columns) : 128;
   const double largest = d(cube ? kCubeEdge : kSystolicEdge);
   NpuGemmPlan best;
-  double edge_m = first_edge(c.m, base_m, largest);
-  for (int i = 0; i < kSizes && edge_m >= base_m; ++i, edge_m /= 2) {
+  // Halves beyond the third only where cores would stand idle.
+  double edge_m = first_edge(c.m, base_m, largest), rows = 0;
+  for (int i = 0; edge_m >= base_m && (i < kSizes || rows * up(c.n, base_n) * c.batch < c.cores); ++i, edge_m /= 2) {
     const double tm = std::min(up(edge_m, d(c.unit.m)) * d(c.unit.m), c.m);
-    double edge_n = first_edge(c.n, base_n, largest);
-    for (int j = 0; j < kSizes && edge_n >= base_n; ++j, edge_n /= 2)
-      try_tile(c, tm, std::min(up(edge_n, d(c.unit.n)) * d(c.unit.n), c.n), best);
+    rows = up(c.m, tm);
+    double edge_n = first_edge(c.n, base_n, largest), columns = 0;
+    for (int j = 0; edge_n >= base_n && (j < kSizes || rows * columns * c.batch < c.cores); ++j, edge_n /= 2) {
+      const double tn = std::min(up(edge_n, d(c.unit.n)) * d(c.unit.n), c.n);
+      columns = up(c.n, tn);
+      try_tile(c, tm, tn, best);
+    }
   }
   if (best.tiles == 0)  // scratchpads for the unit's own block only
     best = plan_of(c, tiling_of(c, std::min(d(c.unit.m), c.m), std::min(d(c.unit.n), c.n)), std::min(d(c.unit.k), c.k));
