@@ -12,6 +12,7 @@
 #include "hw/pim/bank_pim.hpp"
 #include "hw/memory_tier.hpp"
 #include "hw/nic.hpp"
+#include "hw/npu/npu.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -34,6 +35,7 @@ const std::vector<PartKind>& part_kinds() {
       kind_of<DramParams>("A memory device as its banks see it: organisation, timings, energy."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
       kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
+      kind_of<NpuParams>("An NPU: cores with matrix and vector units, scratchpads and DMA, behind one memory."),
       kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
       kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
       kind_of<LinkPart>("A link between two devices: NVLink, XGMI, PCIe."),

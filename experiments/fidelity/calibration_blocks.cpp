@@ -103,6 +103,11 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"link.peer.efficiency", 0.05, 1},
         {"link.peer.send_base", 0.1e-6, 30e-6},
         {"link.peer.send_ramp", 0.1e-6, 30e-6}}},
+      {"npu",
+       "npu",
+       {"npu"},
+       {{"matrix.efficiency", 0.3, 0.98}, {"core_bandwidth", 100e9, 1200e9}, {"step", 0.02e-6, 3e-6}},
+       {"time"}},
   };
   return blocks;
 }

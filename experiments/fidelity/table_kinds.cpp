@@ -16,6 +16,7 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
     all.push_back(gemm_tables());
     all.push_back(layer_tables());
     all.push_back(moe_tables());
+    all.push_back(npu_tables());
     return all;
   }();
   return kinds;
