@@ -1,5 +1,6 @@
 // The kinds of part that the catalog may hold. A new kind is a parameter struct with a kKind, and a line here.
 #include "hw/catalog.hpp"
+#include "hw/coupling/platform.hpp"
 #include "hw/gpu.hpp"
 
 namespace orrery::hw {
@@ -17,6 +18,7 @@ PartKind kind_of(const char* doc) {
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
+      kind_of<PlatformParams>("A CPU thread that dispatches to a GPU, and the link between them."),
   };
   return kinds;
 }
