@@ -28,6 +28,17 @@ concept CatalogPart = sim::Parameters<P> && requires {
   { P::kKind } -> std::convertible_to<std::string_view>;
 };
 
+/// Reads the fields of a part. A struct that names `static void check(const P&, const sim::Origin&, sim::Faults&)` has
+/// its fields held against each other there, once each is right by itself.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if constexpr (requires { P::check(part, fields.origin(), faults); })
+    if (faults.size() == before) P::check(part, fields.origin(), faults);
+  return part;
+}
+
 /// What the catalog says about a part, beside its parameters.
 struct CatalogNotes {
   using Notes = std::vector<std::pair<std::string, std::string>>;  ///< in the order of the file
@@ -50,7 +61,7 @@ CatalogEntry<P> parse_part(const sim::Node& node, sim::Faults& faults) {
   CatalogEntry<P> entry;
   sim::Node fields;
   static_cast<CatalogNotes&>(entry) = parse_notes(node, P::kKind, fields, faults);
-  if (fields.is_object()) entry.part = sim::parse_params<P>(fields, faults);
+  if (fields.is_object()) entry.part = parse_fields<P>(fields, faults);
   return entry;
 }
 

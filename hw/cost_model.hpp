@@ -4,6 +4,9 @@
 // that results are equal on every processor. An empty kernel costs nothing; any non-negative shape has an answer.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "hw/gpu.hpp"
 #include "hw/kernel.hpp"
 #include "sim/base/registry.hpp"
@@ -27,6 +30,9 @@ void register_cost_models(CostModelRegistry& registry);
 /// One function a policy file.
 void register_roofline(CostModelRegistry& registry);
 void register_tiled(CostModelRegistry& registry);
+
+/// The GPU model of that name with default parameters. Throws sim::ConfigError for a name that is none.
+std::unique_ptr<CostModel> make_cost_model(const std::string& name, const GpuParams& gpu);
 
 /// True for a kernel that does nothing: it costs nothing, not even a launch.
 inline bool is_empty(const Work& work) {

@@ -2,10 +2,10 @@
 //
 // `CpuParams` holds published facts and few named assumptions; `cpu_cost` answers every Kernel in closed form:
 //   peak(t)    = t clock 2 (simd_bits / 32) fma_units        FLOP/s of fp32 on t cores, or t clock <format>_per_cycle
-//   t          = min(cores, independent parts, sqrt(serial / fork_per_thread))     threads that repay their fork and join
+//   t          = min(cores, independent parts, about sqrt(serial / fork_per_thread))   threads that repay their fork
 //   compute    = flops padded to a matrix tile / (peak(t) efficiency)
-//   memory     = bytes from DRAM / min(t core_bandwidth, memory_bandwidth stream_share) + bytes from L3 / min(t, cores) L3
-//   time       = max(compute, memory) + fork + t fork_per_thread
+//   memory     = bytes from DRAM / min(t core_bandwidth, memory_bandwidth stream_share) + bytes from L3 / min(t, cores)
+//   L3 time       = max(compute, memory) + fork + t fork_per_thread                       or one core alone, if sooner
 // `serial` is the same maximum on one core. Cache residency: activations (operands that another kernel has just
 // written) lie in the last-level cache as far as they fit `l3 * l3_keep`; weights and cached keys lie there only if
 // `residency` says `all`. Products whose operands exceed the cache read them again block by block: 2 m n k element /
@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -25,6 +26,8 @@
 #include "sim/base/params.hpp"
 
 namespace orrery::hw {
+
+class CostModel;
 
 /// Which operands the last-level cache still holds when a kernel starts.
 enum class CacheResidency : std::uint8_t { cold, activations, all };
@@ -142,6 +145,9 @@ struct CpuParams {
     };
   }
 
+  /// Faults that no single field shows: clocks in the wrong order, bandwidth that the cores or channels cannot give.
+  static void check(const CpuParams& cpu, const sim::Origin& where, sim::Faults& faults);
+
   /// Clock of a core when all cores run vector code, Hz.
   double vector_clock_hz() const { return clock_all_core_hz > 0 ? clock_all_core_hz : clock_base_hz; }
 };
@@ -155,7 +161,7 @@ inline double stream_bandwidth(const CpuParams& cpu) {
   return cpu.memory_bandwidth * cpu.stream_share;
 }
 
-/// Faults that no single field shows: clocks in the wrong order, bandwidth that the channels cannot give.
-void check_cpu(const CpuParams& cpu, const sim::Origin& where, sim::Faults& faults);
+/// The cost of kernels on all cores (hw/cost_cpu.cpp).
+std::unique_ptr<CostModel> make_cpu_cost(const CpuParams& cpu);
 
 }  // namespace orrery::hw

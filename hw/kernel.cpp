@@ -16,6 +16,28 @@ double d(std::int64_t value) {
 
 }  // namespace
 
+std::string_view to_string(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return "fp32";
+    case DType::fp16:
+      return "fp16";
+    case DType::bf16:
+      return "bf16";
+    case DType::fp8:
+      return "fp8";
+    case DType::int8:
+      return "int8";
+  }
+  return "";
+}
+
+std::optional<DType> dtype_of(std::string_view name) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16, DType::fp8, DType::int8})
+    if (to_string(dtype) == name) return dtype;
+  return std::nullopt;
+}
+
 std::string_view to_string(OpClass op) {
   switch (op) {
     case OpClass::embedding:

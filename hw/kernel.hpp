@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 
@@ -30,6 +31,11 @@ constexpr std::int64_t bytes_of(DType dtype) {
   }
   return 0;
 }
+
+/// Name of a format as it stands in configs and tables, e.g. "fp16".
+std::string_view to_string(DType dtype);
+/// Format of that name; nothing for a name that is none.
+std::optional<DType> dtype_of(std::string_view name);
 
 /// Where time and energy are booked; one row of `energy.csv` a class.
 enum class OpClass : std::uint8_t {

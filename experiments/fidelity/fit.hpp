@@ -2,7 +2,9 @@
 //
 // Levenberg-Marquardt on r_i = log(predicted_i / measured_i) with iteratively reweighted residuals (Huber: a row beyond
 // `huber` counts by its absolute value, so that no handful of outliers decides), the Jacobian by central differences,
-// the step by Eigen's QR. Constants live between bounds; inside they move on a logistic scale, so that no step leaves.
+// the step by Eigen's QR; then a search along one constant at a time, since models that choose among plans have
+// kinks, and both again until neither gains. Constants live between bounds; inside they move on a logistic scale, so
+// that no step leaves.
 #pragma once
 
 #include <functional>
@@ -18,7 +20,7 @@ struct FitConstant {
 };
 
 struct FitOptions {
-  double huber = 0.1;  ///< log-residual beyond which a row counts linearly
+  double huber = 0.06;  ///< log-residual beyond which a row counts linearly
   int rounds = 60;
   double tolerance = 1e-5;  ///< relative gain in loss below which it ends
 };

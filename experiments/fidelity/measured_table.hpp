@@ -22,9 +22,12 @@ class MeasuredTable {
   /// The same from text in memory, for tests.
   static MeasuredTable parse(std::string_view text, const std::string& name);
 
+  /// The rows that `keep` marks, as a table of the same name.
+  MeasuredTable subset(const std::vector<char>& keep) const;
+
   const std::string& name() const { return name_; }  ///< relative path, "gemm/a100.csv"
-  std::string folder() const;                         ///< "gemm"
-  std::string stem() const;                           ///< "h100_sxm": file name up to its first dot
+  std::string folder() const;                        ///< "gemm"
+  std::string stem() const;                          ///< "h100_sxm": file name up to its first dot
   std::size_t rows() const { return rows_; }
   bool has(std::string_view column) const { return columns_.contains(column); }
   /// Throws sim::ConfigError for a column that is not there or a cell that is no number.

@@ -2,7 +2,8 @@
 //
 // An entry says `"tables": {"h100": "kernel", "h100_sxm": "vllm_hot_cache"}`: the stem of a table, and how its library
 // measured. What the library changes (operands that stay in the cache, an operator's own launch) is the model's affair;
-// the shelf only hands out the word. Fields can be set by path, which is how a fit moves a constant of any kind of part.
+// the shelf only hands out the word. Fields can be set by path, which is how a fit moves a constant of any kind of
+// part.
 #pragma once
 
 #include <any>
@@ -57,6 +58,10 @@ class PartShelf {
   void set(std::string_view name, std::string_view path, double value);
   /// The number at `path`, in SI, defaults filled in. Throws sim::ConfigError for a path that names no number.
   double get(std::string_view name, std::string_view path) const;
+  /// Family of an entry: the stem of the last file of its chain of bases; empty for none.
+  const std::string& family(std::string_view name) const { return slots_.find(name)->second.family; }
+  /// Lets the object that holds `path` ("gemm" of "gemm.efficiency") be the family's, as if the entry said nothing.
+  void forget_own(std::string_view name, std::string_view path);
   /// Replaces an entry by another node of the same name.
   void replace(std::string_view name, sim::Node node);
 
@@ -64,6 +69,8 @@ class PartShelf {
   struct Slot {
     sim::Node node;
     hw::CatalogNotes notes;
+    std::string family;
+    sim::Node family_node;   ///< what `base` holds; null for none
     mutable std::any entry;  ///< hw::CatalogEntry<P> once asked for
   };
   template <hw::CatalogPart P>

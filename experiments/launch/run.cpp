@@ -75,17 +75,27 @@ std::optional<std::int64_t> balance(const Runner& runner, const NamedModel& mode
   }
 }
 
-/// Where a curve over batches crosses twice its first value, for the last time.
-std::optional<double> knee(const std::vector<Point>& points, double hw::LaunchFigures::*figure) {
-  const double level = 2 * (points.front().stream.*figure);
-  if (!(points.back().stream.*figure >= level)) return std::nullopt;
-  std::size_t i = points.size() - 1;
-  while (i > 0 && points[i - 1].stream.*figure >= level) --i;
-  const double above = sim::det_log(points[i].stream.*figure / level);
-  const double below = sim::det_log(level / (points[i - 1].stream.*figure));
-  const double from = sim::det_log(static_cast<double>(points[i - 1].batch));
-  const double to = sim::det_log(static_cast<double>(points[i].batch));
-  return sim::det_exp(from + (to - from) * below / (above + below));
+/// The batch up to which TKLQT rose the most steeply.
+std::optional<std::int64_t> tklqt_knee(const std::vector<Point>& points) {
+  std::optional<std::int64_t> knee;
+  double steepest = 1.5;  // past the knee TKLQT grows as the batch: 1
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double rise = sim::det_log(points[i].stream.tklqt_s / points[i - 1].stream.tklqt_s) /
+                        sim::det_log(static_cast<double>(points[i].batch) / static_cast<double>(points[i - 1].batch));
+    if (rise > steepest) {
+      steepest = rise;
+      knee = points[i].batch;
+    }
+  }
+  return knee;
+}
+
+/// The batch at which IL leaves its level.
+std::optional<std::int64_t> il_knee(const std::vector<Point>& points) {
+  constexpr double kLevel = 1.1;
+  for (const Point& point : points)
+    if (point.stream.il_s > kLevel * points.front().stream.il_s) return point.batch;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -106,9 +116,8 @@ LaunchResult run_launch(const LaunchConfig& config, const std::function<void(con
         ++done.done;
         if (progress) progress(done);
       }
-      series.crossover = {balance(runner, config.models[m], batches.back()),
-                          knee(series.points, &hw::LaunchFigures::tklqt_s),
-                          knee(series.points, &hw::LaunchFigures::il_s)};
+      series.crossover = {balance(runner, config.models[m], batches.back()), tklqt_knee(series.points),
+                          il_knee(series.points)};
       result.series.push_back(std::move(series));
     }
     result.events += runner.events();

@@ -1,11 +1,12 @@
 // Forward passes of every model at every batch on every platform, and where the CPU stops being the bound.
 //
-// Crossovers, three readings of the same transition:
-//   balance   the smallest batch, of all up to the largest, at which the device is busy for longer than the dispatching
-//             thread (figures of the closed form, searched by bisection)
-//   tklqt, il the knee of that curve over the batches of the config: where it leaves its level at the smallest batch.
-//             A knee lies where the curve crosses `level * 2` (TKLQT: queueing as long as launching; IL: twice the
-//             time of a pass that only dispatches), interpolated between batches on logarithmic axes.
+// Crossovers, three readings of one transition; each is the first batch past it:
+//   balance   of all batches up to the largest: the device is busy for longer than the dispatching thread (the closed
+//             form, by bisection)
+//   tklqt     of the config's batches: TKLQT rose the most steeply, on logarithmic axes, from the batch before; past
+//   the
+//             crossover it grows as the batch, at it by more (at least as its 1.5th power)
+//   il        of the config's batches: IL is more than 10 % above that of the smallest
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,7 @@ struct Point {
 
 /// Batches at which a pass turns from CPU-bound to GPU-bound; none: not within the batches of the config.
 struct Crossover {
-  std::optional<std::int64_t> balance;
-  std::optional<double> tklqt, il;
+  std::optional<std::int64_t> balance, tklqt, il;
 };
 
 /// One model on one platform.

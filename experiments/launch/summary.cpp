@@ -7,9 +7,8 @@ namespace {
 
 using sim::Node;
 
-template <class T>
-Node number(const std::optional<T>& value) {
-  return value ? Node::real(static_cast<double>(*value)) : Node{};
+Node whole(const std::optional<std::int64_t>& value) {
+  return value ? Node::integer(*value) : Node{};
 }
 
 Node point_node(const Point& point) {
@@ -33,9 +32,9 @@ Node point_node(const Point& point) {
 
 Node crossover_node(const Crossover& crossover) {
   Node node = Node::object();
-  node.set("balance", crossover.balance ? Node::integer(*crossover.balance) : Node{});
-  node.set("tklqt", number(crossover.tklqt));
-  node.set("il", number(crossover.il));
+  node.set("balance", whole(crossover.balance));
+  node.set("tklqt", whole(crossover.tklqt));
+  node.set("il", whole(crossover.il));
   return node;
 }
 
@@ -48,8 +47,7 @@ Node series_node(const Series& series) {
   return node;
 }
 
-template <class T>
-Node quotient(const std::optional<T>& above, const std::optional<T>& below) {
+Node quotient(const std::optional<std::int64_t>& above, const std::optional<std::int64_t>& below) {
   return above && below ? ratio(static_cast<double>(*above), static_cast<double>(*below)) : Node{};
 }
 

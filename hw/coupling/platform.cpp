@@ -60,7 +60,7 @@ Platform parse_platform(const sim::Node& node, const std::filesystem::path& cata
   const auto place = [&](const char* key) { return node.find(key)->origin(); };
   if (const auto cpu = part_node(platform.params.cpu, catalog, place("cpu"), faults)) {
     platform.cpu = parse_part<CpuParams>(*cpu, faults).part;
-    // CHECK_CPU
+    check_cpu(platform.cpu, cpu->origin(), faults);
   }
   if (const auto gpu = part_node(platform.params.gpu, catalog, place("gpu"), faults))
     platform.gpu = parse_part<GpuParams>(*gpu, faults).part;

@@ -1,0 +1,256 @@
+#include "experiments/fidelity/calibration.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+namespace orrery::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A table in a fit: its training rows alone, and the whole with a mask of those.
+struct FitTable {
+  const TableKind* kind = nullptr;
+  MeasuredTable whole, training;
+  std::vector<char> in_training;
+  std::string part;
+};
+
+bool contains(const std::vector<std::string>& all, std::string_view one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+/// Part of `kind` that a table stands for, by the notes of the catalog; empty for none.
+std::string part_of(const PartShelf& parts, const std::string& kind, const std::string& stem) {
+  for (const std::string& name : parts.names()) {
+    const hw::CatalogNotes& notes = parts.notes(name);
+    if (notes.kind != kind) continue;
+    for (const auto& [table, library] : notes.tables)
+      if (table == stem) return name;
+  }
+  return {};
+}
+
+/// Training rows: those of shapes that are not held out, thinned evenly to at most `limit`.
+std::vector<char> training_rows(const MeasuredTable& table, const TableKind& kind, const CalibrationOptions& options) {
+  std::vector<char> mask(table.rows(), 0);
+  std::vector<std::size_t> rows;
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    if (!options.hold_out_shapes || !is_held_out(kind.shape_key(table, row))) rows.push_back(row);
+  const std::size_t step =
+      std::max<std::size_t>(1, (rows.size() + options.rows_per_table - 1) / options.rows_per_table);
+  for (std::size_t i = 0; i < rows.size(); i += step) mask[rows[i]] = 1;
+  return mask;
+}
+
+/// Parts whose tables are fitted: the device, or the others of its family when it is held out itself.
+std::vector<std::string> fitted_parts(const PartShelf& parts, const CalibrationOptions& options) {
+  if (!options.hold_out || options.device != *options.hold_out) return {options.device};
+  std::vector<std::string> others;
+  for (const std::string& name : parts.names())
+    if (name != options.device && !parts.family(name).empty() && parts.family(name) == parts.family(options.device))
+      others.push_back(name);
+  return others;
+}
+
+std::vector<FitTable> load_tables(const CalibrationBlock& block, const std::vector<std::string>& names,
+                                  const PartShelf& parts, const CalibrationOptions& options, bool training) {
+  std::vector<FitTable> tables;
+  for (const std::string& file : measured_files(options.data)) {
+    for (const auto& kind : table_kinds()) {
+      if (!kind->reads(file)) continue;
+      if (!contains(block.table_kinds, kind->name())) break;
+      const std::string base = file.substr(file.rfind('/') + 1);
+      const std::string part = part_of(parts, block.part_kind, base.substr(0, base.find('.')));
+      if (!contains(names, part)) break;
+      FitTable table{kind.get(), MeasuredTable::read(options.data, file), {}, {}, part};
+      table.in_training = training ? training_rows(table.whole, *kind, options) : std::vector<char>(table.whole.rows());
+      if (training) table.training = table.whole.subset(table.in_training);
+      tables.push_back(std::move(table));
+      break;
+    }
+  }
+  return tables;
+}
+
+bool counts(const CalibrationBlock& block, const Predictions::Column& column) {
+  return block.metrics.empty() || contains(block.metrics, column.metric);
+}
+
+/// Predictions of all training rows, measured values beside them when asked for.
+void predict_training(const CalibrationBlock& block, const std::vector<FitTable>& tables, const PartShelf& parts,
+                      std::vector<double>& predicted, std::vector<double>* measured) {
+  predicted.clear();
+  for (const FitTable& table : tables) {
+    Predictions out;
+    table.kind->predict(table.training, parts, out);
+    for (const Predictions::Column& column : out.columns()) {
+      if (!counts(block, column)) continue;
+      for (const Predictions::Row& row : column.rows) {
+        predicted.push_back(row.predicted);
+        if (measured != nullptr) measured->push_back(row.measured);
+      }
+    }
+  }
+}
+
+void add_errors(const CalibrationBlock& block, const std::vector<FitTable>& tables, const PartShelf& parts,
+                bool whole_device, std::vector<CalibrationResult::Error>& errors) {
+  for (const FitTable& table : tables) {
+    Predictions out;
+    table.kind->predict(table.whole, parts, out);
+    std::vector<char> fitted = table.in_training, held(fitted.size(), 0);
+    for (std::size_t row = 0; row < held.size(); ++row)
+      held[row] = whole_device || is_held_out(table.kind->shape_key(table.whole, row)) ? 1 : 0;
+    for (const Predictions::Column& column : out.columns()) {
+      if (!counts(block, column)) continue;
+      const auto add = [&](const char* role, const std::vector<char>& mask) {
+        for (FidelityLine& line : fidelity_lines(table.whole, column, mask))
+          if (line.covered > 0) errors.push_back({role, std::move(line)});
+      };
+      if (!whole_device) add("fitted", fitted);
+      add("held out", held);
+    }
+  }
+}
+
+/// Note on where the constants of a block come from.
+std::string provenance(const CalibrationResult::Block& block, const CalibrationOptions& options) {
+  return fmt::format("fitted by `orrery calibrate` to {} rows of {}{}: mean error {:.1f} %", block.rows,
+                     fmt::join(block.tables, ", "),
+                     options.hold_out_shapes ? ", two fifths of the shapes held out" : "", 100 * block.fit.mape);
+}
+
+void write_entry(const CalibrationResult& result, const CalibrationOptions& options, PartShelf& parts,
+                 sim::Node& entry) {
+  entry = parts.node(options.device);
+  sim::Node* sources = entry.find("sources");
+  if (sources == nullptr) sources = &entry.set("sources", sim::Node::object());
+  for (const CalibrationResult::Block& block : result.blocks)
+    sources->set(block.name + ".*", sim::Node::string(provenance(block, options)));
+}
+
+CalibrationResult::Block fit_block(const CalibrationBlock& block, const std::vector<FitTable>& tables,
+                                   const std::vector<std::string>& names, const CalibrationOptions& options,
+                                   PartShelf& parts) {
+  CalibrationResult::Block out;
+  out.name = block.name;
+  for (const FitTable& table : tables) {
+    out.tables.push_back(table.whole.name());
+    if (!contains(out.fitted_parts, table.part)) out.fitted_parts.push_back(table.part);
+  }
+  for (const CalibrationBlock::Constant& c : block.constants)
+    out.constants.push_back(
+        {c.path, std::clamp(parts.get(out.fitted_parts.front(), c.path), c.min, c.max), c.min, c.max});
+  std::vector<double> scratch, measured;
+  predict_training(block, tables, parts, scratch, &measured);
+  out.rows = measured.size();
+  const auto set_all = [&](std::span<const double> values, const std::vector<std::string>& targets) {
+    for (const std::string& name : targets)
+      for (std::size_t i = 0; i < values.size(); ++i) parts.set(name, block.constants[i].path, values[i]);
+  };
+  out.fit = fit(
+      out.constants, measured,
+      [&](std::span<const double> values, std::span<double> predicted) {
+        set_all(values, out.fitted_parts);
+        predict_training(block, tables, parts, scratch, nullptr);
+        std::copy(scratch.begin(), scratch.end(), predicted.begin());
+      },
+      options.fit);
+  set_all(out.fit.values, names);
+  return out;
+}
+
+void check_options(const CalibrationOptions& options, const PartShelf& parts) {
+  sim::Faults faults;
+  const auto check_part = [&](const std::string& name) {
+    if (!contains(parts.names(), name))
+      faults.add({"calibrate", ""}, fmt::format("unknown part '{}'", name), sim::name_hint(name, parts.names()));
+  };
+  check_part(options.device);
+  if (options.hold_out) check_part(*options.hold_out);
+  std::vector<std::string> known;
+  for (const CalibrationBlock& block : calibration_blocks()) known.push_back(block.name);
+  for (const std::string& name : options.blocks)
+    if (!contains(known, name))
+      faults.add({"calibrate", ""}, fmt::format("unknown block '{}'", name), sim::name_hint(name, known));
+  faults.throw_if_any();
+}
+
+}  // namespace
+
+bool is_held_out(std::string_view shape_key) {
+  return sim::hash_text(shape_key) % 5 < 2;
+}
+
+CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) {
+  check_options(options, parts);
+  const std::vector<std::string> trained = fitted_parts(parts, options);
+  std::vector<std::string> targets = trained;
+  if (options.hold_out && !contains(targets, *options.hold_out)) targets.push_back(*options.hold_out);
+  CalibrationResult result;
+  for (const CalibrationBlock& block : calibration_blocks()) {
+    if (!options.blocks.empty() && !contains(options.blocks, block.name)) continue;
+    const std::vector<FitTable> tables = load_tables(block, trained, parts, options, true);
+    if (tables.empty()) continue;
+    // A device that is held out takes every constant of the block's object from its family, fitted here or not.
+    if (options.hold_out) parts.forget_own(*options.hold_out, block.constants.front().path);
+    result.blocks.push_back(fit_block(block, tables, targets, options, parts));
+    add_errors(block, tables, parts, false, result.errors);
+    if (options.hold_out)
+      add_errors(block, load_tables(block, {*options.hold_out}, parts, options, false), parts, true, result.errors);
+  }
+  if (result.blocks.empty())
+    sim::throw_fault({"calibrate", ""},
+                     fmt::format("no table in '{}' measures {}", options.data.string(), fmt::join(trained, ", ")),
+                     "`tables` of a catalog entry names the files that stand for it");
+  write_entry(result, options, parts, result.entry);
+  return result;
+}
+
+std::string calibration_text(const CalibrationResult& result) {
+  std::string text;
+  for (const CalibrationResult::Block& block : result.blocks) {
+    text += fmt::format("{}: {} rows of {}, {} rounds, mean error {:.1f} %\n", block.name, block.rows,
+                        fmt::join(block.tables, ", "), block.fit.rounds, 100 * block.fit.mape);
+    for (std::size_t i = 0; i < block.constants.size(); ++i)
+      text += fmt::format("  {:<36} {:>12.5g}  was {:>12.5g}{}\n", block.constants[i].path, block.fit.values[i],
+                          block.constants[i].start, block.fit.at_bound[i] ? "  at a bound of the search" : "");
+  }
+  for (const char* role : {"fitted", "held out"}) {
+    std::vector<FidelityLine> lines;
+    for (const CalibrationResult::Error& error : result.errors)
+      if (error.role == role) lines.push_back(error.line);
+    if (!lines.empty()) text += fmt::format("\n{} rows\n{}", role, fidelity_text(lines));
+  }
+  return text;
+}
+
+sim::Node calibration_json(const CalibrationResult& result) {
+  using sim::Node;
+  Node blocks = Node::array();
+  for (const CalibrationResult::Block& block : result.blocks) {
+    Node constants = Node::object();
+    for (std::size_t i = 0; i < block.constants.size(); ++i)
+      constants.set(block.constants[i].path, Node::real(block.fit.values[i]));
+    Node node = Node::object();
+    node.set("name", Node::string(block.name));
+    node.set("rows", Node::integer(static_cast<std::int64_t>(block.rows)));
+    node.set("mape", Node::real(block.fit.mape));
+    node.set("constants", std::move(constants));
+    blocks.push(std::move(node));
+  }
+  std::vector<FidelityLine> lines;
+  for (const CalibrationResult::Error& error : result.errors) lines.push_back(error.line);
+  Node root = fidelity_json(lines);
+  Node* tables = root.find("tables");
+  for (std::size_t i = 0; i < result.errors.size(); ++i)
+    tables->items()[i].set("role", Node::string(result.errors[i].role));
+  root.set("blocks", std::move(blocks));
+  return root;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,157 @@
+#include "experiments/fidelity/fidelity.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace orrery::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Folders of the reference data that hold measured tables.
+constexpr std::array<std::string_view, 12> kFolders{"attention", "collectives", "edge",    "elementwise",
+                                                    "gemm",      "layers",      "moe",     "npu",
+                                                    "pim",       "profiles",    "serving", "training"};
+
+double percentile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+const TableKind* kind_of(const std::string& file) {
+  for (const auto& kind : table_kinds())
+    if (kind->reads(file)) return kind.get();
+  return nullptr;
+}
+
+FidelityLine line_of(const MeasuredTable& table, const Predictions::Column& column, std::string regime,
+                     std::vector<double> errors) {
+  FidelityLine line{table.name(), column.metric, std::move(regime), errors.size(), errors.size(), {}, {}};
+  line.errors = summarise_errors(std::move(errors));
+  return line;
+}
+
+sim::Node number_or_null(double value, bool known) {
+  return known && std::isfinite(value) ? sim::Node::real(value) : sim::Node{};
+}
+
+}  // namespace
+
+ErrorSummary summarise_errors(std::vector<double> errors) {
+  ErrorSummary out;
+  out.rows = errors.size();
+  if (errors.empty()) return out;
+  for (double& e : errors) {
+    out.bias += e;
+    e = std::abs(e);
+    out.mape += e;
+  }
+  out.bias /= static_cast<double>(out.rows);
+  out.mape /= static_cast<double>(out.rows);
+  std::sort(errors.begin(), errors.end());
+  out.median = percentile(errors, 0.5);
+  out.p90 = percentile(errors, 0.9);
+  return out;
+}
+
+std::vector<FidelityLine> fidelity_lines(const MeasuredTable& table, const Predictions::Column& column,
+                                         std::span<const char> keep) {
+  std::vector<double> all;
+  std::vector<std::pair<std::string_view, std::vector<double>>> regimes;
+  for (const Predictions::Row& row : column.rows) {
+    if (!keep.empty() && keep[row.row] == 0) continue;
+    const double error = row.predicted / row.measured - 1;
+    all.push_back(error);
+    for (const std::string_view regime : row.regimes) {
+      auto at = std::find_if(regimes.begin(), regimes.end(), [&](const auto& r) { return r.first == regime; });
+      if (at == regimes.end()) at = regimes.insert(regimes.end(), {regime, {}});
+      at->second.push_back(error);
+    }
+  }
+  std::vector<FidelityLine> lines{line_of(table, column, "all", std::move(all))};
+  lines.front().rows += column.uncovered;
+  lines.front().reason = fmt::format("{}", fmt::join(column.reasons, "; "));
+  for (auto& [regime, errors] : regimes)
+    lines.push_back(line_of(table, column, std::string(regime), std::move(errors)));
+  return lines;
+}
+
+std::vector<std::string> measured_files(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    sim::throw_fault({folder.string(), ""}, "expected a folder with measured tables, found none");
+  std::vector<std::string> files;
+  for (const std::string_view part : kFolders) {
+    if (!fs::is_directory(folder / part, error)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(folder / part))
+      if (entry.is_regular_file() && entry.path().extension() == ".csv")
+        files.push_back(fs::relative(entry.path(), folder).generic_string());
+  }
+  if (files.empty())
+    sim::throw_fault({folder.string(), ""},
+                     fmt::format("expected tables in one of the folders {}, found none", fmt::join(kFolders, ", ")));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<FidelityLine> measure_fidelity(const fs::path& folder, const PartShelf& parts) {
+  std::vector<FidelityLine> lines;
+  for (const std::string& file : measured_files(folder)) {
+    const MeasuredTable table = MeasuredTable::read(folder, file);
+    Predictions predictions;
+    if (const TableKind* kind = kind_of(file)) {
+      kind->predict(table, parts, predictions);
+    } else {
+      predictions.skip_all("time", table, "no model for tables of this kind yet");
+    }
+    for (const Predictions::Column& column : predictions.columns())
+      for (FidelityLine& line : fidelity_lines(table, column)) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+sim::Node fidelity_json(std::span<const FidelityLine> lines) {
+  using sim::Node;
+  Node tables = Node::array();
+  for (const FidelityLine& line : lines) {
+    const bool known = line.covered > 0;
+    Node entry = Node::object();
+    entry.set("table", Node::string(line.table));
+    entry.set("metric", Node::string(line.metric));
+    entry.set("regime", Node::string(line.regime));
+    entry.set("rows", Node::integer(static_cast<std::int64_t>(line.rows)));
+    entry.set("covered", Node::integer(static_cast<std::int64_t>(line.covered)));
+    entry.set("mape", number_or_null(line.errors.mape, known));
+    entry.set("median", number_or_null(line.errors.median, known));
+    entry.set("p90", number_or_null(line.errors.p90, known));
+    entry.set("bias", number_or_null(line.errors.bias, known));
+    entry.set("reason", line.reason.empty() ? Node{} : Node::string(line.reason));
+    tables.push(std::move(entry));
+  }
+  Node root = Node::object();
+  root.set("tables", std::move(tables));
+  return root;
+}
+
+std::string fidelity_text(std::span<const FidelityLine> lines) {
+  std::string text = fmt::format("{:<48} {:<10} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7}\n", "table, regime", "metric",
+                                 "rows", "covered", "MAPE", "median", "p90", "bias");
+  for (const FidelityLine& line : lines) {
+    const std::string name = line.regime == "all" ? line.table : "  " + line.regime;
+    text += fmt::format("{:<48} {:<10} {:>7} {:>8}", name, line.metric, line.rows, line.covered);
+    if (line.covered > 0)
+      text += fmt::format(" {:>6.1f}% {:>6.1f}% {:>6.1f}% {:>+6.1f}%", 100 * line.errors.mape, 100 * line.errors.median,
+                          100 * line.errors.p90, 100 * line.errors.bias);
+    text += '\n';
+    if (!line.reason.empty()) text += fmt::format("    not covered: {}\n", line.reason);
+  }
+  return text;
+}
+
+}  // namespace orrery::experiments

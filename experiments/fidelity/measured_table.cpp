@@ -1,0 +1,155 @@
+#include "experiments/fidelity/measured_table.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "sim/base/fault.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+/// Cells of a line, without blanks around them; quotes keep commas together.
+std::vector<std::string> cells_of(std::string_view line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.emplace_back();
+    } else if (c != '\r') {
+      cells.back() += c;
+    }
+  }
+  for (std::string& cell : cells) {
+    const std::size_t first = cell.find_first_not_of(" \t"), last = cell.find_last_not_of(" \t");
+    cell = first == std::string::npos ? std::string() : cell.substr(first, last - first + 1);
+  }
+  return cells;
+}
+
+std::optional<double> number_of(const std::string& cell) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+MeasuredTable MeasuredTable::read(const std::filesystem::path& folder, const std::string& name) {
+  std::ifstream in(folder / name, std::ios::binary);
+  if (!in) sim::throw_fault({(folder / name).string(), ""}, "cannot be read");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse(text.str(), name);
+}
+
+MeasuredTable MeasuredTable::parse(std::string_view text, const std::string& name) {
+  MeasuredTable table;
+  table.name_ = name;
+  std::vector<Column*> order;
+  sim::Faults faults;
+  std::size_t line_number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++line_number;
+    if (line.empty() || line == "\r" || line.front() == '#') continue;
+    std::vector<std::string> cells = cells_of(line);
+    if (order.empty()) {
+      for (const std::string& cell : cells) {
+        const auto [at, fresh] = table.columns_.try_emplace(cell);
+        if (!fresh) faults.add({name, ""}, fmt::format("line {}: column '{}' stands twice", line_number, cell));
+        order.push_back(&at->second);
+      }
+      continue;
+    }
+    if (cells.size() != order.size()) {
+      faults.add({name, ""}, fmt::format("line {}: expected {} cells as in the header, got {}", line_number,
+                                         order.size(), cells.size()));
+      continue;
+    }
+    for (std::size_t i = 0; i < cells.size(); ++i) order[i]->cells.push_back(std::move(cells[i]));
+    table.lines_.push_back(line_number);
+    ++table.rows_;
+  }
+  if (order.empty()) faults.add({name, ""}, "expected a header line with column names, found none");
+  faults.throw_if_any();
+  return table;
+}
+
+MeasuredTable MeasuredTable::subset(const std::vector<char>& keep) const {
+  MeasuredTable out;
+  out.name_ = name_;
+  for (const auto& [name, whole] : columns_) {
+    Column& part = out.columns_[name];
+    for (std::size_t row = 0; row < rows_; ++row)
+      if (keep[row] != 0) part.cells.push_back(whole.cells[row]);
+  }
+  for (std::size_t row = 0; row < rows_; ++row)
+    if (keep[row] != 0) out.lines_.push_back(lines_[row]);
+  out.rows_ = out.lines_.size();
+  return out;
+}
+
+std::string MeasuredTable::folder() const {
+  const std::size_t slash = name_.rfind('/');
+  return slash == std::string::npos ? std::string() : name_.substr(0, slash);
+}
+
+std::string MeasuredTable::stem() const {
+  const std::size_t slash = name_.rfind('/');
+  const std::string file = slash == std::string::npos ? name_ : name_.substr(slash + 1);
+  return file.substr(0, file.find('.'));
+}
+
+const MeasuredTable::Column& MeasuredTable::column(std::string_view name) const {
+  const auto found = columns_.find(name);
+  if (found != columns_.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [column, cells] : columns_) known.push_back(column);
+  sim::throw_fault({name_, ""}, fmt::format("expected a column '{}'", name),
+                   sim::name_hint(std::string(name), std::move(known)));
+}
+
+const std::string& MeasuredTable::text(std::size_t row, std::string_view name) const {
+  return column(name).cells.at(row);
+}
+
+const std::vector<double>& MeasuredTable::numbers(std::string_view name) const {
+  const Column& c = column(name);
+  if (!c.numbers) {
+    auto values = std::make_unique<std::vector<double>>();
+    values->reserve(rows_);
+    for (std::size_t row = 0; row < rows_; ++row) {
+      const std::optional<double> value = number_of(c.cells[row]);
+      if (!value)
+        sim::throw_fault({name_, ""}, fmt::format("line {}: expected a number in column '{}', got '{}'", lines_[row],
+                                                  name, c.cells[row]));
+      values->push_back(*value);
+    }
+    c.numbers = std::move(values);
+  }
+  return *c.numbers;
+}
+
+double MeasuredTable::number(std::size_t row, std::string_view name) const {
+  return numbers(name).at(row);
+}
+
+std::int64_t MeasuredTable::integer(std::size_t row, std::string_view name) const {
+  const double value = number(row, name);
+  if (value != std::floor(value) || std::abs(value) > 9e15)
+    sim::throw_fault({name_, ""}, fmt::format("line {}: expected a whole number in column '{}', got '{}'", lines_[row],
+                                              name, text(row, name)));
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace orrery::experiments
