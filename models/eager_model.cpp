@@ -1,5 +1,7 @@
 #include "models/eager_model.hpp"
 
+#include <fmt/format.h>
+
 namespace orrery::models {
 namespace {
 
@@ -225,6 +227,12 @@ class Writer {
 };
 
 }  // namespace
+
+void EagerModel::check(const EagerModel& model, const sim::Origin& where, sim::Faults& faults) {
+  if (model.heads % model.kv_heads != 0)
+    faults.add({where.file, where.pointer + "/kv_heads"},
+               fmt::format("expected a divisor of {} heads, got {}", model.heads, model.kv_heads));
+}
 
 std::vector<hw::LaunchedKernel> eager_kernels(const EagerModel& model, EagerAttention attention, hw::DType dtype,
                                               std::int64_t batch, std::int64_t tokens) {

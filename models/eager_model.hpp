@@ -66,6 +66,9 @@ struct EagerModel {
         sim::field("positions_from_ids", &M::positions_from_ids, "Whether positions are counted from the ids (XLM-R)."),
     };
   }
+
+  /// Faults that no single field shows: heads that do not divide.
+  static void check(const EagerModel& model, const sim::Origin& where, sim::Faults& faults);
 };
 
 /// Kernels of one forward pass over `batch` prompts of `tokens`, in order.

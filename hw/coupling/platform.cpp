@@ -21,7 +21,7 @@ double peak_bandwidth(HostLink link) {
   return 0;
 }
 
-void check_platform(const PlatformParams& platform, const sim::Origin& where, sim::Faults& faults) {
+void PlatformParams::check(const PlatformParams& platform, const sim::Origin& where, sim::Faults& faults) {
   const double peak = peak_bandwidth(platform.link);
   const auto check = [&](const CopyPath& path, const char* name) {
     if (path.bandwidth > peak)
@@ -56,12 +56,9 @@ Platform parse_platform(const sim::Node& node, const std::filesystem::path& cata
   platform.name = entry.name;
   platform.params = std::move(entry.part);
   if (faults.size() != before) return platform;
-  check_platform(platform.params, node.origin(), faults);
   const auto place = [&](const char* key) { return node.find(key)->origin(); };
-  if (const auto cpu = part_node(platform.params.cpu, catalog, place("cpu"), faults)) {
+  if (const auto cpu = part_node(platform.params.cpu, catalog, place("cpu"), faults))
     platform.cpu = parse_part<CpuParams>(*cpu, faults).part;
-    check_cpu(platform.cpu, cpu->origin(), faults);
-  }
   if (const auto gpu = part_node(platform.params.gpu, catalog, place("gpu"), faults))
     platform.gpu = parse_part<GpuParams>(*gpu, faults).part;
   return platform;

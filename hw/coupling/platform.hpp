@@ -169,10 +169,10 @@ struct PlatformParams {
         sim::field("migration", &P::migration, "Managed memory: pages that move on a fault."),
     };
   }
-};
 
-/// Faults that no single field shows: bandwidths above the link's peak.
-void check_platform(const PlatformParams& platform, const sim::Origin& where, sim::Faults& faults);
+  /// Faults that no single field shows: bandwidths above the link's peak.
+  static void check(const PlatformParams& platform, const sim::Origin& where, sim::Faults& faults);
+};
 
 /// A platform with its parts.
 struct Platform {
