@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "hw/dvfs.hpp"
 #include "hw/kernel.hpp"
 #include "hw/network/link.hpp"
 #include "sim/base/params.hpp"
@@ -182,6 +183,7 @@ struct GpuParams {
   double launch_stream_s = 0, launch_graph_s = 0;
   LinkParams link;
   PowerParams power;
+  DvfsParams dvfs;
   GemmConstants gemm;
   AttentionConstants attention;
   StreamConstants stream;
@@ -192,7 +194,7 @@ struct GpuParams {
         sim::required(sim::field("peak", &GpuParams::peak, "Peak rates by number format, dense.")),
         sim::required(sim::field("sms", &GpuParams::sms, Unit::count, sim::at_least(1), "Streaming multiprocessors.")),
         sim::required(sim::field("clock", &GpuParams::clock_hz, Unit::hertz, sim::positive(),
-                                 "Highest clock (a fact; no model reads it yet).")),
+                                 "Highest clock: what the peaks hold for.")),
         sim::required(sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(),
                                  "L1 and shared memory of an SM (a fact; no model reads it yet).")),
         sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
@@ -208,6 +210,7 @@ struct GpuParams {
                                  "Shortest time between two kernels of a graph.")),
         sim::required(sim::field("link", &GpuParams::link, "Link into the node.")),
         sim::required(sim::field("power", &GpuParams::power, "Power and energy.")),
+        sim::field("dvfs", &GpuParams::dvfs, "Clocks and voltages."),
         sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
         sim::field("attention", &GpuParams::attention, "Constants of attention."),
         sim::field("stream", &GpuParams::stream, "Constants of streaming kernels."),

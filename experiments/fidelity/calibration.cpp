@@ -97,22 +97,28 @@ void predict_training(const CalibrationBlock& block, const std::vector<FitTable>
   }
 }
 
+enum class HeldOut : std::uint8_t { nothing, shapes, whole };
+
+/// Errors of the rows that were fitted and of those that were not.
 void add_errors(const CalibrationBlock& block, const std::vector<FitTable>& tables, const PartShelf& parts,
-                bool whole_device, std::vector<CalibrationResult::Error>& errors) {
+                HeldOut held_out, std::vector<CalibrationResult::Error>& errors) {
   for (const FitTable& table : tables) {
     Predictions out;
     table.kind->predict(table.whole, parts, out);
-    std::vector<char> fitted = table.in_training, held(fitted.size(), 0);
+    const std::vector<char>& fitted = table.in_training;
+    std::vector<char> held(fitted.size(), 0);
     for (std::size_t row = 0; row < held.size(); ++row)
-      held[row] = whole_device || is_held_out(table.kind->shape_key(table.whole, row)) ? 1 : 0;
+      if (held_out == HeldOut::whole ||
+          (held_out == HeldOut::shapes && is_held_out(table.kind->shape_key(table.whole, row))))
+        held[row] = 1;
     for (const Predictions::Column& column : out.columns()) {
       if (!counts(block, column)) continue;
       const auto add = [&](const char* role, const std::vector<char>& mask) {
         for (FidelityLine& line : fidelity_lines(table.whole, column, mask))
           if (line.covered > 0) errors.push_back({role, std::move(line)});
       };
-      if (!whole_device) add("fitted", fitted);
-      add("held out", held);
+      if (held_out != HeldOut::whole) add("fitted", fitted);
+      if (held_out != HeldOut::nothing) add("held out", held);
     }
   }
 }
@@ -199,9 +205,10 @@ CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) 
     // A device that is held out takes every constant of the block's object from its family, fitted here or not.
     if (options.hold_out) parts.forget_own(*options.hold_out, block.constants.front().path);
     result.blocks.push_back(fit_block(block, tables, targets, options, parts));
-    add_errors(block, tables, parts, false, result.errors);
+    add_errors(block, tables, parts, options.hold_out_shapes ? HeldOut::shapes : HeldOut::nothing, result.errors);
     if (options.hold_out)
-      add_errors(block, load_tables(block, {*options.hold_out}, parts, options, false), parts, true, result.errors);
+      add_errors(block, load_tables(block, {*options.hold_out}, parts, options, false), parts, HeldOut::whole,
+                 result.errors);
   }
   if (result.blocks.empty())
     sim::throw_fault({"calibrate", ""},

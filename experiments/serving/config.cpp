@@ -70,6 +70,18 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
   config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
 }
 
+/// Sets the clock of a group of devices; one that the part does not reach is a fault.
+void set_clock(const Node& group, double clock_hz, hw::GpuParams& gpu, sim::Faults& faults) {
+  if (clock_hz >= gpu.dvfs.lowest_clock_hz && clock_hz <= gpu.clock_hz) {
+    gpu = hw::at_clock(gpu, clock_hz);
+    return;
+  }
+  faults.add(
+      group.find("clock")->origin(),
+      fmt::format("expected a clock from {} to {}, got {}", sim::humanise(gpu.dvfs.lowest_clock_hz, sim::Unit::hertz),
+                  sim::humanise(gpu.clock_hz, sim::Unit::hertz), sim::humanise(clock_hz, sim::Unit::hertz)));
+}
+
 /// Finds the files of part and model, and reads the part with its overrides, so that what is wrong is reported where it
 /// stands.
 void read_references(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
@@ -83,6 +95,8 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     const Node& changes = config.machine.devices.front().override_;
     if (changes.is_object()) sim::merge_over(node, changes);
     config.gpu = hw::parse_part<hw::GpuParams>(node, faults).part;
+    if (const std::optional<double> clock = config.machine.devices.front().clock_hz)
+      set_clock(devices->items().front(), *clock, config.gpu, faults);
   }
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())

@@ -21,6 +21,7 @@ namespace orrery::experiments {
 struct DeviceGroup {
   std::string part;
   std::int64_t count = 1;
+  std::optional<double> clock_hz;
   sim::Node override_;
 
   static constexpr auto fields() {
@@ -29,6 +30,8 @@ struct DeviceGroup {
             "part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
             "Part from the catalog (its name, with or without \"catalog:\"), or a JSON file like the catalog's.")),
         sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096), "How many of them."),
+        sim::field("clock", &DeviceGroup::clock_hz, sim::Unit::hertz, sim::positive(),
+                   "Run at this clock, with the voltage that goes with it; null: the highest."),
         sim::field("override", &DeviceGroup::override_,
                    "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
   }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "experiments/run_folder.hpp"
+#include "sim/energy_ledger.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -73,13 +74,18 @@ void ServingFiles::iteration_ended(const IterationRecord& record) {
 }
 
 void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens) {
+  series_row(at, state, batch_tokens, facts_.series_interval);
+}
+
+void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens,
+                              sim::Duration interval) {
   std::string& out = series_.buffer();
   append_seconds(out, at, facts_.scale);
-  const double interval_s = facts_.scale.seconds(facts_.series_interval);
+  const double interval_j = static_cast<double>(interval_energy_pj_) * 1e-12;
   append(out, ",{},{},{},{},{},{:.9g}\n", state.replica, state.running, state.waiting, state.kv_used_bytes,
-         batch_tokens, facts_.idle_watts + interval_energy_j_ / interval_s);
+         batch_tokens, facts_.idle_watts + interval_j / facts_.scale.seconds(interval));
   series_.line_done();
-  interval_energy_j_ = 0;
+  interval_energy_pj_ = 0;
   last_row_ = at;
 }
 
@@ -104,16 +110,14 @@ void ServingFiles::idle_until(sim::Time time) {
 
 void ServingFiles::advance_series(const IterationRecord& record) {
   idle_until(record.start);
-  const double energy_j = static_cast<double>(record.energy_pj) * 1e-12;
-  const auto length = static_cast<double>((record.end - record.start).ticks);
   sim::Time from = record.start;
   while (next_row_ < record.end) {
-    interval_energy_j_ += energy_j * static_cast<double>((next_row_ - from).ticks) / length;
+    interval_energy_pj_ += sim::energy_share(record.energy_pj, record.start, record.end, from, next_row_);
     series_row(next_row_, record, record.prefill_tokens + record.decodes);
     from = next_row_;
     advance_row(1);
   }
-  interval_energy_j_ += energy_j * static_cast<double>((record.end - from).ticks) / length;
+  interval_energy_pj_ += sim::energy_share(record.energy_pj, record.start, record.end, from, record.end);
 }
 
 void ServingFiles::draw_iteration(const IterationRecord& record) {
@@ -152,12 +156,7 @@ void ServingFiles::draw_request(const RequestRecord& record) {
 
 void ServingFiles::finish(sim::Time end) {
   idle_until(end);
-  const std::int64_t since = (end - last_row_).ticks;
-  if (since > 0) {  // the last, partial interval
-    const double interval_s = facts_.scale.seconds(facts_.series_interval);
-    interval_energy_j_ *= interval_s / facts_.scale.seconds(sim::Duration{since});
-    series_row(end, IterationRecord{}, 0);
-  }
+  if (end > last_row_) series_row(end, IterationRecord{}, 0, end - last_row_);  // the last, partial interval
   requests_.close();
   series_.close();
   if (timeline_) timeline_->close();

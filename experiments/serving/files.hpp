@@ -40,6 +40,7 @@ class ServingFiles final : public RunObserver {
 
  private:
   void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
+  void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens, sim::Duration interval);
   void advance_series(const IterationRecord& record);
   void idle_until(sim::Time time);
   void open_timeline(const std::filesystem::path& path);
@@ -52,7 +53,7 @@ class ServingFiles final : public RunObserver {
   BufferedFile requests_, series_;
   // series.csv: the next grid point, and the energy of the interval before it
   sim::Time next_row_, last_row_;
-  double interval_energy_j_ = 0;
+  __int128 interval_energy_pj_ = 0;
   // timeline.pftrace
   std::unique_ptr<sim::TimelineWriter> timeline_;
   sim::TrackId group_, lanes_group_, iterations_, running_, waiting_, kv_, power_;
