@@ -2,8 +2,7 @@
 //
 // Facts (peaks, sizes, bandwidths, power) come from data sheets and micro-benchmarks. The constants of the nested
 // blocks are fitted to measured kernels, a handful per family, and stand with their sources in hw/catalog/*.json; the
-// equations they belong to are in hw/tiled.hpp. Left out: clocks that move with load and temperature, ECC, MIG,
-// sparsity, paging.
+// equations they belong to are in hw/tiled.hpp. Left out: temperature, ECC, MIG, sparsity, paging.
 #pragma once
 
 #include <array>
@@ -60,7 +59,7 @@ struct PowerParams {
         sim::field("active", &PowerParams::active_w, Unit::watts, sim::at_least(0),
                    "Added while any kernel runs, whatever it does: clocks, schedulers, leakage of woken units."),
         sim::required(sim::field("tdp", &PowerParams::tdp_w, Unit::watts, sim::positive(),
-                                 "Thermal design power (a fact; clocks do not follow it yet).")),
+                                 "Thermal design power: what products under load are held to.")),
         sim::field("fp32_flop", &PowerParams::fp32_flop_j, Unit::joules, sim::at_least(0), "Energy of a vector FLOP."),
         sim::field("fp16_flop", &PowerParams::fp16_flop_j, Unit::joules, sim::at_least(0),
                    "Energy of a 16-bit tensor FLOP, on-chip movement included."),
@@ -72,34 +71,48 @@ struct PowerParams {
   }
 };
 
-/// Constants of `tiled` for matrix products.
+/// Constants of `tiled` for matrix products, shared by a family: shares of data-sheet rates, and cycles of the clock.
 struct GemmConstants {
-  double efficiency = 0.8;
-  double fill_k = 64;
-  double wave_smoothing = 0.5;
-  double memory_efficiency = 0.85;
-  double cta_bandwidth = 120e9;
+  double efficiency = 0.95;
+  double fill_k = 200;
+  double wave_smoothing = 0.3;
+  double memory_efficiency = 0.8;
+  double k_cycles = 5;
   double l2_delivery = 1;
-  double fixed_s = 2.5e-6;
-  double split_s = 0.5e-6;
+  double multicast = 1;
+  double fixed_cycles = 3000;
+  double split_cycles = 3000;
+  double l2_full = 0.3;
+  double l2_none = 1;
+  double peak_power = 1;
   static constexpr auto fields() {
     using sim::Unit;
     return std::tuple{
-        sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the tensor peak in the steady state of a tile."),
+        sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1.2),
+                   "Share of the tensor peak in the steady state of a tile; above 1 where the part clocks higher than "
+                   "its data sheet's peak."),
         sim::field("fill_k", &GemmConstants::fill_k, Unit::none, sim::at_least(0),
-                   "Prologue and epilogue of a tile, as further steps of k."),
+                   "Prologue and epilogue of a tile, as further steps of k of 16-bit operands."),
         sim::field("wave_smoothing", &GemmConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
-                   "0: whole waves of tiles; 1: a last, partial wave costs its share."),
+                   "0: whole waves of tiles; 1: with many waves a last, partial one costs its share."),
         sim::field("memory_efficiency", &GemmConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
                    "Share of the memory's peak that products reach."),
-        sim::field("cta_bandwidth", &GemmConstants::cta_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Rate at which a thread block loads its own operands, latency included."),
+        sim::field("k_cycles", &GemmConstants::k_cycles, Unit::none, sim::at_least(0),
+                   "Cycles of latency that a thread block cannot hide, a step of k of 16-bit operands."),
         sim::field("l2_delivery", &GemmConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
-                   "Operand bytes delivered to tiles per byte of L2 bandwidth; above 1 where clusters multicast."),
-        sim::field("fixed", &GemmConstants::fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start and tail, beside the launch."),
-        sim::field("split", &GemmConstants::split_s, Unit::seconds, sim::at_least(0), "Start of a split-K reduction."),
+                   "Operand bytes delivered to tiles per byte of L2 bandwidth."),
+        sim::field("multicast", &GemmConstants::multicast, Unit::ratio, sim::between(1, 8),
+                   "Times as many where a library loads operands once for a cluster of thread blocks."),
+        sim::field("fixed_cycles", &GemmConstants::fixed_cycles, Unit::none, sim::at_least(0),
+                   "Cycles of start and tail, beside the launch."),
+        sim::field("split_cycles", &GemmConstants::split_cycles, Unit::none, sim::at_least(0),
+                   "Cycles that a split-K reduction takes to start."),
+        sim::field("l2_full", &GemmConstants::l2_full, Unit::ratio, sim::between(0, 2),
+                   "Working set, as a share of the L2, up to which repeated calls find all of it there."),
+        sim::field("l2_none", &GemmConstants::l2_none, Unit::ratio, sim::between(0.01, 4),
+                   "Working set from which they find nothing; above l2_full."),
+        sim::field("peak_power", &GemmConstants::peak_power, Unit::ratio, sim::at_least(0),
+                   "Dynamic power of the matrix units at their peak on random operands, as a share of the TDP."),
     };
   }
 };

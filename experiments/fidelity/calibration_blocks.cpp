@@ -8,14 +8,18 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
       {"gemm",
        "gpu",
        {"gemm"},
-       {{"gemm.efficiency", 0.3, 0.98},
+       {{"gemm.efficiency", 0.3, 1.1},
         {"gemm.fill_k", 4, 400},
         {"gemm.wave_smoothing", 0, 1},
         {"gemm.memory_efficiency", 0.4, 0.98},
-        {"gemm.cta_bandwidth", 20e9, 400e9},
+        {"gemm.k_cycles", 0.5, 15},
         {"gemm.l2_delivery", 0.2, 4},
-        {"gemm.fixed", 0.2e-6, 10e-6},
-        {"gemm.split", 0.1e-6, 10e-6}}},
+        {"gemm.multicast", 1, 4},
+        {"gemm.fixed_cycles", 100, 8000},
+        {"gemm.split_cycles", 100, 12000},
+        {"gemm.l2_full", 0.05, 0.95},
+        {"gemm.l2_none", 0.96, 1.6},
+        {"gemm.peak_power", 0.3, 2}}},
   };
   return blocks;
 }
