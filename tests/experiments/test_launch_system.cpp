@@ -120,7 +120,7 @@ TEST_CASE("launch: summary and files", "[unit]") {
 TEST_CASE("launch: faults of a config", "[unit]") {
   const auto fault_of = [](const std::string& assignment) -> std::string {
     sim::Faults faults;
-    read_launch_config(sim::read_config(kStudy, {assignment}), faults);
+    read_launch_config(sim::read_config(kStudy, std::vector<std::string>{assignment}), faults);
     REQUIRE(faults.size() == 1);
     return faults.all().front().where.pointer + ": " + faults.all().front().message;
   };
