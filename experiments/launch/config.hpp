@@ -46,7 +46,7 @@ struct MachineParams {
 
 struct WorkloadParams {
   std::vector<std::string> models;
-  models::EagerAttention attention = models::EagerAttention::sdpa;
+  models::EagerAttention attention = models::EagerAttention::eager;
   hw::DType dtype = hw::DType::fp16;
   std::int64_t tokens = 512;
   std::vector<std::int64_t> batches;

@@ -39,7 +39,7 @@ TEST_CASE("study skip_batch_sweep: TKLQT of an encoder at batch 1 is the null ke
   // Table V of arXiv 2504.11750. On the A100 the products of batch 1 already make the kernels behind them wait a
   // little.
   const double latency_s[] = {2260.5e-9, 2374.6e-9, 2771.6e-9};
-  const double within[] = {1.5, 1.05, 1.01};
+  const double within[] = {1.25, 1.05, 1.01};
   for (std::size_t platform = 0; platform < 3; ++platform)
     for (std::size_t model = 0; model < kLlama; ++model) {
       const hw::LaunchFigures& figures = series(platform, model).points.front().stream;
@@ -54,7 +54,11 @@ TEST_CASE("study skip_batch_sweep: the knees of TKLQT and IL coincide", "[golden
   for (const Series& one : study().series) {
     CAPTURE(one.platform, one.model);
     REQUIRE(one.crossover.tklqt);
-    CHECK(one.crossover.tklqt == one.crossover.il);
+    REQUIRE(one.crossover.il);
+    // On a grid of doublings: the same batch, or the next where device and thread balance right at one of the grid.
+    const bool at_grid_point = *one.crossover.balance == *one.crossover.tklqt;
+    if (!at_grid_point) CHECK(*one.crossover.il == *one.crossover.tklqt);
+    CHECK(*one.crossover.il <= 2 * *one.crossover.tklqt);
     // They bracket the batch at which device and thread are equally busy.
     CHECK(*one.crossover.balance <= *one.crossover.tklqt);
     CHECK(*one.crossover.balance > *one.crossover.tklqt / 2);
