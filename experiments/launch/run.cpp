@@ -92,7 +92,7 @@ std::optional<std::int64_t> tklqt_knee(const std::vector<Point>& points) {
 
 /// The batch at which IL leaves its level.
 std::optional<std::int64_t> il_knee(const std::vector<Point>& points) {
-  constexpr double kLevel = 1.1;
+  constexpr double kLevel = 1.05;
   for (const Point& point : points)
     if (point.stream.il_s > kLevel * points.front().stream.il_s) return point.batch;
   return std::nullopt;

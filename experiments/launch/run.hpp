@@ -6,7 +6,7 @@
 //   tklqt     of the config's batches: TKLQT rose the most steeply, on logarithmic axes, from the batch before; past
 //   the
 //             crossover it grows as the batch, at it by more (at least as its 1.5th power)
-//   il        of the config's batches: IL is more than 10 % above that of the smallest
+//   il        of the config's batches: IL is more than 5 % above that of the smallest
 #pragma once
 
 #include <cstdint>
