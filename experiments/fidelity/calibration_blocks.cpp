@@ -17,8 +17,8 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"gemm.multicast", 1, 4},
         {"gemm.fixed_cycles", 100, 8000},
         {"gemm.split_cycles", 100, 12000},
-        {"gemm.l2_full", 0.05, 0.95},
-        {"gemm.l2_none", 0.96, 1.6},
+        {"gemm.l2_full", 0.02, 1},
+        {"gemm.l2_none", 1.2, 2.5},
         {"gemm.peak_power", 0.3, 2}}},
   };
   return blocks;
