@@ -3,6 +3,7 @@
 namespace orrery::hw {
 
 void register_cost_models(CostModelRegistry& registry) {
+  register_profile(registry);
   register_roofline(registry);
   register_tiled(registry);
 }

@@ -24,10 +24,11 @@ class CostModel {
 /// Cost models by name; a factory needs the device, which the model copies.
 using CostModelRegistry = sim::Registry<CostModel, const GpuParams&>;
 
-/// Adds every model of this folder: `roofline`, `tiled`.
+/// Adds every model of this folder: `profile`, `roofline`, `tiled`.
 void register_cost_models(CostModelRegistry& registry);
 
 /// One function a policy file.
+void register_profile(CostModelRegistry& registry);
 void register_roofline(CostModelRegistry& registry);
 void register_tiled(CostModelRegistry& registry);
 

@@ -17,6 +17,7 @@ PartKind kind_of(const char* doc) {
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
+      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
   };
   return kinds;
 }

@@ -1,53 +1,11 @@
-// A measured table: a CSV file whose columns are found by name, never by position.
-//
-// The stem of the file names a part and a measuring library ("h100_sxm" of "attention/h100_sxm.context.csv"): the
-// catalog says which part stands for it (`tables` of an entry). Lines that start with '#' are comments.
+// A measured table: the stem of its file names a part and a measuring library ("h100_sxm" of
+// "attention/h100_sxm.context.csv"); the catalog says which part stands for it (`tables` of an entry).
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "sim/csv_table.hpp"
 
 namespace orrery::experiments {
 
-class MeasuredTable {
- public:
-  /// Reads `folder / name`. Throws sim::ConfigError where it cannot be read, has no header, or a row has other than
-  /// the header's number of cells (the fault names the line).
-  static MeasuredTable read(const std::filesystem::path& folder, const std::string& name);
-  /// The same from text in memory, for tests.
-  static MeasuredTable parse(std::string_view text, const std::string& name);
-
-  /// The rows that `keep` marks, as a table of the same name.
-  MeasuredTable subset(const std::vector<char>& keep) const;
-
-  const std::string& name() const { return name_; }  ///< relative path, "gemm/a100.csv"
-  std::string folder() const;                        ///< "gemm"
-  std::string stem() const;                          ///< "h100_sxm": file name up to its first dot
-  std::size_t rows() const { return rows_; }
-  bool has(std::string_view column) const { return columns_.contains(column); }
-  /// Throws sim::ConfigError for a column that is not there or a cell that is no number.
-  double number(std::size_t row, std::string_view column) const;
-  std::int64_t integer(std::size_t row, std::string_view column) const;
-  const std::string& text(std::size_t row, std::string_view column) const;
-  /// A whole column as numbers, parsed once: what a fit reads a thousand times.
-  const std::vector<double>& numbers(std::string_view column) const;
-
- private:
-  struct Column {
-    std::vector<std::string> cells;
-    mutable std::unique_ptr<std::vector<double>> numbers;
-  };
-  const Column& column(std::string_view name) const;
-
-  std::string name_;
-  std::size_t rows_ = 0;
-  std::map<std::string, Column, std::less<>> columns_;
-  std::vector<std::size_t> lines_;  ///< of the file, for messages
-};
+using MeasuredTable = sim::CsvTable;
 
 }  // namespace orrery::experiments

@@ -1,4 +1,4 @@
-#include "experiments/fidelity/measured_table.hpp"
+#include "sim/csv_table.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "sim/base/fault.hpp"
 
-namespace orrery::experiments {
+namespace orrery::sim {
 namespace {
 
 /// Cells of a line, without blanks around them; quotes keep commas together.
@@ -42,19 +42,19 @@ std::optional<double> number_of(const std::string& cell) {
 
 }  // namespace
 
-MeasuredTable MeasuredTable::read(const std::filesystem::path& folder, const std::string& name) {
+CsvTable CsvTable::read(const std::filesystem::path& folder, const std::string& name) {
   std::ifstream in(folder / name, std::ios::binary);
-  if (!in) sim::throw_fault({(folder / name).string(), ""}, "cannot be read");
+  if (!in) throw_fault({(folder / name).string(), ""}, "cannot be read");
   std::ostringstream text;
   text << in.rdbuf();
   return parse(text.str(), name);
 }
 
-MeasuredTable MeasuredTable::parse(std::string_view text, const std::string& name) {
-  MeasuredTable table;
+CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
+  CsvTable table;
   table.name_ = name;
   std::vector<Column*> order;
-  sim::Faults faults;
+  Faults faults;
   std::size_t line_number = 0;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -85,8 +85,8 @@ MeasuredTable MeasuredTable::parse(std::string_view text, const std::string& nam
   return table;
 }
 
-MeasuredTable MeasuredTable::subset(const std::vector<char>& keep) const {
-  MeasuredTable out;
+CsvTable CsvTable::subset(const std::vector<char>& keep) const {
+  CsvTable out;
   out.name_ = name_;
   for (const auto& [name, whole] : columns_) {
     Column& part = out.columns_[name];
@@ -99,31 +99,30 @@ MeasuredTable MeasuredTable::subset(const std::vector<char>& keep) const {
   return out;
 }
 
-std::string MeasuredTable::folder() const {
+std::string CsvTable::folder() const {
   const std::size_t slash = name_.rfind('/');
   return slash == std::string::npos ? std::string() : name_.substr(0, slash);
 }
 
-std::string MeasuredTable::stem() const {
+std::string CsvTable::stem() const {
   const std::size_t slash = name_.rfind('/');
   const std::string file = slash == std::string::npos ? name_ : name_.substr(slash + 1);
   return file.substr(0, file.find('.'));
 }
 
-const MeasuredTable::Column& MeasuredTable::column(std::string_view name) const {
+const CsvTable::Column& CsvTable::column(std::string_view name) const {
   const auto found = columns_.find(name);
   if (found != columns_.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [column, cells] : columns_) known.push_back(column);
-  sim::throw_fault({name_, ""}, fmt::format("expected a column '{}'", name),
-                   sim::name_hint(std::string(name), std::move(known)));
+  throw_fault({name_, ""}, fmt::format("expected a column '{}'", name), name_hint(std::string(name), std::move(known)));
 }
 
-const std::string& MeasuredTable::text(std::size_t row, std::string_view name) const {
+const std::string& CsvTable::text(std::size_t row, std::string_view name) const {
   return column(name).cells.at(row);
 }
 
-const std::vector<double>& MeasuredTable::numbers(std::string_view name) const {
+const std::vector<double>& CsvTable::numbers(std::string_view name) const {
   const Column& c = column(name);
   if (!c.numbers) {
     auto values = std::make_unique<std::vector<double>>();
@@ -131,8 +130,8 @@ const std::vector<double>& MeasuredTable::numbers(std::string_view name) const {
     for (std::size_t row = 0; row < rows_; ++row) {
       const std::optional<double> value = number_of(c.cells[row]);
       if (!value)
-        sim::throw_fault({name_, ""}, fmt::format("line {}: expected a number in column '{}', got '{}'", lines_[row],
-                                                  name, c.cells[row]));
+        throw_fault({name_, ""}, fmt::format("line {}: expected a number in column '{}', got '{}'", lines_[row], name,
+                                             c.cells[row]));
       values->push_back(*value);
     }
     c.numbers = std::move(values);
@@ -140,16 +139,16 @@ const std::vector<double>& MeasuredTable::numbers(std::string_view name) const {
   return *c.numbers;
 }
 
-double MeasuredTable::number(std::size_t row, std::string_view name) const {
+double CsvTable::number(std::size_t row, std::string_view name) const {
   return numbers(name).at(row);
 }
 
-std::int64_t MeasuredTable::integer(std::size_t row, std::string_view name) const {
+std::int64_t CsvTable::integer(std::size_t row, std::string_view name) const {
   const double value = number(row, name);
   if (value != std::floor(value) || std::abs(value) > 9e15)
-    sim::throw_fault({name_, ""}, fmt::format("line {}: expected a whole number in column '{}', got '{}'", lines_[row],
-                                              name, text(row, name)));
+    throw_fault({name_, ""}, fmt::format("line {}: expected a whole number in column '{}', got '{}'", lines_[row], name,
+                                         text(row, name)));
   return static_cast<std::int64_t>(value);
 }
 
-}  // namespace orrery::experiments
+}  // namespace orrery::sim

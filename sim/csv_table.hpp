@@ -1,0 +1,53 @@
+// A table of a CSV file whose columns are found by name, never by position: measurements, mostly.
+//
+// Lines that start with '#' are comments; quotes keep commas together.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery::sim {
+
+/// Reading is whole; numbers of a column are parsed once, when first asked for (not from several threads at once).
+class CsvTable {
+ public:
+  /// Reads `folder / name`. Throws sim::ConfigError where it cannot be read, has no header, or a row has other than
+  /// the header's number of cells (the fault names the line).
+  static CsvTable read(const std::filesystem::path& folder, const std::string& name);
+  /// The same from text in memory, for tests.
+  static CsvTable parse(std::string_view text, const std::string& name);
+
+  /// The rows that `keep` marks, as a table of the same name.
+  CsvTable subset(const std::vector<char>& keep) const;
+
+  const std::string& name() const { return name_; }  ///< relative path, "gemm/a100.csv"
+  std::string folder() const;                        ///< "gemm"
+  std::string stem() const;                          ///< "h100_sxm": file name up to its first dot
+  std::size_t rows() const { return rows_; }
+  bool has(std::string_view column) const { return columns_.contains(column); }
+  /// Throws sim::ConfigError for a column that is not there or a cell that is no number.
+  double number(std::size_t row, std::string_view column) const;
+  std::int64_t integer(std::size_t row, std::string_view column) const;
+  const std::string& text(std::size_t row, std::string_view column) const;
+  /// A whole column as numbers, parsed once: what a fit reads a thousand times.
+  const std::vector<double>& numbers(std::string_view column) const;
+
+ private:
+  struct Column {
+    std::vector<std::string> cells;
+    mutable std::unique_ptr<std::vector<double>> numbers;
+  };
+  const Column& column(std::string_view name) const;
+
+  std::string name_;
+  std::size_t rows_ = 0;
+  std::map<std::string, Column, std::less<>> columns_;
+  std::vector<std::size_t> lines_;  ///< of the file, for messages
+};
+
+}  // namespace orrery::sim
