@@ -11,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "hw/area.hpp"
+#include "hw/attention.hpp"
 #include "hw/dvfs.hpp"
 #include "hw/kernel.hpp"
 #include "hw/network/link.hpp"
@@ -117,54 +119,6 @@ struct GemmConstants {
   }
 };
 
-/// Constants of `tiled` for attention, and what its library does.
-struct AttentionConstants {
-  double efficiency = 0.65;
-  double cta_efficiency = 0.5;
-  std::int64_t tile_rows = 64;
-  std::int64_t ctas_per_sm = 2;
-  double prefill_overhead_keys = 150;
-  double decode_overhead_keys = 100;
-  double memory_efficiency = 0.8;
-  double l2_delivery = 1;
-  double fixed_s = 6e-6;
-  double combine_s = 3e-6;
-  double regroup_s = 0;
-  bool pack_prefill = false;
-  bool split_mha = true;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return std::tuple{
-        sim::field("efficiency", &AttentionConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the tensor peak when thread blocks fill the SMs."),
-        sim::field("cta_efficiency", &AttentionConstants::cta_efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of an SM's tensor peak that one thread block alone reaches."),
-        sim::field("tile_rows", &AttentionConstants::tile_rows, Unit::count, sim::between(16, 256),
-                   "Query rows of a tile."),
-        sim::field("ctas_per_sm", &AttentionConstants::ctas_per_sm, Unit::count, sim::between(1, 16),
-                   "Thread blocks of a decode kernel that share an SM."),
-        sim::field("prefill_overhead_keys", &AttentionConstants::prefill_overhead_keys, Unit::tokens, sim::at_least(0),
-                   "Start, masking and end of a prefill tile, as further keys of head dimension 128."),
-        sim::field("decode_overhead_keys", &AttentionConstants::decode_overhead_keys, Unit::tokens, sim::at_least(0),
-                   "The same for a decode tile."),
-        sim::field("memory_efficiency", &AttentionConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the memory's peak that cached keys and values reach."),
-        sim::field("l2_delivery", &AttentionConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
-                   "Bytes of keys and values delivered to prefill tiles per byte of L2 bandwidth."),
-        sim::field("fixed", &AttentionConstants::fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start and tail, beside the launch."),
-        sim::field("combine", &AttentionConstants::combine_s, Unit::seconds, sim::at_least(0),
-                   "Second pass that joins the splits of a context."),
-        sim::field("regroup", &AttentionConstants::regroup_s, Unit::seconds, sim::at_least(0),
-                   "Copies that turn grouped heads into rows, for decode batches of two and more."),
-        sim::field("pack_prefill", &AttentionConstants::pack_prefill,
-                   "Whether prefill tiles take rows from all query heads of a key head."),
-        sim::field("split_mha", &AttentionConstants::split_mha,
-                   "Whether contexts are split when every query head has its own keys."),
-    };
-  }
-};
-
 /// Shares of the memory's peak that streaming kernels reach, by what they do.
 struct StreamConstants {
   double copy = 0.9, norm = 0.4, activation = 0.6, rope = 0.5;
@@ -198,6 +152,7 @@ struct GpuParams {
   LinkParams link;
   PowerParams power;
   DvfsParams dvfs;
+  DieParams die;
   GemmConstants gemm;
   AttentionConstants attention;
   StreamConstants stream;
@@ -227,6 +182,7 @@ struct GpuParams {
         sim::required(sim::field("link", &GpuParams::link, "Link into the node.")),
         sim::required(sim::field("power", &GpuParams::power, "Power and energy.")),
         sim::field("dvfs", &GpuParams::dvfs, "Clocks and voltages."),
+        sim::field("die", &GpuParams::die, "The die, for estimates of area and cost."),
         sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
         sim::field("attention", &GpuParams::attention, "Constants of attention."),
         sim::field("stream", &GpuParams::stream, "Constants of streaming kernels."),

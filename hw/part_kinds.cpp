@@ -23,6 +23,7 @@ const std::vector<PartKind>& part_kinds() {
       kind_of<DramParams>("A memory device as its banks see it: organisation, timings, energy."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
       kind_of<PlatformParams>("A CPU thread that dispatches to a GPU, and the link between them."),
+      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
   };
   return kinds;
 }

@@ -24,19 +24,12 @@
 // the energy are first touches, and of operands that do not fit the L2, the share that does not fit is read again by
 // every wave.
 //
-// Attention, prefill. Tiles of `tile_rows` queries, one thread block a tile and head; keys = mean keys of a query +
-// half a tile; work of a block = 4 tile_rows head_dim keys, and overhead keys of head dimension 128:
-//   compute = |sum of work / (peak * efficiency), longest block / (peak/SMs * cta_efficiency)|_2
-//   t       = |compute, DRAM + L2 time of queries, outputs, keys and values|_4
-// Attention, decode. A block a sequence and key head, its rows the grouped query heads (padded to a tile), keys in
-// blocks of 128. Contexts are split while blocks of SMs * ctas_per_sm stay free. Blocks run in waves, each wave the
-// smooth maximum of its compute and its bytes at achieved bandwidth; splitting adds a pass that joins the parts. The
-// batch counts as that many sequences of the mean context: Kernel holds sums only.
+// Attention: hw/attention.hpp.
 //
 // Streaming: bytes / (bandwidth * share of the kind of kernel); the launch makes small passes slow.
 //
 // Every time excludes the launch. Left out: library heuristics that choose badly, temperature, operands that stay in
-// the L2 between kernels other than products called again, contexts of unequal length within a batch.
+// the L2 between kernels other than calls repeated on the same operands, sliding windows.
 #pragma once
 
 #include "hw/gpu.hpp"
@@ -72,9 +65,15 @@ GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& shape, DType dtype, const G
 /// By how much a kernel at this share of the tensor peak is stretched so that the part keeps to its TDP; at least 1.
 double power_stretch(const GpuParams& gpu, double utilisation, double activity);
 /// Time of prefill attention; zero for no queries.
-TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype);
+TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype,
+                        const AttentionConditions& how = {});
 /// Time of decode attention; zero for no sequences.
-TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype);
+TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype,
+                       const AttentionConditions& how = {});
+/// Time of the kernel that scatters the keys and values of new tokens into the pages of a cache: `elements` of each a
+/// token, over all key heads. Its start is part of what launches cost.
+TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
+                            const AttentionConditions& how = {});
 /// Time of a streaming pass; zero for no work.
 TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& shape, OpClass op);
 

@@ -67,9 +67,10 @@ class Writer {
     const std::int64_t q = rows_ * m_.heads * m_.head_dim;
     if (sdpa_) {
       const std::int64_t pairs = causal ? tokens_ * (tokens_ + 1) / 2 : tokens_ * tokens_;
-      launch("attention", {OpClass::attention_prefill, dtype_,
-                           hw::AttentionPrefill{batch_, rows_, rows_, batch_ * pairs, batch_ * ((tokens_ + 127) / 128),
-                                                m_.heads, m_.heads, m_.head_dim}});
+      hw::AttentionPrefill shape{batch_,   rows_,    rows_,      batch_ * pairs, batch_ * ((tokens_ + 127) / 128),
+                                 m_.heads, m_.heads, m_.head_dim};
+      shape.causal = causal;
+      launch("attention", {OpClass::attention_prefill, dtype_, shape});
       views(2);
       return;
     }

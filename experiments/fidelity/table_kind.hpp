@@ -60,6 +60,8 @@ class TableKind {
 const std::vector<std::unique_ptr<TableKind>>& table_kinds();
 
 /// One function a file.
+std::unique_ptr<TableKind> attention_tables();
+std::unique_ptr<TableKind> edge_attention_tables();
 std::unique_ptr<TableKind> gemm_tables();
 
 }  // namespace orrery::experiments

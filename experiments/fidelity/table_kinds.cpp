@@ -6,6 +6,8 @@ namespace orrery::experiments {
 const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
   static const std::vector<std::unique_ptr<TableKind>> kinds = [] {
     std::vector<std::unique_ptr<TableKind>> all;
+    all.push_back(attention_tables());
+    all.push_back(edge_attention_tables());
     all.push_back(gemm_tables());
     return all;
   }();

@@ -220,7 +220,9 @@ TEST_CASE("more work is not cheaper", "[prop]") {
 }
 
 TEST_CASE("longer prompts and contexts are not cheaper", "[prop]") {
-  constexpr double kSlack = 0.9;  // the tail of a last wave moves when a context's blocks are shared out anew
+  // The tail of a last wave moves when a context's blocks are shared out anew, and FlashAttention-3 splits the keys of
+  // prompts only until their tiles nearly fill the SMs.
+  constexpr double kSlack = 0.85;
   for (const char* name : kParts) {
     const auto tiled = model("tiled", part(name));
     for (const std::int64_t sequences : {1, 5, 64})
@@ -268,11 +270,10 @@ TEST_CASE("grouped heads read fewer keys and cost less", "[prop]") {
 }
 
 TEST_CASE("splitting contexts helps few long sequences", "[prop]") {
-  GpuParams gpu = part("h100-sxm5-80gb");
+  const GpuParams gpu = part("h100-sxm5-80gb");
   const AttentionDecode shape{1, 65536, 8, 8, 128};
   const double split = tiled_decode(gpu, shape, DType::fp16).time_s;
-  gpu.attention.split_mha = false;
-  CHECK(tiled_decode(gpu, shape, DType::fp16).time_s > 4 * split);
+  CHECK(tiled_decode(gpu, shape, DType::fp16, {.splits = 1}).time_s > 4 * split);
 }
 
 TEST_CASE("chunked prefill reads its cache and costs more than its own tokens", "[prop]") {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/fidelity/table_kind.hpp"
 #include "hw/network/all_reduce.hpp"
 #include "tests/hw/parts.hpp"
 
@@ -99,9 +100,6 @@ constexpr Device kH100{"h100", "h100-sxm5-80gb"};
 bool is_fit_model(const std::string& name) {
   return name == "Llama-2-7b-hf" || name == "Llama-2-70b-hf" || name == "Qwen-72B";
 }
-bool is_fit_heads(std::int64_t heads) {
-  return heads == 1 || heads == 4 || heads == 8 || heads == 32 || heads == 48;
-}
 
 Errors check_gemm(const Device& device) {
   const std::string file = std::string("gemm/") + device.table + ".csv";
@@ -124,25 +122,25 @@ Errors check_gemm(const Device& device) {
   return held;
 }
 
-Errors check_attention(const Device& device, bool prefill) {
-  const std::string file =
-      std::string("attention/") + device.table + "_sxm." + (prefill ? "context" : "generation") + ".csv";
+/// Combinations of heads, key heads and head dimension that attention was fitted to: two of three.
+bool is_fit_attention(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  return (5 * heads + 3 * kv_heads + head_dim) % 3 != 0;
+}
+
+/// Held-out errors of "<stem>.context" or "<stem>.generation", as `orrery fidelity` predicts them.
+Errors check_attention(const std::string& name) {
+  const std::string file = "attention/" + name + ".csv";
   if (!data_present(file)) return {};
-  const auto tiled = model("tiled", part(device.part));
-  const Table table(kData + file);
+  const auto table = orrery::experiments::MeasuredTable::read(kData, file);
+  const orrery::experiments::PartShelf parts(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog");
+  orrery::experiments::Predictions predictions;
+  orrery::experiments::attention_tables()->predict(table, parts, predictions);
   Errors fit, held, wide;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const std::int64_t batch = table.integer(i, "batch"), heads = table.integer(i, "num_heads");
-    const std::int64_t kv_heads = table.integer(i, "num_kv_heads"), head_dim = table.integer(i, "head_dim");
-    Kernel kernel{OpClass::attention_prefill, DType::bf16, {}};
-    if (prefill) {
-      kernel.shape = prompts(batch, table.integer(i, "tokens"), heads, kv_heads, head_dim);
-    } else {
-      kernel.shape = AttentionDecode{batch, batch * table.integer(i, "context"), heads, kv_heads, head_dim};
-    }
-    const double us = tiled->cost(kernel).time_s * 1e6, measured = table.number(i, "time_us");
-    (is_fit_heads(heads) && head_dim == 128 ? fit : held).add(us, measured);
-    if (head_dim == 512) wide.add(us, measured);
+  for (const auto& row : predictions.columns().at(0).rows) {
+    const std::int64_t head_dim = table.integer(row.row, "head_dim");
+    const bool fitted =
+        is_fit_attention(table.integer(row.row, "num_heads"), table.integer(row.row, "num_kv_heads"), head_dim);
+    (head_dim > 256 ? wide : fitted ? fit : held).add(row.predicted, row.measured);
   }
   print(file, fit, held);
   if (wide.rows > 0) print("  of which head_dim = 512", {}, wide);
@@ -222,10 +220,14 @@ TEST_CASE("matrix products against PyTorch kernels", "[validation][fidelity]") {
 }
 
 TEST_CASE("attention against vLLM kernels", "[validation][fidelity]") {
-  CHECK(check_attention(kA100, true).mape() < 13.5);
-  CHECK(check_attention(kH100, true).mape() < 16.5);
-  CHECK(check_attention(kA100, false).mape() < 14);
-  CHECK(check_attention(kH100, false).mape() < 12.5);
+  CHECK(check_attention("a100_sxm.context").mape() < 6);
+  CHECK(check_attention("a100_sxm.generation").mape() < 6);
+  CHECK(check_attention("h100_sxm.context").mape() < 7.5);
+  CHECK(check_attention("h100_sxm.generation").mape() < 8.5);
+  CHECK(check_attention("h200_sxm.context").mape() < 10);
+  CHECK(check_attention("h200_sxm.generation").mape() < 8);
+  CHECK(check_attention("l40s.context").mape() < 8);
+  CHECK(check_attention("l40s.generation").mape() < 6.5);
 }
 
 TEST_CASE("elementwise operations against PyTorch kernels", "[validation][fidelity]") {
