@@ -84,6 +84,30 @@ std::vector<sim::ComponentInfo> catalog_components() {
   return all;
 }
 
+namespace {
+
+/// Estimate of the die of a GPU, as text; nothing where the part names no process.
+std::string area_text(const fs::path& file) {
+  const hw::GpuParams gpu = hw::read_part<hw::GpuParams>(file).part;
+  if (gpu.die.process.empty()) return {};
+  const std::string name = gpu.die.process.starts_with("catalog:") ? gpu.die.process.substr(8) : gpu.die.process;
+  const auto process = hw::read_part<hw::ProcessParams>(file.parent_path() / (name + ".json")).part;
+  const hw::AreaEstimate e = hw::estimate_area(gpu, process);
+  std::string text = fmt::format(
+      "\nestimate of the die (docs/area.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces {:.0f}, links "
+      "{:.0f}, "
+      "rest {:.0f}\n",
+      e.die, e.cores, e.l2, e.memory_phy, e.link_phy, e.rest);
+  if (gpu.die.area_mm2 > 0)
+    text +=
+        fmt::format("  published: {:.4g} mm2 ({:+.0f} %)\n", gpu.die.area_mm2, 100 * (e.die / gpu.die.area_mm2 - 1));
+  text += fmt::format("  yield {:.0f} %, {:.1f} dies a wafer; silicon ${:.0f}, memory ${:.0f}, package ${:.0f}\n",
+                      100 * e.yield, e.dies_per_wafer, e.silicon_usd, e.memory_usd, e.package_usd);
+  return text;
+}
+
+}  // namespace
+
 std::string catalog_text(const sim::ComponentInfo& component) {
   if (component.kind == "model") {
     const models::ModelConfig config =
@@ -91,11 +115,13 @@ std::string catalog_text(const sim::ComponentInfo& component) {
     return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
   }
   if (component.kind != "part") return {};
-  const hw::AnyPart entry = hw::read_any_part(home_folder() / "hw/catalog" / (component.name + ".json"));
+  const fs::path file = home_folder() / "hw/catalog" / (component.name + ".json");
+  const hw::AnyPart entry = hw::read_any_part(file);
   std::string text = "\nvalues of this part:\n" + entry.fields.dump(2) + "\n\nsources:\n";
   for (const auto& [field, source] : entry.sources) text += fmt::format("  {}: {}\n", field, source);
   if (!entry.assumptions.empty()) text += "\nassumptions (nobody publishes these):\n";
   for (const auto& [field, source] : entry.assumptions) text += fmt::format("  {}: {}\n", field, source);
+  if (entry.kind == hw::GpuParams::kKind) text += area_text(file);
   return text;
 }
 

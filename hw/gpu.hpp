@@ -2,8 +2,7 @@
 //
 // Facts (peaks, sizes, bandwidths, power) come from data sheets and micro-benchmarks. The constants of the nested
 // blocks are fitted to measured kernels, a handful per family, and stand with their sources in hw/catalog/*.json; the
-// equations they belong to are in hw/tiled.hpp. Left out: clocks that move with load and temperature, ECC, MIG,
-// sparsity, paging.
+// equations they belong to are in hw/tiled.hpp. Left out: temperature, ECC, MIG, sparsity, paging.
 #pragma once
 
 #include <array>
@@ -12,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "hw/area.hpp"
+#include "hw/attention.hpp"
 #include "hw/dvfs.hpp"
 #include "hw/kernel.hpp"
 #include "hw/network/link.hpp"
@@ -60,7 +61,7 @@ struct PowerParams {
         sim::field("active", &PowerParams::active_w, Unit::watts, sim::at_least(0),
                    "Added while any kernel runs, whatever it does: clocks, schedulers, leakage of woken units."),
         sim::required(sim::field("tdp", &PowerParams::tdp_w, Unit::watts, sim::positive(),
-                                 "Thermal design power (a fact; clocks do not follow it yet).")),
+                                 "Thermal design power: what products under load are held to.")),
         sim::field("fp32_flop", &PowerParams::fp32_flop_j, Unit::joules, sim::at_least(0), "Energy of a vector FLOP."),
         sim::field("fp16_flop", &PowerParams::fp16_flop_j, Unit::joules, sim::at_least(0),
                    "Energy of a 16-bit tensor FLOP, on-chip movement included."),
@@ -72,82 +73,48 @@ struct PowerParams {
   }
 };
 
-/// Constants of `tiled` for matrix products.
+/// Constants of `tiled` for matrix products, shared by a family: shares of data-sheet rates, and cycles of the clock.
 struct GemmConstants {
-  double efficiency = 0.8;
-  double fill_k = 64;
-  double wave_smoothing = 0.5;
-  double memory_efficiency = 0.85;
-  double cta_bandwidth = 120e9;
+  double efficiency = 0.95;
+  double fill_k = 200;
+  double wave_smoothing = 0.3;
+  double memory_efficiency = 0.8;
+  double k_cycles = 5;
   double l2_delivery = 1;
-  double fixed_s = 2.5e-6;
-  double split_s = 0.5e-6;
+  double multicast = 1;
+  double fixed_cycles = 3000;
+  double split_cycles = 3000;
+  double l2_full = 0.3;
+  double l2_none = 1;
+  double peak_power = 1;
   static constexpr auto fields() {
     using sim::Unit;
     return std::tuple{
-        sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the tensor peak in the steady state of a tile."),
+        sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1.2),
+                   "Share of the tensor peak in the steady state of a tile; above 1 where the part clocks higher than "
+                   "its data sheet's peak."),
         sim::field("fill_k", &GemmConstants::fill_k, Unit::none, sim::at_least(0),
-                   "Prologue and epilogue of a tile, as further steps of k."),
+                   "Prologue and epilogue of a tile, as further steps of k of 16-bit operands."),
         sim::field("wave_smoothing", &GemmConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
-                   "0: whole waves of tiles; 1: a last, partial wave costs its share."),
+                   "0: whole waves of tiles; 1: with many waves a last, partial one costs its share."),
         sim::field("memory_efficiency", &GemmConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
                    "Share of the memory's peak that products reach."),
-        sim::field("cta_bandwidth", &GemmConstants::cta_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Rate at which a thread block loads its own operands, latency included."),
+        sim::field("k_cycles", &GemmConstants::k_cycles, Unit::none, sim::at_least(0),
+                   "Cycles of latency that a thread block cannot hide, a step of k of 16-bit operands."),
         sim::field("l2_delivery", &GemmConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
-                   "Operand bytes delivered to tiles per byte of L2 bandwidth; above 1 where clusters multicast."),
-        sim::field("fixed", &GemmConstants::fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start and tail, beside the launch."),
-        sim::field("split", &GemmConstants::split_s, Unit::seconds, sim::at_least(0), "Start of a split-K reduction."),
-    };
-  }
-};
-
-/// Constants of `tiled` for attention, and what its library does.
-struct AttentionConstants {
-  double efficiency = 0.65;
-  double cta_efficiency = 0.5;
-  std::int64_t tile_rows = 64;
-  std::int64_t ctas_per_sm = 2;
-  double prefill_overhead_keys = 150;
-  double decode_overhead_keys = 100;
-  double memory_efficiency = 0.8;
-  double l2_delivery = 1;
-  double fixed_s = 6e-6;
-  double combine_s = 3e-6;
-  double regroup_s = 0;
-  bool pack_prefill = false;
-  bool split_mha = true;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return std::tuple{
-        sim::field("efficiency", &AttentionConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the tensor peak when thread blocks fill the SMs."),
-        sim::field("cta_efficiency", &AttentionConstants::cta_efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of an SM's tensor peak that one thread block alone reaches."),
-        sim::field("tile_rows", &AttentionConstants::tile_rows, Unit::count, sim::between(16, 256),
-                   "Query rows of a tile."),
-        sim::field("ctas_per_sm", &AttentionConstants::ctas_per_sm, Unit::count, sim::between(1, 16),
-                   "Thread blocks of a decode kernel that share an SM."),
-        sim::field("prefill_overhead_keys", &AttentionConstants::prefill_overhead_keys, Unit::tokens, sim::at_least(0),
-                   "Start, masking and end of a prefill tile, as further keys of head dimension 128."),
-        sim::field("decode_overhead_keys", &AttentionConstants::decode_overhead_keys, Unit::tokens, sim::at_least(0),
-                   "The same for a decode tile."),
-        sim::field("memory_efficiency", &AttentionConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the memory's peak that cached keys and values reach."),
-        sim::field("l2_delivery", &AttentionConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
-                   "Bytes of keys and values delivered to prefill tiles per byte of L2 bandwidth."),
-        sim::field("fixed", &AttentionConstants::fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start and tail, beside the launch."),
-        sim::field("combine", &AttentionConstants::combine_s, Unit::seconds, sim::at_least(0),
-                   "Second pass that joins the splits of a context."),
-        sim::field("regroup", &AttentionConstants::regroup_s, Unit::seconds, sim::at_least(0),
-                   "Copies that turn grouped heads into rows, for decode batches of two and more."),
-        sim::field("pack_prefill", &AttentionConstants::pack_prefill,
-                   "Whether prefill tiles take rows from all query heads of a key head."),
-        sim::field("split_mha", &AttentionConstants::split_mha,
-                   "Whether contexts are split when every query head has its own keys."),
+                   "Operand bytes delivered to tiles per byte of L2 bandwidth."),
+        sim::field("multicast", &GemmConstants::multicast, Unit::ratio, sim::between(1, 8),
+                   "Times as many where a library loads operands once for a cluster of thread blocks."),
+        sim::field("fixed_cycles", &GemmConstants::fixed_cycles, Unit::none, sim::at_least(0),
+                   "Cycles of start and tail, beside the launch."),
+        sim::field("split_cycles", &GemmConstants::split_cycles, Unit::none, sim::at_least(0),
+                   "Cycles that a split-K reduction takes to start."),
+        sim::field("l2_full", &GemmConstants::l2_full, Unit::ratio, sim::between(0, 2),
+                   "Working set, as a share of an L2 partition, up to which repeated calls find all of it there."),
+        sim::field("l2_none", &GemmConstants::l2_none, Unit::ratio, sim::between(0.01, 4),
+                   "Working set from which they find nothing; above l2_full."),
+        sim::field("peak_power", &GemmConstants::peak_power, Unit::ratio, sim::at_least(0),
+                   "Dynamic power of the matrix units at their peak on random operands, as a share of the TDP."),
     };
   }
 };
@@ -228,12 +195,14 @@ struct GpuParams {
   std::int64_t sms = 0;
   double clock_hz = 0;
   std::int64_t l1_bytes = 0, l2_bytes = 0, memory_bytes = 0;
+  std::int64_t l2_partitions = 1;
   double l2_bandwidth = 0, memory_bandwidth = 0;
   LaunchMode launch_mode = LaunchMode::graph;
   double launch_stream_s = 0, launch_graph_s = 0;
   LinkParams link;
   PowerParams power;
   DvfsParams dvfs;
+  DieParams die;
   GemmConstants gemm;
   AttentionConstants attention;
   StreamConstants stream;
@@ -249,6 +218,8 @@ struct GpuParams {
         sim::required(sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(),
                                  "L1 and shared memory of an SM (a fact; no model reads it yet).")),
         sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
+        sim::field("l2_partitions", &GpuParams::l2_partitions, Unit::count, sim::between(1, 64),
+                   "Parts of the L2 that each keep a copy of what all SMs read."),
         sim::required(sim::field("l2_bandwidth", &GpuParams::l2_bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Measured read bandwidth of the L2.")),
         sim::required(sim::field("memory", &GpuParams::memory_bytes, Unit::bytes, sim::positive(), "Device memory.")),
@@ -262,6 +233,7 @@ struct GpuParams {
         sim::required(sim::field("link", &GpuParams::link, "Link into the node.")),
         sim::required(sim::field("power", &GpuParams::power, "Power and energy.")),
         sim::field("dvfs", &GpuParams::dvfs, "Clocks and voltages."),
+        sim::field("die", &GpuParams::die, "The die, for estimates of area and cost."),
         sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
         sim::field("attention", &GpuParams::attention, "Constants of attention."),
         sim::field("stream", &GpuParams::stream, "Constants of passes over memory."),

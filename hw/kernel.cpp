@@ -1,5 +1,7 @@
 #include "hw/kernel.hpp"
 
+#include <algorithm>
+
 #include "hw/kernel_work.hpp"
 
 namespace orrery::hw {
@@ -14,6 +16,30 @@ Overloaded(Fs...) -> Overloaded<Fs...>;
 
 double d(std::int64_t value) {
   return static_cast<double>(value);
+}
+
+/// Bytes of the entries that name the pages of `tokens` tokens.
+double page_table_bytes(std::int64_t tokens, std::int64_t page_tokens) {
+  constexpr double kEntryBytes = 4;
+  return page_tokens > 0 ? kEntryBytes * d((tokens + page_tokens - 1) / page_tokens) : 0;
+}
+
+Work prefill_work(const AttentionPrefill& a, double element) {
+  const double rows = d(a.q_tokens) * d(a.heads), keys = d(a.kv_tokens) * d(a.kv_heads);
+  const double dims = d(a.head_dim) + d(a.values());
+  if (rows * d(a.head_dim) == 0) return {};
+  const double read = (rows * d(a.head_dim) + keys * dims) * element + page_table_bytes(a.kv_tokens, a.page_tokens);
+  return {2 * d(a.heads) * dims * d(a.pairs), read, rows * d(a.values()) * element};
+}
+
+Work decode_work(const AttentionDecode& a, double element) {
+  const double rows = d(a.sequences) * d(a.heads), keys = d(a.context_tokens) * d(a.kv_heads);
+  const double dims = d(a.head_dim) + d(a.values());
+  if (rows * d(a.head_dim) == 0) return {};
+  const double stored = a.latent ? d(std::max(a.head_dim, a.values())) : dims;
+  const double read =
+      (rows * d(a.head_dim) + keys * stored) * element + page_table_bytes(a.context_tokens, a.page_tokens);
+  return {2 * d(a.heads) * dims * d(a.context_tokens), read, rows * d(a.values()) * element};
 }
 
 }  // namespace
@@ -117,18 +143,8 @@ std::string_view to_string(Bound bound) {
 Work work_of(const Kernel& kernel) {
   const double element = d(bytes_of(kernel.dtype));
   return std::visit(Overloaded{
-                        [&](const AttentionPrefill& a) -> Work {
-                          const double q = d(a.q_tokens) * d(a.heads) * d(a.head_dim) * element;
-                          const double kv = 2 * d(a.kv_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
-                          if (q == 0) return {};
-                          return {4 * d(a.heads) * d(a.head_dim) * d(a.pairs), q + kv, q};
-                        },
-                        [&](const AttentionDecode& a) -> Work {
-                          const double q = d(a.sequences) * d(a.heads) * d(a.head_dim) * element;
-                          const double kv = 2 * d(a.context_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
-                          if (q == 0) return {};
-                          return {4 * d(a.heads) * d(a.head_dim) * d(a.context_tokens), q + kv, q};
-                        },
+                        [&](const AttentionPrefill& a) -> Work { return prefill_work(a, element); },
+                        [&](const AttentionDecode& a) -> Work { return decode_work(a, element); },
                         [&](const Streaming& s) -> Work {
                           return {d(s.flops), d(s.read_bytes), d(s.write_bytes)};
                         },

@@ -81,14 +81,20 @@ struct Gemm {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
 };
 
-/// Causal attention of new tokens over themselves and `past` cached tokens, all sequences of a batch in one launch.
+/// Attention of new tokens over themselves and `past` cached tokens, all sequences of a batch in one launch.
 struct AttentionPrefill {
   std::int64_t sequences = 0;  ///< chunks in the launch
   std::int64_t q_tokens = 0;   ///< sum of new tokens
   std::int64_t kv_tokens = 0;  ///< sum of past + new tokens
   std::int64_t pairs = 0;      ///< sum over new tokens of the keys each attends to: new*past + new*(new+1)/2
+                               ///< causal, new*(past+new) with a full mask
   std::int64_t q_tiles = 0;    ///< sum over chunks of ceil(new / 128): query tiles per head
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t value_dim = 0;    ///< elements of a value, where they differ from a key's head_dim; 0: as many
+  bool causal = true;            ///< a tile of queries stops at its last query's keys; the mask itself is in `pairs`
+  std::int64_t page_tokens = 0;  ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
+
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
 /// One new token a sequence over its whole cached context, all sequences in one launch.
@@ -96,6 +102,12 @@ struct AttentionDecode {
   std::int64_t sequences = 0;
   std::int64_t context_tokens = 0;  ///< sum of contexts, the new token included
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t value_dim = 0;    ///< elements of a value, where they differ from a key's head_dim; 0: as many
+  bool latent = false;           ///< values are the first value_dim elements of the keys, so they are read once (MLA)
+  std::int64_t longest = 0;      ///< longest context of the batch; 0: all equal
+  std::int64_t page_tokens = 0;  ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
+
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
 /// Library kernels that make passes over memory; what they do is in hw/tiled_stream.hpp. `by_class`: the one that an
@@ -204,10 +216,10 @@ struct Work {
 };
 
 /// Exact FLOPs (a multiply-add is two) and compulsory bytes of a kernel.
-/// Attention: 4 * heads * head_dim FLOPs a pair; softmax is not counted, as in the published FLOP counts. Convolution:
-/// products with padding count, as in the published counts. FFT: 5 N log2 N for N complex points and half of that for
-/// real ones, the convention of FFTW's benchmarks, whatever the algorithm. Sparse: entries of S are read, SpMM with
-/// their values, SDDMM without; every row of B with an entry is read once.
+/// Attention: 2 * heads * (head_dim + value_dim) FLOPs a pair; softmax is not counted, as in the published FLOP counts.
+/// Convolution: products with padding count, as in the published counts. FFT: 5 N log2 N for N complex points and half of
+/// that for real ones, the convention of FFTW's benchmarks, whatever the algorithm. Sparse: entries of S are read, SpMM
+/// with their values, SDDMM without; every row of B with an entry is read once.
 Work work_of(const Kernel& kernel);
 
 struct Cost {
