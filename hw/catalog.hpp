@@ -28,6 +28,17 @@ concept CatalogPart = sim::Parameters<P> && requires {
   { P::kKind } -> std::convertible_to<std::string_view>;
 };
 
+/// Reads the fields of a part. A struct that names `static void check(const P&, const sim::Origin&, sim::Faults&)` has
+/// its fields held against each other there, once each is right by itself.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if constexpr (requires { P::check(part, fields.origin(), faults); })
+    if (faults.size() == before) P::check(part, fields.origin(), faults);
+  return part;
+}
+
 /// What the catalog says about a part, beside its parameters.
 struct CatalogNotes {
   using Notes = std::vector<std::pair<std::string, std::string>>;  ///< in the order of the file

@@ -22,11 +22,12 @@ GpuParams at_clock(const GpuParams& gpu, double clock_hz) {
   const double voltage = voltage_at(gpu.dvfs, share), squared = voltage * voltage;
   GpuParams out = gpu;
   out.clock_hz = clock_hz;
-  for (double* rate : {&out.peak.fp32, &out.peak.fp16, &out.peak.bf16, &out.peak.fp8, &out.peak.int8, &out.l2_bandwidth,
-                       &out.gemm.cta_bandwidth})
+  for (double* rate :
+       {&out.peak.fp32, &out.peak.fp16, &out.peak.bf16, &out.peak.fp8, &out.peak.int8, &out.l2_bandwidth})
     *rate *= share;
   for (double* energy : {&out.power.fp32_flop_j, &out.power.fp16_flop_j, &out.power.fp8_flop_j}) *energy *= squared;
   out.power.active_w *= share * squared;
+  out.gemm.peak_power *= share * squared;
   // The part at this clock is a part of its own: its highest clock is this one, and so is its voltage.
   out.dvfs.voltage_floor = std::min(1.0, gpu.dvfs.voltage_floor / voltage);
   out.dvfs.knee = std::min(0.95, gpu.dvfs.knee / share);

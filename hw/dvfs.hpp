@@ -1,7 +1,7 @@
 // Dynamic voltage and frequency scaling: the same GPU at another clock.
 //
 //   s = clock / highest clock,   v(s) = max(floor, floor + (1 - floor) (s - knee) / (1 - knee))
-//   matrix and vector peaks, L2 bandwidth, load rate of a thread block:  x s
+//   matrix and vector peaks, L2 bandwidth, whatever takes cycles:  x s
 //   energy of a FLOP: x v^2        `active` (clock trees, woken units): x s v^2       idle power, memory: unchanged
 //
 // Time and energy both move: a kernel bound by compute gets slower as 1/s while its FLOPs get cheaper as v^2, one bound

@@ -2,8 +2,7 @@
 //
 // Facts (peaks, sizes, bandwidths, power) come from data sheets and micro-benchmarks. The constants of the nested
 // blocks are fitted to measured kernels, a handful per family, and stand with their sources in hw/catalog/*.json; the
-// equations they belong to are in hw/tiled.hpp. Left out: clocks that move with load and temperature, ECC, MIG,
-// sparsity, paging.
+// equations they belong to are in hw/tiled.hpp. Left out: temperature, ECC, MIG, sparsity, paging.
 #pragma once
 
 #include <array>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "hw/area.hpp"
+#include "hw/attention.hpp"
 #include "hw/dvfs.hpp"
 #include "hw/kernel.hpp"
 #include "hw/network/link.hpp"
@@ -61,7 +61,7 @@ struct PowerParams {
         sim::field("active", &PowerParams::active_w, Unit::watts, sim::at_least(0),
                    "Added while any kernel runs, whatever it does: clocks, schedulers, leakage of woken units."),
         sim::required(sim::field("tdp", &PowerParams::tdp_w, Unit::watts, sim::positive(),
-                                 "Thermal design power (a fact; clocks do not follow it yet).")),
+                                 "Thermal design power: what products under load are held to.")),
         sim::field("fp32_flop", &PowerParams::fp32_flop_j, Unit::joules, sim::at_least(0), "Energy of a vector FLOP."),
         sim::field("fp16_flop", &PowerParams::fp16_flop_j, Unit::joules, sim::at_least(0),
                    "Energy of a 16-bit tensor FLOP, on-chip movement included."),
@@ -73,101 +73,117 @@ struct PowerParams {
   }
 };
 
-/// Constants of `tiled` for matrix products.
+/// Constants of `tiled` for matrix products, shared by a family: shares of data-sheet rates, and cycles of the clock.
 struct GemmConstants {
-  double efficiency = 0.8;
-  double fill_k = 64;
-  double wave_smoothing = 0.5;
-  double memory_efficiency = 0.85;
-  double cta_bandwidth = 120e9;
+  double efficiency = 0.95;
+  double fill_k = 200;
+  double wave_smoothing = 0.3;
+  double memory_efficiency = 0.8;
+  double k_cycles = 5;
   double l2_delivery = 1;
-  double fixed_s = 2.5e-6;
-  double split_s = 0.5e-6;
+  double multicast = 1;
+  double fixed_cycles = 3000;
+  double split_cycles = 3000;
+  double l2_full = 0.3;
+  double l2_none = 1;
+  double peak_power = 1;
   static constexpr auto fields() {
     using sim::Unit;
     return std::tuple{
-        sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the tensor peak in the steady state of a tile."),
+        sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1.2),
+                   "Share of the tensor peak in the steady state of a tile; above 1 where the part clocks higher than "
+                   "its data sheet's peak."),
         sim::field("fill_k", &GemmConstants::fill_k, Unit::none, sim::at_least(0),
-                   "Prologue and epilogue of a tile, as further steps of k."),
+                   "Prologue and epilogue of a tile, as further steps of k of 16-bit operands."),
         sim::field("wave_smoothing", &GemmConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
-                   "0: whole waves of tiles; 1: a last, partial wave costs its share."),
+                   "0: whole waves of tiles; 1: with many waves a last, partial one costs its share."),
         sim::field("memory_efficiency", &GemmConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
                    "Share of the memory's peak that products reach."),
-        sim::field("cta_bandwidth", &GemmConstants::cta_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Rate at which a thread block loads its own operands, latency included."),
+        sim::field("k_cycles", &GemmConstants::k_cycles, Unit::none, sim::at_least(0),
+                   "Cycles of latency that a thread block cannot hide, a step of k of 16-bit operands."),
         sim::field("l2_delivery", &GemmConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
-                   "Operand bytes delivered to tiles per byte of L2 bandwidth; above 1 where clusters multicast."),
-        sim::field("fixed", &GemmConstants::fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start and tail, beside the launch."),
-        sim::field("split", &GemmConstants::split_s, Unit::seconds, sim::at_least(0), "Start of a split-K reduction."),
+                   "Operand bytes delivered to tiles per byte of L2 bandwidth."),
+        sim::field("multicast", &GemmConstants::multicast, Unit::ratio, sim::between(1, 8),
+                   "Times as many where a library loads operands once for a cluster of thread blocks."),
+        sim::field("fixed_cycles", &GemmConstants::fixed_cycles, Unit::none, sim::at_least(0),
+                   "Cycles of start and tail, beside the launch."),
+        sim::field("split_cycles", &GemmConstants::split_cycles, Unit::none, sim::at_least(0),
+                   "Cycles that a split-K reduction takes to start."),
+        sim::field("l2_full", &GemmConstants::l2_full, Unit::ratio, sim::between(0, 2),
+                   "Working set, as a share of the L2, up to which repeated calls find all of it there."),
+        sim::field("l2_none", &GemmConstants::l2_none, Unit::ratio, sim::between(0.01, 4),
+                   "Working set from which they find nothing; above l2_full."),
+        sim::field("peak_power", &GemmConstants::peak_power, Unit::ratio, sim::at_least(0),
+                   "Dynamic power of the matrix units at their peak on random operands, as a share of the TDP."),
     };
   }
 };
 
-/// Constants of `tiled` for attention, and what its library does.
-struct AttentionConstants {
-  double efficiency = 0.65;
-  double cta_efficiency = 0.5;
-  std::int64_t tile_rows = 64;
-  std::int64_t ctas_per_sm = 2;
-  double prefill_overhead_keys = 150;
-  double decode_overhead_keys = 100;
-  double memory_efficiency = 0.8;
-  double l2_delivery = 1;
-  double fixed_s = 6e-6;
-  double combine_s = 3e-6;
-  double regroup_s = 0;
-  bool pack_prefill = false;
-  bool split_mha = true;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return std::tuple{
-        sim::field("efficiency", &AttentionConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the tensor peak when thread blocks fill the SMs."),
-        sim::field("cta_efficiency", &AttentionConstants::cta_efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of an SM's tensor peak that one thread block alone reaches."),
-        sim::field("tile_rows", &AttentionConstants::tile_rows, Unit::count, sim::between(16, 256),
-                   "Query rows of a tile."),
-        sim::field("ctas_per_sm", &AttentionConstants::ctas_per_sm, Unit::count, sim::between(1, 16),
-                   "Thread blocks of a decode kernel that share an SM."),
-        sim::field("prefill_overhead_keys", &AttentionConstants::prefill_overhead_keys, Unit::tokens, sim::at_least(0),
-                   "Start, masking and end of a prefill tile, as further keys of head dimension 128."),
-        sim::field("decode_overhead_keys", &AttentionConstants::decode_overhead_keys, Unit::tokens, sim::at_least(0),
-                   "The same for a decode tile."),
-        sim::field("memory_efficiency", &AttentionConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of the memory's peak that cached keys and values reach."),
-        sim::field("l2_delivery", &AttentionConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
-                   "Bytes of keys and values delivered to prefill tiles per byte of L2 bandwidth."),
-        sim::field("fixed", &AttentionConstants::fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start and tail, beside the launch."),
-        sim::field("combine", &AttentionConstants::combine_s, Unit::seconds, sim::at_least(0),
-                   "Second pass that joins the splits of a context."),
-        sim::field("regroup", &AttentionConstants::regroup_s, Unit::seconds, sim::at_least(0),
-                   "Copies that turn grouped heads into rows, for decode batches of two and more."),
-        sim::field("pack_prefill", &AttentionConstants::pack_prefill,
-                   "Whether prefill tiles take rows from all query heads of a key head."),
-        sim::field("split_mha", &AttentionConstants::split_mha,
-                   "Whether contexts are split when every query head has its own keys."),
-    };
-  }
-};
-
-/// Shares of the memory's peak that streaming kernels reach, by what they do.
+/// Constants of `tiled` for passes over memory; equations in hw/tiled_stream.hpp.
 struct StreamConstants {
-  double copy = 0.9, norm = 0.4, activation = 0.6, rope = 0.5;
+  double share = 0.9, l2_share = 0.5, l2_reach = 0.8;
+  double latency_s = 0.15e-6, miss_latency_s = 0.3e-6;
+  std::int64_t threads_per_sm = 2048;
   double fixed_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    constexpr sim::Range kShare = sim::between(0.01, 1);
     return std::tuple{
-        sim::field("copy", &StreamConstants::copy, Unit::ratio, kShare, "Residual adds, embeddings, copies, sampling."),
-        sim::field("norm", &StreamConstants::norm, Unit::ratio, kShare,
-                   "Norms: a row is read for its sum, then scaled."),
-        sim::field("activation", &StreamConstants::activation, Unit::ratio, kShare, "Activations, gated or not."),
-        sim::field("rope", &StreamConstants::rope, Unit::ratio, kShare, "Rotary embeddings."),
+        sim::field("share", &StreamConstants::share, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak that passes reach."),
+        sim::field("l2_share", &StreamConstants::l2_share, Unit::ratio, sim::between(0.01, 2),
+                   "Share of the L2's bandwidth that passes reach, reads and writes together."),
+        sim::field("l2_reach", &StreamConstants::l2_reach, Unit::ratio, sim::between(0.01, 4),
+                   "Bytes of a pass, as a multiple of the L2, of which half are found in it."),
+        sim::field("latency", &StreamConstants::latency_s, Unit::seconds, sim::at_least(0),
+                   "Of an iteration of a row kernel on data in the L2."),
+        sim::field("miss_latency", &StreamConstants::miss_latency_s, Unit::seconds, sim::at_least(0),
+                   "Further latency on data in device memory."),
+        sim::field("threads_per_sm", &StreamConstants::threads_per_sm, Unit::count, sim::between(32, 8192),
+                   "Threads that an SM holds (a fact)."),
         sim::field("fixed", &StreamConstants::fixed_s, Unit::seconds, sim::at_least(0),
                    "Start and tail, beside the launch."),
+    };
+  }
+};
+
+/// Constants of `tiled` for grouped products and fused MoE layers; equations in hw/tiled_grouped.hpp.
+struct MoeConstants {
+  double efficiency = 0.8;
+  double memory_efficiency = 0.91;
+  double cta_bandwidth = 46e9;
+  double block_start_s = 3e-6;
+  double wave_smoothing = 1;
+  double l2_delivery = 0.9;
+  double l2_reach = 0.2;
+  double unaligned_rate = 1.9;
+  double combine_share = 0.5;
+  double sort_s = 12.5e-6;
+  double remote_s = 10e-6;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("efficiency", &MoeConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the tensor peak of a tile with all rows in use."),
+        sim::field("memory_efficiency", &MoeConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak at which experts' weights are read."),
+        sim::field("cta_bandwidth", &MoeConstants::cta_bandwidth, Unit::bytes_per_s, sim::positive(),
+                   "Rate at which a thread block loads its own operands, latency included."),
+        sim::field("block_start", &MoeConstants::block_start_s, Unit::seconds, sim::at_least(0),
+                   "Of a wave of thread blocks: ids of sorted rows, filling and emptying the pipeline."),
+        sim::field("wave_smoothing", &MoeConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
+                   "0: whole waves of tiles; 1: a last, partial wave costs its share."),
+        sim::field("l2_delivery", &MoeConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                   "Operand bytes delivered to tiles per byte of L2 bandwidth."),
+        sim::field("l2_reach", &MoeConstants::l2_reach, Unit::ratio, sim::between(0.01, 4),
+                   "Weights, as a multiple of the L2, of which repeated calls find half in it."),
+        sim::field("unaligned_rate", &MoeConstants::unaligned_rate, Unit::none, sim::positive(),
+                   "Elements that an SM loads a clock where alignment is unknown."),
+        sim::field("combine_share", &MoeConstants::combine_share, Unit::ratio, sim::between(0.01, 1),
+                   "Speed of the weighted sum of experts' rows, against a plain pass over the same bytes."),
+        sim::field("sort", &MoeConstants::sort_s, Unit::seconds, sim::at_least(0),
+                   "Small kernels that sort tokens by expert."),
+        sim::field("remote", &MoeConstants::remote_s, Unit::seconds, sim::at_least(0),
+                   "Added where other ranks hold experts: mapping of experts, zeroing of their rows."),
     };
   }
 };
@@ -189,6 +205,7 @@ struct GpuParams {
   GemmConstants gemm;
   AttentionConstants attention;
   StreamConstants stream;
+  MoeConstants moe;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -216,7 +233,8 @@ struct GpuParams {
         sim::field("die", &GpuParams::die, "The die, for estimates of area and cost."),
         sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
         sim::field("attention", &GpuParams::attention, "Constants of attention."),
-        sim::field("stream", &GpuParams::stream, "Constants of streaming kernels."),
+        sim::field("stream", &GpuParams::stream, "Constants of passes over memory."),
+        sim::field("moe", &GpuParams::moe, "Constants of grouped products and MoE layers."),
     };
   }
 

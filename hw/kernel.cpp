@@ -1,5 +1,9 @@
 #include "hw/kernel.hpp"
 
+#include <algorithm>
+
+#include "hw/kernel_work.hpp"
+
 namespace orrery::hw {
 namespace {
 
@@ -12,6 +16,30 @@ Overloaded(Fs...) -> Overloaded<Fs...>;
 
 double d(std::int64_t value) {
   return static_cast<double>(value);
+}
+
+/// Bytes of the entries that name the pages of `tokens` tokens.
+double page_table_bytes(std::int64_t tokens, std::int64_t page_tokens) {
+  constexpr double kEntryBytes = 4;
+  return page_tokens > 0 ? kEntryBytes * d((tokens + page_tokens - 1) / page_tokens) : 0;
+}
+
+Work prefill_work(const AttentionPrefill& a, double element) {
+  const double rows = d(a.q_tokens) * d(a.heads), keys = d(a.kv_tokens) * d(a.kv_heads);
+  const double dims = d(a.head_dim) + d(a.values());
+  if (rows * d(a.head_dim) == 0) return {};
+  const double read = (rows * d(a.head_dim) + keys * dims) * element + page_table_bytes(a.kv_tokens, a.page_tokens);
+  return {2 * d(a.heads) * dims * d(a.pairs), read, rows * d(a.values()) * element};
+}
+
+Work decode_work(const AttentionDecode& a, double element) {
+  const double rows = d(a.sequences) * d(a.heads), keys = d(a.context_tokens) * d(a.kv_heads);
+  const double dims = d(a.head_dim) + d(a.values());
+  if (rows * d(a.head_dim) == 0) return {};
+  const double stored = a.latent ? d(std::max(a.head_dim, a.values())) : dims;
+  const double read =
+      (rows * d(a.head_dim) + keys * stored) * element + page_table_bytes(a.context_tokens, a.page_tokens);
+  return {2 * d(a.heads) * dims * d(a.context_tokens), read, rows * d(a.values()) * element};
 }
 
 }  // namespace
@@ -70,6 +98,30 @@ std::string_view to_string(OpClass op) {
       return "all_reduce";
     case OpClass::kv_write:
       return "kv_write";
+    case OpClass::softmax:
+      return "softmax";
+    case OpClass::router:
+      return "router";
+    case OpClass::expert_up:
+      return "expert_up";
+    case OpClass::expert_down:
+      return "expert_down";
+    case OpClass::gather:
+      return "gather";
+    case OpClass::scatter:
+      return "scatter";
+    case OpClass::sparse:
+      return "sparse";
+    case OpClass::fft:
+      return "fft";
+    case OpClass::conv:
+      return "conv";
+    case OpClass::quantise:
+      return "quantise";
+    case OpClass::copy:
+      return "copy";
+    case OpClass::optimizer:
+      return "optimizer";
   }
   return "unknown";
 }
@@ -91,28 +143,21 @@ std::string_view to_string(Bound bound) {
 Work work_of(const Kernel& kernel) {
   const double element = d(bytes_of(kernel.dtype));
   return std::visit(Overloaded{
-                        [&](const Gemm& g) -> Work {
-                          const double m = d(g.m), n = d(g.n), k = d(g.k), b = d(g.batch);
-                          if (m * n * k * b == 0) return {};
-                          return {2 * m * n * k * b, (m * k + k * n) * element * b, m * n * element * b};
-                        },
-                        [&](const AttentionPrefill& a) -> Work {
-                          const double q = d(a.q_tokens) * d(a.heads) * d(a.head_dim) * element;
-                          const double kv = 2 * d(a.kv_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
-                          if (q == 0) return {};
-                          return {4 * d(a.heads) * d(a.head_dim) * d(a.pairs), q + kv, q};
-                        },
-                        [&](const AttentionDecode& a) -> Work {
-                          const double q = d(a.sequences) * d(a.heads) * d(a.head_dim) * element;
-                          const double kv = 2 * d(a.context_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
-                          if (q == 0) return {};
-                          return {4 * d(a.heads) * d(a.head_dim) * d(a.context_tokens), q + kv, q};
-                        },
+                        [&](const AttentionPrefill& a) -> Work { return prefill_work(a, element); },
+                        [&](const AttentionDecode& a) -> Work { return decode_work(a, element); },
                         [&](const Streaming& s) -> Work {
                           return {d(s.flops), d(s.read_bytes), d(s.write_bytes)};
                         },
+                        [&](const auto& other) -> Work { return shape_work(other, element); },
                     },
                     kernel.shape);
+}
+
+bool uses_matrix_units(const Kernel& kernel) {
+  if (const auto* fused = std::get_if<Fused>(&kernel.shape))
+    return fused->other_matrix_flops > 0 || shape_work(fused->gemm, 1).flops > 0;
+  return !std::holds_alternative<Streaming>(kernel.shape) && !std::holds_alternative<Sparse>(kernel.shape) &&
+         !std::holds_alternative<Fft>(kernel.shape);
 }
 
 }  // namespace orrery::hw

@@ -1,30 +1,36 @@
 // The `tiled` model: what a GPU's thread blocks do with a kernel, in closed form.
 //
-// Matrix product C[m,n] = A[m,k] B[k,n]. For every tile (bm x bn) of a short list and every split s of k in 1, 2, 4, 8:
-//   ctas    = ceil(m/bm) ceil(n/bn) s batch,  w = ctas / SMs
-//   waves   = max(1, ceil(w) - wave_smoothing (ceil(w) - w))
-//   compute = waves * 2 bm bn (k/s + fill_k) / (peak/SMs * efficiency)
-//   operand = (min(bm, m) + bn) (k/s) * element                        (bytes that one thread block loads)
-//   memory  = bytes / (bandwidth * memory_efficiency) + operand / cta_bandwidth
-//   l2      = ctas * operand / (l2_bandwidth * l2_delivery)
-//   t       = |compute, memory, l2|_4  (fourth-order norm: a smooth maximum)
-//             + for s > 1: split + write and read of s fp32 partial results at L2 bandwidth
-// The cheapest pair is taken: a library picks its kernel by such a guess too, though not always as well. DRAM bytes are
-// the compulsory ones; of operands that do not fit the L2, the share that does not fit is read again by every wave.
+// Matrix product C[m,n] = A[m,k] B[k,n] of activations A and weights B, e bytes an element. For every tile (bm x bn) of
+// a short list and every split s of k (1, 2, 3, 4, 6, 8, 12, 16); constants of the family in `quotes`, cycle = 1 /
+// clock:
+//   ctas    = ceil(m/bm) ceil(n/bn) s batch,   w = ctas / SMs,   r = ctas that fit an SM together (accumulators)
+//   waves   = ceil(w) - `wave_smoothing` (ceil(w) - w) (1 - 1/(ceil(w) - 1)); whole ones up to the second
+//   compute = waves 2 bm bn (k/s + `fill_k`) / (peak/SMs `efficiency`)
+//   memory  = first touches / (bandwidth `memory_efficiency`)
+//   l2      = ctas (min(bm, m) + min(bn, n)) (k/s) e / (L2 bandwidth `l2_delivery` [`multicast`])
+//   latency = ceil(ctas / (SMs r)) (k/s) `k_cycles` cycle                (what a thread block cannot hide of its loads)
+//   t       = |compute, memory, l2, latency|_4                                    (fourth-order norm: a smooth maximum)
+//             + for s > 1: `split_cycles` cycle + write and read of s fp32 partial results at L2 bandwidth
+// The cheapest pair is taken: a library picks its kernel by such a guess too, though not always as well. Then the
+// power:
+//   x       = (2 m n k batch / (peak t)) activity `peak_power` TDP / (TDP - idle - active)
+//   time    = launch + `fixed_cycles` cycle + t (1 + x^8)^(1/16)
+// A part that would draw more than its TDP clocks down: power goes as f V^2 and V falls with f until its floor, so time
+// grows with the root of what is asked (between the cube root and the first power); the eighth powers round the corner.
 //
-// Attention, prefill. Tiles of `tile_rows` queries, one thread block a tile and head; keys = mean keys of a query +
-// half a tile; work of a block = 4 tile_rows head_dim keys, and overhead keys of head dimension 128:
-//   compute = |sum of work / (peak * efficiency), longest block / (peak/SMs * cta_efficiency)|_2
-//   t       = |compute, DRAM + L2 time of queries, outputs, keys and values|_4
-// Attention, decode. A block a sequence and key head, its rows the grouped query heads (padded to a tile), keys in
-// blocks of 128. Contexts are split while blocks of SMs * ctas_per_sm stay free. Blocks run in waves, each wave the
-// smooth maximum of its compute and its bytes at achieved bandwidth; splitting adds a pass that joins the parts. The
-// batch counts as that many sequences of the mean context: Kernel holds sums only.
+// First touches by how the product is called (GemmConditions). A layer that runs once: every operand once, cold. A
+// benchmark that rotates over `weight_copies` copies of B: of a working set A + copies B + C up to `l2_full` L2
+// nothing, from `l2_none` L2 everything, between them its share; A is found also where A + B + C fits. DRAM bytes for
+// the energy are first touches, and of operands that do not fit the L2, the share that does not fit is read again by
+// every wave.
 //
-// Streaming: bytes / (bandwidth * share of the kind of kernel); the launch makes small passes slow.
+// Attention: hw/attention.hpp.
 //
-// Every time excludes the launch. Left out: operands that stay in the L2 between kernels, clocks under load, library
-// heuristics that choose badly, contexts of unequal length within a batch.
+// Passes over memory: hw/tiled_stream.hpp. Grouped products: hw/tiled_grouped.hpp. Sparse products, transforms,
+// convolutions and fused groups: hw/tiled_shapes.hpp.
+//
+// Every time excludes the launch. Left out: library heuristics that choose badly, temperature, operands that stay in
+// the L2 between kernels other than calls repeated on the same operands, sliding windows.
 #pragma once
 
 #include "hw/gpu.hpp"
@@ -41,6 +47,14 @@ struct TiledTime {
   double dram_bytes = 0;
 };
 
+/// How a product is called and by what library: conditions of a measurement, not of the device.
+struct GemmConditions {
+  std::int64_t weight_copies =
+      0;                  ///< repeated calls rotate over this many copies of the weights; 0: everything is cold
+  double activity = 1;    ///< switching activity of the operands, 1 for random numbers: scales dynamic power
+  bool multicast = true;  ///< whether the library loads operands once for a cluster, where the device can
+};
+
 /// Tile and split of a matrix product as the model chooses them.
 struct GemmPlan {
   std::int64_t tile_m = 0, tile_n = 0, split = 1;
@@ -48,13 +62,19 @@ struct GemmPlan {
 };
 
 /// The cheapest tiling of a product; all zero for an empty one. Ties go to the first in the list of tiles.
-GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& shape, DType dtype);
+GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& shape, DType dtype, const GemmConditions& conditions = {});
+/// By how much a kernel at this share of the tensor peak is stretched so that the part keeps to its TDP; at least 1.
+double power_stretch(const GpuParams& gpu, double utilisation, double activity);
 /// Time of prefill attention; zero for no queries.
-TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype);
+TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype,
+                        const AttentionConditions& how = {});
 /// Time of decode attention; zero for no sequences.
-TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype);
-/// Time of a streaming pass; zero for no work.
-TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& shape, OpClass op);
+TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype,
+                       const AttentionConditions& how = {});
+/// Time of the kernel that scatters the keys and values of new tokens into the pages of a cache: `elements` of each a
+/// token, over all key heads. Its start is part of what launches cost.
+TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
+                            const AttentionConditions& how = {});
 
 /// ceil(a / b) for a >= 0, b > 0.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
@@ -62,6 +82,6 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
 }
 /// Norms of order 2 and 4 of non-negative numbers: smooth maxima, at most sqrt(2) and 2^(1/4) above the larger of two.
 double norm2(double a, double b);
-double norm4(double a, double b, double c = 0);
+double norm4(double a, double b, double c = 0, double d = 0);
 
 }  // namespace orrery::hw

@@ -7,102 +7,244 @@
 namespace orrery::hw {
 namespace {
 
-constexpr std::int64_t kChunkRows = 128;  // the query tile that AttentionPrefill::q_tiles counts
-constexpr std::int64_t kBlockKeys = 128;  // keys that a decode block takes at a time
-constexpr double kOverheadHeadDim = 128;  // head dimension in which overhead keys are counted
-constexpr double kPartialBytes = 4;       // partial outputs of split contexts are fp32
+constexpr std::int64_t kPlanTile = 128;          // the query tile that AttentionPrefill::q_tiles counts
+constexpr std::int64_t kPlannedSequences = 992;  // that the plan of FlashAttention-3 holds
+constexpr double kPartialBytes = 4;              // partial outputs of split contexts are fp32
+constexpr double kCacheThreads = 512;            // of a thread block that writes a token into the cache
+constexpr double kCacheL2 = 0.5;                 // share of the L2's read bandwidth of what reads and writes in turn
 
 double d(std::int64_t value) {
   return static_cast<double>(value);
 }
 
-/// FLOPs of a thread block over `keys` keys, its overhead included.
-double block_flops(std::int64_t rows, std::int64_t head_dim, double keys, double overhead_keys) {
-  return 4.0 * d(rows) * (d(head_dim) * keys + kOverheadHeadDim * overhead_keys);
-}
+/// A launch in the terms that both phases share.
+struct Call {
+  std::int64_t sequences = 0, heads = 0, kv_heads = 0, key_dim = 0, value_dim = 0;
+  double new_tokens = 1;     ///< of a sequence, mean
+  double keys = 0;           ///< that a query attends to, mean
+  std::int64_t longest = 0;  ///< keys of the longest sequence
+  std::int64_t q_tiles = 0;  ///< of 128 queries and one head; 0: new_tokens hold for every sequence
+  bool one_token = false, causal = true, latent = false, even = true;
+  double bytes = 0;  ///< compulsory
+  double element = 2;
+  std::int64_t group() const { return std::max<std::int64_t>(1, heads / kv_heads); }
+};
 
-std::int64_t group_of(std::int64_t heads, std::int64_t kv_heads) {
-  return std::max<std::int64_t>(1, heads / std::max<std::int64_t>(1, kv_heads));
-}
-
-}  // namespace
-
-TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype) {
-  if (a.sequences <= 0 || a.q_tokens <= 0 || a.heads <= 0 || a.head_dim <= 0) return {};
-  const AttentionConstants& c = gpu.attention;
-  const double element = d(bytes_of(dtype));
-  const double peak = matrix_peak(gpu, dtype);
-  const bool single = a.q_tokens == a.sequences;  // chunks of one token take the decode path: grouped heads are rows
-  const std::int64_t group = group_of(a.heads, a.kv_heads);
-  const std::int64_t packed = c.pack_prefill || single ? group : 1;
-
-  // Tiles of tile_rows: no more than the 128-row tiles hold, nor than every chunk with one partly filled tile.
-  const std::int64_t from_tiles = ceil_div(a.q_tiles * kChunkRows * packed, c.tile_rows);
-  const std::int64_t from_rows =
-      a.sequences + std::max<std::int64_t>(0, a.q_tokens * packed - a.sequences) / c.tile_rows;
-  const double ctas = d(std::max<std::int64_t>(1, std::min(from_tiles, from_rows))) * d(a.heads) / d(packed);
-  const double chunk = d(a.q_tokens) / d(a.sequences);
-  const double keys = d(a.pairs) / d(a.q_tokens) + 0.5 * std::min(d(c.tile_rows) / d(packed), chunk);
-  const double longest = d(a.kv_tokens) / d(a.sequences);
-
-  TiledTime t;
-  const double all_s =
-      ctas * block_flops(c.tile_rows, a.head_dim, keys, c.prefill_overhead_keys) / (peak * c.efficiency);
-  const double one_s =
-      block_flops(c.tile_rows, a.head_dim, longest, c.prefill_overhead_keys) / (peak / d(gpu.sms) * c.cta_efficiency);
-  t.compute_s = norm2(all_s, one_s);
-  t.dram_bytes = 2.0 * (d(a.q_tokens) * d(a.heads) + d(a.kv_tokens) * d(a.kv_heads)) * d(a.head_dim) * element;
-  const double l2_bytes = ctas * keys * 2.0 * d(a.head_dim) * element;
-  t.memory_s =
-      t.dram_bytes / (gpu.memory_bandwidth * c.memory_efficiency) + l2_bytes / (gpu.l2_bandwidth * c.l2_delivery);
-  t.fixed_s = c.fixed_s + (single && group > 1 && a.sequences > 1 ? c.regroup_s : 0);
-  t.time_s = t.fixed_s + norm4(t.compute_s, t.memory_s);
-  return t;
-}
-
-TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype) {
-  if (a.sequences <= 0 || a.heads <= 0 || a.kv_heads <= 0 || a.head_dim <= 0 || a.context_tokens <= 0) return {};
-  const AttentionConstants& c = gpu.attention;
-  const double element = d(bytes_of(dtype));
-  const double sm_rate = matrix_peak(gpu, dtype) / d(gpu.sms);
-  const std::int64_t group = group_of(a.heads, a.kv_heads);
-
-  // Split the contexts until the blocks fill the SMs, as far as there are blocks of keys to share out.
-  const double blocks = d(a.sequences) * d(a.kv_heads) * d(ceil_div(group, c.tile_rows));
-  const double slots = d(gpu.sms * c.ctas_per_sm);
-  const std::int64_t key_blocks = ceil_div(ceil_div(a.context_tokens, a.sequences), kBlockKeys);
+/// Thread blocks of a launch.
+struct Grid {
+  AttentionTile tile;
+  std::int64_t pack = 1;  ///< query heads whose rows share a tile
   std::int64_t split = 1;
-  if ((c.split_mha || group > 1) && blocks < slots)
-    split = std::max<std::int64_t>(1, std::min(key_blocks, static_cast<std::int64_t>(slots / blocks)));
-  const std::int64_t per_split = ceil_div(key_blocks, split);
-  split = ceil_div(key_blocks, per_split);
+  double ctas = 0;
+  double blocks = 0;          ///< of keys in a thread block, mean
+  double longest = 0;         ///< of keys in the longest thread block
+  double surplus_ctas = 0;    ///< planned beyond the queries there are
+  double surplus_blocks = 0;  ///< of keys in each of those: all of the context
+};
 
-  const double ctas = blocks * d(split);
-  const double flops = block_flops(c.tile_rows, a.head_dim, d(per_split * kBlockKeys), c.decode_overhead_keys);
-  const double alone_s = flops / (sm_rate * c.cta_efficiency);
-  const double shared_s = flops / (sm_rate * c.efficiency);  // of SM time, when others fill the gaps
-  TiledTime t;
-  t.dram_bytes = 2.0 * (d(a.context_tokens) * d(a.kv_heads) + d(a.sequences) * d(a.heads)) * d(a.head_dim) * element;
-  const double cta_s = t.dram_bytes / ctas / (gpu.memory_bandwidth * c.memory_efficiency);
+/// Times of a thread block with `blocks` blocks of keys.
+struct BlockTimes {
+  double start_s = 0, rows_s = 0, alone_s = 0, shared_s = 0, per_sm = 1;  ///< rows_s: the part of start_s for rows
+  /// Alone on its SM.
+  double latency_s(double blocks) const { return start_s + blocks * alone_s; }
+  /// SM time that it takes from the others: its start hides behind the blocks that share the SM.
+  double busy_s(double blocks) const {
+    return std::max(start_s / per_sm + blocks * shared_s, latency_s(blocks) / per_sm);
+  }
+};
 
-  // Waves of `running` blocks at once: the last is smaller, and cannot use the whole memory if its blocks are few.
+/// Query tiles of all sequences for one head or, packed, one key head.
+double query_tiles(const Call& c, std::int64_t rows, std::int64_t pack) {
+  const double n = d(c.sequences), all = n * c.new_tokens * d(pack), m = d(rows);
+  const double even = n * std::ceil(c.new_tokens * d(pack) / m);
+  if (c.q_tiles == 0) return even;
+  const double most = std::min(n + std::floor((all - n) / m), std::ceil(d(c.q_tiles * kPlanTile * pack) / m));
+  return std::max(1.0, std::min(even, most));
+}
+
+/// Blocks of keys that a tile works through, mean. A causal tile stops at its last query's keys: half a tile behind its
+/// mean query, and half a block further unless tiles end where blocks do.
+double mean_blocks(const Call& c, const Grid& g, std::int64_t key_blocks) {
+  const double n = d(g.tile.keys);
+  if (!c.causal || c.one_token || key_blocks == 1) return std::max(1.0, std::ceil(std::min(d(c.longest), c.keys) / n));
+  const double tile_tokens = std::min(c.new_tokens, d(g.tile.rows) / d(g.pack));
+  const double reach = std::min(d(c.longest), c.keys + 0.5 * tile_tokens);
+  return std::clamp(reach / n + 0.5 * std::max(0.0, 1 - tile_tokens / n), 1.0, d(key_blocks));
+}
+
+/// Splits of every context, and for FlashAttention-3 the tiles that a plan made for other heads adds.
+void plan(const GpuParams& gpu, const Call& c, const AttentionConditions& how, double tiles, std::int64_t key_blocks,
+          Grid& g) {
+  const AttentionLibrary library = gpu.attention.library;
+  if (library == AttentionLibrary::flash2 && c.one_token && c.group() > 1)
+    g.split = flash2_splits(static_cast<std::int64_t>(tiles), 2 * gpu.sms, key_blocks);
+  if (library == AttentionLibrary::flash3) {
+    const std::int64_t kv_heads = how.plan_kv_heads > 0 ? how.plan_kv_heads : c.kv_heads;
+    const std::int64_t pack = how.plan_heads > 0 ? std::max<std::int64_t>(1, how.plan_heads / kv_heads) : g.pack;
+    const double own = std::ceil(c.new_tokens * d(g.pack) / d(g.tile.rows));
+    const double planned = std::ceil(c.new_tokens * d(pack) / d(g.tile.rows));
+    const double work = planned * d(key_blocks) * d(c.sequences) * d(kv_heads);
+    g.split = flash3_splits(static_cast<std::int64_t>(own) * c.heads / g.pack, work, gpu.sms, key_blocks);
+    const double surplus = planned - own;
+    if (surplus > 0) {
+      g.surplus_ctas = surplus * d(c.sequences) * d(c.heads) / d(g.pack);
+      g.surplus_blocks = d(key_blocks);
+    }
+  }
+  if (how.splits > 0) g.split = std::min(how.splits, key_blocks);
+}
+
+Grid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
+  Grid g;
+  const bool packs = c.one_token || gpu.attention.library == AttentionLibrary::flash3;
+  g.pack = how.pack > 0 ? std::min(how.pack, c.group()) : packs ? c.group() : 1;
+  const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
+  g.tile = attention_tile(gpu, c.key_dim, c.value_dim, rows, c.one_token);
+  const double tiles = query_tiles(c, g.tile.rows, g.pack) * d(c.heads) / d(g.pack);
+  const std::int64_t key_blocks = ceil_div(c.longest, g.tile.keys);
+  const double blocks = mean_blocks(c, g, key_blocks);
+  plan(gpu, c, how, tiles, key_blocks, g);
+  const std::int64_t per_split = ceil_div(key_blocks, g.split);
+  g.split = ceil_div(key_blocks, per_split);
+  g.ctas = tiles * d(g.split);
+  g.blocks = std::max(1.0, blocks / d(g.split));
+  g.longest = d(per_split);
+  return g;
+}
+
+/// Share of `bytes` that a repeated call finds in the L2: all up to resident_share of it, none from twice that on.
+double hit_share(const GpuParams& gpu, const AttentionConditions& how, double bytes) {
+  if (!how.resident || bytes <= 0) return 0;
+  return std::clamp(2.0 - bytes / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
+}
+
+/// Equal thread blocks run in waves; a thin last wave is bound by its blocks, a full one by the memory.
+void add_waves(const GpuParams& gpu, const Grid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+  const double sms = d(gpu.sms), slots = sms * block.per_sm;
   const auto add_wave = [&](double waves, double running) {
-    const double compute_s = std::max(alone_s, running / d(gpu.sms) * shared_s);
-    const double memory_s = running * cta_s;
+    const double compute_s = std::max(block.latency_s(g.longest), std::ceil(running / sms) * block.busy_s(g.longest));
+    const double memory_s = running / g.ctas * move_s;
     t.compute_s += waves * compute_s;
     t.memory_s += waves * memory_s;
     t.time_s += waves * norm4(compute_s, memory_s);
   };
-  const double full = std::floor(ctas / slots);
-  const double rest = ctas - full * slots;
+  const double full = std::floor(g.ctas / slots), rest = g.ctas - full * slots;
   if (full > 0) add_wave(full, slots);
   if (rest > 0) add_wave(1, rest);
-  if (split > 1) {
-    const double partials = d(a.sequences) * d(a.heads) * d(split) * d(a.head_dim) * kPartialBytes;
-    t.time_s += c.combine_s + 2.0 * partials / gpu.l2_bandwidth;
+}
+
+/// Uneven thread blocks are handed out as SMs fall free; the end waits for a share of the longest.
+void add_uneven(const GpuParams& gpu, const Grid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+  const double sms = d(gpu.sms), slots = sms * block.per_sm;
+  double all_s = g.ctas * block.busy_s(g.blocks) / sms;
+  if (g.surplus_ctas > 0)
+    all_s += g.surplus_ctas * (block.busy_s(g.surplus_blocks) - block.rows_s / block.per_sm) / sms;
+  const double longest_s = block.latency_s(std::max(g.longest, g.surplus_blocks));
+  const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.surplus_ctas));
+  t.compute_s = norm4(all_s + gpu.attention.tail * waiting * longest_s, longest_s);
+  t.memory_s = move_s;
+  t.time_s = norm4(t.compute_s, t.memory_s);
+}
+
+/// Passes beside the attention kernel itself, and what does not depend on the shape.
+void add_passes(const GpuParams& gpu, const Call& c, const Grid& g, TiledTime& t) {
+  const AttentionConstants& k = gpu.attention;
+  if (g.split > 1) {
+    const double partials = d(c.sequences) * c.new_tokens * d(c.heads) * d(g.split) * d(c.value_dim) * kPartialBytes;
+    t.time_s += k.combine_s + d(g.split) * k.combine_split_s + 2 * partials / gpu.l2_bandwidth;
   }
-  t.fixed_s = c.fixed_s + (group > 1 && a.sequences > 1 ? c.regroup_s : 0);
+  t.fixed_s = k.fixed_s + k.sequence_s * d(std::min(c.sequences, kPlannedSequences));
+  if (c.one_token && c.group() > 1 && k.regroup_s > 0) {
+    // Outputs are copied back; with several sequences and key heads queries and outputs change their layout too.
+    const double copies = c.sequences > 1 && c.kv_heads > 1 ? 4 : 1;
+    const double bytes = 2 * d(c.sequences) * d(c.heads) * d(c.key_dim) * c.element;
+    t.fixed_s += copies * (k.regroup_s + bytes / gpu.l2_bandwidth);
+  }
   t.time_s += t.fixed_s;
+}
+
+TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
+  const AttentionConstants& k = gpu.attention;
+  const Grid g = grid_of(gpu, c, how);
+  const double pairs = d(g.tile.rows) * d(g.tile.keys);
+  const double flops = 2 * pairs * (d(c.key_dim) + d(c.value_dim));
+  const double sm_rate = matrix_peak(gpu, dtype) / d(gpu.sms);
+  const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
+  BlockTimes block;
+  block.per_sm = d(g.tile.ctas_per_sm);
+  block.rows_s = rows * k.row_cycles / gpu.clock_hz;
+  block.start_s = k.start_cycles / gpu.clock_hz + block.rows_s;
+  block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_cycle * gpu.clock_hz);
+  block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_cycles / gpu.clock_hz;
+
+  TiledTime t;
+  t.dram_bytes = c.bytes;
+  const double block_bytes = d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.element;
+  const double l2_s = g.ctas * g.blocks * block_bytes / (gpu.l2_bandwidth * k.l2_delivery);
+  const double dram_s = (1 - hit_share(gpu, how, c.bytes)) * c.bytes / (gpu.memory_bandwidth * k.memory_efficiency);
+  const double move_s = norm4(dram_s, l2_s);
+  if (c.one_token && c.even) {
+    add_waves(gpu, g, block, move_s, t);
+  } else {
+    add_uneven(gpu, g, block, move_s, t);
+  }
+  add_passes(gpu, c, g, t);
+  return t;
+}
+
+}  // namespace
+
+TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype, const AttentionConditions& how) {
+  if (a.sequences <= 0 || a.q_tokens <= 0 || a.heads <= 0 || a.head_dim <= 0) return {};
+  const Work work = work_of({OpClass::attention_prefill, dtype, a});
+  Call c;
+  c.sequences = a.sequences;
+  c.heads = a.heads;
+  c.kv_heads = std::clamp<std::int64_t>(a.kv_heads, 1, a.heads);
+  c.key_dim = a.head_dim;
+  c.value_dim = a.values();
+  c.new_tokens = d(a.q_tokens) / d(a.sequences);
+  c.keys = d(a.pairs) / d(a.q_tokens);
+  c.longest = std::max<std::int64_t>(1, ceil_div(a.kv_tokens, a.sequences));
+  c.q_tiles = a.q_tiles;
+  c.one_token = a.q_tokens == a.sequences;  // chunks of one token take the decode path: grouped heads are rows
+  c.causal = a.causal;
+  c.bytes = work.read_bytes + work.write_bytes;
+  c.element = d(bytes_of(dtype));
+  return attention(gpu, c, dtype, how);
+}
+
+TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype, const AttentionConditions& how) {
+  if (a.sequences <= 0 || a.heads <= 0 || a.kv_heads <= 0 || a.head_dim <= 0 || a.context_tokens <= 0) return {};
+  const Work work = work_of({OpClass::attention_decode, dtype, a});
+  const std::int64_t mean = ceil_div(a.context_tokens, a.sequences);
+  Call c;
+  c.sequences = a.sequences;
+  c.heads = a.heads;
+  c.kv_heads = std::min(a.kv_heads, a.heads);
+  c.key_dim = a.head_dim;
+  c.value_dim = a.values();
+  c.keys = d(a.context_tokens) / d(a.sequences);
+  c.longest = std::max(a.longest, mean);
+  c.even = a.longest <= mean;
+  c.one_token = true;
+  c.latent = a.latent;
+  c.bytes = work.read_bytes + work.write_bytes;
+  c.element = d(bytes_of(dtype));
+  return attention(gpu, c, dtype, how);
+}
+
+TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
+                            const AttentionConditions& how) {
+  if (tokens <= 0 || elements <= 0) return {};
+  const AttentionConstants& k = gpu.attention;
+  TiledTime t;
+  t.dram_bytes = 4 * d(tokens) * d(elements) * d(bytes_of(dtype));  // keys and values, read and written
+  const double hit = hit_share(gpu, how, t.dram_bytes);
+  t.memory_s = (1 - hit) * t.dram_bytes / (gpu.memory_bandwidth * k.cache_write) +
+               hit * t.dram_bytes / (gpu.l2_bandwidth * kCacheL2);
+  t.compute_s = d(tokens) * std::min(1.0, d(elements) / kCacheThreads) * k.cache_token_s;
+  t.time_s = t.memory_s + t.compute_s;
   return t;
 }
 

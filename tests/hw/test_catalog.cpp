@@ -75,8 +75,8 @@ TEST_CASE("every entry is valid, named as its file, and says where its numbers c
     CHECK_FALSE(entry.sources.empty());
     if (entry.kind == GpuParams::kKind) {
       CHECK_FALSE(entry.assumptions.empty());
-      const PowerParams power = read_part<GpuParams>(file.path()).part.power;
-      CHECK(power.idle_w < power.tdp_w);
+      const GpuParams gpu = read_part<GpuParams>(file.path()).part;
+      CHECK(gpu.power.idle_w < gpu.power.tdp_w);
     }
     ++entries;
   }

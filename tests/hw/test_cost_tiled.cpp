@@ -105,7 +105,11 @@ TEST_CASE("tiled never beats the roofline", "[prop]") {
     for (const Kernel& kernel : mixture()) {
       const Cost cost = tiled->cost(kernel), bound = roofline->cost(kernel);
       INFO(name << " " << to_string(kernel.op) << " " << kernel.shape.index() << " flops " << bound.flops);
-      CHECK(cost.time_s >= bound.time_s * (1 - 1e-12));
+      // A pass that finds its bytes in the L2 may beat what the memory could do, never what the cache can.
+      const bool pass = std::holds_alternative<Streaming>(kernel.shape);
+      const double cached_s =
+          gpu.launch_s() + std::max(bound.flops / gpu.peak.fp32, bound.dram_bytes / gpu.l2_bandwidth);
+      CHECK(cost.time_s >= (pass ? std::min(cached_s, bound.time_s) : bound.time_s) * (1 - 1e-12));
       CHECK(cost.flops == bound.flops);
       CHECK(cost.dram_bytes >= bound.dram_bytes);
     }
@@ -147,7 +151,9 @@ TEST_CASE("more work is not cheaper", "[prop]") {
 }
 
 TEST_CASE("longer prompts and contexts are not cheaper", "[prop]") {
-  constexpr double kSlack = 0.9;  // the tail of a last wave moves when a context's blocks are shared out anew
+  // The tail of a last wave moves when a context's blocks are shared out anew, and FlashAttention-3 splits the keys of
+  // prompts only until their tiles nearly fill the SMs.
+  constexpr double kSlack = 0.85;
   for (const char* name : kParts) {
     const auto tiled = model("tiled", part(name));
     for (const std::int64_t sequences : {1, 5, 64})
@@ -195,11 +201,10 @@ TEST_CASE("grouped heads read fewer keys and cost less", "[prop]") {
 }
 
 TEST_CASE("splitting contexts helps few long sequences", "[prop]") {
-  GpuParams gpu = part("h100-sxm5-80gb");
+  const GpuParams gpu = part("h100-sxm5-80gb");
   const AttentionDecode shape{1, 65536, 8, 8, 128};
   const double split = tiled_decode(gpu, shape, DType::fp16).time_s;
-  gpu.attention.split_mha = false;
-  CHECK(tiled_decode(gpu, shape, DType::fp16).time_s > 4 * split);
+  CHECK(tiled_decode(gpu, shape, DType::fp16, {.splits = 1}).time_s > 4 * split);
 }
 
 TEST_CASE("chunked prefill reads its cache and costs more than its own tokens", "[prop]") {

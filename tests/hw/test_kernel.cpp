@@ -57,6 +57,63 @@ TEST_CASE("work of decode attention", "[unit]") {
   CHECK(work.write_bytes == 128);
 }
 
+TEST_CASE("work of attention with a full mask, values of their own width and pages", "[unit]") {
+  // One sequence of 3 new tokens over 2 cached, full mask: 3 * 5 = 15 pairs. 2 heads, one key head, keys of 6, values
+  // of 4 elements, fp16: FLOPs 2*2*(6+4)*15 = 600; queries 3*2*6*2 = 72 bytes, keys and values 5*(6+4)*2 = 100, outputs
+  // 3*2*4*2 = 48. Pages of 4 tokens: ceil(5 / 4) = 2 entries of 4 bytes.
+  AttentionPrefill shape{.sequences = 1,
+                         .q_tokens = 3,
+                         .kv_tokens = 5,
+                         .pairs = 15,
+                         .q_tiles = 1,
+                         .heads = 2,
+                         .kv_heads = 1,
+                         .head_dim = 6,
+                         .value_dim = 4,
+                         .causal = false};
+  const Work work = work_of({OpClass::attention_prefill, DType::fp16, shape});
+  CHECK(work.flops == 600);
+  CHECK(work.read_bytes == 172);
+  CHECK(work.write_bytes == 48);
+  shape.page_tokens = 4;
+  CHECK(work_of({OpClass::attention_prefill, DType::fp16, shape}).read_bytes == 180);
+}
+
+TEST_CASE("work of latent attention", "[unit]") {
+  // DeepSeek's decode (MLA): 128 heads on one latent of 576 elements of which the first 512 are the values; 2
+  // sequences, 16 tokens of context. FLOPs 2*128*(576+512)*16 = 4,456,448; queries 2*128*576*2 = 294,912 bytes, the
+  // latent once: 16*576*2 = 18,432, outputs 2*128*512*2 = 262,144.
+  AttentionDecode shape{.sequences = 2,
+                        .context_tokens = 16,
+                        .heads = 128,
+                        .kv_heads = 1,
+                        .head_dim = 576,
+                        .value_dim = 512,
+                        .latent = true};
+  const Work work = work_of({OpClass::attention_decode, DType::bf16, shape});
+  CHECK(work.flops == 4456448);
+  CHECK(work.read_bytes == 294912 + 18432);
+  CHECK(work.write_bytes == 262144);
+  shape.latent = false;  // values of their own: 16*512*2 = 16,384 bytes more
+  CHECK(work_of({OpClass::attention_decode, DType::bf16, shape}).read_bytes == 294912 + 18432 + 16384);
+  shape.page_tokens = 64;  // 16 tokens in all: one entry
+  CHECK(work_of({OpClass::attention_decode, DType::bf16, shape}).read_bytes == 294912 + 18432 + 16384 + 4);
+}
+
+TEST_CASE("chunks of a prompt do the FLOPs of the whole", "[prop]") {
+  for (const std::int64_t chunk : {1, 16, 100, 512}) {
+    const std::int64_t tokens = 1000;
+    double flops = 0;
+    for (std::int64_t past = 0; past < tokens; past += chunk) {
+      const std::int64_t n = std::min(chunk, tokens - past);
+      const AttentionPrefill part{1, n, past + n, n * past + n * (n + 1) / 2, (n + 127) / 128, 8, 2, 64};
+      flops += work_of({OpClass::attention_prefill, DType::fp16, part}).flops;
+    }
+    const AttentionPrefill whole{1, tokens, tokens, tokens * (tokens + 1) / 2, (tokens + 127) / 128, 8, 2, 64};
+    CHECK(flops == work_of({OpClass::attention_prefill, DType::fp16, whole}).flops);
+  }
+}
+
 TEST_CASE("a prompt decoded token by token does the FLOPs of its prefill", "[prop]") {
   for (const std::int64_t n : {1, 7, 128, 300}) {
     double decoded = 0;

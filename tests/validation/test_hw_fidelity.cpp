@@ -15,7 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "hw/network/all_reduce.hpp"
+#include "experiments/fidelity/table_kind.hpp"
+#include "hw/kernel_builders.hpp"
 #include "tests/hw/parts.hpp"
 
 using namespace orrery::hw;
@@ -99,9 +100,6 @@ constexpr Device kH100{"h100", "h100-sxm5-80gb"};
 bool is_fit_model(const std::string& name) {
   return name == "Llama-2-7b-hf" || name == "Llama-2-70b-hf" || name == "Qwen-72B";
 }
-bool is_fit_heads(std::int64_t heads) {
-  return heads == 1 || heads == 4 || heads == 8 || heads == 32 || heads == 48;
-}
 
 Errors check_gemm(const Device& device) {
   const std::string file = std::string("gemm/") + device.table + ".csv";
@@ -124,45 +122,45 @@ Errors check_gemm(const Device& device) {
   return held;
 }
 
-Errors check_attention(const Device& device, bool prefill) {
-  const std::string file =
-      std::string("attention/") + device.table + "_sxm." + (prefill ? "context" : "generation") + ".csv";
+/// Combinations of heads, key heads and head dimension that attention was fitted to: two of three.
+bool is_fit_attention(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  return (5 * heads + 3 * kv_heads + head_dim) % 3 != 0;
+}
+
+/// Held-out errors of "<stem>.context" or "<stem>.generation", as `orrery fidelity` predicts them.
+Errors check_attention(const std::string& name) {
+  const std::string file = "attention/" + name + ".csv";
   if (!data_present(file)) return {};
-  const auto tiled = model("tiled", part(device.part));
-  const Table table(kData + file);
+  const auto table = orrery::experiments::MeasuredTable::read(kData, file);
+  const orrery::experiments::PartShelf parts(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog");
+  orrery::experiments::Predictions predictions;
+  orrery::experiments::attention_tables()->predict(table, parts, predictions);
   Errors fit, held, wide;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const std::int64_t batch = table.integer(i, "batch"), heads = table.integer(i, "num_heads");
-    const std::int64_t kv_heads = table.integer(i, "num_kv_heads"), head_dim = table.integer(i, "head_dim");
-    Kernel kernel{OpClass::attention_prefill, DType::bf16, {}};
-    if (prefill) {
-      kernel.shape = prompts(batch, table.integer(i, "tokens"), heads, kv_heads, head_dim);
-    } else {
-      kernel.shape = AttentionDecode{batch, batch * table.integer(i, "context"), heads, kv_heads, head_dim};
-    }
-    const double us = tiled->cost(kernel).time_s * 1e6, measured = table.number(i, "time_us");
-    (is_fit_heads(heads) && head_dim == 128 ? fit : held).add(us, measured);
-    if (head_dim == 512) wide.add(us, measured);
+  for (const auto& row : predictions.columns().at(0).rows) {
+    const std::int64_t head_dim = table.integer(row.row, "head_dim");
+    const bool fitted =
+        is_fit_attention(table.integer(row.row, "num_heads"), table.integer(row.row, "num_kv_heads"), head_dim);
+    (head_dim > 256 ? wide : fitted ? fit : held).add(row.predicted, row.measured);
   }
   print(file, fit, held);
   if (wide.rows > 0) print("  of which head_dim = 512", {}, wide);
   return held;
 }
 
-/// Bytes that an operation of Vidur's elementwise tables reads and writes, fp16.
-Kernel streaming_kernel(const Table& table, std::size_t i) {
+/// The kernel of an operation of Vidur's elementwise tables, and how often it runs: phi-2 adds attention, MLP and
+/// residual in two kernels, and has layer norm and a plain GELU.
+std::pair<Kernel, double> streaming_kernel(const Table& table, std::size_t i) {
   const std::string &op = table.text(i, "op"), &name = table.text(i, "model");
   const std::int64_t tokens = table.integer(i, "tokens"), hidden = table.integer(i, "hidden");
   const std::int64_t ffn = table.integer(i, "ffn") / table.integer(i, "tp"), tp = table.integer(i, "tp");
   const bool grouped = name == "Llama-2-70b-hf" || name == "CodeLlama-34b-Instruct-hf";  // 8 key heads of 64
   const bool gated = name != "phi-2";
-  if (op == "input_layernorm") return {OpClass::norm, DType::fp16, Streaming{2 * tokens * hidden, 2 * tokens * hidden}};
-  if (op == "add") return {OpClass::residual, DType::fp16, Streaming{4 * tokens * hidden, 2 * tokens * hidden}};
+  if (op == "input_layernorm") return {norm_kernel(gated ? Norm::rms : Norm::layer, tokens, hidden, DType::fp16), 1};
+  if (op == "add") return {residual_kernel(tokens, hidden, DType::fp16), gated ? 1 : 2};
   if (op == "mlp_act")
-    return {OpClass::activation, DType::fp16, Streaming{(gated ? 4 : 2) * tokens * ffn, 2 * tokens * ffn}};
-  const std::int64_t width = (hidden + (grouped ? hidden / 8 : hidden)) / tp;  // queries and keys, rotated in place
-  const std::int64_t rotated = gated ? width : width * 2 / 5;                  // phi-2 rotates 32 of 80 dimensions
-  return {OpClass::rope, DType::fp16, Streaming{2 * tokens * rotated, 2 * tokens * rotated}};
+    return {activation_kernel(gated ? Activation::silu : Activation::gelu, gated, tokens, ffn, DType::fp16), 1};
+  const std::int64_t head_dim = gated ? 128 : 80, heads = hidden / head_dim;
+  return {rope_kernel(tokens, heads / tp, (grouped ? 8 : heads) / tp, head_dim, DType::fp16), 1};
 }
 
 /// Held-out errors: all models, and without phi-2.
@@ -173,45 +171,14 @@ std::pair<Errors, Errors> check_elementwise(const Device& device) {
   const Table table(kData + file);
   Errors fit, held, held_llama;
   for (std::size_t i = 0; i < table.size(); ++i) {
-    const double us = tiled->cost(streaming_kernel(table, i)).time_s * 1e6, measured = table.number(i, "time_us");
+    const auto [kernel, times] = streaming_kernel(table, i);
+    const double us = times * tiled->cost(kernel).time_s * 1e6, measured = table.number(i, "time_us");
     (is_fit_model(table.text(i, "model")) ? fit : held).add(us, measured);
     if (!is_fit_model(table.text(i, "model")) && table.text(i, "model") != "phi-2") held_llama.add(us, measured);
   }
   print(file, fit, held);
   print("  without phi-2", {}, held_llama);
   return {held, held_llama};
-}
-
-/// Held-out errors of Vidur's table, with its start skew, and of NCCL's, without.
-std::pair<Errors, Errors> check_all_reduce(const Device& device, double start_skew_s) {
-  const std::string vidur_file = std::string("collectives/vidur_") + device.table + "_dgx_all_reduce.csv";
-  const std::string nccl_file = std::string("collectives/nccl_") + device.table + "_sxm.csv";
-  if (!data_present(vidur_file) || !data_present(nccl_file)) return {};
-  const LinkParams link = part(device.part).link;
-  LinkParams skewed = link;
-  skewed.start_skew_s = start_skew_s;
-  Errors vidur_fit, vidur_held, vidur_large, nccl_fit, nccl_held;
-  const Table vidur(kData + vidur_file), nccl(kData + nccl_file);
-  std::size_t seen = 0;
-  for (std::size_t i = 0; i < vidur.size(); ++i) {
-    const std::int64_t ranks = vidur.integer(i, "num_gpus"), bytes = vidur.integer(i, "bytes");
-    if (vidur.integer(i, "devices_per_node") != ranks) continue;
-    const bool fitted = seen++ % 2 == 0;
-    const double us = all_reduce(skewed, ranks, bytes).time_s * 1e6, measured = vidur.number(i, "time_us");
-    (fitted ? vidur_fit : vidur_held).add(us, measured);
-    if (!fitted && bytes >= 4'000'000) vidur_large.add(us, measured);
-  }
-  seen = 0;
-  for (std::size_t i = 0; i < nccl.size(); ++i) {
-    if (nccl.text(i, "collective") != "all_reduce") continue;
-    const double us =
-        all_reduce(link, nccl.integer(i, "num_gpus"), 2 * nccl.integer(i, "message_elements")).time_s * 1e6;
-    (seen++ % 2 == 0 ? nccl_fit : nccl_held).add(us, nccl.number(i, "time_us"));
-  }
-  print(vidur_file, vidur_fit, vidur_held);
-  print("  of which 4 MB and more", {}, vidur_large);
-  print(nccl_file + " all_reduce", nccl_fit, nccl_held);
-  return {vidur_held, nccl_held};
 }
 
 }  // namespace
@@ -222,28 +189,23 @@ TEST_CASE("matrix products against PyTorch kernels", "[validation][fidelity]") {
 }
 
 TEST_CASE("attention against vLLM kernels", "[validation][fidelity]") {
-  CHECK(check_attention(kA100, true).mape() < 13.5);
-  CHECK(check_attention(kH100, true).mape() < 16.5);
-  CHECK(check_attention(kA100, false).mape() < 14);
-  CHECK(check_attention(kH100, false).mape() < 12.5);
+  CHECK(check_attention("a100_sxm.context").mape() < 6);
+  CHECK(check_attention("a100_sxm.generation").mape() < 6);
+  CHECK(check_attention("h100_sxm.context").mape() < 7.5);
+  CHECK(check_attention("h100_sxm.generation").mape() < 8.5);
+  CHECK(check_attention("h200_sxm.context").mape() < 10);
+  CHECK(check_attention("h200_sxm.generation").mape() < 8);
+  CHECK(check_attention("l40s.context").mape() < 8);
+  CHECK(check_attention("l40s.generation").mape() < 6.5);
 }
 
 TEST_CASE("elementwise operations against PyTorch kernels", "[validation][fidelity]") {
   const auto [a100, a100_llama] = check_elementwise(kA100);
-  CHECK(a100.mape() < 21);
-  CHECK(a100_llama.mape() < 9);
+  CHECK(a100.mape() < 7);
+  CHECK(a100_llama.mape() < 6.5);
   const auto [h100, h100_llama] = check_elementwise(kH100);
-  CHECK(h100.mape() < 23);
-  CHECK(h100_llama.mape() < 11);
-}
-
-TEST_CASE("all-reduce inside a node", "[validation][fidelity]") {
-  const auto [a100_vidur, a100_nccl] = check_all_reduce(kA100, 22.2e-6);
-  CHECK(a100_vidur.mape() < 12.5);
-  CHECK(a100_nccl.mape() < 8.5);
-  const auto [h100_vidur, h100_nccl] = check_all_reduce(kH100, 8.9e-6);
-  CHECK(h100_vidur.mape() < 12);
-  CHECK(h100_nccl.mape() < 8.5);
+  CHECK(h100.mape() < 9);
+  CHECK(h100_llama.mape() < 7.5);
 }
 
 TEST_CASE("power of Llama-2-70B on A100", "[validation][fidelity]") {

@@ -1,0 +1,178 @@
+// Attention: `attention/<stem>.context.csv` and `.generation.csv` by batch, tokens or context, heads, key heads and
+// head dimension; `edge/flashattn_<device>.csv` and `edge/power_log_<device>.csv` of Jetson parts.
+//
+// A row of `attention/` is a call of vLLM's attention layer (aiconfigurator, collector/vllm/collect_attn.py): the
+// kernel that writes new keys and values into the pages of the cache, then attention over the pages, bf16, causal,
+// replayed as a graph on the same operands. `context` counts all tokens that a generated one attends to. A row of
+// `edge/` is the attention kernel alone with the splits and packing that the row names, launched from a stream.
+#include <algorithm>
+#include <array>
+
+#include "experiments/fidelity/table_kind.hpp"
+#include "hw/tiled.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+constexpr std::string_view kNoPart = "no part of the catalog stands for it";
+
+/// Tables whose library planned its launches for other heads than those of the call. h200_sxm: splits are those of 8
+/// key heads whatever the call has, and prefill works through the tiles of two query heads a key head; the collector
+/// overrides the heads of a model's configuration, which that release of vLLM read elsewhere.
+struct StalePlan {
+  std::string_view stem;
+  std::int64_t heads, kv_heads;
+};
+constexpr std::array<StalePlan, 1> kStalePlans{{{"h200_sxm", 16, 8}}};
+
+hw::AttentionConditions repeated_call(std::string_view stem) {
+  hw::AttentionConditions how{.resident = true};
+  for (const StalePlan& plan : kStalePlans) {
+    if (plan.stem != stem) continue;
+    how.plan_heads = plan.heads;
+    how.plan_kv_heads = plan.kv_heads;
+  }
+  return how;
+}
+
+std::string_view batch_regime(std::int64_t batch) {
+  return batch <= 4 ? "batch <= 4" : batch <= 32 ? "4 < batch <= 32" : "batch > 32";
+}
+
+std::string_view group_regime(std::int64_t heads, std::int64_t kv_heads) {
+  return heads == kv_heads                                  ? "MHA"
+         : heads / std::max<std::int64_t>(1, kv_heads) <= 8 ? "GQA"
+                                                            : "more than 8 heads a key head";
+}
+
+std::string_view dim_regime(std::int64_t dim) {
+  return dim <= 64    ? "head_dim <= 64"
+         : dim <= 128 ? "head_dim 128"
+         : dim <= 256 ? "head_dim 192, 256"
+                      : "head_dim > 256";
+}
+
+std::string joined(const MeasuredTable& table, std::size_t row, std::initializer_list<std::string_view> columns) {
+  std::string key;
+  for (const std::string_view column : columns) key += table.text(row, column) + "/";
+  return key;
+}
+
+class AttentionTables final : public TableKind {
+ public:
+  std::string_view name() const override { return "attention"; }
+  bool reads(std::string_view path) const override {
+    return path.starts_with("attention/") && (path.ends_with(".context.csv") || path.ends_with(".generation.csv"));
+  }
+
+  void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
+    const auto found = parts.for_table<hw::GpuParams>(table.stem());
+    if (!found) return out.skip_all("time", table, kNoPart);
+    const hw::GpuParams& gpu = found.entry->part;
+    const hw::AttentionConditions how = repeated_call(table.stem());
+    const bool context = table.has("tokens");
+    const auto &batches = table.numbers("batch"), &lengths = table.numbers(context ? "tokens" : "context");
+    const auto &all_heads = table.numbers("num_heads"), &all_kv = table.numbers("num_kv_heads");
+    const auto &dims = table.numbers("head_dim"), &measured = table.numbers("time_us");
+    for (std::size_t row = 0; row < table.rows(); ++row) {
+      const auto batch = static_cast<std::int64_t>(batches[row]), length = static_cast<std::int64_t>(lengths[row]);
+      const auto heads = static_cast<std::int64_t>(all_heads[row]), kv_heads = static_cast<std::int64_t>(all_kv[row]);
+      const auto dim = static_cast<std::int64_t>(dims[row]);
+      const double attention_s =
+          context ? hw::tiled_prefill(gpu, prompts(batch, length, heads, kv_heads, dim), hw::DType::bf16, how).time_s
+                  : hw::tiled_decode(gpu, {batch, batch * length, heads, kv_heads, dim}, hw::DType::bf16, how).time_s;
+      const double write_s =
+          hw::tiled_cache_write(gpu, context ? batch * length : batch, kv_heads * dim, hw::DType::bf16, how).time_s;
+      const double us = (attention_s + write_s + 2 * gpu.launch_graph_s) * 1e6;
+      out.add("time", row, measured[row], us, {batch_regime(batch), group_regime(heads, kv_heads), dim_regime(dim)});
+    }
+  }
+
+  std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
+    return joined(table, row,
+                  {"batch", table.has("tokens") ? "tokens" : "context", "num_heads", "num_kv_heads", "head_dim"});
+  }
+
+ private:
+  static hw::AttentionPrefill prompts(std::int64_t batch, std::int64_t tokens, std::int64_t heads,
+                                      std::int64_t kv_heads, std::int64_t dim) {
+    return {.sequences = batch,
+            .q_tokens = batch * tokens,
+            .kv_tokens = batch * tokens,
+            .pairs = batch * tokens * (tokens + 1) / 2,
+            .q_tiles = batch * hw::ceil_div(tokens, 128),
+            .heads = heads,
+            .kv_heads = kv_heads,
+            .head_dim = dim};
+  }
+};
+
+class EdgeAttentionTables final : public TableKind {
+ public:
+  std::string_view name() const override { return "edge_attention"; }
+  bool reads(std::string_view path) const override {
+    return path.starts_with("edge/flashattn_") || path.starts_with("edge/power_log_");
+  }
+
+  void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
+    const bool power = table.has("power_GPU");
+    const std::string_view metric = power ? "power" : "time";
+    const auto found = parts.for_table<hw::GpuParams>(table.stem());
+    if (!found) return out.skip_all(metric, table, kNoPart);
+    for (std::size_t row = 0; row < table.rows(); ++row) {
+      const std::optional<hw::DType> dtype = hw::dtype_of(table.text(row, "precision"));
+      if (!dtype) {
+        out.skip(metric, row, "a number format that is not modelled");
+        continue;
+      }
+      const hw::GpuParams& gpu = found.entry->part;
+      const hw::AttentionPrefill shape = shape_of(table, row);
+      hw::AttentionConditions how{.resident = true};
+      if (!power) {
+        how.splits = table.integer(row, "num_splits");
+        how.pack = table.text(row, "pack_gqa") == "True" ? shape.heads / std::max<std::int64_t>(1, shape.kv_heads) : 1;
+      }
+      const double s = hw::tiled_prefill(gpu, shape, *dtype, how).time_s + gpu.launch_graph_s;
+      const std::string_view regime = shape.causal ? "causal" : "full";
+      if (power) {
+        const double j =
+            hw::work_of({hw::OpClass::attention_prefill, *dtype, shape}).flops * hw::matrix_flop_energy(gpu, *dtype);
+        out.add(metric, row, table.number(row, "power_GPU"), gpu.power.idle_w + gpu.power.active_w + j / s, {regime});
+      } else {
+        out.add(metric, row, table.number(row, "min_runtime") * 1e-3, s, {regime});
+      }
+    }
+  }
+
+  std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
+    return joined(table, row, {"seq_len_q", "seq_len_kv", "num_heads_q", "num_heads_kv", "head_dim", "is_causal"});
+  }
+
+ private:
+  /// New tokens at the end of their keys, one sequence.
+  static hw::AttentionPrefill shape_of(const MeasuredTable& table, std::size_t row) {
+    const std::int64_t q = table.integer(row, "seq_len_q"), kv = table.integer(row, "seq_len_kv");
+    const bool causal = table.text(row, "is_causal") == "True";
+    return {.sequences = 1,
+            .q_tokens = q,
+            .kv_tokens = kv,
+            .pairs = causal ? q * (kv - q) + q * (q + 1) / 2 : q * kv,
+            .q_tiles = hw::ceil_div(q, 128),
+            .heads = table.integer(row, "num_heads_q"),
+            .kv_heads = table.integer(row, "num_heads_kv"),
+            .head_dim = table.integer(row, "head_dim"),
+            .causal = causal};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TableKind> attention_tables() {
+  return std::make_unique<AttentionTables>();
+}
+
+std::unique_ptr<TableKind> edge_attention_tables() {
+  return std::make_unique<EdgeAttentionTables>();
+}
+
+}  // namespace orrery::experiments

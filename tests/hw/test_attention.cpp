@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+
+#include "hw/tiled.hpp"
+#include "tests/hw/parts.hpp"
+
+using namespace orrery::hw;
+using orrery::hw::test::part;
+using orrery::hw::test::prompts;
+
+namespace {
+
+/// One SM of 1e12 FLOP/s at 1 GHz that a thread block has to itself, memory and L2 far too fast to matter, nothing that
+/// costs but FLOPs. Tiles of 64 rows and 128 keys of head dimension 128: 4 * 64 * 128 * 128 FLOPs a block of keys.
+GpuParams bare(AttentionLibrary library = AttentionLibrary::flash2) {
+  GpuParams gpu;
+  gpu.peak.fp16 = 1e12;
+  gpu.sms = 1;
+  gpu.clock_hz = 1e9;
+  gpu.l1_bytes = (28 + 80) << 10;  // 80 KiB of shared memory: one tile
+  gpu.l2_bytes = 1 << 20;
+  gpu.l2_bandwidth = gpu.memory_bandwidth = 1e18;
+  gpu.attention = {.library = library,
+                   .efficiency = 1,
+                   .softmax_per_cycle = 1e12,
+                   .start_cycles = 0,
+                   .row_cycles = 0,
+                   .block_cycles = 0,
+                   .tail = 0,
+                   .memory_efficiency = 1,
+                   .l2_delivery = 1,
+                   .resident_share = 1,
+                   .fixed_s = 0,
+                   .combine_s = 0,
+                   .combine_split_s = 0};
+  return gpu;
+}
+constexpr double kBlockS = 4.0 * 64 * 128 * 128 / 1e12;  // 4.194 us
+
+double decode_s(const GpuParams& gpu, const AttentionDecode& shape, const AttentionConditions& how = {}) {
+  return tiled_decode(gpu, shape, DType::fp16, how).time_s;
+}
+
+}  // namespace
+
+TEST_CASE("splits of FlashAttention-2", "[unit]") {
+  // 8 thread blocks on 216 places: s splits fill min(1, 8 s / 216) of one wave; 27 fill it, and the first to reach 0.85
+  // of that is ceil(0.85 * 27) = 23.
+  CHECK(flash2_splits(8, 216, 64) == 23);
+  CHECK(flash2_splits(8, 216, 5) == 5);     // 0.85 * 5 / 27 of the best is reached by 5 (4.25 rounds up)
+  CHECK(flash2_splits(8, 216, 20) == 17);   // 0.85 * 20
+  CHECK(flash2_splits(173, 216, 64) == 1);  // 0.8 * 216 = 172.8: nearly full
+  CHECK(flash2_splits(172, 216, 64) ==
+        5);  // 5 * 172 = 860 on 4 waves of 864; 4 waves of 4 * 172 reach 688 / 864 = 0.80
+  CHECK(flash2_splits(1, 216, 1) == 1);
+}
+
+TEST_CASE("splits of FlashAttention-3", "[unit]") {
+  // One key head of 512 blocks of keys on 132 SMs: 1.1 * 512 / 132 = 4.3, so 5 blocks an SM and ceil(512 / 5) = 103.
+  CHECK(flash3_splits(1, 512, 132, 512) == 103);
+  // Planned for 8 key heads: 1.1 * 4096 / 132 = 34.1, 35 an SM, 15 splits; 8 * 15 = 120 of 132 SMs is enough, too.
+  CHECK(flash3_splits(8, 8 * 512, 132, 512) == 15);
+  CHECK(flash3_splits(8, 64 * 512, 132, 512) == 2);   // eight such sequences: 274 blocks an SM
+  CHECK(flash3_splits(8, 512 * 512, 132, 512) == 1);  // 64 of them fill the part
+  CHECK(flash3_splits(1, 4, 132, 4) == 4);            // fewer blocks of keys than SMs: one each
+  CHECK(flash3_splits(106, 106 * 64, 132, 64) == 1);  // 0.8 * 132 = 105.6: nearly full
+}
+
+TEST_CASE("tiles of the libraries", "[unit]") {
+  const GpuParams a100 = part("a100-sxm4-80gb"), l40s = part("l40s"), h100 = part("h100-sxm5-80gb");
+  // FlashAttention-2, 64 x 128 x 128: (64 + 2 * 128) * 128 * 2 = 80 KiB, twice into 164 KiB, once into 100 KiB.
+  CHECK(attention_tile(a100, 128, 128, 1, true).ctas_per_sm == 2);
+  CHECK(attention_tile(l40s, 128, 128, 1, true).ctas_per_sm == 1);
+  CHECK(attention_tile(a100, 64, 64, 1, false).keys == 256);
+  CHECK(attention_tile(a100, 256, 256, 1, false).keys == 64);
+  // FlashAttention-3 takes one group of warps and 64 rows for few queries, two or three groups else.
+  CHECK(attention_tile(h100, 128, 128, 8, true).rows == 64);
+  CHECK_FALSE(attention_tile(h100, 128, 128, 8, true).takes_turns);
+  CHECK(attention_tile(h100, 128, 128, 128, true).rows == 128);
+  CHECK(attention_tile(h100, 64, 64, 4096, false).rows == 192);
+  CHECK(attention_tile(h100, 256, 256, 4096, false).keys == 80);
+  CHECK(attention_tile(h100, 576, 512, 128, true).rows == 64);  // latent attention: 64 x 64
+}
+
+TEST_CASE("decode by hand", "[unit]") {
+  GpuParams gpu = bare();
+  // 256 keys are two blocks; 257 are three.
+  CHECK(decode_s(gpu, {1, 256, 1, 1, 128}) == Approx(2 * kBlockS));
+  CHECK(decode_s(gpu, {1, 257, 1, 1, 128}) == Approx(3 * kBlockS));
+  // Three sequences on two SMs, one thread block each: two waves. Twice the SMs, twice the peak: a block takes as long.
+  gpu.sms = 2;
+  gpu.peak.fp16 = 2e12;
+  CHECK(decode_s(gpu, {3, 3 * 256, 1, 1, 128}) == Approx(2 * 2 * kBlockS));
+  // Two query heads of a key head are rows of one tile. Alone on two SMs (four places) its two blocks of keys are
+  // split: one block each, and fp32 partials of 2 heads * 2 splits * 128 written and read at 1e18 bytes a second.
+  CHECK(decode_s(gpu, {1, 256, 2, 1, 128}) == Approx(kBlockS));
+  gpu.attention.combine_s = 3e-6;
+  gpu.attention.combine_split_s = 0.5e-6;
+  CHECK(decode_s(gpu, {1, 256, 2, 1, 128}) == Approx(kBlockS + 4e-6));
+  CHECK(decode_s(gpu, {1, 256, 1, 1, 128}) == Approx(2 * kBlockS));  // without grouped heads nothing is split
+}
+
+TEST_CASE("what a thread block costs beside its FLOPs", "[unit]") {
+  GpuParams gpu = bare();
+  gpu.attention.start_cycles = 1000;  // 1 us
+  gpu.attention.row_cycles = 10;      // one query row: 10 ns
+  gpu.attention.block_cycles = 500;   // 0.5 us a block of keys
+  CHECK(decode_s(gpu, {1, 256, 1, 1, 128}) == Approx(2 * (kBlockS + 0.5e-6) + 1.01e-6));
+  // 64 * 128 scores at 8 a clock: 1024 clocks a block, more than the wait that they stand beside.
+  gpu.attention.softmax_per_cycle = 8;
+  CHECK(decode_s(gpu, {1, 256, 1, 1, 128}) == Approx(2 * (kBlockS + 1.024e-6) + 1.01e-6));
+}
+
+TEST_CASE("prefill by hand", "[unit]") {
+  // 256 new tokens, one head: two tiles of 128 rows (FlashAttention-3), a block of keys 2 kBlockS. A query sees 128.5
+  // keys in the mean, its tile 64 more: 192.5 / 128 = 1.504 blocks, two tiles 3.008; the longest tile has two blocks.
+  const GpuParams gpu = bare(AttentionLibrary::flash3);
+  const double s = tiled_prefill(gpu, prompts(1, 256, 1, 1), DType::fp16).time_s;
+  CHECK(s == Approx(2 * kBlockS * norm4(2 * 192.5 / 128, 2)));
+  // With a full mask both tiles see both blocks.
+  AttentionPrefill full = prompts(1, 256, 1, 1);
+  full.causal = false;
+  full.pairs = 256 * 256;
+  CHECK(tiled_prefill(gpu, full, DType::fp16).time_s == Approx(2 * kBlockS * norm4(4, 2)));
+  // 128 tokens over 128 cached: one tile whose queries see 192.5 keys, 256 with the tile's last: two blocks.
+  const AttentionPrefill chunk{1, 128, 256, 128 * 128 + 128 * 129 / 2, 1, 1, 1, 128};
+  CHECK(tiled_prefill(gpu, chunk, DType::fp16).time_s == Approx(2 * kBlockS * norm4(2, 2)));
+}
+
+TEST_CASE("memory and cache by hand", "[unit]") {
+  GpuParams gpu = bare();
+  gpu.peak.fp16 = 1e18;
+  gpu.memory_bandwidth = 1e12;
+  // One sequence of 1024 keys, one head: 2 * 1024 * 128 * 2 + 2 * 128 * 2 bytes = 524,800 at 1e12 a second.
+  const AttentionDecode shape{1, 1024, 1, 1, 128};
+  CHECK(decode_s(gpu, shape) == Approx(524800e-12));
+  // Repeated, it stays in 1 MiB of L2; in 3/8 MiB 2 - 524800 / 393216 = 0.6654 of it does; in 1/4 MiB nothing does.
+  CHECK(decode_s(gpu, shape, {.resident = true}) < 1e-9);
+  gpu.l2_bytes = 393216;
+  CHECK(decode_s(gpu, shape, {.resident = true}) == Approx(524800e-12 * (524800.0 / 393216 - 1)));
+  gpu.l2_bytes = 262144;
+  CHECK(decode_s(gpu, shape, {.resident = true}) == Approx(524800e-12));
+  // 10 tokens of 256 elements into the cache: keys and values read and written, 4 * 10 * 256 * 2 = 20,480 bytes at half
+  // the bandwidth, and half of 1 ns a token.
+  gpu.attention.cache_write = 0.5;
+  gpu.attention.cache_token_s = 1e-9;
+  CHECK(tiled_cache_write(gpu, 10, 256, DType::fp16).time_s == Approx(40.96e-9 + 5e-9));
+  CHECK(tiled_cache_write(gpu, 0, 256, DType::fp16).time_s == 0);
+}
+
+TEST_CASE("copies that turn heads into rows", "[unit]") {
+  GpuParams gpu = bare();
+  gpu.attention.regroup_s = 1e-6;
+  const auto extra = [&](const AttentionDecode& shape) {
+    GpuParams none = gpu;
+    none.attention.regroup_s = 0;
+    return decode_s(gpu, shape) - decode_s(none, shape);
+  };
+  CHECK(extra({4, 4 * 64, 4, 4, 128}) == 0);             // no grouped heads
+  CHECK(extra({1, 64, 8, 2, 128}) == Approx(1e-6));      // one sequence: the outputs
+  CHECK(extra({4, 4 * 64, 8, 1, 128}) == Approx(1e-6));  // one key head: rows lie as they are
+  CHECK(extra({4, 4 * 64, 8, 2, 128}) == Approx(4e-6));
+}
+
+TEST_CASE("the plan of FlashAttention-3", "[unit]") {
+  GpuParams gpu = bare(AttentionLibrary::flash3);
+  gpu.attention.sequence_s = 1e-9;
+  // Scheduling is paid for a sequence, up to 992 of them.
+  const auto fixed = [&](std::int64_t sequences) {
+    return tiled_decode(gpu, {sequences, sequences, 1, 1, 128}, DType::fp16).fixed_s;
+  };
+  CHECK(fixed(10) == Approx(10e-9));
+  CHECK(fixed(5000) == Approx(992e-9));
+  // A plan for twice the query heads of a key head has twice the tiles; the surplus works through all keys. 256 tokens:
+  // two tiles of 1.504 blocks and two of two.
+  const double s = tiled_prefill(gpu, prompts(1, 256, 1, 1), DType::fp16, {.plan_heads = 2, .plan_kv_heads = 1}).time_s;
+  CHECK(s - 1e-9 == Approx(2 * kBlockS * norm4(2 * 192.5 / 128 + 4, 2)));
+}
+
+TEST_CASE("splits and packing can be told", "[unit]") {
+  const GpuParams gpu = bare(AttentionLibrary::flash3_sm80);
+  const AttentionPrefill shape = prompts(1, 64, 4, 1);
+  // 64 queries of four heads: four tiles of 128 rows, half empty; packed two heads a tile, two full ones.
+  const double apart = tiled_prefill(gpu, shape, DType::fp16, {.pack = 1}).compute_s;
+  const double packed = tiled_prefill(gpu, shape, DType::fp16, {.pack = 2}).compute_s;
+  CHECK(packed < 0.6 * apart);
+  GpuParams wide = bare();
+  wide.sms = 4;
+  wide.peak.fp16 = 4e12;
+  CHECK(decode_s(wide, {1, 512, 1, 1, 128}, {.splits = 4}) == Approx(kBlockS));
+  CHECK(decode_s(wide, {1, 512, 1, 1, 128}, {.splits = 100}) == Approx(kBlockS));  // no more than blocks of keys
+}
+
+TEST_CASE("contexts of unequal length wait for the longest", "[prop]") {
+  for (const char* name : {"a100-sxm4-80gb", "h100-sxm5-80gb", "l40s"}) {
+    const GpuParams gpu = part(name);
+    AttentionDecode shape{32, 32 * 2048, 32, 8, 128};
+    const double even = decode_s(gpu, shape);
+    double last = 0;
+    for (const std::int64_t longest : {4096, 8192, 32768}) {
+      shape.longest = longest;
+      const double s = decode_s(gpu, shape);
+      INFO(name << " longest " << longest);
+      CHECK(s > 0.9 * even);
+      CHECK(s >= last);
+      last = s;
+    }
+    shape.longest = 0;
+    shape.context_tokens += 1;  // a sum that does not divide changes nothing much
+    CHECK(decode_s(gpu, shape) == Approx(even).epsilon(0.1));
+  }
+}
+
+TEST_CASE("attention of random shapes", "[prop]") {
+  std::mt19937_64 random(7);
+  const auto draw = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(std::exp(std::uniform_real_distribution(0.0, std::log(double(most)))(random)));
+  };
+  for (const char* name :
+       {"a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb", "l40s", "b200-sxm", "jetson-agx-orin"}) {
+    const GpuParams gpu = part(name);
+    GpuParams faster = gpu;
+    faster.clock_hz *= 2;
+    for (int i = 0; i < 300; ++i) {
+      const std::int64_t sequences = draw(500), tokens = draw(20000), kv_heads = draw(16), heads = kv_heads * draw(16);
+      const std::int64_t dim = std::array{64, 96, 128, 192, 256, 512}[static_cast<std::size_t>(i) % 6];
+      const AttentionDecode decode{sequences, sequences * tokens, heads, kv_heads, dim};
+      const AttentionPrefill prefill = prompts(sequences, tokens, heads, kv_heads, dim);
+      INFO(name << " " << sequences << " x " << tokens << ", " << heads << "/" << kv_heads << " heads of " << dim);
+      const TiledTime d = tiled_decode(gpu, decode, DType::bf16), p = tiled_prefill(gpu, prefill, DType::bf16);
+      for (const TiledTime& t : {d, p}) {
+        CHECK(std::isfinite(t.time_s));
+        CHECK(t.time_s > t.fixed_s);
+        CHECK(t.dram_bytes > 0);
+      }
+      // Operands that stay in the cache, a faster clock, fewer key heads for as many queries: never slower.
+      CHECK(tiled_decode(gpu, decode, DType::bf16, {.resident = true}).time_s <= d.time_s);
+      CHECK(tiled_prefill(gpu, prefill, DType::bf16, {.resident = true}).time_s <= p.time_s);
+      CHECK(tiled_prefill(faster, prefill, DType::bf16).time_s <= p.time_s);
+      // A full mask is not cheaper than a causal one.
+      AttentionPrefill full = prefill;
+      full.causal = false;
+      full.pairs = sequences * tokens * tokens;
+      CHECK(tiled_prefill(gpu, full, DType::bf16).time_s >= p.time_s * (1 - 1e-9));
+    }
+  }
+}
+
+TEST_CASE("published rates of attention on H100", "[golden]") {
+  const GpuParams gpu = part("h100-sxm5-80gb");
+  const auto tflops = [&](const Kernel& kernel, double s) { return work_of(kernel).flops / s * 1e-12; };
+  // FlashAttention-3 (arXiv:2407.08608, fig. 5, 6): 16k tokens, causal: about 500 TFLOP/s at head dimension 64, 600 to
+  // 650 at 128, up to 750 at 256, with contiguous keys.
+  for (const auto& [dim, least, most] : {std::tuple{64, 420.0, 560.0}, {128, 560.0, 700.0}, {256, 640.0, 780.0}}) {
+    const AttentionPrefill shape = prompts(1, 16384, 2048 / dim, 2048 / dim, dim);
+    const Kernel kernel{OpClass::attention_prefill, DType::bf16, shape};
+    INFO("head dimension " << dim);
+    CHECK(tflops(kernel, tiled_prefill(gpu, shape, DType::bf16).time_s) > least);
+    CHECK(tflops(kernel, tiled_prefill(gpu, shape, DType::bf16).time_s) < most);
+  }
+  // FlashMLA (deepseek-ai/FlashMLA README, April 2025; H800 SXM5): up to 660 TFLOP/s where compute bounds latent
+  // decode. Nothing of this model was fitted to it.
+  const AttentionDecode latent{.sequences = 128,
+                               .context_tokens = 128 * 8192,
+                               .heads = 128,
+                               .kv_heads = 1,
+                               .head_dim = 576,
+                               .value_dim = 512,
+                               .latent = true};
+  const Kernel kernel{OpClass::attention_decode, DType::bf16, latent};
+  const double rate = tflops(kernel, tiled_decode(gpu, latent, DType::bf16).time_s);
+  CHECK(rate > 0.75 * 660);
+  CHECK(rate < 1.1 * 660);
+}
