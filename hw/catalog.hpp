@@ -71,6 +71,18 @@ P parse_fields(const sim::Node& fields, sim::Faults& faults) {
 /// Takes the notes out of a catalog node; `fields` is what is left, the parameters. `kind` empty: any kind will do.
 CatalogNotes parse_notes(const sim::Node& node, std::string_view kind, sim::Node& fields, sim::Faults& faults);
 
+/// Reads the fields of a part. A part may have `static void check(const P&, const sim::Node& fields, sim::Faults&)` for
+/// faults that several fields make together; it is asked once each field is right by itself.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if constexpr (requires { P::check(part, fields, faults); }) {
+    if (faults.size() == before) P::check(part, fields, faults);
+  }
+  return part;
+}
+
 /// Reads a part from a catalog node; every fault goes to `faults` with its JSON pointer.
 template <CatalogPart P>
 CatalogEntry<P> parse_part(const sim::Node& node, sim::Faults& faults) {

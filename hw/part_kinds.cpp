@@ -4,6 +4,7 @@
 #include "hw/gpu.hpp"
 #include "hw/pim/pygim_spmm.hpp"
 #include "hw/pim/upmem.hpp"
+#include "hw/coupling/platform.hpp"
 #include "hw/cpu.hpp"
 #include "hw/gpu.hpp"
 #include "hw/link_part.hpp"
@@ -12,6 +13,7 @@
 #include "hw/pim/bank_pim.hpp"
 #include "hw/memory_tier.hpp"
 #include "hw/nic.hpp"
+#include "hw/npu/npu.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -36,7 +38,9 @@ const std::vector<PartKind>& part_kinds() {
       kind_of<LinkPart>("A link between two devices: NVLink, XGMI, PCIe."),
       kind_of<MemoryTier>("A tier of memory or storage: DRAM, HBM, CXL expanders, drives."),
       kind_of<NicPart>("A network adapter: InfiniBand, RoCE, Ethernet."),
+      kind_of<NpuParams>("An NPU: cores with matrix and vector units, scratchpads and DMA, behind one memory."),
       kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
+      kind_of<PlatformParams>("A CPU thread that dispatches to a GPU, and the link between them."),
       kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
       kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
   };

@@ -17,8 +17,8 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"gemm.multicast", 1, 4},
         {"gemm.fixed_cycles", 100, 8000},
         {"gemm.split_cycles", 100, 12000},
-        {"gemm.l2_full", 0.05, 0.95},
-        {"gemm.l2_none", 0.96, 1.6},
+        {"gemm.l2_full", 0.02, 1},
+        {"gemm.l2_none", 1.2, 2.5},
         {"gemm.peak_power", 0.3, 2}}},
       {"attention",
        "gpu",
@@ -103,6 +103,11 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"link.peer.efficiency", 0.05, 1},
         {"link.peer.send_base", 0.1e-6, 30e-6},
         {"link.peer.send_ramp", 0.1e-6, 30e-6}}},
+      {"npu",
+       "npu",
+       {"npu"},
+       {{"matrix.efficiency", 0.3, 0.98}, {"core_bandwidth", 100e9, 1200e9}, {"step", 0.02e-6, 3e-6}},
+       {"time"}},
   };
   return blocks;
 }

@@ -70,5 +70,6 @@ std::unique_ptr<TableKind> elementwise_tables();
 std::unique_ptr<TableKind> gemm_tables();
 std::unique_ptr<TableKind> layer_tables();
 std::unique_ptr<TableKind> moe_tables();
+std::unique_ptr<TableKind> npu_tables();
 
 }  // namespace orrery::experiments

@@ -14,6 +14,7 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
     all.push_back(gemm_tables());
     all.push_back(layer_tables());
     all.push_back(moe_tables());
+    all.push_back(npu_tables());
     all.push_back(pim_tables());
     return all;
   }();
