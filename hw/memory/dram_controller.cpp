@@ -1,7 +1,6 @@
 #include "hw/memory/dram_controller.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <limits>
 #include <stdexcept>
@@ -11,43 +10,90 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// The window is kept as a list a bank, oldest first, and each bank's candidate with the command that it needs next, so
+// that a choice looks at banks and not at requests. Candidates change with admissions, commands of the bank, refreshes.
 class Controller {
  public:
   Controller(const DramParams& dram, std::span<const DramRequest> requests, const DramControllerOptions& options)
       : dram_(dram), options_(options), requests_(requests), timer_(dram) {
-    window_.reserve(static_cast<std::size_t>(options.window));
-    next_refresh_.assign(static_cast<std::size_t>(dram.organisation.ranks), dram.timing.refi);
+    const auto size = std::min(at(options.window), requests.size());
+    slots_.resize(size);
+    for (std::size_t i = 0; i < size; ++i) slots_[i].next = i + 1 < size ? static_cast<std::int32_t>(i + 1) : kNone;
+    free_ = size > 0 ? 0 : kNone;
+    banks_.resize(at(dram.banks_per_lane()));
+    next_refresh_.assign(at(dram.organisation.ranks), dram.timing.refi);
+    first_due_ = options.refresh ? dram.timing.refi : kNever;
   }
 
   DramRun run() {
-    admit();
-    while (!window_.empty() || next_ < requests_.size()) {
-      if (window_.empty()) now_ = std::max(now_, requests_[next_].arrival);
+    while (waiting_ > 0 || next_ < requests_.size()) {
+      if (waiting_ == 0) now_ = std::max(now_, requests_[next_].arrival);
       admit();
-      if (options_.refresh && refresh_if_due()) continue;
-      step();
+      if (now_ >= first_due_) {
+        refresh();
+      } else {
+        step();
+      }
     }
     run_.clocks = last_word_;
     return run_;
   }
 
  private:
-  struct Entry {
-    std::int64_t bank, row, arrival;
-    bool write, opened;  // opened: an activation was made for it
+  static constexpr std::int32_t kNone = -1;
+  struct Slot {
+    std::int64_t row = 0, arrival = 0;
+    std::uint64_t age = 0;  // number of the request
+    std::int32_t next = kNone;
+    bool write = false, opened = false;  // opened: an activation was made for it
+  };
+  struct Bank {
+    std::int32_t head = kNone, candidate = kNone;
+    std::uint64_t candidate_age = 0;
   };
   struct Choice {
-    std::int64_t clock = kNever;
+    std::int64_t clock = kNever, bank = 0;
+    std::uint64_t age = 0;
     DramOp op = DramOp::activate;
-    std::size_t entry = 0;
   };
 
+  Slot& slot(std::int32_t index) { return slots_[static_cast<std::size_t>(index)]; }
+
   void admit() {
-    while (next_ < requests_.size() && window_.size() < static_cast<std::size_t>(options_.window) &&
-           requests_[next_].arrival <= now_) {
-      const DramRequest& r = requests_[next_++];
-      window_.push_back({r.bank, r.row, r.arrival, r.write, false});
+    while (free_ != kNone && next_ < requests_.size() && requests_[next_].arrival <= now_) {
+      const DramRequest& r = requests_[next_];
+      const std::int32_t index = free_;
+      free_ = slot(index).next;
+      slot(index) = {r.row, r.arrival, next_++, kNone, r.write, false};
+      std::int32_t* link = &banks_[at(r.bank)].head;
+      while (*link != kNone) link = &slot(*link).next;
+      *link = index;
+      ++waiting_;
+      if (((reads_ | writes_) >> r.bank & 1) == 0) nominate(r.bank);
     }
+  }
+
+  // The bank's oldest request that hits its open row, else its oldest; and the command for it.
+  void nominate(std::int64_t bank) {
+    const BankSet bit = BankSet{1} << bank;
+    for (BankSet* set : {&reads_, &writes_, &activates_, &precharges_}) *set &= ~bit;
+    Bank& b = banks_[at(bank)];
+    b.candidate = b.head;
+    if (b.head == kNone) return;
+    const std::int64_t open = timer_.open_row(bank);
+    BankSet* set = open == DramTimer::kClosed ? &activates_ : &precharges_;
+    for (std::int32_t i = b.head; i != kNone && open != DramTimer::kClosed; i = slot(i).next) {
+      if (slot(i).row != open) continue;
+      b.candidate = i;
+      set = slot(i).write ? &writes_ : &reads_;
+      break;
+    }
+    b.candidate_age = slot(b.candidate).age;
+    *set |= bit;
   }
 
   void issue(DramOp op, std::int64_t bank, std::int64_t clock, std::int64_t row) {
@@ -56,103 +102,95 @@ class Controller {
     now_ = std::max(now_, clock);
   }
 
-  bool refresh_if_due() {
-    for (std::int64_t rank = 0; rank < dram_.organisation.ranks; ++rank) {
-      std::int64_t& due = next_refresh_[static_cast<std::size_t>(rank)];
-      if (now_ < due) continue;
-      const std::int64_t first = rank * dram_.banks_per_rank();
-      for (std::int64_t bank = first; bank < first + dram_.banks_per_rank(); ++bank) {
-        if (!timer_.is_open(bank)) continue;
-        issue(DramOp::precharge, bank, std::max(now_, timer_.earliest(DramOp::precharge, bank)), 0);
-        ++run_.precharges;
-      }
-      issue(DramOp::refresh, first, std::max(now_, timer_.earliest(DramOp::refresh, first)), 0);
-      ++run_.refreshes;
-      due += dram_.timing.refi;
-      return true;
+  // Closes the rank whose refresh is due and refreshes it.
+  void refresh() {
+    const auto rank = std::min_element(next_refresh_.begin(), next_refresh_.end()) - next_refresh_.begin();
+    const std::int64_t first = rank * dram_.banks_per_rank(), end = first + dram_.banks_per_rank();
+    for (std::int64_t bank = first; bank < end; ++bank) {
+      if (!timer_.is_open(bank)) continue;
+      issue(DramOp::precharge, bank, std::max(now_, timer_.earliest(DramOp::precharge, bank)), 0);
+      ++run_.precharges;
     }
-    return false;
+    issue(DramOp::refresh, first, std::max(now_, timer_.earliest(DramOp::refresh, first)), 0);
+    ++run_.refreshes;
+    next_refresh_[at(rank)] += dram_.timing.refi;
+    first_due_ = *std::min_element(next_refresh_.begin(), next_refresh_.end());
+    for (std::int64_t bank = first; bank < end; ++bank) nominate(bank);
   }
 
-  // The oldest hit of every bank, else its oldest request.
+  template <DramOp kOp>
+  void consider(BankSet set, Choice& best) const {
+    for (; set != 0; set &= set - 1) {
+      const std::int64_t bank = std::countr_zero(set);
+      const std::int64_t clock = std::max(now_, timer_.earliest(kOp, bank));
+      const std::uint64_t age = banks_[at(bank)].candidate_age;
+      if (clock < best.clock || (clock == best.clock && age < best.age)) best = {clock, bank, age, kOp};
+    }
+  }
+
+  // The command that may go first; ties go to column commands, then to the older request.
   Choice choose() const {
-    std::array<std::size_t, 64> candidate;  // read only where `seen` has the bank's bit
-    BankSet seen = 0, hit = 0;
-    for (std::size_t i = 0; i < window_.size(); ++i) {
-      const Entry& e = window_[i];
-      const BankSet bit = BankSet{1} << e.bank;
-      if ((hit & bit) != 0) continue;
-      if (timer_.open_row(e.bank) == e.row) {
-        hit |= bit;
-        candidate[static_cast<std::size_t>(e.bank)] = i;
-      } else if ((seen & bit) == 0) {
-        candidate[static_cast<std::size_t>(e.bank)] = i;
-      }
-      seen |= bit;
-    }
-    Choice best;
-    for (; seen != 0; seen &= seen - 1) {
-      const std::int64_t bank = std::countr_zero(seen);
-      const std::size_t i = candidate[static_cast<std::size_t>(bank)];
-      const bool is_hit = (hit >> bank & 1) != 0;
-      const DramOp op = is_hit                 ? (window_[i].write ? DramOp::write : DramOp::read)
-                        : timer_.is_open(bank) ? DramOp::precharge
-                                               : DramOp::activate;
-      const std::int64_t clock = std::max({now_, timer_.earliest(op, bank), window_[i].arrival});
-      const bool column = is_hit, best_column = best.op == DramOp::read || best.op == DramOp::write;
-      if (clock < best.clock || (clock == best.clock && (column != best_column ? column : i < best.entry)))
-        best = {clock, op, i};
-    }
-    return best;
+    Choice column, row;
+    consider<DramOp::read>(reads_, column);
+    consider<DramOp::write>(writes_, column);
+    if (column.clock == now_) return column;
+    consider<DramOp::activate>(activates_, row);
+    consider<DramOp::precharge>(precharges_, row);
+    return row.clock < column.clock ? row : column;
   }
 
   void step() {
     const Choice choice = choose();
     // A refresh, or a request not yet here, may come first.
-    if (options_.refresh) {
-      const std::int64_t due = *std::min_element(next_refresh_.begin(), next_refresh_.end());
-      if (choice.clock >= due && now_ < due) {
-        now_ = due;
-        return;
-      }
+    if (choice.clock >= first_due_) {
+      now_ = first_due_;
+      return;
     }
-    if (next_ < requests_.size() && window_.size() < static_cast<std::size_t>(options_.window) &&
-        requests_[next_].arrival < choice.clock) {
+    if (free_ != kNone && next_ < requests_.size() && requests_[next_].arrival < choice.clock) {
       now_ = requests_[next_].arrival;
       return;
     }
-    Entry& entry = window_[choice.entry];
-    issue(choice.op, entry.bank, choice.clock, entry.row);
-    switch (choice.op) {
-      case DramOp::activate:
-        entry.opened = true;
-        ++run_.activations;
-        return;
-      case DramOp::precharge:
-        ++run_.precharges;
-        return;
-      default:
-        finish(choice);
+    Slot& s = slot(banks_[at(choice.bank)].candidate);
+    issue(choice.op, choice.bank, choice.clock, s.row);
+    if (choice.op == DramOp::activate) {
+      s.opened = true;
+      ++run_.activations;
+    } else if (choice.op == DramOp::precharge) {
+      ++run_.precharges;
+    } else {
+      finish(choice);
     }
+    nominate(choice.bank);
   }
 
   void finish(const Choice& choice) {
-    const Entry& entry = window_[choice.entry];
-    const std::int64_t done = choice.clock + (entry.write ? dram_.timing.wl : dram_.timing.rl) + dram_.burst_clocks();
-    (entry.write ? run_.writes : run_.reads) += 1;
-    run_.row_hits += entry.opened ? 0 : 1;
-    run_.latency_clocks += done - entry.arrival;
+    Bank& bank = banks_[at(choice.bank)];
+    const std::int32_t index = bank.candidate;
+    Slot& s = slot(index);
+    const std::int64_t done = choice.clock + (s.write ? dram_.timing.wl : dram_.timing.rl) + dram_.burst_clocks();
+    (s.write ? run_.writes : run_.reads) += 1;
+    run_.row_hits += s.opened ? 0 : 1;
+    run_.latency_clocks += done - s.arrival;
     last_word_ = std::max(last_word_, done);
-    window_.erase(window_.begin() + static_cast<std::ptrdiff_t>(choice.entry));
+    std::int32_t* link = &bank.head;
+    while (*link != index) link = &slot(*link).next;
+    *link = s.next;
+    s.next = free_;
+    free_ = index;
+    --waiting_;
   }
 
   const DramParams& dram_;
   const DramControllerOptions& options_;
   std::span<const DramRequest> requests_;
   DramTimer timer_;
-  std::vector<Entry> window_;
+  std::vector<Slot> slots_;
+  std::vector<Bank> banks_;
   std::vector<std::int64_t> next_refresh_;
-  std::size_t next_ = 0;
+  BankSet reads_ = 0, writes_ = 0, activates_ = 0, precharges_ = 0;  // what banks' candidates need
+  std::int64_t first_due_ = kNever;
+  std::size_t next_ = 0, waiting_ = 0;
+  std::int32_t free_ = kNone;
   std::int64_t now_ = 0, last_word_ = 0;
   DramRun run_;
 };

@@ -8,10 +8,6 @@ namespace {
 
 constexpr std::int64_t kLongAgo = -(std::int64_t{1} << 40);  // so that the first four activations find no window
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 void raise(std::int64_t& value, std::int64_t to) {
   value = std::max(value, to);
 }
@@ -47,29 +43,11 @@ BankSet DramTimer::all_banks() const {
   return banks_ >= 64 ? ~BankSet{0} : (BankSet{1} << banks_) - 1;
 }
 
-std::int64_t DramTimer::earliest(DramOp op, std::int64_t bank) const {
-  const Bank& b = bank_[at(bank)];
-  const Group& g = group_[at(group_of_[at(bank)])];
-  const Rank& r = rank_[at(rank_of_[at(bank)])];
-  switch (op) {
-    case DramOp::activate: {
-      const std::int64_t window = r.last_activations[at(r.oldest)] + timing_.faw;
-      return std::max({row_bus_, b.activate, g.activate, r.activate, window});
-    }
-    case DramOp::precharge:
-      return std::max(row_bus_, b.precharge);
-    case DramOp::read:
-      return std::max({column_bus_, b.read, g.read, r.read});
-    case DramOp::write:
-      return std::max({column_bus_, b.write, g.write, r.write});
-    case DramOp::refresh: {
-      std::int64_t clock = row_bus_;
-      const std::int64_t first = rank_of_[at(bank)] * banks_per_rank_;
-      for (std::int64_t i = first; i < first + banks_per_rank_; ++i) raise(clock, bank_[at(i)].activate);
-      return clock;
-    }
-  }
-  return 0;
+std::int64_t DramTimer::earliest_refresh(std::int64_t bank) const {
+  std::int64_t clock = row_bus_;
+  const std::int64_t first = rank_of_[at(bank)] * banks_per_rank_;
+  for (std::int64_t i = first; i < first + banks_per_rank_; ++i) raise(clock, bank_[at(i)].activate);
+  return clock;
 }
 
 void DramTimer::book_activate(std::int64_t bank, std::int64_t clock, std::int64_t row, std::int64_t spread,
@@ -104,6 +82,12 @@ void DramTimer::book_column(bool write, std::int64_t bank, std::int64_t clock) {
   } else {
     raise(g.read, clock + t.ccd_l);
   }
+  book_bus(write, own, clock);
+}
+
+void DramTimer::book_bus(bool write, std::int64_t own, std::int64_t clock) {
+  const DramTiming& t = timing_;
+  const std::int64_t data_end = clock + (write ? t.wl : t.rl) + burst_;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(rank_.size()); ++i) {
     Rank& r = rank_[at(i)];
     if (write) {
@@ -114,6 +98,16 @@ void DramTimer::book_column(bool write, std::int64_t bank, std::int64_t clock) {
       raise(r.write, data_end + t.rtrs - t.wl);
     }
   }
+}
+
+std::int64_t DramTimer::earliest_bankless(bool write, std::int64_t rank) const {
+  const Rank& r = rank_[at(rank)];
+  return std::max(column_bus_, write ? r.write : r.read);
+}
+
+void DramTimer::issue_bankless(bool write, std::int64_t rank, std::int64_t clock) {
+  column_bus_ = clock + 1;
+  book_bus(write, rank, clock);
 }
 
 void DramTimer::issue(DramOp op, std::int64_t bank, std::int64_t clock, std::int64_t row) {

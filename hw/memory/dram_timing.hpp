@@ -15,6 +15,7 @@
 // Source: JESD79-4 (DDR4), JESD235 (HBM2) and the like, as far as the parameters of hw/memory/dram.hpp tell.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -36,7 +37,25 @@ class DramTimer {
 
   /// Earliest clock at which the command to `bank` may go (for refresh: to the bank's rank). The state must allow it:
   /// activate a closed bank, read or write an open one.
-  std::int64_t earliest(DramOp op, std::int64_t bank) const;
+  std::int64_t earliest(DramOp op, std::int64_t bank) const {
+    const Bank& b = bank_[at(bank)];
+    const Group& g = group_[at(group_of_[at(bank)])];
+    const Rank& r = rank_[at(rank_of_[at(bank)])];
+    switch (op) {
+      case DramOp::activate:
+        return std::max(std::max(row_bus_, b.activate),
+                        std::max(g.activate, std::max(r.activate, r.last_activations[at(r.oldest)] + timing_.faw)));
+      case DramOp::precharge:
+        return std::max(row_bus_, b.precharge);
+      case DramOp::read:
+        return std::max(std::max(column_bus_, b.read), std::max(g.read, r.read));
+      case DramOp::write:
+        return std::max(std::max(column_bus_, b.write), std::max(g.write, r.write));
+      case DramOp::refresh:
+        return earliest_refresh(bank);
+    }
+    return 0;
+  }
   /// Books the command at `clock`, which is no earlier than earliest(). `row` matters to activations only.
   void issue(DramOp op, std::int64_t bank, std::int64_t clock, std::int64_t row = 0);
 
@@ -44,12 +63,16 @@ class DramTimer {
   std::int64_t earliest_set(DramOp op, BankSet banks) const;
   void issue_set(DramOp op, BankSet banks, std::int64_t clock, std::int64_t row = 0);
 
+  /// The same for a column command of a rank that reaches no bank (registers, buffers): the bus and tCCD_S only.
+  std::int64_t earliest_bankless(bool write, std::int64_t rank) const;
+  void issue_bankless(bool write, std::int64_t rank, std::int64_t clock);
+
   /// The open row of a bank, or kClosed.
   static constexpr std::int64_t kClosed = -1;
-  std::int64_t open_row(std::int64_t bank) const { return open_row_[static_cast<std::size_t>(bank)]; }
+  std::int64_t open_row(std::int64_t bank) const { return open_row_[at(bank)]; }
   bool is_open(std::int64_t bank) const { return open_row(bank) != kClosed; }
 
-  std::int64_t rank_of(std::int64_t bank) const { return rank_of_[static_cast<std::size_t>(bank)]; }
+  std::int64_t rank_of(std::int64_t bank) const { return rank_of_[at(bank)]; }
   /// All banks of a rank, and of the pseudo-channel.
   BankSet rank_set(std::int64_t rank) const;
   BankSet all_banks() const;
@@ -68,8 +91,11 @@ class DramTimer {
     std::int64_t oldest = 0;  // index into last_activations
   };
 
+  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+  std::int64_t earliest_refresh(std::int64_t bank) const;
   void book_activate(std::int64_t bank, std::int64_t clock, std::int64_t row, std::int64_t spread, bool counts);
   void book_column(bool write, std::int64_t bank, std::int64_t clock);
+  void book_bus(bool write, std::int64_t rank, std::int64_t clock);
 
   DramTiming timing_;
   std::int64_t burst_ = 0, stagger_ = 0, banks_ = 0, banks_per_rank_ = 0, banks_per_group_ = 0;
