@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ostream>
 
 namespace orrery::experiments {
 namespace {
@@ -100,7 +101,7 @@ std::vector<std::string> measured_files(const fs::path& folder) {
   return files;
 }
 
-std::vector<FidelityLine> measure_fidelity(const fs::path& folder, const PartShelf& parts) {
+std::vector<FidelityLine> measure_fidelity(const fs::path& folder, const PartShelf& parts, const PointSink& points) {
   std::vector<FidelityLine> lines;
   for (const std::string& file : measured_files(folder)) {
     const MeasuredTable table = MeasuredTable::read(folder, file);
@@ -110,10 +111,21 @@ std::vector<FidelityLine> measure_fidelity(const fs::path& folder, const PartShe
     } else {
       predictions.skip_all("time", table, "no model for tables of this kind yet");
     }
-    for (const Predictions::Column& column : predictions.columns())
+    for (const Predictions::Column& column : predictions.columns()) {
       for (FidelityLine& line : fidelity_lines(table, column)) lines.push_back(std::move(line));
+      if (points) points(table, column);
+    }
   }
   return lines;
+}
+
+PointSink points_as_csv(std::ostream& out) {
+  out << "table,metric,row,measured,predicted,regimes\n";
+  return [&out](const MeasuredTable& table, const Predictions::Column& column) {
+    for (const Predictions::Row& row : column.rows)
+      out << fmt::format("{},{},{},{:.9g},{:.9g},{}\n", table.name(), column.metric, row.row + 1, row.measured,
+                         row.predicted, fmt::join(row.regimes, ";"));
+  };
 }
 
 sim::Node fidelity_json(std::span<const FidelityLine> lines) {

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +41,16 @@ std::vector<FidelityLine> fidelity_lines(const MeasuredTable& table, const Predi
 /// are left out. Throws sim::ConfigError where the folder cannot be read or holds no table.
 std::vector<std::string> measured_files(const std::filesystem::path& folder);
 
-/// Lines of every table of the folder. A file of no known kind is one line with `covered` 0 and a reason.
-std::vector<FidelityLine> measure_fidelity(const std::filesystem::path& folder, const PartShelf& parts);
+/// Every covered row of a metric, for plots and for whoever wants to look closer.
+using PointSink = std::function<void(const MeasuredTable&, const Predictions::Column&)>;
+
+/// Lines of every table of the folder. A file of no known kind is one line with `covered` 0 and a reason. `points` may
+/// be empty.
+std::vector<FidelityLine> measure_fidelity(const std::filesystem::path& folder, const PartShelf& parts,
+                                           const PointSink& points = {});
+
+/// A PointSink that appends `table,metric,row,measured,predicted,regimes` to `out` (regimes with ';' between them).
+PointSink points_as_csv(std::ostream& out);
 
 /// {"tables": [{"table", "metric", "regime", "rows", "covered", "mape", "median", "p90", "bias", "reason"}]}; the
 /// errors of a line without covered rows are null.

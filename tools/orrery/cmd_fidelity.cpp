@@ -1,33 +1,63 @@
 // `orrery fidelity DIR`: errors of the shipped constants against the measured tables of a folder.
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "experiments/experiment.hpp"
 #include "experiments/fidelity/fidelity.hpp"
 #include "tools/orrery/commands.hpp"
+#include "tools/orrery/python_tool.hpp"
 
 namespace orrery::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string folder, points, png;
+  bool json = false;
+};
+
+int fidelity(const Options& options) {
+  const experiments::PartShelf parts(experiments::home_folder() / "hw/catalog");
+  const bool scratch = options.points.empty() && !options.png.empty();
+  const fs::path file = scratch ? fs::path(options.png) / "points.csv" : fs::path(options.points);
+  std::ofstream points;
+  if (!file.empty()) {
+    std::error_code ignored;
+    if (scratch) fs::create_directories(options.png, ignored);
+    points.open(file);
+    if (!points) sim::throw_fault({file.string(), ""}, "cannot be written");
+  }
+  const auto lines = experiments::measure_fidelity(
+      options.folder, parts, points.is_open() ? experiments::points_as_csv(points) : experiments::PointSink());
+  points.close();
+  if (options.json) {
+    fmt::print("{}\n", experiments::fidelity_json(lines).dump(2));
+  } else {
+    fmt::print("{}", experiments::fidelity_text(lines));
+  }
+  if (options.png.empty()) return 0;
+  std::fflush(stdout);
+  const int code = run_python_tool("orrery_fidelity", {file.string(), "--png", options.png});
+  if (scratch) fs::remove(file);
+  return code;
+}
+
+}  // namespace
 
 void add_fidelity(CLI::App& app, Action& action) {
-  auto folder = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
+  auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("fidelity", "Compare what the catalog's parts predict with measured tables");
-  command->add_option("DIR", *folder, "Folder of tables: gemm/, attention/, collectives/ … as in docs/fidelity.md")
+  command->add_option("DIR", options->folder, "Folder of tables: gemm/, attention/, collectives/ … (docs/fidelity.md)")
       ->required();
-  command->add_flag("--json", *json, "As JSON; errors are fractions");
-  command->callback([folder, json, &action] {
-    action = [folder, json] {
-      const experiments::PartShelf parts(experiments::home_folder() / "hw/catalog");
-      const auto lines = experiments::measure_fidelity(*folder, parts);
-      if (*json) {
-        fmt::print("{}\n", experiments::fidelity_json(lines).dump(2));
-      } else {
-        fmt::print("{}", experiments::fidelity_text(lines));
-      }
-      return 0;
-    };
-  });
+  command->add_flag("--json", options->json, "As JSON; errors are fractions");
+  command->add_option("--points", options->points, "CSV file for every row, measured and predicted");
+  command->add_option("--png", options->png, "Folder for plots of predicted against measured, one a folder of tables");
+  command->callback([options, &action] { action = [options] { return fidelity(*options); }; });
 }
 
 }  // namespace orrery::tools

@@ -1,0 +1,45 @@
+#include "tools/orrery/python_tool.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "experiments/experiment.hpp"
+#include "sim/base/fault.hpp"
+
+namespace orrery::tools {
+namespace {
+
+/// Runs the program and gives its exit code back; 1 if it could not be started.
+int execute(const std::vector<std::string>& arguments) {
+  std::vector<char*> raw;
+  for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
+  raw.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return 1;
+  if (child == 0) {
+    execv(raw[0], raw.data());
+    _exit(127);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) return 1;
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+int run_python_tool(const std::string& package, const std::vector<std::string>& arguments) {
+  // Debian's interpreter is the one that sees Debian's modules; another python3 may come first on PATH.
+  const char* chosen = std::getenv("ORRERY_PYTHON");
+  const std::string python = chosen != nullptr ? chosen : "/usr/bin/python3";
+  if (!std::filesystem::exists(python))
+    sim::throw_fault({python, ""}, "expected a Python interpreter, found none",
+                     "set ORRERY_PYTHON, or run tools/setup");
+  std::vector<std::string> all{python, (experiments::home_folder() / "tools/python" / package).string()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return execute(all);
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,103 @@
+"""Plots of predicted against measured times, from the points that `orrery fidelity --points` writes.
+
+    python3 orrery_fidelity POINTS.csv --png FOLDER
+
+One PNG a folder of tables (gemm.png, attention.png …), one panel a table and metric: both axes logarithmic and in the
+unit of the table, the diagonal is a perfect prediction, the band 10 % to either side. Prints the path of every file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import matplotlib  # noqa: E402
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
+
+from orrery_report import palette  # noqa: E402
+
+COLUMNS = 4
+PANEL = 2.1  # inches
+MOST_POINTS = 4000  # of a panel: more only make it darker
+STYLE = {
+    "font.size": 7, "axes.titlesize": 7, "axes.titlelocation": "left", "axes.grid": True, "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "grid.color": palette.GRID, "grid.linewidth": 0.5,
+    "text.color": palette.INK, "axes.labelcolor": palette.INK, "figure.constrained_layout.use": True,
+    "text.parse_math": False,
+}
+
+
+def panel(axes, points: pd.DataFrame, title: str) -> None:
+    """One table: a dot a row, coloured by the first regime it belongs to."""
+    shown = points.iloc[:: max(1, math.ceil(len(points) / MOST_POINTS))]
+    regimes = shown["regimes"].fillna("").str.split(";").str[0]
+    low = float(min(points["measured"].min(), points["predicted"].min())) / 1.5
+    high = float(max(points["measured"].max(), points["predicted"].max())) * 1.5
+    line = np.array([low, high])
+    axes.fill_between(line, line * 0.9, line * 1.1, color=palette.IDLE, alpha=0.45, linewidth=0)
+    axes.plot(line, line, color=palette.MUTED, linewidth=0.7)
+    for i, regime in enumerate(sorted(regimes.unique())[: len(palette.SEQUENCE)]):
+        rows = shown[regimes == regime]
+        axes.scatter(rows["measured"], rows["predicted"], s=1.6, linewidths=0, color=palette.SEQUENCE[i],
+                     label=regime or None, alpha=0.7)
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+    axes.set_aspect("equal")
+    for axis in (axes.xaxis, axes.yaxis):  # powers of ten as plain numbers, four of them at most
+        axis.set_major_locator(LogLocator(numticks=5))
+        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+        axis.set_minor_formatter(NullFormatter())
+    error = (points["predicted"] / points["measured"] - 1).abs().mean()
+    axes.set_title(f"{title}\nMAPE {100 * error:.1f} %, {len(points):,} rows")
+    if any(regimes):
+        axes.legend(fontsize=5, markerscale=3, frameon=False, loc="upper left", handletextpad=0.1, borderpad=0.1)
+
+
+def draw(folder: str, tables: pd.DataFrame, out: Path) -> Path:
+    """The figure of one folder of tables; its path."""
+    groups = list(tables.groupby(["table", "metric"], sort=True))
+    columns = min(COLUMNS, len(groups))
+    rows = math.ceil(len(groups) / columns)
+    figure, grid = plt.subplots(rows, columns, figsize=(columns * PANEL + 0.3, rows * (PANEL + 0.35)), squeeze=False)
+    for axes in grid.flat[len(groups) :]:
+        axes.axis("off")
+    for axes, ((table, metric), points) in zip(grid.flat, groups):
+        name = table.removeprefix(folder + "/").removesuffix(".csv")
+        panel(axes, points, name if metric == "time" else f"{name}, {metric}")
+    figure.supxlabel("measured", fontsize=7)
+    figure.supylabel("predicted", fontsize=7)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{folder}.png"
+    figure.savefig(path, dpi=160, metadata={"Software": "Orrery"})
+    plt.close(figure)
+    return path
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="orrery_fidelity", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("points", type=Path)
+    parser.add_argument("--png", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    points = pd.read_csv(options.points)
+    points = points[(points["measured"] > 0) & (points["predicted"] > 0)]
+    if points.empty:
+        print(f"{options.points}: no row is covered, nothing to draw", file=sys.stderr)
+        return 0
+    with plt.rc_context(STYLE):
+        for folder, tables in points.groupby(points["table"].str.split("/").str[0], sort=True):
+            print(draw(folder, tables, options.png), file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
