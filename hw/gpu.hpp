@@ -110,7 +110,7 @@ struct GemmConstants {
         sim::field("split_cycles", &GemmConstants::split_cycles, Unit::none, sim::at_least(0),
                    "Cycles that a split-K reduction takes to start."),
         sim::field("l2_full", &GemmConstants::l2_full, Unit::ratio, sim::between(0, 2),
-                   "Working set, as a share of the L2, up to which repeated calls find all of it there."),
+                   "Working set, as a share of an L2 partition, up to which repeated calls find all of it there."),
         sim::field("l2_none", &GemmConstants::l2_none, Unit::ratio, sim::between(0.01, 4),
                    "Working set from which they find nothing; above l2_full."),
         sim::field("peak_power", &GemmConstants::peak_power, Unit::ratio, sim::at_least(0),
@@ -145,6 +145,7 @@ struct GpuParams {
   std::int64_t sms = 0;
   double clock_hz = 0;
   std::int64_t l1_bytes = 0, l2_bytes = 0, memory_bytes = 0;
+  std::int64_t l2_partitions = 1;
   double l2_bandwidth = 0, memory_bandwidth = 0;
   LaunchMode launch_mode = LaunchMode::graph;
   double launch_stream_s = 0, launch_graph_s = 0;
@@ -166,6 +167,8 @@ struct GpuParams {
         sim::required(sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(),
                                  "L1 and shared memory of an SM (a fact; no model reads it yet).")),
         sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
+        sim::field("l2_partitions", &GpuParams::l2_partitions, Unit::count, sim::between(1, 64),
+                   "Parts of the L2 that each keep a copy of what all SMs read."),
         sim::required(sim::field("l2_bandwidth", &GpuParams::l2_bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Measured read bandwidth of the L2.")),
         sim::required(sim::field("memory", &GpuParams::memory_bytes, Unit::bytes, sim::positive(), "Device memory.")),

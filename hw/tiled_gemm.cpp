@@ -30,7 +30,8 @@ double d(std::int64_t value) {
 
 /// Share of a working set that repeated calls find in the L2.
 double resident_share(const GpuParams& gpu, double working_set) {
-  const double full = gpu.gemm.l2_full * d(gpu.l2_bytes), none = gpu.gemm.l2_none * d(gpu.l2_bytes);
+  const double partition = d(gpu.l2_bytes) / d(gpu.l2_partitions);
+  const double full = gpu.gemm.l2_full * partition, none = gpu.gemm.l2_none * partition;
   if (working_set <= full) return 1;
   if (working_set >= none) return 0;
   return (none - working_set) / (none - full);

@@ -52,32 +52,105 @@ TEST_CASE("norms are smooth maxima", "[unit]") {
 TEST_CASE("a product by hand", "[unit]") {
   // One SM of 1e12 FLOP/s, everything achieved, no prologue, memory and L2 far too fast to matter. 256 x 256 x 128:
   // 2 * 256 * 256 * 128 FLOPs = 16.8 us in whatever whole tiles; 257 rows need a third row of 128-tiles, or a ninth
-  // of 32.
+  // of 32, or a seventeenth of 16.
   GpuParams gpu;
   gpu.peak.fp16 = 1e12;
   gpu.sms = 1;
+  gpu.clock_hz = 1e9;
   gpu.memory_bandwidth = gpu.l2_bandwidth = 1e18;
   gpu.l2_bytes = 1 << 30;
   gpu.gemm = {.efficiency = 1,
               .fill_k = 0,
               .wave_smoothing = 0,
               .memory_efficiency = 1,
-              .cta_bandwidth = 1e18,
+              .k_cycles = 0,
               .l2_delivery = 1,
-              .fixed_s = 0,
-              .split_s = 0};
+              .multicast = 1,
+              .fixed_cycles = 0,
+              .split_cycles = 0,
+              .peak_power = 0};
   const GemmPlan plan = plan_gemm(gpu, {256, 256, 128}, DType::fp16);
   CHECK(plan.time.time_s == Approx(2.0 * 256 * 256 * 128 / 1e12));
   CHECK(plan.split == 1);
   const GemmPlan more = plan_gemm(gpu, {257, 256, 128}, DType::fp16);
-  CHECK(more.tile_m == 32);
-  CHECK(more.time.time_s == Approx(2.0 * (9 * 32) * 256 * 128 / 1e12));
-  // Four SMs and a single tile of 32 x 64 with k = 1024: split four ways it takes a quarter of the time.
+  CHECK(more.tile_m == 16);
+  CHECK(more.time.time_s == Approx(2.0 * (17 * 16) * 256 * 128 / 1e12));
+  // Four SMs and a single tile of 16 x 64 with k = 1024: split four ways it takes a quarter of the time.
   gpu.sms = 4;
   gpu.peak.fp16 = 4e12;
-  const GemmPlan split = plan_gemm(gpu, {32, 64, 1024}, DType::fp16);
+  const GemmPlan split = plan_gemm(gpu, {16, 64, 1024}, DType::fp16);
   CHECK(split.split == 4);
-  CHECK(split.time.time_s == Approx(2.0 * 32 * 64 * 256 / 1e12).epsilon(1e-3));
+  CHECK(split.time.time_s == Approx(2.0 * 16 * 64 * 256 / 1e12).epsilon(1e-3));
+}
+
+TEST_CASE("waves, latency and fixed cycles by hand", "[unit]") {
+  // 2 SMs at 1 GHz and 2e12 FLOP/s together. A 16 x 64 tile of k = 1000: 2 * 16 * 64 * 1000 FLOPs / 1e12 = 2.048 us on
+  // one SM. With 10 cycles a step of k its latency is 10 us; 100 fixed cycles are 0.1 us.
+  GpuParams gpu;
+  gpu.peak.fp16 = 2e12;
+  gpu.sms = 2;
+  gpu.clock_hz = 1e9;
+  gpu.memory_bandwidth = gpu.l2_bandwidth = 1e18;
+  gpu.l2_bytes = 1 << 30;
+  gpu.gemm = {.efficiency = 1,
+              .fill_k = 0,
+              .wave_smoothing = 1,
+              .memory_efficiency = 1,
+              .k_cycles = 0,
+              .l2_delivery = 1,
+              .multicast = 1,
+              .fixed_cycles = 100,
+              .split_cycles = 1e9,
+              .peak_power = 0};
+  CHECK(plan_gemm(gpu, {16, 64, 1000}, DType::fp16).time.time_s == Approx(2.048e-6 + 0.1e-6));
+  CHECK(plan_gemm(gpu, {16, 128, 1000}, DType::fp16).time.time_s == Approx(2.048e-6 + 0.1e-6));
+  // Three tiles: two whole waves. Seven: 3.5 waves, the fourth shortened by half of (1 - 1/3): 4 - 1/3.
+  CHECK(plan_gemm(gpu, {16, 192, 1000}, DType::fp16).time.time_s == Approx(2 * 2.048e-6 + 0.1e-6));
+  CHECK(plan_gemm(gpu, {16, 448, 1000}, DType::fp16).time.time_s == Approx((4 - 1.0 / 3) * 2.048e-6 + 0.1e-6));
+  gpu.gemm.k_cycles = 10;  // |2.048, 10|_4 = 10.0044
+  CHECK(plan_gemm(gpu, {16, 64, 1000}, DType::fp16).time.time_s == Approx(10.0044e-6 + 0.1e-6).epsilon(1e-5));
+}
+
+TEST_CASE("a part that would draw more than its TDP clocks down", "[unit]") {
+  // 400 W, 100 idle and 50 active: 250 W are left. Matrix units of 400 W at their peak draw 400 u activity:
+  // x = 1.6 at full use, (1 + 1.6^8)^(1/16) = (1 + 42.95)^(1/16) = 1.2668.
+  GpuParams gpu;
+  gpu.power = {.idle_w = 100, .active_w = 50, .tdp_w = 400};
+  gpu.gemm.peak_power = 1;
+  CHECK(power_stretch(gpu, 1, 1) == Approx(1.2668).epsilon(1e-4));
+  CHECK(power_stretch(gpu, 0.5, 1) == Approx(power_stretch(gpu, 1, 0.5)));
+  CHECK(power_stretch(gpu, 0.2, 1) == Approx(1).epsilon(1e-4));
+  CHECK(power_stretch(gpu, 0, 1) == 1);
+  gpu.gemm.peak_power = 0;
+  CHECK(power_stretch(gpu, 1, 1) == 1);
+}
+
+TEST_CASE("repeated calls find operands in the cache", "[unit]") {
+  GpuParams gpu = part("a100-sxm4-80gb");
+  gpu.gemm.l2_full = 0.5;
+  gpu.gemm.l2_none = 1.5;
+  gpu.l2_bytes = 40 << 20;  // partitions of 20 MiB: all found up to 10 MiB, nothing from 30 MiB
+  gpu.l2_partitions = 2;
+  const auto dram = [&](std::int64_t m, std::int64_t n, std::int64_t k, GemmConditions how) {
+    return plan_gemm(gpu, {m, n, k}, DType::fp16, how).time.dram_bytes;
+  };
+  const double mib = 1 << 20;
+  CHECK(dram(1024, 1024, 1024, {}) == 6 * mib);                                        // 2 MiB each, cold
+  CHECK(dram(1024, 1024, 1024, {.weight_copies = 1}) == 0);                            // 6 MiB
+  CHECK(dram(1024, 1024, 1024, {.weight_copies = 8}) == Approx(0.5 * 4 * mib));        // 2 + 16 + 2: half, A found
+  CHECK(dram(1024, 1024, 1024, {.weight_copies = 13}) == Approx(4 * mib));             // 30 MiB: only A is found
+  CHECK(dram(1024, 8192, 1024, {.weight_copies = 1}) == Approx((2 + 16 + 16) * mib));  // 34 MiB: nothing
+  // Whatever stays makes no call slower; idle operands neither.
+  for (const std::int64_t m : {1, 64, 1000, 8000})
+    for (const std::int64_t k : {256, 4096}) {
+      const double cold = plan_gemm(gpu, {m, 4096, k}, DType::fp16).time.time_s;
+      CHECK(plan_gemm(gpu, {m, 4096, k}, DType::fp16, {.weight_copies = 6}).time.time_s <= cold);
+      CHECK(plan_gemm(gpu, {m, 4096, k}, DType::fp16, {.activity = 0.3}).time.time_s <= cold);
+    }
+  const GpuParams h100 = part("h100-sxm5-80gb");
+  const Gemm large{4096, 4096, 4096};
+  CHECK(plan_gemm(h100, large, DType::fp16, {.multicast = false}).time.time_s >
+        plan_gemm(h100, large, DType::fp16).time.time_s);
 }
 
 TEST_CASE("nothing costs nothing, and anything has a price", "[unit]") {
@@ -113,13 +186,13 @@ TEST_CASE("tiled never beats the roofline", "[prop]") {
 }
 
 TEST_CASE("large products come near the achieved ceiling", "[prop]") {
-  // The published best on these parts is 271 and 794 TFLOP/s.
+  // The published best on these parts is 271 and 794 TFLOP/s; 848 stand in the reference data for the H100.
   const double a100 = 2.0 * 8192 * 8192 * 8192 / gemm_s(*model("tiled", part("a100-sxm4-80gb")), 8192, 8192, 8192);
   const double h100 = 2.0 * 8192 * 8192 * 8192 / gemm_s(*model("tiled", part("h100-sxm5-80gb")), 8192, 8192, 8192);
   CHECK(a100 > 200e12);
   CHECK(a100 < 271e12);
   CHECK(h100 > 600e12);
-  CHECK(h100 < 794e12);
+  CHECK(h100 < 848e12);
 }
 
 TEST_CASE("more work is not cheaper", "[prop]") {
@@ -210,6 +283,28 @@ TEST_CASE("chunked prefill reads its cache and costs more than its own tokens", 
   const double part_s = tiled->cost({OpClass::attention_prefill, DType::fp16, chunk}).time_s;
   CHECK(part_s > tiled->cost({OpClass::attention_prefill, DType::fp16, prompts(1, 512, 32, 8)}).time_s);
   CHECK(part_s < tiled->cost({OpClass::attention_prefill, DType::fp16, prompts(1, 4096, 32, 8)}).time_s);
+}
+
+TEST_CASE("narrow formats are not slower", "[prop]") {
+  const GpuParams gpu = part("h100-sxm5-80gb");
+  for (const std::int64_t m : {1, 100, 2000, 9000})
+    for (const std::int64_t n : {512, 8192})
+      for (const std::int64_t k : {128, 4096}) {
+        const double wide = plan_gemm(gpu, {m, n, k}, DType::bf16).time.time_s;
+        CHECK(plan_gemm(gpu, {m, n, k}, DType::fp8).time.time_s <= wide);
+        CHECK(plan_gemm(gpu, {m, n, k}, DType::fp32).time.time_s >= wide);
+      }
+}
+
+TEST_CASE("parts that nobody measured answer sensibly", "[prop]") {
+  // Best measured products (stas00/ml-engineering, maximum achievable matmul FLOPS), TFLOP/s: within 15 % at 8192^3.
+  const auto tflops = [](const char* name) {
+    return 2.0 * 8192 * 8192 * 8192 / gemm_s(*model("tiled", part(name)), 8192, 8192, 8192) * 1e-12;
+  };
+  CHECK(tflops("b200-sxm") == Approx(1745).epsilon(0.15));
+  CHECK(tflops("gh200-144gb") == Approx(828.6).epsilon(0.15));
+  CHECK(tflops("a100-pcie-80gb") == Approx(252.9).epsilon(0.15));
+  CHECK(tflops("mi300x") == Approx(668.4).epsilon(0.15));
 }
 
 TEST_CASE("operands beyond the L2 are read more than once", "[unit]") {

@@ -1,0 +1,47 @@
+// Benchmarks of hw/: one evaluation of a cost model. design.md asks for 300 ns (`roofline`) and 1 us (`tiled`).
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "hw/catalog.hpp"
+#include "hw/cost_model.hpp"
+
+using namespace orrery::hw;
+
+namespace {
+
+GpuParams part(const char* name) {
+  return read_part<GpuParams>(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/" + name + ".json").part;
+}
+
+/// Products of a layer at batch sizes from one token to a long prompt.
+std::vector<Kernel> products() {
+  std::vector<Kernel> kernels;
+  for (const std::int64_t m : {1, 7, 32, 100, 256, 513, 2048, 8192})
+    for (const std::int64_t n : {1024, 4096, 6144, 28672})
+      for (const std::int64_t k : {1024, 4096, 14336})
+        kernels.push_back({OpClass::ffn_up, DType::bf16, Gemm{m, n, k}});
+  return kernels;
+}
+
+/// Seconds of one evaluation are the time of an iteration over the items of it.
+void evaluate(benchmark::State& state, const char* model_name, const std::vector<Kernel>& kernels) {
+  const auto model = make_cost_model(model_name, part("h100-sxm5-80gb"));
+  std::size_t i = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(model->cost(kernels[i]));
+    i = i + 1 == kernels.size() ? 0 : i + 1;
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::RegisterBenchmark("gemm/roofline", evaluate, "roofline", products());
+  benchmark::RegisterBenchmark("gemm/tiled", evaluate, "tiled", products());
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}
