@@ -20,8 +20,32 @@ std::vector<Kernel> products() {
   std::vector<Kernel> kernels;
   for (const std::int64_t m : {1, 7, 32, 100, 256, 513, 2048, 8192})
     for (const std::int64_t n : {1024, 4096, 6144, 28672})
-      for (const std::int64_t k : {1024, 4096, 14336})
-        kernels.push_back({OpClass::ffn_up, DType::bf16, Gemm{m, n, k}});
+      for (const std::int64_t k : {1024, 4096, 14336}) kernels.push_back({OpClass::ffn_up, DType::bf16, Gemm{m, n, k}});
+  return kernels;
+}
+
+/// Prompts, chunks over a cache and decode batches of several models, latent attention among them.
+std::vector<Kernel> attention() {
+  std::vector<Kernel> kernels;
+  for (const std::int64_t sequences : {1, 8, 64, 512})
+    for (const std::int64_t tokens : {1, 100, 1000, 8000})
+      for (const std::int64_t kv_heads : {1, 8, 32}) {
+        const std::int64_t past = 512, keys = past + tokens;
+        kernels.push_back({OpClass::attention_prefill, DType::bf16,
+                           AttentionPrefill{sequences, sequences * tokens, sequences * keys,
+                                            sequences * (tokens * past + tokens * (tokens + 1) / 2),
+                                            sequences * ((tokens + 127) / 128), 32, kv_heads, 128}});
+        kernels.push_back({OpClass::attention_decode, DType::bf16,
+                           AttentionDecode{sequences, sequences * tokens, 32, kv_heads, 128}});
+        kernels.push_back({OpClass::attention_decode, DType::bf16,
+                           AttentionDecode{.sequences = sequences,
+                                           .context_tokens = sequences * tokens,
+                                           .heads = 128,
+                                           .kv_heads = 1,
+                                           .head_dim = 576,
+                                           .value_dim = 512,
+                                           .latent = true}});
+      }
   return kernels;
 }
 
@@ -41,6 +65,8 @@ void evaluate(benchmark::State& state, const char* model_name, const std::vector
 int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("gemm/roofline", evaluate, "roofline", products());
   benchmark::RegisterBenchmark("gemm/tiled", evaluate, "tiled", products());
+  benchmark::RegisterBenchmark("attention/roofline", evaluate, "roofline", attention());
+  benchmark::RegisterBenchmark("attention/tiled", evaluate, "tiled", attention());
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
