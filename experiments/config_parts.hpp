@@ -2,15 +2,25 @@
 // the length of a tick, the window of a timeline.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "hw/kernel.hpp"
 #include "sim/base/params.hpp"
 #include "sim/base/units.hpp"
 #include "sim/timeline.hpp"
+
+template <>
+struct orrery::sim::EnumNames<orrery::hw::DType> {
+  using E = orrery::hw::DType;
+  static constexpr std::array<std::pair<std::string_view, E>, 5> names{
+      {{"fp32", E::fp32}, {"fp16", E::fp16}, {"bf16", E::bf16}, {"fp8", E::fp8}, {"int8", E::int8}}};
+};
 
 namespace orrery::experiments {
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "experiments/catalog.hpp"
+#include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
 
@@ -33,7 +34,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), network_system()};
+  static const std::vector<System> all{serving_system(), network_system(), launch_system()};
   return all;
 }
 

@@ -28,6 +28,17 @@ concept CatalogPart = sim::Parameters<P> && requires {
   { P::kKind } -> std::convertible_to<std::string_view>;
 };
 
+/// Reads the fields of a part. A struct that names `static void check(const P&, const sim::Origin&, sim::Faults&)` has
+/// its fields held against each other there, once each is right by itself.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if constexpr (requires { P::check(part, fields.origin(), faults); })
+    if (faults.size() == before) P::check(part, fields.origin(), faults);
+  return part;
+}
+
 /// What the catalog says about a part, beside its parameters.
 struct CatalogNotes {
   using Notes = std::vector<std::pair<std::string, std::string>>;  ///< in the order of the file
@@ -41,8 +52,36 @@ struct CatalogEntry : CatalogNotes {
   Part part;
 };
 
+/// A part that knows what its fields cannot be together: `check` adds one fault for each contradiction.
+template <class P>
+concept CheckedPart = requires(const P& part, const sim::Origin& where, sim::Faults& faults) {
+  part.check(where, faults);
+};
+
+/// Reads the fields of a part and, where they are sound one by one, checks them together.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if constexpr (CheckedPart<P>)
+    if (faults.size() == before) part.check(fields.origin(), faults);
+  return part;
+}
+
 /// Takes the notes out of a catalog node; `fields` is what is left, the parameters. `kind` empty: any kind will do.
 CatalogNotes parse_notes(const sim::Node& node, std::string_view kind, sim::Node& fields, sim::Faults& faults);
+
+/// Reads the fields of a part. A part may have `static void check(const P&, const sim::Node& fields, sim::Faults&)` for
+/// faults that several fields make together; it is asked once each field is right by itself.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if constexpr (requires { P::check(part, fields, faults); }) {
+    if (faults.size() == before) P::check(part, fields, faults);
+  }
+  return part;
+}
 
 /// Reads a part from a catalog node; every fault goes to `faults` with its JSON pointer.
 template <CatalogPart P>
@@ -50,7 +89,7 @@ CatalogEntry<P> parse_part(const sim::Node& node, sim::Faults& faults) {
   CatalogEntry<P> entry;
   sim::Node fields;
   static_cast<CatalogNotes&>(entry) = parse_notes(node, P::kKind, fields, faults);
-  if (fields.is_object()) entry.part = sim::parse_params<P>(fields, faults);
+  if (fields.is_object()) entry.part = parse_fields<P>(fields, faults);
   return entry;
 }
 

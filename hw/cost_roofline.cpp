@@ -34,7 +34,7 @@ class Roofline final : public CostModel {
   Cost cost(const Kernel& kernel) const override {
     const Work work = work_of(kernel);
     if (is_empty(work)) return {};
-    const bool vector = std::holds_alternative<Streaming>(kernel.shape);
+    const bool vector = !uses_matrix_units(kernel);
     const double peak = vector ? gpu_.peak.fp32 : matrix_peak(gpu_, kernel.dtype);
     const double flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype);
     Cost cost;

@@ -8,12 +8,30 @@
 
 #include "hw/cost_model.hpp"
 #include "hw/tiled.hpp"
+#include "hw/tiled_grouped.hpp"
+#include "hw/tiled_shapes.hpp"
+#include "hw/tiled_stream.hpp"
 
 namespace orrery::hw {
 namespace {
 
 struct TiledParams {
   static constexpr auto fields() { return std::tuple{}; }
+};
+
+struct Time {
+  const GpuParams& gpu;
+  OpClass op;
+  DType dtype;
+  TiledTime operator()(const Gemm& s) const { return plan_gemm(gpu, s, dtype).time; }
+  TiledTime operator()(const AttentionPrefill& s) const { return tiled_prefill(gpu, s, dtype); }
+  TiledTime operator()(const AttentionDecode& s) const { return tiled_decode(gpu, s, dtype); }
+  TiledTime operator()(const Streaming& s) const { return tiled_streaming(gpu, s, op, dtype); }
+  TiledTime operator()(const GroupedGemm& s) const { return tiled_grouped(gpu, s, dtype); }
+  TiledTime operator()(const Sparse& s) const { return tiled_sparse(gpu, s, dtype); }
+  TiledTime operator()(const Fft& s) const { return tiled_fft(gpu, s, dtype); }
+  TiledTime operator()(const Conv& s) const { return tiled_conv(gpu, s, dtype); }
+  TiledTime operator()(const Fused& s) const { return tiled_fused(gpu, s, dtype); }
 };
 
 class Tiled final : public CostModel {
@@ -24,7 +42,7 @@ class Tiled final : public CostModel {
     const Work work = work_of(kernel);
     if (is_empty(work)) return {};
     const TiledTime t = time_of(kernel);
-    const bool vector = std::holds_alternative<Streaming>(kernel.shape);
+    const bool vector = !uses_matrix_units(kernel);
     Cost cost;
     cost.time_s = gpu_.launch_s() + t.time_s;
     cost.flops = work.flops;
@@ -41,33 +59,13 @@ class Tiled final : public CostModel {
 
  private:
   TiledTime time_of(const Kernel& kernel) const {
-    if (const auto* gemm = std::get_if<Gemm>(&kernel.shape)) return plan_gemm(gpu_, *gemm, kernel.dtype).time;
-    if (const auto* prefill = std::get_if<AttentionPrefill>(&kernel.shape))
-      return tiled_prefill(gpu_, *prefill, kernel.dtype);
-    if (const auto* decode = std::get_if<AttentionDecode>(&kernel.shape))
-      return tiled_decode(gpu_, *decode, kernel.dtype);
-    return tiled_streaming(gpu_, std::get<Streaming>(kernel.shape), kernel.op);
+    return std::visit(Time{gpu_, kernel.op, kernel.dtype}, kernel.shape);
   }
 
   GpuParams gpu_;
 };
 
 }  // namespace
-
-TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& shape, OpClass op) {
-  const StreamConstants& c = gpu.stream;
-  double share = c.copy;
-  if (op == OpClass::norm) share = c.norm;
-  if (op == OpClass::activation) share = c.activation;
-  if (op == OpClass::rope) share = c.rope;
-  TiledTime t;
-  t.dram_bytes = static_cast<double>(shape.read_bytes) + static_cast<double>(shape.write_bytes);
-  t.memory_s = t.dram_bytes / (gpu.memory_bandwidth * share);
-  t.compute_s = static_cast<double>(shape.flops) / gpu.peak.fp32;
-  t.fixed_s = c.fixed_s;
-  t.time_s = t.fixed_s + norm4(t.compute_s, t.memory_s);
-  return t;
-}
 
 void register_tiled(CostModelRegistry& registry) {
   registry.add<TiledParams>("tiled",

@@ -119,21 +119,71 @@ struct GemmConstants {
   }
 };
 
-/// Shares of the memory's peak that streaming kernels reach, by what they do.
+/// Constants of `tiled` for passes over memory; equations in hw/tiled_stream.hpp.
 struct StreamConstants {
-  double copy = 0.9, norm = 0.4, activation = 0.6, rope = 0.5;
+  double share = 0.9, l2_share = 0.5, l2_reach = 0.8;
+  double latency_s = 0.15e-6, miss_latency_s = 0.3e-6;
+  std::int64_t threads_per_sm = 2048;
   double fixed_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    constexpr sim::Range kShare = sim::between(0.01, 1);
     return std::tuple{
-        sim::field("copy", &StreamConstants::copy, Unit::ratio, kShare, "Residual adds, embeddings, copies, sampling."),
-        sim::field("norm", &StreamConstants::norm, Unit::ratio, kShare,
-                   "Norms: a row is read for its sum, then scaled."),
-        sim::field("activation", &StreamConstants::activation, Unit::ratio, kShare, "Activations, gated or not."),
-        sim::field("rope", &StreamConstants::rope, Unit::ratio, kShare, "Rotary embeddings."),
+        sim::field("share", &StreamConstants::share, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak that passes reach."),
+        sim::field("l2_share", &StreamConstants::l2_share, Unit::ratio, sim::between(0.01, 2),
+                   "Share of the L2's bandwidth that passes reach, reads and writes together."),
+        sim::field("l2_reach", &StreamConstants::l2_reach, Unit::ratio, sim::between(0.01, 4),
+                   "Bytes of a pass, as a multiple of the L2, of which half are found in it."),
+        sim::field("latency", &StreamConstants::latency_s, Unit::seconds, sim::at_least(0),
+                   "Of an iteration of a row kernel on data in the L2."),
+        sim::field("miss_latency", &StreamConstants::miss_latency_s, Unit::seconds, sim::at_least(0),
+                   "Further latency on data in device memory."),
+        sim::field("threads_per_sm", &StreamConstants::threads_per_sm, Unit::count, sim::between(32, 8192),
+                   "Threads that an SM holds (a fact)."),
         sim::field("fixed", &StreamConstants::fixed_s, Unit::seconds, sim::at_least(0),
                    "Start and tail, beside the launch."),
+    };
+  }
+};
+
+/// Constants of `tiled` for grouped products and fused MoE layers; equations in hw/tiled_grouped.hpp.
+struct MoeConstants {
+  double efficiency = 0.8;
+  double memory_efficiency = 0.91;
+  double cta_bandwidth = 46e9;
+  double block_start_s = 3e-6;
+  double wave_smoothing = 1;
+  double l2_delivery = 0.9;
+  double l2_reach = 0.2;
+  double unaligned_rate = 1.9;
+  double combine_share = 0.5;
+  double sort_s = 12.5e-6;
+  double remote_s = 10e-6;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("efficiency", &MoeConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the tensor peak of a tile with all rows in use."),
+        sim::field("memory_efficiency", &MoeConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak at which experts' weights are read."),
+        sim::field("cta_bandwidth", &MoeConstants::cta_bandwidth, Unit::bytes_per_s, sim::positive(),
+                   "Rate at which a thread block loads its own operands, latency included."),
+        sim::field("block_start", &MoeConstants::block_start_s, Unit::seconds, sim::at_least(0),
+                   "Of a wave of thread blocks: ids of sorted rows, filling and emptying the pipeline."),
+        sim::field("wave_smoothing", &MoeConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
+                   "0: whole waves of tiles; 1: a last, partial wave costs its share."),
+        sim::field("l2_delivery", &MoeConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                   "Operand bytes delivered to tiles per byte of L2 bandwidth."),
+        sim::field("l2_reach", &MoeConstants::l2_reach, Unit::ratio, sim::between(0.01, 4),
+                   "Weights, as a multiple of the L2, of which repeated calls find half in it."),
+        sim::field("unaligned_rate", &MoeConstants::unaligned_rate, Unit::none, sim::positive(),
+                   "Elements that an SM loads a clock where alignment is unknown."),
+        sim::field("combine_share", &MoeConstants::combine_share, Unit::ratio, sim::between(0.01, 1),
+                   "Speed of the weighted sum of experts' rows, against a plain pass over the same bytes."),
+        sim::field("sort", &MoeConstants::sort_s, Unit::seconds, sim::at_least(0),
+                   "Small kernels that sort tokens by expert."),
+        sim::field("remote", &MoeConstants::remote_s, Unit::seconds, sim::at_least(0),
+                   "Added where other ranks hold experts: mapping of experts, zeroing of their rows."),
     };
   }
 };
@@ -156,6 +206,7 @@ struct GpuParams {
   GemmConstants gemm;
   AttentionConstants attention;
   StreamConstants stream;
+  MoeConstants moe;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -185,7 +236,8 @@ struct GpuParams {
         sim::field("die", &GpuParams::die, "The die, for estimates of area and cost."),
         sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
         sim::field("attention", &GpuParams::attention, "Constants of attention."),
-        sim::field("stream", &GpuParams::stream, "Constants of streaming kernels."),
+        sim::field("stream", &GpuParams::stream, "Constants of passes over memory."),
+        sim::field("moe", &GpuParams::moe, "Constants of grouped products and MoE layers."),
     };
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hw/kernel_work.hpp"
+
 namespace orrery::hw {
 namespace {
 
@@ -96,6 +98,30 @@ std::string_view to_string(OpClass op) {
       return "all_reduce";
     case OpClass::kv_write:
       return "kv_write";
+    case OpClass::softmax:
+      return "softmax";
+    case OpClass::router:
+      return "router";
+    case OpClass::expert_up:
+      return "expert_up";
+    case OpClass::expert_down:
+      return "expert_down";
+    case OpClass::gather:
+      return "gather";
+    case OpClass::scatter:
+      return "scatter";
+    case OpClass::sparse:
+      return "sparse";
+    case OpClass::fft:
+      return "fft";
+    case OpClass::conv:
+      return "conv";
+    case OpClass::quantise:
+      return "quantise";
+    case OpClass::copy:
+      return "copy";
+    case OpClass::optimizer:
+      return "optimizer";
   }
   return "unknown";
 }
@@ -117,18 +143,21 @@ std::string_view to_string(Bound bound) {
 Work work_of(const Kernel& kernel) {
   const double element = d(bytes_of(kernel.dtype));
   return std::visit(Overloaded{
-                        [&](const Gemm& g) -> Work {
-                          const double m = d(g.m), n = d(g.n), k = d(g.k), b = d(g.batch);
-                          if (m * n * k * b == 0) return {};
-                          return {2 * m * n * k * b, (m * k + k * n) * element * b, m * n * element * b};
-                        },
                         [&](const AttentionPrefill& a) -> Work { return prefill_work(a, element); },
                         [&](const AttentionDecode& a) -> Work { return decode_work(a, element); },
                         [&](const Streaming& s) -> Work {
                           return {d(s.flops), d(s.read_bytes), d(s.write_bytes)};
                         },
+                        [&](const auto& other) -> Work { return shape_work(other, element); },
                     },
                     kernel.shape);
+}
+
+bool uses_matrix_units(const Kernel& kernel) {
+  if (const auto* fused = std::get_if<Fused>(&kernel.shape))
+    return fused->other_matrix_flops > 0 || shape_work(fused->gemm, 1).flops > 0;
+  return !std::holds_alternative<Streaming>(kernel.shape) && !std::holds_alternative<Sparse>(kernel.shape) &&
+         !std::holds_alternative<Fft>(kernel.shape);
 }
 
 }  // namespace orrery::hw

@@ -1,12 +1,16 @@
 // What a device can be asked to run, and what it answers.
 //
-// A Kernel is one launch after fusion and lowering: a matrix product, attention over cached keys and values, or a
-// streaming pass over memory. Shapes of attention are sums over the sequences of a batch (pairs of query and key,
-// cached tokens), which is what makes the cost of an iteration a function of few numbers. A Cost is an estimate of one
-// launch: time, work, traffic and which resource bounds it. Costs are doubles in SI units; whoever accumulates them
-// over a run converts to integer ticks and picojoules first (sim/base/units.hpp).
+// A Kernel is one launch after fusion and lowering: a matrix product (plain, or of groups that each have weights of
+// their own), attention over cached keys and values, a sparse product, a Fourier transform, a convolution, a streaming
+// pass over memory, or a fused group of those. A shape is a plain value that is cheap to copy: what varies within a
+// launch (sequences of a batch, rows of an expert) is condensed to the sums that costs depend on. Builders for passes
+// (norms, softmax, optimizer steps …) and for condensed shapes stand in hw/kernel_builders.hpp; docs/kernels.md has
+// every formula. A Cost is an estimate of one launch: time, work, traffic and which resource bounds it. Costs are
+// doubles in SI units; whoever accumulates them over a run converts to integer ticks and picojoules first
+// (sim/base/units.hpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -53,9 +57,21 @@ enum class OpClass : std::uint8_t {
   lm_head,
   sampling,
   all_reduce,
-  kv_write
+  kv_write,
+  softmax,
+  router,
+  expert_up,
+  expert_down,
+  gather,
+  scatter,
+  sparse,
+  fft,
+  conv,
+  quantise,
+  copy,
+  optimizer
 };
-inline constexpr int kOpClasses = static_cast<int>(OpClass::kv_write) + 1;
+inline constexpr int kOpClasses = static_cast<int>(OpClass::optimizer) + 1;
 
 /// Name of a class as it stands in results, e.g. "attention_decode".
 std::string_view to_string(OpClass op);
@@ -94,17 +110,99 @@ struct AttentionDecode {
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
+/// Library kernels that make passes over memory; what they do is in hw/tiled_stream.hpp. `by_class`: the one that an
+/// inference engine uses for the kernel's class. `stored_norm`: a layer norm that keeps its row in registers (CUTLASS).
+/// `compiled`: code that a compiler made for the operation.
+enum class Pass : std::uint8_t {
+  by_class,
+  elementwise,
+  rms_norm,
+  layer_norm,
+  gated_activation,
+  rope,
+  softmax,
+  stored_norm,
+  compiled
+};
+
 /// A pass over memory: norm, activation, residual, RoPE, embedding, sampling, copies.
 struct Streaming {
   std::int64_t read_bytes = 0, write_bytes = 0;
-  std::int64_t flops = 0;  ///< on the vector units
+  std::int64_t flops = 0;      ///< on the vector units
+  std::int64_t rows = 0;       ///< rows that a kernel takes one by one (tokens); 0: element by element
+  Pass pass = Pass::by_class;  ///< which library kernel makes it
 };
+
+/// Products of groups that share n and k and each have weights of their own (experts), in one launch: group i computes
+/// C_i[rows_i,n] = A_i[rows_i,k] B_i[k,n]. Built from the rows by grouped_gemm().
+struct GroupedGemm {
+  std::int64_t groups = 0;    ///< with at least one row: the weights that are read
+  std::int64_t rows = 0;      ///< sum over groups
+  std::int64_t max_rows = 0;  ///< of the largest group
+  /// Sum over groups of ceil(rows_i / b) for tiles of b = 16, 32, 64 and 128 rows.
+  std::array<std::int64_t, 4> row_tiles{};
+  std::int64_t n = 0, k = 0;
+};
+/// Heights of the tiles that GroupedGemm::row_tiles counts.
+inline constexpr std::array<std::int64_t, 4> kGroupTiles{16, 32, 64, 128};
+
+/// Product with one operand in compressed rows (CSR). SpMM: C[rows,width] = S[rows,columns] B[columns,width]. SDDMM:
+/// the entries of A[rows,width] B[columns,width]^T that the pattern of S names.
+enum class SparseKind : std::uint8_t { spmm, sddmm };
+struct Sparse {
+  SparseKind kind = SparseKind::spmm;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;  ///< with at least one entry: rows of B that are read
+  std::int64_t nonzeros = 0;
+  std::int64_t width = 0;        ///< dense columns ("features")
+  std::int64_t longest_row = 0;  ///< most entries of a row; 0: all rows alike
+  std::int64_t index_bytes = 4;
+};
+
+/// Batched transforms of n0 x n1 points (n1 = 1: one-dimensional). A complex number is two elements of the kernel's
+/// dtype, so fp16 is complex-half. Real transforms hold n0 (n1/2 + 1) complex numbers (n0/2 + 1 in one dimension).
+enum class FftKind : std::uint8_t { complex_to_complex, real_to_complex, complex_to_real };
+struct Fft {
+  FftKind kind = FftKind::complex_to_complex;
+  std::int64_t n0 = 0, n1 = 1, batch = 1;
+};
+
+/// Two-dimensional convolution of `batch` images, channels in `groups`.
+struct Conv {
+  std::int64_t batch = 0, in_channels = 0, out_channels = 0, height = 0, width = 0;
+  std::int32_t kernel_height = 1, kernel_width = 1, stride = 1, pad = 0, dilation = 1, groups = 1;
+  /// Rows and columns of the output; 0 where the kernel does not fit.
+  std::int64_t out_height() const { return extent(height, kernel_height); }
+  std::int64_t out_width() const { return extent(width, kernel_width); }
+
+ private:
+  std::int64_t extent(std::int64_t size, std::int64_t kernel) const {
+    const std::int64_t room = size + 2 * pad - dilation * (kernel - 1) - 1;
+    return room < 0 || size <= 0 ? 0 : room / stride + 1;
+  }
+};
+
+/// Kernels that became one launch: their FLOPs, and the traffic that is left when what one hands to the next stays on
+/// chip. Built by fuse().
+struct Fused {
+  Gemm gemm;                            ///< the largest matrix product of the group; empty for passes only
+  std::int64_t other_matrix_flops = 0;  ///< of the group's further matrix products and attention
+  std::int64_t vector_flops = 0;        ///< of its passes
+  std::int64_t read_bytes = 0, write_bytes = 0;
+  std::int64_t kernels = 0;  ///< launches that it replaces
+};
+
+using KernelShape =
+    std::variant<Gemm, AttentionPrefill, AttentionDecode, Streaming, GroupedGemm, Sparse, Fft, Conv, Fused>;
 
 struct Kernel {
   OpClass op = OpClass::residual;
   DType dtype = DType::fp16;
-  std::variant<Gemm, AttentionPrefill, AttentionDecode, Streaming> shape;
+  KernelShape shape;
 };
+
+/// Whether the kernel runs on matrix units (products, attention, convolutions) rather than vector units alone.
+bool uses_matrix_units(const Kernel& kernel);
 
 /// What bounds a kernel.
 enum class Bound : std::uint8_t { compute, memory, launch, network };
@@ -119,6 +217,9 @@ struct Work {
 
 /// Exact FLOPs (a multiply-add is two) and compulsory bytes of a kernel.
 /// Attention: 2 * heads * (head_dim + value_dim) FLOPs a pair; softmax is not counted, as in the published FLOP counts.
+/// Convolution: products with padding count, as in the published counts. FFT: 5 N log2 N for N complex points and half of
+/// that for real ones, the convention of FFTW's benchmarks, whatever the algorithm. Sparse: entries of S are read, SpMM
+/// with their values, SDDMM without; every row of B with an entry is read once.
 Work work_of(const Kernel& kernel);
 
 struct Cost {

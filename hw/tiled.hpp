@@ -26,7 +26,8 @@
 //
 // Attention: hw/attention.hpp.
 //
-// Streaming: bytes / (bandwidth * share of the kind of kernel); the launch makes small passes slow.
+// Passes over memory: hw/tiled_stream.hpp. Grouped products: hw/tiled_grouped.hpp. Sparse products, transforms,
+// convolutions and fused groups: hw/tiled_shapes.hpp.
 //
 // Every time excludes the launch. Left out: library heuristics that choose badly, temperature, operands that stay in
 // the L2 between kernels other than calls repeated on the same operands, sliding windows.
@@ -74,8 +75,6 @@ TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType
 /// token, over all key heads. Its start is part of what launches cost.
 TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
                             const AttentionConditions& how = {});
-/// Time of a streaming pass; zero for no work.
-TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& shape, OpClass op);
 
 /// ceil(a / b) for a >= 0, b > 0.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {

@@ -36,7 +36,8 @@ struct Lower {
   void operator()(const StreamShape& s) const {
     push(hw::Streaming{.read_bytes = s.read_bytes.eval(bindings),
                        .write_bytes = s.write_bytes.eval(bindings),
-                       .flops = op.flops.eval(bindings)});
+                       .flops = op.flops.eval(bindings),
+                       .rows = bindings[op.rows]});
   }
   void operator()(const CollectiveShape& s) const {
     out.communications.push_back(

@@ -38,7 +38,7 @@ std::optional<Measuring> measuring(std::string_view measured_as, const hw::GpuPa
   if (measured_as == "vllm_hot_cache") return Measuring{{kCollectorCopies, 1, true}, gpu.launch_graph_s};
   if (measured_as == "vllm_hot_cache_idle_weights") return Measuring{{kCollectorCopies, 0.4, true}, gpu.launch_graph_s};
   if (measured_as == "op") return Measuring{{1, 1, true}, kOpOverheadS};
-  if (measured_as == "best_kernel") return Measuring{{0, 1, true}, 0};
+  if (measured_as == "best_kernel") return Measuring{{0, 1, true}, gpu.launch_stream_s};
   return {};
 }
 

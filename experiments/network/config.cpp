@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/network/parts.hpp"
 #include "experiments/network/workload.hpp"
 
 namespace orrery::experiments::network {
@@ -43,15 +44,18 @@ struct NetworkBlocks {
 /// Builds topology and routing; null where there were faults.
 std::unique_ptr<hw::Routing> read_network(const Node& node, NetworkConfig& config, NetworkBlocks& blocks,
                                           sim::Faults& faults) {
-  const Node* block = node.find("topology");
-  if (block == nullptr || !block->is_object()) return nullptr;  // reported already
-  config.topology = hw::make_topology(topologies(), *block, faults);
+  const Node* written = node.find("topology");
+  if (written == nullptr || !written->is_object()) return nullptr;  // reported already
+  const std::size_t known = faults.size();
+  const Node block = with_parts(*written, faults);
+  if (faults.size() != known) return nullptr;
+  config.topology = hw::make_topology(topologies(), block, faults);
   const Node routing = section(node, "routing");
   const std::size_t before = faults.size();
   config.routing = routings().parse_block(routing, kRouting, faults);
   if (!config.topology || faults.size() != before) return nullptr;
   sim::Faults none;
-  blocks.topology = hw::TopologyRegistry::write_block(topologies().parse_block(*block, "", none));
+  blocks.topology = hw::TopologyRegistry::write_block(topologies().parse_block(block, "", none));
   blocks.routing = hw::RoutingRegistry::write_block(config.routing);
   return hw::make_routing(routing, *config.topology, faults);
 }

@@ -16,13 +16,6 @@
 #include "traces/file_trace.hpp"
 #include "traces/generator.hpp"
 
-template <>
-struct orrery::sim::EnumNames<orrery::hw::DType> {
-  using E = orrery::hw::DType;
-  static constexpr std::array<std::pair<std::string_view, E>, 5> names{
-      {{"fp32", E::fp32}, {"fp16", E::fp16}, {"bf16", E::bf16}, {"fp8", E::fp8}, {"int8", E::int8}}};
-};
-
 namespace orrery::experiments {
 
 struct DeviceGroup {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "hw/network/all_reduce.hpp"
+#include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -23,11 +23,11 @@ std::int64_t to_pj(double joules) {
   return whole(std::floor(joules * 1e12 + 0.5), "J");
 }
 
-/// An all-gather leaves `bytes` on every rank and moves (n-1)/n of them over each link: half of an all-reduce's
-/// traffic.
+/// `bytes` of an all-gather are what it leaves on every rank.
 hw::CollectiveCost price_collective(const hw::LinkParams& link, const models::Communication& c) {
-  const std::int64_t bytes = c.kind == models::Collective::all_gather ? (c.bytes + 1) / 2 : c.bytes;
-  return hw::all_reduce(link, c.ranks, bytes);
+  const bool gather = c.kind == models::Collective::all_gather;
+  return hw::library_collective(link, gather ? hw::LibraryCall::all_gather : hw::LibraryCall::all_reduce, c.ranks,
+                                c.bytes);
 }
 
 }  // namespace

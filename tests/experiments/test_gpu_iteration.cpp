@@ -4,7 +4,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "hw/catalog.hpp"
-#include "hw/network/all_reduce.hpp"
+#include "hw/network/library_collective.hpp"
 #include "sim/base/random.hpp"
 
 using namespace orrery;
@@ -72,10 +72,11 @@ TEST_CASE("an iteration costs what its kernels cost, layer by layer", "[unit]") 
       joules += times * (c.compute_energy_j + c.memory_energy_j);
     }
     for (const models::Communication& c : launches.communications) {
-      const std::int64_t bytes = c.kind == models::Collective::all_gather ? (c.bytes + 1) / 2 : c.bytes;
-      seconds += times * hw::all_reduce(gpu.link, c.ranks, bytes).time_s;
-      joules += times * hw::all_reduce(gpu.link, c.ranks, bytes).link_energy_j;
-      joules += times * gpu.power.active_w * hw::all_reduce(gpu.link, c.ranks, bytes).time_s;
+      const bool gather = c.kind == models::Collective::all_gather;
+      const hw::CollectiveCost moved = hw::library_collective(
+          gpu.link, gather ? hw::LibraryCall::all_gather : hw::LibraryCall::all_reduce, c.ranks, c.bytes);
+      seconds += times * moved.time_s;
+      joules += times * (moved.link_energy_j + gpu.power.active_w * moved.time_s);
     }
   };
   add(layer, 32);
@@ -135,7 +136,7 @@ TEST_CASE("tensor parallelism shares the work and pays for the all-reduces", "[u
   CHECK(b.time_ps > a.time_ps / 4);  // never better than a perfect split
   CHECK(b.flops == a.flops);
   // 64 all-reduces of 2,048 x 4,096 fp16 activations and one after the embedding.
-  const double expected = 65 * hw::all_reduce(gpu.link, 4, 2048 * 4096 * 2).time_s;
+  const double expected = 65 * hw::library_collective(gpu.link, hw::LibraryCall::all_reduce, 4, 2048 * 4096 * 2).time_s;
   CHECK(static_cast<double>(b.class_ps[all_reduce]) * 1e-12 == Approx(expected).epsilon(0.01));
 }
 

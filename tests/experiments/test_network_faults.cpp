@@ -48,6 +48,18 @@ TEST_CASE("faults of the machine", "[unit]") {
   const std::string odd =
       network(R"("topology": {"policy": "fat_tree", "fat_tree": {"k": 3, "bandwidth": "1 GB/s", "latency": "1 us"}})");
   CHECK(odd == "c.json:/machine/network/topology/fat_tree/k: expected an even number of ports, got 3");
+  // Links and adapters of the catalog in place of figures.
+  const auto part = [&](const std::string& inside) {
+    return network(R"("topology": {"policy": "star", "star": {"hosts": 4, )" + inside + "}}");
+  };
+  CHECK(part(R"("part": "catalog:ib-ndr-4x", "hops": 2)") == "none");
+  CHECK(part(R"("part": "catalog:nvlink4", "latency": "1 us")") == "none");
+  CHECK_THAT(part(R"("part": "catalog:ib-ndr")"),
+             Contains("c.json:/machine/network/topology/star/part: expected a part of the catalog or a file"));
+  CHECK_THAT(part(R"("part": "catalog:a40")"),
+             Contains("c.json:/machine/network/topology/star/part: expected a part of kind link or nic"));
+  CHECK_THAT(part(R"("part": "catalog:nvlink4", "hops": 0)"),
+             Contains("c.json:/machine/network/topology/star/hops: expected a count >= 1"));
   const std::string star =
       R"("topology": {"policy": "star", "star": {"hosts": 4, "bandwidth": "1 GB/s", "latency": "1 us"}}, )";
   CHECK(network(star + R"("routing": {"policy": "dimension"})") ==

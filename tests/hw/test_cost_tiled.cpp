@@ -178,7 +178,11 @@ TEST_CASE("tiled never beats the roofline", "[prop]") {
     for (const Kernel& kernel : mixture()) {
       const Cost cost = tiled->cost(kernel), bound = roofline->cost(kernel);
       INFO(name << " " << to_string(kernel.op) << " " << kernel.shape.index() << " flops " << bound.flops);
-      CHECK(cost.time_s >= bound.time_s * (1 - 1e-12));
+      // A pass that finds its bytes in the L2 may beat what the memory could do, never what the cache can.
+      const bool pass = std::holds_alternative<Streaming>(kernel.shape);
+      const double cached_s =
+          gpu.launch_s() + std::max(bound.flops / gpu.peak.fp32, bound.dram_bytes / gpu.l2_bandwidth);
+      CHECK(cost.time_s >= (pass ? std::min(cached_s, bound.time_s) : bound.time_s) * (1 - 1e-12));
       CHECK(cost.flops == bound.flops);
       CHECK(cost.dram_bytes >= bound.dram_bytes);
     }

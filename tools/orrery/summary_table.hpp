@@ -11,5 +11,7 @@ namespace orrery::tools {
 std::string summary_table(const sim::Node& summary);
 /// The same for a network run; summary_table() calls it for one.
 std::string network_table(const sim::Node& summary);
+/// The same for a launch run.
+std::string launch_table(const sim::Node& summary);
 
 }  // namespace orrery::tools

@@ -1,0 +1,118 @@
+// The config of a launch experiment: platforms, models, batches; and what they become once read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "experiments/config_parts.hpp"
+#include "hw/cost_model.hpp"
+#include "hw/coupling/platform.hpp"
+#include "models/eager_model.hpp"
+#include "models/hf_config.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments::launch {
+
+struct PlatformChoice {
+  std::string part;
+  std::optional<double> single_thread;
+  sim::Node override_;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("part", &PlatformChoice::part, Unit::reference, sim::any_value(), "A platform.")),
+        sim::field("single_thread", &PlatformChoice::single_thread, Unit::ratio, sim::between(0.05, 20),
+                   "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
+        sim::field("override", &PlatformChoice::override_, "Fields that replace the platform's."),
+    };
+  }
+};
+
+struct MachineParams {
+  std::vector<PlatformChoice> platforms;
+  sim::Node cost;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("platforms", &MachineParams::platforms,
+                                               "What is compared; the summary compares each with the last.")),
+                      sim::field("cost", &MachineParams::cost, "Cost model of the devices.")};
+  }
+};
+
+struct WorkloadParams {
+  std::vector<std::string> models;
+  models::EagerAttention attention = models::EagerAttention::eager;
+  hw::DType dtype = hw::DType::fp16;
+  std::int64_t tokens = 512;
+  std::vector<std::int64_t> batches;
+  std::int64_t chain = 16;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    return std::tuple{
+        sim::required(
+            sim::field("models", &W::models, Unit::text, sim::any_value(), "Entries of models/catalog/eager.")),
+        sim::field("attention", &W::attention, "One kernel (sdpa) or products and passes (eager)."),
+        sim::field("dtype", &W::dtype, "Of weights and activations."),
+        sim::field("tokens", &W::tokens, Unit::tokens, sim::between(1, 1 << 20), "Of each prompt."),
+        sim::required(sim::field("batches", &W::batches, Unit::sequences, sim::between(1, 1 << 20),
+                                 "Prompts in a forward pass; in rising order.")),
+        sim::field("chain", &W::chain, Unit::count, sim::between(1, 1 << 20),
+                   "Kernels that idealised fusion makes one launch."),
+    };
+  }
+};
+
+struct TimelineParams {
+  bool enabled = true;
+  std::int64_t batch = 1;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
+                      sim::field("batch", &TimelineParams::batch, sim::Unit::sequences, sim::at_least(1),
+                                 "The batch that it shows, of the first model; one of workload.batches.")};
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  TimelineParams timeline;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Nothing is random: for the manifest."),
+        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                   "Resolution of time, a whole number of ps."),
+        sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
+  }
+};
+
+struct NamedModel {
+  std::string name;
+  models::EagerModel shape;
+};
+
+/// A config ready to run.
+struct LaunchConfig {
+  std::string file;
+  std::vector<hw::Platform> platforms;
+  hw::CostModelRegistry::Choice cost;
+  std::vector<NamedModel> models;
+  WorkloadParams workload;
+  RunParams run;
+  std::vector<std::filesystem::path> inputs;
+  sim::Node resolved;
+};
+
+LaunchConfig read_launch_config(const sim::Node& root, sim::Faults& faults);
+std::vector<sim::FieldInfo> launch_fields();
+
+}  // namespace orrery::experiments::launch

@@ -1,0 +1,57 @@
+#include "experiments/launch/files.hpp"
+
+#include "experiments/launch/summary.hpp"
+#include "experiments/text_file.hpp"
+#include "sim/timeline.hpp"
+
+namespace orrery::experiments::launch {
+namespace {
+
+void write_points(const std::filesystem::path& path, const LaunchConfig& config, const LaunchResult& result) {
+  BufferedFile file(path);
+  std::string& out = file.buffer();
+  out +=
+      "platform,model,batch,launches,tklqt_s,akd_s,il_s,gpu_busy_s,gpu_idle_s,cpu_busy_s,queued,bound,graph_il_s,"
+      "graph_capture_s,fused_il_s,fusion_gain\n";
+  for (const Series& series : result.series)
+    for (const Point& point : series.points) {
+      const hw::LaunchFigures& f = point.stream;
+      append(out, "{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.6g},{},{:.9g},{:.9g},{:.9g},{:.6g}\n",
+             config.platforms[series.platform].name, config.models[series.model].name, point.batch, f.launches,
+             f.tklqt_s, f.akd_s, f.il_s, f.gpu_busy_s, f.gpu_idle_s, f.cpu_busy_s, f.queued, hw::to_string(f.bound),
+             point.graph.il_s, point.capture_s, point.fused.il_s, fusion_gain(point));
+      file.line_done();
+    }
+  file.close();
+}
+
+void write_timeline(const std::filesystem::path& path, const LaunchConfig& config, const LaunchResult& result) {
+  const sim::TickScale scale = tick_scale(config.run.tick_s);
+  sim::TimelineWriter timeline(path, {});
+  for (std::size_t p = 0; p < result.traces.size(); ++p) {
+    const PointTrace& trace = result.traces[p];
+    const sim::TrackId group = timeline.group(config.platforms[p].name);
+    const sim::TrackId thread = timeline.track(group, "dispatching thread");
+    const sim::TrackId device = timeline.track(group, "stream 0");
+    for (std::size_t i = 0; i < trace.program.size(); ++i) {
+      const hw::CommandTiming& timing = trace.timings[i];
+      const std::string_view name = trace.kernels[i].name;
+      const sim::TimelineFlow arrow{.id = timeline.new_flow()};
+      const std::int64_t call = nanoseconds(timing.call, scale);
+      if (timing.call > timing.host_begin) timeline.slice(thread, nanoseconds(timing.host_begin, scale), call, name);
+      timeline.slice(thread, call, nanoseconds(timing.returned, scale), "launch", {}, arrow);
+      timeline.slice(device, nanoseconds(timing.begin, scale), nanoseconds(timing.end, scale), name, {},
+                     {.id = arrow.id, .last = true});
+    }
+  }
+  timeline.close();
+}
+
+}  // namespace
+
+void write_files(const std::filesystem::path& folder, const LaunchConfig& config, const LaunchResult& result) {
+  write_points(folder / "points.csv", config, result);
+  if (config.run.timeline.enabled) write_timeline(folder / "timeline.pftrace", config, result);
+}
+
+}  // namespace orrery::experiments::launch

@@ -1,0 +1,51 @@
+// From the kernels of a model to what the dispatching thread does, in one of three styles.
+//
+//   stream      operator by operator: framework time, a launch call a kernel; kernels as a stream runs them
+//   graph       one call launches all kernels, captured before as nodes of a graph
+//   persistent  one call launches a kernel that fetches all pieces of work from a queue on the device
+// `chain` > 1 is idealised fusion: so many consecutive kernels are one launch of one operator, which saves all but the
+// first one's framework and call, and nothing else. Kernels are priced by a CostModel (whose launch is replaced by what
+// the style costs).
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "hw/cost_model.hpp"
+#include "hw/coupling/launch_run.hpp"
+
+namespace orrery::hw {
+
+enum class LaunchStyle : std::uint8_t { stream, graph, persistent };
+
+/// A kernel and the framework's work before it.
+struct LaunchedKernel {
+  std::string_view name;  ///< of a literal or of something that outlives it
+  Kernel kernel;
+  bool starts_operator = true;  ///< false for the second kernel of an operator and those after it
+  std::int64_t views = 0;       ///< operators before it that launch nothing
+};
+
+/// The front end of a platform's device.
+LaunchLimits limits_of(const Platform& platform, sim::TickScale scale);
+
+/// What the thread does, on stream 0. Throws std::invalid_argument for a chain below 1.
+std::vector<Command> build_program(const Platform& platform, const CostModel& cost,
+                                   std::span<const LaunchedKernel> kernels, LaunchStyle style, sim::TickScale scale,
+                                   std::int64_t chain = 1);
+
+/// CPU time of capturing and instantiating a graph of these kernels, s: once, before it can be launched.
+double capture_time(const Platform& platform, std::span<const LaunchedKernel> kernels);
+
+}  // namespace orrery::hw
+
+namespace orrery::sim {
+template <>
+struct EnumNames<hw::LaunchStyle> {
+  static constexpr std::array<std::pair<std::string_view, hw::LaunchStyle>, 3> names{
+      {{"stream", hw::LaunchStyle::stream},
+       {"graph", hw::LaunchStyle::graph},
+       {"persistent", hw::LaunchStyle::persistent}}};
+};
+}  // namespace orrery::sim

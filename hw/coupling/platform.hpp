@@ -1,0 +1,201 @@
+// A platform: one CPU thread that dispatches to one GPU, and what lies between them.
+//
+// Parts stand by name; docs/coupling.md tells where each constant comes from. Three groups of constants:
+//   dispatch  what the framework's CPU code costs per operator, on a core of single_thread speed 1; a platform's cost
+//   is
+//             that over the speed of its own core. Driver calls are not scaled: they are measured per platform.
+//   launch    the driver and the GPU's front end: call, latency from the call's start to the kernel's, duration of a
+//             kernel that does nothing, entries of the launch queue, costs of graphs and persistent kernels.
+//   copies    fixed cost + bytes / bandwidth per direction; pageable memory goes through a pinned staging buffer that a
+//             CPU thread fills, unless the link is coherent; pages migrate on a fault, unless the link is coherent.
+// Left out: several dispatching threads, interrupts and scheduling noise, the profiler's own cost, contention of copies
+// with kernels for device memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "hw/catalog.hpp"
+#include "hw/cpu.hpp"
+#include "hw/gpu.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::hw {
+
+/// What lies between host and device.
+enum class HostLink : std::uint8_t { pcie3_x16, pcie4_x16, pcie5_x16, nvlink_c2c };
+
+}  // namespace orrery::hw
+
+namespace orrery::sim {
+template <>
+struct EnumNames<hw::HostLink> {
+  static constexpr std::array<std::pair<std::string_view, hw::HostLink>, 4> names{
+      {{"pcie3_x16", hw::HostLink::pcie3_x16},
+       {"pcie4_x16", hw::HostLink::pcie4_x16},
+       {"pcie5_x16", hw::HostLink::pcie5_x16},
+       {"nvlink_c2c", hw::HostLink::nvlink_c2c}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::hw {
+
+/// Peak of a link per direction, B/s: what a data sheet says, and what no measured bandwidth can exceed.
+double peak_bandwidth(HostLink link);
+/// Whether both processors see each other's memory without copying pages.
+constexpr bool is_coherent(HostLink link) {
+  return link == HostLink::nvlink_c2c;
+}
+
+/// CPU time of the framework, on a core of single_thread speed 1, driver calls excluded.
+struct DispatchParams {
+  double operator_s = 0, view_s = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("operator", &DispatchParams::operator_s, Unit::seconds, sim::between(0, 1),
+                                 "Framework time of an operator that launches kernels, the launch calls excluded.")),
+        sim::field("view", &DispatchParams::view_s, Unit::seconds, sim::between(0, 1),
+                   "Framework time of an operator that makes a view and launches nothing."),
+    };
+  }
+};
+
+struct KernelLaunchParams {
+  double call_s = 0, latency_s = 0, null_kernel_s = 0;
+  std::int64_t queue_entries = 1024;
+  std::int64_t concurrent_kernels = 1;
+  double graph_call_s = 0, graph_node_s = 0, graph_capture_s = 0, persistent_fetch_s = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr sim::Range kTime = sim::between(0, 1);
+    using P = KernelLaunchParams;
+    return std::tuple{
+        sim::required(sim::field("call", &P::call_s, Unit::seconds, kTime, "CPU time of a launch call.")),
+        sim::required(sim::field("latency", &P::latency_s, Unit::seconds, kTime,
+                                 "From the start of the call to the start of the kernel on an idle device.")),
+        sim::required(sim::field("null_kernel", &P::null_kernel_s, Unit::seconds, kTime,
+                                 "Duration of a kernel that does nothing: what every kernel of a stream costs beside "
+                                 "its work.")),
+        sim::field("queue_entries", &P::queue_entries, Unit::count, sim::between(1, 1 << 24),
+                   "Launches that wait at a time; the CPU blocks in the next call."),
+        sim::field("concurrent_kernels", &P::concurrent_kernels, Unit::count, sim::between(1, 128),
+                   "Kernels of different streams that run at a time, without slowing each other."),
+        sim::field("graph_call", &P::graph_call_s, Unit::seconds, kTime, "CPU time of launching a captured graph."),
+        sim::required(sim::field("graph_node", &P::graph_node_s, Unit::seconds, kTime,
+                                 "Duration of a graph's node that does nothing.")),
+        sim::field("graph_capture", &P::graph_capture_s, Unit::seconds, kTime,
+                   "CPU time per node of instantiating a graph, once; the capture itself dispatches every operator."),
+        sim::required(sim::field("persistent_fetch", &P::persistent_fetch_s, Unit::seconds, kTime,
+                                 "Time in which a persistent kernel fetches its next piece of work and synchronises.")),
+    };
+  }
+};
+
+/// One direction of copying between pinned memory and the device.
+struct CopyPath {
+  double fixed_s = 0, bandwidth = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("fixed", &CopyPath::fixed_s, Unit::seconds, sim::between(0, 1), "Start of a copy of any size."),
+        sim::required(sim::field("bandwidth", &CopyPath::bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "What large copies between pinned memory and the device reach.")),
+    };
+  }
+};
+
+struct CopyParams {
+  CopyPath to_device, to_host;
+  std::int64_t engines = 2;
+  double staging_bandwidth = 0;
+  std::int64_t staging_bytes = 1 << 21;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("to_device", &CopyParams::to_device, "Host to device.")),
+        sim::required(sim::field("to_host", &CopyParams::to_host, "Device to host.")),
+        sim::field("engines", &CopyParams::engines, Unit::count, sim::between(1, 16),
+                   "Copies that run at a time; each takes the whole of its direction."),
+        sim::field("staging_bandwidth", &CopyParams::staging_bandwidth, Unit::bytes_per_s, sim::at_least(0),
+                   "Rate at which a CPU thread moves pageable memory to the staging buffer; 0: half of what a core "
+                   "draws from memory, since it reads and writes every byte."),
+        sim::field("staging_buffer", &CopyParams::staging_bytes, Unit::bytes, sim::positive(),
+                   "Piece in which pageable memory is staged; a piece is sent while the next is staged."),
+    };
+  }
+};
+
+struct MigrationParams {
+  std::int64_t page_bytes = 65536;
+  double fault_s = 0, prefetch_s = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("page", &MigrationParams::page_bytes, Unit::bytes, sim::positive(), "What a fault brings over."),
+        sim::field("fault", &MigrationParams::fault_s, Unit::seconds, sim::between(0, 1),
+                   "Handling of a fault, beside the transfer; faults are handled one after the other."),
+        sim::field("prefetch", &MigrationParams::prefetch_s, Unit::seconds, sim::between(0, 1),
+                   "Start of a prefetch of any size."),
+    };
+  }
+};
+
+/// A CPU, a GPU and what couples them. Times in s, bandwidths in B/s.
+struct PlatformParams {
+  static constexpr std::string_view kKind = "platform";
+  std::string cpu, gpu;
+  HostLink link = HostLink::pcie4_x16;
+  DispatchParams dispatch;
+  KernelLaunchParams launch;
+  CopyParams copies;
+  MigrationParams migration;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = PlatformParams;
+    return std::tuple{
+        sim::required(sim::field("cpu", &P::cpu, Unit::reference, sim::any_value(), "Part whose core dispatches.")),
+        sim::required(sim::field("gpu", &P::gpu, Unit::reference, sim::any_value(), "Part that runs the kernels.")),
+        sim::required(sim::field("link", &P::link, "Between host and device.")),
+        sim::required(sim::field("dispatch", &P::dispatch, "CPU time of the framework.")),
+        sim::required(sim::field("launch", &P::launch, "Launches: driver and front end of the device.")),
+        sim::required(sim::field("copies", &P::copies, "Copies between host and device.")),
+        sim::field("migration", &P::migration, "Managed memory: pages that move on a fault."),
+    };
+  }
+
+  /// Faults that no single field shows: bandwidths above the link's peak.
+  static void check(const PlatformParams& platform, const sim::Origin& where, sim::Faults& faults);
+};
+
+/// A platform with its parts.
+struct Platform {
+  std::string name;
+  PlatformParams params;
+  CpuParams cpu;
+  GpuParams gpu;
+};
+
+/// Reads a platform from a catalog node, and its parts from the files of the folder `catalog`; every fault goes to
+/// `faults`.
+Platform parse_platform(const sim::Node& node, const std::filesystem::path& catalog, sim::Faults& faults);
+/// Reads the platform of that name. Throws sim::ConfigError with all faults.
+Platform read_platform(const std::string& name, const std::filesystem::path& catalog);
+
+/// Framework time of an operator with `views` further operators that launch nothing, on the platform's core, s.
+double dispatch_time(const Platform& platform, std::int64_t views);
+
+/// Duration of a kernel in a stream, s: a null kernel's, and the work. `cost_s` is what a CostModel says, its launch
+/// included.
+double stream_duration(const Platform& platform, double cost_s);
+/// The same as a node of a graph, and as a piece of work of a persistent kernel.
+double graph_duration(const Platform& platform, double cost_s);
+double persistent_duration(const Platform& platform, double cost_s);
+
+}  // namespace orrery::hw

@@ -1,0 +1,16 @@
+// FLOPs and compulsory bytes by shape: what work_of() adds up. `element` is the bytes of an element; formulas in
+// docs/kernels.md.
+#pragma once
+
+#include "hw/kernel.hpp"
+
+namespace orrery::hw {
+
+Work shape_work(const Gemm& shape, double element);
+Work shape_work(const GroupedGemm& shape, double element);
+Work shape_work(const Sparse& shape, double element);
+Work shape_work(const Fft& shape, double element);
+Work shape_work(const Conv& shape, double element);
+Work shape_work(const Fused& shape, double element);
+
+}  // namespace orrery::hw

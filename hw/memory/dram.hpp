@@ -1,0 +1,178 @@
+// DRAM as the bank-timing model sees it: how a device is organised, and what its data sheet forbids.
+//
+// A device (a stack, a DIMM's channels, a chip) has `channels`, each split into `pseudo_channels` that work on their
+// own and have ranks, bank groups and banks. A bank holds rows of `columns` bus words; one column command moves `burst`
+// bus words. All timings are whole clocks of `clock`, as in JEDEC's tables and in the configuration files of DRAM
+// simulators; the bus carries `transfers_per_clock` words a clock (2 for DDR and HBM2; more where a faster strobe
+// clocks the data). From these:
+//   access = bus_bits / 8 * burst                      bytes of a column command
+//   t_burst = burst / transfers_per_clock              clocks of the bus that it takes
+//   peak = channels pseudo_channels bus_bits / 8 clock transfers_per_clock
+// hw/memory/dram_timing.hpp plays commands against the timings, dram_controller.hpp schedules requests, dram_rate.hpp
+// says in closed form what comes out. Sources of the values: hw/catalog/*.json.
+// Left out: power-down states, temperature-dependent refresh, per-bank refresh, on-die ECC, command encodings that take
+// several clocks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/params.hpp"
+
+namespace orrery::hw {
+
+/// Family of the standard; a label, since every number stands in the entry.
+enum class DramStandard : std::uint8_t { ddr4, ddr5, gddr6, hbm2, hbm3 };
+
+}  // namespace orrery::hw
+
+namespace orrery::sim {
+template <>
+struct EnumNames<hw::DramStandard> {
+  static constexpr std::array<std::pair<std::string_view, hw::DramStandard>, 5> names{
+      {{"ddr4", hw::DramStandard::ddr4},
+       {"ddr5", hw::DramStandard::ddr5},
+       {"gddr6", hw::DramStandard::gddr6},
+       {"hbm2", hw::DramStandard::hbm2},
+       {"hbm3", hw::DramStandard::hbm3}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::hw {
+
+/// Counts of a device. Columns are words of the bus, so a row holds columns * bus_bits / 8 bytes.
+struct DramOrganisation {
+  std::int64_t channels = 1, pseudo_channels = 1, ranks = 1, bank_groups = 4, banks_per_group = 4;
+  std::int64_t rows = 0, columns = 0, bus_bits = 0, burst = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using O = DramOrganisation;
+    return std::tuple{
+        sim::required(sim::field("channels", &O::channels, Unit::count, sim::between(1, 4096), "Of the device.")),
+        sim::field("pseudo_channels", &O::pseudo_channels, Unit::count, sim::between(1, 8),
+                   "Independent halves of a channel (HBM), or subchannels (DDR5)."),
+        sim::field("ranks", &O::ranks, Unit::count, sim::between(1, 16), "That share a pseudo-channel's bus."),
+        sim::required(sim::field("bank_groups", &O::bank_groups, Unit::count, sim::between(1, 16), "Of a rank.")),
+        sim::required(sim::field("banks_per_group", &O::banks_per_group, Unit::count, sim::between(1, 16), "Banks.")),
+        sim::required(sim::field("rows", &O::rows, Unit::count, sim::between(1, 1 << 24), "Of a bank.")),
+        sim::required(sim::field("columns", &O::columns, Unit::count, sim::between(1, 1 << 16), "Bus words of a row.")),
+        sim::required(sim::field("bus_bits", &O::bus_bits, Unit::count, sim::between(8, 1024), "Of a pseudo-channel.")),
+        sim::required(
+            sim::field("burst", &O::burst, Unit::count, sim::between(1, 64), "Bus words of a column command.")),
+    };
+  }
+};
+
+/// Least distances between commands, in clocks.
+struct DramTiming {
+  std::int64_t rcd_rd = 0, rcd_wr = 0, rp = 0, ras = 0, rc = 0;
+  std::int64_t ccd_s = 0, ccd_l = 0, rrd_s = 0, rrd_l = 0, faw = 0;
+  std::int64_t wr = 0, wtr_s = 0, wtr_l = 0, rtp = 0, rl = 0, wl = 0;
+  std::int64_t rfc = 0, refi = 0, rtrs = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using T = DramTiming;
+    constexpr sim::Range kClocks = sim::between(1, 1e6);
+    const auto clocks = [](const char* name, std::int64_t T::*member, const char* doc) {
+      return sim::required(sim::field(name, member, Unit::count, kClocks, doc));
+    };
+    return std::tuple{
+        clocks("rcd_rd", &T::rcd_rd, "tRCDRD: activation to read, clocks."),
+        clocks("rcd_wr", &T::rcd_wr, "tRCDWR: activation to write."),
+        clocks("rp", &T::rp, "tRP: precharge to activation of the same bank."),
+        clocks("ras", &T::ras, "tRAS: activation to precharge."),
+        clocks("rc", &T::rc, "tRC: activation to activation of the same bank."),
+        clocks("ccd_s", &T::ccd_s, "tCCD_S: column command to column command, other bank group."),
+        clocks("ccd_l", &T::ccd_l, "tCCD_L: the same, same bank group."),
+        clocks("rrd_s", &T::rrd_s, "tRRD_S: activation to activation, other bank group."),
+        clocks("rrd_l", &T::rrd_l, "tRRD_L: the same, same bank group."),
+        clocks("faw", &T::faw, "tFAW (tXAW): window that holds at most four activations of a rank."),
+        clocks("wr", &T::wr, "tWR: last word of a write to precharge."),
+        clocks("wtr_s", &T::wtr_s, "tWTR_S: last word of a write to read, other bank group."),
+        clocks("wtr_l", &T::wtr_l, "tWTR_L: the same, same bank group."),
+        clocks("rtp", &T::rtp, "tRTP: read to precharge."),
+        clocks("rl", &T::rl, "Read latency: command to first word."),
+        clocks("wl", &T::wl, "Write latency."),
+        clocks("rfc", &T::rfc, "tRFC: length of a refresh of a rank."),
+        clocks("refi", &T::refi, "tREFI: distance of refreshes."),
+        sim::field("rtrs", &T::rtrs, Unit::count, sim::between(0, 64),
+                   "Gap on the bus where another rank, or the other direction, drives it."),
+    };
+  }
+};
+
+/// Energy in J per bit by level of the path, and of the device without commands in W.
+struct DramEnergy {
+  double activate_bit_j = 0, cell_bit_j = 0, column_bit_j = 0, group_bit_j = 0, tsv_bit_j = 0, io_bit_j = 0;
+  double background_w = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using E = DramEnergy;
+    constexpr sim::Range kAny = sim::at_least(0);
+    return std::tuple{
+        sim::field("activate_bit", &E::activate_bit_j, Unit::joules, kAny,
+                   "Opening and closing a row, per bit of the row."),
+        sim::field("cell_bit", &E::cell_bit_j, Unit::joules, kAny, "Column access at the bank."),
+        sim::field("column_bit", &E::column_bit_j, Unit::joules, kAny, "From the bank to its group's multiplexer."),
+        sim::field("group_bit", &E::group_bit_j, Unit::joules, kAny, "From there to the die's global bus."),
+        sim::field("tsv_bit", &E::tsv_bit_j, Unit::joules, kAny, "Through the stack."),
+        sim::field("io_bit", &E::io_bit_j, Unit::joules, kAny, "From the device to the host."),
+        sim::field("background", &E::background_w, Unit::watts, kAny, "Of the device, whatever it does."),
+    };
+  }
+};
+
+/// A memory device.
+struct DramParams {
+  static constexpr std::string_view kKind = "dram";
+  DramStandard standard = DramStandard::hbm2;
+  DramOrganisation organisation;
+  double clock_hz = 0;
+  std::int64_t transfers_per_clock = 2;
+  DramTiming timing;
+  DramEnergy energy;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("standard", &DramParams::standard, "Family.")),
+        sim::required(sim::field("organisation", &DramParams::organisation, "Counts.")),
+        sim::required(sim::field("clock", &DramParams::clock_hz, Unit::hertz, sim::between(1e8, 1e10),
+                                 "Command clock, in which the timings count.")),
+        sim::field("transfers_per_clock", &DramParams::transfers_per_clock, Unit::count, sim::between(1, 16),
+                   "Bus words that the data pins carry in a command clock."),
+        sim::required(sim::field("timing", &DramParams::timing, "Clocks.")),
+        sim::field("energy", &DramParams::energy, "Energy by level."),
+    };
+  }
+
+  /// Faults that no single field shows: timings that contradict each other, counts that do not divide. `where` is the
+  /// object that holds the fields.
+  static void check(const DramParams& dram, const sim::Origin& where, sim::Faults& faults);
+
+  /// Bytes that a column command moves over the bus (or out of one bank).
+  std::int64_t access_bytes() const { return organisation.bus_bits / 8 * organisation.burst; }
+  /// Bytes of a row.
+  std::int64_t page_bytes() const { return organisation.bus_bits / 8 * organisation.columns; }
+  /// Column commands that a row holds.
+  std::int64_t accesses_per_row() const { return organisation.columns / organisation.burst; }
+  /// Clocks of the bus that a column command takes, rounded up.
+  std::int64_t burst_clocks() const { return (organisation.burst + transfers_per_clock - 1) / transfers_per_clock; }
+  /// Pseudo-channels of the device: each has a controller of its own.
+  std::int64_t lanes() const { return organisation.channels * organisation.pseudo_channels; }
+  /// Banks of a rank, and of a pseudo-channel.
+  std::int64_t banks_per_rank() const { return organisation.bank_groups * organisation.banks_per_group; }
+  std::int64_t banks_per_lane() const { return organisation.ranks * banks_per_rank(); }
+  /// Peak of the device, B/s.
+  double peak_bandwidth() const;
+  /// Capacity of the device, bytes.
+  double capacity_bytes() const;
+  /// Energy of a bit from an open row to the host, J, without activation.
+  double access_bit_j() const;
+  /// Energy of opening and closing one row, J.
+  double row_j() const;
+};
+
+}  // namespace orrery::hw

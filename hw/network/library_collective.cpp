@@ -1,0 +1,141 @@
+#include "hw/network/library_collective.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace orrery::hw {
+namespace {
+
+/// Steps of the ring or chain, bytes that a rank sends, and the shard that it handles itself.
+struct Shape {
+  double steps = 0, sent = 0, own = 0;
+};
+
+Shape shape_of(LibraryCall call, double n, double size) {
+  switch (call) {
+    case LibraryCall::all_reduce:
+      return {2 * (n - 1), 2 * (n - 1) / n * size, size / n};
+    case LibraryCall::all_gather:
+    case LibraryCall::reduce_scatter:
+    case LibraryCall::all_to_all:
+      return {n - 1, (n - 1) / n * size, size / n};
+    case LibraryCall::broadcast:
+    case LibraryCall::reduce:
+      return {n - 1, size, 0};
+    case LibraryCall::send_recv:
+      break;
+  }
+  return {1, size, 0};
+}
+
+/// What a rank can send inside a group of n.
+double bandwidth_of(const LinkParams& link, double n) {
+  return link.pair_bandwidth > 0 ? std::min(link.bandwidth, (n - 1) * link.pair_bandwidth) : link.bandwidth;
+}
+
+/// Share of a ramp that a message of `size` has behind it.
+double risen(double size, std::int64_t half) {
+  return size / (size + static_cast<double>(half));
+}
+
+/// The library's own estimates (NCCL 2.28, src/graph/tuning.cc), in s: base and step, by protocol.
+struct Estimate {
+  LibraryProtocol protocol;
+  double base_s, step_s;
+};
+constexpr std::array<Estimate, 3> kEstimates{{{LibraryProtocol::ll, 6.6e-6, 0.6e-6},
+                                              {LibraryProtocol::ll128, 14e-6, 1.9e-6},
+                                              {LibraryProtocol::simple, 8.4e-6, 3.4e-6}}};
+constexpr double kSwitchEstimate_s = 25e-6;
+constexpr double kLl128Payload = 0.92;  ///< 120 of 128 bytes, and a little
+
+LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const Shape& shape) {
+  const double planned = link.planned_share * bandwidth_of(link, n);
+  const std::array<double, 3> bandwidth{std::min(link.ll_ceiling, planned / 2), kLl128Payload * planned, planned};
+  LibraryProtocol best = LibraryProtocol::ll;
+  double least = 0;
+  for (std::size_t i = 0; i < kEstimates.size(); ++i) {
+    const double t = kEstimates[i].base_s + kEstimates[i].step_s * shape.steps + shape.sent / bandwidth[i];
+    if (i > 0 && t >= least) continue;
+    least = t;
+    best = kEstimates[i].protocol;
+  }
+  const bool in_switch =
+      call == LibraryCall::all_reduce && link.in_switch.ranks > 0 && n >= static_cast<double>(link.in_switch.ranks);
+  if (in_switch && kSwitchEstimate_s + shape.sent / planned < least) best = LibraryProtocol::in_switch;
+  return best;
+}
+
+double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shape& shape, double n, double size) {
+  const RingConstants& c = link.ring;
+  const double bandwidth = bandwidth_of(link, n);
+  const double own = shape.own / (c.local_ratio * link.bandwidth);
+  switch (protocol) {
+    case LibraryProtocol::ll:
+      return c.base_s + shape.steps * c.ll_step_s + c.ramp_s * risen(size, c.ramp_bytes) +
+             shape.sent / (c.ll_efficiency * bandwidth);
+    case LibraryProtocol::ll128:
+      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + shape.sent / (c.ll128_efficiency * bandwidth) + own;
+    case LibraryProtocol::in_switch: {
+      const double transfer = (1 + 1 / n) * size / (link.in_switch.efficiency * bandwidth);
+      return c.base_s + c.simple_start_s + transfer + 2 * std::sqrt(link.in_switch.chunk_s * transfer);
+    }
+    case LibraryProtocol::far:
+      return c.base_s + c.ramp_s * risen(size, c.ramp_bytes) + shape.steps * link.far.step_s +
+             shape.sent / (link.far.efficiency * link.far.bandwidth);
+    default:
+      return c.base_s + c.simple_start_s + shape.steps * c.simple_step_s +
+             shape.sent / (c.simple_efficiency * bandwidth) + own;
+  }
+}
+
+double all_to_all_seconds(const LinkParams& link, bool far, const Shape& shape, double n) {
+  const PeerConstants& c = link.peer;
+  const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * bandwidth_of(link, n);
+  const double transfer = shape.sent / path + shape.own / (link.ring.local_ratio * link.bandwidth);
+  return c.base_s + c.per_peer_s * (n - 2) + c.ramp_s * risen(shape.own, c.ramp_bytes) + transfer +
+         2 * std::sqrt(c.chunk_s * transfer);
+}
+
+}  // namespace
+
+LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
+  if (call != LibraryCall::send_recv && ranks <= 1) return LibraryProtocol::none;
+  if (bytes <= 0) return LibraryProtocol::none;
+  if (link.far.bandwidth > 0 && link.peers > 0 && ranks > link.peers) return LibraryProtocol::far;
+  if (call == LibraryCall::all_to_all || call == LibraryCall::send_recv) return LibraryProtocol::peer;
+  const double n = static_cast<double>(ranks);
+  return choose(link, call, n, shape_of(call, n, static_cast<double>(bytes)));
+}
+
+CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
+  CollectiveCost cost;
+  cost.protocol = library_protocol(link, call, ranks, bytes);
+  if (cost.protocol == LibraryProtocol::none) return cost;
+  const double n = static_cast<double>(ranks), size = static_cast<double>(bytes);
+  const Shape shape = shape_of(call, n, size);
+  const bool far = cost.protocol == LibraryProtocol::far;
+  cost.link_bytes = cost.protocol == LibraryProtocol::in_switch ? (1 + 1 / n) * size : shape.sent;
+  cost.link_energy_j = cost.link_bytes * link.byte_j;
+  if (call == LibraryCall::send_recv) {
+    const PeerConstants& c = link.peer;
+    const double start = c.send_base_s + c.send_ramp_s * risen(size, c.send_ramp_bytes);
+    const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * bandwidth_of(link, 2);
+    cost.time_s = start + size / path;
+    const bool fits = !far && bytes <= c.buffer_bytes;
+    cost.sender_s = fits ? std::min(cost.time_s, start + size / c.copy_bandwidth) : cost.time_s;
+    return cost;
+  }
+  cost.time_s = call == LibraryCall::all_to_all ? all_to_all_seconds(link, far, shape, n)
+                                                : ring_seconds(link, cost.protocol, shape, n, size);
+  cost.sender_s = cost.time_s;
+  return cost;
+}
+
+std::string_view name(LibraryProtocol protocol) {
+  constexpr std::array<std::string_view, 7> kNames{"none", "ll", "ll128", "simple", "in_switch", "peer", "far"};
+  return kNames[static_cast<std::size_t>(protocol)];
+}
+
+}  // namespace orrery::hw

@@ -1,0 +1,195 @@
+#include "hw/pim/attention_pim.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "hw/cost_model.hpp"
+#include "hw/memory/dram_rate.hpp"
+
+namespace orrery::hw {
+namespace {
+
+double d(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+/// Energy of a bit from its cell to the unit, J; activation counted per bit of a row that is used whole.
+double unit_bit_j(const AttentionPimParams& pim) {
+  const DramEnergy& e = pim.dram.energy;
+  double path = 0;
+  if (pim.level != AttentionPimLevel::bank) path += e.column_bit_j;
+  if (pim.level == AttentionPimLevel::buffer) path += e.group_bit_j + e.tsv_bit_j;
+  return e.activate_bit_j + e.cell_bit_j + path;
+}
+
+/// Energy of one access of a unit, J: bits to the unit, and a multiply-add for each two-byte element.
+double access_j(const AttentionPimParams& pim) {
+  const double bytes = d(pim.dram.access_bytes());
+  return 8 * bytes * unit_bit_j(pim) + bytes / 2 * pim.energy.mac_j + bytes * pim.energy.register_byte_j;
+}
+
+std::int64_t unlimited_clocks(const AttentionPimParams& pim) {
+  return pim.level == AttentionPimLevel::buffer ? pim.dram.timing.ccd_s : pim.dram.timing.ccd_l;
+}
+
+/// Clocks that a change of rows adds to a unit's stream; 0 where other banks' rows are open meanwhile.
+double row_gap_clocks(const AttentionPimParams& pim) {
+  if (pim.level != AttentionPimLevel::bank) return 0;
+  const DramTiming& t = pim.dram.timing;
+  const double used = d(pim.dram.accesses_per_row() - 1) * d(access_clocks(pim));
+  return std::max(d(t.rtp), d(t.ras - t.rcd_rd) - used) + d(t.rp + t.rcd_rd - access_clocks(pim));
+}
+
+}  // namespace
+
+std::int64_t units_per_lane(const AttentionPimParams& pim) {
+  switch (pim.level) {
+    case AttentionPimLevel::bank:
+      return pim.dram.banks_per_lane();
+    case AttentionPimLevel::bank_group:
+      return pim.dram.organisation.ranks * pim.dram.organisation.bank_groups;
+    case AttentionPimLevel::buffer:
+      return 1;
+  }
+  return 1;
+}
+
+double streaming_power_w(const AttentionPimParams& pim, std::int64_t clocks) {
+  const double accesses_per_s = d(units_per_lane(pim)) * d(pim.dram.lanes()) * pim.dram.clock_hz / d(clocks);
+  return accesses_per_s * access_j(pim);
+}
+
+double power_budget_w(const AttentionPimParams& pim) {
+  if (pim.power_budget_w > 0) return pim.power_budget_w;
+  const DramParams& m = pim.dram;
+  const double rows_per_s = d(m.lanes()) * d(m.organisation.ranks) * 4 * m.clock_hz / d(m.timing.faw);
+  // No more rows than reads: a row is opened to be read.
+  const double reads_per_s = m.peak_bandwidth() / d(m.access_bytes());
+  return 8 * m.peak_bandwidth() * m.access_bit_j() + std::min(rows_per_s, reads_per_s) * m.row_j();
+}
+
+std::int64_t access_clocks(const AttentionPimParams& pim) {
+  const std::int64_t clocks = unlimited_clocks(pim);
+  if (!pim.power_limited) return clocks;
+  if (pim.limited_clocks > 0) return std::max(clocks, pim.limited_clocks);
+  const double least = streaming_power_w(pim, 1) / power_budget_w(pim);
+  return std::max(clocks, static_cast<std::int64_t>(std::ceil(least - 1e-9)));
+}
+
+double bandwidth_scale(const AttentionPimParams& pim) {
+  return d(units_per_lane(pim)) * d(pim.dram.timing.ccd_s) / d(access_clocks(pim));
+}
+
+double row_period_clocks(const AttentionPimParams& pim) {
+  return d(pim.dram.accesses_per_row()) * d(access_clocks(pim)) + row_gap_clocks(pim);
+}
+
+double effective_scale(const AttentionPimParams& pim) {
+  const double used = d(pim.dram.accesses_per_row()) * d(access_clocks(pim));
+  const double refresh = pim.level == AttentionPimLevel::bank ? refresh_share_idle(pim.dram) : refresh_share(pim.dram);
+  return bandwidth_scale(pim) * used / row_period_clocks(pim) * (1 - refresh);
+}
+
+AttentionPimTime attention_time(const AttentionPimParams& pim, const AttentionDecode& a, DType dtype) {
+  if (a.sequences <= 0 || a.context_tokens <= 0 || a.heads <= 0 || a.kv_heads <= 0 || a.head_dim <= 0) return {};
+  const DramParams& m = pim.dram;
+  const double element = d(bytes_of(dtype)), access = d(m.access_bytes());
+  const double group = std::max(1.0, d(a.heads) / d(a.kv_heads));
+  const double passes = std::ceil(group / d(pim.queries_per_read) - 1e-9);
+  const double context = d(a.context_tokens) / d(a.sequences);
+  const double lanes = d(pim.lanes_per_item > 0 ? std::min(pim.lanes_per_item, m.lanes()) : m.lanes());
+  const double places = d(pim.stacks) * std::floor(d(m.lanes()) / lanes);
+  const double items = std::ceil(d(a.sequences) * d(a.kv_heads) / places);  // key heads at the busiest place
+
+  // Keys of an item spread over the units; values as many again.
+  const double per_token = std::ceil(d(a.head_dim) * element / access);
+  const double units = d(units_per_lane(pim)) * lanes;
+  const double accesses = std::ceil(context * per_token / units);
+  const double rows = std::ceil(accesses / d(m.accesses_per_row()));
+  const double stream = 2 * passes * (accesses * d(access_clocks(pim)) + rows * row_gap_clocks(pim));
+  // Queries go to every pseudo-channel; scores leave it, probabilities return to it, each lane its share.
+  const double query = group * per_token * d(m.timing.ccd_s);
+  const double scores = 2 * group * std::ceil(context * element / lanes / access) * d(m.timing.ccd_s);
+  const double latency = 2 * d(m.timing.rcd_rd + m.timing.rl + m.burst_clocks());
+  const double product = (stream + query + scores + latency) / (1 - refresh_share(m)) / m.clock_hz;
+  const double softmax_rate =
+      (pim.softmax_bandwidth > 0 ? pim.softmax_bandwidth : m.peak_bandwidth()) * lanes / d(m.lanes());
+  const double softmax = group * context * element / softmax_rate;
+
+  AttentionPimTime t;
+  t.products_s = items * product;
+  t.softmax_s = items * softmax;
+  t.read_bytes = 2 * passes * d(a.context_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
+  if (!pim.shared_memory) {
+    // Queries, new keys and values there; outputs back.
+    const double there = d(a.sequences) * (d(a.heads) + 2 * d(a.kv_heads)) * d(a.head_dim) * element;
+    const double back = d(a.sequences) * d(a.heads) * d(a.head_dim) * element;
+    t.link_s = 2 * pim.link_latency_s + (there + back) / pim.link_bandwidth;
+  }
+  t.time_s = pim.launch_s + t.link_s + items * std::max(product, softmax) + std::min(product, softmax);
+  return t;
+}
+
+Cost attention_cost(const AttentionPimParams& pim, const AttentionDecode& shape, DType dtype) {
+  const AttentionPimTime t = attention_time(pim, shape, dtype);
+  if (t.time_s == 0) return {};
+  const Work work = work_of({OpClass::attention_decode, dtype, shape});
+  const double scores = 2 * d(shape.context_tokens) * d(shape.heads) * d(bytes_of(dtype));
+  Cost cost;
+  cost.time_s = t.time_s;
+  cost.flops = work.flops;
+  cost.dram_bytes = std::max(t.read_bytes, work.read_bytes + work.write_bytes);
+  cost.compute_energy_j =
+      work.flops / 2 * pim.energy.mac_j + d(pim.stacks) * pim.energy.standby_w * (t.time_s - t.link_s);
+  const double outside = 8 * (work.read_bytes + work.write_bytes -
+                              2 * d(shape.context_tokens) * d(shape.kv_heads) * d(shape.head_dim) * d(bytes_of(dtype)));
+  cost.memory_energy_j = 8 * t.read_bytes * unit_bit_j(pim) + t.read_bytes * pim.energy.register_byte_j +
+                         8 * scores * (pim.dram.energy.group_bit_j + pim.dram.energy.tsv_bit_j) +
+                         outside * pim.dram.access_bit_j();
+  cost.bound = pim.launch_s + t.link_s > 0.5 * t.time_s ? Bound::launch : Bound::memory;
+  return cost;
+}
+
+void AttentionPimParams::check(const AttentionPimParams& pim, const sim::Origin& where, sim::Faults& faults) {
+  DramParams::check(pim.dram, {where.file, where.pointer + "/dram"}, faults);
+  const auto add = [&](const char* pointer, const char* message) {
+    faults.add({where.file, where.pointer + pointer}, message);
+  };
+  if (!pim.shared_memory && pim.link_bandwidth <= 0)
+    add("/link_bandwidth", "expected > 0 where memory is not shared, got none");
+  if (pim.lanes_per_item > pim.dram.lanes())
+    add("/lanes_per_item", "expected no more than the stack's pseudo-channels");
+  if (pim.dual_row_buffer && pim.level != AttentionPimLevel::bank)
+    add("/dual_row_buffer", "expected false unless level is \"bank\": only banks have row buffers");
+}
+
+namespace {
+
+class AttentionPimCost final : public CostModel {
+ public:
+  AttentionPimCost(const AttentionPimParams& pim, std::unique_ptr<CostModel> host)
+      : pim_(pim), host_(std::move(host)) {}
+
+  Cost cost(const Kernel& kernel) const override {
+    const auto* decode = std::get_if<AttentionDecode>(&kernel.shape);
+    if (decode == nullptr) return host_->cost(kernel);
+    const Cost here = attention_cost(pim_, *decode, kernel.dtype);
+    if (here.time_s == 0) return host_->cost(kernel);
+    if (pim_.offload == PimOffload::eligible) return here;
+    const Cost host = host_->cost(kernel);
+    return here.time_s < host.time_s ? here : host;
+  }
+
+ private:
+  AttentionPimParams pim_;
+  std::unique_ptr<CostModel> host_;
+};
+
+}  // namespace
+
+std::unique_ptr<CostModel> make_attention_pim_cost(const AttentionPimParams& pim, std::unique_ptr<CostModel> host) {
+  return std::make_unique<AttentionPimCost>(pim, std::move(host));
+}
+
+}  // namespace orrery::hw

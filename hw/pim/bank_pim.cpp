@@ -1,0 +1,88 @@
+#include "hw/pim/bank_pim.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "hw/memory/dram_rate.hpp"
+
+namespace orrery::hw {
+namespace {
+
+double d(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+constexpr double kElement = 2;  // bytes: fp16 and bf16
+
+}  // namespace
+
+std::int64_t BankPimParams::stagger(std::int64_t banks) const {
+  if (activate_at_once <= 0 || banks <= activate_at_once) return 0;
+  return ((banks + activate_at_once - 1) / activate_at_once - 1) * activate_spacing;
+}
+
+double BankPimParams::units() const {
+  return d(devices) * d(dram.lanes()) * d(banks_per_command());
+}
+
+double BankPimParams::peak_flops() const {
+  return 2 * units() * d(lanes) * dram.clock_hz / d(interval());
+}
+
+double BankPimParams::internal_bandwidth() const {
+  return units() * d(dram.access_bytes()) * dram.clock_hz / d(interval());
+}
+
+void BankPimParams::check(const BankPimParams& pim, const sim::Origin& where, sim::Faults& faults) {
+  DramParams::check(pim.dram, {where.file, where.pointer + "/dram"}, faults);
+  const auto add = [&](const char* pointer, std::string message) {
+    faults.add({where.file, where.pointer + pointer}, std::move(message));
+  };
+  if (pim.dram.banks_per_lane() % pim.banks_per_unit != 0 || pim.banks_per_unit > 2)
+    add("/banks_per_unit", "expected 1 or 2 that divides the " + std::to_string(pim.dram.banks_per_lane()) +
+                               " banks, got " + std::to_string(pim.banks_per_unit));
+  if (pim.lanes * 2 != pim.dram.access_bytes())
+    add("/lanes", "expected lanes of two bytes to take a column access of " + std::to_string(pim.dram.access_bytes()) +
+                      " bytes, got " + std::to_string(pim.lanes));
+  if (pim.style == PimStyle::aim && pim.buffer_bytes < pim.dram.access_bytes())
+    add("/buffer", "expected a buffer of at least a column access for style aim, got " +
+                       std::to_string(pim.buffer_bytes) + " bytes");
+  if (pim.dram.organisation.ranks != 1)
+    add("/dram/organisation/ranks", "expected 1 rank, got " + std::to_string(pim.dram.organisation.ranks));
+}
+
+double pim_energy_j(const BankPimParams& pim, const PimKernel& kernel, const PimCounts& counts) {
+  (void)kernel;
+  const DramEnergy& e = pim.dram.energy;
+  const double bits = 8 * d(pim.dram.access_bytes());
+  const double path = e.column_bit_j + e.group_bit_j + e.tsv_bit_j + e.io_bit_j;  // between a bank's edge and the host
+  const double banks = d(counts.set_banks);
+  const double rows = d(counts.activations) * banks * pim.dram.row_j();
+  const double column = banks * (bits * e.cell_bit_j + d(pim.dram.access_bytes()) * pim.energy.register_byte_j);
+  const double reads = d(counts.unit_reads) * (column + banks * d(pim.lanes) * pim.energy.mac_j);
+  const double writes = d(counts.unit_writes) * column;
+  const double registers =
+      d(counts.register_writes) * (bits * path + banks * d(pim.dram.access_bytes()) * pim.energy.register_byte_j);
+  const double results = d(counts.result_reads) * bits * path;
+  const double all = d(pim.devices) * d(pim.dram.lanes());
+  return all * (rows + reads + writes + registers + results) +
+         d(pim.devices) * pim.energy.standby_w * d(counts.clocks) / pim.dram.clock_hz;
+}
+
+double pim_baseline_s(const BankPimParams& pim, const PimKernel& kernel) {
+  double bytes = 0;
+  if (kernel.op == PimOp::gemv) {
+    bytes =
+        kElement * (d(kernel.outputs) * d(kernel.inputs) + d(kernel.batch) * (d(kernel.outputs) + d(kernel.inputs)));
+  } else {
+    const double streams = kernel.op == PimOp::add || kernel.op == PimOp::mul ? 3 : 2;
+    bytes = kElement * streams * d(kernel.elements);
+  }
+  return bytes / (pim.external_bandwidth() * streaming_share(pim.dram));
+}
+
+double pim_time_s(const BankPimParams& pim, const PimCounts& counts) {
+  return counts.clocks == 0 ? 0 : pim.launch_s + d(counts.clocks) / pim.dram.clock_hz;
+}
+
+}  // namespace orrery::hw

@@ -1,0 +1,78 @@
+// Transformers as PyTorch runs them eagerly: the list of operators of a forward pass over prompts, and their kernels.
+//
+// Families, after the modules of the Hugging Face library (transformers 4.4x): `bert` (post-norm encoder, exact GELU,
+// pooler; XLM-R counts its positions from the ids), `gpt2` (pre-norm decoder, one product for q, k and v, tanh GELU out
+// of eight passes), `llama` (RMS norm out of eight passes, rotary positions out of five a tensor, gated SiLU, grouped
+// heads that are copied). Attention is one kernel (`sdpa`) or the chain of products and passes (`eager`). Decoders give
+// the logits of the last position, as the prefill of a generation does. Operators that only make views are counted,
+// because they cost CPU time. Work per kernel: products and attention exact, passes by what they read and write.
+// Left out: dropout modules (idle in inference), attention masks of unpadded batches, sampling, caches kept by views.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "hw/coupling/launch_program.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::models {
+
+enum class EagerFamily : std::uint8_t { bert, gpt2, llama };
+enum class EagerAttention : std::uint8_t { sdpa, eager };
+
+}  // namespace orrery::models
+
+namespace orrery::sim {
+template <>
+struct EnumNames<models::EagerFamily> {
+  static constexpr std::array<std::pair<std::string_view, models::EagerFamily>, 3> names{
+      {{"bert", models::EagerFamily::bert},
+       {"gpt2", models::EagerFamily::gpt2},
+       {"llama", models::EagerFamily::llama}}};
+};
+template <>
+struct EnumNames<models::EagerAttention> {
+  static constexpr std::array<std::pair<std::string_view, models::EagerAttention>, 2> names{
+      {{"sdpa", models::EagerAttention::sdpa}, {"eager", models::EagerAttention::eager}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::models {
+
+/// Shape of a model; an entry of models/catalog/eager.
+struct EagerModel {
+  static constexpr std::string_view kKind = "eager_model";
+  EagerFamily family = EagerFamily::bert;
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0, vocab = 0;
+  bool positions_from_ids = false;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr sim::Range kSize = sim::between(1, 1 << 24);
+    using M = EagerModel;
+    return std::tuple{
+        sim::required(sim::field("family", &M::family, "Whose operators it runs.")),
+        sim::required(sim::field("layers", &M::layers, Unit::count, kSize, "Layers.")),
+        sim::required(sim::field("hidden", &M::hidden, Unit::count, kSize, "Width of a token.")),
+        sim::required(sim::field("heads", &M::heads, Unit::count, kSize, "Query heads.")),
+        sim::required(sim::field("kv_heads", &M::kv_heads, Unit::count, kSize, "Heads of keys and values.")),
+        sim::required(sim::field("head_dim", &M::head_dim, Unit::count, kSize, "Width of a head.")),
+        sim::required(sim::field("intermediate", &M::intermediate, Unit::count, kSize, "Width of the feed-forward.")),
+        sim::required(sim::field("vocab", &M::vocab, Unit::count, kSize, "Tokens of the vocabulary.")),
+        sim::field("positions_from_ids", &M::positions_from_ids, "Whether positions are counted from the ids (XLM-R)."),
+    };
+  }
+
+  /// Faults that no single field shows: heads that do not divide.
+  static void check(const EagerModel& model, const sim::Origin& where, sim::Faults& faults);
+};
+
+/// Kernels of one forward pass over `batch` prompts of `tokens`, in order.
+std::vector<hw::LaunchedKernel> eager_kernels(const EagerModel& model, EagerAttention attention, hw::DType dtype,
+                                              std::int64_t batch, std::int64_t tokens);
+
+}  // namespace orrery::models

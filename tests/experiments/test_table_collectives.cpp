@@ -1,0 +1,86 @@
+// The five layouts of collectives' tables: which rows are covered, by which part, under which measuring conditions.
+#include <catch2/catch.hpp>
+
+#include "experiments/fidelity/table_kind.hpp"
+#include "hw/network/library_collective.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+using hw::LibraryCall;
+
+namespace {
+
+const PartShelf& shelf() {
+  static const PartShelf parts(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog");
+  return parts;
+}
+
+hw::LinkParams link(const std::string& part) {
+  return shelf().find<hw::GpuParams>(part)->part.link;
+}
+
+Predictions::Column predict(const std::string& text, const std::string& name) {
+  Predictions out;
+  collective_tables()->predict(MeasuredTable::parse(text, name), shelf(), out);
+  REQUIRE(out.columns().size() == 1);
+  return out.columns().front();
+}
+
+double us(const hw::LinkParams& params, LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
+  return hw::library_collective(params, call, ranks, bytes).time_s * 1e6;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's tables count elements of two bytes", "[unit]") {
+  const auto column =
+      predict("collective,num_gpus,message_elements,time_us\nall_gather,4,4096,7\nalltoall,8,512,7\nbarrier,8,1,7\n",
+              "collectives/nccl_h200_sxm.csv");
+  REQUIRE(column.rows.size() == 2);
+  CHECK(column.rows[0].predicted == Approx(us(link("h200-sxm-141gb"), LibraryCall::all_gather, 4, 8192)));
+  CHECK(column.rows[1].predicted == Approx(us(link("h200-sxm-141gb"), LibraryCall::all_to_all, 8, 1024)));
+  CHECK(column.rows[0].measured == 7);
+  CHECK(column.uncovered == 1);
+  CHECK(column.reasons == std::vector<std::string>{"collective 'barrier' is not modelled"});
+  CHECK(predict("collective,num_gpus,message_elements,time_us\nall_gather,4,4096,7\n", "collectives/nccl_x9.csv")
+            .reasons == std::vector<std::string>{"no part of the catalog stands for it"});
+}
+
+TEST_CASE("Vidur's tables have a host's pace and a sender's view", "[unit]") {
+  const std::string head = "collective,num_gpus,bytes,devices_per_node,time_us\n";
+  const auto reduce = predict(head + "all_reduce,8,1024,8,60\nall_reduce,8,1024,4,60\nall_reduce,8,67108864,8,60\n",
+                              "collectives/vidur_a100_dgx_all_reduce.csv");
+  REQUIRE(reduce.rows.size() == 2);
+  CHECK(reduce.rows[0].predicted == Approx(41));  // the interval between launches
+  CHECK(reduce.rows[1].predicted == Approx(us(link("a100-sxm4-80gb"), LibraryCall::all_reduce, 8, 67108864)));
+  CHECK(reduce.reasons == std::vector<std::string>{"ranks on several nodes: the network's affair"});
+  const auto send = predict(head + "send_recv,2,1048576,2,17\n", "collectives/vidur_a100_dgx_send_recv.csv");
+  const auto cost = hw::library_collective(link("a100-sxm4-80gb"), LibraryCall::send_recv, 2, 1 << 20);
+  CHECK(cost.sender_s < cost.time_s);
+  CHECK(send.rows.at(0).predicted == Approx(cost.sender_s * 1e6));
+  // Two A40 that share no bridge: 64 MiB at 0.128 of 32 GB/s take 16.4 ms.
+  const auto apart =
+      predict(head + "send_recv,2,67108864,2,17\n", "collectives/vidur_a40_pairwise_nvlink_send_recv.csv");
+  CHECK(apart.rows.at(0).predicted == Approx(16385).epsilon(0.001));
+}
+
+TEST_CASE("tables of other sources", "[unit]") {
+  const auto vtrain = predict("gpu,num_gpus,size_bytes,outofplace_ns\na100,3,3145728,77000\nv100,3,3145728,77000\n",
+                              "collectives/vtrain_allreduce.csv");
+  REQUIRE(vtrain.rows.size() == 1);
+  CHECK(vtrain.rows[0].measured == Approx(77));
+  CHECK(vtrain.uncovered == 1);
+  const auto four = predict("bytes,latency_us_measured\n1048576,60\n", "collectives/llmcompass_4xa100_allreduce.csv");
+  CHECK(four.rows.at(0).predicted == Approx(us(link("a100-sxm4-40gb"), LibraryCall::all_reduce, 4, 1 << 20)));
+  const auto clusters = predict(
+      "cluster,collective,gpus,data_size_MB,time_ms\na100-sxm4-40gb-larger-model,all_reduce,8,64,0.6\n"
+      "a100-sxm4-40gb,all_gather,8,64,3\nl4,all_reduce,2,64,1000000000\nk80,all_reduce,2,64,1\n",
+      "collectives/aceso.csv");
+  REQUIRE(clusters.rows.size() == 2);
+  CHECK(clusters.rows[0].predicted == Approx(1e-3 * us(link("a100-sxm4-40gb"), LibraryCall::all_reduce, 8, 64 << 20)));
+  // A list of tensors: 8 parts of 64 MiB, and 1 GiB through a memory of 0.85 * 1,555 GB/s: 0.81 ms.
+  CHECK(clusters.rows[1].predicted ==
+        Approx(1e-3 * us(link("a100-sxm4-40gb"), LibraryCall::all_gather, 8, 512 << 20) + 0.8123).epsilon(0.001));
+  CHECK(clusters.reasons ==
+        std::vector<std::string>{"the measurement failed", "no part of the catalog stands for cluster 'k80'"});
+}

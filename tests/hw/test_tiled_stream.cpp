@@ -1,0 +1,131 @@
+#include "hw/tiled_stream.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+
+#include "hw/kernel_builders.hpp"
+#include "tests/hw/parts.hpp"
+
+using namespace orrery::hw;
+using orrery::hw::test::part;
+
+namespace {
+
+constexpr DType kType = DType::fp16;
+
+double pass_s(const GpuParams& gpu, const Kernel& kernel) {
+  return tiled_streaming(gpu, std::get<Streaming>(kernel.shape), kernel.op, kernel.dtype).time_s;
+}
+
+/// Ten SMs of 2,048 threads at 1 GHz, memory and cache too fast to matter, latency 1 us.
+GpuParams by_hand() {
+  GpuParams gpu;
+  gpu.sms = 10;
+  gpu.clock_hz = 1e9;
+  gpu.l2_bytes = 1 << 20;
+  gpu.memory_bandwidth = gpu.l2_bandwidth = 1e18;
+  gpu.peak.fp32 = 1e18;
+  gpu.stream = {.share = 1,
+                .l2_share = 1,
+                .l2_reach = 1,
+                .latency_s = 1e-6,
+                .miss_latency_s = 0,
+                .threads_per_sm = 2048,
+                .fixed_s = 0};
+  return gpu;
+}
+
+}  // namespace
+
+TEST_CASE("rows in waves by hand", "[unit]") {
+  // RMS norm of rows of 2048: 1024 threads, two iterations, two blocks an SM, 20 rows a wave. A block alone on its SM:
+  // 950 cycles + 2 (1 us + 55 slots * 32 warps / 4 schedulers = 0.44 us) = 3.83 us; two of them: + 2 * 0.44 = 4.71 us.
+  const GpuParams gpu = by_hand();
+  const auto norm_s = [&](std::int64_t rows) { return pass_s(gpu, norm_kernel(Norm::rms, rows, 2048, kType)); };
+  CHECK(norm_s(1) == Approx(3.83e-6));
+  CHECK(norm_s(10) == Approx(3.83e-6));
+  CHECK(norm_s(11) == Approx(4.71e-6));
+  CHECK(norm_s(20) == Approx(4.71e-6));
+  CHECK(norm_s(21) == Approx(4.71e-6 + 3.83e-6));
+  CHECK(norm_s(60) == Approx(3 * 4.71e-6));
+}
+
+TEST_CASE("fewer threads an SM, fewer rows a wave", "[unit]") {
+  // 1,536 threads hold one block of 1,024: waves of 10 rows.
+  GpuParams gpu = by_hand();
+  gpu.stream.threads_per_sm = 1536;
+  CHECK(pass_s(gpu, norm_kernel(Norm::rms, 60, 2048, kType)) == Approx(6 * 3.83e-6));
+}
+
+TEST_CASE("elementwise passes by hand", "[unit]") {
+  // 200 MB through a memory of 1 TB/s at 80 %, nothing in the cache: 250 us. In a cache that holds it: 100 us at 2
+  // TB/s.
+  GpuParams gpu = by_hand();
+  gpu.memory_bandwidth = 1e12;
+  gpu.l2_bandwidth = 2e12;
+  gpu.stream.share = 0.8;
+  const Streaming copy{100'000'000, 100'000'000, 0};
+  CHECK(tiled_streaming(gpu, copy, OpClass::copy, kType).time_s == Approx(250e-6));
+  gpu.l2_bytes = std::int64_t{1} << 40;
+  CHECK(tiled_streaming(gpu, copy, OpClass::copy, kType).time_s == Approx(100e-6));
+  // At x = l2 / bytes = 1 half of it is in the cache: 125 + 50 us.
+  gpu.l2_bytes = 200'000'000;
+  CHECK(hot_share(gpu, 200e6) == Approx(0.5));
+  CHECK(tiled_streaming(gpu, copy, OpClass::copy, kType).time_s == Approx(175e-6));
+  // Arithmetic: 1e9 FLOPs of 5.75 slots on 10 SMs of 128 lanes at 1 GHz take 4.49 ms, and the rest hides.
+  const Streaming heavy{1000, 1000, 1'000'000'000};
+  CHECK(tiled_streaming(gpu, heavy, OpClass::copy, kType).time_s == Approx(5.75e9 / 1280e9));
+}
+
+TEST_CASE("library kernels follow class, rows and operands", "[unit]") {
+  CHECK(resolve_pass({64, 64, 0, 4}, OpClass::norm) == Pass::rms_norm);
+  CHECK(resolve_pass({64, 64, 0, 0}, OpClass::norm) == Pass::elementwise);  // rows unknown
+  CHECK(resolve_pass({128, 64, 0, 4}, OpClass::activation) == Pass::gated_activation);
+  CHECK(resolve_pass({64, 64, 0, 4}, OpClass::activation) == Pass::elementwise);
+  CHECK(resolve_pass({64, 64, 0, 4}, OpClass::rope) == Pass::rope);
+  CHECK(resolve_pass({64, 64, 0, 4}, OpClass::softmax) == Pass::softmax);
+  CHECK(resolve_pass({64, 64, 0, 4}, OpClass::residual) == Pass::elementwise);
+  CHECK(resolve_pass({64, 64, 0, 4, Pass::layer_norm}, OpClass::norm) == Pass::layer_norm);
+  CHECK(resolve_pass({64, 64, 0, 0, Pass::compiled}, OpClass::activation) == Pass::compiled);
+}
+
+TEST_CASE("more rows, wider rows and less bandwidth are not cheaper", "[prop]") {
+  for (const char* name : {"a100-sxm4-80gb", "h100-sxm5-80gb", "a40", "jetson-agx-orin", "mi210"}) {
+    const GpuParams gpu = part(name);
+    GpuParams slow = gpu;
+    slow.memory_bandwidth /= 2;
+    const auto kernels = [](std::int64_t rows, std::int64_t width) {
+      return std::vector<Kernel>{norm_kernel(Norm::rms, rows, width, kType),
+                                 norm_kernel(Norm::layer, rows, width, kType),
+                                 softmax_kernel(rows, width, kType),
+                                 activation_kernel(Activation::silu, true, rows, width, kType),
+                                 activation_kernel(Activation::gelu, false, rows, width, kType),
+                                 rope_kernel(rows, width / 64, width / 64, 64, kType),
+                                 residual_kernel(rows, width, kType)};
+    };
+    for (const std::int64_t width : {64, 512, 2048, 8192, 32768}) {
+      std::vector<double> before(7, 0);
+      for (const std::int64_t rows : {1, 2, 16, 108, 216, 217, 1000, 10000, 100000}) {
+        const auto all = kernels(rows, width), wider = kernels(rows, 2 * width);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          INFO(name << " kernel " << i << " rows " << rows << " width " << width);
+          const double s = pass_s(gpu, all[i]);
+          CHECK(s >= before[i]);
+          CHECK(pass_s(slow, all[i]) >= s);
+          CHECK(pass_s(gpu, wider[i]) >= 0.97 * s);  // a row that fills its block better may gain a little
+          before[i] = s;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("large passes come near the memory's rate, row kernels stay below", "[prop]") {
+  const GpuParams gpu = part("a100-sxm4-80gb");
+  const auto rate = [&](const Kernel& kernel) {
+    const Work work = work_of(kernel);
+    return (work.read_bytes + work.write_bytes) / pass_s(gpu, kernel);
+  };
+  CHECK(rate(residual_kernel(65536, 8192, kType)) > 0.85 * gpu.memory_bandwidth);
+  CHECK(rate(norm_kernel(Norm::rms, 65536, 8192, kType)) < 0.5 * gpu.memory_bandwidth);
+}
