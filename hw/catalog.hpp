@@ -28,17 +28,6 @@ concept CatalogPart = sim::Parameters<P> && requires {
   { P::kKind } -> std::convertible_to<std::string_view>;
 };
 
-/// Reads the fields of a part. A struct that names `static void check(const P&, const sim::Origin&, sim::Faults&)` has
-/// its fields held against each other there, once each is right by itself.
-template <CatalogPart P>
-P parse_fields(const sim::Node& fields, sim::Faults& faults) {
-  const std::size_t before = faults.size();
-  P part = sim::parse_params<P>(fields, faults);
-  if constexpr (requires { P::check(part, fields.origin(), faults); })
-    if (faults.size() == before) P::check(part, fields.origin(), faults);
-  return part;
-}
-
 /// What the catalog says about a part, beside its parameters.
 struct CatalogNotes {
   using Notes = std::vector<std::pair<std::string, std::string>>;  ///< in the order of the file
@@ -52,34 +41,19 @@ struct CatalogEntry : CatalogNotes {
   Part part;
 };
 
-/// A part that knows what its fields cannot be together: `check` adds one fault for each contradiction.
-template <class P>
-concept CheckedPart = requires(const P& part, const sim::Origin& where, sim::Faults& faults) {
-  part.check(where, faults);
-};
-
-/// Reads the fields of a part and, where they are sound one by one, checks them together.
-template <CatalogPart P>
-P parse_fields(const sim::Node& fields, sim::Faults& faults) {
-  const std::size_t before = faults.size();
-  P part = sim::parse_params<P>(fields, faults);
-  if constexpr (CheckedPart<P>)
-    if (faults.size() == before) part.check(fields.origin(), faults);
-  return part;
-}
-
 /// Takes the notes out of a catalog node; `fields` is what is left, the parameters. `kind` empty: any kind will do.
 CatalogNotes parse_notes(const sim::Node& node, std::string_view kind, sim::Node& fields, sim::Faults& faults);
 
-/// Reads the fields of a part. A part may have `static void check(const P&, const sim::Node& fields, sim::Faults&)` for
-/// faults that several fields make together; it is asked once each field is right by itself.
+/// Reads the fields of a part. A struct that names `static void check(const P&, const sim::Origin&, sim::Faults&)` has
+/// its fields held against each other there, once each is right by itself.
 template <CatalogPart P>
 P parse_fields(const sim::Node& fields, sim::Faults& faults) {
   const std::size_t before = faults.size();
   P part = sim::parse_params<P>(fields, faults);
-  if constexpr (requires { P::check(part, fields, faults); }) {
-    if (faults.size() == before) P::check(part, fields, faults);
-  }
+  if (faults.size() > before) return part;
+  if constexpr (requires { P::check(part, fields.origin(), faults); }) P::check(part, fields.origin(), faults);
+  if constexpr (requires { P::check(part, fields, faults); }) P::check(part, fields, faults);
+  if constexpr (requires { part.check(fields.origin(), faults); }) part.check(fields.origin(), faults);
   return part;
 }
 

@@ -46,12 +46,10 @@ std::vector<double> power_law(std::int64_t experts, double exponent, double low,
                               double most) {
   std::vector<double> p(static_cast<std::size_t>(experts));
   const double power = 1 - exponent;
+  const double from = sim::det_pow(low, power), to = sim::det_pow(high, power);
   for (std::size_t i = 0; i < p.size(); ++i) {
     const double u = (static_cast<double>(p.size() - i) - 0.5) / static_cast<double>(p.size());
-    p[i] = power == 0
-               ? low * sim::det_pow(high / low, u)
-               : sim::det_pow((sim::det_pow(high, power) - sim::det_pow(low, power)) * u + sim::det_pow(low, power),
-                              1 / power);
+    p[i] = power == 0 ? low * sim::det_pow(high / low, u) : sim::det_pow((to - from) * u + from, 1 / power);
   }
   // Raise all by one factor; those above the most that an expert can get stop there, and the others share the rest.
   std::size_t capped = 0;
@@ -82,24 +80,27 @@ Rows rounded(const std::vector<double>& shares) {
 
 Rows heaviest_rank(const Rows& rows, std::int64_t ranks) {
   const std::size_t held = rows.size() / static_cast<std::size_t>(ranks);
-  std::vector<std::pair<std::int64_t, Rows>> heaviest;
+  struct Heaviest {
+    std::int64_t sum = -1;
+    Rows rows;
+  };
+  std::vector<Heaviest> heaviest(kShuffles);
   sim::RandomStream random(rows.size(), "expert_rows");
   Rows dealt = rows;
-  for (int shuffle = 0; shuffle < kShuffles; ++shuffle) {
+  for (Heaviest& one : heaviest) {
     random.shuffle(std::span(dealt));
-    std::int64_t most = -1;
-    std::size_t at = 0;
-    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-      const auto begin = dealt.begin() + static_cast<std::ptrdiff_t>(r * held);
+    auto at = dealt.begin();
+    for (auto begin = dealt.begin(); dealt.end() - begin >= static_cast<std::ptrdiff_t>(held);
+         begin += static_cast<std::ptrdiff_t>(held)) {
       const std::int64_t sum = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(held), std::int64_t{0});
-      if (sum > most) most = sum, at = r;
+      if (sum > one.sum) one.sum = sum, at = begin;
     }
-    const auto begin = dealt.begin() + static_cast<std::ptrdiff_t>(at * held);
-    heaviest.emplace_back(most, Rows(begin, begin + static_cast<std::ptrdiff_t>(held)));
-    std::sort(heaviest.back().second.begin(), heaviest.back().second.end(), std::greater<>());
+    one.rows.assign(at, at + static_cast<std::ptrdiff_t>(held));
   }
-  std::sort(heaviest.begin(), heaviest.end());
-  return heaviest[kShuffles / 2].second;
+  std::stable_sort(heaviest.begin(), heaviest.end(), [](const auto& a, const auto& b) { return a.sum < b.sum; });
+  Rows middle = std::move(heaviest[kShuffles / 2].rows);
+  std::sort(middle.begin(), middle.end(), std::greater<>());
+  return middle;
 }
 
 }  // namespace

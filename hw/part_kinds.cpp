@@ -1,19 +1,18 @@
 // The kinds of part that the catalog may hold. A new kind is a parameter struct with a kKind, and a line here.
 #include "hw/catalog.hpp"
-#include "hw/fpga.hpp"
-#include "hw/gpu.hpp"
-#include "hw/pim/pygim_spmm.hpp"
-#include "hw/pim/upmem.hpp"
 #include "hw/coupling/platform.hpp"
 #include "hw/cpu.hpp"
+#include "hw/fpga.hpp"
 #include "hw/gpu.hpp"
 #include "hw/link_part.hpp"
 #include "hw/memory/dram.hpp"
-#include "hw/pim/attention_pim.hpp"
-#include "hw/pim/bank_pim.hpp"
 #include "hw/memory_tier.hpp"
 #include "hw/nic.hpp"
 #include "hw/npu/npu.hpp"
+#include "hw/pim/attention_pim.hpp"
+#include "hw/pim/bank_pim.hpp"
+#include "hw/pim/pygim_spmm.hpp"
+#include "hw/pim/upmem.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -29,20 +28,20 @@ PartKind kind_of(const char* doc) {
 
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
-      kind_of<FpgaParams>("An FPGA and a static design of multiply-add cores on it."),
       kind_of<AttentionPimParams>("Attention in memory: stacks with units at banks, bank groups or the buffer die."),
       kind_of<BankPimParams>("Processing in memory at the banks: units, registers and the memory they stand in."),
       kind_of<CpuParams>("A CPU: cores with vector and matrix units, caches and memory channels."),
       kind_of<DramParams>("A memory device as its banks see it: organisation, timings, energy."),
+      kind_of<FpgaParams>("An FPGA and a static design of multiply-add cores on it."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
-      kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
-      kind_of<NpuParams>("An NPU: cores with matrix and vector units, scratchpads and DMA, behind one memory."),
-      kind_of<PlatformParams>("A CPU thread that dispatches to a GPU, and the link between them."),
-      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
-      kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
       kind_of<LinkPart>("A link between two devices: NVLink, XGMI, PCIe."),
       kind_of<MemoryTier>("A tier of memory or storage: DRAM, HBM, CXL expanders, drives."),
       kind_of<NicPart>("A network adapter: InfiniBand, RoCE, Ethernet."),
+      kind_of<NpuParams>("An NPU: cores with matrix and vector units, scratchpads and DMA, behind one memory."),
+      kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
+      kind_of<PlatformParams>("A CPU thread that dispatches to a GPU, and the link between them."),
+      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
+      kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
   };
   return kinds;
 }

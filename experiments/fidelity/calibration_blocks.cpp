@@ -40,8 +40,6 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"attention.cache_write", 0.2, 0.95},
         {"attention.cache_token", 0, 15e-9}},
        {"time"}},
-        {"gemm.fixed", 0.2e-6, 10e-6},
-        {"gemm.split", 0.1e-6, 10e-6}}},
       {"upmem",
        "upmem",
        {"pim"},

@@ -61,15 +61,14 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds();
 
 /// One function a file.
 std::unique_ptr<TableKind> attention_tables();
-std::unique_ptr<TableKind> edge_attention_tables();
 std::unique_ptr<TableKind> collective_tables();
-std::unique_ptr<TableKind> gemm_tables();
-std::unique_ptr<TableKind> pim_tables();
+std::unique_ptr<TableKind> edge_attention_tables();
 std::unique_ptr<TableKind> edge_layernorm_tables();
 std::unique_ptr<TableKind> elementwise_tables();
 std::unique_ptr<TableKind> gemm_tables();
 std::unique_ptr<TableKind> layer_tables();
 std::unique_ptr<TableKind> moe_tables();
 std::unique_ptr<TableKind> npu_tables();
+std::unique_ptr<TableKind> pim_tables();
 
 }  // namespace orrery::experiments

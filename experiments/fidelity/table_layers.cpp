@@ -20,7 +20,7 @@
 #include "experiments/fidelity/table_kind.hpp"
 #include "hw/cost_model.hpp"
 #include "hw/kernel_builders.hpp"
-#include "hw/network/all_reduce.hpp"
+#include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -121,7 +121,8 @@ class LayerTables final : public TableKind {
       const bool prefill = table.text(row, "note").starts_with("prefill");
       if (devices > 1 && op.starts_with("AllReduce")) {
         const std::int64_t bytes = kSequences * (prefill ? kPrompt : 1) * kWidth * hw::bytes_of(kType);
-        out.add("time", row, measured, hw::all_reduce(gpu.link, devices, bytes).time_s * 1e6, {"GPT-3 layer"});
+        const auto reduced = hw::library_collective(gpu.link, hw::LibraryCall::all_reduce, devices, bytes);
+        out.add("time", row, measured, reduced.time_s * 1e6, {"GPT-3 layer"});
         continue;
       }
       const std::optional<Operation> known = devices > 1 ? of_layer(op, devices, prefill) : single(table, row);

@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <map>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 #include "experiments/fidelity/table_kind.hpp"
 #include "hw/expert_rows.hpp"
@@ -41,6 +44,8 @@ class MoeTables final : public TableKind {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
     const hw::Weights weights = found.measured_as == "vllm_hot_cache" ? hw::Weights::hot : hw::Weights::cold;
+    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double>, std::vector<std::int64_t>>
+        routed;
     for (std::size_t row = 0; row < table.rows(); ++row) {
       const std::string& distribution = table.text(row, "distribution");
       const std::optional<hw::ExpertLoad> load = load_of(distribution);
@@ -61,7 +66,8 @@ class MoeTables final : public TableKind {
                                .top_k = top_k,
                                .gated = is_gated(hidden, experts, top_k),
                                .expert_parallel = ranks > 1};
-      const auto rows = hw::expert_rows(tokens, top_k, experts, ranks, *load);
+      auto& rows = routed[{tokens, top_k, experts, ranks, load->exponent}];  // tensor-parallel variants share it
+      if (rows.empty()) rows = hw::expert_rows(tokens, top_k, experts, ranks, *load);
       const double us = hw::moe_layer_time(found.entry->part, layer, rows, hw::DType::bf16, weights) * 1e6;
       const std::string_view batch = tokens <= 16     ? "tokens <= 16"
                                      : tokens <= 1024 ? "16 < tokens <= 1024"
