@@ -28,6 +28,21 @@ concept CatalogPart = sim::Parameters<P> && requires {
   { P::kKind } -> std::convertible_to<std::string_view>;
 };
 
+/// Reads the fields of a part. A struct with `static void check(const P&, const sim::Origin&, sim::Faults&)`, or with the
+/// Node of the fields in the place of their Origin, has its fields held against each other there, once each is right by
+/// itself.
+template <CatalogPart P>
+P parse_fields(const sim::Node& fields, sim::Faults& faults) {
+  const std::size_t before = faults.size();
+  P part = sim::parse_params<P>(fields, faults);
+  if (faults.size() != before) return part;
+  if constexpr (requires { P::check(part, fields, faults); })
+    P::check(part, fields, faults);
+  else if constexpr (requires { P::check(part, fields.origin(), faults); })
+    P::check(part, fields.origin(), faults);
+  return part;
+}
+
 /// What the catalog says about a part, beside its parameters.
 struct CatalogNotes {
   using Notes = std::vector<std::pair<std::string, std::string>>;  ///< in the order of the file
@@ -43,19 +58,6 @@ struct CatalogEntry : CatalogNotes {
 
 /// Takes the notes out of a catalog node; `fields` is what is left, the parameters. `kind` empty: any kind will do.
 CatalogNotes parse_notes(const sim::Node& node, std::string_view kind, sim::Node& fields, sim::Faults& faults);
-
-/// Reads the fields of a part. A struct that names `static void check(const P&, const sim::Origin&, sim::Faults&)` has
-/// its fields held against each other there, once each is right by itself.
-template <CatalogPart P>
-P parse_fields(const sim::Node& fields, sim::Faults& faults) {
-  const std::size_t before = faults.size();
-  P part = sim::parse_params<P>(fields, faults);
-  if (faults.size() > before) return part;
-  if constexpr (requires { P::check(part, fields.origin(), faults); }) P::check(part, fields.origin(), faults);
-  if constexpr (requires { P::check(part, fields, faults); }) P::check(part, fields, faults);
-  if constexpr (requires { part.check(fields.origin(), faults); }) part.check(fields.origin(), faults);
-  return part;
-}
 
 /// Reads a part from a catalog node; every fault goes to `faults` with its JSON pointer.
 template <CatalogPart P>

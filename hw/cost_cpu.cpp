@@ -96,8 +96,13 @@ class CpuCost final : public CostModel {
       out.streamed = 2 * d(a->context_tokens) * d(a->kv_heads) * d(a->head_dim) * element;
       out.activations -= out.streamed;
       out.parts = std::max(1.0, d(a->sequences) * d(a->kv_heads));
-    } else if (!std::holds_alternative<Streaming>(kernel.shape)) {
-      out.compute_s = work.flops / (rate * cpu_.vector_efficiency);
+    } else if (const auto* e = std::get_if<GroupedGemm>(&kernel.shape)) {
+      out.compute_s = work.flops / (rate * cpu_.gemm_efficiency);
+      out.streamed = d(e->groups) * d(e->n) * d(e->k) * element;
+      out.activations -= out.streamed;
+      out.parts = std::max(1.0, d(e->groups) * blocks(d(e->n), kBlock));
+    } else if (uses_matrix_units(kernel)) {
+      out.compute_s = work.flops / (rate * cpu_.gemm_efficiency);
     }
     return out;
   }

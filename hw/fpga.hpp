@@ -83,7 +83,7 @@ struct FpgaParams {
     };
   }
   /// Faults that only several fields together show.
-  void check(const sim::Origin& where, sim::Faults& faults) const;
+  static void check(const FpgaParams& fpga, const sim::Origin& where, sim::Faults& faults);
 };
 
 /// A format of operands on an FPGA.

@@ -7,7 +7,10 @@
 // Attention: matrix engine (rows of a query block stream past keys that stand in the array, head_dim padded to its
 // edge), vector engine (softmax_ops fp32 operations a score), memory, and, where matrix and vector cores are split,
 // scores and probabilities that cross the L2. Blocks are (query tile, head) or 128 keys of a key head.
-// Passes: vector engine, path into the unified buffer, memory; blocks are a quarter of the unified buffer.
+// Passes, transforms and sparse products: vector engine, path into the unified buffer, memory; blocks are a quarter of
+// the unified buffer. Grouped products: a batch of groups of the mean size. Convolutions and fused groups: matrix
+// engine (the product that a convolution is, whole unit blocks shared evenly by the cores), vector engine and memory,
+// in blocks of a quarter of the L1.
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +40,7 @@ class NpuCost final : public CostModel {
     const Work work = work_of(kernel);
     if (is_empty(work)) return {};
     const NpuTime t = time_of(kernel, work);
-    const bool vector = std::holds_alternative<Streaming>(kernel.shape);
+    const bool vector = !uses_matrix_units(kernel);
     Cost cost;
     cost.time_s = npu_.launch_s + t.time_s;
     cost.flops = work.flops;
@@ -56,20 +59,57 @@ class NpuCost final : public CostModel {
   double cores() const { return d(npu_.cores); }
 
   NpuTime time_of(const Kernel& kernel, const Work& work) const {
-    if (const auto* gemm = std::get_if<Gemm>(&kernel.shape)) return of_gemm(*gemm, kernel.dtype);
-    if (const auto* a = std::get_if<AttentionPrefill>(&kernel.shape)) {
-      const double group = d(a->heads) / std::max(1.0, d(a->kv_heads));
-      const double rows = std::min(128.0, d(a->q_tokens) / std::max(1.0, d(a->sequences)) * group);
-      return of_attention(work, d(a->pairs) * d(a->heads), d(a->head_dim), d(a->values()), rows,
-                          d(a->q_tiles) * d(a->heads), kernel.dtype);
-    }
-    if (const auto* a = std::get_if<AttentionDecode>(&kernel.shape)) {
-      const double group = d(a->heads) / std::max(1.0, d(a->kv_heads));
-      const double blocks = std::ceil(d(a->context_tokens) / kKeysPerBlock) * d(a->kv_heads);
-      return of_attention(work, d(a->context_tokens) * d(a->heads), d(a->head_dim), d(a->values()), group, blocks,
-                          kernel.dtype);
-    }
+    return std::visit([&](const auto& shape) { return of(shape, kernel, work); }, kernel.shape);
+  }
+
+  NpuTime of(const Gemm& s, const Kernel& kernel, const Work&) const { return of_gemm(s, kernel.dtype); }
+  NpuTime of(const GroupedGemm& s, const Kernel& kernel, const Work&) const {
+    return of_gemm({ceil_div(s.rows, std::max<std::int64_t>(1, s.groups)), s.n, s.k, s.groups}, kernel.dtype);
+  }
+  NpuTime of(const AttentionPrefill& a, const Kernel& kernel, const Work& work) const {
+    const double group = d(a.heads) / std::max(1.0, d(a.kv_heads));
+    const double rows = std::min(128.0, d(a.q_tokens) / std::max(1.0, d(a.sequences)) * group);
+    return of_attention(work, d(a.pairs) * d(a.heads), d(a.head_dim), d(a.values()), rows, d(a.q_tiles) * d(a.heads),
+                        kernel.dtype);
+  }
+  NpuTime of(const AttentionDecode& a, const Kernel& kernel, const Work& work) const {
+    const double group = d(a.heads) / std::max(1.0, d(a.kv_heads));
+    const double blocks = std::ceil(d(a.context_tokens) / kKeysPerBlock) * d(a.kv_heads);
+    return of_attention(work, d(a.context_tokens) * d(a.heads), d(a.head_dim), d(a.values()), group, blocks,
+                        kernel.dtype);
+  }
+  NpuTime of(const Streaming&, const Kernel& kernel, const Work& work) const {
     return of_pass(work, bytes_of(kernel.dtype));
+  }
+  NpuTime of(const Sparse&, const Kernel& kernel, const Work& work) const {
+    return of_pass(work, bytes_of(kernel.dtype));
+  }
+  NpuTime of(const Fft&, const Kernel& kernel, const Work& work) const { return of_pass(work, bytes_of(kernel.dtype)); }
+  NpuTime of(const Conv& s, const Kernel& kernel, const Work& work) const {
+    const Gemm product{s.batch * s.out_height() * s.out_width(), s.out_channels / s.groups,
+                       s.in_channels / s.groups * s.kernel_height * s.kernel_width, s.groups};
+    return of_block(work, product, 0, 0, kernel.dtype);
+  }
+  NpuTime of(const Fused& s, const Kernel& kernel, const Work& work) const {
+    return of_block(work, s.gemm, d(s.other_matrix_flops), d(s.vector_flops), kernel.dtype);
+  }
+
+  /// A product whose operands are not what it reads, further matrix FLOPs at peak, vector FLOPs, and the kernel's
+  /// bytes.
+  NpuTime of_block(const Work& work, const Gemm& g, double matrix_flops, double vector_flops, DType dtype) const {
+    const DType format = matrix_rate(npu_.matrix, dtype) > 0 ? dtype : DType::fp16;
+    double matrix_s = matrix_flops / (matrix_peak(npu_, format) * npu_.matrix.efficiency);
+    if (g.m > 0 && g.n > 0 && g.k > 0)
+      matrix_s += matrix_cycles(npu_.matrix, g.m, g.n, g.k, format) * d(g.batch) /
+                  (cores() * npu_.clock_hz * npu_.matrix.efficiency);
+    const double bytes = work.read_bytes + work.write_bytes;
+    const double blocks = std::max(1.0, bytes / (d(npu_.scratch.l1) / 4));
+    const double active = std::min(std::ceil(blocks), cores());
+    const double vector_s = vector_flops * d(bytes_of(dtype)) /
+                            (d(npu_.vector.bytes_per_cycle) * npu_.vector.efficiency * cores() * npu_.clock_hz);
+    NpuTime t = pipeline(matrix_s, vector_s, 0, bytes / dram_rate(npu_, active), blocks);
+    t.dram_bytes = bytes;
+    return t;
   }
 
   NpuTime of_gemm(const Gemm& gemm, DType dtype) const {

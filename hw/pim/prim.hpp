@@ -1,8 +1,8 @@
 // The PrIM benchmarks as programs of a UPMEM system: what each moves, computes and waits for.
 //
 // A program is derived from the published algorithm (Gomez-Luna et al., "Benchmarking a New Paradigm: An Experimental
-// Analysis of a Real Processing-in-Memory Architecture", 2021) and its inner loops, counted by hand in prim_*.cpp as
-// DPU instructions: address, load, arithmetic, store, index, branch. No count is fitted to a benchmark. Sizes are
+// Analysis of a Real Processing-in-Memory Architecture", 2021) and its inner loops, counted by hand in prim_kernels.cpp
+// as DPU instructions: address, load, arithmetic, store, index, branch. No count is fitted to a benchmark. Sizes are
 // strong scaling: `size` is the total as the host code takes it, split over the DPUs:
 //
 //   VA, RED, SCAN-RSS, SCAN-SSA, SEL, UNI, HST-S, HST-L: elements; BS: sorted elements, with size / 8 queries;
@@ -39,7 +39,11 @@ struct PrimTimes {
 /// Time of a benchmark on `dpus` cores of one system. Any positive size has an answer.
 PrimTimes prim_times(const UpmemParams& upmem, Prim prim, std::int64_t dpus, std::int64_t size);
 
-/// Times of the launches, one file a family of algorithms; each returns seconds.
+/// The non-PIM baseline: the host's CPU with every operand moved once at its memory bandwidth, a lower bound that
+/// counts no instruction; s.
+double prim_cpu_s(const UpmemParams& upmem, Prim prim, std::int64_t size);
+
+/// Time of the launches alone, in s.
 double prim_kernel_s(const UpmemParams& upmem, Prim prim, double dpus, double size);
 /// Elements of a DPU after the padding that the host code does.
 double prim_padded_elements(const UpmemParams& upmem, Prim prim, double dpus, double size);

@@ -43,13 +43,110 @@ class Host {
   double dpus_;
 };
 
-/// One array of `bytes` a DPU beside its arguments.
-double one_array(const Host& host, double dpus, double bytes) {
-  return host.push(bytes, bytes * dpus, bytes * dpus);
+struct Run {
+  const UpmemParams& upmem;
+  Host host;
+  Prim prim;
+  double dpus, size, elements;  ///< `elements` a DPU, padded
+  double tasklets() const { return static_cast<double>(upmem.tasklets); }
+};
+
+double inputs_s(const Run& run) {
+  const Host& host = run.host;
+  const double n = run.dpus, each = run.elements, size = run.size;
+  const auto array = [&](double bytes, double working_set) { return host.push(bytes, bytes * n, working_set); };
+  switch (run.prim) {
+    case Prim::va:  // two arrays of 32 bits
+      return host.arguments() + 2 * array(4 * each, 8 * each * n);
+    case Prim::red:
+    case Prim::scan_rss:
+    case Prim::scan_ssa:
+    case Prim::sel:
+    case Prim::uni:  // one of 64 bits
+      return host.arguments() + array(8 * each, 8 * each * n);
+    case Prim::hst_s:
+    case Prim::hst_l:
+      return host.arguments() + array(4 * each, 4 * each * n);
+    case Prim::bs:  // the sorted numbers to everyone, and each its queries
+      return host.arguments() + host.push(8 * size, 8 * size, 8 * size + 8 * each * n) +
+             array(8 * each, 8 * size + 8 * each * n);
+    case Prim::gemv:
+      return host.arguments() + array(256 * each, 256 * size) + host.push(256, 256, 256);
+    case Prim::mlp:  // weights of three layers, each with its vector
+      return host.arguments() +
+             3 * (array(4 * size * each, 12 * size * size) + host.push(4 * size, 4 * size, 4 * size));
+    case Prim::ts:  // arguments one DPU after another; query, samples, means and deviations in parallel
+      return n * serial_copy_s(run.upmem.to_dpu, kArguments) + host.push(256, 256, 256) +
+             3 * array(4 * (each + 64), 12 * each * n);
+    case Prim::trns:  // 64 column blocks; every row of 8 elements is a copy of its own
+      return std::ceil(64 / n) * 4 * size * array(64, 64 * n);
+  }
+  return 0;
 }
 
-double scan_inter_dpu(const UpmemParams& upmem, const Host& host) {
-  return host.symbol(8 * static_cast<double>(upmem.tasklets)) + host.arguments();
+double outputs_s(const Run& run) {
+  const Host& host = run.host;
+  switch (run.prim) {
+    case Prim::va:
+    case Prim::gemv:
+    case Prim::mlp:
+      return host.pull(4 * run.elements);
+    case Prim::scan_rss:
+    case Prim::scan_ssa:
+      return host.pull(8 * run.elements);
+    case Prim::sel:
+    case Prim::uni:  // half of the elements stay; each DPU has another number of them, so copies are serial
+      return run.dpus * serial_copy_s(run.upmem.from_dpu, 4 * run.elements);
+    case Prim::hst_s:
+    case Prim::hst_l:  // 256 counters a DPU
+      return host.pull(4 * 256);
+    case Prim::red:  // a count and a cycle counter of every tasklet
+    case Prim::ts:   // smallest and largest distance, and where
+      return host.symbol(16 * run.tasklets());
+    case Prim::bs:
+      return host.symbol(8 * run.tasklets());
+    case Prim::trns:
+      return std::ceil(64 / run.dpus) * host.pull(256 * run.size);
+  }
+  return 0;
+}
+
+double between_s(const Run& run) {
+  if (run.prim == Prim::scan_rss || run.prim == Prim::scan_ssa)  // sums come back, offsets go out as arguments
+    return run.host.symbol(8 * run.tasklets()) + run.host.arguments();
+  if (run.prim == Prim::mlp)  // the vector between three layers
+    return 2 * (run.host.pull(4 * run.elements) + run.host.push(4 * run.size, 4 * run.size, 4 * run.size));
+  return 0;
+}
+
+/// Bytes that a CPU has to move from and to memory for the same work, each once.
+double cpu_bytes(Prim prim, double size) {
+  switch (prim) {
+    case Prim::va:
+      return 12 * size;
+    case Prim::red:
+      return 8 * size;
+    case Prim::scan_rss:
+    case Prim::scan_ssa:
+      return 16 * size;
+    case Prim::sel:
+    case Prim::uni:
+      return 12 * size;
+    case Prim::hst_s:
+    case Prim::hst_l:
+      return 4 * size;
+    case Prim::bs:
+      return 8 * size + size;
+    case Prim::gemv:
+      return 256 * size;
+    case Prim::mlp:
+      return 12 * size * size;
+    case Prim::ts:
+      return 12 * size;
+    case Prim::trns:
+      return 2 * 8.0 * 64 * 8 * 4 * size;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -66,68 +163,18 @@ std::string_view to_string(Prim prim) {
   return "?";
 }
 
-PrimTimes prim_times(const UpmemParams& upmem, Prim prim, std::int64_t dpu_count, std::int64_t size_count) {
-  const auto n = static_cast<double>(dpu_count), size = static_cast<double>(size_count);
-  const auto tasklets = static_cast<double>(upmem.tasklets);
-  const Host host(upmem, n);
-  const double elements = prim_padded_elements(upmem, prim, n, size);
-  PrimTimes t;
-  t.kernel_s = prim_kernel_s(upmem, prim, n, size);
-  switch (prim) {
-    case Prim::va:  // two arrays in, one out, 32 bits
-      t.cpu_to_dpu_s = 2 * host.push(4 * elements, 4 * elements * n, 8 * elements * n);
-      t.dpu_to_cpu_s = host.pull(4 * elements);
-      break;
-    case Prim::red:  // 64 bits; a count and a cycle counter of every tasklet come back
-      t.cpu_to_dpu_s = one_array(host, n, 8 * elements);
-      t.dpu_to_cpu_s = host.symbol(16 * tasklets);
-      break;
-    case Prim::scan_rss:
-    case Prim::scan_ssa:  // sums of tasklets come back, offsets go out as new arguments
-      t.cpu_to_dpu_s = one_array(host, n, 8 * elements);
-      t.dpu_to_dpu_s = scan_inter_dpu(upmem, host);
-      t.dpu_to_cpu_s = host.pull(8 * elements);
-      break;
-    case Prim::sel:
-    case Prim::uni:  // half of the elements stay; each DPU has another number of them, so copies are serial
-      t.cpu_to_dpu_s = one_array(host, n, 8 * elements);
-      t.dpu_to_cpu_s = n * serial_copy_s(upmem.from_dpu, 4 * elements);
-      break;
-    case Prim::hst_s:
-    case Prim::hst_l:  // 256 counters a DPU
-      t.cpu_to_dpu_s = one_array(host, n, 4 * elements);
-      t.dpu_to_cpu_s = host.pull(4 * 256);
-      break;
-    case Prim::bs: {  // the array to everyone, each its queries
-      const double set = 8 * size + 8 * elements * n;
-      t.cpu_to_dpu_s = host.push(8 * size, 8 * size, set) + host.push(8 * elements, 8 * elements * n, set);
-      t.dpu_to_cpu_s = host.symbol(8 * tasklets);
-      break;
-    }
-    case Prim::gemv:
-      t.cpu_to_dpu_s = host.push(256 * elements, 256 * elements * n, 256 * size) + host.push(256, 256, 256);
-      t.dpu_to_cpu_s = host.pull(4 * elements);
-      break;
-    case Prim::mlp:  // weights of three layers and the vector; between layers the vector goes around
-      t.cpu_to_dpu_s = 3 * (host.push(4 * size * elements, 4 * size * elements * n, 12 * size * size) +
-                            host.push(4 * size, 4 * size, 4 * size));
-      t.dpu_to_dpu_s = 2 * (host.pull(4 * elements) + host.push(4 * size, 4 * size, 4 * size));
-      t.dpu_to_cpu_s = host.pull(4 * elements);
-      break;
-    case Prim::ts:  // arguments one DPU after another; query, samples, means and deviations in parallel
-      t.cpu_to_dpu_s = n * serial_copy_s(upmem.to_dpu, kArguments) + host.push(256, 256, 256) +
-                       3 * host.push(4 * (elements + 64), 4 * (elements + 64) * n, 12 * elements * n);
-      t.dpu_to_cpu_s = host.symbol(16 * tasklets);
-      break;
-    case Prim::trns: {  // 64 column blocks; every row of 8 elements is a copy of its own
-      const double rounds = std::ceil(64 / n);
-      t.cpu_to_dpu_s = rounds * 4 * size * host.push(64, 64 * n, 64 * n);
-      t.dpu_to_cpu_s = rounds * host.pull(256 * size);
-      break;
-    }
-  }
-  if (prim != Prim::ts && prim != Prim::trns) t.cpu_to_dpu_s += host.arguments();
-  return t;
+PrimTimes prim_times(const UpmemParams& upmem, Prim prim, std::int64_t dpus, std::int64_t size) {
+  const Run run{upmem,
+                Host(upmem, static_cast<double>(dpus)),
+                prim,
+                static_cast<double>(dpus),
+                static_cast<double>(size),
+                prim_padded_elements(upmem, prim, static_cast<double>(dpus), static_cast<double>(size))};
+  return {prim_kernel_s(upmem, prim, run.dpus, run.size), inputs_s(run), outputs_s(run), between_s(run)};
+}
+
+double prim_cpu_s(const UpmemParams& upmem, Prim prim, std::int64_t size) {
+  return cpu_bytes(prim, static_cast<double>(size)) / upmem.host_memory_bandwidth;
 }
 
 }  // namespace orrery::hw

@@ -26,12 +26,12 @@ double rows_per_s(const std::vector<CurvePoint>& curve, double columns) {
 
 }  // namespace
 
-void PimSpmmParams::check(const sim::Origin& where, sim::Faults& faults) const {
+void PimSpmmParams::check(const PimSpmmParams& pim, const sim::Origin& where, sim::Faults& faults) {
   const std::pair<const char*, const std::vector<CurvePoint>*> curves[] = {
-      {"dpu_to_host_bandwidth", &dpu_to_host_bandwidth},
-      {"fma_rows", &fma_rows},
-      {"copied_rows", &copied_rows},
-      {"added_rows", &added_rows}};
+      {"dpu_to_host_bandwidth", &pim.dpu_to_host_bandwidth},
+      {"fma_rows", &pim.fma_rows},
+      {"copied_rows", &pim.copied_rows},
+      {"added_rows", &pim.added_rows}};
   for (const auto& [name, curve] : curves) {
     if (curve->empty()) faults.add(where, fmt::format("{} has no points", name));
     for (std::size_t i = 1; i < curve->size(); ++i)
@@ -39,7 +39,8 @@ void PimSpmmParams::check(const sim::Origin& where, sim::Faults& faults) const {
         faults.add(where,
                    fmt::format("{}: points rise in `at`, and {} follows {}", name, (*curve)[i].at, (*curve)[i - 1].at));
   }
-  if (groups > dpus) faults.add(where, fmt::format("{} groups, and only {} DPUs to fill them", groups, dpus));
+  if (pim.groups > pim.dpus)
+    faults.add(where, fmt::format("{} groups, and only {} DPUs to fill them", pim.groups, pim.dpus));
 }
 
 std::vector<SpmmSplit> spmm_splits(const PimSpmmParams& pim) {

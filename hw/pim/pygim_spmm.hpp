@@ -67,7 +67,7 @@ struct PimSpmmParams {
     };
   }
   /// Faults that the field table cannot see: curves without points or out of order.
-  void check(const sim::Origin& where, sim::Faults& faults) const;
+  static void check(const PimSpmmParams& pim, const sim::Origin& where, sim::Faults& faults);
 };
 
 /// A sparse product: `rows` of C, non-zeros of A, feature columns of B. `imbalance`: the busiest DPU over the mean.

@@ -120,7 +120,7 @@ struct UpmemParams {
   UpmemHostCopy to_dpu{}, from_dpu{120e-6, 0.12e9, 2.8e9, {}, 8, 16, 186e-6, 0.119e9};
   double symbol_fixed_s = 60e-6, symbol_bandwidth = 15.2e6;
   double launch_s = 150e-6;
-  double host_cache_bytes = 6e6, host_memory_bandwidth = 23.1e9, channel_bandwidth = 19.2e9;
+  double host_cache_bytes = 6e6, host_memory_bandwidth = 23.1e9;
   double dimm_power_w = 23.22, dimm_idle_w = 0;
 
   static constexpr auto fields() {
@@ -157,15 +157,13 @@ struct UpmemParams {
                    "Host data that is in its cache when a copy starts."),
         sim::field("host_memory_bandwidth", &UpmemParams::host_memory_bandwidth, Unit::bytes_per_s, sim::positive(),
                    "Memory bandwidth of the host: what the CPU baseline runs at."),
-        sim::field("channel_bandwidth", &UpmemParams::channel_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Peak of the DDR4 channel of a DIMM."),
         sim::field("dimm_power", &UpmemParams::dimm_power_w, Unit::watts, sim::at_least(0), "A busy DIMM."),
         sim::field("dimm_idle", &UpmemParams::dimm_idle_w, Unit::watts, sim::at_least(0), "An idle DIMM."),
     };
   }
   std::int64_t dpus() const { return dimms * ranks_per_dimm * dpus_per_rank; }
   /// Faults that only several fields together show: one clear line each.
-  void check(const sim::Origin& where, sim::Faults& faults) const;
+  static void check(const UpmemParams& upmem, const sim::Origin& where, sim::Faults& faults);
 };
 
 /// Instructions of a piece of code: all of them, and those that read two registers.

@@ -87,13 +87,13 @@ TEST_CASE("the closed form follows the pipeline run as tasks", "[prop]") {
       const double error = std::abs(p.time_s / slow - 1);
       INFO(name << " " << g.m << " " << g.n << " " << g.k << " closed " << p.time_s << " tasks " << slow << " waves "
                 << p.waves << " steps " << p.steps_per_tile);
-      CHECK(error < 0.12);
+      CHECK(error < 0.1);
       worst = std::max(worst, error);
       sum += error;
       ++cases;
     }
     INFO(name << " worst " << worst << " mean " << sum / cases);
-    CHECK(sum / cases < 0.02);
+    CHECK(sum / cases < 0.01);
   }
 }
 

@@ -127,3 +127,11 @@ TEST_CASE("only some benchmarks talk between launches", "[unit]") {
     CHECK((prim_times(upmem, prim, 4, 1024).dpu_to_dpu_s > 0) == talks);
   }
 }
+
+TEST_CASE("the CPU beside it moves every operand once", "[unit]") {
+  const UpmemParams upmem = dimms();
+  CHECK(prim_cpu_s(upmem, Prim::va, 1'000'000) == Approx(12e6 / 23.1e9));
+  CHECK(prim_cpu_s(upmem, Prim::mlp, 1000) == Approx(12e6 / 23.1e9));
+  for (const Prim prim : kAll)
+    CHECK(prim_cpu_s(upmem, prim, 2048) == Approx(prim_cpu_s(upmem, prim, 1024) * (prim == Prim::mlp ? 4 : 2)));
+}
