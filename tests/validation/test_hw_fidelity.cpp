@@ -125,9 +125,9 @@ Errors check_gemm(const Products& products) {
     if (shape.m <= 256) small.add(us, measured);
     baseline.add(roofline->cost({OpClass::ffn_up, DType::fp16, shape}).time_s * 1e6, measured);
   }
-  print(file, {}, all);
-  print("  of which m <= 256", {}, small);
-  print("  roofline", {}, baseline);
+  print(file, all, {});
+  print("  of which m <= 256", small, {});
+  print("  roofline", baseline, {});
   return all;
 }
 
