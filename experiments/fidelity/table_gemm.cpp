@@ -8,10 +8,10 @@
 //   vllm_hot_cache_idle_weights  the same where the weights, which the collector leaves as allocated, were mostly
 //   zeros:
 //                      the A100 of that table never clocks down
-//   op                 one PyTorch op with its dispatch, called again and again on the same operands (LLMCompass)
-//   best_kernel        the fastest of a library's kernels, in a loop over operands chosen to exceed the cache
-//   (CUTLASS's
-//                      profiler), without a launch each
+//   op                 one PyTorch op with its dispatch, called a few times on the same operands after seconds of rest
+//                      (LLMCompass), too briefly for the power limit, which averages over tens of ms
+//   best_kernel        the fastest of a library's kernels, launched one after the other on operands that together exceed
+//                      the cache (CUTLASS's profiler)
 #include <fmt/format.h>
 
 #include <optional>
@@ -37,8 +37,8 @@ std::optional<Measuring> measuring(std::string_view measured_as, const hw::GpuPa
   if (measured_as == "kernel") return Measuring{{0, 1, false}, gpu.launch_stream_s};
   if (measured_as == "vllm_hot_cache") return Measuring{{kCollectorCopies, 1, true}, gpu.launch_graph_s};
   if (measured_as == "vllm_hot_cache_idle_weights") return Measuring{{kCollectorCopies, 0.4, true}, gpu.launch_graph_s};
-  if (measured_as == "op") return Measuring{{1, 1, true}, kOpOverheadS};
-  if (measured_as == "best_kernel") return Measuring{{0, 1, true}, 0};
+  if (measured_as == "op") return Measuring{{1, 0, true}, kOpOverheadS};
+  if (measured_as == "best_kernel") return Measuring{{0, 1, true}, gpu.launch_stream_s};
   return {};
 }
 
