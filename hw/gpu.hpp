@@ -215,8 +215,8 @@ struct GpuParams {
         sim::required(sim::field("sms", &GpuParams::sms, Unit::count, sim::at_least(1), "Streaming multiprocessors.")),
         sim::required(sim::field("clock", &GpuParams::clock_hz, Unit::hertz, sim::positive(),
                                  "Highest clock: what the peaks hold for.")),
-        sim::required(sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(),
-                                 "L1 and shared memory of an SM (a fact; no model reads it yet).")),
+        sim::required(
+            sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(), "L1 and shared memory of an SM.")),
         sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
         sim::field("l2_partitions", &GpuParams::l2_partitions, Unit::count, sim::between(1, 64),
                    "Parts of the L2 that each keep a copy of what all SMs read."),
@@ -240,6 +240,10 @@ struct GpuParams {
         sim::field("moe", &GpuParams::moe, "Constants of grouped products and MoE layers."),
     };
   }
+
+  /// Faults that no single field shows: a unit that is wrong by a factor of 1000, powers or sizes that contradict each
+  /// other.
+  static void check(const GpuParams& gpu, const sim::Node& fields, sim::Faults& faults);
 
   /// Launch cost of a kernel in the chosen mode, s.
   double launch_s() const { return launch_mode == LaunchMode::graph ? launch_graph_s : launch_stream_s; }

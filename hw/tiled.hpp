@@ -33,6 +33,7 @@
 // the L2 between kernels other than calls repeated on the same operands, sliding windows.
 #pragma once
 
+#include "hw/arithmetic.hpp"
 #include "hw/gpu.hpp"
 #include "hw/kernel.hpp"
 
@@ -75,13 +76,5 @@ TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType
 /// token, over all key heads. Its start is part of what launches cost.
 TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
                             const AttentionConditions& how = {});
-
-/// ceil(a / b) for a >= 0, b > 0.
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-/// Norms of order 2 and 4 of non-negative numbers: smooth maxima, at most sqrt(2) and 2^(1/4) above the larger of two.
-double norm2(double a, double b);
-double norm4(double a, double b, double c = 0, double d = 0);
 
 }  // namespace orrery::hw

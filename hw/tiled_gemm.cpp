@@ -101,25 +101,6 @@ void try_tile(const GpuParams& gpu, const Gemm& g, const Tile tile, const Rates&
 
 }  // namespace
 
-double norm2(double a, double b) {
-  return std::sqrt(a * a + b * b);
-}
-
-double norm4(double a, double b, double c, double d) {
-  const double top = std::max(std::max(a, b), std::max(c, d));
-  if (top <= 0) return 0;
-  const double scale = 1 / top;
-  a *= scale;
-  b *= scale;
-  c *= scale;
-  d *= scale;
-  a *= a;
-  b *= b;
-  c *= c;
-  d *= d;
-  return top * std::sqrt(std::sqrt(a * a + b * b + c * c + d * d));
-}
-
 double power_stretch(const GpuParams& gpu, double utilisation, double activity) {
   const double budget = gpu.power.tdp_w - gpu.power.idle_w - gpu.power.active_w;
   if (budget <= 0 || gpu.gemm.peak_power <= 0) return 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
 
 namespace orrery::hw {
 namespace {
@@ -99,6 +100,16 @@ double all_to_all_seconds(const LinkParams& link, bool far, const Shape& shape, 
 }
 
 }  // namespace
+
+void LinkParams::check(const LinkParams& link, const sim::Node& fields, sim::Faults& faults) {
+  if (link.peers > 0 && link.far.bandwidth == 0)
+    faults.add(fields.origin_at("far.bandwidth"),
+               "expected > 0 B/s where the links join " + std::to_string(link.peers) + " ranks only (peers)");
+  if (link.pair_bandwidth > link.bandwidth)
+    faults.add(fields.origin_at("pair_bandwidth"),
+               "expected at most bandwidth = " + sim::humanise(link.bandwidth, sim::Unit::bytes_per_s) + ", got " +
+                   sim::humanise(link.pair_bandwidth, sim::Unit::bytes_per_s));
+}
 
 LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
   if (call != LibraryCall::send_recv && ranks <= 1) return LibraryProtocol::none;

@@ -158,6 +158,8 @@ struct LinkParams {
         sim::field("far", &LinkParams::far, "Path between ranks that the links do not join."),
     };
   }
+  /// Faults that no single field shows. A part calls it with the node of its link.
+  static void check(const LinkParams& link, const sim::Node& fields, sim::Faults& faults);
 };
 
 }  // namespace orrery::hw
