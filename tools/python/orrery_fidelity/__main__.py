@@ -52,8 +52,9 @@ def panel(axes, points: pd.DataFrame, title: str) -> None:
                      label=regime or None, alpha=0.7)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set_aspect("equal")
-    for axis in (axes.xaxis, axes.yaxis):  # powers of ten as plain numbers, four of them at most
-        axis.set_major_locator(LogLocator(numticks=5))
+    narrow = high / low < 100  # powers of ten alone would leave such an axis without a label
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=5, subs=(1, 2, 5) if narrow else (1,)))
         axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
         axis.set_minor_formatter(NullFormatter())
     error = (points["predicted"] / points["measured"] - 1).abs().mean()
