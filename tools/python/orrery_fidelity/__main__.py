@@ -41,12 +41,16 @@ def panel(axes, points: pd.DataFrame, title: str) -> None:
     """One table: a dot a row, coloured by the first regime it belongs to."""
     shown = points.iloc[:: max(1, math.ceil(len(points) / MOST_POINTS))]
     regimes = shown["regimes"].fillna("").str.split(";").str[0]
+    named = sorted(regimes.unique())
+    if len(named) > len(palette.SEQUENCE):  # more than there are colours: the rest in one
+        regimes = regimes.where(regimes.isin(named[: len(palette.SEQUENCE) - 1]), "others")
+        named = [*named[: len(palette.SEQUENCE) - 1], "others"]
     low = float(min(points["measured"].min(), points["predicted"].min())) / 1.5
     high = float(max(points["measured"].max(), points["predicted"].max())) * 1.5
     line = np.array([low, high])
     axes.fill_between(line, line * 0.9, line * 1.1, color=palette.IDLE, alpha=0.45, linewidth=0)
     axes.plot(line, line, color=palette.MUTED, linewidth=0.7)
-    for i, regime in enumerate(sorted(regimes.unique())[: len(palette.SEQUENCE)]):
+    for i, regime in enumerate(named):
         rows = shown[regimes == regime]
         axes.scatter(rows["measured"], rows["predicted"], s=1.6, linewidths=0, color=palette.SEQUENCE[i],
                      label=regime or None, alpha=0.7)
