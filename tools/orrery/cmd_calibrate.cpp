@@ -46,6 +46,8 @@ int calibrate(Options options) {
   const fs::path out = options.out.empty() ? options.fit.device + "-calibrated.json" : options.out;
   if (fs::exists(out) && !options.force && !(options.out.empty() && is_calibrated(out)))
     sim::throw_fault({out.string(), ""}, "stands already", "another --out, or --force to replace it");
+  if (out.has_parent_path() && !fs::is_directory(out.parent_path()))
+    sim::throw_fault({out.parent_path().string(), ""}, "expected a folder to write to, found none");
   const experiments::PartShelf parts(experiments::home_folder() / "hw/catalog");
   const experiments::CalibrationResult result = experiments::calibrate(options.fit, parts);
   if (options.json) {
