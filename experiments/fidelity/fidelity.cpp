@@ -92,7 +92,7 @@ std::vector<std::string> measured_files(const fs::path& folder) {
     if (!fs::is_directory(folder / part, error)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(folder / part))
       if (entry.is_regular_file() && entry.path().extension() == ".csv")
-        files.push_back(fs::relative(entry.path(), folder).generic_string());
+        files.push_back(entry.path().lexically_relative(folder).generic_string());
   }
   if (files.empty())
     sim::throw_fault({folder.string(), ""},
