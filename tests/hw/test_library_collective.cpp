@@ -86,6 +86,7 @@ TEST_CASE("messages between pairs by hand", "[unit]") {
                .ramp_bytes = 1'000'000,
                .chunk_s = 0,
                .efficiency = 0.5,
+               .local_ratio = 2,
                .send_base_s = 3e-6,
                .send_ramp_s = 2e-6,
                .send_ramp_bytes = 1'000'000,
