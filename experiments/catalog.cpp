@@ -64,12 +64,17 @@ std::vector<std::string> model_names() {
   return names_in(home_folder() / "models/catalog");
 }
 
+sim::ComponentInfo part_component(const fs::path& file) {
+  const hw::AnyPart entry = hw::read_any_part(file);
+  return {"part", entry.name, entry.doc, entry.part_kind->fields};
+}
+
 std::vector<sim::ComponentInfo> catalog_components() {
   std::vector<sim::ComponentInfo> all;
   const fs::path parts = home_folder() / "hw/catalog";
   for (const std::string& name : names_in(parts)) {
-    const hw::AnyPart entry = hw::read_any_part(parts / (name + ".json"));
-    all.push_back({"part", name, entry.doc, entry.part_kind->fields});
+    all.push_back(part_component(parts / (name + ".json")));
+    all.back().name = name;
   }
   const fs::path models = home_folder() / "models/catalog";
   for (const std::string& name : names_in(models)) {
@@ -91,10 +96,10 @@ std::string area_text(const fs::path& file) {
   const hw::GpuParams gpu = hw::read_part<hw::GpuParams>(file).part;
   if (gpu.die.process.empty()) return {};
   const std::string name = gpu.die.process.starts_with("catalog:") ? gpu.die.process.substr(8) : gpu.die.process;
-  const auto process = hw::read_part<hw::ProcessParams>(file.parent_path() / (name + ".json")).part;
+  const auto process = hw::read_part<hw::ProcessParams>(home_folder() / "hw/catalog" / (name + ".json")).part;
   const hw::AreaEstimate e = hw::estimate_area(gpu, process);
   std::string text = fmt::format(
-      "\nestimate of the die (docs/area.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces {:.0f}, links "
+      "\nestimate of the die (docs/energy.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces {:.0f}, links "
       "{:.0f}, "
       "rest {:.0f}\n",
       e.die, e.cores, e.l2, e.memory_phy, e.link_phy, e.rest);
@@ -108,14 +113,7 @@ std::string area_text(const fs::path& file) {
 
 }  // namespace
 
-std::string catalog_text(const sim::ComponentInfo& component) {
-  if (component.kind == "model") {
-    const models::ModelConfig config =
-        models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
-    return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
-  }
-  if (component.kind != "part") return {};
-  const fs::path file = home_folder() / "hw/catalog" / (component.name + ".json");
+std::string part_text(const fs::path& file) {
   const hw::AnyPart entry = hw::read_any_part(file);
   std::string text = "\nvalues of this part:\n" + entry.fields.dump(2) + "\n\nsources:\n";
   for (const auto& [field, source] : entry.sources) text += fmt::format("  {}: {}\n", field, source);
@@ -123,6 +121,16 @@ std::string catalog_text(const sim::ComponentInfo& component) {
   for (const auto& [field, source] : entry.assumptions) text += fmt::format("  {}: {}\n", field, source);
   if (entry.kind == hw::GpuParams::kKind) text += area_text(file);
   return text;
+}
+
+std::string catalog_text(const sim::ComponentInfo& component) {
+  if (component.kind == "model") {
+    const models::ModelConfig config =
+        models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
+    return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
+  }
+  return component.kind == "part" ? part_text(home_folder() / "hw/catalog" / (component.name + ".json"))
+                                  : std::string();
 }
 
 }  // namespace orrery::experiments

@@ -38,6 +38,8 @@ int calibrate(Options options) {
   const fs::path out = options.out.empty() ? options.fit.device + "-calibrated.json" : options.out;
   if (fs::exists(out) && !options.force)
     sim::throw_fault({out.string(), ""}, "stands already", "another --out, or --force to replace it");
+  if (!out.parent_path().empty() && !fs::is_directory(out.parent_path()))
+    sim::throw_fault({out.string(), ""}, "cannot be written: its folder does not exist");
   const experiments::PartShelf parts(experiments::home_folder() / "hw/catalog");
   const experiments::CalibrationResult result = experiments::calibrate(options.fit, parts);
   if (options.json) {
@@ -63,7 +65,7 @@ void add_calibrate(CLI::App& app, Action& action) {
                       "shapes (two fifths, by hash), device=NAME (constants from its family), or none");
   command->add_option("--block", options->fit.blocks, "Only these blocks of constants (gemm, attention …)");
   command->add_option("--rows", options->fit.rows_per_table, "Most rows of a table that are fitted")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000'000));
   command->add_option("--out", options->out, "Catalog entry to write (DEVICE-calibrated.json)");
   command->add_flag("--json", options->json, "As JSON; errors are fractions");
   command->add_flag("--force", options->force, "Replace the file that --out names");
