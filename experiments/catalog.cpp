@@ -64,17 +64,12 @@ std::vector<std::string> model_names() {
   return names_in(home_folder() / "models/catalog");
 }
 
-sim::ComponentInfo part_component(const fs::path& file) {
-  const hw::AnyPart entry = hw::read_any_part(file);
-  return {"part", entry.name, entry.doc, entry.part_kind->fields};
-}
-
 std::vector<sim::ComponentInfo> catalog_components() {
   std::vector<sim::ComponentInfo> all;
   const fs::path parts = home_folder() / "hw/catalog";
   for (const std::string& name : names_in(parts)) {
-    all.push_back(part_component(parts / (name + ".json")));
-    all.back().name = name;
+    const hw::AnyPart entry = hw::read_any_part(parts / (name + ".json"));
+    all.push_back({"part", name, entry.doc, entry.part_kind->fields});
   }
   const fs::path models = home_folder() / "models/catalog";
   for (const std::string& name : names_in(models)) {
@@ -95,8 +90,10 @@ namespace {
 std::string area_text(const fs::path& file) {
   const hw::GpuParams gpu = hw::read_part<hw::GpuParams>(file).part;
   if (gpu.die.process.empty()) return {};
-  const std::string name = gpu.die.process.starts_with("catalog:") ? gpu.die.process.substr(8) : gpu.die.process;
-  const auto process = hw::read_part<hw::ProcessParams>(home_folder() / "hw/catalog" / (name + ".json")).part;
+  sim::Faults faults;
+  const fs::path process_file = part_file(gpu.die.process, {file.string(), "/die/process"}, faults);
+  faults.throw_if_any();
+  const auto process = hw::read_part<hw::ProcessParams>(process_file).part;
   const hw::AreaEstimate e = hw::estimate_area(gpu, process);
   std::string text = fmt::format(
       "\nestimate of the die (docs/energy.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces {:.0f}, links "
@@ -112,6 +109,11 @@ std::string area_text(const fs::path& file) {
 }
 
 }  // namespace
+
+sim::ComponentInfo part_component(const fs::path& file) {
+  const hw::AnyPart entry = hw::read_any_part(file);
+  return {"part", file.string(), entry.doc, entry.part_kind->fields};
+}
 
 std::string part_text(const fs::path& file) {
   const hw::AnyPart entry = hw::read_any_part(file);
@@ -129,8 +131,8 @@ std::string catalog_text(const sim::ComponentInfo& component) {
         models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
     return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
   }
-  return component.kind == "part" ? part_text(home_folder() / "hw/catalog" / (component.name + ".json"))
-                                  : std::string();
+  if (component.kind != "part") return {};
+  return part_text(home_folder() / "hw/catalog" / (component.name + ".json"));
 }
 
 }  // namespace orrery::experiments

@@ -147,7 +147,7 @@ PointSink points_as_csv(std::ostream& out) {
   out << "table,metric,row,measured,predicted,regimes\n";
   return [&out](const MeasuredTable& table, const Predictions::Column& column) {
     for (const Predictions::Row& row : column.rows)
-      out << fmt::format("{},{},{},{:.9g},{:.9g},{}\n", table.name(), column.metric, row.row + 1, row.measured,
+      out << fmt::format("\"{}\",{},{},{:.9g},{:.9g},\"{}\"\n", table.name(), column.metric, row.row + 1, row.measured,
                          row.predicted, fmt::join(row.regimes, ";"));
   };
 }
