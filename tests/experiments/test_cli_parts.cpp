@@ -78,6 +78,15 @@ TEST_CASE("calibrate writes an entry that describes itself, and refuses to overw
   CHECK(again.exit_code == 2);
   CHECK_THAT(again.err, Contains("fitted.json: stands already (another --out, or --force to replace it)"));
   CHECK(command(scratch, line + " --force").exit_code == 0);
+  // Under its default name a calibration replaces an earlier one, and nothing else.
+  const std::string unnamed = "calibrate a100-sxm4-80gb --data data";
+  CHECK(command(scratch, unnamed).exit_code == 0);
+  CHECK(command(scratch, unnamed + " --holdout shapes").exit_code == 0);
+  scratch.write("a100-sxm4-80gb-calibrated.json", "{}");
+  CHECK(command(scratch, unnamed).exit_code == 2);
+  fs::remove(scratch / "a100-sxm4-80gb-calibrated.json");
+  CHECK_THAT(command(scratch, unnamed + " --out no/such/entry.json").err,
+             Contains("no/such: expected a folder to write to, found none"));
   for (const auto& [arguments, message] :
        {std::pair{"calibrate a100-sxm4-80g --data data", "unknown part 'a100-sxm4-80g'"},
         std::pair{"calibrate a100-sxm4-80gb --data nowhere", "expected a folder with measured tables, found none"},
