@@ -35,6 +35,8 @@ bool is_gated(std::int64_t hidden, std::int64_t experts, std::int64_t top_k) {
   return !(hidden == 2688 && experts == 128 && top_k == 6) && !(experts == 512 && top_k == 22);
 }
 
+constexpr std::int64_t kMostExperts = 1 << 14;  ///< beyond, a cell is wrong and routing would take minutes
+
 class MoeTables final : public TableKind {
  public:
   std::string_view name() const override { return "moe"; }
@@ -53,6 +55,7 @@ class MoeTables final : public TableKind {
       const std::int64_t tokens = table.count(row, "num_tokens"), top_k = table.count(row, "topk");
       const std::int64_t hidden = table.count(row, "hidden_size"), experts = table.count(row, "num_experts");
       const std::int64_t ranks = table.count(row, "moe_ep_size");
+      if (experts > kMostExperts) return out.skip("time", row, "more experts than any layer has");
       if (top_k > experts || ranks > experts)
         return out.skip("time", row, "top_k or ranks beyond the number of experts");
       const hw::MoeLayer layer{.tokens = tokens,

@@ -46,8 +46,9 @@ Predictions::Column first_column(const std::string& name, const std::string& tex
 
 std::string joined(const std::vector<std::string>& cells) {
   std::string line;
-  for (const std::string& cell : cells) line += (line.empty() ? "" : ",") + cell;
-  return line + '\n';
+  for (const std::string& cell : cells) line += cell + ',';
+  line.back() = '\n';
+  return line;
 }
 
 struct Sample {

@@ -100,7 +100,7 @@ TEST_CASE("faults name their place", "[unit]") {
   CHECK_THAT(faults_after("memory=\"80 W\""), Catch::Contains("/memory"));
   CHECK_THAT(faults_after("gemm.eficiency=0.5"), Catch::Contains("/gemm/eficiency") && Catch::Contains("efficiency"));
   CHECK_THAT(faults_after("launch_mode=\"eager\""), Catch::Contains("/launch_mode"));
-  CHECK_THAT(faults_after("kind=\"npu\""), Catch::Contains("/kind") && !Catch::Contains("/sms"));  // one fault, no list
+  CHECK_THAT(faults_after("kind=\"npu\""), Catch::Contains("/kind"));
   CHECK_THAT(faults_after("version=2"), Catch::Contains("/version"));
   CHECK_THAT(faults_after("sources.peak=3"), Catch::Contains("/sources/peak"));
   CHECK_THAT(faults_after("sms=0"), Catch::Contains("/sms"));
@@ -115,6 +115,11 @@ TEST_CASE("what is missing is named too", "[unit]") {
   REQUIRE(faults.size() == 2);
   CHECK(faults.all()[0].where.pointer == "/kind");
   CHECK(faults.all()[1].where.pointer == "/memory_bandwidth");
+
+  sim::Faults other;  // a part of another kind: its own fields are no further faults
+  (void)parse_part<GpuParams>(sim::read_config(catalog_file("grace")), other);
+  REQUIRE(other.size() == 1);
+  CHECK(other.all()[0].text().find("/kind: expected \"gpu\", got \"cpu\"") != std::string::npos);
 
   sim::Faults scalar;
   (void)parse_part<GpuParams>(sim::Node::integer(3), scalar);
