@@ -9,7 +9,7 @@
 //
 // Lanes are fp32 multiply-adds a core and clock, MACs fp16 ones of the matrix units, both from the peaks. Two constants
 // of logic (mm2 at 7 nm) are fitted to six published dies of four processes; leaving one out, the other five predict it
-// within 9 to 25 % (docs/area.md). Left out: double-precision and ray-tracing units, which is most of the error; dies
+// within 9 to 25 % (docs/energy.md). Left out: double-precision and ray-tracing units, which is most of the error; dies
 // of several chips are counted one by one.
 #pragma once
 
@@ -88,7 +88,7 @@ struct DieParams {
   }
 };
 
-/// Constants of the estimate; the defaults are those of docs/area.md.
+/// Constants of the estimate; the defaults are those of docs/energy.md.
 struct AreaConstants {
   double lane_mm2 = 0.0238, mac_mm2 = 0.0019;                   ///< at 7 nm
   double array_share = 0.5, port_factor = 1.6;                  ///< cells of an SRAM macro; ports of a core's

@@ -41,8 +41,10 @@ CatalogNotes parse_notes(const sim::Node& node, std::string_view kind, sim::Node
     return entry;
   }
   read_text(node, "kind", true, faults, entry.kind);
-  if (!entry.kind.empty() && !kind.empty() && entry.kind != kind)
+  if (!entry.kind.empty() && !kind.empty() && entry.kind != kind) {
     faults.add(node.find("kind")->origin(), "expected \"" + std::string(kind) + "\", got \"" + entry.kind + "\"");
+    return entry;  // another kind's fields would all be faults
+  }
   const sim::Node* version = node.find("version");
   if (version != nullptr && (version->kind() != sim::Node::Kind::integer || version->as_integer() != 1))
     faults.add(version->origin(), "expected version 1, got " + version->shown());

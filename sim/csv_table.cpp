@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -42,15 +44,15 @@ std::optional<double> number_of(const std::string& cell) {
 
 }  // namespace
 
-CsvTable CsvTable::read(const std::filesystem::path& folder, const std::string& name) {
+CsvTable CsvTable::read(const std::filesystem::path& folder, const std::string& name, Ragged ragged) {
   std::ifstream in(folder / name, std::ios::binary);
   if (!in) throw_fault({(folder / name).string(), ""}, "cannot be read");
   std::ostringstream text;
   text << in.rdbuf();
-  return parse(text.str(), name);
+  return parse(text.str(), name, ragged);
 }
 
-CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
+CsvTable CsvTable::parse(std::string_view text, const std::string& name, Ragged ragged) {
   CsvTable table;
   table.name_ = name;
   std::vector<Column*> order;
@@ -69,6 +71,10 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
         if (!fresh) faults.add({name, ""}, fmt::format("line {}: column '{}' stands twice", line_number, cell));
         order.push_back(&at->second);
       }
+      continue;
+    }
+    if (cells.size() != order.size() && ragged == Ragged::leave_out) {
+      ++table.left_out_;
       continue;
     }
     if (cells.size() != order.size()) {
@@ -122,33 +128,45 @@ const std::string& CsvTable::text(std::size_t row, std::string_view name) const 
   return column(name).cells.at(row);
 }
 
-const std::vector<double>& CsvTable::numbers(std::string_view name) const {
-  const Column& c = column(name);
+const std::vector<double>& CsvTable::parsed(const Column& c) {
   if (!c.numbers) {
     auto values = std::make_unique<std::vector<double>>();
-    values->reserve(rows_);
-    for (std::size_t row = 0; row < rows_; ++row) {
-      const std::optional<double> value = number_of(c.cells[row]);
-      if (!value)
-        throw_fault({name_, ""}, fmt::format("line {}: expected a number in column '{}', got '{}'", lines_[row], name,
-                                             c.cells[row]));
-      values->push_back(*value);
-    }
+    values->reserve(c.cells.size());
+    for (const std::string& cell : c.cells)
+      values->push_back(number_of(cell).value_or(std::numeric_limits<double>::quiet_NaN()));
     c.numbers = std::move(values);
   }
   return *c.numbers;
 }
 
+void CsvTable::throw_cell(std::size_t row, std::string_view name, std::string_view expected) const {
+  throw_fault({name_, ""}, fmt::format("line {}: expected {} in column '{}', got '{}'", lines_[row], expected, name,
+                                       text(row, name)));
+}
+
+const std::vector<double>& CsvTable::numbers(std::string_view name) const {
+  const std::vector<double>& values = parsed(column(name));
+  const auto bad = std::find_if(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  if (bad != values.end()) throw_cell(static_cast<std::size_t>(bad - values.begin()), name, "a number");
+  return values;
+}
+
 double CsvTable::number(std::size_t row, std::string_view name) const {
-  return numbers(name).at(row);
+  const double value = parsed(column(name)).at(row);
+  if (std::isnan(value)) throw_cell(row, name, "a number");
+  return value;
 }
 
 std::int64_t CsvTable::integer(std::size_t row, std::string_view name) const {
   const double value = number(row, name);
-  if (value != std::floor(value) || std::abs(value) > 9e15)
-    throw_fault({name_, ""}, fmt::format("line {}: expected a whole number in column '{}', got '{}'", lines_[row], name,
-                                         text(row, name)));
+  if (value != std::floor(value) || std::abs(value) > 9e15) throw_cell(row, name, "a whole number");
   return static_cast<std::int64_t>(value);
+}
+
+std::int64_t CsvTable::count(std::size_t row, std::string_view name, std::int64_t least) const {
+  const std::int64_t value = integer(row, name);
+  if (value < least) throw_cell(row, name, fmt::format("at least {}", least));
+  return value;
 }
 
 }  // namespace orrery::sim

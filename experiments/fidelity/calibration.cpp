@@ -80,6 +80,16 @@ bool counts(const CalibrationBlock& block, const Predictions::Column& column) {
   return block.metrics.empty() || contains(block.metrics, column.metric);
 }
 
+/// Whether a table has a row that the block is fitted to.
+bool contributes(const CalibrationBlock& block, const FitTable& table, const PartShelf& parts) {
+  Predictions out;
+  table.kind->predict(table.training, parts, out);
+  const auto& columns = out.columns();
+  return std::any_of(columns.begin(), columns.end(), [&](const Predictions::Column& column) {
+    return counts(block, column) && !column.rows.empty();
+  });
+}
+
 /// Predictions of all training rows, measured values beside them when asked for.
 void predict_training(const CalibrationBlock& block, const std::vector<FitTable>& tables, const PartShelf& parts,
                       std::vector<double>& predicted, std::vector<double>* measured) {
@@ -145,7 +155,7 @@ CalibrationResult::Block fit_block(const CalibrationBlock& block, const std::vec
   CalibrationResult::Block out;
   out.name = block.name;
   for (const FitTable& table : tables) {
-    out.tables.push_back(table.whole.name());
+    if (contributes(block, table, parts)) out.tables.push_back(table.whole.name());
     if (!contains(out.fitted_parts, table.part)) out.fitted_parts.push_back(table.part);
   }
   for (const CalibrationBlock::Constant& c : block.constants)
@@ -154,6 +164,10 @@ CalibrationResult::Block fit_block(const CalibrationBlock& block, const std::vec
   std::vector<double> scratch, measured;
   predict_training(block, tables, parts, scratch, &measured);
   out.rows = measured.size();
+  if (measured.empty())
+    sim::throw_fault({tables.front().whole.name(), ""},
+                     fmt::format("no row is of use to block '{}'", block.name),
+                     "`orrery fidelity` says why rows are not covered");
   const auto set_all = [&](std::span<const double> values, const std::vector<std::string>& targets) {
     for (const std::string& name : targets)
       for (std::size_t i = 0; i < values.size(); ++i) parts.set(name, block.constants[i].path, values[i]);

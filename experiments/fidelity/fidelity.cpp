@@ -14,9 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Folders of the reference data that hold measured tables.
-constexpr std::array<std::string_view, 12> kFolders{"attention", "collectives", "edge",    "elementwise",
-                                                    "gemm",      "layers",      "moe",     "npu",
-                                                    "pim",       "profiles",    "serving", "training"};
+constexpr std::array<std::string_view, 13> kFolders{"attention", "collectives", "edge",    "elementwise", "gemm",
+                                                    "layers",    "moe",         "npu",     "pim",         "profiles",
+                                                    "serving",   "stream",      "training"};
+
+constexpr int kDeepest = 6;  ///< folders below one of those: a link that leads back ends there
 
 double percentile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
@@ -40,6 +42,24 @@ FidelityLine line_of(const MeasuredTable& table, const Predictions::Column& colu
 
 sim::Node number_or_null(double value, bool known) {
   return known && std::isfinite(value) ? sim::Node::real(value) : sim::Node{};
+}
+
+/// Columns of a table, one at least; rows that could not be read count as uncovered in each of them.
+std::vector<Predictions::Column> predictions_of(const MeasuredTable& table, const PartShelf& parts) {
+  Predictions predictions;
+  if (const TableKind* kind = kind_of(table.name())) {
+    kind->predict(table, parts, predictions);
+  } else {
+    predictions.skip_all("time", table, "no model for tables of this kind yet");
+  }
+  std::vector<Predictions::Column> columns = predictions.columns();
+  if (columns.empty()) columns.push_back({"time", {}, 0, {"no rows"}});
+  for (Predictions::Column& column : columns) {
+    if (table.left_out() == 0) continue;
+    column.uncovered += table.left_out();
+    column.reasons.emplace_back("other than the header's number of cells");
+  }
+  return columns;
 }
 
 }  // namespace
@@ -89,10 +109,16 @@ std::vector<std::string> measured_files(const fs::path& folder) {
     sim::throw_fault({folder.string(), ""}, "expected a folder with measured tables, found none");
   std::vector<std::string> files;
   for (const std::string_view part : kFolders) {
-    if (!fs::is_directory(folder / part, error)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(folder / part))
-      if (entry.is_regular_file() && entry.path().extension() == ".csv")
-        files.push_back(entry.path().lexically_relative(folder).generic_string());
+    const fs::path inside = folder / part;
+    if (!fs::is_directory(inside, error)) continue;
+    fs::recursive_directory_iterator at(inside, fs::directory_options::follow_directory_symlink, error);
+    for (; !error && at != fs::end(at); at.increment(error)) {
+      if (at.depth() >= kDeepest) at.disable_recursion_pending();
+      std::error_code none;
+      if (at->is_regular_file(none) && at->path().extension() == ".csv")  // by name: links are not resolved
+        files.push_back((fs::path(part) / at->path().lexically_relative(inside)).generic_string());
+    }
+    if (error) sim::throw_fault({inside.string(), ""}, "cannot be read: " + error.message());
   }
   if (files.empty())
     sim::throw_fault({folder.string(), ""},
@@ -104,16 +130,14 @@ std::vector<std::string> measured_files(const fs::path& folder) {
 std::vector<FidelityLine> measure_fidelity(const fs::path& folder, const PartShelf& parts, const PointSink& points) {
   std::vector<FidelityLine> lines;
   for (const std::string& file : measured_files(folder)) {
-    const MeasuredTable table = MeasuredTable::read(folder, file);
-    Predictions predictions;
-    if (const TableKind* kind = kind_of(file)) {
-      kind->predict(table, parts, predictions);
-    } else {
-      predictions.skip_all("time", table, "no model for tables of this kind yet");
-    }
-    for (const Predictions::Column& column : predictions.columns()) {
-      for (FidelityLine& line : fidelity_lines(table, column)) lines.push_back(std::move(line));
-      if (points) points(table, column);
+    try {
+      const MeasuredTable table = MeasuredTable::read(folder, file, sim::Ragged::leave_out);
+      for (const Predictions::Column& column : predictions_of(table, parts)) {
+        for (FidelityLine& line : fidelity_lines(table, column)) lines.push_back(std::move(line));
+        if (points) points(table, column);
+      }
+    } catch (const sim::ConfigError& error) {
+      lines.push_back({file, "time", "all", 0, 0, {}, error.faults().front().message});
     }
   }
   return lines;

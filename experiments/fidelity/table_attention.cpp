@@ -5,6 +5,8 @@
 // kernel that writes new keys and values into the pages of the cache, then attention over the pages, bf16, causal,
 // replayed as a graph on the same operands. `context` counts all tokens that a generated one attends to. A row of
 // `edge/` is the attention kernel alone with the splits and packing that the row names, launched from a stream.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -70,22 +72,20 @@ class AttentionTables final : public TableKind {
     if (!found) return out.skip_all("time", table, kNoPart);
     const hw::GpuParams& gpu = found.entry->part;
     const hw::AttentionConditions how = repeated_call(table.stem());
-    const bool context = table.has("tokens");
-    const auto &batches = table.numbers("batch"), &lengths = table.numbers(context ? "tokens" : "context");
-    const auto &all_heads = table.numbers("num_heads"), &all_kv = table.numbers("num_kv_heads");
-    const auto &dims = table.numbers("head_dim"), &measured = table.numbers("time_us");
-    for (std::size_t row = 0; row < table.rows(); ++row) {
-      const auto batch = static_cast<std::int64_t>(batches[row]), length = static_cast<std::int64_t>(lengths[row]);
-      const auto heads = static_cast<std::int64_t>(all_heads[row]), kv_heads = static_cast<std::int64_t>(all_kv[row]);
-      const auto dim = static_cast<std::int64_t>(dims[row]);
+    const bool context = table.name().ends_with(".context.csv");
+    out.each_row("time", table, [&](std::size_t row) {
+      const std::int64_t batch = table.count(row, "batch"), length = table.count(row, context ? "tokens" : "context");
+      const std::int64_t heads = table.count(row, "num_heads"), kv_heads = table.count(row, "num_kv_heads");
+      const std::int64_t dim = table.count(row, "head_dim");
       const double attention_s =
           context ? hw::tiled_prefill(gpu, prompts(batch, length, heads, kv_heads, dim), hw::DType::bf16, how).time_s
                   : hw::tiled_decode(gpu, {batch, batch * length, heads, kv_heads, dim}, hw::DType::bf16, how).time_s;
       const double write_s =
           hw::tiled_cache_write(gpu, context ? batch * length : batch, kv_heads * dim, hw::DType::bf16, how).time_s;
       const double us = (attention_s + write_s + 2 * gpu.launch_graph_s) * 1e6;
-      out.add("time", row, measured[row], us, {batch_regime(batch), group_regime(heads, kv_heads), dim_regime(dim)});
-    }
+      out.add("time", row, table.number(row, "time_us"), us,
+              {batch_regime(batch), group_regime(heads, kv_heads), dim_regime(dim)});
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
@@ -118,18 +118,17 @@ class EdgeAttentionTables final : public TableKind {
     const bool power = table.has("power_GPU");
     const std::string_view metric = power ? "power" : "time";
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
+    if (power && table.has("power_MEM")) out.skip_all("memory power", table, "the memory's own power is not modelled");
     if (!found) return out.skip_all(metric, table, kNoPart);
-    for (std::size_t row = 0; row < table.rows(); ++row) {
-      const std::optional<hw::DType> dtype = hw::dtype_of(table.text(row, "precision"));
-      if (!dtype) {
-        out.skip(metric, row, "a number format that is not modelled");
-        continue;
-      }
+    out.each_row(metric, table, [&](std::size_t row) {
+      const std::string& format = table.text(row, "precision");
+      const std::optional<hw::DType> dtype = dtype_named(format);
+      if (!dtype) return out.skip(metric, row, fmt::format("number format '{}' is not modelled", format));
       const hw::GpuParams& gpu = found.entry->part;
       const hw::AttentionPrefill shape = shape_of(table, row);
       hw::AttentionConditions how{.resident = true};
       if (!power) {
-        how.splits = table.integer(row, "num_splits");
+        how.splits = table.count(row, "num_splits");
         how.pack = table.text(row, "pack_gqa") == "True" ? shape.heads / std::max<std::int64_t>(1, shape.kv_heads) : 1;
       }
       const double s = hw::tiled_prefill(gpu, shape, *dtype, how).time_s + gpu.launch_graph_s;
@@ -141,7 +140,7 @@ class EdgeAttentionTables final : public TableKind {
       } else {
         out.add(metric, row, table.number(row, "min_runtime") * 1e-3, s, {regime});
       }
-    }
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
@@ -151,16 +150,16 @@ class EdgeAttentionTables final : public TableKind {
  private:
   /// New tokens at the end of their keys, one sequence.
   static hw::AttentionPrefill shape_of(const MeasuredTable& table, std::size_t row) {
-    const std::int64_t q = table.integer(row, "seq_len_q"), kv = table.integer(row, "seq_len_kv");
+    const std::int64_t q = table.count(row, "seq_len_q"), kv = table.count(row, "seq_len_kv");
     const bool causal = table.text(row, "is_causal") == "True";
     return {.sequences = 1,
             .q_tokens = q,
             .kv_tokens = kv,
             .pairs = causal ? q * (kv - q) + q * (q + 1) / 2 : q * kv,
             .q_tiles = hw::ceil_div(q, 128),
-            .heads = table.integer(row, "num_heads_q"),
-            .kv_heads = table.integer(row, "num_heads_kv"),
-            .head_dim = table.integer(row, "head_dim"),
+            .heads = table.count(row, "num_heads_q"),
+            .kv_heads = table.count(row, "num_heads_kv"),
+            .head_dim = table.count(row, "head_dim"),
             .causal = causal};
   }
 };

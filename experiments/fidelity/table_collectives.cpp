@@ -76,7 +76,7 @@ class CollectiveTables final : public TableKind {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
     if (table.has("latency_us_measured")) return predict_four(table, found, out);
-    if (table.has("outofplace_ns")) return predict_vtrain(table, found, out);
+    if (table.has("outofplace_ns")) return predict_vtrain(table, parts, found, out);
     if (table.has("message_elements") || table.has("bytes")) return predict_nccl(table, found, out);
     out.skip_all("time", table, "unknown columns");
   }
@@ -98,71 +98,65 @@ class CollectiveTables final : public TableKind {
     if (found.measured_as == "nccl_across_pairs") link.peers = 1;
     const bool vidur = table.has("devices_per_node"), elements = table.has("message_elements");
     const double interval = vidur ? host_interval(table.stem()) : 0;
-    for (std::size_t row = 0; row < table.rows(); ++row) {
-      const std::int64_t ranks = table.integer(row, "num_gpus");
-      if (vidur && table.integer(row, "devices_per_node") != ranks) {
-        out.skip("time", row, "ranks on several nodes: the network's affair");
-        continue;
-      }
-      const std::optional<LibraryCall> call = call_of(table.text(row, "collective"));
-      if (!call) {
-        out.skip("time", row, fmt::format("collective '{}' is not modelled", table.text(row, "collective")));
-        continue;
-      }
-      const std::int64_t bytes = elements ? 2 * table.integer(row, "message_elements") : table.integer(row, "bytes");
+    out.each_row("time", table, [&](std::size_t row) {
+      const std::int64_t ranks = table.count(row, "num_gpus");
+      if (vidur && table.count(row, "devices_per_node") != ranks)
+        return out.skip("time", row, "ranks on several nodes: the network's affair");
+      const std::string& name = table.text(row, "collective");
+      const std::optional<LibraryCall> call = call_of(name);
+      if (!call) return out.skip("time", row, fmt::format("collective '{}' is not modelled", name));
+      const std::int64_t bytes = elements ? 2 * table.count(row, "message_elements", 0) : table.count(row, "bytes", 0);
       const hw::CollectiveCost cost = hw::library_collective(link, *call, ranks, bytes);
       const double us = std::max(vidur ? cost.sender_s : cost.time_s, interval) * 1e6;
       out.add("time", row, table.number(row, "time_us"), us, {size_regime(bytes), regime_of(*call)});
-    }
+    });
   }
 
-  /// All-reduce out of place, on boards of one kind.
-  static void predict_vtrain(const MeasuredTable& table, const Found& found, Predictions& out) {
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+  /// All-reduce out of place and in place, which the model takes for one. The table's part is the board that `gpu`
+  /// names where its name starts so; other boards stand as "vtrain_<gpu>".
+  static void predict_vtrain(const MeasuredTable& table, const PartShelf& parts, const Found& whole, Predictions& out) {
+    const auto predict = [&](std::string_view metric, std::string_view column, std::size_t row) {
       const std::string& gpu = table.text(row, "gpu");
-      if (!found.entry->name.starts_with(gpu)) {
-        out.skip("time", row, fmt::format("no part of the catalog stands for '{}' of this table", gpu));
-        continue;
-      }
-      const std::int64_t bytes = table.integer(row, "size_bytes");
-      const hw::CollectiveCost cost = hw::library_collective(found.entry->part.link, LibraryCall::all_reduce,
-                                                             table.integer(row, "num_gpus"), bytes);
-      out.add("time", row, table.number(row, "outofplace_ns") * 1e-3, cost.time_s * 1e6, {size_regime(bytes)});
-    }
+      const Found found = whole.entry->name.starts_with(gpu) ? whole : parts.for_table<hw::GpuParams>("vtrain_" + gpu);
+      if (!found || gpu.empty())
+        return out.skip(metric, row, fmt::format("no part of the catalog stands for '{}' of this table", gpu));
+      const std::int64_t bytes = table.count(row, "size_bytes", 0);
+      const hw::CollectiveCost cost =
+          hw::library_collective(found.entry->part.link, LibraryCall::all_reduce, table.count(row, "num_gpus"), bytes);
+      out.add(metric, row, table.number(row, column) * 1e-3, cost.time_s * 1e6, {size_regime(bytes)});
+    };
+    out.each_row("time", table, [&](std::size_t row) { predict("time", "outofplace_ns", row); });
+    if (!table.has("inplace_ns")) return;
+    out.each_row("time in place", table, [&](std::size_t row) { predict("time in place", "inplace_ns", row); });
   }
 
   /// All-reduce among four.
   static void predict_four(const MeasuredTable& table, const Found& found, Predictions& out) {
-    for (std::size_t row = 0; row < table.rows(); ++row) {
-      const std::int64_t bytes = table.integer(row, "bytes");
+    out.each_row("time", table, [&](std::size_t row) {
+      const std::int64_t bytes = table.count(row, "bytes", 0);
       const double us = hw::library_collective(found.entry->part.link, LibraryCall::all_reduce, 4, bytes).time_s * 1e6;
       out.add("time", row, table.number(row, "latency_us_measured"), us, {size_regime(bytes)});
-    }
+    });
   }
 
   /// `aceso`: clusters by name, in PyTorch. A cluster is found as "aceso_<cluster>", also by the start of its name.
   static void predict_clusters(const MeasuredTable& table, const PartShelf& parts, Predictions& out) {
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+    out.each_row("time", table, [&](std::size_t row) {
       const std::string& cluster = table.text(row, "cluster");
       const Found found = cluster_part(parts, cluster);
-      if (!found) {
-        out.skip("time", row, fmt::format("no part of the catalog stands for cluster '{}'", cluster));
-        continue;
-      }
+      if (!found) return out.skip("time", row, fmt::format("no part of the catalog stands for cluster '{}'", cluster));
       const std::optional<LibraryCall> call = call_of(table.text(row, "collective"));
       const double ms = table.number(row, "time_ms");
-      if (!call || !(ms < 1e8)) {
-        out.skip("time", row, call ? "the measurement failed" : "this collective is not modelled");
-        continue;
-      }
+      if (!call || !(ms < 1e8))
+        return out.skip("time", row, call ? "the measurement failed" : "this collective is not modelled");
       const auto mebibytes = static_cast<std::int64_t>(table.number(row, "data_size_MB"));
       const double s =
-          torch_seconds(found.entry->part, *call, table.integer(row, "gpus"), aceso_tensor_bytes(cluster, mebibytes));
+          torch_seconds(found.entry->part, *call, table.count(row, "gpus"), aceso_tensor_bytes(cluster, mebibytes));
       out.add("time", row, ms, s * 1e3,
               {regime_of(*call), found.entry->part.link.peers == 1           ? "no links"
                                  : found.entry->part.link.pair_bandwidth > 0 ? "mesh"
                                                                              : "switch"});
-    }
+    });
   }
 
   /// One call of PyTorch on a tensor of fp16 (all_gather: of a rank; else what a rank puts in).

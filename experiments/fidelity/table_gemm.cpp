@@ -10,7 +10,8 @@
 //                      the A100 of that table never clocks down
 //   op                 one PyTorch op with its dispatch, called a few times on the same operands after seconds of rest
 //                      (LLMCompass), too briefly for the power limit, which averages over tens of ms
-//   best_kernel        the fastest of a library's kernels, launched one after the other on operands that together exceed
+//   best_kernel        the fastest of a library's kernels, launched one after the other on operands that together
+//   exceed
 //                      the cache (CUTLASS's profiler)
 #include <fmt/format.h>
 
@@ -69,21 +70,15 @@ class GemmTables final : public TableKind {
     if (!how)
       return out.skip_all("time", table, fmt::format("nothing is known of measurements as '{}'", found.measured_as));
     const Columns& names = columns_of(table);
-    const auto &m = table.numbers(names.m), &n = table.numbers(names.n), &k = table.numbers(names.k);
-    const auto& measured = table.numbers(names.time);
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+    out.each_row("time", table, [&](std::size_t row) {
       const std::string& format = table.text(row, names.dtype);
-      const std::optional<hw::DType> dtype = hw::dtype_of(format);
-      if (!dtype) {
-        out.skip("time", row, fmt::format("number format '{}' is not modelled", format));
-        continue;
-      }
-      const hw::Gemm shape{static_cast<std::int64_t>(m[row]), static_cast<std::int64_t>(n[row]),
-                           static_cast<std::int64_t>(k[row])};
+      const std::optional<hw::DType> dtype = dtype_named(format);
+      if (!dtype) return out.skip("time", row, fmt::format("number format '{}' is not modelled", format));
+      const hw::Gemm shape{table.count(row, names.m), table.count(row, names.n), table.count(row, names.k)};
       const double us = (how->launch_s + hw::plan_gemm(gpu, shape, *dtype, how->conditions).time.time_s) * 1e6;
-      const std::string_view regime = m[row] <= 64 ? "m <= 64" : m[row] <= 512 ? "64 < m <= 512" : "m > 512";
-      out.add("time", row, measured[row] * names.us, us, {regime});
-    }
+      const std::string_view regime = shape.m <= 64 ? "m <= 64" : shape.m <= 512 ? "64 < m <= 512" : "m > 512";
+      out.add("time", row, table.number(row, names.time) * names.us, us, {regime});
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {

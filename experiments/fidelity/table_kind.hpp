@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,15 +29,20 @@ class Predictions {
     std::string metric;  ///< "time", "cycles", "kernel", "power" …
     std::vector<Row> rows;
     std::size_t uncovered = 0;
-    std::vector<std::string> reasons;  ///< why rows are uncovered, each once
+    std::vector<std::string> reasons;  ///< why rows are uncovered, each once, the first few
   };
 
-  /// A row that a model covers; times in s or whatever unit both share.
+  /// A row that a model covers; times in s or whatever unit both share. A measurement that is not above zero is none:
+  /// such a row is skipped.
   void add(std::string_view metric, std::size_t row, double measured, double predicted,
            std::initializer_list<std::string_view> regimes = {});
   /// A row that no model covers, and why.
   void skip(std::string_view metric, std::size_t row, std::string_view reason);
   void skip_all(std::string_view metric, const MeasuredTable& table, std::string_view reason);
+  /// Calls `predict_row(row)` for every row. A row whose cells are at fault (sim::ConfigError) is skipped with the
+  /// fault as the reason; the others stand.
+  void each_row(std::string_view metric, const MeasuredTable& table,
+                const std::function<void(std::size_t row)>& predict_row);
 
   const std::vector<Column>& columns() const { return columns_; }
 
@@ -56,6 +63,9 @@ class TableKind {
   virtual std::string shape_key(const MeasuredTable& table, std::size_t row) const = 0;
 };
 
+/// The number format of a cell: the names of hw::dtype_of, and those of frameworks ("bfloat16", "half", "e4m3").
+std::optional<hw::DType> dtype_named(std::string_view name);
+
 /// Every kind there is, in the order in which files are offered to them.
 const std::vector<std::unique_ptr<TableKind>>& table_kinds();
 
@@ -71,5 +81,6 @@ std::unique_ptr<TableKind> moe_tables();
 std::unique_ptr<TableKind> npu_tables();
 std::unique_ptr<TableKind> pim_tables();
 std::unique_ptr<TableKind> profile_tables();
+std::unique_ptr<TableKind> stream_tables();
 
 }  // namespace orrery::experiments

@@ -18,15 +18,15 @@ class EdgeLayernormTables final : public TableKind {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
     const hw::GpuParams& gpu = found.entry->part;
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+    out.each_row("time", table, [&](std::size_t row) {
       hw::Kernel kernel =
-          hw::norm_kernel(hw::Norm::layer, table.integer(row, "M"), table.integer(row, "N"), hw::DType::fp16);
+          hw::norm_kernel(hw::Norm::layer, table.count(row, "M"), table.count(row, "N"), hw::DType::fp16);
       auto& pass = std::get<hw::Streaming>(kernel.shape);
       pass.pass = hw::Pass::stored_norm;
       const double s = gpu.launch_stream_s + hw::tiled_streaming(gpu, pass, kernel.op, kernel.dtype).time_s;
       const std::string_view rows = table.number(row, "M") <= 128 ? "M <= 128" : "M > 128";
       out.add("time", row, table.number(row, "min_runtime"), s * 1e3, {rows});
-    }
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {

@@ -63,11 +63,11 @@ Operation product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t b
   return {{hw::OpClass::ffn_up, kType, hw::Gemm{m, n, k, batch}}, kEagerProduct};
 }
 
-/// A size that only some rows of the table have ("1.04858e+06" is one too); 0 where there is none.
+/// A size of a row, rounded ("1.04858e+06" is one too).
 std::int64_t size_in(const MeasuredTable& table, std::size_t row, std::string_view column) {
-  const std::string& cell = table.text(row, column);
-  double value = 0;
-  std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  const double value = table.number(row, column);
+  if (!(value >= 1 && value < 9e15))
+    sim::throw_fault({table.name(), ""}, fmt::format("expected a size in column '{}', got '{}'", column, value));
   return static_cast<std::int64_t>(value + 0.5);
 }
 
@@ -108,13 +108,10 @@ class LayerTables final : public TableKind {
   bool reads(std::string_view path) const override { return path.starts_with("layers/"); }
 
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+    out.each_row("time", table, [&](std::size_t row) {
       const auto [devices, stem] = device_of(table, row);
       const auto found = parts.for_table<hw::GpuParams>(stem);
-      if (!found) {
-        out.skip("time", row, fmt::format("no part of the catalog stands for '{}'", stem));
-        continue;
-      }
+      if (!found) return out.skip("time", row, fmt::format("no part of the catalog stands for '{}'", stem));
       const double measured = table.number(row, "latency_us");
       const hw::GpuParams& gpu = found.entry->part;
       const std::string& op = table.text(row, "op");
@@ -122,18 +119,14 @@ class LayerTables final : public TableKind {
       if (devices > 1 && op.starts_with("AllReduce")) {
         const std::int64_t bytes = kSequences * (prefill ? kPrompt : 1) * kWidth * hw::bytes_of(kType);
         const auto reduced = hw::library_collective(gpu.link, hw::LibraryCall::all_reduce, devices, bytes);
-        out.add("time", row, measured, reduced.time_s * 1e6, {"GPT-3 layer"});
-        continue;
+        return out.add("time", row, measured, reduced.time_s * 1e6, {"GPT-3 layer"});
       }
       const std::optional<Operation> known = devices > 1 ? of_layer(op, devices, prefill) : single(table, row);
-      if (!known) {
-        out.skip("time", row, fmt::format("operation '{}' is not known", op));
-        continue;
-      }
+      if (!known) return out.skip("time", row, fmt::format("operation '{}' is not known", op));
       const double kernel_s = hw::make_cost_model("tiled", gpu)->cost(known->kernel).time_s;
       const double call_s = std::max(known->call.return_s, known->call.launch_s + kernel_s);
       out.add("time", row, measured, static_cast<double>(known->calls) * call_s * 1e6, {regime(devices, op)});
-    }
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
@@ -147,9 +140,12 @@ class LayerTables final : public TableKind {
   static std::pair<std::int64_t, std::string> device_of(const MeasuredTable& table, std::size_t row) {
     std::string name = table.text(row, "device");
     std::int64_t count = 1;
-    if (const std::size_t x = name.find('x'); x != std::string::npos && x > 0 && std::isdigit(name[0]) != 0) {
-      count = std::stoll(name.substr(0, x));
-      name = name.substr(x + 1);
+    std::int64_t number = 0;
+    const char* const end = name.data() + name.size();
+    const auto [at, error] = std::from_chars(name.data(), end, number);
+    if (error == std::errc() && number > 0 && at != end && *at == 'x') {
+      count = number;
+      name = name.substr(static_cast<std::size_t>(at - name.data()) + 1);
     }
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     return {count, "llmcompass_" + name};

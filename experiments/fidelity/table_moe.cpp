@@ -35,6 +35,8 @@ bool is_gated(std::int64_t hidden, std::int64_t experts, std::int64_t top_k) {
   return !(hidden == 2688 && experts == 128 && top_k == 6) && !(experts == 512 && top_k == 22);
 }
 
+constexpr std::int64_t kMostExperts = 1 << 14;  ///< beyond, a cell is wrong and routing would take minutes
+
 class MoeTables final : public TableKind {
  public:
   std::string_view name() const override { return "moe"; }
@@ -43,26 +45,22 @@ class MoeTables final : public TableKind {
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
-    const hw::Weights weights = found.measured_as == "vllm_hot_cache" ? hw::Weights::hot : hw::Weights::cold;
+    const hw::Weights weights = found.measured_as.starts_with("vllm_hot_cache") ? hw::Weights::hot : hw::Weights::cold;
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double>, std::vector<std::int64_t>>
         routed;
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+    out.each_row("time", table, [&](std::size_t row) {
       const std::string& distribution = table.text(row, "distribution");
       const std::optional<hw::ExpertLoad> load = load_of(distribution);
-      if (!load) {
-        out.skip("time", row, fmt::format("load '{}' is not modelled", distribution));
-        continue;
-      }
-      const std::int64_t tokens = table.integer(row, "num_tokens"), top_k = table.integer(row, "topk");
-      const std::int64_t hidden = table.integer(row, "hidden_size"), experts = table.integer(row, "num_experts");
-      const std::int64_t ranks = table.integer(row, "moe_ep_size");
-      if (top_k < 1 || top_k > experts || ranks < 1 || ranks > experts || tokens < 0) {
-        out.skip("time", row, "top_k or ranks beyond the number of experts");
-        continue;
-      }
+      if (!load) return out.skip("time", row, fmt::format("load '{}' is not modelled", distribution));
+      const std::int64_t tokens = table.count(row, "num_tokens"), top_k = table.count(row, "topk");
+      const std::int64_t hidden = table.count(row, "hidden_size"), experts = table.count(row, "num_experts");
+      const std::int64_t ranks = table.count(row, "moe_ep_size");
+      if (experts > kMostExperts) return out.skip("time", row, "more experts than any layer has");
+      if (top_k > experts || ranks > experts)
+        return out.skip("time", row, "top_k or ranks beyond the number of experts");
       const hw::MoeLayer layer{.tokens = tokens,
                                .hidden = hidden,
-                               .intermediate = table.integer(row, "inter_size") / table.integer(row, "moe_tp_size"),
+                               .intermediate = table.count(row, "inter_size") / table.count(row, "moe_tp_size"),
                                .top_k = top_k,
                                .gated = is_gated(hidden, experts, top_k),
                                .expert_parallel = ranks > 1};
@@ -73,7 +71,7 @@ class MoeTables final : public TableKind {
                                      : tokens <= 1024 ? "16 < tokens <= 1024"
                                                       : "tokens > 1024";
       out.add("time", row, table.number(row, "time_us"), us, {load->exponent == 0 ? "balanced" : "power law", batch});
-    }
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {

@@ -20,19 +20,16 @@ class NpuTables final : public TableKind {
   bool reads(std::string_view path) const override { return path.starts_with("npu/"); }
 
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
-    const auto &m = table.numbers("m"), &n = table.numbers("n"), &k = table.numbers("k");
     const auto shape = [&](std::size_t row) {
-      return hw::Gemm{static_cast<std::int64_t>(m[row]), static_cast<std::int64_t>(n[row]),
-                      static_cast<std::int64_t>(k[row])};
+      return hw::Gemm{table.count(row, "m"), table.count(row, "n"), table.count(row, "k")};
     };
     if (table.has("scalesim_cycles")) {
-      const auto& cycles = table.numbers("scalesim_cycles");
-      for (std::size_t row = 0; row < table.rows(); ++row) {
+      out.each_row("cycles", table, [&](std::size_t row) {
         hw::Gemm g = shape(row);
         if (g.m > g.n) std::swap(g.m, g.n);
-        out.add("cycles", row, cycles[row],
+        out.add("cycles", row, table.number(row, "scalesim_cycles"),
                 static_cast<double>(hw::systolic_cycles(g, kScaleSimArray, hw::Dataflow::ws)));
-      }
+      });
     }
     if (!table.has("measured_us")) return;
     auto found = parts.for_table<hw::NpuParams>(table.stem());
@@ -40,8 +37,7 @@ class NpuTables final : public TableKind {
     if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
     const hw::NpuParams& npu = found.entry->part;
     const auto model = hw::npu_cost_model(npu, found.measured_as == "one_core_bf16" ? 1 : npu.cores);
-    const auto& measured = table.numbers("measured_us");
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+    out.each_row("time", table, [&](std::size_t row) {
       const hw::Gemm g = shape(row);
       const double us = model->cost({hw::OpClass::ffn_up, hw::DType::bf16, g}).time_s * 1e6 - npu.launch_s * 1e6;
       const std::int64_t longest = std::max(g.m, std::max(g.n, g.k));
@@ -49,8 +45,8 @@ class NpuTables final : public TableKind {
                                       : longest <= 512  ? "largest 128 to 512"
                                       : longest <= 1024 ? "largest 513 to 1024"
                                                         : "largest > 1024";
-      out.add("time", row, measured[row], us, {regime});
-    }
+      out.add("time", row, table.number(row, "measured_us"), us, {regime});
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {

@@ -27,14 +27,16 @@ class PimTables final : public TableKind {
   bool reads(std::string_view path) const override { return path.starts_with("pim/"); }
 
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
-    const auto found = parts.for_table<hw::UpmemParams>(table.stem());
+    auto found = parts.for_table<hw::UpmemParams>(table.stem());
+    if (!found && table.stem().starts_with("upmem")) found = parts.for_table<hw::UpmemParams>("upmem_prim");
     for (const Metric& metric : kMetrics) {
       if (!table.has(metric.column)) continue;
-      if (!found || !table.has("benchmark") || !table.has("num_dpus") || !table.has("data_prep_param")) {
+      if (!found) {
         out.skip_all(metric.name, table, "no part of the catalog stands for it");
         continue;
       }
-      for (std::size_t row = 0; row < table.rows(); ++row) predict_row(table, found.entry->part, metric, row, out);
+      out.each_row(metric.name, table,
+                   [&](std::size_t row) { predict_row(table, found.entry->part, metric, row, out); });
     }
   }
 
@@ -45,15 +47,16 @@ class PimTables final : public TableKind {
  private:
   static void predict_row(const MeasuredTable& table, const hw::UpmemParams& upmem, const Metric& metric,
                           std::size_t row, Predictions& out) {
+    // The benchmark has no such part, or nobody measured it: no row of this metric.
+    if (table.text(row, metric.column).empty() || table.number(row, metric.column) == 0) return;
     const double measured_ms = table.number(row, metric.column);
-    if (measured_ms == 0) return;  // the benchmark has no such part, or nobody measured it
     const std::optional<hw::Prim> prim = hw::prim_of(table.text(row, "benchmark"));
     if (!prim) {
       out.skip(metric.name, row, fmt::format("benchmark '{}' is not modelled", table.text(row, "benchmark")));
       return;
     }
-    const std::int64_t dpus = table.integer(row, "num_dpus");
-    const hw::PrimTimes times = hw::prim_times(upmem, *prim, dpus, table.integer(row, "data_prep_param"));
+    const std::int64_t dpus = table.count(row, "num_dpus");
+    const hw::PrimTimes times = hw::prim_times(upmem, *prim, dpus, table.count(row, "data_prep_param"));
     const double predicted_ms = times.*metric.time * 1e3;
     if (predicted_ms == 0) {
       out.skip(metric.name, row, fmt::format("'{}' has no such part in the model", hw::to_string(*prim)));

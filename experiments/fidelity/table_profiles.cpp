@@ -200,7 +200,7 @@ class ProfileTables final : public TableKind {
     const Model* model = model_named(place.model);
     if (!model) return out.skip_all("time", table, fmt::format("layers of model '{}' are not known", place.model));
     const Rank rank(found.entry->part, *model, place.tp);
-    for (std::size_t row = 0; row < table.rows(); ++row) {
+    out.each_row("time", table, [&](std::size_t row) {
       if (table.has("prefill_chunk")) {
         attention_row(table, row, rank, out);
       } else if (table.has("activated_experts")) {
@@ -208,7 +208,7 @@ class ProfileTables final : public TableKind {
       } else {
         module_row(table, row, rank, out);
       }
-    }
+    });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
@@ -222,7 +222,7 @@ class ProfileTables final : public TableKind {
  private:
   static void module_row(const MeasuredTable& table, std::size_t row, const Rank& rank, Predictions& out) {
     const std::string& layer = table.text(row, "layer");
-    const std::int64_t count = table.integer(row, table.has("tokens") ? "tokens" : "sequences");
+    const std::int64_t count = table.count(row, table.has("tokens") ? "tokens" : "sequences");
     const auto regime = std::find(kModules.begin(), kModules.end(), layer);
     const std::optional<double> s = rank.module_s(layer, count);
     if (!s || regime == kModules.end()) return out.skip("time", row, fmt::format("module '{}' is not known", layer));
@@ -230,16 +230,16 @@ class ProfileTables final : public TableKind {
   }
 
   static void attention_row(const MeasuredTable& table, std::size_t row, const Rank& rank, Predictions& out) {
-    const std::int64_t chunk = table.integer(row, "prefill_chunk"), decodes = table.integer(row, "n_decode");
+    const std::int64_t chunk = table.count(row, "prefill_chunk", 0), decodes = table.count(row, "n_decode", 0);
     const double s =
-        rank.attention_s(chunk, table.integer(row, "kv_prefill"), decodes, table.integer(row, "kv_decode"));
+        rank.attention_s(chunk, table.count(row, "kv_prefill", 0), decodes, table.count(row, "kv_decode", 0));
     const std::string_view regime = decodes == 0 ? "prefill only" : chunk == 0 ? "decode only" : "mixed";
     out.add("time", row, table.number(row, "time_us"), s * 1e6, {regime});
   }
 
   static void experts_row(const MeasuredTable& table, std::size_t row, const Model& model, const Rank& rank,
                           Predictions& out) {
-    const std::int64_t tokens = table.integer(row, "tokens"), activated = table.integer(row, "activated_experts");
+    const std::int64_t tokens = table.count(row, "tokens"), activated = table.count(row, "activated_experts");
     if (model.top_k == 0 || activated < 1 || activated > tokens * model.top_k)
       return out.skip("time", row, "a model without experts, or more of them than tokens can reach");
     const std::string_view regime = tokens <= 16     ? "tokens <= 16"

@@ -66,10 +66,12 @@ TEST_CASE("Vidur's tables have a host's pace and a sender's view", "[unit]") {
 }
 
 TEST_CASE("tables of other sources", "[unit]") {
-  const auto vtrain = predict("gpu,num_gpus,size_bytes,outofplace_ns\na100,3,3145728,77000\nv100,3,3145728,77000\n",
-                              "collectives/vtrain_allreduce.csv");
-  REQUIRE(vtrain.rows.size() == 1);
+  const auto vtrain = predict(
+      "gpu,num_gpus,size_bytes,outofplace_ns\na100,3,3145728,77000\nv100,3,3145728,77000\nk80,3,3145728,77000\n",
+      "collectives/vtrain_allreduce.csv");
+  REQUIRE(vtrain.rows.size() == 2);
   CHECK(vtrain.rows[0].measured == Approx(77));
+  CHECK(vtrain.rows[1].predicted == Approx(us(link("v100-sxm2-32gb"), LibraryCall::all_reduce, 3, 3145728)));
   CHECK(vtrain.uncovered == 1);
   const auto four = predict("bytes,latency_us_measured\n1048576,60\n", "collectives/llmcompass_4xa100_allreduce.csv");
   CHECK(four.rows.at(0).predicted == Approx(us(link("a100-sxm4-40gb"), LibraryCall::all_reduce, 4, 1 << 20)));

@@ -164,6 +164,11 @@ TEST_CASE("what is missing is named too", "[unit]") {
   CHECK(faults.all()[0].where.pointer == "/kind");
   CHECK(faults.all()[1].where.pointer == "/memory_bandwidth");
 
+  sim::Faults other;  // a part of another kind: its own fields are no further faults
+  (void)parse_part<GpuParams>(sim::read_config(catalog_file("grace")), other);
+  REQUIRE(other.size() == 1);
+  CHECK(other.all()[0].text().find("/kind: expected \"gpu\", got \"cpu\"") != std::string::npos);
+
   sim::Faults scalar;
   (void)parse_part<GpuParams>(sim::Node::integer(3), scalar);
   CHECK(scalar.size() == 1);

@@ -73,7 +73,7 @@ void add_calibrate(CLI::App& app, Action& action) {
                       "shapes (two fifths, by hash), device=NAME (constants from its family), or none");
   command->add_option("--block", options->fit.blocks, "Only these blocks of constants (gemm, attention …)");
   command->add_option("--rows", options->fit.rows_per_table, "Most rows of a table that are fitted")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000'000));
   command->add_option("--out", options->out, "Catalog entry to write (DEVICE-calibrated.json)");
   command->add_flag("--json", options->json, "As JSON; errors are fractions");
   command->add_flag("--force", options->force, "Replace the file that --out names");

@@ -1,9 +1,11 @@
-// `orrery validate CONFIG…` and `orrery schema`.
+// `orrery validate FILE…` and `orrery schema`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "experiments/experiment.hpp"
+#include "hw/catalog.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {
@@ -14,12 +16,25 @@ struct ValidateOptions {
   bool quiet = false;
 };
 
+/// Whether a file says that it is a part of the catalog ("gpu", "npu", …), as `orrery calibrate` writes them.
+bool is_part(const std::string& file) {
+  const sim::Node node = sim::read_config(file);
+  const sim::Node* kind = node.is_object() ? node.find("kind") : nullptr;
+  if (kind == nullptr || !kind->is_string()) return false;
+  const auto& kinds = hw::part_kinds();
+  return std::any_of(kinds.begin(), kinds.end(), [&](const hw::PartKind& k) { return k.name == kind->as_string(); });
+}
+
 /// Reports the faults of all files, not only of the first bad one.
 int validate(const ValidateOptions& options) {
   int exit_code = 0;
   for (const std::string& config : options.configs) {
     try {
-      (void)experiments::read_experiment(config, options.assignments);
+      if (is_part(config)) {
+        (void)hw::read_any_part(config);
+      } else {
+        (void)experiments::read_experiment(config, options.assignments);
+      }
       if (!options.quiet) fmt::print("{}: valid\n", config);
     } catch (const sim::ConfigError& error) {
       for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
@@ -34,7 +49,7 @@ int validate(const ValidateOptions& options) {
 void add_validate(CLI::App& app, Action& action) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App* command = app.add_subcommand("validate", "Check configs and report every fault");
-  command->add_option("CONFIG", options->configs, "Experiment configs (JSON)")->required();
+  command->add_option("CONFIG", options->configs, "Experiment configs, or parts of a catalog (JSON)")->required();
   command->add_option("--set", options->assignments, "Change a value first: a.b.c=value")->allow_extra_args(false);
   command->add_flag("--quiet", options->quiet, "Say nothing about valid files");
   command->callback([options, &action] { action = [options] { return validate(*options); }; });

@@ -1,0 +1,68 @@
+// `stream/<stem>.csv`: passes over memory as `tools/profile_gpu.py` measures them, by `op, tokens, width`, bf16.
+//
+// Residual adds, layer norms and softmaxes are PyTorch's own kernels; gated activations and rotations are compiled
+// (torch.compile), element by element. No table of this kind is in the reference data, so nothing here is fitted.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "experiments/fidelity/table_kind.hpp"
+#include "hw/cost_model.hpp"
+#include "hw/kernel_builders.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+/// The same work without a thread block a row.
+hw::Kernel compiled(hw::Kernel kernel) {
+  auto& pass = std::get<hw::Streaming>(kernel.shape);
+  pass.pass = hw::Pass::compiled;
+  pass.rows = 0;
+  return kernel;
+}
+
+std::optional<hw::Kernel> kernel_of(const std::string& op, std::int64_t tokens, std::int64_t width) {
+  constexpr hw::DType kType = hw::DType::bf16;
+  if (op == "residual") return hw::residual_kernel(tokens, width, kType);
+  if (op == "norm") return hw::norm_kernel(hw::Norm::layer, tokens, width, kType);
+  if (op == "softmax") return hw::softmax_kernel(tokens, width, kType);
+  if (op == "activation") return compiled(hw::activation_kernel(hw::Activation::silu, true, tokens, width, kType));
+  if (op == "rope") return compiled(hw::residual_kernel(tokens, width, kType));  // two tensors in, one out
+  return std::nullopt;
+}
+
+std::string_view regime(const std::string& op) {
+  if (op == "residual") return "residual";
+  if (op == "norm" || op == "softmax") return "rows";
+  return "compiled";
+}
+
+class StreamTables final : public TableKind {
+ public:
+  std::string_view name() const override { return "stream"; }
+  bool reads(std::string_view path) const override { return path.starts_with("stream/"); }
+
+  void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
+    const auto found = parts.for_table<hw::GpuParams>(table.stem());
+    if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
+    const auto tiled = hw::make_cost_model("tiled", found.entry->part);
+    out.each_row("time", table, [&](std::size_t row) {
+      const std::string& op = table.text(row, "op");
+      const std::optional<hw::Kernel> kernel = kernel_of(op, table.count(row, "tokens"), table.count(row, "width"));
+      if (!kernel) return out.skip("time", row, fmt::format("operation '{}' is not known", op));
+      out.add("time", row, table.number(row, "time_us"), tiled->cost(*kernel).time_s * 1e6, {regime(op)});
+    });
+  }
+
+  std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
+    return table.text(row, "op") + " " + table.text(row, "tokens") + "x" + table.text(row, "width");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TableKind> stream_tables() {
+  return std::make_unique<StreamTables>();
+}
+
+}  // namespace orrery::experiments
