@@ -90,8 +90,10 @@ namespace {
 std::string area_text(const fs::path& file) {
   const hw::GpuParams gpu = hw::read_part<hw::GpuParams>(file).part;
   if (gpu.die.process.empty()) return {};
-  const std::string name = gpu.die.process.starts_with("catalog:") ? gpu.die.process.substr(8) : gpu.die.process;
-  const auto process = hw::read_part<hw::ProcessParams>(file.parent_path() / (name + ".json")).part;
+  sim::Faults faults;
+  const fs::path process_file = part_file(gpu.die.process, {file.string(), "/die/process"}, faults);
+  faults.throw_if_any();
+  const auto process = hw::read_part<hw::ProcessParams>(process_file).part;
   const hw::AreaEstimate e = hw::estimate_area(gpu, process);
   std::string text = fmt::format(
       "\nestimate of the die (docs/area.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces {:.0f}, links "
@@ -108,14 +110,12 @@ std::string area_text(const fs::path& file) {
 
 }  // namespace
 
-std::string catalog_text(const sim::ComponentInfo& component) {
-  if (component.kind == "model") {
-    const models::ModelConfig config =
-        models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
-    return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
-  }
-  if (component.kind != "part") return {};
-  const fs::path file = home_folder() / "hw/catalog" / (component.name + ".json");
+sim::ComponentInfo part_component(const fs::path& file) {
+  const hw::AnyPart entry = hw::read_any_part(file);
+  return {"part", file.string(), entry.doc, entry.part_kind->fields};
+}
+
+std::string part_text(const fs::path& file) {
   const hw::AnyPart entry = hw::read_any_part(file);
   std::string text = "\nvalues of this part:\n" + entry.fields.dump(2) + "\n\nsources:\n";
   for (const auto& [field, source] : entry.sources) text += fmt::format("  {}: {}\n", field, source);
@@ -123,6 +123,16 @@ std::string catalog_text(const sim::ComponentInfo& component) {
   for (const auto& [field, source] : entry.assumptions) text += fmt::format("  {}: {}\n", field, source);
   if (entry.kind == hw::GpuParams::kKind) text += area_text(file);
   return text;
+}
+
+std::string catalog_text(const sim::ComponentInfo& component) {
+  if (component.kind == "model") {
+    const models::ModelConfig config =
+        models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
+    return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
+  }
+  if (component.kind != "part") return {};
+  return part_text(home_folder() / "hw/catalog" / (component.name + ".json"));
 }
 
 }  // namespace orrery::experiments

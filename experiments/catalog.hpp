@@ -23,6 +23,10 @@ std::vector<std::string> model_names();
 
 /// Parts and models as named components (kinds "part" and "model").
 std::vector<sim::ComponentInfo> catalog_components();
+/// A part from a file like the catalog's, as a component named by the file. Throws sim::ConfigError with its faults.
+sim::ComponentInfo part_component(const std::filesystem::path& file);
+/// Values, sources and assumptions of a part, as text.
+std::string part_text(const std::filesystem::path& file);
 /// More about a component that comes from the catalog, as text; empty for others.
 std::string catalog_text(const sim::ComponentInfo& component);
 

@@ -33,6 +33,13 @@
 // (AttentionConditions::resident) finds all of them in the L2 up to resident_share of it, none from twice that on, and
 // a linear share between. AttentionPrefill counts a batch as so many sequences of the mean length, save for q_tiles.
 //
+// Prompts and decodes in one launch (FlashAttention-2): decodes are prompts of one token without splits and without
+// packed heads, so `compute` sums both kinds of thread blocks. Heads run one after the other over all sequences, so
+// keys and values of the decodes come from memory again for each of a key head's g query heads, unless these run at the
+// same time or the contexts of a key head (c bytes) stay in the L2:
+//   reads = 1 + (1 - kept) (min(g, max(1, g sequences / places of thread blocks)) - 1)
+//   kept  = 2 - c / (l2 resident_share), between 0 and 1
+//
 // Cache write: bytes / (bandwidth cache_write), or 2 bytes / l2_bandwidth if resident, + tokens min(1, elements / 512)
 // cache_token.
 #pragma once

@@ -76,6 +76,11 @@ TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DTy
 /// Time of decode attention; zero for no sequences.
 TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& shape, DType dtype,
                        const AttentionConditions& how = {});
+/// Time of one launch over prompts and decodes together, as an engine with chunked prefill makes it. FlashAttention-2
+/// neither packs grouped heads nor splits contexts then: each decode takes a tile of its own for every query head and
+/// reads its keys and values again for it (hw/attention.hpp). Other libraries: one after the other, an upper bound.
+TiledTime tiled_mixed(const GpuParams& gpu, const AttentionPrefill& prompts, const AttentionDecode& decodes,
+                      DType dtype, const AttentionConditions& how = {});
 /// Time of the kernel that scatters the keys and values of new tokens into the pages of a cache: `elements` of each a
 /// token, over all key heads. Its start is part of what launches cost.
 TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,

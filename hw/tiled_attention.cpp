@@ -163,9 +163,9 @@ void add_passes(const GpuParams& gpu, const Call& c, const Grid& g, TiledTime& t
   t.time_s += t.fixed_s;
 }
 
-TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
+/// Times of the grid's thread blocks.
+BlockTimes block_times(const GpuParams& gpu, const Call& c, const Grid& g, DType dtype) {
   const AttentionConstants& k = gpu.attention;
-  const Grid g = grid_of(gpu, c, how);
   const double pairs = d(g.tile.rows) * d(g.tile.keys);
   const double flops = 2 * pairs * (d(c.key_dim) + d(c.value_dim));
   const double sm_rate = matrix_peak(gpu, dtype) / d(gpu.sms);
@@ -176,11 +176,20 @@ TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const Atte
   block.start_s = k.start_cycles / gpu.clock_hz + block.rows_s;
   block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_cycle * gpu.clock_hz);
   block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_cycles / gpu.clock_hz;
+  return block;
+}
 
+double block_bytes(const Call& c, const Grid& g) {
+  return d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.element;
+}
+
+TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
+  const AttentionConstants& k = gpu.attention;
+  const Grid g = grid_of(gpu, c, how);
+  const BlockTimes block = block_times(gpu, c, g, dtype);
   TiledTime t;
   t.dram_bytes = c.bytes;
-  const double block_bytes = d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.element;
-  const double l2_s = g.ctas * g.blocks * block_bytes / (gpu.l2_bandwidth * k.l2_delivery);
+  const double l2_s = g.ctas * g.blocks * block_bytes(c, g) / (gpu.l2_bandwidth * k.l2_delivery);
   const double dram_s = (1 - hit_share(gpu, how, c.bytes)) * c.bytes / (gpu.memory_bandwidth * k.memory_efficiency);
   const double move_s = norm4(dram_s, l2_s);
   if (c.one_token && c.even) {
@@ -192,10 +201,15 @@ TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const Atte
   return t;
 }
 
-}  // namespace
+bool is_empty(const AttentionPrefill& a) {
+  return a.sequences <= 0 || a.q_tokens <= 0 || a.heads <= 0 || a.head_dim <= 0;
+}
 
-TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype, const AttentionConditions& how) {
-  if (a.sequences <= 0 || a.q_tokens <= 0 || a.heads <= 0 || a.head_dim <= 0) return {};
+bool is_empty(const AttentionDecode& a) {
+  return a.sequences <= 0 || a.heads <= 0 || a.kv_heads <= 0 || a.head_dim <= 0 || a.context_tokens <= 0;
+}
+
+Call call_of(const AttentionPrefill& a, DType dtype) {
   const Work work = work_of({OpClass::attention_prefill, dtype, a});
   Call c;
   c.sequences = a.sequences;
@@ -211,11 +225,10 @@ TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType d
   c.causal = a.causal;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
-  return attention(gpu, c, dtype, how);
+  return c;
 }
 
-TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype, const AttentionConditions& how) {
-  if (a.sequences <= 0 || a.heads <= 0 || a.kv_heads <= 0 || a.head_dim <= 0 || a.context_tokens <= 0) return {};
+Call call_of(const AttentionDecode& a, DType dtype) {
   const Work work = work_of({OpClass::attention_decode, dtype, a});
   const std::int64_t mean = ceil_div(a.context_tokens, a.sequences);
   Call c;
@@ -231,7 +244,70 @@ TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dty
   c.latent = a.latent;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
-  return attention(gpu, c, dtype, how);
+  return c;
+}
+
+/// Passes over the keys and values of decodes that do not pack grouped heads. Thread blocks run head after head, so
+/// query heads of a key head share what they read only while they run at the same time, or while the contexts of one
+/// key head fit the L2.
+double repeated_reads(const GpuParams& gpu, const Call& c, double slots) {
+  const double apart = std::clamp(d(c.group()) * d(c.sequences) / slots, 1.0, d(c.group()));
+  const double between = d(c.sequences) * c.keys * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.element;
+  const double kept = std::clamp(2.0 - between / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
+  return 1 + (1 - kept) * (apart - 1);
+}
+
+/// FlashAttention-2's one launch of prompts and decodes: a decode is a prompt of one token in a tile of its own a head.
+TiledTime mixed(const GpuParams& gpu, Call prompts, Call decodes, DType dtype, const AttentionConditions& how) {
+  const AttentionConstants& k = gpu.attention;
+  prompts.one_token = decodes.one_token = false;
+  AttentionConditions plain = how;
+  plain.splits = plain.pack = 1;
+  const Grid p = grid_of(gpu, prompts, plain), q = grid_of(gpu, decodes, plain);
+  const BlockTimes long_one = block_times(gpu, prompts, p, dtype), short_one = block_times(gpu, decodes, q, dtype);
+  const double sms = d(gpu.sms), slots = sms * long_one.per_sm;
+  const double longest_s = std::max(long_one.latency_s(p.longest), short_one.latency_s(q.longest));
+  const double waiting = std::max(0.0, 1 - slots / (p.ctas + q.ctas));
+  const double busy_s = (p.ctas * long_one.busy_s(p.blocks) + q.ctas * short_one.busy_s(q.blocks)) / sms;
+
+  TiledTime t;
+  t.dram_bytes = prompts.bytes + decodes.bytes * repeated_reads(gpu, decodes, slots);
+  t.compute_s = norm4(busy_s + k.tail * waiting * longest_s, longest_s);
+  const double l2_bytes = p.ctas * p.blocks * block_bytes(prompts, p) + q.ctas * q.blocks * block_bytes(decodes, q);
+  const double cold_bytes = (1 - hit_share(gpu, how, prompts.bytes + decodes.bytes)) * t.dram_bytes;
+  t.memory_s =
+      norm4(cold_bytes / (gpu.memory_bandwidth * k.memory_efficiency), l2_bytes / (gpu.l2_bandwidth * k.l2_delivery));
+  t.fixed_s = k.fixed_s + k.sequence_s * d(std::min(prompts.sequences + decodes.sequences, kPlannedSequences));
+  t.time_s = norm4(t.compute_s, t.memory_s) + t.fixed_s;
+  return t;
+}
+
+}  // namespace
+
+TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype, const AttentionConditions& how) {
+  if (is_empty(a)) return {};
+  return attention(gpu, call_of(a, dtype), dtype, how);
+}
+
+TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype, const AttentionConditions& how) {
+  if (is_empty(a)) return {};
+  return attention(gpu, call_of(a, dtype), dtype, how);
+}
+
+TiledTime tiled_mixed(const GpuParams& gpu, const AttentionPrefill& prompts, const AttentionDecode& decodes,
+                      DType dtype, const AttentionConditions& how) {
+  if (is_empty(prompts)) return tiled_decode(gpu, decodes, dtype, how);
+  if (is_empty(decodes)) return tiled_prefill(gpu, prompts, dtype, how);
+  if (gpu.attention.library != AttentionLibrary::flash2) {
+    TiledTime t = tiled_prefill(gpu, prompts, dtype, how);
+    const TiledTime other = tiled_decode(gpu, decodes, dtype, how);
+    t.time_s += other.time_s - gpu.attention.fixed_s;
+    t.compute_s += other.compute_s;
+    t.memory_s += other.memory_s;
+    t.dram_bytes += other.dram_bytes;
+    return t;
+  }
+  return mixed(gpu, call_of(prompts, dtype), call_of(decodes, dtype), dtype, how);
 }
 
 TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,

@@ -92,7 +92,7 @@ std::vector<std::string> measured_files(const fs::path& folder) {
     if (!fs::is_directory(folder / part, error)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(folder / part))
       if (entry.is_regular_file() && entry.path().extension() == ".csv")
-        files.push_back(fs::relative(entry.path(), folder).generic_string());
+        files.push_back(entry.path().lexically_relative(folder).generic_string());
   }
   if (files.empty())
     sim::throw_fault({folder.string(), ""},
@@ -123,7 +123,7 @@ PointSink points_as_csv(std::ostream& out) {
   out << "table,metric,row,measured,predicted,regimes\n";
   return [&out](const MeasuredTable& table, const Predictions::Column& column) {
     for (const Predictions::Row& row : column.rows)
-      out << fmt::format("{},{},{},{:.9g},{:.9g},{}\n", table.name(), column.metric, row.row + 1, row.measured,
+      out << fmt::format("\"{}\",{},{},{:.9g},{:.9g},\"{}\"\n", table.name(), column.metric, row.row + 1, row.measured,
                          row.predicted, fmt::join(row.regimes, ";"));
   };
 }

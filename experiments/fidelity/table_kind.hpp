@@ -70,5 +70,6 @@ std::unique_ptr<TableKind> layer_tables();
 std::unique_ptr<TableKind> moe_tables();
 std::unique_ptr<TableKind> npu_tables();
 std::unique_ptr<TableKind> pim_tables();
+std::unique_ptr<TableKind> profile_tables();
 
 }  // namespace orrery::experiments

@@ -16,6 +16,7 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
     all.push_back(moe_tables());
     all.push_back(npu_tables());
     all.push_back(pim_tables());
+    all.push_back(profile_tables());
     return all;
   }();
   return kinds;

@@ -8,6 +8,8 @@
 namespace orrery::experiments::launch {
 namespace {
 
+constexpr double kPowerBin = 10e-6;  // s: finer than most kernels, coarse enough for a file
+
 /// A platform with its prices, and the events that running on it took.
 class Runner {
  public:
@@ -27,11 +29,24 @@ class Runner {
     std::vector<hw::LaunchedKernel> launched = kernels(model, batch);
     Point point;
     point.batch = batch;
-    point.stream = run(launched, hw::LaunchStyle::stream, 1, trace);
+    PointTrace detail;
+    point.stream = run(launched, hw::LaunchStyle::stream, 1, &detail);
+    const sim::Duration bin = trace != nullptr ? scale_.duration(kPowerBin) : sim::Duration{};
+    detail.energy = hw::launch_energy(platform_.name + "/gpu", platform_.gpu.power.idle_w, *cost_, launched,
+                                      detail.timings, scale_, bin);
+    for (const sim::EnergyLedger::Account& account : detail.energy.accounts()) {
+      const double joules = static_cast<double>(account.pj) * 1e-12;
+      (account.category == "idle"      ? point.idle_j
+       : account.category == "compute" ? point.compute_j
+                                       : point.memory_j) = joules;
+    }
     point.graph = run(launched, hw::LaunchStyle::graph, 1, nullptr);
     point.fused = run(launched, hw::LaunchStyle::stream, config_.workload.chain, nullptr);
     point.capture_s = hw::capture_time(platform_, launched);
-    if (trace != nullptr) trace->kernels = std::move(launched);
+    if (trace != nullptr) {
+      *trace = std::move(detail);
+      trace->kernels = std::move(launched);
+    }
     return point;
   }
 

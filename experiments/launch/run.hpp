@@ -4,8 +4,7 @@
 //   balance   of all batches up to the largest: the device is busy for longer than the dispatching thread (the closed
 //             form, by bisection)
 //   tklqt     of the config's batches: TKLQT rose the most steeply, on logarithmic axes, from the batch before; past
-//   the
-//             crossover it grows as the batch, at it by more (at least as its 1.5th power)
+//             the crossover it grows as the batch, at it by more (at least as its 1.5th power)
 //   il        of the config's batches: IL is more than 5 % above that of the smallest
 #pragma once
 
@@ -16,6 +15,7 @@
 
 #include "experiments/experiment.hpp"
 #include "experiments/launch/config.hpp"
+#include "hw/coupling/launch_energy.hpp"
 #include "hw/coupling/launch_figures.hpp"
 
 namespace orrery::experiments::launch {
@@ -25,6 +25,7 @@ struct Point {
   std::int64_t batch = 0;
   hw::LaunchFigures stream, graph, fused;
   double capture_s = 0;
+  double idle_j = 0, compute_j = 0, memory_j = 0;  ///< of the device, launched operator by operator
 };
 
 /// Batches at which a pass turns from CPU-bound to GPU-bound; none: not within the batches of the config.
@@ -44,6 +45,7 @@ struct PointTrace {
   std::vector<hw::LaunchedKernel> kernels;
   std::vector<hw::Command> program;
   std::vector<hw::CommandTiming> timings;
+  sim::EnergyLedger energy;
 };
 
 struct LaunchResult {

@@ -27,6 +27,12 @@ Node point_node(const Point& point) {
   node.set("graph_capture_s", Node::real(point.capture_s));
   node.set("fused_il_s", Node::real(point.fused.il_s));
   node.set("fusion_gain", Node::real(fusion_gain(point)));
+  Node energy = Node::object();
+  energy.set("total", Node::real(point.idle_j + point.compute_j + point.memory_j));
+  energy.set("idle", Node::real(point.idle_j));
+  energy.set("compute", Node::real(point.compute_j));
+  energy.set("memory", Node::real(point.memory_j));
+  node.set("energy_j", std::move(energy));
   return node;
 }
 

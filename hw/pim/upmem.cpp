@@ -12,6 +12,8 @@ void UpmemParams::check(const UpmemParams& upmem, const sim::Origin& where, sim:
   if (upmem.issue_gap > upmem.pipeline_stages)
     faults.add(where, fmt::format("issue_gap {} is longer than a pipeline of {} stages", upmem.issue_gap,
                                   upmem.pipeline_stages));
+  if (upmem.chips_per_rank > upmem.dpus_per_rank)
+    faults.add(where, fmt::format("{} chips a rank for {} DPUs", upmem.chips_per_rank, upmem.dpus_per_rank));
   if (upmem.wram_bytes >= upmem.mram_bytes)
     faults.add(where, fmt::format("WRAM of {} bytes is not smaller than MRAM of {} bytes: a unit is wrong",
                                   upmem.wram_bytes, upmem.mram_bytes));
@@ -43,10 +45,11 @@ double lockstep_cycles(const UpmemParams& upmem, const LockstepRound& round, dou
 double parallel_copy_s(const UpmemParams& upmem, const UpmemHostCopy& way, const ParallelCopy& copy) {
   const double n = std::min(copy.dpus, static_cast<double>(upmem.dpus_per_rank));
   const auto streams = static_cast<double>(way.streams), lanes = static_cast<double>(way.lanes);
+  const auto chips = static_cast<double>(upmem.chips_per_rank);
   const double ranks = copy.dpus > n ? copy.dpus / n : 1;  // copies of ranks run beside each other
   const double cold = copy.working_set > 0 ? std::max(0.0, 1 - upmem.host_cache_bytes / copy.working_set) : 0;
   double per_byte = std::max(1.0, std::min(n, streams) / lanes) / way.lane_bandwidth;
-  if (way.cold_bandwidth) per_byte += cold * std::max(1.0, n / streams) / *way.cold_bandwidth;
+  if (way.cold_bandwidth) per_byte += cold * std::min(n, chips) / *way.cold_bandwidth;
   return way.fixed_s + copy.bytes * per_byte + copy.distinct / ranks / way.host_bandwidth;
 }
 

@@ -18,14 +18,16 @@
 // of n DPUs, b bytes each, D different bytes at the host and a working set of W around the copy:
 //
 //   t = fixed + b * (max(1, min(n, streams) / lanes) / lane_bandwidth
-//                    + c * max(1, n / streams) / cold_bandwidth) + D / host_bandwidth
+//                    + c * min(n, chips) / cold_bandwidth) + D / host_bandwidth
 //   c = max(0, 1 - host_cache / W): what of the data does not come from the host's cache
 //
-// `lane_bandwidth` is the interleaved write of one DPU's words (up to `lanes` DPUs share a burst), `streams` how many
-// DPUs' data the host keeps in flight. DPUs exchange data only through the host. Sources: Gomez-Luna et al.,
-// "Benchmarking a New Paradigm", 2021 (PrIM); constants and their sources in hw/catalog/upmem-ddr4-2400.json;
-// docs/pim-upmem.md. Left out: DRAM refresh, MRAM row hits, several ranks on one memory channel in conflict, faulty
-// DPUs.
+// A burst of 64 bytes takes a word from each of the rank's 8 chips. What is not in the cache is fetched word by word
+// for the DPUs of a burst, one after the other, at `cold_bandwidth`; bursts of different banks overlap, so beyond
+// `chips` DPUs cold data costs no more. `lane_bandwidth` is the interleaved write of one DPU's words (up to `lanes`
+// DPUs share a burst), `streams` how many DPUs' data the host keeps in flight. DPUs exchange data only through the
+// host. Sources: Gomez-Luna et al., "Benchmarking a New Paradigm", 2021 (PrIM); constants and their sources in
+// hw/catalog/upmem-ddr4-2400.json; docs/pim-upmem.md. Left out: DRAM refresh, MRAM row hits, several ranks on one
+// memory channel in conflict, faulty DPUs.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +112,7 @@ struct UpmemHostCopy {
 /// A system of UPMEM DIMMs and the host they hang on. Sizes in bytes, times in s.
 struct UpmemParams {
   static constexpr std::string_view kKind = "upmem";
-  std::int64_t dimms = 20, ranks_per_dimm = 2, dpus_per_rank = 64;
+  std::int64_t dimms = 20, ranks_per_dimm = 2, dpus_per_rank = 64, chips_per_rank = 8;
   double clock_hz = 350e6;
   std::int64_t pipeline_stages = 14, issue_gap = 11, max_tasklets = 24, tasklets = 16;
   std::int64_t mram_bytes = 64 << 20, wram_bytes = 64 << 10, iram_bytes = 24 << 10;
@@ -132,6 +134,8 @@ struct UpmemParams {
         sim::field("dpus_per_rank", &UpmemParams::dpus_per_rank, Unit::count, sim::between(1, 128),
                    "Cores of a rank: one a bank."),
         sim::required(sim::field("clock", &UpmemParams::clock_hz, Unit::hertz, sim::between(50e6, 2e9), "DPU clock.")),
+        sim::field("chips_per_rank", &UpmemParams::chips_per_rank, Unit::count, sim::between(1, 64),
+                   "DRAM chips that share a rank's bursts."),
         sim::field("pipeline_stages", &UpmemParams::pipeline_stages, Unit::count, kCount, "Stages of the pipeline."),
         sim::field("issue_gap", &UpmemParams::issue_gap, Unit::count, kCount,
                    "Cycles between two instructions of a tasklet: tasklets that fill the pipeline."),

@@ -274,3 +274,38 @@ TEST_CASE("published rates of attention on H100", "[golden]") {
   CHECK(rate > 0.75 * 660);
   CHECK(rate < 1.1 * 660);
 }
+
+TEST_CASE("decodes beside a chunk read their contexts once a query head that runs apart", "[unit]") {
+  // RTX 4090: 128 SMs with one thread block each (80 KB of tiles in 100 KB). 4 query heads a key head.
+  const GpuParams gpu = part("rtx-4090");
+  const AttentionPrefill chunk{1, 16, 16400, 16 * 16384 + 136, 1, 32, 8, 128};
+  const double chunk_bytes = tiled_prefill(gpu, chunk, DType::bf16).dram_bytes;
+  const auto reads = [&](std::int64_t sequences, std::int64_t context) {
+    const AttentionDecode decodes{sequences, sequences * context, 32, 8, 128};
+    const double once = tiled_decode(gpu, decodes, DType::bf16).dram_bytes;
+    return (tiled_mixed(gpu, chunk, decodes, DType::bf16).dram_bytes - chunk_bytes) / once;
+  };
+  CHECK(reads(32, 16384) == Approx(1));   // 4 * 32 thread blocks run together
+  CHECK(reads(64, 16384) == Approx(2));   // two heads at a time
+  CHECK(reads(128, 16384) == Approx(4));  // head after head; 128 * 16384 * 512 bytes of a key head are 1 GiB
+  CHECK(reads(128, 16) == Approx(1));     // 1 MiB stays in the L2
+}
+
+TEST_CASE("a launch over chunk and decodes is either alone where the other is empty, and no shorter than both",
+          "[prop]") {
+  for (const char* name : {"rtx-4090", "a100-sxm4-80gb", "h100-sxm5-80gb"}) {
+    const GpuParams gpu = part(name);
+    const AttentionPrefill chunk{1, 256, 1280, 256 * 1024 + 256 * 257 / 2, 2, 32, 8, 128};
+    const AttentionDecode decodes{16, 16 * 2000, 32, 8, 128};
+    CHECK(tiled_mixed(gpu, chunk, {}, DType::bf16).time_s == tiled_prefill(gpu, chunk, DType::bf16).time_s);
+    CHECK(tiled_mixed(gpu, {}, decodes, DType::bf16).time_s == tiled_decode(gpu, decodes, DType::bf16).time_s);
+    const double both_s = tiled_mixed(gpu, chunk, decodes, DType::bf16).time_s;
+    CHECK(both_s > tiled_prefill(gpu, chunk, DType::bf16).time_s);
+    double last_s = 0;
+    for (const std::int64_t context : {16, 256, 4096, 16384}) {
+      const double s = tiled_mixed(gpu, chunk, {16, 16 * context, 32, 8, 128}, DType::bf16).time_s;
+      CHECK(s >= last_s);
+      last_s = s;
+    }
+  }
+}

@@ -88,10 +88,12 @@ TEST_CASE("parallel copies by hand", "[unit]") {
   const UpmemParams upmem = simple();
   // 4 DPUs share a burst: 10 us + 1 MB / 1 GB/s + 4 MB / 10 GB/s, all in the cache of 1 MB
   CHECK(parallel_copy_s(upmem, upmem.to_dpu, {4, 1e6, 4e6, 1e6}) == Approx(10e-6 + 1e-3 + 0.4e-3));
-  // 16 DPUs: four bursts; three quarters of 4 MB are cold: 0.75 MB more at 0.5 GB/s
-  CHECK(parallel_copy_s(upmem, upmem.to_dpu, {16, 1e6, 16e6, 4e6}) == Approx(10e-6 + 4e-3 + 1.5e-3 + 1.6e-3));
-  // 64 DPUs: no more than 16 in flight, so cold misses count four times
-  CHECK(parallel_copy_s(upmem, upmem.to_dpu, {64, 1e6, 64e6, 4e6}) == Approx(10e-6 + 4e-3 + 6e-3 + 6.4e-3));
+  // 16 DPUs: four bursts; three quarters of 4 MB are cold: 0.75 MB for each of 8 chips at 0.5 GB/s
+  CHECK(parallel_copy_s(upmem, upmem.to_dpu, {16, 1e6, 16e6, 4e6}) == Approx(10e-6 + 4e-3 + 12e-3 + 1.6e-3));
+  // 2 DPUs: cold words of two
+  CHECK(parallel_copy_s(upmem, upmem.to_dpu, {2, 1e6, 2e6, 4e6}) == Approx(10e-6 + 1e-3 + 3e-3 + 0.2e-3));
+  // 64 DPUs: no more than 16 in flight, and bursts of different banks fetch cold words beside each other
+  CHECK(parallel_copy_s(upmem, upmem.to_dpu, {64, 1e6, 64e6, 4e6}) == Approx(10e-6 + 4e-3 + 12e-3 + 6.4e-3));
   // two ranks copy at once
   CHECK(parallel_copy_s(upmem, upmem.to_dpu, {128, 1e6, 128e6, 1e6}) ==
         Approx(parallel_copy_s(upmem, upmem.to_dpu, {64, 1e6, 64e6, 1e6})));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "experiments/experiment.hpp"
@@ -32,12 +33,21 @@ void read_hold_out(const std::string& text, experiments::CalibrationOptions& fit
   }
 }
 
+/// Whether an earlier calibration wrote the file: then another may replace it under the default name.
+bool is_calibrated(const fs::path& file) {
+  std::ifstream in(file);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  return text.find("fitted by `orrery calibrate`") != std::string::npos;
+}
+
 int calibrate(Options options) {
   read_hold_out(options.hold_out, options.fit);
   options.fit.data = options.data;
   const fs::path out = options.out.empty() ? options.fit.device + "-calibrated.json" : options.out;
-  if (fs::exists(out) && !options.force)
+  if (fs::exists(out) && !options.force && !(options.out.empty() && is_calibrated(out)))
     sim::throw_fault({out.string(), ""}, "stands already", "another --out, or --force to replace it");
+  if (out.has_parent_path() && !fs::is_directory(out.parent_path()))
+    sim::throw_fault({out.parent_path().string(), ""}, "expected a folder to write to, found none");
   const experiments::PartShelf parts(experiments::home_folder() / "hw/catalog");
   const experiments::CalibrationResult result = experiments::calibrate(options.fit, parts);
   if (options.json) {

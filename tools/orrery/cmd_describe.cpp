@@ -97,7 +97,19 @@ int list(const std::string& kind, bool json) {
   return 0;
 }
 
+/// A part that stands in a file of the user's.
+int describe_file(const std::string& file, bool json) {
+  const ComponentInfo part = experiments::part_component(file);
+  if (json) {
+    fmt::print("{}\n", component_node(part).dump(2));
+  } else {
+    fmt::print("{} (part): {}\n{}", file, part.doc, experiments::part_text(file));
+  }
+  return 0;
+}
+
 int describe(const std::string& reference, bool json) {
+  if (reference.ends_with(".json")) return describe_file(reference, json);
   const std::string name = reference.starts_with("catalog:") ? reference.substr(8) : reference;
   const std::vector<ComponentInfo> components = experiments::all_components();
   const auto of_kind = [&](const ComponentInfo& component) { return component.kind == name; };
@@ -137,7 +149,7 @@ void add_describe(CLI::App& app, Action& action) {
   auto name = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("describe", "Explain a policy, part, model or section and its parameters");
-  command->add_option("NAME", *name, "A name that `orrery list` shows")->required();
+  command->add_option("NAME", *name, "A name that `orrery list` shows, or a part's file")->required();
   command->add_flag("--json", *json, "As JSON");
   command->callback([name, json, &action] { action = [name, json] { return describe(*name, *json); }; });
 }

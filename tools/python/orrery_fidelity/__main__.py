@@ -41,19 +41,24 @@ def panel(axes, points: pd.DataFrame, title: str) -> None:
     """One table: a dot a row, coloured by the first regime it belongs to."""
     shown = points.iloc[:: max(1, math.ceil(len(points) / MOST_POINTS))]
     regimes = shown["regimes"].fillna("").str.split(";").str[0]
+    named = sorted(regimes.unique())
+    if len(named) > len(palette.SEQUENCE):  # more than there are colours: the rest in one
+        regimes = regimes.where(regimes.isin(named[: len(palette.SEQUENCE) - 1]), "others")
+        named = [*named[: len(palette.SEQUENCE) - 1], "others"]
     low = float(min(points["measured"].min(), points["predicted"].min())) / 1.5
     high = float(max(points["measured"].max(), points["predicted"].max())) * 1.5
     line = np.array([low, high])
     axes.fill_between(line, line * 0.9, line * 1.1, color=palette.IDLE, alpha=0.45, linewidth=0)
     axes.plot(line, line, color=palette.MUTED, linewidth=0.7)
-    for i, regime in enumerate(sorted(regimes.unique())[: len(palette.SEQUENCE)]):
+    for i, regime in enumerate(named):
         rows = shown[regimes == regime]
         axes.scatter(rows["measured"], rows["predicted"], s=1.6, linewidths=0, color=palette.SEQUENCE[i],
                      label=regime or None, alpha=0.7)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set_aspect("equal")
-    for axis in (axes.xaxis, axes.yaxis):  # powers of ten as plain numbers, four of them at most
-        axis.set_major_locator(LogLocator(numticks=5))
+    narrow = high / low < 100  # powers of ten alone would leave such an axis without a label
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=5, subs=(1, 2, 5) if narrow else (1,)))
         axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
         axis.set_minor_formatter(NullFormatter())
     error = (points["predicted"] / points["measured"] - 1).abs().mean()

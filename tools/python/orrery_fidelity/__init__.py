@@ -1,0 +1,1 @@
+"""Plots of predicted against measured times."""
