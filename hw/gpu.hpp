@@ -84,6 +84,10 @@ struct GemmConstants {
   double multicast = 1;
   double fixed_cycles = 3000;
   double split_cycles = 3000;
+  double split_traffic = 1;
+  double exposed_write = 0;
+  double unsplit_below = 0;
+  double unsplit_k = 0;
   double l2_full = 0.3;
   double l2_none = 1;
   double peak_power = 1;
@@ -109,6 +113,14 @@ struct GemmConstants {
                    "Cycles of start and tail, beside the launch."),
         sim::field("split_cycles", &GemmConstants::split_cycles, Unit::none, sim::at_least(0),
                    "Cycles that a split-K reduction takes to start."),
+        sim::field("split_traffic", &GemmConstants::split_traffic, Unit::ratio, sim::at_least(0),
+                   "Bytes that a reduction moves at L2 bandwidth, per byte of its fp32 partial results."),
+        sim::field("exposed_write", &GemmConstants::exposed_write, Unit::ratio, sim::between(0, 1),
+                   "Share of the time to write C that no tile's arithmetic hides."),
+        sim::field("unsplit_below", &GemmConstants::unsplit_below, Unit::none, sim::at_least(0),
+                   "Multiply-adds below which the library never splits k, 0: it always may; not for vectors (m of 1)."),
+        sim::field("unsplit_k", &GemmConstants::unsplit_k, Unit::none, sim::at_least(0),
+                   "Length of k from which it splits small products too."),
         sim::field("l2_full", &GemmConstants::l2_full, Unit::ratio, sim::between(0, 2),
                    "Working set, as a share of an L2 partition, up to which repeated calls find all of it there."),
         sim::field("l2_none", &GemmConstants::l2_none, Unit::ratio, sim::between(0.01, 4),
