@@ -258,7 +258,7 @@ TEST_CASE("figures past the range of integers are faults, not garbage", "[cli]")
   check_refused(scratch, R"(c.json --set 'slo.ttft="200 d"')", "set run.tick to \"1 ns\"");
   check_refused(scratch, R"(c.json --set 'run.series_interval="1 ps"')", "/run/series_interval: expected >= 1 ms");
   check_refused(scratch, R"(c.json --set 'machine.devices.0.override.peak.fp16="1e-200 FLOP/s"')",
-                "check the figures of the part");
+                "got 1e-200 FLOP/s: a unit may be wrong");
   check_refused(scratch, "c.json --set replica.max_context=36028797018963968",
                 "/replica/max_context: expected 2 to 2000000000");
 }

@@ -333,7 +333,8 @@ TEST_CASE("more work is not much cheaper", "[prop]") {
   // Tiles, waves and splits make steps, and a library's choice may be the better one for the larger shape, but never by
   // much: a step from one tile or split to the next gives back less than 0.3. On a CPU a shape that is cut into twice
   // as many parts runs on twice as many cores, which is nearly half. One-token prompts are left out: they take the
-  // decode kernels, whose copies of grouped heads cost more than a second token.
+  // decode kernels, whose copies of grouped heads cost more than a second token; so are products below 2^21 multiply-adds,
+  // which the library of the Ada family leaves unsplit, as measured (docs/gemm.md), until they grow past that.
   const std::vector<Device> all = devices();
   sim::RandomStream random(12, "cost growth");
   for (std::size_t round = 0; round < 300; ++round) {
@@ -367,6 +368,8 @@ TEST_CASE("more work is not much cheaper", "[prop]") {
     };
     for (const auto& [less, more] : pairs) {
       INFO(shown(less) << " then " << shown(more));
+      const Gemm* small = std::get_if<Gemm>(&less.shape);
+      if (small != nullptr && small->m * small->n * small->k < (1 << 21)) continue;
       for (const Device& device : all) {
         INFO(device.name);
         CHECK(device.model->cost(more).time_s >= device.growth * device.model->cost(less).time_s);
