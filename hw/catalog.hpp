@@ -28,18 +28,15 @@ concept CatalogPart = sim::Parameters<P> && requires {
   { P::kKind } -> std::convertible_to<std::string_view>;
 };
 
-/// Reads the fields of a part. A struct with `static void check(const P&, const sim::Origin&, sim::Faults&)`, or with the
-/// Node of the fields in the place of their Origin, has its fields held against each other there, once each is right by
-/// itself.
+/// Reads the fields of a part. A struct with `static void check(const P&, const sim::Node& fields, sim::Faults&)` has
+/// its fields held against each other there, once each is right by itself; `fields.origin_at("power.idle")` tells which
+/// file and place a fault belongs to.
 template <CatalogPart P>
 P parse_fields(const sim::Node& fields, sim::Faults& faults) {
   const std::size_t before = faults.size();
   P part = sim::parse_params<P>(fields, faults);
   if (faults.size() != before) return part;
-  if constexpr (requires { P::check(part, fields, faults); })
-    P::check(part, fields, faults);
-  else if constexpr (requires { P::check(part, fields.origin(), faults); })
-    P::check(part, fields.origin(), faults);
+  if constexpr (requires { &P::check; }) P::check(part, fields, faults);
   return part;
 }
 

@@ -89,11 +89,11 @@ class CpuCost final : public CostModel {
       out.parts = blocks(d(g->m), kBlock) * blocks(d(g->n), kBlock) * d(g->batch);
     } else if (const auto* p = std::get_if<AttentionPrefill>(&kernel.shape)) {
       out.compute_s = work.flops / (rate * cpu_.vector_efficiency);
-      out.streamed = 2 * d(p->kv_tokens) * d(p->kv_heads) * d(p->head_dim) * element;
+      out.streamed = d(p->kv_tokens) * d(p->kv_heads) * (d(p->head_dim) + d(p->values())) * element;
       out.activations -= out.streamed;
       out.parts = std::max(1.0, d(p->q_tiles) * d(p->heads));
     } else if (const auto* a = std::get_if<AttentionDecode>(&kernel.shape)) {
-      out.streamed = 2 * d(a->context_tokens) * d(a->kv_heads) * d(a->head_dim) * element;
+      out.streamed = d(a->context_tokens) * d(a->kv_heads) * d(cached_elements(*a)) * element;
       out.activations -= out.streamed;
       out.parts = std::max(1.0, d(a->sequences) * d(a->kv_heads));
     } else if (const auto* e = std::get_if<GroupedGemm>(&kernel.shape)) {

@@ -35,6 +35,16 @@ void register_tiled(CostModelRegistry& registry);
 /// The GPU model of that name with default parameters. Throws sim::ConfigError for a name that is none.
 std::unique_ptr<CostModel> make_cost_model(const std::string& name, const GpuParams& gpu);
 
+/// The cost of a kernel on a device that books energy by `power`: a FLOP at `flop_j`, a byte of device memory, and what
+/// a busy device draws for as long as the kernel takes. `dram_bytes` below the compulsory traffic counts as that.
+/// `fixed_s` of `time_s`, launch included, belongs to no resource: it bounds the kernel where it is longer than both
+/// others.
+struct CostParts {
+  double time_s = 0, compute_s = 0, memory_s = 0, fixed_s = 0;
+  double dram_bytes = 0, flop_j = 0;
+};
+Cost booked(const PowerParams& power, const Work& work, const CostParts& parts);
+
 /// True for a kernel that does nothing: it costs nothing, not even a launch.
 inline bool is_empty(const Work& work) {
   return work.flops == 0 && work.read_bytes + work.write_bytes == 0;

@@ -5,10 +5,13 @@
 // head_dim,context,time_us`, passes over memory `op,bytes,time_us` (`op` is a class of kernels: norm, activation …).
 // Inside the measured points a time is interpolated (hw/profile_table.hpp). What lies outside, or was not measured at
 // all, is an error that names kernel and range, or, with `"outside": "scale"`, the nearest measured time times what the
-// `tiled` model says of the ratio between the two (where a class has no table at all, the `tiled` time itself).
-// Measured times include the launch. Energy, FLOPs, traffic and what bounds a kernel are those of `tiled`.
+// `tiled` model says of the ratio between the two (where a class has no table at all, the `tiled` time itself). Prefill
+// over a cache or with a full mask, latents, and products in a batch lie outside. Measured times include the launch.
+// FLOPs, traffic, dynamic energy and what bounds a kernel are those of `tiled`; the power of a busy device goes with
+// the time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -66,10 +69,14 @@ double d(std::int64_t value) {
   return static_cast<double>(value);
 }
 
+double mean(std::int64_t tokens, std::int64_t sequences) {
+  return d(tokens) / d(std::max<std::int64_t>(1, sequences));
+}
+
 class Profile final : public CostModel {
  public:
   Profile(const ProfileParams& params, const GpuParams& gpu)
-      : outside_(params.outside), tiled_(make_cost_model("tiled", gpu)) {
+      : outside_(params.outside), active_w_(gpu.power.active_w), tiled_(make_cost_model("tiled", gpu)) {
     load(params.gemm, gemm_, [](const sim::CsvTable& t, std::size_t row) {
       const auto dtype = dtype_of(t.text(row, "dtype"));
       const std::int64_t bytes = dtype ? bytes_of(*dtype) : 0;
@@ -89,24 +96,31 @@ class Profile final : public CostModel {
   Cost cost(const Kernel& kernel) const override {
     Cost cost = tiled_->cost(kernel);
     if (cost.time_s == 0) return cost;
-    const Place place = place_of(kernel);
-    if (place.table == nullptr || place.table->empty()) {
-      if (outside_ == Outside::error) refuse(place, "no table was given for it");
-      return cost;
-    }
-    if (const auto time = place.table->at(place.group, place.x, place.y)) {
-      cost.time_s = *time;
-      return cost;
-    }
-    if (outside_ == Outside::error) refuse(place, "it lies outside the measured points");
-    const auto near = place.table->nearest(place.group, place.x, place.y);
-    if (!near) return cost;
-    const double near_tiled_s = tiled_->cost(moved(kernel, *near)).time_s;
-    if (near_tiled_s > 0) cost.time_s *= near->time_s / near_tiled_s;
+    const double tiled_s = cost.time_s;
+    set_time(kernel, cost);
+    cost.compute_energy_j += active_w_ * (cost.time_s - tiled_s);
     return cost;
   }
 
  private:
+  /// Puts the measured time in the place of the one that `cost` comes with, which is the tiled model's.
+  void set_time(const Kernel& kernel, Cost& cost) const {
+    const Place place = place_of(kernel);
+    if (place.table == nullptr || place.table->empty()) {
+      if (outside_ == Outside::error) refuse(place, "no table was given for it");
+      return;
+    }
+    if (const auto time = place.table->at(place.group, place.x, place.y)) {
+      cost.time_s = *time;
+      return;
+    }
+    if (outside_ == Outside::error) refuse(place, "it lies outside the measured points");
+    const auto near = place.table->nearest(place.group, place.x, place.y);
+    if (!near) return;
+    const double near_tiled_s = tiled_->cost(moved(kernel, *near)).time_s;
+    if (near_tiled_s > 0) cost.time_s *= near->time_s / near_tiled_s;
+  }
+
   template <class Read>
   static void load(const std::string& path, ProfileTable& table, Read read) {
     if (path.empty()) return;
@@ -141,26 +155,24 @@ class Profile final : public CostModel {
 
   Place place_of(const Kernel& kernel) const {
     if (const auto* g = std::get_if<Gemm>(&kernel.shape))
-      return {&gemm_, {g->n, g->k, bytes_of(kernel.dtype)}, 1, d(g->m * g->batch), "a matrix product"};
-    const auto* p = std::get_if<AttentionPrefill>(&kernel.shape);
-    if (p != nullptr && p->kv_tokens != p->q_tokens)
-      return {nullptr,
-              {p->heads, p->kv_heads, p->head_dim},
-              d(p->sequences),
-              d(p->q_tokens) / d(p->sequences),
-              "prefill attention over a cache"};
-    if (p != nullptr)
-      return {&prefill_,
-              {p->heads, p->kv_heads, p->head_dim},
-              d(p->sequences),
-              d(p->q_tokens) / d(p->sequences),
-              "prefill attention"};
-    if (const auto* a = std::get_if<AttentionDecode>(&kernel.shape))
-      return {&decode_,
+      return {&gemm_, {g->n, g->k, bytes_of(kernel.dtype)}, d(g->batch), d(g->m), "a matrix product"};
+    if (const auto* p = std::get_if<AttentionPrefill>(&kernel.shape)) {
+      const bool measured = p->kv_tokens == p->q_tokens && p->causal && p->values() == p->head_dim;
+      return {
+          measured ? &prefill_ : nullptr,
+          {p->heads, p->kv_heads, p->head_dim},
+          d(p->sequences),
+          mean(p->q_tokens, p->sequences),
+          measured ? "prefill attention" : "prefill attention with a cache, a full mask or values of their own size"};
+    }
+    if (const auto* a = std::get_if<AttentionDecode>(&kernel.shape)) {
+      const bool measured = !a->latent && a->values() == a->head_dim;
+      return {measured ? &decode_ : nullptr,
               {a->heads, a->kv_heads, a->head_dim},
               d(a->sequences),
-              d(a->context_tokens) / d(a->sequences),
-              "decode attention"};
+              mean(a->context_tokens, a->sequences),
+              measured ? "decode attention" : "decode attention over latents or with values of their own size"};
+    }
     if (const auto* s = std::get_if<Streaming>(&kernel.shape))
       return {&stream_,
               {static_cast<std::int64_t>(kernel.op), 0, 0},
@@ -174,18 +186,21 @@ class Profile final : public CostModel {
   static Kernel moved(Kernel kernel, const ProfileTable::Point& to) {
     const auto x = static_cast<std::int64_t>(to.x + 0.5), y = static_cast<std::int64_t>(to.y + 0.5);
     if (auto* g = std::get_if<Gemm>(&kernel.shape)) {
-      *g = {.m = y, .n = to.group[0], .k = to.group[1], .batch = 1};
+      *g = {.m = y, .n = to.group[0], .k = to.group[1], .batch = x};
     } else if (auto* p = std::get_if<AttentionPrefill>(&kernel.shape)) {
       p->heads = to.group[0], p->kv_heads = to.group[1], p->head_dim = to.group[2];
       p->sequences = x, p->q_tokens = p->kv_tokens = x * y;
       p->pairs = x * y * (y + 1) / 2, p->q_tiles = x * ((y + 127) / 128);
     } else if (auto* a = std::get_if<AttentionDecode>(&kernel.shape)) {
       a->heads = to.group[0], a->kv_heads = to.group[1], a->head_dim = to.group[2];
-      a->sequences = x, a->context_tokens = x * y;
+      a->sequences = x, a->context_tokens = x * y, a->longest = 0;
     } else if (auto* s = std::get_if<Streaming>(&kernel.shape)) {
       const double ratio = to.y / (d(s->read_bytes) + d(s->write_bytes));
-      s->read_bytes = static_cast<std::int64_t>(d(s->read_bytes) * ratio);
-      s->write_bytes = static_cast<std::int64_t>(d(s->write_bytes) * ratio);
+      for (std::int64_t* part : {&s->read_bytes, &s->write_bytes, &s->flops, &s->rows}) {
+        const bool some = *part > 0;
+        *part = static_cast<std::int64_t>(d(*part) * ratio + 0.5);
+        if (some) *part = std::max<std::int64_t>(1, *part);  // a kernel of rows stays one
+      }
     }
     return kernel;
   }
@@ -198,6 +213,7 @@ class Profile final : public CostModel {
   }
 
   Outside outside_;
+  double active_w_;
   std::unique_ptr<CostModel> tiled_;
   ProfileTable gemm_, prefill_, decode_, stream_;
 };

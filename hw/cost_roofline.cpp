@@ -36,18 +36,16 @@ class Roofline final : public CostModel {
     if (is_empty(work)) return {};
     const bool vector = !uses_matrix_units(kernel);
     const double peak = vector ? gpu_.peak.fp32 : matrix_peak(gpu_, kernel.dtype);
-    const double flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype);
-    Cost cost;
-    cost.flops = work.flops;
-    cost.dram_bytes = work.read_bytes + work.write_bytes;
+    const double bytes = work.read_bytes + work.write_bytes;
     const double compute_s = work.flops / (peak * params_.compute_efficiency);
-    const double memory_s = cost.dram_bytes / (gpu_.memory_bandwidth * params_.memory_efficiency);
-    const double busy_s = std::max(compute_s, memory_s);
-    cost.time_s = gpu_.launch_s() + busy_s;
-    cost.compute_energy_j = work.flops * flop_j + gpu_.power.active_w * cost.time_s;
-    cost.memory_energy_j = cost.dram_bytes * gpu_.power.memory_byte_j;
-    cost.bound = gpu_.launch_s() > busy_s ? Bound::launch : compute_s > memory_s ? Bound::compute : Bound::memory;
-    return cost;
+    const double memory_s = bytes / (gpu_.memory_bandwidth * params_.memory_efficiency);
+    return booked(gpu_.power, work,
+                  {.time_s = gpu_.launch_s() + std::max(compute_s, memory_s),
+                   .compute_s = compute_s,
+                   .memory_s = memory_s,
+                   .fixed_s = gpu_.launch_s(),
+                   .dram_bytes = bytes,
+                   .flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype)});
   }
 
  private:

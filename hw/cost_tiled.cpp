@@ -2,7 +2,6 @@
 //
 // Equations in hw/tiled.hpp, constants per device in hw/catalog/*.json, errors against measurement in docs/hardware.md.
 // It has no parameters of its own: what can be chosen belongs to the device.
-#include <algorithm>
 #include <memory>
 #include <tuple>
 
@@ -43,18 +42,13 @@ class Tiled final : public CostModel {
     if (is_empty(work)) return {};
     const TiledTime t = time_of(kernel);
     const bool vector = !uses_matrix_units(kernel);
-    Cost cost;
-    cost.time_s = gpu_.launch_s() + t.time_s;
-    cost.flops = work.flops;
-    cost.dram_bytes = std::max(t.dram_bytes, work.read_bytes + work.write_bytes);
-    const double flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype);
-    cost.compute_energy_j = work.flops * flop_j + gpu_.power.active_w * cost.time_s;
-    cost.memory_energy_j = cost.dram_bytes * gpu_.power.memory_byte_j;
-    const double busy_s = std::max(t.compute_s, t.memory_s);
-    cost.bound = gpu_.launch_s() + t.fixed_s > busy_s ? Bound::launch
-                 : t.compute_s > t.memory_s           ? Bound::compute
-                                                      : Bound::memory;
-    return cost;
+    return booked(gpu_.power, work,
+                  {.time_s = gpu_.launch_s() + t.time_s,
+                   .compute_s = t.compute_s,
+                   .memory_s = t.memory_s,
+                   .fixed_s = gpu_.launch_s() + t.fixed_s,
+                   .dram_bytes = t.dram_bytes,
+                   .flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype)});
   }
 
  private:

@@ -146,7 +146,7 @@ struct CpuParams {
   }
 
   /// Faults that no single field shows: clocks in the wrong order, bandwidth that the cores or channels cannot give.
-  static void check(const CpuParams& cpu, const sim::Origin& where, sim::Faults& faults);
+  static void check(const CpuParams& cpu, const sim::Node& fields, sim::Faults& faults);
 
   /// Clock of a core when all cores run vector code, Hz.
   double vector_clock_hz() const { return clock_all_core_hz > 0 ? clock_all_core_hz : clock_base_hz; }

@@ -29,7 +29,7 @@ struct DvfsParams {
     using sim::Unit;
     return std::tuple{
         sim::field("lowest_clock", &DvfsParams::lowest_clock_hz, Unit::hertz, sim::positive(), "Lowest clock."),
-        sim::field("step", &DvfsParams::step_hz, Unit::hertz, sim::positive(), "From one clock to the next."),
+        sim::field("step", &DvfsParams::step_hz, Unit::hertz, sim::at_least(1e3), "From one clock to the next."),
         sim::field("voltage_floor", &DvfsParams::voltage_floor, Unit::ratio, sim::between(0.3, 1),
                    "Lowest voltage, as a share of that at the highest clock."),
         sim::field("knee", &DvfsParams::knee, Unit::ratio, sim::between(0, 0.95),

@@ -11,13 +11,14 @@ constexpr double kBram18Bytes = 18 * 1024 / 8.0;
 constexpr double kUramBytes = 288 * 1024 / 8.0;
 }  // namespace
 
-void FpgaParams::check(const FpgaParams& fpga, const sim::Origin& where, sim::Faults& faults) {
+void FpgaParams::check(const FpgaParams& fpga, const sim::Node& fields, sim::Faults& faults) {
   if (fpga.idle_w >= fpga.tdp_w)
-    faults.add(where, fmt::format("idle power {} W is not below the board's {} W", fpga.idle_w, fpga.tdp_w));
+    faults.add(fields.origin(), fmt::format("idle power {} W is not below the board's {} W", fpga.idle_w, fpga.tdp_w));
   const double on_chip = static_cast<double>(fpga.bram18) * kBram18Bytes + static_cast<double>(fpga.uram) * kUramBytes;
   if (static_cast<double>(fpga.memory_bytes) <= on_chip)
-    faults.add(where, fmt::format("memory of {} bytes is not larger than the {} bytes on chip: a unit is wrong",
-                                  fpga.memory_bytes, on_chip));
+    faults.add(fields.origin(),
+               fmt::format("memory of {} bytes is not larger than the {} bytes on chip: a unit is wrong",
+                           fpga.memory_bytes, on_chip));
 }
 
 std::int64_t bytes_of(FpgaFormat format) {

@@ -83,7 +83,7 @@ struct FpgaParams {
     };
   }
   /// Faults that only several fields together show.
-  static void check(const FpgaParams& fpga, const sim::Origin& where, sim::Faults& faults);
+  static void check(const FpgaParams& fpga, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// A format of operands on an FPGA.

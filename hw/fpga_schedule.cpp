@@ -135,6 +135,8 @@ std::string misfit(const FpgaParams& fpga, const FpgaResources& used) {
 
 std::variant<FpgaPlan, FpgaDoesNotFit> plan_fpga(const FpgaParams& fpga, const FpgaDesign& design,
                                                  const std::vector<FpgaTask>& tasks, FpgaMode mode) {
+  if (design.cores < 1 || design.macs_per_core < 1 || !(design.weight_port_bytes > 0) || !(design.spill_port_bytes > 0))
+    return FpgaDoesNotFit{"a design has at least one core, one multiply-add a core and ports of some width"};
   const double port = design.weight_port_bytes * static_cast<double>(design.cores) * fpga.clock_hz;
   if (std::max(port, design.spill_port_bytes * fpga.clock_hz) > fpga.memory_bandwidth)
     return FpgaDoesNotFit{

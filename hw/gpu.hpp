@@ -84,6 +84,10 @@ struct GemmConstants {
   double multicast = 1;
   double fixed_cycles = 3000;
   double split_cycles = 3000;
+  double split_traffic = 1;
+  double exposed_write = 0;
+  double unsplit_below = 0;
+  double unsplit_k = 0;
   double l2_full = 0.3;
   double l2_none = 1;
   double peak_power = 1;
@@ -109,6 +113,14 @@ struct GemmConstants {
                    "Cycles of start and tail, beside the launch."),
         sim::field("split_cycles", &GemmConstants::split_cycles, Unit::none, sim::at_least(0),
                    "Cycles that a split-K reduction takes to start."),
+        sim::field("split_traffic", &GemmConstants::split_traffic, Unit::ratio, sim::at_least(0),
+                   "Bytes that a reduction moves at L2 bandwidth, per byte of its fp32 partial results."),
+        sim::field("exposed_write", &GemmConstants::exposed_write, Unit::ratio, sim::between(0, 1),
+                   "Share of the time to write C that no tile's arithmetic hides."),
+        sim::field("unsplit_below", &GemmConstants::unsplit_below, Unit::none, sim::at_least(0),
+                   "Multiply-adds below which the library never splits k, 0: it always may; not for vectors (m of 1)."),
+        sim::field("unsplit_k", &GemmConstants::unsplit_k, Unit::none, sim::at_least(0),
+                   "Length of k from which it splits small products too."),
         sim::field("l2_full", &GemmConstants::l2_full, Unit::ratio, sim::between(0, 2),
                    "Working set, as a share of an L2 partition, up to which repeated calls find all of it there."),
         sim::field("l2_none", &GemmConstants::l2_none, Unit::ratio, sim::between(0.01, 4),
@@ -215,8 +227,8 @@ struct GpuParams {
         sim::required(sim::field("sms", &GpuParams::sms, Unit::count, sim::at_least(1), "Streaming multiprocessors.")),
         sim::required(sim::field("clock", &GpuParams::clock_hz, Unit::hertz, sim::positive(),
                                  "Highest clock: what the peaks hold for.")),
-        sim::required(sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(),
-                                 "L1 and shared memory of an SM (a fact; no model reads it yet).")),
+        sim::required(
+            sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(), "L1 and shared memory of an SM.")),
         sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
         sim::field("l2_partitions", &GpuParams::l2_partitions, Unit::count, sim::between(1, 64),
                    "Parts of the L2 that each keep a copy of what all SMs read."),
@@ -240,6 +252,10 @@ struct GpuParams {
         sim::field("moe", &GpuParams::moe, "Constants of grouped products and MoE layers."),
     };
   }
+
+  /// Faults that no single field shows: a unit that is wrong by a factor of 1000, powers or sizes that contradict each
+  /// other.
+  static void check(const GpuParams& gpu, const sim::Node& fields, sim::Faults& faults);
 
   /// Launch cost of a kernel in the chosen mode, s.
   double launch_s() const { return launch_mode == LaunchMode::graph ? launch_graph_s : launch_stream_s; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hw/arithmetic.hpp"
 #include "hw/kernel_work.hpp"
 
 namespace orrery::hw {
@@ -21,13 +22,13 @@ double d(std::int64_t value) {
 /// Bytes of the entries that name the pages of `tokens` tokens.
 double page_table_bytes(std::int64_t tokens, std::int64_t page_tokens) {
   constexpr double kEntryBytes = 4;
-  return page_tokens > 0 ? kEntryBytes * d((tokens + page_tokens - 1) / page_tokens) : 0;
+  return page_tokens > 0 ? kEntryBytes * d(ceil_div(tokens, page_tokens)) : 0;
 }
 
 Work prefill_work(const AttentionPrefill& a, double element) {
   const double rows = d(a.q_tokens) * d(a.heads), keys = d(a.kv_tokens) * d(a.kv_heads);
   const double dims = d(a.head_dim) + d(a.values());
-  if (rows * d(a.head_dim) == 0) return {};
+  if (rows * keys * d(a.head_dim) == 0) return {};
   const double read = (rows * d(a.head_dim) + keys * dims) * element + page_table_bytes(a.kv_tokens, a.page_tokens);
   return {2 * d(a.heads) * dims * d(a.pairs), read, rows * d(a.values()) * element};
 }
@@ -35,8 +36,8 @@ Work prefill_work(const AttentionPrefill& a, double element) {
 Work decode_work(const AttentionDecode& a, double element) {
   const double rows = d(a.sequences) * d(a.heads), keys = d(a.context_tokens) * d(a.kv_heads);
   const double dims = d(a.head_dim) + d(a.values());
-  if (rows * d(a.head_dim) == 0) return {};
-  const double stored = a.latent ? d(std::max(a.head_dim, a.values())) : dims;
+  if (rows * keys * d(a.head_dim) == 0) return {};
+  const double stored = d(cached_elements(a));
   const double read =
       (rows * d(a.head_dim) + keys * stored) * element + page_table_bytes(a.context_tokens, a.page_tokens);
   return {2 * d(a.heads) * dims * d(a.context_tokens), read, rows * d(a.values()) * element};

@@ -109,6 +109,11 @@ struct AttentionDecode {
 
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
+/// Elements of the cache that a token takes in each of its key heads.
+constexpr std::int64_t cached_elements(const AttentionDecode& a) {
+  const std::int64_t values = a.value_dim > 0 ? a.value_dim : a.head_dim;
+  return a.latent ? (values > a.head_dim ? values : a.head_dim) : a.head_dim + values;
+}
 
 /// Library kernels that make passes over memory; what they do is in hw/tiled_stream.hpp. `by_class`: the one that an
 /// inference engine uses for the kernel's class. `stored_norm`: a layer norm that keeps its row in registers (CUTLASS).
@@ -171,14 +176,17 @@ struct Fft {
 struct Conv {
   std::int64_t batch = 0, in_channels = 0, out_channels = 0, height = 0, width = 0;
   std::int32_t kernel_height = 1, kernel_width = 1, stride = 1, pad = 0, dilation = 1, groups = 1;
+  /// Groups that there are: no less than one.
+  std::int64_t parts() const { return groups > 1 ? groups : 1; }
   /// Rows and columns of the output; 0 where the kernel does not fit.
   std::int64_t out_height() const { return extent(height, kernel_height); }
   std::int64_t out_width() const { return extent(width, kernel_width); }
 
  private:
   std::int64_t extent(std::int64_t size, std::int64_t kernel) const {
-    const std::int64_t room = size + 2 * pad - dilation * (kernel - 1) - 1;
-    return room < 0 || size <= 0 ? 0 : room / stride + 1;
+    const std::int64_t reach = static_cast<std::int64_t>(dilation) * (kernel - 1);
+    const std::int64_t room = size + 2 * static_cast<std::int64_t>(pad) - reach - 1;
+    return room < 0 || size <= 0 ? 0 : room / (stride > 1 ? stride : 1) + 1;
   }
 };
 
@@ -217,9 +225,9 @@ struct Work {
 
 /// Exact FLOPs (a multiply-add is two) and compulsory bytes of a kernel.
 /// Attention: 2 * heads * (head_dim + value_dim) FLOPs a pair; softmax is not counted, as in the published FLOP counts.
-/// Convolution: products with padding count, as in the published counts. FFT: 5 N log2 N for N complex points and half of
-/// that for real ones, the convention of FFTW's benchmarks, whatever the algorithm. Sparse: entries of S are read, SpMM
-/// with their values, SDDMM without; every row of B with an entry is read once.
+/// Convolution: products with padding count, as in the published counts. FFT: 5 N log2 N for N complex points and half
+/// of that for real ones, the convention of FFTW's benchmarks, whatever the algorithm. Sparse: entries of S are read,
+/// SpMM with their values, SDDMM without; every row of B with an entry is read once.
 Work work_of(const Kernel& kernel);
 
 struct Cost {

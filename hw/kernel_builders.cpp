@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "hw/arithmetic.hpp"
 #include "hw/kernel_work.hpp"
 
 namespace orrery::hw {
@@ -29,7 +30,7 @@ constexpr std::int64_t flops_of(Activation activation) {
 }
 
 std::int64_t blocks(std::int64_t columns, std::int64_t block) {
-  return block > 0 ? (columns + block - 1) / block : 1;
+  return block > 0 ? ceil_div(columns, block) : 1;
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ GroupedGemm grouped_gemm(std::span<const std::int64_t> rows, std::int64_t n, std
     ++out.groups;
     out.rows += r;
     out.max_rows = std::max(out.max_rows, r);
-    for (std::size_t t = 0; t < kGroupTiles.size(); ++t) out.row_tiles[t] += (r + kGroupTiles[t] - 1) / kGroupTiles[t];
+    for (std::size_t t = 0; t < kGroupTiles.size(); ++t) out.row_tiles[t] += ceil_div(r, kGroupTiles[t]);
   }
   return out;
 }

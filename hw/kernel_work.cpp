@@ -51,7 +51,7 @@ Work shape_work(const Fft& f, double element) {
 
 Work shape_work(const Conv& c, double element) {
   const double out = d(c.batch) * d(c.out_height()) * d(c.out_width()) * d(c.out_channels);
-  const double taps = d(c.in_channels) / d(c.groups) * d(c.kernel_height) * d(c.kernel_width);
+  const double taps = d(c.in_channels) / d(c.parts()) * d(c.kernel_height) * d(c.kernel_width);
   if (out * taps == 0) return {};
   const double images = d(c.batch) * d(c.in_channels) * d(c.height) * d(c.width);
   return {2 * out * taps, (images + d(c.out_channels) * taps) * element, out * element};

@@ -4,9 +4,9 @@
 
 namespace orrery::hw {
 
-void NicPart::check(const NicPart& nic, const sim::Origin& where, sim::Faults& faults) {
+void NicPart::check(const NicPart& nic, const sim::Node& fields, sim::Faults& faults) {
   if (!nic.rdma && nic.copy_bandwidth == 0)
-    faults.add({where.file, where.pointer + "/copy_bandwidth"}, "expected > 0 B/s where the host copies (rdma false)");
+    faults.add(fields.origin_at("copy_bandwidth"), "expected > 0 B/s where the host copies (rdma false)");
 }
 
 double wire_bytes(const NicPart& nic, std::int64_t bytes, std::int64_t messages) {

@@ -59,7 +59,7 @@ struct NicPart {
     };
   }
   /// A host that copies needs a rate.
-  static void check(const NicPart& nic, const sim::Origin& where, sim::Faults& faults);
+  static void check(const NicPart& nic, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// Bytes on the wire for `messages` of together `bytes`, cut evenly; a message without bytes is a packet.

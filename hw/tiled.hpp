@@ -1,7 +1,7 @@
 // The `tiled` model: what a GPU's thread blocks do with a kernel, in closed form.
 //
 // Matrix product C[m,n] = A[m,k] B[k,n] of activations A and weights B, e bytes an element. For every tile (bm x bn) of
-// a short list and every split s of k (1, 2, 3, 4, 6, 8, 12, 16); constants of the family in `quotes`, cycle = 1 /
+// a short list and every split s of k (1, 2, 3, 4, 6, 8, 12, 16, 32); constants of the family in `quotes`, cycle = 1 /
 // clock:
 //   ctas    = ceil(m/bm) ceil(n/bn) s batch,   w = ctas / SMs,   r = ctas that fit an SM together (accumulators)
 //   waves   = ceil(w) - `wave_smoothing` (ceil(w) - w) (1 - 1/(ceil(w) - 1)); whole ones up to the second
@@ -10,13 +10,17 @@
 //   l2      = ctas (min(bm, m) + min(bn, n)) (k/s) e / (L2 bandwidth `l2_delivery` [`multicast`])
 //   latency = ceil(ctas / (SMs r)) (k/s) `k_cycles` cycle                (what a thread block cannot hide of its loads)
 //   t       = |compute, memory, l2, latency|_4                                    (fourth-order norm: a smooth maximum)
-//             + for s > 1: `split_cycles` cycle + write and read of s fp32 partial results at L2 bandwidth
-// The cheapest pair is taken: a library picks its kernel by such a guess too, though not always as well. Then the
-// power:
-//   x       = (2 m n k batch / (peak t)) activity `peak_power` TDP / (TDP - idle - active)
+//             + for s > 1: `split_cycles` cycle + `split_traffic` times write and read of s fp32 partial results at L2
+//               bandwidth
+//             + `exposed_write` m n e batch / (bandwidth `memory_efficiency`)     (tiles of a wave end, and write,
+//             together)
+// The cheapest pair is taken: a library picks its kernel by such a guess too, though not always as well. Where a
+// library's rule is known it holds: with m n k < `unsplit_below`, k < `unsplit_k` and m > 1, s is 1. Then the power:
+//   x       = (2 m n k batch / (peak t)) activity t / (t + rest) `peak_power` TDP / (TDP - idle - active)
 //   time    = launch + `fixed_cycles` cycle + t (1 + x^8)^(1/16)
 // A part that would draw more than its TDP clocks down: power goes as f V^2 and V falls with f until its floor, so time
 // grows with the root of what is asked (between the cube root and the first power); the eighth powers round the corner.
+// The limit holds for means over milliseconds: `rest_s` of little power after each call count with it (GemmConditions).
 //
 // First touches by how the product is called (GemmConditions). A layer that runs once: every operand once, cold. A
 // benchmark that rotates over `weight_copies` copies of B: of a working set A + copies B + C up to `l2_full` L2
@@ -33,6 +37,7 @@
 // the L2 between kernels other than calls repeated on the same operands, sliding windows.
 #pragma once
 
+#include "hw/arithmetic.hpp"
 #include "hw/gpu.hpp"
 #include "hw/kernel.hpp"
 
@@ -53,6 +58,7 @@ struct GemmConditions {
       0;                  ///< repeated calls rotate over this many copies of the weights; 0: everything is cold
   double activity = 1;    ///< switching activity of the operands, 1 for random numbers: scales dynamic power
   bool multicast = true;  ///< whether the library loads operands once for a cluster, where the device can
+  double rest_s = 0;      ///< time of little power between a call and the next, which the power limit averages in
 };
 
 /// Tile and split of a matrix product as the model chooses them.
@@ -80,13 +86,5 @@ TiledTime tiled_mixed(const GpuParams& gpu, const AttentionPrefill& prompts, con
 /// token, over all key heads. Its start is part of what launches cost.
 TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int64_t elements, DType dtype,
                             const AttentionConditions& how = {});
-
-/// ceil(a / b) for a >= 0, b > 0.
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-/// Norms of order 2 and 4 of non-negative numbers: smooth maxima, at most sqrt(2) and 2^(1/4) above the larger of two.
-double norm2(double a, double b);
-double norm4(double a, double b, double c = 0, double d = 0);
 
 }  // namespace orrery::hw

@@ -14,7 +14,7 @@ struct Tile {
 /// Thread-block tiles that matrix libraries ship for 16-bit tensor units, large ones first.
 constexpr std::array<Tile, 8> kTiles{
     {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {32, 64}, {16, 64}}};
-constexpr std::array<std::int64_t, 8> kSplits{1, 2, 3, 4, 6, 8, 12, 16};
+constexpr std::array<std::int64_t, 9> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 32};
 constexpr std::int64_t kMinTileM = 16;
 constexpr std::int64_t kMinTileN = 64;
 constexpr std::int64_t kMinSplitK = 128;               // a thinner slice of k would be all prologue
@@ -71,6 +71,7 @@ double waves_of(double ctas, double sms, double smoothing) {
 struct Rates {
   double m, n, batch, element;
   double sms, s_per_flop, s_per_l2_byte, cycle_s, fill_k, latency_s, memory_s;
+  std::int64_t most_splits;
 };
 
 /// Best plan among the splits of one tile; replaces `best` where faster.
@@ -82,12 +83,12 @@ void try_tile(const GpuParams& gpu, const Gemm& g, const Tile tile, const Rates&
   const double loaded = (std::min(d(tile.m), r.m) + std::min(d(tile.n), r.n)) * r.element;  // bytes a step of k
   for (const std::int64_t split : kSplits) {
     const double ctas = tiles * d(split);
-    if (split > 1 && (ctas > kTilesPerSmSplit * r.sms || g.k < split * kMinSplitK)) break;
+    if (split > 1 && (split > r.most_splits || ctas > kTilesPerSmSplit * r.sms || g.k < split * kMinSplitK)) break;
     const double k = d(ceil_div(g.k, split));
     const double compute_s = waves_of(ctas, r.sms, c.wave_smoothing) * 2.0 * area * (k + r.fill_k) * r.s_per_flop;
     const double reduce_s = split == 1 ? 0
-                                       : c.split_cycles * r.cycle_s +
-                                             2.0 * d(split) * r.m * r.n * r.batch * kPartialBytes / gpu.l2_bandwidth;
+                                       : c.split_cycles * r.cycle_s + c.split_traffic * 2.0 * d(split) * r.m * r.n *
+                                                                          r.batch * kPartialBytes / gpu.l2_bandwidth;
     const double latency_s = std::ceil(ctas / (r.sms * resident)) * k * r.latency_s;
     const double l2_s = ctas * loaded * k * r.s_per_l2_byte;
     const double on_chip_s = std::max(latency_s, l2_s);
@@ -100,25 +101,6 @@ void try_tile(const GpuParams& gpu, const Gemm& g, const Tile tile, const Rates&
 }
 
 }  // namespace
-
-double norm2(double a, double b) {
-  return std::sqrt(a * a + b * b);
-}
-
-double norm4(double a, double b, double c, double d) {
-  const double top = std::max(std::max(a, b), std::max(c, d));
-  if (top <= 0) return 0;
-  const double scale = 1 / top;
-  a *= scale;
-  b *= scale;
-  c *= scale;
-  d *= scale;
-  a *= a;
-  b *= b;
-  c *= c;
-  d *= d;
-  return top * std::sqrt(std::sqrt(a * a + b * b + c * c + d * d));
-}
 
 double power_stretch(const GpuParams& gpu, double utilisation, double activity) {
   const double budget = gpu.power.tdp_w - gpu.power.idle_w - gpu.power.active_w;
@@ -136,6 +118,7 @@ GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& g, DType dtype, const GemmC
   const double peak = matrix_peak(gpu, dtype), sms = d(gpu.sms), cycle_s = 1 / gpu.clock_hz;
   const double first =
       first_touch_bytes(gpu, m * k * element * batch, n * k * element * batch, m * n * element * batch, conditions);
+  const bool whole = g.m > 1 && k < c.unsplit_k && m * n * k < c.unsplit_below;
   const Rates rates{
       .m = m,
       .n = n,
@@ -147,7 +130,8 @@ GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& g, DType dtype, const GemmC
       .cycle_s = cycle_s,
       .fill_k = c.fill_k * kReferenceElement / element,
       .latency_s = c.k_cycles * cycle_s * element / kReferenceElement,
-      .memory_s = first / (gpu.memory_bandwidth * c.memory_efficiency)};
+      .memory_s = first / (gpu.memory_bandwidth * c.memory_efficiency),
+      .most_splits = whole ? 1 : kSplits.back()};
   GemmPlan best;
   double best_s = 0;
   for (const Tile tile : kTiles) {
@@ -156,7 +140,10 @@ GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& g, DType dtype, const GemmC
     try_tile(gpu, g, tile, rates, best, best_s);
   }
   TiledTime& t = best.time;
-  const double stretch = power_stretch(gpu, 2.0 * m * n * k * batch / (peak * t.time_s), conditions.activity);
+  t.time_s += c.exposed_write * m * n * element * batch / (gpu.memory_bandwidth * c.memory_efficiency);
+  // Power is a mean over a call and the rest that follows it.
+  const double stretch =
+      power_stretch(gpu, 2.0 * m * n * k * batch / (peak * (t.time_s + conditions.rest_s)), conditions.activity);
   t.compute_s *= stretch;
   t.fixed_s = c.fixed_cycles * cycle_s;
   t.time_s = t.time_s * stretch + t.fixed_s;

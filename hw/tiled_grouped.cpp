@@ -27,11 +27,6 @@ double d(std::int64_t value) {
   return static_cast<double>(value);
 }
 
-double saturating(double x) {
-  x = std::min(x, 1e3);
-  return x * x * x * x / (1 + x * x * x * x);
-}
-
 double pass_time(const GpuParams& gpu, const Kernel& kernel) {
   const auto& shape = std::get<Streaming>(kernel.shape);
   return gpu.launch_s() + tiled_streaming(gpu, shape, kernel.op, kernel.dtype).time_s;

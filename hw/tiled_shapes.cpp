@@ -55,7 +55,9 @@ TiledTime tiled_sparse(const GpuParams& gpu, const Sparse& s, DType dtype) {
   t.memory_s = t.dram_bytes / memory_rate(gpu);
   t.compute_s = work.flops / 2 * kSlotsPerFma / (d(gpu.sms) * kSlotsPerSm * gpu.clock_hz);
   const double l2_s = gathered / (gpu.l2_bandwidth * gpu.stream.l2_share);
-  const double longest_s = d(s.longest_row) * (gpu.stream.latency_s + gpu.stream.miss_latency_s) / kGathersInFlight;
+  const std::int64_t longest =
+      s.longest_row > 0 ? s.longest_row : ceil_div(s.nonzeros, std::max<std::int64_t>(1, s.rows));
+  const double longest_s = d(longest) * (gpu.stream.latency_s + gpu.stream.miss_latency_s) / kGathersInFlight;
   t.time_s = t.fixed_s + std::max(norm4(t.compute_s, t.memory_s, l2_s), longest_s);
   return t;
 }
@@ -101,11 +103,10 @@ TiledTime tiled_fft(const GpuParams& gpu, const Fft& f, DType dtype) {
 }
 
 Gemm implicit_gemm(const Conv& c) {
-  const std::int64_t groups = std::max<std::int64_t>(1, c.groups);
   return {.m = c.batch * c.out_height() * c.out_width(),
-          .n = c.out_channels / groups,
-          .k = c.in_channels / groups * c.kernel_height * c.kernel_width,
-          .batch = groups};
+          .n = ceil_div(c.out_channels, c.parts()),
+          .k = ceil_div(c.in_channels, c.parts()) * c.kernel_height * c.kernel_width,
+          .batch = c.parts()};
 }
 
 TiledTime tiled_conv(const GpuParams& gpu, const Conv& c, DType dtype) {

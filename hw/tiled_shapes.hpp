@@ -4,8 +4,8 @@
 //   gathered = entries * ceil(width * e / 32) * 32 (twice that for SDDMM)
 //   dram     = compulsory + (gathered - dense operands, if positive) * (1 - hot_share(dense operands))
 //   memory   = dram / (bandwidth * share),  l2 = gathered / (l2_bandwidth * l2_share)
-//   longest  = entries of the longest row * miss_latency / kGathersInFlight     (one warp, whatever the others do)
-//   t        = fixed + max(|issue, memory, l2|_4, longest)
+//   longest  = entries of the longest row * (latency + miss_latency) / kGathersInFlight     (one warp, whatever the
+//   others do) t        = fixed + max(|issue, memory, l2|_4, longest)
 // after Gale, Zaharia, Young, Elsen, "Sparse GPU kernels for deep learning" (SC 2020) and Yang, Buluc, Owens, "Design
 // principles for sparse matrix multiplication on the GPU" (Euro-Par 2018): row splitting, bound by gathered bytes.
 //

@@ -33,17 +33,12 @@ constexpr std::array<Style, 9> kStyles{{
     {1024, 1, 55, 0, 950, 0, 0},     // gated_activation: vLLM
     {512, 1, 113, 0, 950, 0, 0},     // rope: vLLM, an iteration is a pair
     {1024, 8, 500, 0, 1170, 2, 0},   // softmax: PyTorch; maximum, sum, result
-    {1024, 2, 89, 0, 755, 0, 0},   // stored_norm: CUTLASS, two elements a load
+    {1024, 2, 89, 0, 755, 0, 0},     // stored_norm: CUTLASS, two elements a load
     {256, 8, 6.5, 0, 4870, 2, 4.2},  // compiled: code of a compiler for one operation, norms in three sweeps
 }};
 
 double d(std::int64_t value) {
   return static_cast<double>(value);
-}
-
-double saturating(double x) {
-  const double x4 = x * x * x * x;
-  return x4 / (1 + x4);
 }
 
 /// The grid that a style makes of a pass.
@@ -85,7 +80,7 @@ Pass resolve_pass(const Streaming& s, OpClass op) {
 
 double hot_share(const GpuParams& gpu, double bytes) {
   if (bytes <= 0) return 1;
-  return saturating(std::min(1e3, gpu.stream.l2_reach * d(gpu.l2_bytes) / bytes));
+  return saturating(gpu.stream.l2_reach * d(gpu.l2_bytes) / bytes);
 }
 
 TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& s, OpClass op, DType dtype) {

@@ -229,9 +229,9 @@ class Writer {
 
 }  // namespace
 
-void EagerModel::check(const EagerModel& model, const sim::Origin& where, sim::Faults& faults) {
+void EagerModel::check(const EagerModel& model, const sim::Node& fields, sim::Faults& faults) {
   if (model.heads % model.kv_heads != 0)
-    faults.add({where.file, where.pointer + "/kv_heads"},
+    faults.add(fields.origin_at("kv_heads"),
                fmt::format("expected a divisor of {} heads, got {}", model.heads, model.kv_heads));
 }
 

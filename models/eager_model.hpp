@@ -68,7 +68,7 @@ struct EagerModel {
   }
 
   /// Faults that no single field shows: heads that do not divide.
-  static void check(const EagerModel& model, const sim::Origin& where, sim::Faults& faults);
+  static void check(const EagerModel& model, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// Kernels of one forward pass over `batch` prompts of `tokens`, in order.

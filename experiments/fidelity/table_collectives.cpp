@@ -10,13 +10,16 @@
 //   wait for nobody. Small messages scatter between both: time = max(model, interval). The intervals are those that
 //   leave the least error on the even rows of the all_reduce tables. Its send_recv is the sender's kernel.
 // - `nccl_across_pairs`: two ranks that share no bridge.
-// - `torch_nccl`: all_gather and reduce_scatter on lists of tensors. PyTorch copies between the list and one buffer
-//   (all_gather takes the size of a rank's part, and copies all parts), at the device's memory bandwidth.
+// - `torch_nccl`: calls of PyTorch on lists of tensors, timed on the host from before the call to after a
+//   synchronisation: a host's time for the call and for each tensor of a list. all_gather and reduce_scatter copy
+//   between the list and one buffer (all_gather takes the size of a rank's part, and copies all parts), at the device's
+//   memory bandwidth. Tensors of an odd length leave the parts of a list unaligned (aceso_sizes.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "experiments/fidelity/aceso_sizes.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "hw/network/library_collective.hpp"
 
@@ -37,6 +40,8 @@ constexpr HostInterval kHostIntervals[]{
     {"vidur_h100_pairwise_nvlink_all_reduce", 20e-6},
 };
 constexpr double kAchievedMemory = 0.85;  ///< share of the memory's peak that a plain copy reaches
+/// PyTorch's host time of a call, and of each tensor in its list; fitted to the even rows of `aceso` on A100.
+constexpr double kTorchCall_s = 22e-6, kTorchTensor_s = 14e-6;
 
 double host_interval(std::string_view stem) {
   for (const HostInterval& entry : kHostIntervals)
@@ -144,18 +149,27 @@ class CollectiveTables final : public TableKind {
       const double ms = table.number(row, "time_ms");
       if (!call || !(ms < 1e8))
         return out.skip("time", row, call ? "the measurement failed" : "this collective is not modelled");
-      const std::int64_t ranks = table.count(row, "gpus");
-      const auto part_bytes = static_cast<std::int64_t>(table.number(row, "data_size_MB") * 1048576.0);
-      const std::int64_t bytes = *call == LibraryCall::all_gather ? ranks * part_bytes : part_bytes;
-      const hw::GpuParams& gpu = found.entry->part;
-      const bool lists = *call == LibraryCall::all_gather || *call == LibraryCall::reduce_scatter;
-      const double copies = lists ? 2.0 * static_cast<double>(bytes) / (kAchievedMemory * gpu.memory_bandwidth) : 0;
-      const double s = hw::library_collective(gpu.link, *call, ranks, bytes).time_s + copies;
+      const auto mebibytes = static_cast<std::int64_t>(table.number(row, "data_size_MB"));
+      const double s =
+          torch_seconds(found.entry->part, *call, table.count(row, "gpus"), aceso_tensor_bytes(cluster, mebibytes));
       out.add("time", row, ms, s * 1e3,
               {regime_of(*call), found.entry->part.link.peers == 1           ? "no links"
                                  : found.entry->part.link.pair_bandwidth > 0 ? "mesh"
                                                                              : "switch"});
     });
+  }
+
+  /// One call of PyTorch on a tensor of fp16 (all_gather: of a rank; else what a rank puts in).
+  static double torch_seconds(const hw::GpuParams& gpu, LibraryCall call, std::int64_t ranks, std::int64_t tensor) {
+    const bool gather = call == LibraryCall::all_gather, whole = call == LibraryCall::all_reduce;
+    const std::int64_t part = gather ? tensor : 2 * (tensor / 2 / ranks);
+    const std::int64_t bytes = gather ? ranks * tensor : tensor;
+    const auto parts = whole || part % 16 == 0 ? hw::PartAlignment::full : hw::PartAlignment::partial;
+    double s = hw::library_collective(gpu.link, call, ranks, bytes, parts).time_s + kTorchCall_s;
+    if (!whole) s += static_cast<double>(ranks) * kTorchTensor_s;
+    if (gather || call == LibraryCall::reduce_scatter)
+      s += 2.0 * static_cast<double>(bytes) / (kAchievedMemory * gpu.memory_bandwidth);
+    return s;
   }
 
   static Found cluster_part(const PartShelf& parts, std::string cluster) {

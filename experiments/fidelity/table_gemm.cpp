@@ -2,7 +2,11 @@
 // kernels, `edge/cutlass_<stem>.csv` by `M,N,K,precision,min_runtime` (ms).
 //
 // What a table measured besides the device stands in the catalog as the word beside its stem:
-//   kernel             ops of PyTorch layers, one after the other in a stream (Vidur; libraries of 2023): operands cold
+//   kernel             ops of PyTorch layers, one after the other in a stream (Vidur; libraries of 2023): operands
+//   cold.
+//                      Its profiler times 20 turns of a decoder block (vidur/profiling/mlp), where norms, rotations,
+//                      activations, additions and waits for the host come between the products; the power limit sees
+//                      the mean. That rest is fitted once for all devices
 //   vllm_hot_cache     a graph that calls six layers of one shape in turn, again and again (aiconfigurator's collector:
 //                      six weights, one input), so that what fits the L2 stays there
 //   vllm_hot_cache_idle_weights  the same where the weights, which the collector leaves as allocated, were mostly
@@ -27,6 +31,9 @@ namespace {
 /// @2e015fd, through framework_op_overhead_us in hw/catalog_facts.json of the reference data.
 constexpr double kOpOverheadS = 21e-6;
 
+/// Time of little power between two products of Vidur's blocks: fitted to gemm/a100 (47 us; 40 to 60 us on h100).
+constexpr double kBlockRestS = 47e-6;
+
 /// What a word of the catalog says about a measurement.
 struct Measuring {
   hw::GemmConditions conditions;
@@ -35,7 +42,7 @@ struct Measuring {
 
 std::optional<Measuring> measuring(std::string_view measured_as, const hw::GpuParams& gpu) {
   constexpr std::int64_t kCollectorCopies = 6;
-  if (measured_as == "kernel") return Measuring{{0, 1, false}, gpu.launch_stream_s};
+  if (measured_as == "kernel") return Measuring{{0, 1, false, kBlockRestS}, gpu.launch_stream_s};
   if (measured_as == "vllm_hot_cache") return Measuring{{kCollectorCopies, 1, true}, gpu.launch_graph_s};
   if (measured_as == "vllm_hot_cache_idle_weights") return Measuring{{kCollectorCopies, 0.4, true}, gpu.launch_graph_s};
   if (measured_as == "op") return Measuring{{1, 0, true}, kOpOverheadS};

@@ -21,17 +21,16 @@ double peak_bandwidth(HostLink link) {
   return 0;
 }
 
-void PlatformParams::check(const PlatformParams& platform, const sim::Origin& where, sim::Faults& faults) {
+void PlatformParams::check(const PlatformParams& platform, const sim::Node& fields, sim::Faults& faults) {
   const double peak = peak_bandwidth(platform.link);
-  const auto check = [&](const CopyPath& path, const char* name) {
+  const auto check = [&](const CopyPath& path, const char* place) {
     if (path.bandwidth > peak)
-      faults.add({where.file, where.pointer + "/copies/" + name + "/bandwidth"},
-                 fmt::format("expected at most {}, the peak of the link per direction, got {}",
-                             sim::humanise(peak, sim::Unit::bytes_per_s),
-                             sim::humanise(path.bandwidth, sim::Unit::bytes_per_s)));
+      faults.add(fields.origin_at(place), fmt::format("expected at most {}, the peak of the link per direction, got {}",
+                                                      sim::humanise(peak, sim::Unit::bytes_per_s),
+                                                      sim::humanise(path.bandwidth, sim::Unit::bytes_per_s)));
   };
-  check(platform.copies.to_device, "to_device");
-  check(platform.copies.to_host, "to_host");
+  check(platform.copies.to_device, "copies.to_device.bandwidth");
+  check(platform.copies.to_host, "copies.to_host.bandwidth");
 }
 
 namespace {

@@ -171,7 +171,7 @@ struct PlatformParams {
   }
 
   /// Faults that no single field shows: bandwidths above the link's peak.
-  static void check(const PlatformParams& platform, const sim::Origin& where, sim::Faults& faults);
+  static void check(const PlatformParams& platform, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// A platform with its parts.

@@ -148,9 +148,8 @@ struct DramParams {
     };
   }
 
-  /// Faults that no single field shows: timings that contradict each other, counts that do not divide. `where` is the
-  /// object that holds the fields.
-  static void check(const DramParams& dram, const sim::Origin& where, sim::Faults& faults);
+  /// Faults that no single field shows: timings that contradict each other, counts that do not divide.
+  static void check(const DramParams& dram, const sim::Node& fields, sim::Faults& faults);
 
   /// Bytes that a column command moves over the bus (or out of one bank).
   std::int64_t access_bytes() const { return organisation.bus_bits / 8 * organisation.burst; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
 
 namespace orrery::hw {
 namespace {
@@ -29,9 +30,31 @@ Shape shape_of(LibraryCall call, double n, double size) {
   return {1, size, 0};
 }
 
-/// What a rank can send inside a group of n.
-double bandwidth_of(const LinkParams& link, double n) {
+/// What a rank can send to all its peers in a group of n.
+double peer_bandwidth_of(const LinkParams& link, double n) {
+  if (link.relayed_bandwidth > 0 && n > 4) return link.relayed_bandwidth;
   return link.pair_bandwidth > 0 ? std::min(link.bandwidth, (n - 1) * link.pair_bandwidth) : link.bandwidth;
+}
+
+/// What a rank can send along the rings of a group of n. Where pairs differ, eight use all links.
+double ring_bandwidth_of(const LinkParams& link, double n) {
+  if (link.quad_bandwidth > 0 && n > 2) return n <= 4 ? link.quad_bandwidth : link.bandwidth;
+  return peer_bandwidth_of(link, n);
+}
+
+/// Share of the bandwidth that a call keeps. One buffer as a whole is cut where the library likes.
+double kept_share(const LinkParams& link, LibraryCall call, PartAlignment parts) {
+  if (parts == PartAlignment::full) return 1;
+  switch (call) {
+    case LibraryCall::all_gather:
+      return link.unaligned.gather;
+    case LibraryCall::reduce_scatter:
+      return link.unaligned.reduce;
+    case LibraryCall::all_to_all:
+      return link.unaligned.peer;
+    default:
+      return 1;
+  }
 }
 
 /// Share of a ramp that a message of `size` has behind it.
@@ -51,7 +74,7 @@ constexpr double kSwitchEstimate_s = 25e-6;
 constexpr double kLl128Payload = 0.92;  ///< 120 of 128 bytes, and a little
 
 LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const Shape& shape) {
-  const double planned = link.planned_share * bandwidth_of(link, n);
+  const double planned = link.planned_share * ring_bandwidth_of(link, n);
   const std::array<double, 3> bandwidth{std::min(link.ll_ceiling, planned / 2), kLl128Payload * planned, planned};
   LibraryProtocol best = LibraryProtocol::ll;
   double least = 0;
@@ -67,38 +90,55 @@ LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const
   return best;
 }
 
-double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shape& shape, double n, double size) {
+/// A device's own shard beside a far path.
+double far_own(const LinkParams& link, const Shape& shape) {
+  return link.far.local_bandwidth > 0 ? shape.own / link.far.local_bandwidth : 0;
+}
+
+double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shape& shape, double n, double size,
+                    double kept) {
   const RingConstants& c = link.ring;
-  const double bandwidth = bandwidth_of(link, n);
-  const double own = shape.own / (c.local_ratio * link.bandwidth);
+  const double bandwidth = ring_bandwidth_of(link, n);
+  const double own = shape.own / (c.local_ratio * bandwidth), moved = shape.sent / kept;
   switch (protocol) {
     case LibraryProtocol::ll:
       return c.base_s + shape.steps * c.ll_step_s + c.ramp_s * risen(size, c.ramp_bytes) +
-             shape.sent / (c.ll_efficiency * bandwidth);
+             moved / (c.ll_efficiency * bandwidth);
     case LibraryProtocol::ll128:
-      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + shape.sent / (c.ll128_efficiency * bandwidth) + own;
+      return c.base_s + c.ramp_s + shape.steps * c.ll128_step_s + moved / (c.ll128_efficiency * bandwidth) + own;
     case LibraryProtocol::in_switch: {
       const double transfer = (1 + 1 / n) * size / (link.in_switch.efficiency * bandwidth);
       return c.base_s + c.simple_start_s + transfer + 2 * std::sqrt(link.in_switch.chunk_s * transfer);
     }
     case LibraryProtocol::far:
       return c.base_s + c.ramp_s * risen(size, c.ramp_bytes) + shape.steps * link.far.step_s +
-             shape.sent / (link.far.efficiency * link.far.bandwidth);
+             moved / (link.far.efficiency * link.far.bandwidth) + far_own(link, shape);
     default:
-      return c.base_s + c.simple_start_s + shape.steps * c.simple_step_s +
-             shape.sent / (c.simple_efficiency * bandwidth) + own;
+      return c.base_s + c.simple_start_s + shape.steps * c.simple_step_s + moved / (c.simple_efficiency * bandwidth) +
+             own;
   }
 }
 
-double all_to_all_seconds(const LinkParams& link, bool far, const Shape& shape, double n) {
+double all_to_all_seconds(const LinkParams& link, bool far, const Shape& shape, double n, double kept) {
   const PeerConstants& c = link.peer;
-  const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * bandwidth_of(link, n);
-  const double transfer = shape.sent / path + shape.own / (link.ring.local_ratio * link.bandwidth);
+  const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * peer_bandwidth_of(link, n);
+  const double own = far ? far_own(link, shape) : shape.own / (c.local_ratio * ring_bandwidth_of(link, n));
+  const double transfer = shape.sent / (kept * path) + own;
   return c.base_s + c.per_peer_s * (n - 2) + c.ramp_s * risen(shape.own, c.ramp_bytes) + transfer +
          2 * std::sqrt(c.chunk_s * transfer);
 }
 
 }  // namespace
+
+void LinkParams::check(const LinkParams& link, const sim::Node& fields, sim::Faults& faults) {
+  if (link.peers > 0 && link.far.bandwidth == 0)
+    faults.add(fields.origin_at("far.bandwidth"),
+               "expected > 0 B/s where the links join " + std::to_string(link.peers) + " ranks only (peers)");
+  if (link.pair_bandwidth > link.bandwidth)
+    faults.add(fields.origin_at("pair_bandwidth"),
+               "expected at most bandwidth = " + sim::humanise(link.bandwidth, sim::Unit::bytes_per_s) + ", got " +
+                   sim::humanise(link.pair_bandwidth, sim::Unit::bytes_per_s));
+}
 
 LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
   if (call != LibraryCall::send_recv && ranks <= 1) return LibraryProtocol::none;
@@ -109,7 +149,8 @@ LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::
   return choose(link, call, n, shape_of(call, n, static_cast<double>(bytes)));
 }
 
-CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
+CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes,
+                                  PartAlignment parts) {
   CollectiveCost cost;
   cost.protocol = library_protocol(link, call, ranks, bytes);
   if (cost.protocol == LibraryProtocol::none) return cost;
@@ -121,14 +162,15 @@ CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std:
   if (call == LibraryCall::send_recv) {
     const PeerConstants& c = link.peer;
     const double start = c.send_base_s + c.send_ramp_s * risen(size, c.send_ramp_bytes);
-    const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * bandwidth_of(link, 2);
+    const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * peer_bandwidth_of(link, 2);
     cost.time_s = start + size / path;
     const bool fits = !far && bytes <= c.buffer_bytes;
     cost.sender_s = fits ? std::min(cost.time_s, start + size / c.copy_bandwidth) : cost.time_s;
     return cost;
   }
-  cost.time_s = call == LibraryCall::all_to_all ? all_to_all_seconds(link, far, shape, n)
-                                                : ring_seconds(link, cost.protocol, shape, n, size);
+  const double kept = kept_share(link, call, parts);
+  cost.time_s = call == LibraryCall::all_to_all ? all_to_all_seconds(link, far, shape, n, kept)
+                                                : ring_seconds(link, cost.protocol, shape, n, size, kept);
   cost.sender_s = cost.time_s;
   return cost;
 }

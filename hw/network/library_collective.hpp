@@ -1,7 +1,8 @@
 // What a collective of an NCCL-class library takes among the devices of one node, in closed form.
 //
-// n ranks, S bytes, B the link's bandwidth (in a mesh without a switch: (n-1) pair_bandwidth at most), w the bytes that
-// a rank sends, s the steps of the ring:
+// n ranks, S bytes, B the link's bandwidth (in a mesh without a switch: (n-1) pair_bandwidth at most; where its pairs
+// differ, quad_bandwidth for three or four and relayed_bandwidth for an all_to_all among more), w the bytes that a rank
+// sends, s the steps of the ring:
 //   all_reduce      s = 2(n-1)   w = 2(n-1)/n S      S: the buffer of a rank
 //   all_gather      s =  n-1     w =  (n-1)/n S      S: the gathered result
 //   reduce_scatter  s =  n-1     w =  (n-1)/n S      S: the input of a rank
@@ -23,11 +24,13 @@
 // where LL hands over to Simple, and now and then a larger message that takes less time.
 //
 //   all_to_all  base + per_peer (n-2) + ramp z/(z + ramp_bytes) + y + 2 sqrt(chunk y),  z = S/n,
-//               y = (n-1) z / (efficiency B) + z / (local_ratio B);  S is what a rank holds for all
+//               y = (n-1) z / (efficiency B) + z / (peer's local_ratio B);  S is what a rank holds for all
 //   send_recv   send_base + send_ramp S/(S + send_ramp_bytes) + S / (efficiency B). The sender's part may end sooner:
 //               up to `buffer` bytes it ends when they are copied, at copy_bandwidth.
 // Groups of more than `peers` ranks go over the path `far`: base + ramp S/(S + ramp_bytes) + s step + w / (efficiency
-// bandwidth); all_to_all and send_recv put that bandwidth in place of the link's.
+// bandwidth) + (S/n) / local_bandwidth; all_to_all and send_recv put that bandwidth in place of the link's.
+// Of all_gather, reduce_scatter and all_to_all every rank's part of the buffer begins at its own address. Where that is
+// no multiple of 16 bytes the library moves single elements, and the share `unaligned` of the bandwidth is left.
 //
 // Where this holds: devices behind one switch or one bridge, nothing else on the links, all ranks at once. For
 // contention, stragglers, several nodes and other algorithms run the schedules of hw/network/collective.hpp; at large
@@ -54,6 +57,9 @@ enum class LibraryCall : std::uint8_t {
   send_recv
 };
 
+/// Whether the ranks' parts of a buffer begin at multiples of 16 bytes.
+enum class PartAlignment : std::uint8_t { full, partial };
+
 /// How a call is carried out.
 enum class LibraryProtocol : std::uint8_t { none, ll, ll128, simple, in_switch, peer, far };
 
@@ -71,7 +77,8 @@ LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::
 
 /// Cost of `call` on `bytes` among `ranks` devices (send_recv: two, whatever `ranks`; more than `peers` says only
 /// which path it takes). One rank or no bytes cost nothing. Constant time, no allocation.
-CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes);
+CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes,
+                                  PartAlignment parts = PartAlignment::full);
 
 /// "ll", "simple" …
 std::string_view name(LibraryProtocol protocol);

@@ -1,10 +1,12 @@
 // The links of a device inside its node, and the constants of the collective library that drives them.
 //
 // `bandwidth` is what one device can send while it receives as much (NVLink: all its links together, per direction).
-// Where devices are joined directly, a pair has `pair_bandwidth` of it. Where links join pairs only (bridges), `peers`
-// is 2 and `far` is the path that a larger group has to take, PCIe as a rule; `peers` 1 is a device without links. The
-// rest belongs to the closed forms of hw/network/library_collective.hpp, which holds their equations; parts of one
-// generation share it. Left out: links of different speed inside one node other than `far`, and contention.
+// Where devices are joined directly, a pair has `pair_bandwidth` of it, and where pairs differ (the cube mesh of eight
+// V100) four have `quad_bandwidth`, and `relayed_bandwidth` is what an all-to-all among more reaches. Where links join
+// pairs only (bridges), `peers` is 2 and `far` is the path that a larger group has to take, PCIe as a rule; `peers` 1
+// is a device without links. The rest belongs to the closed forms of hw/network/library_collective.hpp, which holds
+// their equations; parts of one generation share it. Left out: links of different speed inside one node other than
+// `far`, and contention.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +80,7 @@ struct PeerConstants {
   std::int64_t ramp_bytes = 20000;
   double chunk_s = 3.4e-6;
   double efficiency = 0.8;
+  double local_ratio = 1.4;
   double send_base_s = 1.3e-6;
   double send_ramp_s = 13e-6;
   std::int64_t send_ramp_bytes = 2000;
@@ -96,6 +99,8 @@ struct PeerConstants {
         sim::field("chunk", &PeerConstants::chunk_s, Unit::seconds, sim::at_least(0),
                    "Overhead of one pipelined chunk of an all-to-all."),
         sim::field("efficiency", &PeerConstants::efficiency, Unit::ratio, sim::between(0.01, 1), "Share of the link."),
+        sim::field("local_ratio", &PeerConstants::local_ratio, Unit::none, sim::between(0.1, 20),
+                   "How fast a device copies its own part of an all-to-all, in link bandwidths."),
         sim::field("send_base", &PeerConstants::send_base_s, Unit::seconds, sim::at_least(0), "Send of no bytes."),
         sim::field("send_ramp", &PeerConstants::send_ramp_s, Unit::seconds, sim::at_least(0),
                    "Added once a send is past protocol LL."),
@@ -114,6 +119,7 @@ struct FarConstants {
   double bandwidth = 0;
   double efficiency = 0.75;
   double step_s = 5e-6;
+  double local_bandwidth = 0;
   static constexpr auto fields() {
     using sim::Unit;
     return std::tuple{
@@ -121,6 +127,25 @@ struct FarConstants {
                    "Peak of the path, per direction; 0: links join all ranks."),
         sim::field("efficiency", &FarConstants::efficiency, Unit::ratio, sim::between(0.01, 1), "Share of that."),
         sim::field("step", &FarConstants::step_s, Unit::seconds, sim::at_least(0), "A step of a ring over it."),
+        sim::field("local_bandwidth", &FarConstants::local_bandwidth, Unit::bytes_per_s, sim::at_least(0),
+                   "Rate at which a device handles its own shard meanwhile; 0: at no cost."),
+    };
+  }
+};
+
+/// What is left of a path's bandwidth where the ranks' parts of a buffer do not begin at multiples of 16 bytes: the
+/// library then moves single elements instead of 16 bytes at once.
+struct UnalignedConstants {
+  double gather = 0.5;
+  double reduce = 0.5;
+  double peer = 0.5;
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr sim::Range kShare = sim::between(0.01, 1);
+    return std::tuple{
+        sim::field("gather", &UnalignedConstants::gather, Unit::ratio, kShare, "Share left to an all_gather."),
+        sim::field("reduce", &UnalignedConstants::reduce, Unit::ratio, kShare, "Share left to a reduce_scatter."),
+        sim::field("peer", &UnalignedConstants::peer, Unit::ratio, kShare, "Share left to an all_to_all."),
     };
   }
 };
@@ -129,6 +154,8 @@ struct FarConstants {
 struct LinkParams {
   double bandwidth = 0;
   double pair_bandwidth = 0;
+  double quad_bandwidth = 0;
+  double relayed_bandwidth = 0;
   std::int64_t peers = 0;
   double byte_j = 0;
   double planned_share = 0.78;
@@ -137,6 +164,7 @@ struct LinkParams {
   InSwitchConstants in_switch;
   PeerConstants peer;
   FarConstants far;
+  UnalignedConstants unaligned;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -145,6 +173,10 @@ struct LinkParams {
                                  "Peak a device sends, per direction, over all its links.")),
         sim::field("pair_bandwidth", &LinkParams::pair_bandwidth, Unit::bytes_per_s, sim::at_least(0),
                    "Links that join one pair, where there is no switch: n ranks use n-1 times as much. 0: a switch."),
+        sim::field("quad_bandwidth", &LinkParams::quad_bandwidth, Unit::bytes_per_s, sim::at_least(0),
+                   "What a rank sends in a ring of three or four of such a mesh; 0: as many pairs as it has peers."),
+        sim::field("relayed_bandwidth", &LinkParams::relayed_bandwidth, Unit::bytes_per_s, sim::at_least(0),
+                   "What it sends in an all-to-all among more than four, part of it through others; 0: no relays."),
         sim::field("peers", &LinkParams::peers, Unit::count, sim::at_least(0),
                    "Ranks that the links join; larger groups go over `far`. 0: all."),
         sim::field("energy_per_byte", &LinkParams::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte sent."),
@@ -156,8 +188,11 @@ struct LinkParams {
         sim::field("in_switch", &LinkParams::in_switch, "All-reduce inside the switch."),
         sim::field("peer", &LinkParams::peer, "Messages between pairs."),
         sim::field("far", &LinkParams::far, "Path between ranks that the links do not join."),
+        sim::field("unaligned", &LinkParams::unaligned, "Parts that do not begin at multiples of 16 bytes."),
     };
   }
+  /// Faults that no single field shows. A part calls it with the node of its link.
+  static void check(const LinkParams& link, const sim::Node& fields, sim::Faults& faults);
 };
 
 }  // namespace orrery::hw

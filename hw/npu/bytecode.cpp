@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hw/arithmetic.hpp"
 #include "hw/npu/npu_gemm.hpp"
-#include "hw/tiled.hpp"
 
 namespace orrery::hw {
 namespace {

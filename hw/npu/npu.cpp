@@ -52,22 +52,20 @@ NpuParams at_clock(const NpuParams& npu, double clock_hz) {
   return out;
 }
 
-void NpuParams::check(const NpuParams& npu, const sim::Node& node, sim::Faults& faults) {
-  const auto at = [&](const char* block, const char* key) {
-    const sim::Node* inner = node.find(block);
-    return inner != nullptr && inner->is_object() ? inner->origin_of(key) : node.origin_of(block);
-  };
+void NpuParams::check(const NpuParams& npu, const sim::Node& fields, sim::Faults& faults) {
   if (npu.matrix.rates.fp16 == 0 && npu.matrix.rates.bf16 == 0)
-    faults.add(at("matrix", "rates"), "no 16-bit format: fp16 or bf16 must be above 0");
+    faults.add(fields.origin_at("matrix.rates"), "no 16-bit format: fp16 or bf16 must be above 0");
   if (npu.matrix.kind == MatrixKind::systolic && npu.matrix.depth != 1)
-    faults.add(at("matrix", "depth"), "a systolic array has depth 1, got " + std::to_string(npu.matrix.depth));
+    faults.add(fields.origin_at("matrix.depth"),
+               "a systolic array has depth 1, got " + std::to_string(npu.matrix.depth));
   // The smallest tile: one step of the matrix unit in every dimension, 16-bit operands twice (double buffering).
   const UnitEdges u = unit_edges(npu.matrix);
   const auto too_small = [&](const char* key, std::int64_t have, std::int64_t need) {
     if (have > 0 && have < need)
-      faults.add(at("scratch", key), "holds no tile: one of " + std::to_string(u.m) + " x " + std::to_string(u.n) +
-                                         " x " + std::to_string(u.k) + ", double-buffered, takes " +
-                                         std::to_string(need) + " bytes, got " + std::to_string(have));
+      faults.add(fields.origin_at(std::string("scratch.") + key),
+                 "holds no tile: one of " + std::to_string(u.m) + " x " + std::to_string(u.n) + " x " +
+                     std::to_string(u.k) + ", double-buffered, takes " + std::to_string(need) + " bytes, got " +
+                     std::to_string(have));
   };
   const std::int64_t left = 2 * u.m * u.k * 2, right = 2 * u.k * u.n * 2, sums = u.m * u.n * 4;
   too_small("l1", npu.scratch.l1, left + right + (npu.scratch.accumulator > 0 ? 0 : sums));
@@ -75,17 +73,18 @@ void NpuParams::check(const NpuParams& npu, const sim::Node& node, sim::Faults& 
   too_small("right", npu.scratch.right, right);
   too_small("accumulator", npu.scratch.accumulator, sums);
   if (npu.l2_bytes > 0 && npu.l2_bytes < npu.scratch.l1)
-    faults.add(node.origin_of("l2"), "smaller than the L1 of one core: a unit may be wrong (" +
-                                         sim::humanise(static_cast<double>(npu.l2_bytes), sim::Unit::bytes) + ")");
+    faults.add(fields.origin_at("l2"), "smaller than the L1 of one core: a unit may be wrong (" +
+                                           sim::humanise(static_cast<double>(npu.l2_bytes), sim::Unit::bytes) + ")");
   const std::int64_t on_chip = std::max(npu.l2_bytes, npu.cores * npu.scratch.l1);
   if (npu.memory_bytes > 0 && npu.memory_bytes <= on_chip)
-    faults.add(node.origin_of("memory"), "smaller than the buffers on chip: a unit may be wrong (" +
-                                             sim::humanise(static_cast<double>(npu.memory_bytes), sim::Unit::bytes) +
-                                             ")");
+    faults.add(fields.origin_at("memory"), "smaller than the buffers on chip: a unit may be wrong (" +
+                                               sim::humanise(static_cast<double>(npu.memory_bytes), sim::Unit::bytes) +
+                                               ")");
   if (npu.core_bandwidth > npu.memory_bandwidth && npu.memory_bandwidth > 0)
-    faults.add(node.origin_of("core_bandwidth"), "one core cannot exceed memory_bandwidth");
+    faults.add(fields.origin_at("core_bandwidth"), "one core cannot exceed memory_bandwidth");
   if (npu.power.tdp_w > 0 && npu.power.idle_w >= npu.power.tdp_w)
-    faults.add(at("power", "idle"), "at or above power.tdp");
+    faults.add(fields.origin_at("power.idle"), "at or above power.tdp");
+  if (const sim::Node* link = fields.find("link")) LinkParams::check(npu.link, *link, faults);
 }
 
 }  // namespace orrery::hw

@@ -190,8 +190,8 @@ struct NpuParams {
   }
 
   /// Faults that fields of one file make together: no 16-bit format, scratchpads that hold no tile, sizes that
-  /// contradict each other. `node` is where the fields stand.
-  static void check(const NpuParams& npu, const sim::Node& node, sim::Faults& faults);
+  /// contradict each other.
+  static void check(const NpuParams& npu, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// Multiply-adds of one matrix unit in a cycle at rate 1.

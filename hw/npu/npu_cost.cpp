@@ -6,7 +6,7 @@
 // so that many blocks overlap fully and one block not at all.
 // Attention: matrix engine (rows of a query block stream past keys that stand in the array, head_dim padded to its
 // edge), vector engine (softmax_ops fp32 operations a score), memory, and, where matrix and vector cores are split,
-// scores and probabilities that cross the L2. Blocks are (query tile, head) or 128 keys of a key head.
+// scores and probabilities that cross the L2. Blocks are (query tile, head) or 128 keys of a sequence's key head.
 // Passes, transforms and sparse products: vector engine, path into the unified buffer, memory; blocks are a quarter of
 // the unified buffer. Grouped products: a batch of groups of the mean size. Convolutions and fused groups: matrix
 // engine (the product that a convolution is, whole unit blocks shared evenly by the cores), vector engine and memory,
@@ -14,8 +14,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hw/arithmetic.hpp"
 #include "hw/npu/npu_gemm.hpp"
-#include "hw/tiled.hpp"
+#include "hw/tiled_shapes.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -41,18 +42,13 @@ class NpuCost final : public CostModel {
     if (is_empty(work)) return {};
     const NpuTime t = time_of(kernel, work);
     const bool vector = !uses_matrix_units(kernel);
-    Cost cost;
-    cost.time_s = npu_.launch_s + t.time_s;
-    cost.flops = work.flops;
-    cost.dram_bytes = std::max(t.dram_bytes, work.read_bytes + work.write_bytes);
-    const double flop_j = vector ? npu_.power.fp32_flop_j : matrix_flop_energy(npu_, kernel.dtype);
-    cost.compute_energy_j = work.flops * flop_j + npu_.power.active_w * cost.time_s;
-    cost.memory_energy_j = cost.dram_bytes * npu_.power.memory_byte_j;
-    const double fixed = npu_.launch_s + t.fixed_s;
-    cost.bound = fixed > std::max(t.compute_s, t.memory_s) ? Bound::launch
-                 : t.compute_s > t.memory_s                ? Bound::compute
-                                                           : Bound::memory;
-    return cost;
+    return booked(npu_.power, work,
+                  {.time_s = npu_.launch_s + t.time_s,
+                   .compute_s = t.compute_s,
+                   .memory_s = t.memory_s,
+                   .fixed_s = npu_.launch_s + t.fixed_s,
+                   .dram_bytes = t.dram_bytes,
+                   .flop_j = vector ? npu_.power.fp32_flop_j : matrix_flop_energy(npu_, kernel.dtype)});
   }
 
  private:
@@ -69,12 +65,13 @@ class NpuCost final : public CostModel {
   NpuTime of(const AttentionPrefill& a, const Kernel& kernel, const Work& work) const {
     const double group = d(a.heads) / std::max(1.0, d(a.kv_heads));
     const double rows = std::min(128.0, d(a.q_tokens) / std::max(1.0, d(a.sequences)) * group);
-    return of_attention(work, d(a.pairs) * d(a.heads), d(a.head_dim), d(a.values()), rows, d(a.q_tiles) * d(a.heads),
-                        kernel.dtype);
+    const double tiles = std::max({1.0, d(a.q_tiles), d(a.sequences)}) * d(a.heads);
+    return of_attention(work, d(a.pairs) * d(a.heads), d(a.head_dim), d(a.values()), rows, tiles, kernel.dtype);
   }
   NpuTime of(const AttentionDecode& a, const Kernel& kernel, const Work& work) const {
     const double group = d(a.heads) / std::max(1.0, d(a.kv_heads));
-    const double blocks = std::ceil(d(a.context_tokens) / kKeysPerBlock) * d(a.kv_heads);
+    const double context = d(a.context_tokens) / d(a.sequences);  // a block never spans two sequences
+    const double blocks = d(a.sequences) * std::ceil(context / kKeysPerBlock) * d(a.kv_heads);
     return of_attention(work, d(a.context_tokens) * d(a.heads), d(a.head_dim), d(a.values()), group, blocks,
                         kernel.dtype);
   }
@@ -86,18 +83,20 @@ class NpuCost final : public CostModel {
   }
   NpuTime of(const Fft&, const Kernel& kernel, const Work& work) const { return of_pass(work, bytes_of(kernel.dtype)); }
   NpuTime of(const Conv& s, const Kernel& kernel, const Work& work) const {
-    const Gemm product{s.batch * s.out_height() * s.out_width(), s.out_channels / s.groups,
-                       s.in_channels / s.groups * s.kernel_height * s.kernel_width, s.groups};
-    return of_block(work, product, 0, 0, kernel.dtype);
+    return of_block(work, implicit_gemm(s), 0, 0, kernel.dtype);
   }
   NpuTime of(const Fused& s, const Kernel& kernel, const Work& work) const {
     return of_block(work, s.gemm, d(s.other_matrix_flops), d(s.vector_flops), kernel.dtype);
   }
 
+  /// The format in which the matrix unit takes operands of `dtype` in attention, convolutions and fused groups: where
+  /// it lacks fp32, they are narrowed to 16 bits. (Plain fp32 products run on the vector unit instead.)
+  DType matrix_format(DType dtype) const { return matrix_rate(npu_.matrix, dtype) > 0 ? dtype : DType::fp16; }
+
   /// A product whose operands are not what it reads, further matrix FLOPs at peak, vector FLOPs, and the kernel's
   /// bytes.
   NpuTime of_block(const Work& work, const Gemm& g, double matrix_flops, double vector_flops, DType dtype) const {
-    const DType format = matrix_rate(npu_.matrix, dtype) > 0 ? dtype : DType::fp16;
+    const DType format = matrix_format(dtype);
     double matrix_s = matrix_flops / (matrix_peak(npu_, format) * npu_.matrix.efficiency);
     if (g.m > 0 && g.n > 0 && g.k > 0)
       matrix_s += matrix_cycles(npu_.matrix, g.m, g.n, g.k, format) * d(g.batch) /
@@ -142,7 +141,7 @@ class NpuCost final : public CostModel {
     const double padded_dims = (std::ceil(head_dim / edge) + std::ceil(value_dim / edge)) * edge;
     const double padded_rows =
         unit.kind == MatrixKind::cube ? std::ceil(rows / d(unit.rows)) * d(unit.rows) : std::max(rows, d(unit.rows));
-    const double rate = std::max(matrix_rate(unit, dtype), matrix_rate(unit, DType::fp16));
+    const double rate = matrix_rate(unit, matrix_format(dtype));
     const double macs = scores * padded_dims * (padded_rows / rows);
     const double share = quantised(blocks);
     const double per_cycle = cells(unit) * d(unit.per_core) * rate * unit.efficiency * cores() * npu_.clock_hz;

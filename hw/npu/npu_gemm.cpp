@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hw/tiled.hpp"
+#include "hw/arithmetic.hpp"
 
 namespace orrery::hw {
 namespace {

@@ -1,6 +1,6 @@
 #include "hw/npu/systolic.hpp"
 
-#include "hw/tiled.hpp"
+#include "hw/arithmetic.hpp"
 
 namespace orrery::hw {
 namespace {

@@ -102,12 +102,15 @@ AttentionPimTime attention_time(const AttentionPimParams& pim, const AttentionDe
   const double places = d(pim.stacks) * std::floor(d(m.lanes()) / lanes);
   const double items = std::ceil(d(a.sequences) * d(a.kv_heads) / places);  // key heads at the busiest place
 
-  // Keys of an item spread over the units; values as many again.
+  // Keys of an item spread over the units, and so do values, which latents read a second time from the keys.
   const double per_token = std::ceil(d(a.head_dim) * element / access);
   const double units = d(units_per_lane(pim)) * lanes;
-  const double accesses = std::ceil(context * per_token / units);
-  const double rows = std::ceil(accesses / d(m.accesses_per_row()));
-  const double stream = 2 * passes * (accesses * d(access_clocks(pim)) + rows * row_gap_clocks(pim));
+  double stream = 0;
+  for (const std::int64_t elements : {a.head_dim, a.values()}) {
+    const double accesses = std::ceil(context * std::ceil(d(elements) * element / access) / units);
+    const double rows = std::ceil(accesses / d(m.accesses_per_row()));
+    stream += passes * (accesses * d(access_clocks(pim)) + rows * row_gap_clocks(pim));
+  }
   // Queries go to every pseudo-channel; scores leave it, probabilities return to it, each lane its share.
   const double query = group * per_token * d(m.timing.ccd_s);
   const double scores = 2 * group * std::ceil(context * element / lanes / access) * d(m.timing.ccd_s);
@@ -120,11 +123,12 @@ AttentionPimTime attention_time(const AttentionPimParams& pim, const AttentionDe
   AttentionPimTime t;
   t.products_s = items * product;
   t.softmax_s = items * softmax;
-  t.read_bytes = 2 * passes * d(a.context_tokens) * d(a.kv_heads) * d(a.head_dim) * element;
+  t.read_bytes = passes * d(a.context_tokens) * d(a.kv_heads) * d(a.head_dim + a.values()) * element;
   if (!pim.shared_memory) {
     // Queries, new keys and values there; outputs back.
-    const double there = d(a.sequences) * (d(a.heads) + 2 * d(a.kv_heads)) * d(a.head_dim) * element;
-    const double back = d(a.sequences) * d(a.heads) * d(a.head_dim) * element;
+    const double there =
+        d(a.sequences) * (d(a.heads) * d(a.head_dim) + d(a.kv_heads) * d(cached_elements(a))) * element;
+    const double back = d(a.sequences) * d(a.heads) * d(a.values()) * element;
     t.link_s = 2 * pim.link_latency_s + (there + back) / pim.link_bandwidth;
   }
   t.time_s = pim.launch_s + t.link_s + items * std::max(product, softmax) + std::min(product, softmax);
@@ -142,8 +146,8 @@ Cost attention_cost(const AttentionPimParams& pim, const AttentionDecode& shape,
   cost.dram_bytes = std::max(t.read_bytes, work.read_bytes + work.write_bytes);
   cost.compute_energy_j =
       work.flops / 2 * pim.energy.mac_j + d(pim.stacks) * pim.energy.standby_w * (t.time_s - t.link_s);
-  const double outside = 8 * (work.read_bytes + work.write_bytes -
-                              2 * d(shape.context_tokens) * d(shape.kv_heads) * d(shape.head_dim) * d(bytes_of(dtype)));
+  const double cached = d(shape.context_tokens) * d(shape.kv_heads) * d(cached_elements(shape)) * d(bytes_of(dtype));
+  const double outside = 8 * (work.read_bytes + work.write_bytes - cached);
   cost.memory_energy_j = 8 * t.read_bytes * unit_bit_j(pim) + t.read_bytes * pim.energy.register_byte_j +
                          8 * scores * (pim.dram.energy.group_bit_j + pim.dram.energy.tsv_bit_j) +
                          outside * pim.dram.access_bit_j();
@@ -151,17 +155,14 @@ Cost attention_cost(const AttentionPimParams& pim, const AttentionDecode& shape,
   return cost;
 }
 
-void AttentionPimParams::check(const AttentionPimParams& pim, const sim::Origin& where, sim::Faults& faults) {
-  DramParams::check(pim.dram, {where.file, where.pointer + "/dram"}, faults);
-  const auto add = [&](const char* pointer, const char* message) {
-    faults.add({where.file, where.pointer + pointer}, message);
-  };
+void AttentionPimParams::check(const AttentionPimParams& pim, const sim::Node& fields, sim::Faults& faults) {
+  DramParams::check(pim.dram, *fields.find("dram"), faults);
+  const auto add = [&](const char* place, const char* message) { faults.add(fields.origin_at(place), message); };
   if (!pim.shared_memory && pim.link_bandwidth <= 0)
-    add("/link_bandwidth", "expected > 0 where memory is not shared, got none");
-  if (pim.lanes_per_item > pim.dram.lanes())
-    add("/lanes_per_item", "expected no more than the stack's pseudo-channels");
+    add("link_bandwidth", "expected > 0 where memory is not shared, got none");
+  if (pim.lanes_per_item > pim.dram.lanes()) add("lanes_per_item", "expected no more than the stack's pseudo-channels");
   if (pim.dual_row_buffer && pim.level != AttentionPimLevel::bank)
-    add("/dual_row_buffer", "expected false unless level is \"bank\": only banks have row buffers");
+    add("dual_row_buffer", "expected false unless level is \"bank\": only banks have row buffers");
 }
 
 namespace {

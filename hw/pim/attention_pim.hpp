@@ -96,7 +96,7 @@ struct AttentionPimParams {
         sim::field("energy", &P::energy, "Energy of the units."),
     };
   }
-  static void check(const AttentionPimParams& pim, const sim::Origin& where, sim::Faults& faults);
+  static void check(const AttentionPimParams& pim, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// Units of a pseudo-channel.

@@ -33,26 +33,30 @@ double BankPimParams::internal_bandwidth() const {
   return units() * d(dram.access_bytes()) * dram.clock_hz / d(interval());
 }
 
-void BankPimParams::check(const BankPimParams& pim, const sim::Origin& where, sim::Faults& faults) {
-  DramParams::check(pim.dram, {where.file, where.pointer + "/dram"}, faults);
-  const auto add = [&](const char* pointer, std::string message) {
-    faults.add({where.file, where.pointer + pointer}, std::move(message));
+void BankPimParams::check(const BankPimParams& pim, const sim::Node& fields, sim::Faults& faults) {
+  DramParams::check(pim.dram, *fields.find("dram"), faults);
+  const auto add = [&](const char* place, std::string message) {
+    faults.add(fields.origin_at(place), std::move(message));
   };
   if (pim.dram.banks_per_lane() % pim.banks_per_unit != 0 || pim.banks_per_unit > 2)
-    add("/banks_per_unit", "expected 1 or 2 that divides the " + std::to_string(pim.dram.banks_per_lane()) +
-                               " banks, got " + std::to_string(pim.banks_per_unit));
+    add("banks_per_unit", "expected 1 or 2 that divides the " + std::to_string(pim.dram.banks_per_lane()) +
+                              " banks, got " + std::to_string(pim.banks_per_unit));
   if (pim.lanes * 2 != pim.dram.access_bytes())
-    add("/lanes", "expected lanes of two bytes to take a column access of " + std::to_string(pim.dram.access_bytes()) +
-                      " bytes, got " + std::to_string(pim.lanes));
+    add("lanes", "expected lanes of two bytes to take a column access of " + std::to_string(pim.dram.access_bytes()) +
+                     " bytes, got " + std::to_string(pim.lanes));
   if (pim.style == PimStyle::aim && pim.buffer_bytes < pim.dram.access_bytes())
-    add("/buffer", "expected a buffer of at least a column access for style aim, got " +
-                       std::to_string(pim.buffer_bytes) + " bytes");
+    add("buffer", "expected a buffer of at least a column access for style aim, got " +
+                      std::to_string(pim.buffer_bytes) + " bytes");
+  const DramTiming& t = pim.dram.timing;
+  const std::int64_t refresh = t.rfc + t.rtp + t.rp + t.rcd_rd + pim.stagger(pim.dram.banks_per_lane());
+  if (t.refi <= refresh)
+    add("activate_spacing", "expected activations of all banks to leave time between refreshes: " +
+                                std::to_string(refresh) + " of " + std::to_string(t.refi) + " clocks are gone");
   if (pim.dram.organisation.ranks != 1)
-    add("/dram/organisation/ranks", "expected 1 rank, got " + std::to_string(pim.dram.organisation.ranks));
+    add("dram.organisation.ranks", "expected 1 rank, got " + std::to_string(pim.dram.organisation.ranks));
 }
 
-double pim_energy_j(const BankPimParams& pim, const PimKernel& kernel, const PimCounts& counts) {
-  (void)kernel;
+double pim_energy_j(const BankPimParams& pim, const PimCounts& counts) {
   const DramEnergy& e = pim.dram.energy;
   const double bits = 8 * d(pim.dram.access_bytes());
   const double path = e.column_bit_j + e.group_bit_j + e.tsv_bit_j + e.io_bit_j;  // between a bank's edge and the host

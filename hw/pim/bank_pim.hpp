@@ -116,7 +116,7 @@ struct BankPimParams {
     };
   }
   /// Faults that no single field shows, those of the memory included.
-  static void check(const BankPimParams& pim, const sim::Origin& where, sim::Faults& faults);
+  static void check(const BankPimParams& pim, const sim::Node& fields, sim::Faults& faults);
 
   /// Clocks between column commands to all banks.
   std::int64_t interval() const { return column_interval > 0 ? column_interval : dram.timing.ccd_l; }
@@ -155,7 +155,7 @@ struct PimCounts {
 /// Counts of a kernel in closed form; `clocks` follow from the order of the command stream. Zero for an empty kernel.
 PimCounts pim_counts(const BankPimParams& pim, const PimKernel& kernel);
 /// Energy of a kernel on all devices, J, by command and by byte and level of its path.
-double pim_energy_j(const BankPimParams& pim, const PimKernel& kernel, const PimCounts& counts);
+double pim_energy_j(const BankPimParams& pim, const PimCounts& counts);
 /// The same work without units: operands over the bus at the streaming rate, s. The baseline beside every figure.
 double pim_baseline_s(const BankPimParams& pim, const PimKernel& kernel);
 /// Seconds of a kernel with the host's launch.

@@ -18,6 +18,8 @@ double d(std::int64_t value) {
   return static_cast<double>(value);
 }
 
+constexpr double kMostFlops = 1e18;  // what 64-bit counts of clocks and commands hold with ease
+
 struct Job {
   PimKernel kernel;
   std::int64_t times = 1;
@@ -30,7 +32,7 @@ class BankPimCost final : public CostModel {
 
   Cost cost(const Kernel& kernel) const override {
     const std::optional<Job> job = job_of(kernel);
-    if (!job) return host_->cost(kernel);
+    if (!job || work_of(kernel).flops > kMostFlops) return host_->cost(kernel);
     const PimCounts counts = pim_counts(pim_, job->kernel);
     if (counts.clocks == 0) return host_->cost(kernel);
     const Work work = work_of(kernel);
@@ -45,10 +47,12 @@ class BankPimCost final : public CostModel {
       if (host.time_s <= cost.time_s) return host;
     }
     cost.flops = work.flops;
-    cost.dram_bytes = work.read_bytes + work.write_bytes;
+    const double commands = d(job->times) * d(counts.unit_reads + counts.unit_writes) * d(counts.set_banks);
+    const double cells = commands * d(pim_.dram.access_bytes()) * d(pim_.dram.lanes()) * d(pim_.devices);
+    cost.dram_bytes = std::max(work.read_bytes + work.write_bytes, cells + back_s * readback_);
     const double macs = job->kernel.op == PimOp::gemv ? work.flops / 2 : work.flops;
     cost.compute_energy_j = macs * pim_.energy.mac_j + d(pim_.devices) * pim_.energy.standby_w * units_s;
-    const double all = d(job->times) * pim_energy_j(pim_, job->kernel, counts);
+    const double all = d(job->times) * pim_energy_j(pim_, counts);
     const double back_bits = 8 * back_s * readback_;
     cost.memory_energy_j = std::max(0.0, all - cost.compute_energy_j) + back_bits * pim_.dram.access_bit_j();
     cost.bound = pim_.launch_s > units_s + back_s ? Bound::launch : Bound::memory;

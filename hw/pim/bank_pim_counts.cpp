@@ -9,14 +9,11 @@
 // A refresh adds tRFC and closing and opening rows, every tREFI.
 #include <algorithm>
 
+#include "hw/arithmetic.hpp"
 #include "hw/pim/bank_pim.hpp"
 
 namespace orrery::hw {
 namespace {
-
-std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // Distances across a fence: what comes next waits `fence` clocks from the last command, closing of rows included.
 class Distances {
@@ -59,7 +56,7 @@ class Distances {
 // Mode changes and program at both ends of an HBM-PIM kernel; returns their clocks.
 std::int64_t mode_changes(const BankPimParams& pim, const Distances& at, PimCounts& counts) {
   const std::int64_t writes =
-      pim.mode_commands + ceil_of(pim.program_entries * 4, pim.dram.access_bytes()) + ceil_of(pim.mode_commands, 2);
+      pim.mode_commands + ceil_div(pim.program_entries * 4, pim.dram.access_bytes()) + ceil_div(pim.mode_commands, 2);
   counts.register_writes += writes;
   counts.activations += 1;
   return pim.dram.timing.rcd_wr + at.run(writes) + at.interval() + pim.fence + pim.dram.timing.wl +
@@ -70,7 +67,7 @@ PimCounts hbm_gemv(const BankPimParams& pim, const PimKernel& k) {
   const Distances at(pim);
   const std::int64_t r = pim.registers, per_row = pim.dram.accesses_per_row(), sides = pim.banks_per_unit;
   const auto units = static_cast<std::int64_t>(pim.units());
-  const std::int64_t output_tiles = ceil_of(k.outputs, units * r), input_tiles = ceil_of(k.inputs, pim.lanes * r);
+  const std::int64_t output_tiles = ceil_div(k.outputs, units * r), input_tiles = ceil_div(k.inputs, pim.lanes * r);
   const std::int64_t passes = output_tiles * k.batch;
   PimCounts counts;
   counts.set_banks = pim.banks_per_command();
@@ -80,7 +77,7 @@ PimCounts hbm_gemv(const BankPimParams& pim, const PimKernel& k) {
     const bool shared = side == sides - 1;  // the side whose banks hold the register row
     const std::int64_t tiles = (input_tiles - side + sides - 1) / sides;
     const std::int64_t reads = tiles * r * r;
-    const std::int64_t rows = ceil_of(reads, per_row);
+    const std::int64_t rows = ceil_div(reads, per_row);
     // A tile starts with a row of its own if tiles are whole rows; else rows run on from tile to tile.
     const std::int64_t fresh = r * r % per_row == 0 || shared ? tiles : std::min(tiles, rows);
     const std::int64_t within = std::max<std::int64_t>(0, rows - fresh);
@@ -113,7 +110,7 @@ PimCounts hbm_element_wise(const BankPimParams& pim, const PimKernel& k) {
   const Distances at(pim);
   const std::int64_t r = pim.registers, sides = pim.banks_per_unit;
   const auto units = static_cast<std::int64_t>(pim.units());
-  const std::int64_t chunks = ceil_of(k.elements, units * r * pim.lanes * sides);
+  const std::int64_t chunks = ceil_div(k.elements, units * r * pim.lanes * sides);
   const bool two = k.op == PimOp::add || k.op == PimOp::mul, again = k.op == PimOp::bn;
   PimCounts counts;
   counts.set_banks = pim.banks_per_command();
@@ -138,9 +135,9 @@ PimCounts aim_gemv(const BankPimParams& pim, const PimKernel& k) {
   const DramTiming& t = pim.dram.timing;
   const std::int64_t access = pim.dram.access_bytes();
   const std::int64_t slice = std::min(pim.buffer_bytes, pim.dram.page_bytes()) / access;
-  const std::int64_t total = ceil_of(k.inputs, pim.lanes);
-  const std::int64_t groups = ceil_of(k.outputs, static_cast<std::int64_t>(pim.units()));
-  const std::int64_t results = ceil_of(pim.banks_per_command() * 2, access);
+  const std::int64_t total = ceil_div(k.inputs, pim.lanes);
+  const std::int64_t groups = ceil_div(k.outputs, static_cast<std::int64_t>(pim.units()));
+  const std::int64_t results = ceil_div(pim.banks_per_command() * 2, access);
   const std::int64_t bus = std::min(t.ccd_s, pim.interval());
   PimCounts counts;
   counts.set_banks = pim.banks_per_command();

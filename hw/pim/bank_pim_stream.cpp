@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "hw/arithmetic.hpp"
+
 namespace orrery::hw {
 namespace {
-
-std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 class Program {
  public:
@@ -26,10 +24,10 @@ class Program {
   /// To all-bank mode, with the program; and back.
   void enter() {
     registers(pim_.mode_commands);
-    registers(ceil_of(pim_.program_entries * 4, pim_.dram.access_bytes()));
+    registers(ceil_div(pim_.program_entries * 4, pim_.dram.access_bytes()));
     fence();
   }
-  void leave() { registers(ceil_of(pim_.mode_commands, 2)); }
+  void leave() { registers(ceil_div(pim_.mode_commands, 2)); }
 
   // Reads of one side in `chunks` of `registers` commands each; `done` counts the side's commands so far.
   void macs(BankSet banks, std::int64_t& done, std::int64_t chunks) {
@@ -48,14 +46,14 @@ class Program {
   void gemv(const PimKernel& k) {
     const std::int64_t r = pim_.registers;
     const auto units = static_cast<std::int64_t>(pim_.units());
-    const std::int64_t output_tiles = ceil_of(k.outputs, units * r), input_tiles = ceil_of(k.inputs, pim_.lanes * r);
+    const std::int64_t output_tiles = ceil_div(k.outputs, units * r), input_tiles = ceil_div(k.inputs, pim_.lanes * r);
     const std::int64_t sides = pim_.banks_per_unit;
     enter();
     for (std::int64_t o = 0; o < output_tiles; ++o) {
       for (std::int64_t b = 0; b < k.batch; ++b) {
         registers(1);  // starts the program
         for (std::int64_t side = 0; side < sides; ++side) {
-          std::int64_t done = o * ceil_of(input_tiles - side, sides) * r * r;
+          std::int64_t done = o * ceil_div(input_tiles - side, sides) * r * r;
           for (std::int64_t i = side; i < input_tiles; i += sides) {
             registers(r);
             fence();
@@ -73,7 +71,7 @@ class Program {
   void element_wise(const PimKernel& k) {
     const std::int64_t r = pim_.registers, sides = pim_.banks_per_unit;
     const auto units = static_cast<std::int64_t>(pim_.units());
-    const std::int64_t chunks = ceil_of(k.elements, units * r * pim_.lanes * sides);
+    const std::int64_t chunks = ceil_div(k.elements, units * r * pim_.lanes * sides);
     const std::int64_t per_row = pim_.dram.accesses_per_row(), third = pim_.dram.organisation.rows / 3;
     const bool two = k.op == PimOp::add || k.op == PimOp::mul;
     enter();
@@ -99,10 +97,10 @@ class Program {
   void aim_gemv(const PimKernel& k) {
     const std::int64_t access = pim_.dram.access_bytes();
     const std::int64_t slice = std::min(pim_.buffer_bytes, pim_.dram.page_bytes()) / access;  // accesses
-    const std::int64_t total = ceil_of(k.inputs, pim_.lanes);
+    const std::int64_t total = ceil_div(k.inputs, pim_.lanes);
     const auto units = static_cast<std::int64_t>(pim_.units());
-    const std::int64_t groups = ceil_of(k.outputs, units);
-    const std::int64_t results = ceil_of(pim_.banks_per_command() * 2, access);
+    const std::int64_t groups = ceil_div(k.outputs, units);
+    const std::int64_t results = ceil_div(pim_.banks_per_command() * 2, access);
     for (std::int64_t b = 0; b < k.batch; ++b) {
       for (std::int64_t at = 0, s = 0; at < total; at += slice, ++s) {
         const std::int64_t n = std::min(slice, total - at);

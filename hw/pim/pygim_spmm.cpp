@@ -26,21 +26,21 @@ double rows_per_s(const std::vector<CurvePoint>& curve, double columns) {
 
 }  // namespace
 
-void PimSpmmParams::check(const PimSpmmParams& pim, const sim::Origin& where, sim::Faults& faults) {
+void PimSpmmParams::check(const PimSpmmParams& pim, const sim::Node& fields, sim::Faults& faults) {
   const std::pair<const char*, const std::vector<CurvePoint>*> curves[] = {
       {"dpu_to_host_bandwidth", &pim.dpu_to_host_bandwidth},
       {"fma_rows", &pim.fma_rows},
       {"copied_rows", &pim.copied_rows},
       {"added_rows", &pim.added_rows}};
   for (const auto& [name, curve] : curves) {
-    if (curve->empty()) faults.add(where, fmt::format("{} has no points", name));
+    if (curve->empty()) faults.add(fields.origin(), fmt::format("{} has no points", name));
     for (std::size_t i = 1; i < curve->size(); ++i)
       if ((*curve)[i].at <= (*curve)[i - 1].at)
-        faults.add(where,
+        faults.add(fields.origin(),
                    fmt::format("{}: points rise in `at`, and {} follows {}", name, (*curve)[i].at, (*curve)[i - 1].at));
   }
   if (pim.groups > pim.dpus)
-    faults.add(where, fmt::format("{} groups, and only {} DPUs to fill them", pim.groups, pim.dpus));
+    faults.add(fields.origin(), fmt::format("{} groups, and only {} DPUs to fill them", pim.groups, pim.dpus));
 }
 
 std::vector<SpmmSplit> spmm_splits(const PimSpmmParams& pim) {

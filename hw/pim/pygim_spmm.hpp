@@ -67,7 +67,7 @@ struct PimSpmmParams {
     };
   }
   /// Faults that the field table cannot see: curves without points or out of order.
-  static void check(const PimSpmmParams& pim, const sim::Origin& where, sim::Faults& faults);
+  static void check(const PimSpmmParams& pim, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// A sparse product: `rows` of C, non-zeros of A, feature columns of B. `imbalance`: the busiest DPU over the mean.

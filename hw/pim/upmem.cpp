@@ -6,17 +6,18 @@
 
 namespace orrery::hw {
 
-void UpmemParams::check(const UpmemParams& upmem, const sim::Origin& where, sim::Faults& faults) {
+void UpmemParams::check(const UpmemParams& upmem, const sim::Node& fields, sim::Faults& faults) {
   if (upmem.tasklets > upmem.max_tasklets)
-    faults.add(where, fmt::format("programs use {} tasklets, and a DPU has {}", upmem.tasklets, upmem.max_tasklets));
+    faults.add(fields.origin(),
+               fmt::format("programs use {} tasklets, and a DPU has {}", upmem.tasklets, upmem.max_tasklets));
   if (upmem.issue_gap > upmem.pipeline_stages)
-    faults.add(where, fmt::format("issue_gap {} is longer than a pipeline of {} stages", upmem.issue_gap,
-                                  upmem.pipeline_stages));
+    faults.add(fields.origin(), fmt::format("issue_gap {} is longer than a pipeline of {} stages", upmem.issue_gap,
+                                            upmem.pipeline_stages));
   if (upmem.chips_per_rank > upmem.dpus_per_rank)
-    faults.add(where, fmt::format("{} chips a rank for {} DPUs", upmem.chips_per_rank, upmem.dpus_per_rank));
+    faults.add(fields.origin(), fmt::format("{} chips a rank for {} DPUs", upmem.chips_per_rank, upmem.dpus_per_rank));
   if (upmem.wram_bytes >= upmem.mram_bytes)
-    faults.add(where, fmt::format("WRAM of {} bytes is not smaller than MRAM of {} bytes: a unit is wrong",
-                                  upmem.wram_bytes, upmem.mram_bytes));
+    faults.add(fields.origin(), fmt::format("WRAM of {} bytes is not smaller than MRAM of {} bytes: a unit is wrong",
+                                            upmem.wram_bytes, upmem.mram_bytes));
 }
 
 double dma_read_cycles(const UpmemParams& upmem, double bytes) {

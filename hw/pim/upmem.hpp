@@ -167,7 +167,7 @@ struct UpmemParams {
   }
   std::int64_t dpus() const { return dimms * ranks_per_dimm * dpus_per_rank; }
   /// Faults that only several fields together show: one clear line each.
-  static void check(const UpmemParams& upmem, const sim::Origin& where, sim::Faults& faults);
+  static void check(const UpmemParams& upmem, const sim::Node& fields, sim::Faults& faults);
 };
 
 /// Instructions of a piece of code: all of them, and those that read two registers.

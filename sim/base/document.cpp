@@ -278,6 +278,16 @@ Origin Node::origin_of(std::string_view key) const {
   return {origin_.file, origin_.pointer + "/" + escape_pointer(key)};
 }
 
+Origin Node::origin_at(std::string_view dotted) const {
+  const auto dot = dotted.find('.');
+  const std::string_view key = dotted.substr(0, dot);
+  Node missing;
+  missing.origin_ = origin_of(key);
+  const Node* child = find(key);
+  if (child == nullptr) child = &missing;
+  return dot == std::string_view::npos ? child->origin_ : child->origin_at(dotted.substr(dot + 1));
+}
+
 std::string Node::shown() const {
   switch (kind_) {
     case Kind::array:

@@ -62,6 +62,8 @@ class Node {
   void set_origin(Origin origin) { origin_ = std::move(origin); }
   /// Origin of a member that is not there: this object's file, and the pointer it would have.
   Origin origin_of(std::string_view key) const;
+  /// Origin of the value at "a.b.c"; where a name on the way is missing, the one that the value would have.
+  Origin origin_at(std::string_view dotted) const;
 
   /// What this value is, for messages: `"fast"`, `3`, `an object`.
   std::string shown() const;

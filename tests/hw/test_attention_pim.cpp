@@ -107,6 +107,19 @@ TEST_CASE("one head's attention, by hand", "[unit]") {
   CHECK(t.read_bytes == 2.0 * 4096 * 128 * 2);
 }
 
+TEST_CASE("latents are read for keys and again for values, and no energy is negative", "[unit]") {
+  for (const std::string& name : kNames) {
+    const AttentionPimParams part = pim(name);
+    const AttentionDecode latent{8, 8 * 4096, 128, 1, 576, 512, true};
+    // 32,768 tokens of 576 + 512 two-byte elements, once for each `queries_per_read` of 128 heads.
+    const double passes = 128.0 / static_cast<double>(part.queries_per_read);
+    CHECK(attention_time(part, latent, DType::fp16).read_bytes == Approx(passes * 32768 * 1088 * 2));
+    const Cost cost = attention_cost(part, latent, DType::fp16);
+    CHECK(cost.memory_energy_j > 0);
+    CHECK(cost.compute_energy_j >= 0);
+  }
+}
+
 TEST_CASE("no gain above the ratio of bandwidths, at any shape", "[prop]") {
   for (const std::string& name : kNames) {
     for (const bool limited : {false, true}) {

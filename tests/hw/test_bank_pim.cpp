@@ -191,12 +191,12 @@ TEST_CASE("energy by hand", "[unit]") {
   // 16 pseudo-channels, eight banks: a row of 8,192 bits at 0.11 pJ; 256 bits at 0.44 pJ; 32 bytes at 0.0675 pJ; 16
   // multiply-adds at 0.32 pJ.
   const double expected = 16 * 8 * (8192 * 0.11 + 256 * 0.44 + 32 * 0.0675 + 16 * 0.32) * 1e-12;
-  CHECK(pim_energy_j(part, gemv(1, 1), counts) == Approx(expected));
+  CHECK(pim_energy_j(part, counts) == Approx(expected));
   // A large product costs less than moving its weights over the bus.
   const PimCounts large = pim_counts(part, gemv(8192, 8192));
   const double bits = 8.0 * 2 * 8192 * 8192;
   const double moved = bits * (part.dram.access_bit_j() + part.dram.energy.activate_bit_j);
-  CHECK(pim_energy_j(part, gemv(8192, 8192), large) < moved);
+  CHECK(pim_energy_j(part, large) < moved);
 }
 
 TEST_CASE("the device answers every kernel, and never slower than its host when it may choose", "[prop]") {
@@ -255,4 +255,13 @@ TEST_CASE("devices that contradict themselves are refused", "[unit]") {
              Catch::Contains("/dram/organisation/ranks"));
   CHECK_THAT(faults_after("gddr6-aim", "buffer=\"0 B\""), Catch::Contains("/buffer"));
   CHECK_THAT(faults_after("gddr6-aim", "style=\"hmc\""), Catch::Contains("/style"));
+
+  // One bank at a time, a million clocks apart: nothing is left between two refreshes.
+  sim::Node node = sim::read_config(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/gddr6-aim.json");
+  sim::assign(node, "activate_at_once=1");
+  sim::assign(node, "activate_spacing=1000000");
+  sim::Faults faults;
+  (void)parse_part<BankPimParams>(node, faults);
+  REQUIRE(faults.size() == 1);
+  CHECK(faults.all()[0].where.pointer == "/activate_spacing");
 }

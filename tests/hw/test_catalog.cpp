@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -104,6 +105,53 @@ TEST_CASE("faults name their place", "[unit]") {
   CHECK_THAT(faults_after("version=2"), Catch::Contains("/version"));
   CHECK_THAT(faults_after("sources.peak=3"), Catch::Contains("/sources/peak"));
   CHECK_THAT(faults_after("sms=0"), Catch::Contains("/sms"));
+}
+
+TEST_CASE("a GPU that contradicts itself is refused in one line", "[unit]") {
+  const auto refused = [](const std::string& assignment, const std::string& place, const std::string& message) {
+    INFO(assignment);
+    const std::string text = faults_after(assignment);
+    CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+    CHECK(text.starts_with(place + ": "));
+    CHECK_THAT(text, Catch::Contains(message));
+  };
+  refused("gemm.l2_none=0.02", "/gemm/l2_none", "expected more than l2_full = 0.02, got 0.02");
+  refused("power.idle=\"400 W\"", "/power/idle", "expected less than tdp = 400 W, got 400 W");
+  refused("power.active=\"350 W\"", "/power/active", "expected less than tdp - idle = 340 W, got 350 W");
+  refused("dvfs.lowest_clock=\"2 GHz\"", "/dvfs/lowest_clock", "expected at most clock = 1.41 GHz, got 2 GHz");
+  // A unit that was mistaken for its neighbour, either way.
+  for (const char* clock : {"1410 GHz", "1410 kHz"})
+    refused("clock=\"" + std::string(clock) + "\"", "/clock", "expected 100 MHz to 10 GHz");
+  for (const char* size : {"80 MiB", "80 TiB", "1023 MiB"})
+    refused("memory=\"" + std::string(size) + "\"", "/memory", "expected 1 GiB to 16 TiB");
+  for (const char* rate : {"2.039 GB/s", "2039 TB/s"})
+    refused("memory_bandwidth=\"" + std::string(rate) + "\"", "/memory_bandwidth", "a unit may be wrong");
+  refused("l2_bandwidth=\"5.4 GB/s\"", "/l2_bandwidth",
+          "expected at least memory_bandwidth = 2.039 TB/s, got 5.4 GB/s");
+  refused("l2=\"40 KiB\"", "/l1", "expected at most l2 = 40 KiB, got 192 KiB");
+  refused("l2=\"80 GiB\"", "/l2", "expected less than memory = 80 GiB, got 80 GiB");
+  for (const char* peak : {"fp32", "fp16", "bf16", "int8"})
+    for (const char* rate : {"312 GFLOP/s", "312 PFLOP/s"})
+      refused("peak." + std::string(peak) + "=\"" + rate + "\"", "/peak/" + std::string(peak), "a unit may be wrong");
+  refused("peak.fp16=\"10 TFLOP/s\"", "/peak/fp16", "expected at least fp32 = 19.5 TFLOP/s, got 10 TFLOP/s");
+  refused("peak.int8=\"200 TFLOP/s\"", "/peak/int8", "expected at least fp16 = 312 TFLOP/s, got 200 TFLOP/s");
+  refused("peak.fp8=\"200 TFLOP/s\"", "/peak/fp8", "expected at least fp16 = 312 TFLOP/s, got 200 TFLOP/s");
+  for (const char* launch : {"launch_stream", "launch_graph"})
+    refused(std::string(launch) + "=\"2.6 ms\"", "/" + std::string(launch), "expected 0 s to 1 ms, got 2.6 ms");
+  refused("link.peers=2", "/link/far/bandwidth", "expected > 0 B/s where the links join 2 ranks only");
+  refused("link.pair_bandwidth=\"400 GB/s\"", "/link/pair_bandwidth",
+          "expected at most bandwidth = 300 GB/s, got 400 GB/s");
+}
+
+TEST_CASE("a fault that fields make together names the file of the one at fault", "[unit]") {
+  // l2_none stands in the family's file, and l2_full only became wrong beside it.
+  sim::Node node = sim::read_config(catalog_file("a100-sxm4-80gb"));
+  sim::assign(node, "gemm.l2_full=1.9");
+  sim::Faults faults;
+  (void)parse_part<GpuParams>(node, faults);
+  REQUIRE(faults.size() == 1);
+  CHECK_THAT(faults.all()[0].where.file, Catch::EndsWith("families/ampere.json"));
+  CHECK(faults.all()[0].where.pointer == "/gemm/l2_none");
 }
 
 TEST_CASE("what is missing is named too", "[unit]") {

@@ -67,6 +67,19 @@ TEST_CASE("limits: large products run at the peak, large streams at STREAM's ban
   }
 }
 
+TEST_CASE("latent keys count once", "[unit]") {
+  CpuParams c = cpu("grace");
+  c.residency = CacheResidency::cold;
+  const AttentionDecode latent{8, 8 * 65536, 16, 1, 576, 512, true};
+  const Work work = work_of({OpClass::attention_decode, DType::fp16, latent});
+  const Cost cost = make_cpu_cost(c)->cost({OpClass::attention_decode, DType::fp16, latent});
+  CHECK(cost.dram_bytes == Approx(work.read_bytes + work.write_bytes));
+  c.residency = CacheResidency::activations;  // queries and outputs alone lie in the cache
+  const double activations = 8 * 16 * (576 + 512) * 2;
+  CHECK(make_cpu_cost(c)->cost({OpClass::attention_decode, DType::fp16, latent}).memory_energy_j ==
+        Approx((work.read_bytes + work.write_bytes - activations) * c.power.memory_byte_j));
+}
+
 TEST_CASE("AMX wins only where rows fill its tiles", "[unit]") {
   const CpuParams c = cpu("xeon-8480plus");
   CpuParams plain = c;

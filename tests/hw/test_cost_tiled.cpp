@@ -42,7 +42,6 @@ double gemm_s(const CostModel& tiled, std::int64_t m, std::int64_t n, std::int64
 }  // namespace
 
 TEST_CASE("norms are smooth maxima", "[unit]") {
-  CHECK(norm2(3, 4) == Approx(5));         // sqrt(9 + 16)
   CHECK(norm4(1, 1) == Approx(1.189207));  // 2^(1/4)
   CHECK(norm4(2, 0) == Approx(2));
   CHECK(norm4(0, 0, 0) == 0);
@@ -123,6 +122,42 @@ TEST_CASE("a part that would draw more than its TDP clocks down", "[unit]") {
   CHECK(power_stretch(gpu, 0, 1) == 1);
   gpu.gemm.peak_power = 0;
   CHECK(power_stretch(gpu, 1, 1) == 1);
+}
+
+TEST_CASE("rest after each call leaves the power limit room", "[unit]") {
+  // 2 m n k = 1.1e14 FLOPs take 0.37 s unthrottled: as long a rest halves x, and x^8 with it 256 times.
+  const GpuParams gpu = part("a100-sxm4-80gb");
+  const Gemm shape{16384, 16384, 204800};
+  const auto time = [&](double rest_s) { return plan_gemm(gpu, shape, DType::fp16, {.rest_s = rest_s}).time.time_s; };
+  CHECK(time(0) > 1.1 * time(0.4));
+  CHECK(time(0.4) >= time(4));
+  CHECK(time(4) == Approx(plan_gemm(gpu, shape, DType::fp16, {.activity = 0}).time.time_s));
+}
+
+TEST_CASE("small products stay whole where the library does not split them", "[unit]") {
+  // Ada: below 2^21 multiply-adds, k below 10,240 and m above 1. 8 x 64 x 4096 is 2^21; gemm/l40s has 18.5 us for m of
+  // 7 and 4.1 us for m of 11.
+  const GpuParams gpu = part("l40s");
+  const auto plan = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return plan_gemm(gpu, {m, n, k}, DType::bf16, {.weight_copies = 6});
+  };
+  CHECK(plan(7, 64, 4096).split == 1);
+  CHECK(plan(8, 64, 4096).split > 1);
+  CHECK(plan(1, 64, 4096).split > 1);
+  CHECK(plan(2, 32, 10240).split > 1);
+  CHECK(plan(7, 64, 4096).time.time_s > 3 * plan(8, 64, 4096).time.time_s);
+  CHECK(plan_gemm(part("a100-sxm4-80gb"), {7, 64, 4096}, DType::bf16).split > 1);
+}
+
+TEST_CASE("what no arithmetic hides of the write of C adds to it", "[unit]") {
+  // 4096 x 4096 of 2 bytes at 0.8 of 2e12 B/s: 20.97 us, half of it exposed.
+  GpuParams gpu = part("a100-sxm4-80gb");
+  gpu.memory_bandwidth = 2e12;
+  gpu.gemm.memory_efficiency = 0.8;
+  gpu.gemm.peak_power = gpu.gemm.exposed_write = 0;
+  const double hidden = plan_gemm(gpu, {4096, 4096, 1024}, DType::fp16).time.time_s;
+  gpu.gemm.exposed_write = 0.5;
+  CHECK(plan_gemm(gpu, {4096, 4096, 1024}, DType::fp16).time.time_s == Approx(hidden + 10.486e-6).epsilon(1e-4));
 }
 
 TEST_CASE("repeated calls find operands in the cache", "[unit]") {

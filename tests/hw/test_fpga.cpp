@@ -184,6 +184,15 @@ TEST_CASE("InTAR is never slower than the other modes, and no mode beats the iss
   }
 }
 
+TEST_CASE("a design without cores or ports fits nothing", "[unit]") {
+  const FpgaParams part = read_part<FpgaParams>(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/vpk180.json").part;
+  for (const FpgaDesign& design : {FpgaDesign{.cores = 0}, FpgaDesign{.macs_per_core = 0},
+                                   FpgaDesign{.weight_port_bytes = 0}, FpgaDesign{.spill_port_bytes = 0}})
+    for (const FpgaMode mode : {FpgaMode::sequential, FpgaMode::dataflow, FpgaMode::intar})
+      CHECK(std::holds_alternative<FpgaDoesNotFit>(
+          plan_fpga(part, design, {dense_task("a", 16, 16, FpgaFormat::int16)}, mode)));
+}
+
 TEST_CASE("faults of an FPGA's file are one line each", "[unit]") {
   const auto faults_after = [](const std::string& assignment) {
     sim::Node node = sim::read_json(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/alveo-u280.json");

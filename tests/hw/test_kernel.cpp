@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,19 @@ TEST_CASE("a prompt decoded token by token does the FLOPs of its prefill", "[pro
     const AttentionPrefill prefill{1, n, n, n * (n + 1) / 2, (n + 127) / 128, 4, 2, 64};
     CHECK(work_of({OpClass::attention_prefill, DType::fp16, prefill}).flops == decoded);
   }
+}
+
+TEST_CASE("a convolution without stride or groups is one of stride 1 and one group", "[unit]") {
+  const Conv plain{.batch = 1, .in_channels = 4, .out_channels = 8, .height = 8, .width = 8};
+  Conv none = plain;
+  none.stride = none.groups = 0;
+  const Work a = work_of({OpClass::conv, DType::fp16, plain}), b = work_of({OpClass::conv, DType::fp16, none});
+  CHECK(a.flops == 2.0 * 8 * 8 * 8 * 4);
+  CHECK(b.flops == a.flops);
+  CHECK(b.read_bytes == a.read_bytes);
+  // A kernel that reaches further than 32 bits count fits no image.
+  none.kernel_height = none.dilation = std::numeric_limits<std::int32_t>::max();
+  CHECK(none.out_height() == 0);
 }
 
 TEST_CASE("empty shapes have no work", "[unit]") {

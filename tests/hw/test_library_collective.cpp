@@ -86,6 +86,7 @@ TEST_CASE("messages between pairs by hand", "[unit]") {
                .ramp_bytes = 1'000'000,
                .chunk_s = 0,
                .efficiency = 0.5,
+               .local_ratio = 2,
                .send_base_s = 3e-6,
                .send_ramp_s = 2e-6,
                .send_ramp_bytes = 1'000'000,
@@ -111,6 +112,49 @@ TEST_CASE("groups that the links do not join go the far way", "[unit]") {
   CHECK(cost.protocol == LibraryProtocol::far);
   CHECK(cost.time_s == Approx(1.525e-3).epsilon(1e-6));
   CHECK(library_collective(link, LibraryCall::all_reduce, 2, 10'000'000).protocol == LibraryProtocol::simple);
+}
+
+TEST_CASE("beside a far path a device handles its own shard", "[unit]") {
+  LinkParams link = plain();
+  link.peers = 1;
+  link.far = {.bandwidth = 20e9, .efficiency = 0.5, .step_s = 3e-6, .local_bandwidth = 5e9};
+  // As above, and 2.5 MB at 5 GB/s: 0.5 ms.
+  CHECK(library_collective(link, LibraryCall::all_reduce, 4, 10'000'000).time_s == Approx(2.025e-3).epsilon(1e-6));
+}
+
+TEST_CASE("parts that are not aligned keep a share of the bandwidth", "[unit]") {
+  LinkParams link = plain();
+  link.unaligned = {.gather = 0.5, .reduce = 0.25, .peer = 0.2};
+  const auto slower = [&](LibraryCall call) {
+    return library_collective(link, call, 4, 400'000'000, PartAlignment::partial).time_s -
+           library_collective(link, call, 4, 400'000'000).time_s;
+  };
+  // 300 MB at 80 GB/s take 3.75 ms: at half of that as much again, at a quarter three times as much.
+  CHECK(slower(LibraryCall::all_gather) == Approx(3.75e-3));
+  CHECK(slower(LibraryCall::reduce_scatter) == Approx(11.25e-3));
+  CHECK(slower(LibraryCall::all_to_all) > 4 * 300e6 / (link.peer.efficiency * link.bandwidth));
+  for (const LibraryCall call : {LibraryCall::all_reduce, LibraryCall::broadcast, LibraryCall::send_recv})
+    CHECK(slower(call) == 0);
+}
+
+TEST_CASE("a mesh whose pairs differ", "[unit]") {
+  LinkParams link = plain();
+  link.pair_bandwidth = 25e9;
+  link.quad_bandwidth = 80e9;
+  link.relayed_bandwidth = 40e9;
+  link.ring.local_ratio = 1e9;
+  link.peer = {.base_s = 0, .per_peer_s = 0, .ramp_s = 0, .chunk_s = 0, .efficiency = 1, .local_ratio = 1e9};
+  const auto ms = [&](LibraryCall call, std::int64_t ranks) {
+    return library_collective(link, call, ranks, 8'000'000'000).time_s * 1e3;
+  };
+  // Rings of 2, 4 and 8 ranks send 8, 12 and 14 GB at 0.8 of 25, 80 and 100 GB/s, after 23, 39 and 71 us.
+  CHECK(ms(LibraryCall::all_reduce, 2) == Approx(400.023));
+  CHECK(ms(LibraryCall::all_reduce, 4) == Approx(187.539));
+  CHECK(ms(LibraryCall::all_reduce, 8) == Approx(175.071));
+  // All-to-all: 4, 6 and 7 GB at 25, 75 and 40 GB/s.
+  CHECK(ms(LibraryCall::all_to_all, 2) == Approx(160));
+  CHECK(ms(LibraryCall::all_to_all, 4) == Approx(80));
+  CHECK(ms(LibraryCall::all_to_all, 8) == Approx(175));
 }
 
 TEST_CASE("one rank or no bytes are free", "[unit]") {

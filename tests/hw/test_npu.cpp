@@ -190,6 +190,28 @@ TEST_CASE("a pass over memory by hand", "[unit]") {
         Approx(vector_s + memory_s / (2e9 / (1 << 22))));
 }
 
+TEST_CASE("fp32 attention runs at the unit's fp32 rate, and at 16 bits where it has none", "[unit]") {
+  NpuParams npu = test::simple_npu();
+  const auto time = [&](DType dtype) {
+    return npu_cost_model(npu)->cost({OpClass::attention_prefill, dtype, test::prompts(1, 8192, 1, 1)}).time_s;
+  };
+  const double narrowed = time(DType::fp32);
+  npu.matrix.rates.fp32 = 0.25;
+  CHECK(time(DType::fp32) > 3 * narrowed);
+}
+
+TEST_CASE("sequences of a batch share no block of keys", "[unit]") {
+  NpuParams npu = test::simple_npu();
+  npu.cores = 64;
+  npu.memory_bandwidth = 1e15;
+  const auto time = [&](std::int64_t sequences, std::int64_t context) {
+    const AttentionDecode a{sequences, sequences * context, 8, 1, 128};
+    return npu_cost_model(npu)->cost({OpClass::attention_decode, DType::fp16, a}).time_s;
+  };
+  // 64 sequences of 2 keys keep 64 cores at work; as one block of 128 keys they would keep one.
+  CHECK(time(64, 2) < 1.2 * time(1, 2));
+}
+
 TEST_CASE("convolutions and groups by hand", "[unit]") {
   // One image of 16 x 16 x 16 channels, 3 x 3, 32 out, padded: 256 x 32 x 144 is 16 * 2 * 9 blocks of 16: 288 ns at
   // 1 GHz. Reads 16 * 256 and 32 * 144 elements, writes 32 * 256, of 2 bytes: 33,792 bytes, 33.8 ns, one block: no

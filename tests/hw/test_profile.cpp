@@ -123,6 +123,50 @@ TEST_CASE("scaling keeps the ratio that the tiled model sees", "[unit][profile]"
   CHECK(model->cost(norm).time_s == tiled->cost(norm).time_s);
 }
 
+TEST_CASE("a pass that is scaled keeps its rows as long as they were", "[unit][profile]") {
+  const Folder folder;
+  const auto model = profile(R"({"outside": "scale", "stream": ")" +
+                             folder.file("s.csv", "op,bytes,time_us\nnorm,1000000,5\n") + R"("})");
+  const auto tiled = test::model("tiled", part("a100-sxm4-80gb"));
+  // 4,000 rows of 1,000 bytes in and out, four times what was measured: there, 500 rows of the same length.
+  const auto norm = [](std::int64_t rows) {
+    return Kernel{OpClass::norm, DType::fp16, Streaming{rows * 1000, rows * 1000, rows * 4000, rows}};
+  };
+  const double ratio = tiled->cost(norm(4000)).time_s / tiled->cost(norm(500)).time_s;
+  CHECK(model->cost(norm(4000)).time_s == Approx(5e-6 * ratio));
+  CHECK(model->cost(norm(500)).time_s == Approx(5e-6));
+}
+
+TEST_CASE("what a table did not measure is outside it", "[unit][profile]") {
+  const Folder folder;
+  const std::string heads = "num_heads,num_kv_heads,head_dim";
+  const auto model = profile(
+      R"({"gemm": ")" + folder.file("gemm.csv", kGemm) + R"(", "attention_prefill": ")" +
+      folder.file("p.csv", "batch,tokens," + heads + ",time_us\n2,128,32,8,128,30\n") + R"(", "attention_decode": ")" +
+      folder.file("d.csv", "batch,context," + heads + ",time_us\n2,128,32,8,128,20\n") + R"("})");
+  AttentionPrefill prompts = test::prompts(2, 128, 32, 8);
+  const auto prefill = [&] { return model->cost({OpClass::attention_prefill, DType::fp16, prompts}).time_s; };
+  CHECK(prefill() == Approx(30e-6));
+  prompts.causal = false;
+  CHECK_THROWS_AS(prefill(), sim::ConfigError);
+  AttentionDecode tokens{2, 256, 32, 8, 128};
+  const auto decode = [&] { return model->cost({OpClass::attention_decode, DType::fp16, tokens}).time_s; };
+  CHECK(decode() == Approx(20e-6));
+  tokens.value_dim = 64;
+  CHECK_THROWS_AS(decode(), sim::ConfigError);
+  // A product in a batch has weights of its own: it is no product of as many rows.
+  CHECK_THROWS_AS(model->cost({OpClass::ffn_up, DType::fp16, Gemm{16, 4096, 1024, 4}}), sim::ConfigError);
+}
+
+TEST_CASE("the power of a busy device goes with the measured time", "[unit][profile]") {
+  const Folder folder;
+  const GpuParams gpu = part("a100-sxm4-80gb");
+  const auto model = profile(R"({"gemm": ")" + folder.file("gemm.csv", kGemm) + R"("})");
+  const Cost measured = model->cost(product(64)), tiled = test::model("tiled", gpu)->cost(product(64));
+  CHECK(measured.compute_energy_j - gpu.power.active_w * measured.time_s ==
+        Approx(tiled.compute_energy_j - gpu.power.active_w * tiled.time_s));
+}
+
 TEST_CASE("faults of a profile's tables", "[unit][profile]") {
   const Folder folder;
   const auto with = [&](const std::string& text) {

@@ -133,14 +133,16 @@ TEST_CASE("faults of curves are one line each", "[unit]") {
   pim.fma_rows.clear();
   pim.added_rows = {{4, 1}, {2, 1}};
   sim::Faults faults;
-  PimSpmmParams::check(pim, {"x.json", ""}, faults);
+  sim::Node fields = sim::Node::object();
+  fields.set_origin({"x.json", ""});
+  PimSpmmParams::check(pim, fields, faults);
   REQUIRE(faults.size() == 2);
   CHECK(faults.all()[0].text() == "x.json: fma_rows has no points");
   CHECK(faults.all()[1].text() == "x.json: added_rows: points rise in `at`, and 2 follows 4");
   pim = simple();
   pim.groups = 100;
   sim::Faults groups;
-  PimSpmmParams::check(pim, {"x.json", ""}, groups);
+  PimSpmmParams::check(pim, fields, groups);
   REQUIRE(groups.size() == 1);
   CHECK(groups.all()[0].text() == "x.json: 100 groups, and only 64 DPUs to fill them");
 }
