@@ -48,7 +48,12 @@ sim::Node number_or_null(double value, bool known) {
 std::vector<Predictions::Column> predictions_of(const MeasuredTable& table, const PartShelf& parts) {
   Predictions predictions;
   if (const TableKind* kind = kind_of(table.name())) {
-    kind->predict(table, parts, predictions);
+    try {
+      kind->predict(table, parts, predictions);
+    } catch (const sim::ConfigError& error) {  // of the part, not of a row
+      predictions = {};
+      predictions.skip_all("time", table, error.faults().front().text());
+    }
   } else {
     predictions.skip_all("time", table, "no model for tables of this kind yet");
   }
