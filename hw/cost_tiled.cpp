@@ -2,6 +2,7 @@
 //
 // Equations in hw/tiled.hpp, constants per device in hw/catalog/*.json, errors against measurement in docs/hardware.md.
 // It has no parameters of its own: what can be chosen belongs to the device.
+#include <algorithm>
 #include <memory>
 #include <tuple>
 
@@ -42,16 +43,29 @@ class Tiled final : public CostModel {
     if (is_empty(work)) return {};
     const TiledTime t = time_of(kernel);
     const bool vector = !uses_matrix_units(kernel);
-    return booked(gpu_.power, work,
-                  {.time_s = gpu_.launch_s() + t.time_s,
-                   .compute_s = t.compute_s,
-                   .memory_s = t.memory_s,
-                   .fixed_s = gpu_.launch_s() + t.fixed_s,
-                   .dram_bytes = t.dram_bytes,
-                   .flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype)});
+    Cost cost = booked(gpu_.power, work,
+                       {.time_s = gpu_.launch_s() + t.time_s,
+                        .compute_s = t.compute_s,
+                        .memory_s = t.memory_s,
+                        .fixed_s = gpu_.launch_s() + t.fixed_s,
+                        .dram_bytes = t.dram_bytes,
+                        .flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype)});
+    keep_to_tdp(cost);
+    return cost;
   }
 
  private:
+  /// The board holds its power at the TDP: the clock it forces, which the time has in it already, comes with a lower
+  /// voltage, so that FLOPs get cheaper until the sum fits.
+  void keep_to_tdp(Cost& cost) const {
+    const double most_j = std::max(0.0, gpu_.power.tdp_w - gpu_.power.idle_w) * cost.time_s;
+    const double over_j = cost.compute_energy_j + cost.memory_energy_j - most_j;
+    if (over_j <= 0) return;
+    const double compute_j = std::min(over_j, cost.compute_energy_j);
+    cost.compute_energy_j -= compute_j;
+    cost.memory_energy_j -= over_j - compute_j;
+  }
+
   TiledTime time_of(const Kernel& kernel) const {
     return std::visit(Time{gpu_, kernel.op, kernel.dtype}, kernel.shape);
   }

@@ -261,7 +261,7 @@ TEST_CASE("power of Llama-2-70B on A100", "[validation][fidelity]") {
   CHECK(whole_tp4.mape() < 6);
 }
 
-TEST_CASE("no part draws more than its TDP by much", "[validation][fidelity]") {
+TEST_CASE("no part draws more than its TDP", "[validation][fidelity]") {
   for (const Device& device : {kA100, kH100}) {
     const GpuParams gpu = part(device.part);
     const auto tiled = model("tiled", gpu);
@@ -269,7 +269,7 @@ TEST_CASE("no part draws more than its TDP by much", "[validation][fidelity]") {
       const Cost cost = tiled->cost({OpClass::ffn_up, DType::fp16, Gemm{m, 8192, 8192}});
       const double watts = gpu.power.idle_w + (cost.compute_energy_j + cost.memory_energy_j) / cost.time_s;
       INFO(device.part << " m " << m << ": " << watts << " W");
-      CHECK(watts < 1.1 * gpu.power.tdp_w);
+      CHECK(watts <= gpu.power.tdp_w * (1 + 1e-9));
       CHECK(watts > gpu.power.idle_w + gpu.power.active_w);
     }
   }
