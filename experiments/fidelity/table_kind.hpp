@@ -59,7 +59,7 @@ class TableKind {
   virtual bool reads(std::string_view path) const = 0;
   /// Predicts every row of the table, or says why not.
   virtual void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const = 0;
-  /// What makes two rows one shape: rows of one key are held out together. The default is every input column.
+  /// What makes two rows one shape: rows of one key are held out together.
   virtual std::string shape_key(const MeasuredTable& table, std::size_t row) const = 0;
 };
 
