@@ -22,10 +22,14 @@ std::int64_t energy_share(std::int64_t pj, Time from, Time to, Time a, Time b) {
   return drawn(pj, high, whole) - drawn(pj, low, whole);
 }
 
-std::int64_t energy_of(double watts, Duration span, const TickScale& scale) {
-  const double pj = watts * static_cast<double>(span.ticks) * static_cast<double>(scale.ps_per_tick());
+std::int64_t picojoules(double joules) {
+  const double pj = joules * 1e12;
   if (!(pj < 9.2e18)) throw std::overflow_error("an entry of the energy ledger exceeds 2^63 pJ: book shorter spans");
   return static_cast<std::int64_t>(std::floor(pj + 0.5));
+}
+
+std::int64_t energy_of(double watts, Duration span, const TickScale& scale) {
+  return picojoules(watts * static_cast<double>(span.ticks) * static_cast<double>(scale.ps_per_tick()) * 1e-12);
 }
 
 void PowerSeries::add(std::int64_t pj, Time from, Time to) {

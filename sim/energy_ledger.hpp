@@ -19,6 +19,9 @@ namespace orrery::sim {
 /// entry without length falls wholly into the span that its instant is in (a <= from < b).
 std::int64_t energy_share(std::int64_t pj, Time from, Time to, Time a, Time b);
 
+/// Joules as whole picojoules, to the nearest. Throws std::overflow_error past 2^63 pJ.
+std::int64_t picojoules(double joules);
+
 /// Energy of constant power over a span, rounded to the nearest picojoule. Throws std::overflow_error past 2^63 pJ.
 std::int64_t energy_of(double watts, Duration span, const TickScale& scale);
 

@@ -1,18 +1,9 @@
 #include "hw/coupling/launch_energy.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 namespace orrery::hw {
-namespace {
-
-std::int64_t picojoules(double joules) {
-  return static_cast<std::int64_t>(std::floor(joules * 1e12 + 0.5));
-}
-
-}  // namespace
-
 sim::EnergyLedger launch_energy(const std::string& device, double idle_w, const CostModel& cost,
                                 std::span<const LaunchedKernel> launched, std::span<const CommandTiming> timings,
                                 sim::TickScale scale, sim::Duration bin) {
@@ -24,8 +15,8 @@ sim::EnergyLedger launch_energy(const std::string& device, double idle_w, const 
   sim::Time end;
   for (std::size_t i = 0; i < launched.size(); ++i) {
     const Cost price = cost.cost(launched[i].kernel);
-    ledger.draw(compute, picojoules(price.compute_energy_j), timings[i].begin, timings[i].end);
-    ledger.draw(memory, picojoules(price.memory_energy_j), timings[i].begin, timings[i].end);
+    ledger.draw(compute, sim::picojoules(price.compute_energy_j), timings[i].begin, timings[i].end);
+    ledger.draw(memory, sim::picojoules(price.memory_energy_j), timings[i].begin, timings[i].end);
     end = std::max(end, timings[i].end);
   }
   const sim::Time begin = timings.front().host_begin;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "hw/clock_change.hpp"
 #include "hw/npu/npu_gemm.hpp"
 
 namespace orrery::hw {
@@ -37,18 +38,14 @@ double matrix_flop_energy(const NpuParams& npu, DType dtype) {
 }
 
 NpuParams at_clock(const NpuParams& npu, double clock_hz) {
-  if (!(clock_hz >= npu.dvfs.lowest_clock_hz && clock_hz <= npu.clock_hz))
-    throw std::invalid_argument(fmt::format("a clock of {:.6g} MHz is outside {:.6g} to {:.6g} MHz", clock_hz * 1e-6,
-                                            npu.dvfs.lowest_clock_hz * 1e-6, npu.clock_hz * 1e-6));
-  const double share = clock_hz / npu.clock_hz;
-  const double voltage = voltage_at(npu.dvfs, share), squared = voltage * voltage;
+  const ClockChange change = change_clock(npu.dvfs, npu.clock_hz, clock_hz);
+  const double share = change.share, squared = change.voltage_squared;
   NpuParams out = npu;
   out.clock_hz = clock_hz;
+  out.dvfs = change.dvfs;
   out.l2_bandwidth *= share;
   for (double* energy : {&out.power.fp32_flop_j, &out.power.fp16_flop_j, &out.power.fp8_flop_j}) *energy *= squared;
   out.power.active_w *= share * squared;
-  out.dvfs.voltage_floor = std::min(1.0, npu.dvfs.voltage_floor / voltage);
-  out.dvfs.knee = std::min(0.95, npu.dvfs.knee / share);
   return out;
 }
 
