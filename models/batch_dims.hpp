@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "models/sym_expr.hpp"
+#include "models/batch_poly.hpp"
 
 namespace orrery::models {
 
@@ -41,8 +41,8 @@ struct BatchDims {
   PrefillSums prefill;
   DecodeSums decode;
 
-  Bindings bindings() const {
-    Bindings b;
+  BatchSizes bindings() const {
+    BatchSizes b;
     b[Dim::tokens] = tokens;
     b[Dim::logit_rows] = logit_rows;
     b[Dim::query_tokens] = prefill.q_tokens;

@@ -26,7 +26,7 @@ struct ShapeText {
   }
 };
 
-std::string shown(const SymExpr& expr) {
+std::string shown(const BatchPoly& expr) {
   return expr.is_zero() ? "-" : expr.to_string();
 }
 

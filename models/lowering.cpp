@@ -10,7 +10,7 @@ struct Lower {
   const Op& op;
   hw::DType dtype;
   const BatchDims& batch;
-  const Bindings& bindings;
+  const BatchSizes& bindings;
   Launches& out;
 
   void operator()(const GemmShape& s) const { push(hw::Gemm{.m = bindings[op.rows], .n = s.n, .k = s.k, .batch = 1}); }
@@ -52,7 +52,7 @@ struct Lower {
 };
 
 void lower(const Transformer& t, const std::vector<Op>& ops, Part part, const BatchDims& batch, Launches& out) {
-  const Bindings bindings = batch.bindings();
+  const BatchSizes bindings = batch.bindings();
   for (const Op& op : ops) {
     if (bindings[op.rows] == 0) continue;
     const bool attention = std::holds_alternative<AttentionShape>(op.shape);

@@ -6,7 +6,7 @@
 namespace orrery::models {
 namespace {
 
-const SymExpr T = Dim::tokens, R = Dim::logit_rows, Q = Dim::query_tokens, K = Dim::kv_tokens, P = Dim::pairs,
+const BatchPoly T = Dim::tokens, R = Dim::logit_rows, Q = Dim::query_tokens, K = Dim::kv_tokens, P = Dim::pairs,
               S = Dim::sequences, C = Dim::context;
 
 /// Weights of a layer's products, from the definitions of the matrices.
@@ -85,8 +85,8 @@ TEST_CASE("shards of tensor parallelism sum to the whole but for what is replica
     const Totals one = totals(rank), all = totals(whole);
     REQUIRE(one.matrix_flops * tp == all.matrix_flops + T * (L * 2 * h * 2 * extra_kv) + R * (2 * h * extra_rows));
     REQUIRE(one.kv_bytes * tp == all.kv_bytes + (T + K + C) * (L * 2 * extra_kv * e));
-    REQUIRE(one.reduced_bytes == (tp > 1 ? T * ((2 * L + 1) * h * e) : SymExpr()));
-    REQUIRE(one.gathered_bytes == (tp > 1 ? R * ((c.vocab_size + extra_rows) * e) : SymExpr()));
+    REQUIRE(one.reduced_bytes == (tp > 1 ? T * ((2 * L + 1) * h * e) : BatchPoly()));
+    REQUIRE(one.gathered_bytes == (tp > 1 ? R * ((c.vocab_size + extra_rows) * e) : BatchPoly()));
   }
 }
 

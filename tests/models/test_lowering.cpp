@@ -67,7 +67,7 @@ bool same(const hw::Kernel& a, const hw::Kernel& b) {
 
 /// Sum of the operators that have work in the batch, from their symbolic expressions.
 Sum symbolic(const std::vector<Op>& ops, const BatchDims& batch) {
-  const Bindings at = batch.bindings();
+  const BatchSizes at = batch.bindings();
   Sum sum;
   for (const Op& op : ops) {
     if (at[op.rows] == 0) continue;

@@ -10,7 +10,7 @@
 namespace orrery::models {
 namespace {
 
-const SymExpr T = Dim::tokens, R = Dim::logit_rows, P = Dim::pairs, C = Dim::context;
+const BatchPoly T = Dim::tokens, R = Dim::logit_rows, P = Dim::pairs, C = Dim::context;
 
 Transformer of(const std::string& name, std::int64_t tp = 1, hw::DType dtype = hw::DType::fp16) {
   return build_transformer(test::model(name), dtype, tp);

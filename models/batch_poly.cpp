@@ -1,4 +1,4 @@
-#include "models/sym_expr.hpp"
+#include "models/batch_poly.hpp"
 
 #include <fmt/format.h>
 
@@ -47,17 +47,17 @@ std::string_view symbol(Dim dim) {
   return "?";
 }
 
-SymExpr::SymExpr(std::int64_t constant) {
+BatchPoly::BatchPoly(std::int64_t constant) {
   if (constant != 0) terms_.push_back({{}, constant});
 }
 
-SymExpr::SymExpr(Dim dim) {
+BatchPoly::BatchPoly(Dim dim) {
   Term term{{}, 1};
   term.exponents[static_cast<std::size_t>(dim)] = 1;
   terms_.push_back(term);
 }
 
-void SymExpr::add(const Term& term) {
+void BatchPoly::add(const Term& term) {
   if (term.coefficient == 0) return;
   const auto at = std::lower_bound(terms_.begin(), terms_.end(), term,
                                    [](const Term& a, const Term& b) { return a.exponents > b.exponents; });
@@ -69,16 +69,16 @@ void SymExpr::add(const Term& term) {
   if (at->coefficient == 0) terms_.erase(at);
 }
 
-SymExpr& SymExpr::operator+=(const SymExpr& other) {
-  if (&other == this) return *this *= SymExpr(2);
-  SymExpr sum = *this;  // an overflow leaves this expression as it was
+BatchPoly& BatchPoly::operator+=(const BatchPoly& other) {
+  if (&other == this) return *this *= BatchPoly(2);
+  BatchPoly sum = *this;  // an overflow leaves this expression as it was
   for (const Term& term : other.terms_) sum.add(term);
   terms_ = std::move(sum.terms_);
   return *this;
 }
 
-SymExpr& SymExpr::operator*=(const SymExpr& other) {
-  SymExpr product;
+BatchPoly& BatchPoly::operator*=(const BatchPoly& other) {
+  BatchPoly product;
   for (const Term& a : terms_) {
     for (const Term& b : other.terms_) {
       Term term{a.exponents, checked_product(a.coefficient, b.coefficient)};
@@ -94,16 +94,16 @@ SymExpr& SymExpr::operator*=(const SymExpr& other) {
   return *this;
 }
 
-bool SymExpr::is_constant() const {
+bool BatchPoly::is_constant() const {
   return terms_.empty() || (terms_.size() == 1 && terms_[0].exponents == Exponents{});
 }
 
-bool SymExpr::depends_on(Dim dim) const {
+bool BatchPoly::depends_on(Dim dim) const {
   return std::any_of(terms_.begin(), terms_.end(),
                      [&](const Term& term) { return term.exponents[static_cast<std::size_t>(dim)] != 0; });
 }
 
-std::int64_t SymExpr::eval(const Bindings& bindings) const {
+std::int64_t BatchPoly::eval(const BatchSizes& bindings) const {
   __int128 sum = 0;
   for (const Term& term : terms_) {
     __int128 value = term.coefficient;
@@ -117,7 +117,7 @@ std::int64_t SymExpr::eval(const Bindings& bindings) const {
   return static_cast<std::int64_t>(sum);
 }
 
-std::string SymExpr::to_string() const {
+std::string BatchPoly::to_string() const {
   if (terms_.empty()) return "0";
   std::string text;
   for (const Term& term : terms_) {
