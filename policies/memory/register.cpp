@@ -11,5 +11,12 @@ void register_memory_planners(MemoryPlannerRegistry& registry) {
   void add_search(MemoryPlannerRegistry&); add_search(registry);
 }
 // clang-format on
+#include "policies/graph_pass.hpp"
+
+namespace orrery::policies {
+
+void register_memory_passes(PassRegistry& registry) {
+  static_cast<void>(registry);
+}
 
 }  // namespace orrery::policies
