@@ -1,8 +1,9 @@
+#include "policies/graph_pass.hpp"
 #include "policies/memory/planner.hpp"
 
 namespace orrery::policies {
 
-// One line a planner: each is declared and called here, and defined in its own file.
+// One line a policy: each is declared and called here, and defined in its own file.
 // clang-format off
 void register_memory_planners(MemoryPlannerRegistry& registry) {
   void add_best_fit(MemoryPlannerRegistry&); add_best_fit(registry);
@@ -10,13 +11,10 @@ void register_memory_planners(MemoryPlannerRegistry& registry) {
   void add_greedy_by_size(MemoryPlannerRegistry&); add_greedy_by_size(registry);
   void add_search(MemoryPlannerRegistry&); add_search(registry);
 }
-// clang-format on
-#include "policies/graph_pass.hpp"
-
-namespace orrery::policies {
 
 void register_memory_passes(PassRegistry& registry) {
   static_cast<void>(registry);
 }
+// clang-format on
 
 }  // namespace orrery::policies
