@@ -15,8 +15,8 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 CanonicalSearch::CanonicalSearch(std::span<const Buffer> buffers)
     : buffers_(buffers), overlaps_(buffers.size()), first_group_(buffers.size()), end_group_(buffers.size()) {
-  // Groups: the sets of buffers that are live together and to which no other could be added. Swept in order of time, one
-  // ends where a buffer ends after at least one has begun.
+  // Groups: the sets of buffers that are live together and to which no other could be added. Swept in order of time,
+  // one ends where a buffer ends after at least one has begun.
   std::vector<std::uint32_t> by_begin(buffers.size());
   std::iota(by_begin.begin(), by_begin.end(), std::uint32_t{0});
   std::stable_sort(by_begin.begin(), by_begin.end(),

@@ -1,8 +1,8 @@
 // Exact search for a plan below a capacity: depth first over the canonical plans.
 //
-// A plan is canonical if every buffer lies at its floor (the end of a buffer below it that is live at some step with it,
-// or 0). Letting all buffers fall makes any plan canonical without raising it, and a canonical plan is built by placing
-// buffers in order of offset, each at its floor: so that is all that is searched. A branch ends where
+// A plan is canonical if every buffer lies at its floor (the end of a buffer below it that is live at some step with
+// it, or 0). Letting all buffers fall makes any plan canonical without raising it, and a canonical plan is built by
+// placing buffers in order of offset, each at its floor: so that is all that is searched. A branch ends where
 //  - some group of buffers that are all live together needs more than the capacity (lowest floor + sum of bytes);
 //  - a buffer fits wholly below the one to be placed (then it may as well be placed first);
 //  - two neighbours in the order have equal offsets and stand in the wrong one of two equal orders.
@@ -61,9 +61,9 @@ class CanonicalSearch {
   void take_back(std::size_t mark);
 
   std::span<const Buffer> buffers_;
-  std::vector<std::vector<std::uint32_t>> overlaps_;         // live at a common step
-  std::vector<std::uint32_t> first_group_, end_group_;       // groups a buffer belongs to: [first, end)
-  std::vector<std::int64_t> group_left_, group_floor_;       // bytes not yet placed; scratch
+  std::vector<std::vector<std::uint32_t>> overlaps_;    // live at a common step
+  std::vector<std::uint32_t> first_group_, end_group_;  // groups a buffer belongs to: [first, end)
+  std::vector<std::int64_t> group_left_, group_floor_;  // bytes not yet placed; scratch
   std::vector<std::int64_t> floor_;  // the lowest offset above all placed buffers that are live together with it
   std::vector<std::int64_t> least_;  // the same, where a buffer that missed its turn must lie on one that is left
   std::vector<std::int64_t> offsets_;

@@ -1,6 +1,6 @@
 // First fit: buffers in order of allocation, each at the lowest gap that holds it. What a simple run-time allocator
-// does, with all lifetimes unknown; its worst case grows with the logarithm of the largest size over the smallest (Robson 1977,
-// "Worst case fragmentation of first fit and best fit storage allocation strategies").
+// does, with all lifetimes unknown; its worst case grows with the logarithm of the largest size over the smallest
+// (Robson 1977, "Worst case fragmentation of first fit and best fit storage allocation strategies").
 #include "policies/memory/online.hpp"
 #include "policies/memory/planner.hpp"
 

@@ -15,7 +15,8 @@ std::vector<std::int64_t> place_in_order(std::span<const Buffer> buffers, std::s
   std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // [offset, end) of what is live together with the buffer
   for (const std::uint32_t i : order) {
     taken.clear();
-    placed.for_each_overlap(buffers[i], [&](std::size_t j) { taken.emplace_back(offsets[j], offsets[j] + buffers[j].bytes); });
+    placed.for_each_overlap(buffers[i],
+                            [&](std::size_t j) { taken.emplace_back(offsets[j], offsets[j] + buffers[j].bytes); });
     std::sort(taken.begin(), taken.end());
     std::int64_t offset = 0;
     for (const auto& [begin, end] : taken) {
@@ -64,7 +65,8 @@ std::vector<std::int64_t> contention(std::span<const Buffer> buffers) {
 }  // namespace
 
 std::vector<std::uint32_t> order_by(std::span<const Buffer> buffers, std::string_view keys) {
-  const std::vector<std::int64_t> most = keys.find('t') == keys.npos ? std::vector<std::int64_t>{} : contention(buffers);
+  const std::vector<std::int64_t> most =
+      keys.find('t') == keys.npos ? std::vector<std::int64_t>{} : contention(buffers);
   const auto key = [&](std::size_t i, char letter) {
     const auto bytes = static_cast<double>(buffers[i].bytes);
     const auto steps = static_cast<double>(buffers[i].end - buffers[i].begin);

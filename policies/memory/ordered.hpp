@@ -15,8 +15,8 @@ namespace orrery::policies {
 /// Offsets (by index of buffer) when `buffers` are placed in `order`.
 std::vector<std::int64_t> place_in_order(std::span<const Buffer> buffers, std::span<const std::uint32_t> order);
 
-/// Buffers by descending keys, the first key first, then by index. `keys` are letters: z bytes, w steps of life, a their
-/// product, t the most bytes that are live at one of its steps.
+/// Buffers by descending keys, the first key first, then by index. `keys` are letters: z bytes, w steps of life, a
+/// their product, t the most bytes that are live at one of its steps.
 std::vector<std::uint32_t> order_by(std::span<const Buffer> buffers, std::string_view keys);
 
 }  // namespace orrery::policies

@@ -28,7 +28,8 @@ class PlacedIndex {
 
   void insert(std::size_t index) {
     std::size_t node = leaves_ + rank_[index];
-    for (const std::int64_t end = buffers_[index].end; node > 0; node /= 2) latest_[node] = std::max(latest_[node], end);
+    for (const std::int64_t end = buffers_[index].end; node > 0; node /= 2)
+      latest_[node] = std::max(latest_[node], end);
   }
 
   /// Calls `visit(index)` for each placed buffer whose lifetime overlaps that of `buffer`, in order of begin.

@@ -23,8 +23,8 @@ namespace orrery::policies {
 
 /// What has to be placed: [begin, end) x bytes.
 struct Buffer {
-  std::int64_t begin = 0;      ///< first step in which it is live
-  std::int64_t end = 1;        ///< step after the last
+  std::int64_t begin = 0;  ///< first step in which it is live
+  std::int64_t end = 1;    ///< step after the last
   std::int64_t bytes = 0;
   std::int64_t alignment = 1;  ///< the offset is a multiple of it
   /// Index of the buffer whose place this one may take: begun earlier, ending at begin + 1, of as many bytes.

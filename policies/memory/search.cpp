@@ -62,23 +62,20 @@ class PartSearch {
     }
   }
 
-  /// Lowers `peak` to `goal` if it can, otherwise as far as the budget goes. `bound` is known to be no larger.
+  /// Lowers `peak` to `goal` if it can, otherwise as far as the budget goes: half of it for the goal itself, then a
+  /// quarter of what is left for each step of bisection. `low` may pass over a plan that a longer search would find.
   void lower(std::int64_t goal, std::int64_t& peak) {
-    // Half of the budget goes to the goal itself, the rest to what lies between; a quarter of what is left each time.
-    if (attempt(goal, budget_ / 2, peak) != SearchEnd::out_of_budget) return bisect(goal + 1, peak);
-    bisect(goal + 1, peak);
-  }
-
- private:
-  static constexpr std::array<std::string_view, 4> kOrders{"twa", "wat", "awt", "taw"};
-  static constexpr std::int64_t kFirstSlice = 1'000'000;
-
-  void bisect(std::int64_t low, std::int64_t& peak) {
+    if (attempt(goal, budget_ / 2, peak) == SearchEnd::found) return;
+    std::int64_t low = goal + 1;
     while (low < peak && budget_ > 0) {
       const std::int64_t middle = low + (peak - 1 - low) / 2;
       if (attempt(middle, std::max(kFirstSlice, budget_ / 4), peak) != SearchEnd::found) low = middle + 1;
     }
   }
+
+ private:
+  static constexpr std::array<std::string_view, 4> kOrders{"twa", "wat", "awt", "taw"};
+  static constexpr std::int64_t kFirstSlice = 1'000'000;
 
   SearchEnd attempt(std::int64_t capacity, std::int64_t allowance, std::int64_t& peak) {
     allowance = std::min(allowance, budget_);
