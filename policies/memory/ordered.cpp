@@ -2,29 +2,82 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 
 #include "policies/memory/online.hpp"
-#include "policies/memory/placed.hpp"
 
 namespace orrery::policies {
 
+namespace {
+
+/// Placed buffers in order of offset, in chunks, so that a scan reads memory in order and an insertion moves little.
+class ByOffset {
+ public:
+  /// The lowest offset at which `buffer` meets nothing that is live together with it.
+  std::int64_t lowest_free(const Buffer& buffer) const {
+    std::int64_t offset = 0;
+    for (const Chunk& chunk : chunks_) {
+      if (chunk.end <= buffer.begin || buffer.end <= chunk.begin) continue;
+      for (const Entry& entry : chunk.entries) {
+        if (entry.end <= buffer.begin || buffer.end <= entry.begin) continue;
+        if (offset + buffer.bytes <= entry.offset) return offset;
+        offset = std::max(offset, align_up(entry.top, buffer.alignment));
+      }
+    }
+    return offset;
+  }
+
+  void insert(const Buffer& buffer, std::int64_t offset) {
+    if (chunks_.empty()) chunks_.emplace_back();
+    auto chunk = std::upper_bound(chunks_.begin() + 1, chunks_.end(), offset,
+                                  [](std::int64_t value, const Chunk& c) { return value < c.entries.front().offset; }) -
+                 1;
+    const auto at = std::upper_bound(chunk->entries.begin(), chunk->entries.end(), offset,
+                                     [](std::int64_t value, const Entry& entry) { return value < entry.offset; });
+    chunk->entries.insert(at, {offset, offset + buffer.bytes, buffer.begin, buffer.end});
+    chunk->begin = std::min(chunk->begin, buffer.begin);
+    chunk->end = std::max(chunk->end, buffer.end);
+    if (chunk->entries.size() < kMostEntries) return;
+    Chunk upper;
+    const auto middle = chunk->entries.begin() + kMostEntries / 2;
+    upper.entries.assign(middle, chunk->entries.end());
+    chunk->entries.erase(middle, chunk->entries.end());
+    upper.measure();
+    chunk->measure();
+    chunks_.insert(chunk + 1, std::move(upper));
+  }
+
+ private:
+  static constexpr std::size_t kMostEntries = 256;
+
+  struct Entry {
+    std::int64_t offset, top, begin, end;
+  };
+  /// Entries, and the steps that their lifetimes lie in.
+  struct Chunk {
+    std::vector<Entry> entries;
+    std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = std::numeric_limits<std::int64_t>::min();
+
+    void measure() {
+      begin = std::numeric_limits<std::int64_t>::max(), end = std::numeric_limits<std::int64_t>::min();
+      for (const Entry& entry : entries) {
+        begin = std::min(begin, entry.begin);
+        end = std::max(end, entry.end);
+      }
+    }
+  };
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace
+
 std::vector<std::int64_t> place_in_order(std::span<const Buffer> buffers, std::span<const std::uint32_t> order) {
   std::vector<std::int64_t> offsets(buffers.size());
-  PlacedIndex placed(buffers);
-  std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // [offset, end) of what is live together with the buffer
+  ByOffset placed;
   for (const std::uint32_t i : order) {
-    taken.clear();
-    placed.for_each_overlap(buffers[i],
-                            [&](std::size_t j) { taken.emplace_back(offsets[j], offsets[j] + buffers[j].bytes); });
-    std::sort(taken.begin(), taken.end());
-    std::int64_t offset = 0;
-    for (const auto& [begin, end] : taken) {
-      if (offset + buffers[i].bytes <= begin) break;
-      offset = std::max(offset, align_up(end, buffers[i].alignment));
-    }
-    offsets[i] = offset;
-    placed.insert(i);
+    offsets[i] = placed.lowest_free(buffers[i]);
+    placed.insert(buffers[i], offsets[i]);
   }
   return offsets;
 }

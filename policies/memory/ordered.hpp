@@ -1,6 +1,6 @@
 // Placing buffers in a given order of choice (not of time), each at the lowest offset that is free for its lifetime.
 // Every smallest plan comes from some order (sort it by offset and let each buffer fall), so orders are what offline
-// planners choose. O(n * overlaps * log).
+// planners choose. O(n * placed buffers at or below the place found), read in order of memory.
 #pragma once
 
 #include <cstdint>
