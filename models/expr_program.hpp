@@ -2,8 +2,8 @@
 //
 // Common subexpressions (also across outputs) become one node; nodes stand in the order of evaluation. A batch is
 // evaluated node by node over columns of values, so that the work per node is a loop over points that vectorises.
-// Arithmetic is 64-bit; every node is checked for overflow over the batch (one flag a column, std::overflow_error at the
-// end).
+// Arithmetic is 64-bit; every node is checked for overflow over the batch (one flag a column, std::overflow_error at
+// the end).
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,14 @@ class ExprProgram {
   void evaluate_batch(std::size_t points, std::span<const std::int64_t> values, std::span<std::int64_t> out) const;
 
  private:
-  enum class Code : std::uint8_t { add, sub, mul, add_const, mul_const, floor_div, ceil_div, min, max };
+  enum class Code : std::uint8_t { constant, add, sub, mul, add_const, mul_const, floor_div, ceil_div, min, max };
   struct Instruction {
     Code code = Code::add;
-    std::int32_t a = 0, b = 0;   ///< registers: inputs, constants, then results of instructions
+    std::int32_t a = 0, b = 0;  ///< registers: inputs, then results of instructions
     std::int64_t constant = 0;
   };
+  class Compiler;
   std::size_t inputs_ = 0;
-  std::vector<std::int64_t> constants_;
   std::vector<Instruction> code_;
   std::vector<std::int32_t> outputs_;  ///< registers
 };

@@ -3,11 +3,11 @@
 // A SymExpr is a polynomial with integer coefficients over atoms. An atom is a named dimension (`batch`, `tokens`) or
 // one of four functions of expressions: floor_div, ceil_div, min, max. Every expression is kept in one canonical form
 // (terms sorted by name, no zero coefficients; arguments of functions canonical, sorted where order does not matter,
-// simplified where a rule is exact), so that equal forms compare equal and print alike; the order depends on names only,
-// never on when a name was first used. Rules of the functions:
-//   floor_div(a*q, q) = a     floor_div(a + b*q, q) = floor_div(a, q) + b  for a divisor q > 0 that divides b*q termwise
-//   ceil_div(a, b) keeps its own kind (it prints as people write it); min(a, a) = a, nested minima are flattened,
-//   arguments that another provably exceeds for all sizes >= 0 are dropped.
+// simplified where a rule is exact), so that equal forms compare equal and print alike; the order depends on names
+// only, never on when a name was first used. Rules of the functions:
+//   floor_div(a*q, q) = a     floor_div(a + b*q, q) = floor_div(a, q) + b  for a divisor q > 0 that divides b*q
+//   termwise ceil_div(a, b) keeps its own kind (it prints as people write it); min(a, a) = a, nested minima are
+//   flattened, arguments that another provably exceeds for all sizes >= 0 are dropped.
 // Dimensions are >= 0 unless Facts say otherwise; a divisor must be > 0. Arithmetic is exact in 64 bits (products in
 // 128): what does not fit throws std::overflow_error.
 // Left out: rationals, modulo, e-graphs.
@@ -72,10 +72,10 @@ class Bindings {
 
 class SymExpr {
  public:
-  SymExpr() = default;           ///< 0
+  SymExpr() = default;             ///< 0
   SymExpr(std::int64_t constant);  // NOLINT(google-explicit-constructor): numbers mix with dimensions in formulas
   SymExpr(int constant) : SymExpr(static_cast<std::int64_t>(constant)) {}  // NOLINT(google-explicit-constructor)
-  SymExpr(Symbol symbol);        // NOLINT(google-explicit-constructor)
+  SymExpr(Symbol symbol);                                                  // NOLINT(google-explicit-constructor)
   static SymExpr dim(std::string_view name) { return SymExpr(Symbol(name)); }
   /// Reads what to_string() writes, and any formula of + - * ( ) names, integers, floor_div(a, b), ceil_div(a, b),
   /// min(…), max(…). Throws std::invalid_argument that says what was expected and where.
@@ -111,7 +111,7 @@ class SymExpr {
  private:
   friend struct SymAccess;
   explicit SymExpr(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
-  std::int64_t constant_ = 0;          ///< the value where node_ is null: constants need no memory
+  std::int64_t constant_ = 0;  ///< the value where node_ is null: constants need no memory
   std::shared_ptr<const Node> node_;
 };
 
