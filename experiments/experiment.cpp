@@ -7,6 +7,7 @@
 
 #include "experiments/catalog.hpp"
 #include "experiments/claims/study.hpp"
+#include "experiments/graph/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
@@ -36,7 +37,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), network_system(), launch_system()};
+  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system()};
   return all;
 }
 
