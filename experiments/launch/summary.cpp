@@ -1,5 +1,7 @@
 #include "experiments/launch/summary.hpp"
 
+#include <algorithm>
+
 #include "experiments/figures.hpp"
 
 namespace orrery::experiments::launch {
@@ -41,6 +43,13 @@ Node point_node(const Point& point) {
   for (const ProximityPoint& fused : point.proximity)
     by_length.set(std::to_string(fused.length), proximity_node(point, fused));
   node.set("proximity", std::move(by_length));
+  const auto shorter = [](const ProximityPoint& a, const ProximityPoint& b) { return a.il_s < b.il_s; };
+  const auto best = std::min_element(point.proximity.begin(), point.proximity.end(), shorter);
+  if (best != point.proximity.end()) {
+    Node node_of_best = proximity_node(point, *best);
+    node_of_best.set("length", Node::integer(best->length));
+    node.set("proximity_best", std::move(node_of_best));
+  }
   Node energy = Node::object();
   energy.set("total", Node::real(point.idle_j + point.compute_j + point.memory_j));
   energy.set("idle", Node::real(point.idle_j));
