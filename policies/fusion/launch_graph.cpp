@@ -80,6 +80,7 @@ class ViewCloner {
     if (found != clones_.end()) return found->second;
     OpNode node = graph_.op(*maker);
     node.inputs = {inside(node.inputs.front(), group, now)};
+    node.name += ".inside";
     const TensorId made = add(*maker, std::move(node), false);
     now.push_back(group);
     clones_.emplace(std::pair(group, tensor), made);
@@ -89,6 +90,7 @@ class ViewCloner {
   TensorId add(OpId old, OpNode node, bool stands_for) {
     std::vector<models::Tensor> outputs;
     for (const TensorId output : graph_.op(old).outputs) outputs.push_back(graph_.tensor(output));
+    if (!stands_for) outputs.front().name += ".inside";  // the original may come later and keeps its name
     node.outputs.clear();
     const OpId added = copy_.to().add(std::move(node), std::move(outputs));
     const std::vector<TensorId>& made = copy_.to().op(added).outputs;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,8 @@ class MergedGroups {
   bool can_merge(std::int32_t a, std::int32_t b);
   /// Merges two groups if they can be one; says whether they are one now.
   bool merge(std::int32_t a, std::int32_t b);
+  /// The same for the groups of any number of units, all at once: pairs of them alone may not be free to merge.
+  bool merge(std::span<const std::int32_t> units);
   const std::vector<std::int32_t>& members(std::int32_t group) const {
     return members_[static_cast<std::size_t>(group)];
   }
@@ -31,8 +34,9 @@ class MergedGroups {
   std::vector<std::int32_t> groups();
 
  private:
-  /// Marks what is reachable from `first` before `last` in the order; false if `last` is, other than directly.
-  bool mark(std::int32_t first, std::int32_t last);
+  /// Marks what the groups of `set_` reach before the last of them in the order; false if that leads back into the set.
+  bool mark();
+  void take_set(std::span<const std::int32_t> units);
 
   std::vector<std::int32_t> parent_;
   std::vector<std::vector<std::int32_t>> members_;
@@ -41,6 +45,8 @@ class MergedGroups {
   std::vector<std::int32_t> order_;              ///< group at a place; -1: it was merged away
   std::vector<std::uint32_t> seen_;
   std::uint32_t stamp_ = 0;
+  std::vector<std::uint32_t> chosen_;  ///< stamp of the set that a group is in
+  std::vector<std::int32_t> set_;      ///< groups to merge, in the order
   std::vector<std::int32_t> stack_, front_, back_;
 };
 

@@ -6,6 +6,7 @@ namespace orrery::policies {
 // clang-format off
 void register_fusion_passes(PassRegistry& registry) {
   void add_loop_fusion(PassRegistry&); add_loop_fusion(registry);
+  void add_pattern_fusion(PassRegistry&); add_pattern_fusion(registry);
 }
 // clang-format on
 
