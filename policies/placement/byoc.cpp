@@ -1,12 +1,12 @@
 // BYOC: an accelerator for some operators of a graph, the host for the rest ("bring your own codegen").
 //
-// Decides which ops a target runs and in which regions: (1) targets in order of priority annotate what is not taken yet,
-// patterns (chains of kinds whose inner tensors nobody else reads) before single kinds; (2) a pattern becomes one unit;
-// (3) adjacent units of one target merge into regions where no path leaves a region and comes back; (4) a region becomes
-// one op with `target` set (parameters are bound to it), between to_device and to_host ops; (5) optionally a region
-// stays only where call + work + copies are faster than the host. Prices of an op: max(matrix FLOPs / rate + vector
-// FLOPs / rate, bytes / bandwidth), plus `call` a launch on the host and once a region on a target.
-// Source: BYOC (Chen et al., 2021), apache/tvm's partitioning passes. Left out: overlap, quantisation to a target's type.
+// Decides which ops a target runs and in which regions: (1) targets in order of priority annotate what is not taken
+// yet, patterns (chains of kinds whose inner tensors nobody else reads) before single kinds; (2) a pattern becomes one
+// unit; (3) adjacent units of one target merge into regions where no path leaves a region and comes back; (4) a region
+// becomes one op with `target` set (parameters are bound to it), between to_device and to_host ops; (5) optionally a
+// region stays only where call + work + copies are faster than the host. Prices of an op: max(matrix FLOPs / rate +
+// vector FLOPs / rate, bytes / bandwidth), plus `call` a launch on the host and once a region on a target. Source: BYOC
+// (Chen et al., 2021), apache/tvm's partitioning passes. Left out: overlap, quantisation to a target's type.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,10 +70,10 @@ struct CopyLinkParams {
   double latency_s = 10e-6, bandwidth = 16e9;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("latency", &CopyLinkParams::latency_s, sim::Unit::seconds, sim::at_least(0),
-                                 "Of a copy of any size."),
-                      sim::field("bandwidth", &CopyLinkParams::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
-                                 "Either way.")};
+    return std::tuple{
+        sim::field("latency", &CopyLinkParams::latency_s, sim::Unit::seconds, sim::at_least(0),
+                   "Of a copy of any size."),
+        sim::field("bandwidth", &CopyLinkParams::bandwidth, sim::Unit::bytes_per_s, sim::positive(), "Either way.")};
   }
 };
 
@@ -268,8 +268,8 @@ class ByocPass final : public GraphPass {
       const OpId old = by_tensor.at(fused.tensor(fused.op(op).outputs.front()).name);
       const std::int32_t target = a.target[unit(a, old)];
       if (target >= 0)
-        times[unit(a, old)] = params_.targets[static_cast<std::size_t>(target)].rates.time_s(
-            models::work(fused, op, context.typical));
+        times[unit(a, old)] =
+            params_.targets[static_cast<std::size_t>(target)].rates.time_s(models::work(fused, op, context.typical));
     }
     return times;
   }

@@ -86,9 +86,7 @@ RegionPrice region_price(const Problem& problem, const Regions& regions, std::in
 bool is_sound(const Problem& problem, const Regions& regions) {
   // Nodes: regions below the count of units, then units of the host. Kahn's count finds a cycle.
   const std::size_t n = problem.units.size();
-  const auto node = [&](std::int32_t unit) {
-    return regions[at(unit)] >= 0 ? at(regions[at(unit)]) : n + at(unit);
-  };
+  const auto node = [&](std::int32_t unit) { return regions[at(unit)] >= 0 ? at(regions[at(unit)]) : n + at(unit); };
   std::vector<std::vector<std::size_t>> next(2 * n);
   std::vector<std::int32_t> waits(2 * n, 0);
   for (const Value& value : problem.values) {

@@ -1,13 +1,13 @@
 // Which parts of a graph go to an accelerator: regions of operators as a partition problem, free of graphs and devices.
 //
-// A unit is what moves as a whole (an op, or a composite pattern). A region is a set of units of one target that runs as
-// one external function: called once, it takes its inputs from the host and gives its outputs back to it, also where
+// A unit is what moves as a whole (an op, or a composite pattern). A region is a set of units of one target that runs
+// as one external function: called once, it takes its inputs from the host and gives its outputs back to it, also where
 // the next region is of the same target, so a region's price stands by itself:
 //   t(region) = call + sum of its units' target_s + sum over tensors in and out of (latency + bytes / bandwidth)
-// and latency(partition) = sum of host_s of the units left on the host + sum of t(region); everything runs one after the
-// other. A partition is sound if no path leaves a region and comes back (each region can then be called as a whole).
-// Source: BYOC (Chen et al., 2021) and the merging of composite functions in apache/tvm; the cost test is an extension.
-// Left out: overlap of host, accelerator and copies; tensors that stay on the accelerator between two calls.
+// and latency(partition) = sum of host_s of the units left on the host + sum of t(region); everything runs one after
+// the other. A partition is sound if no path leaves a region and comes back (each region can then be called as a
+// whole). Source: BYOC (Chen et al., 2021) and the merging of composite functions in apache/tvm; the cost test is an
+// extension. Left out: overlap of host, accelerator and copies; tensors that stay on the accelerator between two calls.
 #pragma once
 
 #include <cstdint>
@@ -66,8 +66,9 @@ Regions offload_each(const Problem& problem);
 /// Regions of one target that a tensor joins become one where the partition stays sound; tensors in the order of their
 /// makers, readers in order. Quadratic at worst (a check of the whole graph a merge that is tried).
 Regions merge_adjacent(const Problem& problem, Regions regions);
-/// Leaves a region only where it is faster than its units on the host. Before that a region gives units back to the host
-/// one by one while that makes it cheaper and keeps the partition sound (`trim`). Never slower than the host alone.
+/// Leaves a region only where it is faster than its units on the host. Before that a region gives units back to the
+/// host one by one while that makes it cheaper and keeps the partition sound (`trim`). Never slower than the host
+/// alone.
 Regions accept_by_cost(const Problem& problem, Regions regions, bool trim);
 
 }  // namespace orrery::policies::byoc

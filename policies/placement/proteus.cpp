@@ -2,8 +2,8 @@
 //
 // Decides how a graph is hidden: it is cut into N = ops / part_ops parts (proteus_parts.hpp), every part is shuffled
 // among K sentinels (proteus_sentinels.hpp), all of them are optimised one by one by `inner`, and the owner puts the
-// real ones together again. What that costs: fusion stops at the cuts (slowdown against `inner` on the whole graph), and
-// the optimiser has (K+1) times the work. What it buys: whoever has all N (K+1) graphs finds the model among
+// real ones together again. What that costs: fusion stops at the cuts (slowdown against `inner` on the whole graph),
+// and the optimiser has (K+1) times the work. What it buys: whoever has all N (K+1) graphs finds the model among
 //   (1 + (1 - specificity) K)^N
 // combinations, specificity being the share of sentinels that can be told from real parts (0: none; then (1+K)^N).
 // Source: Proteus (Gao et al., MLSys 2024) and its artifact. Left out: training and attacks of the classifier.
@@ -31,13 +31,15 @@ struct ProteusParams {
     return std::tuple{
         sim::field("part_ops", &P::part_ops, Unit::count, sim::at_least(1), "Ops of a part on average."),
         sim::field("parts", &P::parts, Unit::count, sim::at_least(1), "Parts; null: as part_ops says."),
-        sim::field("tries", &P::tries, Unit::count, sim::between(1, 1000), "Partitions drawn; the most balanced stays."),
+        sim::field("tries", &P::tries, Unit::count, sim::between(1, 1000),
+                   "Partitions drawn; the most balanced stays."),
         sim::field("sentinels", &P::sentinels, Unit::count, sim::between(0, 1000), "K: made-up graphs a part."),
         sim::field("specificity", &P::specificity, Unit::ratio, sim::between(0, 1),
                    "Share of sentinels that an adversary rejects."),
         sim::field("foreign", &P::foreign, Unit::ratio, sim::between(0, 1),
                    "Share of a sentinel's ops whose kind the model does not have."),
-        sim::field("inner", &P::inner, "The optimiser: a pass block {\"policy\": …}; none: parts come back as they are."),
+        sim::field("inner", &P::inner,
+                   "The optimiser: a pass block {\"policy\": …}; none: parts come back as they are."),
     };
   }
 };
@@ -109,8 +111,7 @@ class ProteusPass final : public GraphPass {
     report.tell("unsound_sentinels", unsound);
   }
 
-  void tell_result(const OpGraph& graph, const OpGraph& rebuilt, const PassContext& context,
-                   PassReport& report) const {
+  void tell_result(const OpGraph& graph, const OpGraph& rebuilt, const PassContext& context, PassReport& report) const {
     const OpGraph direct = optimise(graph, context);
     report.tell("kernels_before", kernels(graph));
     report.tell("kernels_whole", kernels(direct));

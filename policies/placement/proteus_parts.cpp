@@ -134,7 +134,8 @@ class Assembly {
         made_by_.emplace(parts[p].outputs[i], std::pair(p, optimised[p].outputs()[i]));
     }
     for (const TensorId id : graph.tensors())
-      if (graph.tensor(id).role != models::TensorRole::activation) now_[{kWhole, id}] = *out_.find_tensor(graph.tensor(id).name);
+      if (graph.tensor(id).role != models::TensorRole::activation)
+        now_[{kWhole, id}] = *out_.find_tensor(graph.tensor(id).name);
     bring_new_tensors();
   }
 

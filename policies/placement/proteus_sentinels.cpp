@@ -23,7 +23,8 @@ using models::TensorRole;
 namespace {
 
 bool is_bound(const Tensor& tensor) {
-  return tensor.role == TensorRole::parameter || tensor.role == TensorRole::constant || tensor.role == TensorRole::state;
+  return tensor.role == TensorRole::parameter || tensor.role == TensorRole::constant ||
+         tensor.role == TensorRole::state;
 }
 
 bool alike(const Tensor& a, const Tensor& b) {
@@ -49,8 +50,10 @@ Likeness likeness(const OpGraph& part) {
     for (const TensorId input : free) {
       ++uses;
       const auto maker = part.producer(input);
-      if (!maker) ++foreign;
-      else seen.distances.push_back(index(op) - index(*maker));
+      if (!maker)
+        ++foreign;
+      else
+        seen.distances.push_back(index(op) - index(*maker));
     }
   }
   for (const TensorId id : part.with_role(TensorRole::input)) seen.inputs.push_back(part.tensor(id));
@@ -124,7 +127,7 @@ class SentinelBuilder {
     const SentinelMaker::Template& choice = any(maker_.templates_);
     if (choice.free != operands.size()) return false;
     return models::info(choice.op.kind).rule == ShapeRule::given ? place_as_seen(choice, operands)
-                                                                   : place_by_rule(choice, operands);
+                                                                 : place_by_rule(choice, operands);
   }
 
   bool place_foreign(const std::vector<TensorId>& operands) {
@@ -225,8 +228,10 @@ class SentinelBuilder {
     }
     if (rule == ShapeRule::matmul || rule == ShapeRule::conv) return true;  // a bias follows the results
     for (SymExpr& dim : parameter.shape) {  // scales and shifts of a norm, a bias: the size that they go along
-      if (dim == usual.shape.back()) dim = first.shape.back();
-      else if (usual.shape.size() > 1 && dim == usual.shape[1]) dim = first.shape[1];
+      if (dim == usual.shape.back())
+        dim = first.shape.back();
+      else if (usual.shape.size() > 1 && dim == usual.shape[1])
+        dim = first.shape[1];
     }
     return true;
   }

@@ -9,6 +9,7 @@ using namespace orrery;
 using namespace orrery::models;
 using policies::test::figure;
 using policies::test::make_pass;
+using policies::test::sorted_lines;
 namespace byoc = policies::byoc;
 
 namespace {
@@ -53,20 +54,6 @@ double flops_of(const OpGraph& graph) {
   return static_cast<double>(*total_work(graph, {{"batch", 16}}).flops().constant());
 }
 
-/// Lines in order of text: graphs of equal ops that stand in different orders of execution print alike.
-std::string sorted_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  std::sort(lines.begin(), lines.end());
-  std::string all;
-  for (const std::string& line : lines) all += line + "\n";
-  return all;
-}
-
 /// A random problem of `n` units in one line of execution, with uses among neighbours.
 byoc::Problem random_problem(sim::RandomStream& random, int n) {
   byoc::Problem problem;
@@ -77,7 +64,8 @@ byoc::Problem random_problem(sim::RandomStream& random, int n) {
     byoc::Unit unit;
     unit.host_s = random.uniform(0, 4);
     unit.target_s = unit.host_s * random.uniform(0.02, 0.6);
-    if (random.uniform() < 0.65) unit.target = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(targets)));
+    if (random.uniform() < 0.65)
+      unit.target = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(targets)));
     problem.units.push_back(unit);
   }
   problem.values.push_back({-1, {0}, false, random.integer(1, 20)});
@@ -188,7 +176,8 @@ TEST_CASE("A placed graph computes what it did and has the copies that were pric
     const OpGraph graph = test::random_graph(random, {.ops = 24});
     for (const char* rest : {R"("merge": "none")", R"("merge": "adjacent")", R"("accept": "cost")"}) {
       const auto pass = make_pass("byoc", config(R"("ops": ["matmul", "relu", "gelu", "add", "softmax"],
-          "patterns": ["matmul+relu", "matmul+add+gelu"], "share": 0.8)", rest));
+          "patterns": ["matmul+relu", "matmul+add+gelu"], "share": 0.8)",
+                                                 rest));
       policies::PassReport report;
       const OpGraph placed = pass->run(graph, context_of(), report);
       REQUIRE(verify(placed).empty());
@@ -237,7 +226,8 @@ TEST_CASE("Patterns, priorities, views and shares of a target", "[unit]") {
   CHECK(figure(report, "composites") == 0);
   // No share, no region: the graph as it was.
   report = {};
-  placed = make_pass("byoc", config(R"("ops": ["matmul", "relu", "exp"], "share": 0)"))->run(graph, context_of(), report);
+  placed =
+      make_pass("byoc", config(R"("ops": ["matmul", "relu", "exp"], "share": 0)"))->run(graph, context_of(), report);
   CHECK(to_string(placed) == to_string(graph));
   CHECK(figure(report, "latency_s") == figure(report, "host_latency_s"));
 }
@@ -248,8 +238,9 @@ TEST_CASE("More is taken at a larger share", "[prop]") {
   double last = -1;
   for (const char* share : {"0", "0.25", "0.5", "0.75", "1"}) {
     policies::PassReport report;
-    static_cast<void>(make_pass("byoc", config(std::string(R"("ops": ["matmul", "add", "relu", "gelu"], "share": )") + share))
-                          ->run(graph, context_of(), report));
+    static_cast<void>(
+        make_pass("byoc", config(std::string(R"("ops": ["matmul", "add", "relu", "gelu"], "share": )") + share))
+            ->run(graph, context_of(), report));
     CHECK(figure(report, "supported_share") >= last);
     last = figure(report, "supported_share");
   }
