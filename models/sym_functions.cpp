@@ -167,8 +167,7 @@ Arguments flattened(SymFunction kind, std::span<const SymExpr> arguments) {
 
 /// True if `b` never decides the extreme because `a` does as well.
 bool decides(SymFunction kind, const SymExpr& a, const SymExpr& b) {
-  const Bounds difference = bounds(kind == SymFunction::max ? a - b : b - a);
-  return difference.lo && *difference.lo >= 0;
+  return provably_nonnegative(kind == SymFunction::max ? a - b : b - a);
 }
 
 void drop_dominated(SymFunction kind, Arguments& arguments) {
