@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "experiments/catalog.hpp"
+#include "experiments/graph/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
@@ -34,7 +35,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), network_system(), launch_system()};
+  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system()};
   return all;
 }
 

@@ -47,9 +47,6 @@ ElementType result_type(const OpGraph& graph, const OpNode& op) {
   return op.inputs.empty() ? ElementType::fp32 : graph.tensor(op.inputs.front()).type;
 }
 
-bool same_size(const OpGraph& graph, const SymExpr& a, const SymExpr& b) {
-  return a == b || compare(a, b, graph.facts) == Order::equal;
-}
 /// False only where the two are proven to differ.
 bool may_be_equal(const OpGraph& graph, const SymExpr& a, const SymExpr& b) {
   const Order order = compare(a, b, graph.facts);
