@@ -100,6 +100,17 @@ Terms shifted(const Terms& terms, std::size_t variable, std::int64_t origin, int
   return collected(std::move(out));
 }
 
+/// A polynomial that is nowhere larger on [0, high]: x^k <= high^(k-1) x where it is subtracted, x^k >= x where it is
+/// added (integers).
+Terms chords(const Terms& terms, std::size_t variable, std::int64_t high) {
+  Terms out = terms;
+  for (Term& term : out) {
+    for (; term.exponents[variable] > 1; --term.exponents[variable])
+      if (term.coefficient < 0) term.coefficient = product(term.coefficient, high);
+  }
+  return collected(std::move(out));
+}
+
 /// The largest monomial that divides every term is >= 0: what remains has the same sign.
 void strip(Terms& terms) {
   if (terms.empty()) return;
@@ -227,6 +238,8 @@ struct BoxPolynomial::Search {
     if (high) {
       const Terms down = shifted(terms, *x, *high, -1);
       if (powers_nonnegative(down, *x, 1)) return lower(coefficient(down, *x, 0));
+      const Terms line = chords(terms, *x, *high);
+      if (degree(line, *x) == 1) return lower(line);
     }
     return interval(terms);
   }
