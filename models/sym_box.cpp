@@ -205,7 +205,7 @@ struct BoxPolynomial::Search {
     if (highs[*x] && degree(terms, *x) == 1)
       return nonnegative(fixed(terms, *x, 0)) && nonnegative(fixed(terms, *x, *highs[*x]));
     if (!highs[*x]) return powers_nonnegative(terms, *x, 0);
-    return halves_nonnegative(terms, *x);
+    return nonnegative(chords(terms, *x, *highs[*x])) || halves_nonnegative(terms, *x);
   }
 
   /// Splits the range of a variable of higher degree.
@@ -238,8 +238,7 @@ struct BoxPolynomial::Search {
     if (high) {
       const Terms down = shifted(terms, *x, *high, -1);
       if (powers_nonnegative(down, *x, 1)) return lower(coefficient(down, *x, 0));
-      const Terms line = chords(terms, *x, *high);
-      if (degree(line, *x) == 1) return lower(line);
+      return lower(chords(terms, *x, *high));
     }
     return interval(terms);
   }
