@@ -147,6 +147,11 @@ class Facts {
   /// With equalities and divisors put in: the canonical set of base dimensions.
   SymExpr canonical(const SymExpr& expr) const;
 
+  /// Everything that was said, in the order in which it was said.
+  std::span<const std::pair<Symbol, Bounds>> ranges() const { return ranges_; }
+  std::span<const std::pair<Symbol, SymExpr>> equalities() const { return equalities_; }
+  std::span<const std::pair<Symbol, std::int64_t>> divisors() const { return divisors_; }
+
  private:
   std::vector<std::pair<Symbol, Bounds>> ranges_;
   std::vector<std::pair<Symbol, SymExpr>> equalities_;
