@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "experiments/catalog.hpp"
 #include "experiments/claims/study.hpp"
@@ -11,6 +10,7 @@
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
+#include "sim/base/home.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -96,8 +96,7 @@ std::vector<sim::ComponentInfo> all_components() {
 }
 
 std::filesystem::path home_folder() {
-  const char* chosen = std::getenv("ORRERY_HOME");
-  return chosen != nullptr ? chosen : ORRERY_HOME_FOLDER;
+  return sim::home_folder();
 }
 
 std::string_view version() {
