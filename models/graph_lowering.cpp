@@ -117,6 +117,14 @@ hw::GroupedGemm grouped_shape(const Sizes& s) {
   return hw::grouped_gemm(split, s.output().back(), a.back());
 }
 
+/// Gradients of the groups' weights, [k, rows of the group] times [rows of the group, n]; rows are spread evenly.
+hw::Gemm grouped_gradient(const Sizes& s) {
+  const std::vector<std::int64_t> x = s.input(0), dy = s.input(1);
+  const std::int64_t rows = count(x, 0, x.size() - 1), all = s.output().front();
+  const std::int64_t groups = std::clamp<std::int64_t>(s.expr("active_groups", all), 1, std::max<std::int64_t>(1, std::min(all, rows)));
+  return {x.back(), dy.back(), (rows + groups - 1) / groups, groups};
+}
+
 hw::Sparse sparse_shape(const Sizes& s) {
   const std::vector<std::int64_t> x = s.input(1);
   hw::Sparse sparse;
@@ -230,6 +238,8 @@ hw::KernelShape shape_of(const Sizes& s, OpId id) {
       return matmul_shape(s);
     case OpKind::grouped_matmul:
       return grouped_shape(s);
+    case OpKind::grouped_matmul_grad_weight:
+      return grouped_gradient(s);
     case OpKind::attention:
       return attention_shape(s);
     case OpKind::conv2d:
