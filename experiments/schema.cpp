@@ -35,8 +35,15 @@ Node policy_schema(const FieldInfo& info) {
   }
   policy.set("enum", std::move(names));
   policy.set("description", Node::string(doc));
-  if (!info.default_value.is_null()) policy.set("default", info.default_value);
-  properties.set("policy", std::move(policy));
+  if (info.default_value.is_array()) {  // several policies, in the order of a list
+    Node order = Node::object();
+    order.set("type", Node::string("array"));
+    order.set("items", std::move(policy));
+    properties.set("order", std::move(order));
+  } else {
+    if (!info.default_value.is_null()) policy.set("default", info.default_value);
+    properties.set("policy", std::move(policy));
+  }
   for (const sim::ComponentInfo& component : info.policies)
     properties.set(component.name, object_schema(component.fields, component.doc));
   node.set("properties", std::move(properties));

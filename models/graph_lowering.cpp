@@ -91,6 +91,13 @@ hw::Conv conv_shape(const Sizes& s) {
   return conv;
 }
 
+/// A convolution whose padding differs by axis (1x7 kernels), as the product that computes it.
+hw::Gemm conv_product(const Sizes& s) {
+  const std::vector<std::int64_t> w = s.input(1), y = s.output();
+  const std::int64_t groups = std::max<std::int64_t>(1, s.op.integer("groups", 1));
+  return {y[0] * y[2] * y[3], w[0] / groups, w[1] * w[2] * w[3], groups};
+}
+
 /// Gradients of a convolution as the products that compute them.
 hw::Gemm conv_gradient(const Sizes& s) {
   const bool of_input = s.op.kind == OpKind::conv2d_grad_input;
@@ -108,6 +115,14 @@ hw::GroupedGemm grouped_shape(const Sizes& s) {
   for (std::int64_t i = 0; i < groups; ++i)
     split[static_cast<std::size_t>(i)] = rows / groups + (i < rows % groups ? 1 : 0);
   return hw::grouped_gemm(split, s.output().back(), a.back());
+}
+
+/// Gradients of the groups' weights, [k, rows of the group] times [rows of the group, n]; rows are spread evenly.
+hw::Gemm grouped_gradient(const Sizes& s) {
+  const std::vector<std::int64_t> x = s.input(0), dy = s.input(1);
+  const std::int64_t rows = count(x, 0, x.size() - 1), all = s.output().front();
+  const std::int64_t groups = std::clamp<std::int64_t>(s.expr("active_groups", all), 1, std::max<std::int64_t>(1, std::min(all, rows)));
+  return {x.back(), dy.back(), (rows + groups - 1) / groups, groups};
 }
 
 hw::Sparse sparse_shape(const Sizes& s) {
@@ -223,9 +238,12 @@ hw::KernelShape shape_of(const Sizes& s, OpId id) {
       return matmul_shape(s);
     case OpKind::grouped_matmul:
       return grouped_shape(s);
+    case OpKind::grouped_matmul_grad_weight:
+      return grouped_gradient(s);
     case OpKind::attention:
       return attention_shape(s);
     case OpKind::conv2d:
+      if (s.op.integer("pad_w", s.op.integer("pad", 0)) != s.op.integer("pad", 0)) return conv_product(s);
       return conv_shape(s);
     case OpKind::conv2d_grad_input:
     case OpKind::conv2d_grad_weight:

@@ -68,14 +68,15 @@ void inline_region(const OpGraph& region, std::vector<std::optional<TensorId>>& 
   }
 }
 
-std::string fused_name(const OpGraph& graph, std::span<const OpId> members) {
+/// Kinds and the name of the first op: the same wherever in a graph, or in which part of it, the region stands.
+std::string fused_name(const OpGraph& region) {
   std::string name = "fused";
   int listed = 0;
-  for (const OpId id : members) {
-    if (info(graph.op(id).kind).pattern == Pattern::view) continue;
-    if (++listed <= 3) name += fmt::format("_{}", to_string(graph.op(id).kind));
+  for (const OpId id : region.ops()) {
+    if (info(region.op(id).kind).pattern == Pattern::view) continue;
+    if (++listed <= 3) name += fmt::format("_{}", to_string(region.op(id).kind));
   }
-  return fmt::format("{}_{}", name, index(members.front()));
+  return fmt::format("{}.{}", name, region.op(static_cast<OpId>(0)).name);
 }
 
 /// Class under which a group's time is booked: that of its largest kind, products before passes.
@@ -88,13 +89,13 @@ hw::OpClass group_class(const OpGraph& graph, std::span<const OpId> members) {
 OpNode fused_node(const OpGraph& graph, std::span<const OpId> members, Subgraph&& part) {
   OpNode node;
   node.kind = OpKind::fused;
-  node.name = fused_name(graph, members);
   node.scope = graph.op(members.front()).scope;
   node.phase = graph.op(members.front()).phase;
   node.dialect = graph.op(members.front()).dialect;
   node.target = graph.op(members.front()).target;
   node.op_class = group_class(graph, members);
   node.regions.push_back(std::make_shared<const OpGraph>(unfuse(part.graph)));
+  node.name = fused_name(*node.regions.back());
   return node;
 }
 

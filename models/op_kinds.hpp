@@ -16,17 +16,18 @@ namespace orrery::models {
 
 enum class OpKind : std::uint8_t {
   // products
-  matmul, grouped_matmul, attention, attention_grad, conv2d, conv2d_grad_input, conv2d_grad_weight, spmm, sddmm, fft,
+  matmul, grouped_matmul, grouped_matmul_grad_weight, attention, attention_grad, conv2d, conv2d_grad_input, conv2d_grad_weight, spmm, sddmm, fft,
   // elementwise
   add, sub, mul, div, maximum, compare, where, neg, abs, exp, log, sqrt, rsqrt, sin, pow, scale, clamp, relu, gelu, silu,
   tanh, sigmoid, erf, dropout, cast, quantise, dequantise, add_n,
-  relu_grad, gelu_grad, silu_grad, tanh_grad, sigmoid_grad,
+  relu_grad, gelu_grad, silu_grad, tanh_grad, sigmoid_grad, dropout_grad,
   // reductions and rows
   reduce_sum, reduce_mean, reduce_max, softmax, layer_norm, rms_norm, batch_norm, group_norm, cross_entropy, sampling,
   softmax_grad, layer_norm_grad, rms_norm_grad, batch_norm_grad, group_norm_grad, cross_entropy_grad,
   // movement
   reshape, transpose, slice, expand, concat, gather, scatter_add, embedding, embedding_grad, pad, copy, upsample,
   upsample_grad, max_pool2d, avg_pool2d, max_pool2d_grad, avg_pool2d_grad, rope, rope_grad, kv_write, router, combine,
+  router_grad, combine_grad,
   // training and machines
   optimizer_step, all_reduce, all_gather, reduce_scatter, all_to_all, send, recv, to_host, to_device,
   // structure

@@ -92,6 +92,10 @@ SymExpr matrix_flops(const Shapes& shapes, const OpNode& op) {
       const Dims a = checked_rank(op, shapes.dims(op.inputs[0]), 2);
       return shapes.elements(op.outputs[0]) * a.back() * 2;
     }
+    case OpKind::grouped_matmul_grad_weight: {  // of (x, dy)
+      const Dims dy = checked_rank(op, shapes.dims(op.inputs[1]), 2);
+      return shapes.elements(op.inputs[0]) * dy.back() * 2;
+    }
     case OpKind::attention:
       return attention_flops(shapes, op, false);
     case OpKind::attention_grad:
@@ -132,8 +136,12 @@ SymExpr vector_flops(const Shapes& shapes, const OpNode& op) {
       const SymExpr flops = shapes.of(op.expr("transforms", 1)) * (5 * points * logs);
       return op.text("form") == "complex" ? flops : floor_div(flops, 2);
     }
-    case OpKind::optimizer_step:
-      return shapes.elements(op.inputs[0]) * optimizer_flops(op);
+    case OpKind::optimizer_step: {  // parameters come first
+      SymExpr count = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(op.integer("parameters", 1)); ++i)
+        count += shapes.elements(op.inputs.at(i));
+      return count * optimizer_flops(op);
+    }
     case OpKind::matmul:  // a bias
       return op.inputs.size() > 2 ? shapes.elements(op.outputs[0]) : SymExpr(0);
     case OpKind::conv2d:

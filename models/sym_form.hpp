@@ -71,6 +71,9 @@ struct SymAccess {
 /// expr^exponent. Throws std::overflow_error.
 SymExpr power(const SymExpr& expr, std::uint32_t exponent);
 
+/// True if proven >= 0 for all sizes that `facts` allow.
+bool provably_nonnegative(const SymExpr& expr, const Facts& facts = {});
+
 // Exact arithmetic that throws std::overflow_error where a value does not fit 64 bits (products of evaluation: 128).
 [[noreturn]] void throw_sym_overflow();
 std::int64_t checked_sum(std::int64_t a, std::int64_t b);

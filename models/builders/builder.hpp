@@ -6,6 +6,8 @@
 // uses. Whatever a builder fixes by convention stands in docs/graphs.md.
 #pragma once
 
+#include <filesystem>
+
 #include "models/op_graph.hpp"
 #include "sim/base/registry.hpp"
 
@@ -20,7 +22,7 @@ class GraphBuilder {
 
 using BuilderRegistry = sim::Registry<GraphBuilder>;
 
-/// Adds every builder of this folder.
-void register_builders(BuilderRegistry& registry);
+/// Adds every builder of this folder. `catalog` is the folder that "catalog:NAME" looks in (models/catalog).
+void register_builders(BuilderRegistry& registry, const std::filesystem::path& catalog = {});
 
 }  // namespace orrery::models

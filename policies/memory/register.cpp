@@ -1,9 +1,20 @@
 #include "policies/graph_pass.hpp"
+#include "policies/memory/planner.hpp"
 
 namespace orrery::policies {
+
+// One line a policy: each is declared and called here, and defined in its own file.
+// clang-format off
+void register_memory_planners(MemoryPlannerRegistry& registry) {
+  void add_best_fit(MemoryPlannerRegistry&); add_best_fit(registry);
+  void add_first_fit(MemoryPlannerRegistry&); add_first_fit(registry);
+  void add_greedy_by_size(MemoryPlannerRegistry&); add_greedy_by_size(registry);
+  void add_search(MemoryPlannerRegistry&); add_search(registry);
+}
 
 void register_memory_passes(PassRegistry& registry) {
   static_cast<void>(registry);
 }
+// clang-format on
 
 }  // namespace orrery::policies

@@ -1,0 +1,336 @@
+// Decoder-only transformers of the Llama family: pre-norm blocks of grouped-query attention with rotary positions and a
+// gated feed-forward; with experts in place of the feed-forward where `experts` is not 0 (Mixtral, Qwen-MoE).
+//
+// Sizes come from a model of the catalog (models/hf_config.hpp) or are given. Without `cache` the graph is a forward
+// pass over [batch, tokens]; with it every layer writes its keys and values into a cache of `past` + `tokens` and
+// attends over all of it, so the same graph is a prompt (past = 0), a chunk of one, or a decode step (tokens = 1).
+// Ops are those of the Hugging Face modules: projections apart unless `merged`, norms and rotations as one kernel each
+// (`passes: library`) or as the passes that the Python modules launch (`eager`: an RMS norm eight, a rotation five a
+// tensor). Experts: a router, rows gathered by expert, grouped products, and a weighted sum of k rows.
+// Left out: sampling, tensor parallelism (passes add it), sliding windows, capacity limits of experts.
+#include <filesystem>
+
+#include "models/builders/net.hpp"
+#include "models/hf_config.hpp"
+
+namespace orrery::models {
+namespace {
+
+using hw::OpClass;
+
+enum class Logits : std::uint8_t { last, all };
+
+}  // namespace
+}  // namespace orrery::models
+
+namespace orrery::sim {
+template <>
+struct EnumNames<models::Logits> {
+  static constexpr std::array<std::pair<std::string_view, models::Logits>, 2> names{
+      {{"last", models::Logits::last}, {"all", models::Logits::all}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::models {
+namespace {
+
+struct DecoderParams {
+  std::string config;
+  std::int64_t layers = 16, hidden = 2048, heads = 32, kv_heads = 8, head_dim = 64, intermediate = 8192;
+  std::int64_t vocab = 128256;
+  bool tied = true, qkv_bias = false, out_bias = false, mlp_bias = false, qk_norm = false;
+  std::int64_t experts = 0, experts_per_token = 2, expert_intermediate = 0, shared_intermediate = 0;
+  std::optional<ElementType> dtype;
+  AttentionForm attention = AttentionForm::sdpa;
+  PassForm passes = PassForm::library;
+  bool merged = false, cache = false, loss = false;
+  Logits logits = Logits::last;
+  double dropout = 0;
+
+  static constexpr auto fields() {
+    using D = DecoderParams;
+    using sim::Unit;
+    constexpr sim::Range kSize = sim::between(1, 1 << 24);
+    constexpr sim::Range kOptional = sim::between(0, 1 << 24);
+    return std::tuple{
+        sim::field("config", &D::config, Unit::path, sim::any_value(),
+                   "Model of the catalog (catalog:NAME) or a config.json; its sizes replace those below."),
+        sim::field("layers", &D::layers, Unit::layers, kSize, "Layers."),
+        sim::field("hidden", &D::hidden, Unit::count, kSize, "Width of a token."),
+        sim::field("heads", &D::heads, Unit::count, kSize, "Query heads."),
+        sim::field("kv_heads", &D::kv_heads, Unit::count, kSize, "Heads of keys and values; divides heads."),
+        sim::field("head_dim", &D::head_dim, Unit::count, kSize, "Width of a head."),
+        sim::field("intermediate", &D::intermediate, Unit::count, kSize, "Width of the feed-forward."),
+        sim::field("vocab", &D::vocab, Unit::count, kSize, "Tokens of the vocabulary."),
+        sim::field("tied", &D::tied, "Whether the head reads the embedding table."),
+        sim::field("qkv_bias", &D::qkv_bias, "Biases of q, k and v."),
+        sim::field("out_bias", &D::out_bias, "Bias of the attention's output."),
+        sim::field("mlp_bias", &D::mlp_bias, "Biases of the feed-forward."),
+        sim::field("qk_norm", &D::qk_norm, "RMS norm of each head of q and k."),
+        sim::field("experts", &D::experts, Unit::count, kOptional, "Experts a layer; 0: a dense feed-forward."),
+        sim::field("experts_per_token", &D::experts_per_token, Unit::count, kSize, "Experts that a token goes to."),
+        sim::field("expert_intermediate", &D::expert_intermediate, Unit::count, kOptional,
+                   "Width of an expert; 0: that of the feed-forward."),
+        sim::field("shared_intermediate", &D::shared_intermediate, Unit::count, kOptional,
+                   "Width of a feed-forward that every token takes beside its experts; 0: none."),
+        sim::field("dtype", &D::dtype, "Type of weights and activations; absent: the config's, else bf16."),
+        sim::field("attention", &D::attention, "One kernel, or products and passes."),
+        sim::field("passes", &D::passes, "Norms and rotations as one kernel, or as elementary passes."),
+        sim::field("merged", &D::merged, "One product for q, k and v, and one for gate and up."),
+        sim::field("cache", &D::cache, "Whether keys and values are written to a cache of past and new tokens."),
+        sim::field("logits", &D::logits, "Logits of the last position or of all."),
+        sim::field("loss", &D::loss, "Whether the graph ends in the cross entropy with labels (logits of all)."),
+        sim::field("dropout", &D::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout of attention and residuals."),
+    };
+  }
+};
+
+class Decoder final : public GraphBuilder {
+ public:
+  Decoder(DecoderParams params, std::filesystem::path catalog) : p_(std::move(params)), catalog_(std::move(catalog)) {}
+  OpGraph build() const override;
+
+ private:
+  DecoderParams p_;
+  std::filesystem::path catalog_;
+};
+
+/// Puts the sizes of the named config in.
+void resolve(DecoderParams& p, const std::filesystem::path& catalog) {
+  if (p.config.empty()) return;
+  const ModelConfig config = load_model(p.config, catalog, builder_origin("decoder", "config"));
+  p.layers = config.layers;
+  p.hidden = config.hidden_size;
+  p.heads = config.heads;
+  p.kv_heads = config.kv_heads;
+  p.head_dim = config.head_dim;
+  p.intermediate = config.intermediate_size;
+  p.vocab = config.vocab_size;
+  p.tied = config.tie_word_embeddings;
+  p.qkv_bias = config.qkv_bias;
+  p.out_bias = config.out_bias;
+  p.mlp_bias = config.mlp_bias;
+  p.qk_norm = config.qk_norm;
+  if (!p.dtype && config.dtype) p.dtype = element_type(*config.dtype);
+}
+
+void check(const DecoderParams& p) {
+  sim::Faults faults;
+  if (p.heads % p.kv_heads != 0)
+    faults.add(builder_origin("decoder", "kv_heads"),
+               "expected a divisor of " + std::to_string(p.heads) + " heads, got " + std::to_string(p.kv_heads));
+  if (p.experts > 0 && p.experts_per_token > p.experts)
+    faults.add(
+        builder_origin("decoder", "experts_per_token"),
+        "expected at most the " + std::to_string(p.experts) + " experts, got " + std::to_string(p.experts_per_token));
+  if (p.loss && p.cache)
+    faults.add(builder_origin("decoder", "loss"), "expected no loss beside a cache of keys and values");
+  faults.throw_if_any();
+}
+
+/// Writes one graph down.
+class DecoderWriter {
+ public:
+  explicit DecoderWriter(const DecoderParams& p)
+      : p_(p), net_(p.config.empty() ? "decoder" : p.config, p.dtype.value_or(ElementType::bf16)) {}
+
+  OpGraph write() {
+    const SymExpr batch = SymExpr::dim("batch"), tokens = SymExpr::dim("tokens");
+    keys_ = p_.cache ? tokens + SymExpr::dim("past") : tokens;
+    OpGraph& graph = net_.graph();
+    graph.facts.in_range(Symbol("batch"), {1, {}});
+    graph.facts.in_range(Symbol("tokens"), {1, {}});
+    const TensorId ids = graph.input("input_ids", {batch, tokens}, ElementType::int64);
+    net_.scope("embed");
+    TensorId x = net_.embedding(ids, p_.vocab, p_.hidden, "tokens");
+    positions(tokens);
+    for (std::int64_t layer = 0; layer < p_.layers; ++layer) x = block(x, layer);
+    net_.scope("head");
+    if (p_.logits == Logits::last && !p_.loss) x = net_.slice(x, 1, tokens - 1, 1);
+    x = rms_norm(x, "norm");
+    x = project(x);
+    if (!p_.loss) return net_.finish({x});
+    const TensorId labels = graph.input("labels", {batch, tokens}, ElementType::int64);
+    return net_.finish({net_.cross_entropy(x, labels)});
+  }
+
+ private:
+  /// Sines and cosines of the new positions: an input, or what the eager module computes of them every time.
+  void positions(const SymExpr& tokens) {
+    OpGraph& graph = net_.graph();
+    net_.scope("rotary");
+    if (p_.passes == PassForm::library) {
+      rotation_.push_back(graph.input("rotation", {tokens, p_.head_dim}, net_.type()));
+      return;
+    }
+    const TensorId frequencies = net_.constant("inv_freq", {p_.head_dim / 2, 1}, ElementType::fp32);
+    const TensorId position = graph.input("positions", {1, tokens}, ElementType::fp32);
+    const TensorId angles = net_.permute(net_.emit(OpKind::matmul, {frequencies, position}, OpClass::rope), {1, 0});
+    const TensorId both = net_.concat({angles, angles}, 1);
+    for (int i = 0; i < 2; ++i) {  // cosine and sine cost alike
+      const TensorId wave = net_.emit(OpKind::sin, {both}, OpClass::rope);
+      rotation_.push_back(net_.emit(OpKind::scale, {wave}, OpClass::rope));
+    }
+    for (TensorId& part : rotation_) part = net_.cast(part, net_.type());
+  }
+
+  TensorId rms_norm(TensorId x, const std::string& name) {
+    const SymExpr width = net_.size(x, -1);
+    const TensorId weight = net_.parameter(name + ".weight", {width});
+    if (p_.passes == PassForm::library) return net_.emit(OpKind::rms_norm, {x, weight}, OpClass::norm);
+    const auto pass = [&](OpKind kind, TensorId a, Attributes attributes = {}) {
+      return net_.emit(kind, {a}, OpClass::norm, std::move(attributes));
+    };
+    const ElementType type = net_.type();
+    const TensorId wide = pass(OpKind::cast, x, {{"to", std::string("fp32")}});
+    const TensorId square = pass(OpKind::pow, wide, {{"exponent", SymExpr(2)}});
+    const TensorId mean = pass(OpKind::reduce_mean, square, {{"axes", std::vector<SymExpr>{-1}}, {"keep", SymExpr(1)}});
+    const TensorId inverse = pass(OpKind::rsqrt, pass(OpKind::scale, mean, {{"shift", 1e-5}}));
+    const TensorId scaled = net_.mul(wide, inverse, OpClass::norm);
+    const TensorId narrow = pass(OpKind::cast, scaled, {{"to", std::string(to_string(type))}});
+    return net_.mul(narrow, weight, OpClass::norm);
+  }
+
+  /// Rotary positions of [batch, heads, tokens, dim].
+  TensorId rotate(TensorId x) {
+    if (p_.passes == PassForm::library) return net_.emit(OpKind::rope, {x, rotation_.front()}, OpClass::rope);
+    const std::int64_t half = p_.head_dim / 2;
+    const TensorId straight = net_.mul(x, rotation_[0], OpClass::rope);
+    const TensorId back = net_.emit(OpKind::neg, {net_.slice(x, -1, half, half)}, OpClass::rope);
+    const TensorId crossed = net_.concat({back, net_.slice(x, -1, 0, half)}, -1);
+    return net_.add(straight, net_.mul(crossed, rotation_[1], OpClass::rope), OpClass::rope);
+  }
+
+  /// q, k and v, [batch, heads, tokens, dim] each.
+  std::array<TensorId, 3> projections(TensorId x) {
+    const std::int64_t q = p_.heads * p_.head_dim, kv = p_.kv_heads * p_.head_dim;
+    std::array<TensorId, 3> parts{};
+    if (p_.merged) {
+      const TensorId all = net_.linear(x, q + 2 * kv, p_.qkv_bias, OpClass::qkv_proj, "qkv_proj");
+      parts = {net_.slice(all, -1, 0, q), net_.slice(all, -1, q, kv), net_.slice(all, -1, q + kv, kv)};
+    } else {
+      parts = {net_.linear(x, q, p_.qkv_bias, OpClass::qkv_proj, "q_proj"),
+               net_.linear(x, kv, p_.qkv_bias, OpClass::qkv_proj, "k_proj"),
+               net_.linear(x, kv, p_.qkv_bias, OpClass::qkv_proj, "v_proj")};
+    }
+    const std::array<std::int64_t, 3> heads{p_.heads, p_.kv_heads, p_.kv_heads};
+    for (std::size_t i = 0; i < 3; ++i) parts[i] = net_.split_heads(parts[i], heads[i]);
+    if (p_.qk_norm) {
+      parts[0] = rms_norm(parts[0], "q_norm");
+      parts[1] = rms_norm(parts[1], "k_norm");
+    }
+    parts[0] = rotate(parts[0]);
+    parts[1] = rotate(parts[1]);
+    return parts;
+  }
+
+  /// The cache with the new rows in it.
+  TensorId cached(TensorId rows, const std::string& name) {
+    if (!p_.cache) return rows;
+    Shape shape = net_.shape(rows);
+    shape[2] = keys_;
+    const TensorId cache = net_.graph().input(net_.graph().scope() + "." + name, shape, net_.type());
+    return net_.emit(OpKind::kv_write, {cache, rows}, shape, net_.type(), OpClass::kv_write);
+  }
+
+  TensorId attention(TensorId x) {
+    auto [q, k, v] = projections(x);
+    k = cached(k, "cache_k");
+    v = cached(v, "cache_v");
+    AttentionSpec spec{.form = p_.attention, .causal = true, .dropout = p_.dropout};
+    spec.wide_softmax = p_.passes == PassForm::eager;
+    if (p_.attention == AttentionForm::eager && !mask_)
+      mask_ = net_.graph().input("mask", {net_.size(q, 2), keys_}, net_.type());
+    if (mask_) spec.mask = &*mask_;
+    return net_.linear(attend(net_, q, k, v, spec), p_.hidden, p_.out_bias, OpClass::out_proj, "o_proj");
+  }
+
+  TensorId feed_forward(TensorId x, std::int64_t inner) {
+    TensorId gate{}, up{};
+    if (p_.merged) {
+      const TensorId both = net_.linear(x, 2 * inner, p_.mlp_bias, OpClass::ffn_up, "gate_up_proj");
+      gate = net_.slice(both, -1, 0, inner);
+      up = net_.slice(both, -1, inner, inner);
+    } else {
+      gate = net_.linear(x, inner, p_.mlp_bias, OpClass::ffn_up, "gate_proj");
+    }
+    gate = net_.emit(OpKind::silu, {gate}, OpClass::activation);
+    if (!p_.merged) up = net_.linear(x, inner, p_.mlp_bias, OpClass::ffn_up, "up_proj");
+    return net_.linear(net_.mul(gate, up), p_.hidden, p_.mlp_bias, OpClass::ffn_down, "down_proj");
+  }
+
+  TensorId experts(TensorId x) {
+    const Shape outer = net_.shape(x);
+    const SymExpr rows = outer[0] * outer[1];
+    const std::int64_t k = p_.experts_per_token;
+    const std::int64_t inner = p_.expert_intermediate > 0 ? p_.expert_intermediate : p_.intermediate;
+    const TensorId flat = net_.reshape(x, {rows, p_.hidden});
+    const TensorId scores = net_.linear(flat, p_.experts, false, OpClass::router, "router");
+    OpNode router;
+    router.kind = OpKind::router;
+    router.inputs = {scores};
+    router.attributes = {{"k", SymExpr(k)}};
+    router.op_class = OpClass::router;
+    std::vector<Tensor> outputs(2);
+    outputs[0] = {.shape = {rows, k}, .type = ElementType::fp32};
+    outputs[1] = {.shape = {rows, k}, .type = ElementType::int32};
+    OpGraph& graph = net_.graph();
+    const std::vector<TensorId> routed = graph.op(graph.add(std::move(router), std::move(outputs))).outputs;
+    const TensorId sent =
+        net_.emit(OpKind::gather, {flat, routed[1]}, {rows * k, p_.hidden}, net_.type(), OpClass::gather);
+    const auto product = [&](TensorId a, std::int64_t out, OpClass op_class, const std::string& name) {
+      const TensorId weight = net_.parameter(name, {p_.experts, net_.size(a, -1), out});
+      return net_.emit(OpKind::grouped_matmul, {a, weight}, {rows * k, out}, net_.type(), op_class,
+                       {{"active_groups", min(SymExpr(p_.experts), rows * k)}});
+    };
+    const TensorId gate =
+        net_.emit(OpKind::silu, {product(sent, inner, OpClass::expert_up, "experts.gate")}, OpClass::activation);
+    const TensorId up = product(sent, inner, OpClass::expert_up, "experts.up");
+    const TensorId down = product(net_.mul(gate, up), p_.hidden, OpClass::expert_down, "experts.down");
+    TensorId out = net_.emit(OpKind::combine, {down, routed[0], routed[1]}, {rows, p_.hidden}, net_.type(),
+                             OpClass::scatter, {{"k", SymExpr(k)}});
+    out = net_.reshape(out, outer);
+    if (p_.shared_intermediate > 0) out = net_.add(out, feed_forward(x, p_.shared_intermediate));
+    return out;
+  }
+
+  TensorId block(TensorId x, std::int64_t layer) {
+    net_.scope(layer_scope(layer) + ".attention");
+    const TensorId attended = attention(rms_norm(x, "norm"));
+    x = net_.add(x, net_.dropout(attended, p_.dropout));
+    net_.scope(layer_scope(layer) + ".ffn");
+    const TensorId normed = rms_norm(x, "norm");
+    const TensorId fed = p_.experts > 0 ? experts(normed) : feed_forward(normed, p_.intermediate);
+    return net_.add(x, net_.dropout(fed, p_.dropout));
+  }
+
+  TensorId project(TensorId x) {
+    if (!p_.tied) return net_.linear(x, p_.vocab, false, OpClass::lm_head, "lm_head");
+    net_.own("embed");
+    return net_.linear(x, net_.parameter("tokens.weight", {p_.vocab, p_.hidden}), nullptr, OpClass::lm_head);
+  }
+
+  const DecoderParams& p_;
+  Net net_;
+  SymExpr keys_;
+  std::vector<TensorId> rotation_;  ///< one table, or cosines and sines
+  std::optional<TensorId> mask_;
+};
+
+OpGraph Decoder::build() const {
+  DecoderParams resolved = p_;
+  resolve(resolved, catalog_);
+  check(resolved);
+  return DecoderWriter(resolved).write();
+}
+
+}  // namespace
+
+void add_decoder(BuilderRegistry& registry, const std::filesystem::path& catalog) {
+  registry.add<DecoderParams>("decoder", "Llama-like decoder, dense or with experts; sizes or a config.json.",
+                              [catalog](const DecoderParams& params) -> std::unique_ptr<GraphBuilder> {
+                                return std::make_unique<Decoder>(params, catalog);
+                              });
+}
+
+}  // namespace orrery::models

@@ -1,0 +1,81 @@
+// AOT: kernels compiled ahead for buckets of one dimension; requests are padded to the next bucket.
+//
+// Decides: the bucket. Without a list, buckets are multiples of `step` from `step` on. Sizes beyond the largest bucket
+// are compiled when they come, as by a JIT. Compiling ahead is start-up time: buckets x launches x `kernel`.
+#include <algorithm>
+
+#include "policies/execution/execution.hpp"
+#include "policies/execution/shape_cache.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct AotParams {
+  std::string symbol = "tokens";
+  std::vector<std::int64_t> buckets;
+  std::int64_t step = 64;
+  double kernel_s = 2, call_s = 5e-6;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{
+        sim::field("symbol", &AotParams::symbol, Unit::text, sim::any_value(), "Dimension that is padded."),
+        sim::field("buckets", &AotParams::buckets, Unit::count, sim::at_least(1),
+                   "Sizes compiled ahead, in rising order; none: multiples of `step`."),
+        sim::field("step", &AotParams::step, Unit::count, sim::at_least(1), "Distance of buckets without a list."),
+        sim::field("kernel", &AotParams::kernel_s, Unit::seconds, sim::at_least(0), "Compiling one kernel."),
+        sim::field("call", &AotParams::call_s, Unit::seconds, sim::at_least(0),
+                   "Host time of a launch from compiled code, beside the driver's call."),
+    };
+  }
+};
+
+class Aot final : public Execution {
+ public:
+  explicit Aot(const AotParams& params) : params_(params), late_(0) {
+    std::sort(params_.buckets.begin(), params_.buckets.end());
+  }
+
+  ExecutionDecision decide(const ExecutionView& view) override {
+    ExecutionDecision decision;
+    decision.sizes = view.request;
+    decision.host_kernel_s = params_.call_s;
+    const models::Symbol symbol(params_.symbol);
+    const std::optional<std::int64_t> size = view.request.find(symbol);
+    if (!size) return decision;  // a graph without the dimension: every request has the one shape
+    const std::optional<std::int64_t> padded = bucket(*size);
+    if (padded) {
+      decision.sizes.set(symbol, *padded);
+    } else if (!late_.use(view.request)) {
+      decision.compiled = view.kernels;
+      decision.kernel_compile_s = params_.kernel_s;
+      decision.compile_s = static_cast<double>(view.kernels) * params_.kernel_s;
+      decision.stall_s = decision.compile_s;
+    }
+    return decision;
+  }
+
+  double startup_s(const ExecutionView& view) const override {
+    const auto count = static_cast<double>(std::max<std::size_t>(1, params_.buckets.size()));
+    return count * static_cast<double>(view.kernels) * params_.kernel_s;
+  }
+
+ private:
+  std::optional<std::int64_t> bucket(std::int64_t size) const {
+    if (params_.buckets.empty()) return (size + params_.step - 1) / params_.step * params_.step;
+    const auto next = std::lower_bound(params_.buckets.begin(), params_.buckets.end(), size);
+    return next == params_.buckets.end() ? std::nullopt : std::optional(*next);
+  }
+
+  AotParams params_;
+  ShapeCache late_;
+};
+
+}  // namespace
+
+void add_aot(ExecutionRegistry& registry) {
+  registry.add<AotParams>("aot", "Kernels compiled ahead for buckets of sizes, to which requests are padded.",
+                          [](const AotParams& params) { return std::make_unique<Aot>(params); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,97 @@
+// VM: a bytecode virtual machine on the device; the host encodes a kernel instead of compiling it (DVM, arXiv
+// 2603.24239; mindspore-ai/dvm).
+//
+// Decides: encode, when sizes are new, or relocate addresses in bytecode that is kept. Per kernel with n instructions
+//   host = normalize + encode + n instruction     (new sizes)      or relocate,      and submit
+// spread over the launches, so that the device runs while the host encodes the next. Threads: `serial` waits for every
+// kernel, `one_ahead` is one host thread that runs ahead, `phased` has a thread each for normalize, encode and submit, so
+// the longest of them counts. On the device every tile decodes n instructions; a kernel lasts no less than that.
+// The times are named assumptions (docs/dvm.md): the authors say some 100 us for most fused ops, and nothing finer.
+#include <algorithm>
+
+#include "policies/execution/execution.hpp"
+#include "policies/execution/shape_cache.hpp"
+
+namespace orrery::policies {
+
+enum class VmThreads : std::uint8_t { serial, one_ahead, phased };
+
+}  // namespace orrery::policies
+
+template <>
+struct orrery::sim::EnumNames<orrery::policies::VmThreads> {
+  using E = orrery::policies::VmThreads;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"serial", E::serial}, {"one_ahead", E::one_ahead}, {"phased", E::phased}}};
+};
+
+namespace orrery::policies {
+namespace {
+
+struct VmParams {
+  double normalize_s = 20e-6, encode_s = 30e-6, instruction_s = 5e-6, relocate_s = 3e-6, submit_s = 5e-6,
+         decode_s = 50e-9;
+  std::int64_t entries = 0, tile_bytes = 16384, lanes = 2;
+  VmThreads threads = VmThreads::one_ahead;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = VmParams;
+    constexpr sim::Range kTime = sim::between(0, 1000);
+    return std::tuple{
+        sim::field("normalize", &P::normalize_s, Unit::seconds, kTime, "Shape inference of a kernel for new sizes."),
+        sim::field("encode", &P::encode_s, Unit::seconds, kTime, "Writing a kernel's bytecode, whatever its length."),
+        sim::field("instruction", &P::instruction_s, Unit::seconds, kTime, "Writing one instruction."),
+        sim::field("relocate", &P::relocate_s, Unit::seconds, kTime, "New addresses in bytecode that is kept."),
+        sim::field("submit", &P::submit_s, Unit::seconds, kTime, "Handing a kernel to the device."),
+        sim::field("decode", &P::decode_s, Unit::seconds, kTime, "Decoding one instruction, every tile again."),
+        sim::field("entries", &P::entries, Unit::count, sim::at_least(0), "Shapes whose bytecode is kept; 0: all."),
+        sim::field("tile", &P::tile_bytes, Unit::bytes, sim::between(32, 1 << 30), "Largest tile of an operand."),
+        sim::field("lanes", &P::lanes, Unit::count, sim::between(1, 64), "Vector cores of a core."),
+        sim::field("threads", &P::threads, "How phases of the host overlap: serial, one_ahead or phased."),
+    };
+  }
+};
+
+class Vm final : public Execution {
+ public:
+  explicit Vm(const VmParams& params) : params_(params), cache_(params.entries) {}
+
+  ExecutionDecision decide(const ExecutionView& view) override {
+    ExecutionDecision decision;
+    decision.sizes = view.request;
+    decision.decode_s = params_.decode_s;
+    decision.tile_bytes = params_.tile_bytes;
+    decision.lanes = params_.lanes;
+    decision.wait_each = params_.threads == VmThreads::serial;
+    if (cache_.use(view.request)) {
+      decision.host_kernel_s = params_.relocate_s + params_.submit_s;
+      return decision;
+    }
+    const auto kernels = static_cast<double>(view.kernels), instructions = static_cast<double>(view.instructions);
+    const double encode_s = kernels > 0 ? params_.encode_s + params_.instruction_s * instructions / kernels : 0;
+    decision.compiled = view.kernels;
+    decision.kernel_compile_s = params_.normalize_s + encode_s;
+    decision.compile_s = kernels * decision.kernel_compile_s;
+    if (params_.threads == VmThreads::phased) {  // the longest phase paces the launches
+      decision.host_kernel_s = std::max({params_.normalize_s, encode_s, params_.submit_s});
+    } else {
+      decision.host_kernel_s = params_.normalize_s + params_.encode_s + params_.submit_s;
+      decision.host_instruction_s = params_.instruction_s;
+    }
+    return decision;
+  }
+
+ private:
+  VmParams params_;
+  ShapeCache cache_;
+};
+
+}  // namespace
+
+void add_vm(ExecutionRegistry& registry) {
+  registry.add<VmParams>("vm", "Bytecode that the host writes per sizes and a virtual machine on the device runs (DVM).",
+                         [](const VmParams& params) { return std::make_unique<Vm>(params); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,211 @@
+// Transformer builders: parameters and FLOPs against published counts, kernels against the eager lists, and faults.
+#include <catch2/catch.hpp>
+
+#include "builder_support.hpp"
+#include "models/eager_model.hpp"
+#include "models/transformer.hpp"
+#include "sim/base/math.hpp"
+
+using namespace orrery;
+using namespace orrery::models;
+using models::test::built;
+using models::test::count;
+using models::test::matrix_flops;
+
+namespace {
+
+std::int64_t params(const OpGraph& graph) {
+  return models::test::parameters(graph);
+}
+
+double product_flops(const std::vector<hw::LaunchedKernel>& kernels) {
+  double flops = 0;
+  for (const hw::LaunchedKernel& kernel : kernels)
+    if (hw::uses_matrix_units(kernel.kernel)) flops += hw::work_of(kernel.kernel).flops;
+  return flops;
+}
+double product_flops(const GraphLaunches& launches) {
+  double flops = 0;
+  for (const GraphKernel& launch : launches.kernels)
+    if (hw::uses_matrix_units(launch.kernel)) flops += hw::work_of(launch.kernel).flops;
+  return flops;
+}
+
+/// Bytes that passes move, in both lists.
+double stream_bytes(const hw::Kernel& kernel) {
+  const hw::Work work = hw::work_of(kernel);
+  return hw::uses_matrix_units(kernel) ? 0 : work.read_bytes + work.write_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("bert: parameters as published", "[golden]") {
+  // Counts of the Hugging Face checkpoints: bert-base-uncased 109,482,240 and bert-large-uncased 335,141,888 with
+  // pooler; bert-base with the masked-language head 109,514,298 (RAF, Analyze-Model.md); roberta-base 124,645,632;
+  // distilbert-base-uncased 66,362,880; albert-base-v2 11,683,584.
+  CHECK(params(built("bert")) == 109'482'240);
+  CHECK(params(built("bert", R"({"layers": 24, "hidden": 1024, "heads": 16, "intermediate": 4096})")) == 335'141'888);
+  CHECK(params(built("bert", R"({"head": "mlm"})")) == 109'514'298);
+  CHECK(params(built("bert", R"({"vocab": 50265, "positions": 514, "types": 1})")) == 124'645'632);
+  CHECK(params(built("bert", R"({"layers": 6, "types": 0, "head": "none"})")) == 66'362'880);
+  CHECK(params(built("bert", R"({"vocab": 30000, "embedding": 128, "shared_layers": true})")) == 11'683'584);
+}
+
+TEST_CASE("bert: RAF's FLOPs of a forward pass", "[golden]") {
+  // raf_docs_measurements.csv: BERT-base with the masked-language head, batch 32, 128 tokens, fp32: 914.164 GFLOP.
+  const OpGraph graph = built("bert", R"({"head": "mlm", "dtype": "fp32", "attention": "eager"})");
+  const Bindings sizes{{"batch", 32}, {"tokens", 128}};
+  // Products: 4,096 tokens x 2 x (12 x (4 x 768^2 + 2 x 768 x 3072) + 768^2 + 768 x 30522), and of attention
+  // 12 layers x 32 x 12 heads x 2 x (2 x 128^2 x 64).
+  const std::int64_t dense = 2LL * 4096 * (12 * (4 * 768 * 768 + 2 * 768 * 3072) + 768 * 768 + 768 * 30522);
+  CHECK(matrix_flops(graph, sizes) == dense + 12LL * 32 * 12 * 2 * (2 * 128 * 128 * 64));
+  const double all = static_cast<double>(total_work(graph, sizes).flops().constant().value());
+  CHECK(all / 914.164e9 == Approx(1).margin(0.003));  // passes by our convention of counting
+}
+
+TEST_CASE("gpt2: parameters as published", "[golden]") {
+  // openai-community/gpt2 124,439,808; gpt2-medium 354,823,168.
+  CHECK(params(built("gpt2")) == 124'439'808);
+  CHECK(params(built("gpt2", R"({"layers": 24, "hidden": 1024, "heads": 16, "intermediate": 4096})")) == 354'823'168);
+}
+
+TEST_CASE("decoder: parameters and FLOPs are those of the config's transformer", "[golden]") {
+  const std::string catalog = std::string(ORRERY_SOURCE_DIR) + "/models/catalog";
+  for (const std::string& name : catalog_models(catalog)) {
+    if (name == "eager") continue;
+    INFO(name);
+    const ModelConfig config = load_model("catalog:" + name, catalog);
+    const OpGraph graph = built("decoder", R"({"config": "catalog:)" + name + R"(", "cache": true})");
+    CHECK(verify(graph).empty());
+    CHECK(params(graph) == models::parameters(config));
+    CHECK(graph.tensor(graph.with_role(TensorRole::parameter).front()).type ==
+          element_type(config.dtype.value_or(hw::DType::bf16)));
+  }
+  const OpGraph llama = built("decoder", R"({"config": "catalog:llama-3-70b", "cache": true})");
+  CHECK(params(llama) == 70'553'706'496);  // the published 70.6 billion
+  // A decode step of 8 sequences over 1,000 cached tokens: every weight but the embedding's in one multiply-add a
+  // sequence (the norms' 161 x 8192 aside), and 4 x 64 heads x 128 a pair of 1,001.
+  const Bindings decode{{"batch", 8}, {"tokens", 1}, {"past", 1000}};
+  const std::int64_t weights = 70'553'706'496 - 128256LL * 8192 - 161LL * 8192;
+  CHECK(matrix_flops(llama, decode) == 2 * 8 * weights + 80LL * 4 * 64 * 128 * 8 * 1001);
+  // A prompt of 512: causal, 512 x 513 / 2 pairs; logits of the last position alone.
+  const Bindings prompt{{"batch", 1}, {"tokens", 512}, {"past", 0}};
+  const std::int64_t layers = weights - 128256LL * 8192;
+  CHECK(matrix_flops(llama, prompt) == 2 * (512 * layers + 128256LL * 8192) + 80LL * 4 * 64 * 128 * (512 * 513 / 2));
+}
+
+TEST_CASE("decoder: one graph is a prompt, a chunk and a decode step", "[unit]") {
+  const OpGraph graph = built("decoder", R"({"layers": 2, "cache": true})");
+  CHECK(verify(graph).empty());
+  const auto attention = [&](const Bindings& sizes) {
+    for (const GraphKernel& launch : lower(graph, sizes).kernels)
+      if (launch.kernel.op == hw::OpClass::attention_prefill) return launch.kernel.shape;
+    return hw::KernelShape{};
+  };
+  const auto chunk = std::get<hw::AttentionPrefill>(attention({{"batch", 3}, {"tokens", 128}, {"past", 384}}));
+  CHECK(chunk.pairs == 3 * (128 * 384 + 128 * 129 / 2));
+  const auto step = std::get<hw::AttentionDecode>(attention({{"batch", 3}, {"tokens", 1}, {"past", 511}}));
+  CHECK(step.context_tokens == 3 * 512);
+  CHECK(step.kv_heads == 8);
+  // The new rows are written to the cache, no more: 3 x 8 heads x 1 x 64 of two bytes, read and written.
+  for (const OpId id : graph.ops())
+    if (graph.op(id).kind == OpKind::kv_write)
+      CHECK(work(graph, id, {{"batch", 3}, {"tokens", 1}, {"past", 511}}).bytes() == SymExpr(2 * 3 * 8 * 64 * 2));
+}
+
+TEST_CASE("decoder: experts", "[golden]") {
+  // Mixtral 8x7B: 46.7 billion parameters, 12.9 billion of them for a token (Mistral AI).
+  const std::string sizes = R"("layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "head_dim": 128,
+      "intermediate": 14336, "vocab": 32000, "tied": false)";
+  const OpGraph graph = built("decoder", "{" + sizes + R"(, "experts": 8, "experts_per_token": 2})");
+  CHECK(verify(graph).empty());
+  CHECK(params(graph) == 46'702'792'704);
+  // One token: attention's and router's weights, two experts of three matrices, and the head, 2 FLOPs each.
+  const std::int64_t layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 4096 * 8 + 2 * 3 * 4096 * 14336;
+  const Bindings one{{"batch", 1}, {"tokens", 1}};
+  CHECK(matrix_flops(graph, one) == 2LL * (32LL * layer + 4096 * 32000) + 32LL * 4 * 32 * 128);
+  // No more experts are read than there are rows for: two of eight for one token.
+  for (const OpId id : graph.ops())
+    if (graph.op(id).kind == OpKind::grouped_matmul) CHECK(graph.op(id).expr("active_groups", 0).eval(one) == 2);
+  // A shared expert is a dense feed-forward beside the others.
+  const OpGraph shared = built("decoder", R"({"layers": 1, "experts": 4, "shared_intermediate": 256})");
+  CHECK(count(shared, OpKind::grouped_matmul) == 3);
+  CHECK(params(shared) - params(built("decoder", R"({"layers": 1, "experts": 4})")) == 3 * 2048 * 256);
+}
+
+TEST_CASE("transformer builders launch what the eager lists launch", "[unit]") {
+  struct Case {
+    const char* builder;
+    const char* params;
+    EagerFamily family;
+    EagerAttention attention;
+  };
+  const Case cases[] = {
+      {"bert", R"({"attention": "sdpa"})", EagerFamily::bert, EagerAttention::sdpa},
+      {"bert", R"({"attention": "eager"})", EagerFamily::bert, EagerAttention::eager},
+      {"gpt2", R"({"attention": "sdpa", "passes": "eager"})", EagerFamily::gpt2, EagerAttention::sdpa},
+      {"gpt2", R"({"attention": "eager", "passes": "eager"})", EagerFamily::gpt2, EagerAttention::eager},
+      {"decoder", R"({"attention": "eager", "passes": "eager", "dtype": "fp16"})", EagerFamily::llama,
+       EagerAttention::eager},
+  };
+  for (const Case& one : cases) {
+    INFO(one.builder << " " << one.params);
+    const OpGraph graph = built(one.builder, one.params);
+    CHECK(verify(graph).empty());
+    EagerModel model{one.family, 12, 768, 12, 12, 64, 3072, one.family == EagerFamily::bert ? 30522 : 50257};
+    if (one.family == EagerFamily::llama) model = {one.family, 16, 2048, 32, 8, 64, 8192, 128256};
+    const auto kernels = eager_kernels(model, one.attention, hw::DType::fp16, 2, 512);
+    const GraphLaunches launches = lower(graph, {{"batch", 2}, {"tokens", 512}});
+    CHECK(launches.kernels.size() == kernels.size());
+    CHECK(product_flops(launches) == product_flops(kernels));
+    double listed = 0, made = 0;
+    for (const hw::LaunchedKernel& kernel : kernels) listed += stream_bytes(kernel.kernel);
+    for (const GraphKernel& launch : launches.kernels) made += stream_bytes(launch.kernel);
+    CHECK(made == Approx(listed).epsilon(0.15));  // masks and tables are shapes here, whole tensors there
+  }
+}
+
+TEST_CASE("decoder: a graph of passes does the work of one with library kernels", "[prop]") {
+  const Bindings sizes{{"batch", 2}, {"tokens", 64}};
+  const OpGraph library = built("decoder", R"({"layers": 2})"),
+                passes = built("decoder", R"({"layers": 2, "passes": "eager"})");
+  const OpGraph merged = built("decoder", R"({"layers": 2, "merged": true})");
+  CHECK(params(library) == params(passes));
+  CHECK(params(library) == params(merged));
+  CHECK(lower(passes, sizes).kernels.size() > lower(library, sizes).kernels.size());
+  CHECK(lower(merged, sizes).kernels.size() == lower(library, sizes).kernels.size() - 2 * 3);
+  CHECK(matrix_flops(merged, sizes) == matrix_flops(library, sizes));
+  // The rotation's angles are products too, of 32 x 1 by 1 x 64.
+  CHECK(matrix_flops(passes, sizes) == matrix_flops(library, sizes) + 2 * 32 * 64);
+}
+
+TEST_CASE("transformer builders: training form", "[unit]") {
+  for (const char* name : {"bert", "decoder", "gpt2"}) {
+    const OpGraph graph =
+        built(name, std::string(R"({"layers": 2, "loss": true, "dropout": 0.1, "attention": "eager")") +
+                        (std::string(name) == "bert" ? R"(, "head": "mlm"})" : "}"));
+    INFO(name);
+    CHECK(verify(graph).empty());
+    REQUIRE(graph.outputs().size() == 1);
+    CHECK(graph.op(*graph.producer(graph.outputs()[0])).kind == OpKind::cross_entropy);
+    // Attention's probabilities and two residuals a layer; and the embeddings of bert and gpt2.
+    CHECK(count(graph, OpKind::dropout) == 2 * 3 + (std::string(name) == "decoder" ? 0 : 1));
+  }
+}
+
+TEST_CASE("transformer builders: faults", "[unit]") {
+  CHECK_THROWS_WITH(built("bert", R"({"heads": 7})"),
+                    "builder bert:/heads: expected a divisor of the width 768, got 7");
+  CHECK_THROWS_WITH(built("bert", R"({"loss": true})"), "builder bert:/loss: expected head \"mlm\" beside a loss");
+  CHECK_THROWS_WITH(built("gpt2", R"({"heads": 5})"),
+                    "builder gpt2:/heads: expected a divisor of the width 768, got 5");
+  CHECK_THROWS_WITH(built("decoder", R"({"kv_heads": 5})"),
+                    "builder decoder:/kv_heads: expected a divisor of 32 heads, got 5");
+  CHECK_THROWS_WITH(built("decoder", R"({"experts": 2, "experts_per_token": 3})"),
+                    "builder decoder:/experts_per_token: expected at most the 2 experts, got 3");
+  CHECK_THROWS_WITH(built("decoder", R"({"loss": true, "cache": true})"),
+                    "builder decoder:/loss: expected no loss beside a cache of keys and values");
+  CHECK_THROWS_WITH(built("decoder", R"({"config": "catalog:lama-3-70b"})"), Catch::Contains("llama-3-70b"));
+  CHECK_THROWS_WITH(built("decoder", R"({"layer": 4})"),
+                    Catch::Contains("params.json:/layer") && Catch::Contains("layers"));
+}

@@ -1,0 +1,268 @@
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "policies/placement/byoc_partition.hpp"
+#include "tests/models/random_graph.hpp"
+#include "tests/policies/pass_run.hpp"
+
+using namespace orrery;
+using namespace orrery::models;
+using policies::test::figure;
+using policies::test::make_pass;
+using policies::test::sorted_lines;
+namespace byoc = policies::byoc;
+
+namespace {
+
+policies::PassContext context_of(std::int64_t batch = 16, std::uint64_t seed = 1) {
+  policies::PassContext context;
+  context.typical = {{"batch", batch}};
+  context.seed = seed;
+  return context;
+}
+
+/// Rates, links and a host; `target` is laid into the target's object.
+std::string config(const std::string& target, const std::string& rest = "") {
+  return R"({"host": {"matrix": "1 TFLOP/s", "vector": "0.1 TFLOP/s", "bandwidth": "50 GB/s", "call": "2 us"},
+    "targets": [{"name": "npu", "rates": {"matrix": "20 TFLOP/s", "vector": "2 TFLOP/s", "bandwidth": "200 GB/s", "call": "5 us"},
+                 "link": {"latency": "5 us", "bandwidth": "10 GB/s"}, )" +
+         target + "}]" + (rest.empty() ? "" : ", " + rest) + "}";
+}
+
+std::size_t count(const OpGraph& graph, OpKind kind) {
+  std::size_t n = 0;
+  for (const OpId op : graph.ops()) n += graph.op(op).kind == kind ? 1 : 0;
+  return n;
+}
+
+/// The graph without copies, regions dissolved and targets forgotten: what it was before.
+OpGraph recovered(const OpGraph& placed) {
+  const OpGraph flat = unfuse(placed);
+  GraphCopy copy(flat);
+  for (const OpId op : flat.ops()) {
+    const OpNode& node = flat.op(op);
+    if (node.kind == OpKind::to_host || node.kind == OpKind::to_device) {
+      copy.put(node.outputs.front(), copy.at(node.inputs.front()));
+      continue;
+    }
+    copy.to().annotate(copy.copy(op)).target.clear();
+  }
+  return copy.finish();
+}
+
+double flops_of(const OpGraph& graph) {
+  return static_cast<double>(*total_work(graph, {{"batch", 16}}).flops().constant());
+}
+
+/// A random problem of `n` units in one line of execution, with uses among neighbours.
+byoc::Problem random_problem(sim::RandomStream& random, int n) {
+  byoc::Problem problem;
+  const int targets = random.bernoulli(0.3) ? 2 : 1;
+  for (int t = 0; t < targets; ++t)
+    problem.targets.push_back({random.uniform(0, 3), random.uniform(0.1, 2), random.uniform(1, 10)});
+  for (int i = 0; i < n; ++i) {
+    byoc::Unit unit;
+    unit.host_s = random.uniform(0, 4);
+    unit.target_s = unit.host_s * random.uniform(0.02, 0.6);
+    if (random.uniform() < 0.65)
+      unit.target = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(targets)));
+    problem.units.push_back(unit);
+  }
+  problem.values.push_back({-1, {0}, false, random.integer(1, 20)});
+  for (int i = 0; i < n; ++i) {
+    byoc::Value value{i, {}, i + 1 == n, random.integer(1, 20)};
+    for (int j = i + 1; j < n && j < i + 5; ++j)
+      if (random.uniform() < (j == i + 1 ? 0.7 : 0.25)) value.readers.push_back(j);
+    if (value.readers.empty()) value.result = true;
+    problem.values.push_back(value);
+  }
+  return problem;
+}
+
+/// The best of all sound partitions, by trying every one: a unit is on the host, in a region that there is, or in a new
+/// one.
+double best_by_brute_force(const byoc::Problem& problem) {
+  byoc::Regions regions(problem.units.size(), -1);
+  double best = std::numeric_limits<double>::infinity();
+  const auto place = [&](const auto& self, std::size_t unit) -> void {
+    if (unit == regions.size()) {
+      if (byoc::is_sound(problem, regions)) best = std::min(best, byoc::price(problem, regions).latency_s);
+      return;
+    }
+    regions[unit] = -1;
+    self(self, unit + 1);
+    if (problem.units[unit].target < 0) return;
+    for (std::size_t first = 0; first < unit; ++first) {
+      if (regions[first] != static_cast<std::int32_t>(first)) continue;  // a region is named after its first unit
+      if (problem.units[first].target != problem.units[unit].target) continue;
+      regions[unit] = static_cast<std::int32_t>(first);
+      self(self, unit + 1);
+    }
+    regions[unit] = static_cast<std::int32_t>(unit);
+    self(self, unit + 1);
+    regions[unit] = -1;
+  };
+  place(place, 0);
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("A region costs its call, its units and its copies", "[unit]") {
+  // Units 0 -> 1 -> 2, all on one target: host 4 s each, target 1 s each; call 2 s, copies 1 s + bytes / 10.
+  byoc::Problem problem;
+  problem.targets.push_back({2, 1, 10});
+  problem.units.assign(3, {0, 4, 1});
+  problem.values = {{-1, {0}, false, 10}, {0, {1}, false, 20}, {1, {2}, false, 20}, {2, {}, true, 10}};
+  CHECK(byoc::price(problem, {-1, -1, -1}).latency_s == 12);
+  // Each alone: 3 (2 + 1) + copies 2 + 3 + 3 + 3 + 3 + 2 = 25.
+  const byoc::Price each = byoc::price(problem, byoc::offload_each(problem));
+  CHECK(each.latency_s == 25);
+  CHECK(each.transfers == 6);
+  CHECK(each.bytes == 100);
+  // Together: 2 + 3 + copies 2 + 2 = 9.
+  const byoc::Regions merged = byoc::merge_adjacent(problem, byoc::offload_each(problem));
+  CHECK(merged == byoc::Regions{0, 0, 0});
+  CHECK(byoc::price(problem, merged).latency_s == 9);
+  CHECK(byoc::price(problem, merged).transfers == 2);
+  // Faster than 12 s on the host: accepted. With a call of 6 s it would be 13: refused.
+  CHECK(byoc::accept_by_cost(problem, merged, true) == merged);
+  problem.targets[0].call_s = 6;
+  CHECK(byoc::accept_by_cost(problem, merged, true) == byoc::Regions{-1, -1, -1});
+}
+
+TEST_CASE("Regions do not merge where a path leaves and comes back", "[unit]") {
+  // 0 -> 1 -> 2 and 0 -> 2; unit 1 is the host's.
+  byoc::Problem problem;
+  problem.targets.push_back({0, 1, 10});
+  problem.units = {{0, 1, 1}, {-1, 1, 0}, {0, 1, 1}};
+  problem.values = {{0, {1, 2}, false, 1}, {1, {2}, false, 1}, {2, {}, true, 1}};
+  CHECK_FALSE(byoc::is_sound(problem, {0, -1, 0}));
+  CHECK(byoc::merge_adjacent(problem, byoc::offload_each(problem)) == byoc::Regions{0, -1, 2});
+  // The same through another target.
+  problem.targets.push_back({0, 1, 10});
+  problem.units[1].target = 1;
+  CHECK(byoc::merge_adjacent(problem, byoc::offload_each(problem)) == byoc::Regions{0, 1, 2});
+}
+
+TEST_CASE("Regions by cost against the best of all partitions", "[prop]") {
+  sim::RandomStream random(7, "byoc");
+  int exact = 0;
+  double worst = 1;
+  constexpr int kRuns = 200;
+  for (int run = 0; run < kRuns; ++run) {
+    const byoc::Problem problem = random_problem(random, 4 + static_cast<int>(random.below(9)));
+    const byoc::Regions merged = byoc::merge_adjacent(problem, byoc::offload_each(problem));
+    const byoc::Regions accepted = byoc::accept_by_cost(problem, merged, true);
+    REQUIRE(byoc::is_sound(problem, merged));
+    REQUIRE(byoc::is_sound(problem, accepted));
+    const double host = byoc::price(problem, byoc::Regions(problem.units.size(), -1)).latency_s;
+    const double ours = byoc::price(problem, accepted).latency_s, best = best_by_brute_force(problem);
+    CHECK(ours <= host + 1e-9);
+    CHECK(ours >= best - 1e-9);
+    CHECK(byoc::price(problem, merged).latency_s <= byoc::price(problem, byoc::offload_each(problem)).latency_s + 1e-9);
+    CHECK(byoc::price(problem, merged).transfers <= byoc::price(problem, byoc::offload_each(problem)).transfers);
+    exact += ours <= best * (1 + 1e-9) ? 1 : 0;
+    worst = std::max(worst, ours / best);
+  }
+  // Not proven to be optimal: giving back ops one by one can end short of giving back two. Measured: 197 of 200 exact.
+  CHECK(exact >= kRuns * 9 / 10);
+  CHECK(worst < 1.2);
+}
+
+TEST_CASE("A placed graph computes what it did and has the copies that were priced", "[prop]") {
+  sim::RandomStream random(11, "byoc/graphs");
+  for (int run = 0; run < 25; ++run) {
+    const OpGraph graph = test::random_graph(random, {.ops = 24});
+    for (const char* rest : {R"("merge": "none")", R"("merge": "adjacent")", R"("accept": "cost")"}) {
+      const auto pass = make_pass("byoc", config(R"("ops": ["matmul", "relu", "gelu", "add", "softmax"],
+          "patterns": ["matmul+relu", "matmul+add+gelu"], "share": 0.8)",
+                                                 rest));
+      policies::PassReport report;
+      const OpGraph placed = pass->run(graph, context_of(), report);
+      REQUIRE(verify(placed).empty());
+      CHECK(flops_of(placed) == flops_of(graph));
+      CHECK(static_cast<double>(count(placed, OpKind::to_host) + count(placed, OpKind::to_device)) ==
+            figure(report, "transfers"));
+      CHECK(sorted_lines(to_string(recovered(placed))) == sorted_lines(to_string(graph)));
+      policies::PassReport again;
+      CHECK(to_string(pass->run(graph, context_of(), again)) == to_string(placed));
+      CHECK(again.figures == report.figures);
+      if (std::string(rest).find("cost") != std::string::npos)
+        CHECK(figure(report, "latency_s") <= figure(report, "host_latency_s") * (1 + 1e-12));
+    }
+  }
+}
+
+TEST_CASE("Patterns, priorities, views and shares of a target", "[unit]") {
+  OpGraph graph;
+  graph.name = "chain";
+  const SymExpr batch = SymExpr::dim("batch");
+  TensorId x = graph.input("x", {batch, 64}, ElementType::fp16);
+  const TensorId w = graph.parameter("w", {64, 64}, ElementType::fp16);
+  x = graph.emit(OpKind::matmul, {x, w});
+  x = graph.emit(OpKind::relu, {x});
+  x = graph.emit(OpKind::reshape, {x}, {batch * 64}, ElementType::fp16);
+  x = graph.emit(OpKind::exp, {x});
+  graph.mark_output(x);
+  policies::PassReport report;
+  OpGraph placed = make_pass("byoc", config(R"("patterns": ["matmul + relu"])"))->run(graph, context_of(), report);
+  // One region of matmul, relu and the reshape; its input and its output are copied, the weights are bound.
+  CHECK(figure(report, "composites") == 1);
+  CHECK(figure(report, "regions") == 1);
+  CHECK(figure(report, "transfers") == 2);
+  CHECK(figure(report, "transfer_bytes") == 2 * 16 * 64 * 2);
+  CHECK(figure(report, "offloaded_ops") == 2);
+  CHECK(figure(report, "supported_share") == Approx(2.0 / 3));
+  CHECK(placed.op_count() == 4);
+  CHECK(placed.op(static_cast<OpId>(1)).target == "npu");
+  // A second target of higher priority takes the relu, so the first one's pattern does not fit any more.
+  report = {};
+  const std::string two = config(R"("ops": ["matmul"], "patterns": ["matmul+relu"])");
+  std::string both = two;
+  both.insert(both.find("}]"), R"(}, {"name": "dsp", "priority": 20, "ops": ["relu"])");
+  placed = make_pass("byoc", both)->run(graph, context_of(), report);
+  CHECK(figure(report, "regions") == 2);
+  CHECK(figure(report, "composites") == 0);
+  // No share, no region: the graph as it was.
+  report = {};
+  placed =
+      make_pass("byoc", config(R"("ops": ["matmul", "relu", "exp"], "share": 0)"))->run(graph, context_of(), report);
+  CHECK(to_string(placed) == to_string(graph));
+  CHECK(figure(report, "latency_s") == figure(report, "host_latency_s"));
+}
+
+TEST_CASE("More is taken at a larger share", "[prop]") {
+  sim::RandomStream random(3, "byoc/share");
+  const OpGraph graph = test::random_graph(random, {.ops = 60});
+  double last = -1;
+  for (const char* share : {"0", "0.25", "0.5", "0.75", "1"}) {
+    policies::PassReport report;
+    static_cast<void>(
+        make_pass("byoc", config(std::string(R"("ops": ["matmul", "add", "relu", "gelu"], "share": )") + share))
+            ->run(graph, context_of(), report));
+    CHECK(figure(report, "supported_share") >= last);
+    last = figure(report, "supported_share");
+  }
+}
+
+TEST_CASE("Faults of BYOC's tables say where and what is near", "[unit]") {
+  const auto fault = [](const std::string& params) -> std::string {
+    try {
+      static_cast<void>(make_pass("byoc", params));
+    } catch (const sim::ConfigError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK(fault(config(R"("ops": ["matmull"])")) ==
+        "/byoc/targets/0/ops: expected a kind of op that is one kernel, got 'matmull' (did you mean 'matmul'?)");
+  CHECK(fault(config(R"("patterns": ["conv2d+rely"])")) ==
+        "/byoc/targets/0/patterns: expected a kind of op that is one kernel, got 'rely' (did you mean 'relu'?)");
+  CHECK(fault(R"({"targets": [{"ops": ["relu"]}]})").find("test.json:/targets/0/name") != std::string::npos);
+  policies::PassReport report;
+  OpGraph graph;
+  graph.mark_output(graph.emit(OpKind::relu, {graph.input("x", {SymExpr::dim("batch")}, ElementType::fp16)}));
+  CHECK_THROWS_WITH(make_pass("byoc", config(R"("ops": ["relu"])"))->run(graph, {}, report),
+                    "no value for dimension 'batch'");
+}

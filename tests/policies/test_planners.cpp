@@ -1,0 +1,201 @@
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "policies/memory/planner.hpp"
+#include "sim/base/random.hpp"
+#include "tests/policies/brute_force_plan.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+
+namespace {
+
+MemoryPlannerRegistry planners() {
+  MemoryPlannerRegistry registry("memory planner");
+  register_memory_planners(registry);
+  return registry;
+}
+
+std::unique_ptr<MemoryPlanner> make(const std::string& name, const std::string& params = "{}") {
+  sim::Faults faults;
+  const sim::Node node = sim::parse_json(params, "test");
+  auto choice = planners().prepare(name, &node, {}, faults);
+  faults.throw_if_any();
+  return choice.make();
+}
+
+/// Random lifetimes in `steps` steps; some buffers of the size of another that ends as they begin take its place.
+std::vector<Buffer> random_buffers(sim::RandomStream& random, std::size_t count, std::int64_t steps, bool aligned,
+                                   bool in_place) {
+  std::vector<Buffer> buffers;
+  std::vector<bool> taken(count, false);
+  for (std::size_t i = 0; i < count; ++i) {
+    Buffer buffer;
+    buffer.begin = random.integer(0, steps - 1);
+    buffer.end = random.integer(buffer.begin + 1, steps);
+    buffer.bytes = random.integer(random.below(10) == 0 ? 0 : 1, 20);
+    if (aligned) buffer.alignment = std::int64_t{1} << random.below(4);
+    for (std::size_t j = 0; in_place && j < i; ++j) {
+      if (taken[j] || buffers[j].end - 1 <= buffers[j].begin || random.below(2) == 0) continue;
+      buffer.begin = buffers[j].end - 1;
+      buffer.end = random.integer(buffer.begin + 1, steps);
+      buffer.bytes = buffers[j].bytes;
+      buffer.in_place_of = static_cast<std::int32_t>(j);
+      taken[j] = true;
+      break;
+    }
+    buffers.push_back(buffer);
+  }
+  return buffers;
+}
+
+}  // namespace
+
+TEST_CASE("planners differ as their rules say", "[unit]") {
+  // a: steps 0-1, 4 B; b: 0-3, 2 B; c: 0-1, 3 B; d: 2-3, 3 B. In order of begin (shorter, smaller first at one step):
+  // c [0,3), a [3,7), b [7,9). At step 2 the gaps are [0,7) and what is above 9.
+  const std::vector<Buffer> buffers{{0, 2, 4}, {0, 4, 2}, {0, 2, 3}, {2, 4, 3}};
+  CHECK(make("first_fit")->plan(buffers).offsets == std::vector<std::int64_t>{3, 7, 0, 0});
+  CHECK(make("best_fit")->plan(buffers).offsets == std::vector<std::int64_t>{3, 7, 0, 0});
+  // Largest first: a at 0; c and d (3 B) share [4, 7) and [0, 3); b (2 B) goes above both a and c.
+  const Plan greedy = make("greedy_by_size")->plan(buffers);
+  CHECK(greedy.peak == 9);
+  CHECK(greedy.offsets[0] == 0);
+  CHECK(greedy.offsets[1] == 7);
+  CHECK(lower_bound(buffers) == 9);
+  CHECK(make("search")->plan(buffers).peak == 9);
+}
+
+TEST_CASE("best fit takes the smallest gap where first fit takes the lowest", "[unit]") {
+  // Step 0: 5 B, 1 B, 2 B, 1 B side by side (given such lifetimes that this is their order). At step 1 the 5 B and the
+  // 2 B are gone; a buffer of 2 B goes to 0 (first fit) or to 6 (best fit); then 5 B fit at 0 only after best fit.
+  const std::vector<Buffer> buffers{{0, 2, 5}, {1, 9, 1}, {1, 2, 2}, {1, 9, 1}, {2, 9, 2}, {3, 9, 5}};
+  // In order of begin: 5 at [0,5); of those at step 1 the one that ends first: 2 at [5,7); 1 at 7, 1 at 8.
+  CHECK(make("first_fit")->plan(buffers).offsets == std::vector<std::int64_t>{0, 7, 5, 8, 0, 2});
+  const std::vector<Buffer> split{{0, 2, 5}, {0, 9, 1}, {1, 2, 2}, {1, 9, 1}, {2, 9, 2}, {3, 9, 5}};
+  // 5 at [0,5), 1 at 5, 2 at [6,8), 1 at 8. Gaps at step 2: [0,5), [6,8). First fit: 2 at 0, and 5 B end on top: 14.
+  CHECK(make("first_fit")->plan(split).peak == 14);
+  CHECK(make("best_fit")->plan(split).offsets == std::vector<std::int64_t>{0, 5, 6, 8, 6, 0});
+  CHECK(make("best_fit")->plan(split).peak == 9);
+}
+
+TEST_CASE("a buffer takes over its partner's place", "[unit]") {
+  // A chain of three elementwise ops over 8 B: each input dies where its output is born.
+  const std::vector<Buffer> apart{{0, 2, 8}, {1, 3, 8}, {2, 4, 8}};
+  std::vector<Buffer> chain = apart;
+  chain[1].in_place_of = 0;
+  chain[2].in_place_of = 1;
+  CHECK(lower_bound(apart) == 16);
+  CHECK(lower_bound(chain) == 8);
+  for (const std::string& name : planners().names()) {
+    INFO(name);
+    CHECK(make(name)->plan(apart).peak == 16);
+    CHECK(make(name)->plan(chain).offsets == std::vector<std::int64_t>{0, 0, 0});
+    CHECK(make(name)->plan(chain).peak == 8);
+  }
+}
+
+TEST_CASE("offsets keep to the alignment, and nothing needs nothing", "[unit]") {
+  const std::vector<Buffer> buffers{{0, 2, 3, 1}, {0, 2, 4, 16}, {0, 2, 0, 1}};
+  for (const std::string& name : planners().names()) {
+    INFO(name);
+    const Plan plan = make(name)->plan(buffers);
+    CHECK(plan.offsets[1] % 16 == 0);
+    CHECK((plan.peak == 20 || plan.peak == 7));  // 3 B below 16 B of space, or above the 4 B
+    CHECK(plan.offsets[2] == 0);
+    CHECK(make(name)->plan({}).peak == 0);
+  }
+  CHECK(make("search")->plan(buffers).peak == 7);
+}
+
+TEST_CASE("faulty buffers are named", "[unit]") {
+  const auto fault = [](std::vector<Buffer> buffers) {
+    try {
+      (void)make("first_fit")->plan(buffers);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  CHECK(fault({{0, 1, 1}, {3, 3, 1}}) == "buffer 1: expected a lifetime that ends after it begins, got [3, 3)");
+  CHECK(fault({{0, 1, -1}}) == "buffer 0: expected >= 0 bytes, got -1");
+  CHECK(fault({{0, 1, 1, 0}}) == "buffer 0: expected an alignment >= 1, got 0");
+  CHECK(fault({{0, 1, 1, 1, 0}}) == "buffer 0: expected a partner among the other buffers, got 0");
+  CHECK(fault({{0, 1, 1, 1, 7}}) == "buffer 0: expected a partner among the other buffers, got 7");
+  CHECK(fault({{1, 2, 1}, {1, 2, 1, 1, 0}}) ==
+        "buffer 1: expected a partner that begins before step 1, got one that begins at 1");
+  CHECK(fault({{0, 3, 1}, {1, 2, 1, 1, 0}}) ==
+        "buffer 1: expected a partner that ends at step 2, got one that ends at 3");
+  CHECK(fault({{0, 2, 2}, {1, 2, 1, 1, 0}}) == "buffer 1: expected a partner of 1 bytes, got 2");
+}
+
+TEST_CASE("a plan that is none is told", "[unit]") {
+  const std::vector<Buffer> buffers{{0, 2, 4}, {1, 3, 4}, {2, 4, 4, 4}};
+  const auto fault = [&](std::vector<std::int64_t> offsets) { return plan_fault(buffers, offsets).value_or("none"); };
+  CHECK(fault({0, 4, 0}) == "none");
+  CHECK(fault({0, 4}) == "expected 3 offsets, got 2");
+  CHECK(fault({0, 3, 8}) == "buffers 0 and 1 are live together and overlap in space");
+  CHECK(fault({0, 4, 2}) == "buffer 2: expected a multiple of 4 from 0, got offset 2");
+  CHECK(fault({-4, 4, 0}) == "buffer 0: expected a multiple of 1 from 0, got offset -4");
+}
+
+TEST_CASE("plans are sound, above the bound, and never below the optimum", "[prop]") {
+  sim::RandomStream random(1, "planners");
+  std::map<std::string, int> optimal;
+  const int rounds = 400;
+  for (int round = 0; round < rounds; ++round) {
+    const std::size_t count = 1 + random.below(7);
+    const std::vector<Buffer> buffers = random_buffers(random, count, 8, round % 3 == 1, round % 2 == 1);
+    const std::int64_t best = test::brute_force_peak(buffers);
+    REQUIRE(best >= lower_bound(buffers));
+    for (const std::string& name : planners().names()) {
+      INFO(name << " in round " << round);
+      const Plan plan = make(name)->plan(buffers);
+      REQUIRE(plan_fault(buffers, plan.offsets).value_or("") == "");
+      REQUIRE(plan.peak == peak_of(buffers, plan.offsets));
+      REQUIRE(plan.peak >= best);
+      optimal[name] += plan.peak == best ? 1 : 0;
+      if (name == "search" && round % 3 != 1 && round % 2 == 0) REQUIRE(plan.peak == best);  // exact without extras
+    }
+  }
+  // Measured: see docs/memory-planning.md. With mixed alignments, or take-overs that are better left out, search may
+  // miss the optimum; it does so rarely.
+  CHECK(optimal["search"] >= rounds * 99 / 100);
+  CHECK(optimal["search"] >= optimal["greedy_by_size"]);
+  for (const auto& [name, times] : optimal) UNSCOPED_INFO(name << ": optimal " << times << " times of " << rounds);
+}
+
+TEST_CASE("the order in which buffers are given does not matter", "[prop]") {
+  sim::RandomStream random(2, "planners");
+  for (int round = 0; round < 60; ++round) {
+    std::vector<Buffer> buffers = random_buffers(random, 60, 40, round % 2 == 0, false);
+    for (const std::string& name : planners().names()) {
+      INFO(name);
+      const auto planner = make(name, name == "search" ? R"({"budget": 1000000})" : "{}");
+      const Plan plan = planner->plan(buffers);
+      REQUIRE(plan_fault(buffers, plan.offsets).value_or("") == "");
+      std::vector<Buffer> shuffled = buffers;
+      random.shuffle(std::span(shuffled));
+      REQUIRE(planner->plan(shuffled).peak == plan.peak);
+      REQUIRE(planner->plan(buffers).offsets == plan.offsets);
+    }
+  }
+}
+
+TEST_CASE("search is never above the simple planners, and a budget never hurts", "[prop]") {
+  sim::RandomStream random(3, "planners");
+  for (int round = 0; round < 40; ++round) {
+    const std::vector<Buffer> buffers = random_buffers(random, 120, 60, round % 2 == 0, round % 3 == 0);
+    const std::int64_t none = make("search", R"({"budget": 0})")->plan(buffers).peak;
+    const std::int64_t some = make("search", R"({"budget": 2000000})")->plan(buffers).peak;
+    REQUIRE(some <= none);
+    for (const std::string name : {"first_fit", "best_fit", "greedy_by_size"})
+      REQUIRE(none <= make(name)->plan(buffers).peak);
+    // Take-overs may only help.
+    std::vector<Buffer> apart = buffers;
+    for (Buffer& buffer : apart) buffer.in_place_of.reset();
+    for (const std::string name : {"first_fit", "best_fit", "greedy_by_size"})
+      REQUIRE(make(name)->plan(buffers).peak <= make(name)->plan(apart).peak);
+  }
+}

@@ -1,0 +1,189 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "policies/placement/proteus_parts.hpp"
+#include "policies/placement/proteus_sentinels.hpp"
+#include "tests/models/random_graph.hpp"
+#include "tests/policies/pass_run.hpp"
+
+using namespace orrery;
+using namespace orrery::models;
+using policies::test::figure;
+using policies::test::make_pass;
+using policies::test::sorted_lines;
+namespace proteus = policies::proteus;
+
+namespace {
+
+/// A fuser that knows cuts: an elementwise op joins the group of its first operand's maker where both are of one part
+/// and the groups stay convex. Without `part_of` the whole graph is one part.
+OpGraph fuse_elementwise(const OpGraph& graph, const std::vector<std::int32_t>& part_of = {}) {
+  Grouping groups(graph.op_count());
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i] = static_cast<std::int32_t>(i);
+  for (const OpId op : graph.ops()) {
+    if (info(graph.op(op).kind).pattern != Pattern::elementwise) continue;
+    const std::optional<OpId> maker = graph.producer(graph.op(op).inputs.front());
+    if (!maker || (!part_of.empty() && part_of[index(op)] != part_of[index(*maker)])) continue;
+    Grouping joined = groups;
+    joined[index(op)] = groups[index(*maker)];
+    if (is_convex(graph, joined)) groups = joined;
+  }
+  return fuse_groups(graph, groups);
+}
+
+std::vector<OpGraph> graphs_of(const std::vector<Subgraph>& parts) {
+  std::vector<OpGraph> graphs;
+  for (const Subgraph& part : parts) graphs.push_back(part.graph);
+  return graphs;
+}
+
+bool is_acyclic(const OpGraph& graph, const std::vector<std::int32_t>& part_of) {
+  return is_convex(graph, part_of);
+}
+
+double flops_of(const OpGraph& graph) {
+  return static_cast<double>(*total_work(graph, {{"batch", 16}}).flops().constant());
+}
+
+}  // namespace
+
+TEST_CASE("A chain is cut into as many pieces as were asked for", "[unit]") {
+  OpGraph graph;
+  graph.name = "chain";
+  TensorId x = graph.input("x", {SymExpr::dim("batch"), 8}, ElementType::fp16);
+  for (int i = 0; i < 32; ++i) x = graph.emit(OpKind::relu, {x});
+  graph.mark_output(x);
+  const std::vector<std::int32_t> part_of = proteus::partition(graph, 4, 8, sim::RandomStream(1, "test"));
+  // Of a chain, parts are runs; numbered by their first op they do not fall.
+  CHECK(std::is_sorted(part_of.begin(), part_of.end()));
+  CHECK(part_of.back() == 3);
+  // The most balanced of eight tries: no part more than three times the average.
+  for (std::int32_t part = 0; part < 4; ++part) CHECK(std::count(part_of.begin(), part_of.end(), part) <= 24);
+  CHECK(proteus::partition(graph, 1, 1, sim::RandomStream(1, "test")) == std::vector<std::int32_t>(32, 0));
+  CHECK(proteus::partition(graph, 99, 1, sim::RandomStream(1, "test")).back() == 31);
+}
+
+TEST_CASE("Saturated groups grow no further while others can", "[prop]") {
+  // 2 n / N = 16 ops: two such groups merge with weight 1e-5 beside 1/32 or more, so parts beyond 2 x 16 + 16 are rare.
+  OpGraph graph;
+  graph.name = "chain";
+  TensorId x = graph.input("x", {SymExpr::dim("batch"), 8}, ElementType::fp16);
+  for (int i = 0; i < 128; ++i) x = graph.emit(OpKind::relu, {x});
+  graph.mark_output(x);
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const std::vector<std::int32_t> part_of = proteus::partition(graph, 16, 8, sim::RandomStream(seed, "test"));
+    for (std::int32_t part = 0; part < 16; ++part) CHECK(std::count(part_of.begin(), part_of.end(), part) <= 32);
+  }
+}
+
+TEST_CASE("Parts put together are the graph", "[prop]") {
+  sim::RandomStream random(5, "proteus");
+  for (int run = 0; run < 30; ++run) {
+    const OpGraph graph = test::random_graph(random, {.ops = 20 + 2 * run});
+    const std::int64_t wanted = 1 + static_cast<std::int64_t>(random.below(9));
+    const std::vector<std::int32_t> part_of =
+        proteus::partition(graph, wanted, 3, random.child(static_cast<std::uint64_t>(run)));
+    REQUIRE(is_acyclic(graph, part_of));
+    const std::vector<Subgraph> parts = proteus::cut(graph, part_of);
+    CHECK(static_cast<std::int64_t>(parts.size()) >= wanted);
+    for (const Subgraph& part : parts) REQUIRE(verify(part.graph).empty());
+    // An optimiser that does nothing: what comes back is what went in, to the letter.
+    CHECK(to_string(proteus::assemble(graph, parts, graphs_of(parts))) == to_string(graph));
+    // A fuser that works part by part gives what it gives on the whole graph with the same cuts forbidden.
+    std::vector<OpGraph> fused;
+    for (const Subgraph& part : parts) fused.push_back(fuse_elementwise(part.graph));
+    const OpGraph rebuilt = proteus::assemble(graph, parts, fused);
+    REQUIRE(verify(rebuilt).empty());
+    CHECK(to_string(rebuilt) == to_string(fuse_elementwise(graph, part_of)));
+    // Dissolved, it is the graph op by op; fusion may have moved some within the order of execution.
+    CHECK(sorted_lines(to_string(unfuse(rebuilt))) == sorted_lines(to_string(graph)));
+    CHECK(flops_of(rebuilt) == flops_of(graph));
+  }
+}
+
+TEST_CASE("One part is the whole graph optimised", "[unit]") {
+  sim::RandomStream random(6, "proteus/one");
+  const OpGraph graph = test::random_graph(random, {.ops = 40});
+  const std::vector<Subgraph> parts = proteus::cut(graph, std::vector<std::int32_t>(graph.op_count(), 0));
+  CHECK(to_string(proteus::assemble(graph, parts, std::vector<OpGraph>{fuse_elementwise(parts[0].graph)})) ==
+        to_string(fuse_elementwise(graph)));
+}
+
+TEST_CASE("An optimiser may drop ops and add constants", "[unit]") {
+  OpGraph graph;
+  graph.name = "casts";
+  TensorId x = graph.input("x", {SymExpr::dim("batch"), 8}, ElementType::fp16);
+  const TensorId copied = graph.emit(OpKind::copy, {x});
+  const TensorId y = graph.emit(OpKind::relu, {copied});
+  graph.mark_output(y);
+  const std::vector<Subgraph> parts = proteus::cut(graph, std::vector<std::int32_t>{0, 1});
+  // Part 0 comes back without its copy: it gives what it takes.
+  OpGraph empty;
+  empty.name = "part";
+  empty.mark_output(empty.add_tensor(parts[0].graph.tensor(static_cast<TensorId>(0))));
+  // Part 1 comes back with a constant of its own and an op with a name that the model has too.
+  OpGraph more;
+  more.name = "part";
+  const TensorId in = more.add_tensor(parts[1].graph.tensor(static_cast<TensorId>(0)));
+  const TensorId one = more.constant("x", {1}, ElementType::fp16);
+  static_cast<void>(one);
+  OpNode node = parts[1].graph.op(static_cast<OpId>(0));
+  node.inputs = {more.emit(OpKind::mul, {in, one}, {}, "copy_0")};
+  more.mark_output(more.op(more.add(node)).outputs.front());
+  // The part's input is named after the tensor copy_0; its counterpart for "x" is the model's input, not the constant.
+  const OpGraph rebuilt = proteus::assemble(graph, parts, std::vector<OpGraph>{empty, more});
+  CHECK(verify(rebuilt).empty());
+  CHECK(rebuilt.op_count() == 2);
+  CHECK(rebuilt.find_tensor("x.part1"));
+  std::vector<OpGraph> wrong = graphs_of(parts);
+  wrong[0] = OpGraph{};
+  CHECK_THROWS_WITH(proteus::assemble(graph, parts, wrong), "part 0 gave 1 tensors, got 0 back");
+}
+
+TEST_CASE("Sentinels are sound graphs of about their part's size", "[prop]") {
+  sim::RandomStream random(9, "proteus/sentinels");
+  for (int run = 0; run < 8; ++run) {
+    const OpGraph graph = test::random_graph(random, {.ops = 60});
+    const std::vector<Subgraph> parts = proteus::cut(graph, proteus::partition(graph, 4, 2, random.child(1)));
+    const proteus::SentinelMaker maker(graph, 0.2);
+    std::set<std::string> all;
+    for (const Subgraph& part : parts)
+      for (std::uint64_t k = 0; k < 10; ++k) {
+        const OpGraph sentinel = maker.make(part, random.child("sentinel").child(k));
+        for (const std::string& fault : verify(sentinel)) FAIL(fault << "\n" << to_string(sentinel));
+        const double share = static_cast<double>(sentinel.op_count()) / static_cast<double>(part.graph.op_count());
+        CHECK(std::abs(share - 1) <= 0.2 + 0.5 / static_cast<double>(part.graph.op_count()) + 1e-9);
+        CHECK(!sentinel.outputs().empty());
+        CHECK(to_string(sentinel) == to_string(maker.make(part, random.child("sentinel").child(k))));
+        all.insert(to_string(sentinel));
+      }
+    CHECK(all.size() > 4 * 10 * 3 / 4);  // tiny parts may have equal sentinels
+  }
+}
+
+TEST_CASE("The pass tells its figures, and without an optimiser changes nothing", "[unit]") {
+  sim::RandomStream random(2, "proteus/pass");
+  const OpGraph graph = test::random_graph(random, {.ops = 64});
+  policies::PassContext context;
+  policies::PassReport report;
+  const auto pass = make_pass("proteus", R"({"parts": 4, "sentinels": 3, "specificity": 0.5})");
+  CHECK(to_string(pass->run(graph, context, report)) == to_string(graph));
+  CHECK(figure(report, "parts") == 4);
+  // (1 + 0.5 * 3)^4 = 39.0625 and 4^4 = 256.
+  CHECK(figure(report, "log10_alternatives") == Approx(1.591760));
+  CHECK(figure(report, "log10_alternatives_no_adversary") == Approx(2.408240));
+  CHECK(figure(report, "graphs_optimised") == 16);
+  CHECK(figure(report, "optimiser_cost_ratio") == Approx(4).epsilon(0.15));
+  CHECK(figure(report, "unsound_sentinels") == 0);
+  CHECK(figure(report, "kernels") == figure(report, "kernels_before"));
+  policies::PassReport again;
+  static_cast<void>(pass->run(graph, context, again));
+  CHECK(again.figures == report.figures);
+}
+
+TEST_CASE("Proteus: faults of the inner optimiser say where", "[unit]") {
+  CHECK_THROWS_WITH(make_pass("proteus", R"({"inner": {"policy": "proteos"}})"),
+                    "test.json:/inner/policy: unknown pass policy 'proteos' (did you mean 'proteus'?)");
+  CHECK_THROWS_WITH(make_pass("proteus", R"({"inner": {"policy": "byoc", "byoc": {"targts": []}}})"),
+                    Catch::Contains("test.json:/inner/byoc/targts") && Catch::Contains("did you mean 'targets'?"));
+}
