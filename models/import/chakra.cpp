@@ -36,9 +36,9 @@ struct TraceNode {
   std::string group;
 };
 
-constexpr std::array<std::string_view, 10> kCollectives{"all_reduce", "reduce",    "all_gather", "gather", "scatter",
-                                                        "broadcast",  "all_to_all", "reduce_scatter",
-                                                        "reduce_scatter_block", "barrier"};
+constexpr std::array<std::string_view, 10> kCollectives{
+    "all_reduce", "reduce",         "all_gather",           "gather", "scatter", "broadcast",
+    "all_to_all", "reduce_scatter", "reduce_scatter_block", "barrier"};
 
 std::optional<OpKind> collective_kind(std::int64_t type) {
   switch (type) {
@@ -158,14 +158,16 @@ std::vector<TraceNode> json_nodes(const std::string& file, const std::string& by
   const sim::Node root = sim::parse_json(bytes, file);
   const sim::Node* list = root.find("workload_graph");
   if (list == nullptr || !list->is_array())
-    sim::throw_fault(root.origin(), root.find("nodes") != nullptr
-                                        ? "expected a Chakra trace, got one that PyTorch wrote: convert it with chakra_converter"
-                                        : "expected a Chakra trace with an array 'workload_graph'");
+    sim::throw_fault(root.origin(),
+                     root.find("nodes") != nullptr
+                         ? "expected a Chakra trace, got one that PyTorch wrote: convert it with chakra_converter"
+                         : "expected a Chakra trace with an array 'workload_graph'");
   std::vector<TraceNode> nodes;
   sim::Faults faults;
   const auto number = [&](const sim::Node& from, std::string_view key, std::int64_t fallback) {
     const sim::Node* value = from.find(key);
-    if (value != nullptr && !value->is_number()) faults.add(value->origin(), "expected a number, got " + value->shown());
+    if (value != nullptr && !value->is_number())
+      faults.add(value->origin(), "expected a number, got " + value->shown());
     return value == nullptr || !value->is_number() ? fallback : static_cast<std::int64_t>(value->as_number());
   };
   for (const sim::Node& item : list->items()) {
@@ -183,7 +185,8 @@ std::vector<TraceNode> json_nodes(const std::string& file, const std::string& by
     node.comm_bytes = number(item, "comm_size", 0);
     node.comm_type = number(item, "comm_type", -1);
     if (const sim::Node* cpu = item.find("is_cpu_op")) node.cpu = cpu->as_boolean();
-    for (const auto& [key, deps] : {std::pair{"data_deps", &node.data}, {"ctrlDeps", &node.control}, {"ctrl_deps", &node.control}})
+    for (const auto& [key, deps] :
+         {std::pair{"data_deps", &node.data}, {"ctrlDeps", &node.control}, {"ctrl_deps", &node.control}})
       if (const sim::Node* ids = item.find(key); ids != nullptr)
         for (const sim::Node& id : ids->items()) deps->push_back(static_cast<std::uint64_t>(id.as_integer()));
     nodes.push_back(std::move(node));
@@ -208,7 +211,8 @@ class TraceGraph {
     if (!sorted.cycle.empty()) {
       std::string names;
       for (const std::size_t i : sorted.cycle) names += fmt::format("{} '{}' -> ", nodes_[i].id, nodes_[i].name);
-      sim::throw_fault({file_, ""}, fmt::format("the nodes are in a cycle: {}{}", names, nodes_[sorted.cycle.front()].id));
+      sim::throw_fault({file_, ""},
+                       fmt::format("the nodes are in a cycle: {}{}", names, nodes_[sorted.cycle.front()].id));
     }
     made_.resize(nodes_.size());
     for (const std::size_t i : sorted.order) add(i);
@@ -240,13 +244,16 @@ class TraceGraph {
       const auto find = [&](const std::vector<std::uint64_t>& ids, std::vector<std::size_t>& to) {
         for (const std::uint64_t id : ids) {
           const auto place = places.find(id);
-          if (place == places.end()) ++missing_;
-          else if (std::find(to.begin(), to.end(), place->second) == to.end()) to.push_back(place->second);
+          if (place == places.end())
+            ++missing_;
+          else if (std::find(to.begin(), to.end(), place->second) == to.end())
+            to.push_back(place->second);
         }
       };
       find(nodes_[i].data, data_[i]);
       find(nodes_[i].control, control_[i]);
-      std::erase_if(control_[i], [&](std::size_t k) { return std::find(data_[i].begin(), data_[i].end(), k) != data_[i].end(); });
+      std::erase_if(control_[i],
+                    [&](std::size_t k) { return std::find(data_[i].begin(), data_[i].end(), k) != data_[i].end(); });
       for (const std::size_t k : control_[i]) token_[k] = true;
     }
   }
@@ -318,21 +325,23 @@ class TraceGraph {
     std::unordered_set<std::size_t> seen;
     std::erase_if(op.inputs, [&](TensorId id) { return !seen.insert(index(id)).second; });
     if (!payload) return;
-    const auto fits = std::find_if(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
-      return out_.graph.tensor(id).elements() == SymExpr(*payload);
-    });
+    const auto fits = std::find_if(op.inputs.begin(), op.inputs.end(),
+                                   [&](TensorId id) { return out_.graph.tensor(id).elements() == SymExpr(*payload); });
     if (fits != op.inputs.end()) {
       std::rotate(op.inputs.begin(), fits, fits + 1);
       return;
     }
     ++payloads_;
-    op.inputs.insert(op.inputs.begin(), out_.graph.input(fmt::format("payload.{}", nodes_[i].id), {*payload}, ElementType::int8));
+    op.inputs.insert(op.inputs.begin(),
+                     out_.graph.input(fmt::format("payload.{}", nodes_[i].id), {*payload}, ElementType::int8));
   }
 
   /// A node that runs nothing: who waits for it waits for what it waits for.
   void pass_on(std::size_t i) {
-    for (const std::size_t k : data_[i]) made_[i].data.insert(made_[i].data.end(), made_[k].data.begin(), made_[k].data.end());
-    for (const std::size_t k : control_[i]) made_[i].data.insert(made_[i].data.end(), made_[k].done.begin(), made_[k].done.end());
+    for (const std::size_t k : data_[i])
+      made_[i].data.insert(made_[i].data.end(), made_[k].data.begin(), made_[k].data.end());
+    for (const std::size_t k : control_[i])
+      made_[i].data.insert(made_[i].data.end(), made_[k].done.begin(), made_[k].done.end());
     made_[i].done = made_[i].data;
   }
 
@@ -355,9 +364,11 @@ class TraceGraph {
 
 Imported import_chakra(const std::filesystem::path& file) {
   const std::string bytes = read_bytes(file);
-  const auto first = bytes.find_first_not_of(" \t\r\n");
-  const bool json = first != std::string::npos && bytes[first] == '{' && bytes.find('"', first) != std::string::npos;
-  std::vector<TraceNode> nodes = json && bytes[first + 1] != '\n' + 1 ? json_nodes(file.string(), bytes) : binary_nodes(file.string(), bytes);
+  // A binary trace may start with '{' by accident (it is a size there), but does not end like a JSON file too.
+  const auto first = bytes.find_first_not_of(" \t\r\n"), last = bytes.find_last_not_of(" \t\r\n");
+  const bool json =
+      first != std::string::npos && bytes[first] == '{' && (bytes[last] == '}' || file.extension() == ".json");
+  std::vector<TraceNode> nodes = json ? json_nodes(file.string(), bytes) : binary_nodes(file.string(), bytes);
   if (nodes.empty()) sim::throw_fault({file.string(), ""}, "expected a Chakra trace with at least one node");
   Imported out = TraceGraph(file.string(), std::move(nodes)).build();
   out.graph.name = file.stem().string();

@@ -150,9 +150,12 @@ std::vector<std::string> Reader::captures(const std::vector<const onnx_file::Gra
 
 bool Reader::read_control_flow(const Node& node) {
   if (!node.domain().empty()) return false;
-  if (node.op_type() == "If") read_if(node);
-  else if (node.op_type() == "Loop") read_loop(node);
-  else return false;
+  if (node.op_type() == "If")
+    read_if(node);
+  else if (node.op_type() == "Loop")
+    read_loop(node);
+  else
+    return false;
   return true;
 }
 
@@ -166,7 +169,8 @@ void Reader::read_if(const Node& node) {
   if (const auto& condition = value(node, 0).data; condition && condition->size() == 1)
     op.set("condition", condition->front());
   else
-    import_.notes.insert("If: which branch is taken is not in the file; the first is, unless attribute 'condition' says");
+    import_.notes.insert(
+        "If: which branch is taken is not in the file; the first is, unless attribute 'condition' says");
   std::vector<Tensor> outputs;
   for (const onnx_file::Graph* side : {&then_side->g(), &else_side->g()}) {
     Reader inner(import_, this);
@@ -239,8 +243,8 @@ Imported import_onnx(const std::filesystem::path& file) {
   const std::string bytes = read_bytes(file);
   onnx_file::Model model;
   // A weight past 2 GiB stands in a file of its own, by the format.
-  const bool whole = bytes.size() < (std::size_t{1} << 31) &&
-                     model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  const bool whole =
+      bytes.size() < (std::size_t{1} << 31) && model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   if (!whole || !model.has_graph() || model.opset_import_size() == 0)
     sim::throw_fault({file.string(), ""}, fmt::format("expected a whole ONNX model, got {} bytes that are damaged, cut "
                                                       "off or of another format",

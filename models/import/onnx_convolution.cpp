@@ -98,7 +98,9 @@ void conv(Reader& r, const Node& node) {
     inputs[0] = r.reshape(node, inputs[0], {line[0], line[1], 1, line[2]});
     inputs[1] = r.reshape(node, inputs[1], {w[0], w[1], 1, w[2]});
   }
-  Attributes said{{"stride", SymExpr(window.stride[0])}, {"dilation", SymExpr(window.dilation[0])}, {"pad", SymExpr(pad)},
+  Attributes said{{"stride", SymExpr(window.stride[0])},
+                  {"dilation", SymExpr(window.dilation[0])},
+                  {"pad", SymExpr(pad)},
                   {"groups", SymExpr(Reader::integer(node, "group", 1))}};
   if (pad_w != pad) said.emplace_back("pad_w", SymExpr(pad_w));
   TensorId out = r.emit(node, OpKind::conv2d, inputs, std::move(said));
@@ -124,9 +126,10 @@ void conv_transpose(Reader& r, const Node& node) {
     r.custom(node, product(x) * product(std::span(w).subspan(1)) * 2, {out});
     return;
   }
-  const Attributes said{{"groups", SymExpr(groups)}, {"stride", SymExpr(window.stride[0])}, {"pad", SymExpr(window.before[0])}};
-  TensorId result = r.emit(node, OpKind::conv2d_grad_input, {r.tensor(node, 0), r.tensor(node, 1)}, out,
-                           r.value(node, 0).type, said);
+  const Attributes said{
+      {"groups", SymExpr(groups)}, {"stride", SymExpr(window.stride[0])}, {"pad", SymExpr(window.before[0])}};
+  TensorId result =
+      r.emit(node, OpKind::conv2d_grad_input, {r.tensor(node, 0), r.tensor(node, 1)}, out, r.value(node, 0).type, said);
   if (Reader::has(node, 2)) {
     const TensorId bias = r.reshape(node, r.tensor(node, 2), {w[1] * groups, 1, 1});
     result = r.emit(node, OpKind::add, {result, bias});
@@ -150,16 +153,19 @@ void pool(Reader& r, const Node& node) {
     r.custom(node, product(out) * taps, std::vector<Dims>(2, out));
     return;
   }
-  r.give(node, 0, r.emit(node, node.op_type() == "MaxPool" ? OpKind::max_pool2d : OpKind::avg_pool2d, {r.tensor(node, 0)},
-                         {{"kernel", SymExpr(window.kernel[0])}, {"stride", SymExpr(window.stride[0])},
-                          {"pad", SymExpr(window.before[0])}}));
+  r.give(node, 0,
+         r.emit(node, node.op_type() == "MaxPool" ? OpKind::max_pool2d : OpKind::avg_pool2d, {r.tensor(node, 0)},
+                {{"kernel", SymExpr(window.kernel[0])},
+                 {"stride", SymExpr(window.stride[0])},
+                 {"pad", SymExpr(window.before[0])}}));
 }
 
 void global_pool(Reader& r, const Node& node) {
   std::vector<std::int64_t> axes;
   for (std::size_t i = 2; i < r.shape(node, 0).size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  r.give(node, 0, r.emit(node, node.op_type() == "GlobalMaxPool" ? OpKind::reduce_max : OpKind::reduce_mean,
-                         {r.tensor(node, 0)}, {{"axes", axes_attribute(axes)}, {"keep", SymExpr(1)}}));
+  r.give(node, 0,
+         r.emit(node, node.op_type() == "GlobalMaxPool" ? OpKind::reduce_max : OpKind::reduce_mean, {r.tensor(node, 0)},
+                {{"axes", axes_attribute(axes)}, {"keep", SymExpr(1)}}));
 }
 
 /// LSTM, GRU, RNN: [tokens, batch, features] through gates of two products a token and direction.

@@ -49,7 +49,7 @@ std::optional<SymExpr> combined(const std::string& op, const SymExpr& a, const S
 
 /// Elementwise on two lists of one length, or a list and one number.
 std::optional<Value> binary(const std::string& op, const Value& a, const Value& b, const Facts& facts) {
-  static const std::set<std::string> kOps{"Add", "Sub", "Mul",  "Div",     "Min",         "Max",           "And",
+  static const std::set<std::string> kOps{"Add", "Sub",  "Mul",   "Div",     "Min",         "Max",           "And",
                                           "Mod", "Less", "Equal", "Greater", "LessOrEqual", "GreaterOrEqual"};
   if (!kOps.contains(op)) return std::nullopt;
   const std::size_t n = std::max(a.data->size(), b.data->size());
@@ -112,7 +112,10 @@ std::optional<Value> reduced(const Node& node, const Value& in) {
   for (std::size_t i = 1; i < in.data->size(); ++i) {
     SymExpr& sum = out.data->front();
     const SymExpr& item = (*in.data)[i];
-    sum = op == "ReduceProd" ? sum * item : op == "ReduceSum" ? sum + item : op == "ReduceMax" ? max(sum, item) : min(sum, item);
+    sum = op == "ReduceProd"  ? sum * item
+          : op == "ReduceSum" ? sum + item
+          : op == "ReduceMax" ? max(sum, item)
+                              : min(sum, item);
   }
   if (Reader::integer(node, "keepdims", 1) != 0) out.shape = {1};
   return out;
@@ -170,8 +173,10 @@ std::optional<Value> relabelled(const Node& node, const Inputs& in) {
   Value out = *in[0];
   out.tensor.reset();
   const bool one = out.data->size() == 1;
-  if (op == "Unsqueeze" && out.shape.empty()) out.shape = {1};
-  else if (op == "Squeeze" && one) out.shape = {};
+  if (op == "Unsqueeze" && out.shape.empty())
+    out.shape = {1};
+  else if (op == "Squeeze" && one)
+    out.shape = {};
   else if (op == "Reshape" && in.size() == 2 && in[1]->data->size() <= 1) {
     if (in[1]->data->empty() && !one) return std::nullopt;
     out.shape = in[1]->data->empty() ? Dims{} : Dims{static_cast<std::int64_t>(out.data->size())};
@@ -245,7 +250,8 @@ bool shape_of(Reader& reader, const Node& node) {
   } else {
     const auto rank = static_cast<std::int64_t>(input.shape.size());
     const auto place = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
-    const std::int64_t begin = place(Reader::integer(node, "start", 0)), end = place(Reader::integer(node, "end", rank));
+    const std::int64_t begin = place(Reader::integer(node, "start", 0)),
+                       end = place(Reader::integer(node, "end", rank));
     out.data.emplace();
     for (std::int64_t i = begin; i < end; ++i) out.data->push_back(input.shape[static_cast<std::size_t>(i)]);
     out.shape = {static_cast<std::int64_t>(out.data->size())};

@@ -58,9 +58,12 @@ void power(Reader& r, const Node& node) {
   r.shape(node, 0);
   const Value& exponent = r.value(node, 1);
   Attributes said;
-  if (exponent.number) said.emplace_back("exponent", *exponent.number);
-  else if (exponent.data && exponent.data->size() == 1) said.emplace_back("exponent", exponent.data->front());
-  else throw Unmappable();
+  if (exponent.number)
+    said.emplace_back("exponent", *exponent.number);
+  else if (exponent.data && exponent.data->size() == 1)
+    said.emplace_back("exponent", exponent.data->front());
+  else
+    throw Unmappable();
   r.give(node, 0, r.emit(node, OpKind::pow, {r.tensor(node, 0)}, std::move(said)));
 }
 
@@ -79,16 +82,19 @@ void where(Reader& r, const Node& node) {
 void cast(Reader& r, const Node& node) {
   r.shape(node, 0);
   const ElementType type = node.op_type() == "CastLike" ? r.value(node, 1).type
-                                                         : r.element(static_cast<int>(Reader::integer(node, "to", 1)));
+                                                        : r.element(static_cast<int>(Reader::integer(node, "to", 1)));
   r.give(node, 0, r.emit(node, OpKind::cast, {r.tensor(node, 0)}, {{"to", std::string(to_string(type))}}));
 }
 
 void quantise(Reader& r, const Node& node) {
   r.shape(node, 0);
   const bool back = node.op_type() == "DequantizeLinear";
-  const ElementType type = back ? r.value(node, 1).type : Reader::has(node, 2) ? r.value(node, 2).type : ElementType::int8;
-  r.give(node, 0, r.emit(node, back ? OpKind::dequantise : OpKind::quantise, {r.tensor(node, 0), r.tensor(node, 1)},
-                         {{"to", std::string(to_string(type))}}));
+  const ElementType type = back                   ? r.value(node, 1).type
+                           : Reader::has(node, 2) ? r.value(node, 2).type
+                                                  : ElementType::int8;
+  r.give(node, 0,
+         r.emit(node, back ? OpKind::dequantise : OpKind::quantise, {r.tensor(node, 0), r.tensor(node, 1)},
+                {{"to", std::string(to_string(type))}}));
 }
 
 // ---- products
@@ -223,10 +229,13 @@ Handler reduction(OpKind kind, const char* function = nullptr) {
 void arg_extreme(Reader& r, const Node& node) {
   Dims shape = r.shape(node, 0);
   const std::size_t axis = axis_of(Reader::integer(node, "axis", 0), shape.size());
-  if (Reader::integer(node, "keepdims", 1) != 0) shape[axis] = 1;
-  else shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-  r.give(node, 0, r.emit(node, OpKind::sampling, {r.tensor(node, 0)}, shape, ElementType::int64,
-                         {{"function", node.op_type()}}));
+  if (Reader::integer(node, "keepdims", 1) != 0)
+    shape[axis] = 1;
+  else
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  r.give(
+      node, 0,
+      r.emit(node, OpKind::sampling, {r.tensor(node, 0)}, shape, ElementType::int64, {{"function", node.op_type()}}));
 }
 
 void top_k(Reader& r, const Node& node) {
@@ -251,20 +260,37 @@ void top_k(Reader& r, const Node& node) {
 std::map<std::string, Handler> make_table() {
   std::map<std::string, Handler> table;
   using K = OpKind;
-  for (const auto& [name, kind] : std::initializer_list<std::pair<const char*, K>>{
-           {"Relu", K::relu}, {"Gelu", K::gelu}, {"FastGelu", K::gelu}, {"QuickGelu", K::gelu}, {"Swish", K::silu},
-           {"Tanh", K::tanh}, {"Sigmoid", K::sigmoid}, {"Erf", K::erf}, {"Exp", K::exp}, {"Log", K::log},
-           {"Sqrt", K::sqrt}, {"Abs", K::abs}, {"Neg", K::neg}, {"Sin", K::sin}})
+  for (const auto& [name, kind] : std::initializer_list<std::pair<const char*, K>>{{"Relu", K::relu},
+                                                                                   {"Gelu", K::gelu},
+                                                                                   {"FastGelu", K::gelu},
+                                                                                   {"QuickGelu", K::gelu},
+                                                                                   {"Swish", K::silu},
+                                                                                   {"Tanh", K::tanh},
+                                                                                   {"Sigmoid", K::sigmoid},
+                                                                                   {"Erf", K::erf},
+                                                                                   {"Exp", K::exp},
+                                                                                   {"Log", K::log},
+                                                                                   {"Sqrt", K::sqrt},
+                                                                                   {"Abs", K::abs},
+                                                                                   {"Neg", K::neg},
+                                                                                   {"Sin", K::sin}})
     table[name] = unary(kind);
-  for (const auto& [name, kind] : std::initializer_list<std::pair<const char*, K>>{
-           {"Cos", K::sin}, {"Tan", K::sin}, {"Asin", K::sin}, {"Acos", K::sin}, {"Atan", K::sin}, {"Sinh", K::exp},
-           {"Cosh", K::exp}, {"Reciprocal", K::rsqrt}, {"Floor", K::scale}, {"Ceil", K::scale}, {"Round", K::scale},
-           {"Sign", K::scale}, {"LeakyRelu", K::clamp}, {"ThresholdedRelu", K::clamp}, {"HardSigmoid", K::clamp},
-           {"Clip", K::clamp}, {"HardSwish", K::silu}, {"Mish", K::silu}, {"Elu", K::sigmoid}, {"Selu", K::sigmoid},
-           {"Celu", K::sigmoid}, {"Softplus", K::sigmoid}, {"Softsign", K::clamp}, {"Not", K::neg}})
-    table[name] = unary(kind, name);
   for (const auto& [name, kind] :
-       std::initializer_list<std::pair<const char*, K>>{{"Add", K::add}, {"Sub", K::sub}, {"Mul", K::mul}, {"Div", K::div}})
+       std::initializer_list<std::pair<const char*, K>>{{"Cos", K::sin},           {"Tan", K::sin},
+                                                        {"Asin", K::sin},          {"Acos", K::sin},
+                                                        {"Atan", K::sin},          {"Sinh", K::exp},
+                                                        {"Cosh", K::exp},          {"Reciprocal", K::rsqrt},
+                                                        {"Floor", K::scale},       {"Ceil", K::scale},
+                                                        {"Round", K::scale},       {"Sign", K::scale},
+                                                        {"LeakyRelu", K::clamp},   {"ThresholdedRelu", K::clamp},
+                                                        {"HardSigmoid", K::clamp}, {"Clip", K::clamp},
+                                                        {"HardSwish", K::silu},    {"Mish", K::silu},
+                                                        {"Elu", K::sigmoid},       {"Selu", K::sigmoid},
+                                                        {"Celu", K::sigmoid},      {"Softplus", K::sigmoid},
+                                                        {"Softsign", K::clamp},    {"Not", K::neg}})
+    table[name] = unary(kind, name);
+  for (const auto& [name, kind] : std::initializer_list<std::pair<const char*, K>>{
+           {"Add", K::add}, {"Sub", K::sub}, {"Mul", K::mul}, {"Div", K::div}})
     table[name] = binary(kind);
   for (const char* name : {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor"})
     table[name] = binary(K::compare, name);

@@ -28,10 +28,10 @@ inline constexpr std::size_t kMostData = 256;
 struct Value {
   Dims shape;
   ElementType type = ElementType::fp32;
-  bool shaped = true;                 ///< false: not known, and `shape` is one dimension that stands for all elements
-  std::optional<TensorId> tensor;     ///< in this graph
-  std::optional<Dims> data;           ///< contents of a list of integers, or of one integer
-  std::optional<double> number;       ///< contents of one floating number
+  bool shaped = true;              ///< false: not known, and `shape` is one dimension that stands for all elements
+  std::optional<TensorId> tensor;  ///< in this graph
+  std::optional<Dims> data;        ///< contents of a list of integers, or of one integer
+  std::optional<double> number;    ///< contents of one floating number
   TensorRole role = TensorRole::constant;  ///< that it gets when it becomes a tensor
 };
 

@@ -21,8 +21,10 @@ Dims reshaped(const Reader& r, const Node& node, const Dims& from, const Dims& a
       if (i >= from.size()) throw GraphError("size 0 keeps a dimension that the input does not have");
       out[i] = from[i];
     }
-    if (asked[i].constant() == -1) open = i;
-    else known *= out[i];
+    if (asked[i].constant() == -1)
+      open = i;
+    else
+      known *= out[i];
   }
   if (!open) return out;
   // Sizes that stand on both sides cancel, whatever they are.
@@ -31,8 +33,10 @@ Dims reshaped(const Reader& r, const Node& node, const Dims& from, const Dims& a
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (i == *open) continue;
     const auto same = std::find(left.begin(), left.end(), out[i]);
-    if (same != left.end() && !(out[i] == SymExpr(0))) left.erase(same);
-    else rest *= out[i];
+    if (same != left.end() && !(out[i] == SymExpr(0)))
+      left.erase(same);
+    else
+      rest *= out[i];
   }
   for (const SymExpr& size : left) all *= size;
   if (rest.constant() == 0) throw GraphError("size -1 beside a size 0");
@@ -61,8 +65,9 @@ void flatten(Reader& r, const Node& node) {
   const Dims& from = r.shape(node, 0);
   const std::int64_t axis = Reader::integer(node, "axis", 1);
   const auto split = axis == static_cast<std::int64_t>(from.size()) ? from.size() : axis_of(axis, from.size());
-  r.give(node, 0, r.reshape(node, r.tensor(node, 0),
-                            {product(std::span(from).first(split)), product(std::span(from).subspan(split))}));
+  r.give(node, 0,
+         r.reshape(node, r.tensor(node, 0),
+                   {product(std::span(from).first(split)), product(std::span(from).subspan(split))}));
 }
 
 void squeeze(Reader& r, const Node& node) {
@@ -100,8 +105,9 @@ void transpose(Reader& r, const Node& node) {
     throw GraphError(fmt::format("perm has {} entries, the input {} dimensions", order.size(), from.size()));
   Dims out;
   for (const std::int64_t axis : order) out.push_back(from[axis_of(axis, from.size())]);
-  r.give(node, 0, r.emit(node, OpKind::transpose, {r.tensor(node, 0)}, out, r.value(node, 0).type,
-                         {{"axes", axes_attribute(order)}}));
+  r.give(node, 0,
+         r.emit(node, OpKind::transpose, {r.tensor(node, 0)}, out, r.value(node, 0).type,
+                {{"axes", axes_attribute(order)}}));
 }
 
 /// An end of a slice of `size`, from the front.
@@ -127,7 +133,8 @@ void slice(Reader& r, const Node& node) {
   if (!starts || !ends || starts->size() != ends->size()) throw GraphError("expected as many starts as ends");
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const std::int64_t step = steps ? (*steps)[i].constant().value_or(1) : 1;
-    const std::size_t axis = axis_of(axes ? (*axes)[i].constant().value_or(0) : static_cast<std::int64_t>(i), from.size());
+    const std::size_t axis =
+        axis_of(axes ? (*axes)[i].constant().value_or(0) : static_cast<std::int64_t>(i), from.size());
     const SymExpr low = bound(step > 0 ? (*starts)[i] : (*ends)[i], from[axis]);
     const SymExpr high = bound(step > 0 ? (*ends)[i] : (*starts)[i], from[axis]);
     const SymExpr length = step > 0 || (*ends)[i].constant().value_or(0) <= -kFar ? high - low : from[axis];
@@ -146,8 +153,9 @@ void split(Reader& r, const Node& node) {
     Dims out = from;
     const SymExpr even = ceil_div(from[axis], node.output_size());
     if (sizes && i >= static_cast<int>(sizes->size())) throw GraphError("fewer sizes than outputs");
-    out[axis] = sizes ? SymExpr((*sizes)[static_cast<std::size_t>(i)])
-                      : i + 1 < node.output_size() ? even : from[axis] - even * (node.output_size() - 1);
+    out[axis] = sizes                        ? SymExpr((*sizes)[static_cast<std::size_t>(i)])
+                : i + 1 < node.output_size() ? even
+                                             : from[axis] - even * (node.output_size() - 1);
     Node one = node;  // the op is named after the part that it gives
     one.clear_output();
     one.add_output(node.output(i));
@@ -168,13 +176,15 @@ void concat(Reader& r, const Node& node) {
     for (std::size_t k = 0; k < part.size(); ++k) {
       const Order order = compare(part[k], out[k], r.graph.facts);
       if (k != axis && (order == Order::less || order == Order::greater))
-        throw GraphError(fmt::format("sizes {} and {} of dimension {} differ", out[k].to_string(), part[k].to_string(), k));
+        throw GraphError(
+            fmt::format("sizes {} and {} of dimension {} differ", out[k].to_string(), part[k].to_string(), k));
     }
     out[axis] += part[axis];
     inputs.push_back(r.tensor(node, i));
   }
-  r.give(node, 0, r.emit(node, OpKind::concat, inputs, out, r.value(node, 0).type,
-                         {{"axis", SymExpr(static_cast<std::int64_t>(axis))}}));
+  r.give(node, 0,
+         r.emit(node, OpKind::concat, inputs, out, r.value(node, 0).type,
+                {{"axis", SymExpr(static_cast<std::int64_t>(axis))}}));
 }
 
 void gather(Reader& r, const Node& node) {
@@ -197,7 +207,8 @@ void gather(Reader& r, const Node& node) {
   const bool table = node.op_type() == "Gather" && from.size() == 2 && Reader::integer(node, "axis", 0) == 0 &&
                      r.value(node, 0).role == TensorRole::parameter;
   const TensorId source = r.tensor(node, 0), indices = r.tensor(node, 1);
-  r.give(node, 0, r.emit(node, table ? OpKind::embedding : OpKind::gather, {source, indices}, out, r.value(node, 0).type));
+  r.give(node, 0,
+         r.emit(node, table ? OpKind::embedding : OpKind::gather, {source, indices}, out, r.value(node, 0).type));
 }
 
 /// (target, updates, indices) here, (data, indices, updates) there.
@@ -224,7 +235,9 @@ void tile(Reader& r, const Node& node) {
   const Value& repeats = r.value(node, 1);
   if (!repeats.data || repeats.data->size() != out.size()) throw Unmappable();
   for (std::size_t i = 0; i < out.size(); ++i) out[i] *= (*repeats.data)[i];
-  r.give(node, 0, r.emit(node, OpKind::upsample, {r.tensor(node, 0)}, out, r.value(node, 0).type, {{"function", std::string("Tile")}}));
+  r.give(node, 0,
+         r.emit(node, OpKind::upsample, {r.tensor(node, 0)}, out, r.value(node, 0).type,
+                {{"function", std::string("Tile")}}));
 }
 
 void pad(Reader& r, const Node& node) {
@@ -250,9 +263,12 @@ void resize(Reader& r, const Node& node) {
   } else if (scales.size() == out.size()) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       const auto whole = static_cast<std::int64_t>(scales[i]);
-      if (scales[i] == static_cast<double>(whole)) out[i] *= whole;
-      else if (out[i].constant()) out[i] = static_cast<std::int64_t>(static_cast<double>(*out[i].constant()) * scales[i]);
-      else throw Unmappable();
+      if (scales[i] == static_cast<double>(whole))
+        out[i] *= whole;
+      else if (out[i].constant())
+        out[i] = static_cast<std::int64_t>(static_cast<double>(*out[i].constant()) * scales[i]);
+      else
+        throw Unmappable();
     }
   } else {
     const auto said = r.described(node.output(0));

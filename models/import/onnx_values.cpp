@@ -76,7 +76,7 @@ void Reader::fail(const std::string& message) const {
 }
 
 std::string Reader::label(const Node& node) {
-  const std::string& name = !node.name().empty()          ? node.name()
+  const std::string& name = !node.name().empty()     ? node.name()
                             : node.output_size() > 0 ? node.output(0)
                                                      : node.op_type();
   return fmt::format("node '{}' ({})", name, node.op_type());
