@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "experiments/claims/study.hpp"
 #include "experiments/experiment.hpp"
 #include "models/describe.hpp"
 
@@ -131,6 +132,7 @@ std::string catalog_text(const sim::ComponentInfo& component) {
         models::load_model("catalog:" + component.name, home_folder() / "models/catalog");
     return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
   }
+  if (component.kind == "claim") return claims::study_text(component.name);
   if (component.kind != "part") return {};
   return part_text(home_folder() / "hw/catalog" / (component.name + ".json"));
 }

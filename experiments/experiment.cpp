@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "experiments/catalog.hpp"
+#include "experiments/claims/study.hpp"
 #include "experiments/graph/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
+#include "sim/base/home.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 void check_kind(const sim::Node& root, sim::Faults& faults) {
   const sim::Node* kind = root.find("kind");
   if (kind != nullptr && !(kind->is_string() && kind->as_string() == "experiment"))
-    faults.add(kind->origin(), fmt::format("expected \"experiment\", got {}", kind->shown()));
+    faults.add(kind->origin(), fmt::format("expected \"experiment\", got {}", kind->shown()),
+               kind->shown() == "\"claim\"" ? "`orrery reproduce` runs claim studies" : "");
   const sim::Node* format = root.find("version");
   if (format != nullptr && !(format->kind() == sim::Node::Kind::integer && format->as_integer() == 1))
     faults.add(format->origin(), fmt::format("expected format version 1, got {}", format->shown()));
@@ -89,12 +91,12 @@ std::vector<sim::ComponentInfo> all_components() {
     collect(collect, system.fields);
   }
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
+  for (sim::ComponentInfo& study : claims::study_components()) all.push_back(std::move(study));
   return all;
 }
 
 std::filesystem::path home_folder() {
-  const char* chosen = std::getenv("ORRERY_HOME");
-  return chosen != nullptr ? chosen : ORRERY_HOME_FOLDER;
+  return sim::home_folder();
 }
 
 std::string_view version() {

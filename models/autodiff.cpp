@@ -81,7 +81,8 @@ TensorId loss_of(OpGraph& graph, TensorId output, LossKind kind, const std::stri
   if (kind == LossKind::cross_entropy) {
     if (out.shape.empty())
       throw GraphError(fmt::format("output '{}': expected logits [.., classes], got {}", out.name, shape_string(out)));
-    const TensorId labels = graph.input("labels" + suffix, {out.shape.begin(), out.shape.end() - 1}, ElementType::int64);
+    const TensorId labels =
+        graph.input("labels" + suffix, {out.shape.begin(), out.shape.end() - 1}, ElementType::int64);
     return graph.emit(OpKind::cross_entropy, {output, labels}, {}, ElementType::fp32, {}, "loss" + suffix);
   }
   if (kind == LossKind::mean_square) {
@@ -94,8 +95,9 @@ TensorId loss_of(OpGraph& graph, TensorId output, LossKind kind, const std::stri
 }
 
 TensorId as_scalar(OpGraph& graph, TensorId id) {
-  return graph.tensor(id).shape.empty() ? id
-                                        : graph.emit(OpKind::reshape, {id}, {}, graph.tensor(id).type, {}, "loss.scalar");
+  return graph.tensor(id).shape.empty()
+             ? id
+             : graph.emit(OpKind::reshape, {id}, {}, graph.tensor(id).type, {}, "loss.scalar");
 }
 
 /// Adds the loss of `outputs` and returns it: a number.
@@ -163,15 +165,16 @@ class Backward {
     const OpKind kind = graph_.op(id).kind;
     const detail::GradientRule rule = detail::gradient_rule(kind);
     if (rule == nullptr)
-      throw GraphError(fmt::format("{} '{}': no gradient rule for this kind of op", to_string(kind), graph_.op(id).name));
+      throw GraphError(
+          fmt::format("{} '{}': no gradient rule for this kind of op", to_string(kind), graph_.op(id).name));
     Adjoint adjoint(graph_, id, std::move(gradients), std::move(needed));
     rule(adjoint);
     for (const Adjoint::Given& given : adjoint.given())
       given_[index(inputs[given.slot])].push_back({given.gradient, given.part ? std::optional(id) : std::nullopt});
   }
 
-  TensorId add(OpKind kind, std::vector<TensorId> inputs, std::vector<SymExpr> shape, TensorId of, std::string_view what,
-               Attributes attributes = {}) {
+  TensorId add(OpKind kind, std::vector<TensorId> inputs, std::vector<SymExpr> shape, TensorId of,
+               std::string_view what, Attributes attributes = {}) {
     OpNode node;
     node.kind = kind;
     node.name = fmt::format("{}.grad.{}{}", graph_.tensor(of).name, what, joined_++);

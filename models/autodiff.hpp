@@ -1,13 +1,13 @@
 // Reverse-mode differentiation: from the forward graph of a model to the graph of one training step.
 //
-// The new graph holds the forward ops, a loss, for every forward op on the way from a parameter to the loss its backward
-// ops, and an optimizer step for each parameter. Backward ops stand in the reverse order of what they differentiate, so
-// gradients die early. A tensor that several ops read gets one gradient, their contributions summed (add_n); gradients
-// have the shape and type of what they belong to. Forward ops give what their gradient reads: normalisations their mean
-// and reciprocal deviation, attention the logarithm of its row sums, dropout its mask; such a tensor, and every
-// activation that a backward op reads, is marked `saved`. Sizes stay symbolic.
-// What is assumed of each kind of op and what its gradient is made of stands in docs/autodiff.md.
-// Left out: forward mode, second derivatives, gradients through loops and branches (GraphError), of integers (none).
+// The new graph holds the forward ops, a loss, for every forward op on the way from a parameter to the loss its
+// backward ops, and an optimizer step for each parameter. Backward ops stand in the reverse order of what they
+// differentiate, so gradients die early. A tensor that several ops read gets one gradient, their contributions summed
+// (add_n); gradients have the shape and type of what they belong to. Forward ops give what their gradient reads:
+// normalisations their mean and reciprocal deviation, attention the logarithm of its row sums, dropout its mask; such a
+// tensor, and every activation that a backward op reads, is marked `saved`. Sizes stay symbolic. What is assumed of
+// each kind of op and what its gradient is made of stands in docs/autodiff.md. Left out: forward mode, second
+// derivatives, gradients through loops and branches (GraphError), of integers (none).
 #pragma once
 
 #include <string>

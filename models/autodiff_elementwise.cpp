@@ -99,7 +99,7 @@ void pow(Adjoint& a) {
 
 void scale(Adjoint& a) {
   Attributes attributes = a.op().attributes;
-  std::erase_if(attributes, [](const auto& entry) { return entry.first == "offset"; });
+  std::erase_if(attributes, [](const auto& entry) { return entry.first == "offset" || entry.first == "shift"; });
   a.give(0, a.emit(OpKind::scale, {a.dy()}, std::move(attributes)));
 }
 

@@ -74,8 +74,7 @@ void gather(Adjoint& a) {
 void scatter_add(Adjoint& a) {
   if (a.op().inputs.size() != 3) a.fail("expected target, updates and indices to differentiate it");
   a.give(0, a.dy());
-  if (a.needs(1))
-    a.give(1, a.emit(OpKind::gather, {a.dy(), a.input(2)}, a.shape(a.input(1)), a.op().attributes));
+  if (a.needs(1)) a.give(1, a.emit(OpKind::gather, {a.dy(), a.input(2)}, a.shape(a.input(1)), a.op().attributes));
 }
 
 /// (table, ids).
@@ -96,8 +95,9 @@ void rope(Adjoint& a) {
 /// (scores, further) -> (weights, experts, further): the weights of the chosen experts.
 void router(Adjoint& a) {
   if (a.op().outputs.size() < 2) a.fail("expected weights and indices as outputs to differentiate it");
-  a.give(0, a.emit_for(OpKind::router_grad, {a.dy(), a.output(0), a.output(1), a.input(0)}, {0}, a.op().attributes)
-                .front());
+  a.give(
+      0,
+      a.emit_for(OpKind::router_grad, {a.dy(), a.output(0), a.output(1), a.input(0)}, {0}, a.op().attributes).front());
 }
 
 /// (rows of experts, weights, further): rows weighted and summed a token.

@@ -45,14 +45,15 @@ void matmul(Adjoint& a) {
     a.give(1, tb ? a.emit(OpKind::matmul, {drows, rows}, transposed(true, ta))
                  : a.emit(OpKind::matmul, {rows, drows}, transposed(!ta, false)));
   }
-  if (a.needs(2))
-    a.give(2, a.emit(OpKind::reduce_sum, {dy}, {{"axes", leading_axes(a.shape(dy).size())}}));
+  if (a.needs(2)) a.give(2, a.emit(OpKind::reduce_sum, {dy}, {{"axes", leading_axes(a.shape(dy).size())}}));
 }
 
 /// Rows times the matrix of their group; further inputs say which group.
 void grouped_matmul(Adjoint& a) {
   const TensorId dy = a.dy();
+  const bool turned_weights = a.op().integer("trans_b", 0) != 0;
   std::vector<TensorId> of_rows{dy, a.input(1)}, of_weights{a.input(0), dy};
+  if (turned_weights) std::swap(of_weights[0], of_weights[1]);
   for (std::size_t i = 2; i < a.op().inputs.size(); ++i) {
     of_rows.push_back(a.input(i));
     of_weights.push_back(a.input(i));
@@ -60,7 +61,7 @@ void grouped_matmul(Adjoint& a) {
   Attributes attributes;
   if (const Attribute* active = a.op().find("active_groups")) attributes.emplace_back("active_groups", *active);
   Attributes turned = attributes;
-  turned.emplace_back("trans_b", SymExpr(a.op().integer("trans_b", 0) != 0 ? 0 : 1));
+  turned.emplace_back("trans_b", SymExpr(turned_weights ? 0 : 1));
   if (a.needs(0)) a.give(0, a.emit(OpKind::grouped_matmul, of_rows, a.shape(a.input(0)), std::move(turned)));
   if (a.needs(1))
     a.give(1, a.emit(OpKind::grouped_matmul_grad_weight, of_weights, a.shape(a.input(1)), std::move(attributes)));
@@ -126,8 +127,9 @@ void fft(Adjoint& a) {
   const std::string_view form = a.op().text("form");
   const bool inverse = a.op().integer("inverse", 0) != 0;
   std::erase_if(attributes, [](const auto& entry) { return entry.first == "form" || entry.first == "inverse"; });
-  attributes.emplace_back("form",
-                          std::string(form == "complex" ? "complex" : form == "to_real" ? "to_complex" : "to_real"));
+  attributes.emplace_back("form", std::string(form == "complex"   ? "complex"
+                                              : form == "to_real" ? "to_complex"
+                                                                  : "to_real"));
   if (!inverse) attributes.emplace_back("inverse", SymExpr(1));
   a.give(0, a.emit_for(OpKind::fft, {a.dy()}, {0}, std::move(attributes)).front());
 }

@@ -75,8 +75,8 @@ void group_norm(Adjoint& a) {
 }
 
 void cross_entropy(Adjoint& a) {
-  a.give(0, a.emit(OpKind::cross_entropy_grad, {a.input(0), a.input(1), a.dy()}, a.shape(a.input(0)),
-                   a.op().attributes));
+  a.give(0,
+         a.emit(OpKind::cross_entropy_grad, {a.input(0), a.input(1), a.dy()}, a.shape(a.input(0)), a.op().attributes));
 }
 
 void max_pool(Adjoint& a) {

@@ -2,11 +2,47 @@
 // hw::AttentionDecode.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 
-#include "models/batch_poly.hpp"
+#include "models/sym_expr.hpp"
 
 namespace orrery::models {
+
+/// The sizes of a batch that expressions may name.
+enum class Dim : std::uint8_t {
+  tokens,        ///< T: all new tokens of the batch
+  logit_rows,    ///< R: positions whose next token is computed
+  query_tokens,  ///< Q: new tokens of prompt chunks
+  kv_tokens,     ///< K: keys that chunks read: cached and new, summed over chunks
+  pairs,         ///< P: pairs of query and key in chunks, causal
+  sequences,     ///< S: sequences that decode one token
+  context        ///< C: cached tokens that decodes attend to, summed over sequences, the new ones included
+};
+inline constexpr std::size_t kDims = static_cast<std::size_t>(Dim::context) + 1;
+
+/// The letters of all dimensions in expressions, in the order of Dim.
+std::span<const Symbol, kDims> batch_symbols();
+inline Symbol symbol(Dim dim) {
+  return batch_symbols()[static_cast<std::size_t>(dim)];
+}
+inline SymExpr size_of(Dim dim) {
+  return symbol(dim);
+}
+
+/// Values of all dimensions; those not set are 0.
+class BatchSizes {
+ public:
+  BatchSizes();
+  std::int64_t& operator[](Dim dim) { return values_[static_cast<std::size_t>(dim)].second; }
+  std::int64_t operator[](Dim dim) const { return values_[static_cast<std::size_t>(dim)].second; }
+  /// As SymExpr::eval takes them.
+  std::span<const std::pair<Symbol, std::int64_t>> values() const { return values_; }
+
+ private:
+  std::array<std::pair<Symbol, std::int64_t>, kDims> values_;
+};
 
 /// Query rows that one tile of a prefill attention kernel covers (see hw::AttentionPrefill::q_tiles).
 inline constexpr std::int64_t kQueryTile = 128;

@@ -22,17 +22,17 @@ struct ShapeText {
   }
   std::string operator()(const StreamShape&) const { return "stream"; }
   std::string operator()(const CollectiveShape& s) const {
-    return fmt::format("{} {} B, {} ranks", to_string(s.kind), s.bytes.to_string(), s.ranks);
+    return fmt::format("{} {} B, {} ranks", to_string(s.kind), s.bytes.to_string(batch_symbols()), s.ranks);
   }
 };
 
-std::string shown(const BatchPoly& expr) {
-  return expr.is_zero() ? "-" : expr.to_string();
+std::string shown(const SymExpr& expr) {
+  return expr.is_zero() ? "-" : expr.to_string(batch_symbols());
 }
 
 void add_rows(std::vector<Row>& rows, const std::vector<Op>& ops) {
   for (const Op& op : ops)
-    rows.push_back({"  " + op.name, std::visit(ShapeText{symbol(op.rows)}, op.shape), shown(op.flops),
+    rows.push_back({"  " + op.name, std::visit(ShapeText{symbol(op.rows).name()}, op.shape), shown(op.flops),
                     shown(op.weight_bytes), shown(op.activation_bytes), shown(op.kv_bytes)});
 }
 
@@ -103,11 +103,11 @@ std::vector<std::pair<std::string, std::string>> model_facts(const Transformer& 
   add("tensor parallelism", fmt::format("{} rank{}; what follows is one rank's", t.tp, t.tp == 1 ? "" : "s"));
   add("weights", bytes_text(weight_bytes(t)));
   add("KV cache per token", bytes_text(kv_bytes_per_token(t)));
-  add("matrix FLOPs", sum.matrix_flops.to_string());
-  add("vector FLOPs", sum.vector_flops.to_string());
+  add("matrix FLOPs", sum.matrix_flops.to_string(batch_symbols()));
+  add("vector FLOPs", sum.vector_flops.to_string(batch_symbols()));
   if (t.tp > 1) {
-    add("all-reduced bytes", sum.reduced_bytes.to_string());
-    add("all-gathered bytes", sum.gathered_bytes.to_string());
+    add("all-reduced bytes", sum.reduced_bytes.to_string(batch_symbols()));
+    add("all-gathered bytes", sum.gathered_bytes.to_string(batch_symbols()));
   }
   if (!c.ignored_keys.empty()) add("config keys ignored", fmt::format("{}", fmt::join(c.ignored_keys, ", ")));
   return facts;

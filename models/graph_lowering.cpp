@@ -91,6 +91,13 @@ hw::Conv conv_shape(const Sizes& s) {
   return conv;
 }
 
+/// A convolution whose padding differs by axis (1x7 kernels), as the product that computes it.
+hw::Gemm conv_product(const Sizes& s) {
+  const std::vector<std::int64_t> w = s.input(1), y = s.output();
+  const std::int64_t groups = std::max<std::int64_t>(1, s.op.integer("groups", 1));
+  return {y[0] * y[2] * y[3], w[0] / groups, w[1] * w[2] * w[3], groups};
+}
+
 /// Gradients of a convolution as the products that compute them.
 hw::Gemm conv_gradient(const Sizes& s) {
   const bool of_input = s.op.kind == OpKind::conv2d_grad_input;
@@ -236,6 +243,7 @@ hw::KernelShape shape_of(const Sizes& s, OpId id) {
     case OpKind::attention:
       return attention_shape(s);
     case OpKind::conv2d:
+      if (s.op.integer("pad_w", s.op.integer("pad", 0)) != s.op.integer("pad", 0)) return conv_product(s);
       return conv_shape(s);
     case OpKind::conv2d_grad_input:
     case OpKind::conv2d_grad_weight:

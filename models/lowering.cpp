@@ -34,14 +34,17 @@ struct Lower {
     }
   }
   void operator()(const StreamShape& s) const {
-    push(hw::Streaming{.read_bytes = s.read_bytes.eval(bindings),
-                       .write_bytes = s.write_bytes.eval(bindings),
-                       .flops = op.flops.eval(bindings),
+    push(hw::Streaming{.read_bytes = s.read_bytes.eval(bindings.values()),
+                       .write_bytes = s.write_bytes.eval(bindings.values()),
+                       .flops = op.flops.eval(bindings.values()),
                        .rows = bindings[op.rows]});
   }
   void operator()(const CollectiveShape& s) const {
-    out.communications.push_back(
-        {.kind = s.kind, .op = op.op, .bytes = s.bytes.eval(bindings), .ranks = s.ranks, .after = out.kernels.size()});
+    out.communications.push_back({.kind = s.kind,
+                                  .op = op.op,
+                                  .bytes = s.bytes.eval(bindings.values()),
+                                  .ranks = s.ranks,
+                                  .after = out.kernels.size()});
   }
 
  private:
@@ -89,7 +92,7 @@ void lower_edges(const Transformer& t, const BatchDims& batch, bool first, bool 
 }
 
 std::int64_t matrix_flops(const Transformer& t, const BatchDims& batch) {
-  return totals(t).matrix_flops.eval(batch.bindings());
+  return totals(t).matrix_flops.eval(batch.bindings().values());
 }
 
 }  // namespace orrery::models

@@ -191,6 +191,10 @@ OpId OpGraph::add(OpNode op, std::vector<Tensor> outputs) {
 OpId OpGraph::insert(OpNode op, std::vector<Tensor> outputs) {
   const auto id = static_cast<OpId>(op_count());
   if (op.name.empty()) op.name = fmt::format("{}_{}", models::to_string(op.kind), op_count());
+  if (!op_names_.insert(op.name).second) {
+    const std::string base = op.name;
+    for (int i = 1; !op_names_.insert(op.name).second; ++i) op.name = fmt::format("{}.{}", base, i);
+  }
   if (op.scope.empty()) op.scope = scope_;
   if (op.phase == Phase::forward) op.phase = phase_;
   std::sort(op.attributes.begin(), op.attributes.end(),

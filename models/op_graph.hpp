@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -127,7 +128,8 @@ class OpGraph {
   /// Adds an op whose outputs follow from its inputs by the kind's ShapeRule. The element type is that of the first
   /// floating input, or attribute "to" of a cast. Throws GraphError.
   OpId add(OpNode op);
-  /// Adds an op with the outputs given (names may be empty). Throws GraphError where they contradict the ShapeRule.
+  /// Adds an op with the outputs given (names may be empty). Whether they fit the ShapeRule is verify()'s to say, which
+  /// passes call once. Throws GraphError for an input that is not there. A name that is taken gets a number.
   OpId add(OpNode op, std::vector<Tensor> outputs);
   /// The same for one output; returns the tensor.
   TensorId emit(OpKind kind, std::vector<TensorId> inputs, Attributes attributes = {}, std::string name = {});
@@ -177,6 +179,7 @@ class OpGraph {
   std::vector<std::vector<OpId>> consumers_;
   std::vector<TensorId> outputs_;
   std::unordered_map<std::string, TensorId> by_name_;
+  std::unordered_set<std::string> op_names_;
   std::string scope_;
   Phase phase_ = Phase::forward;
 };
@@ -189,6 +192,8 @@ std::vector<SymExpr> broadcast(std::span<const SymExpr> a, std::span<const SymEx
 /// Everything that is wrong with a graph, a line each (nothing: it is sound): numbers of inputs, shapes against rules,
 /// regions against their op, outputs that nobody makes, names used twice.
 std::vector<std::string> verify(const OpGraph& graph);
+/// The part of it that is about one op.
+std::vector<std::string> verify(const OpGraph& graph, OpId op);
 
 /// A line a tensor that exists before the run and a line an op, in order; equal graphs print alike.
 ///   %y: fp16[batch, 768] = matmul(%x, %w) {trans_b = 1} "layer.0.attention"

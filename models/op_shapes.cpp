@@ -49,6 +49,7 @@ ElementType result_type(const OpGraph& graph, const OpNode& op) {
 
 /// False only where the two are proven to differ.
 bool may_be_equal(const OpGraph& graph, const SymExpr& a, const SymExpr& b) {
+  if (a == b) return true;
   const Order order = compare(a, b, graph.facts);
   return order != Order::less && order != Order::greater;
 }
@@ -228,18 +229,23 @@ std::vector<Tensor> infer_outputs(const OpGraph& graph, const OpNode& op) {
   return outputs;
 }
 
+std::vector<std::string> verify(const OpGraph& graph, OpId id) {
+  std::vector<std::string> faults;
+  const OpNode& op = graph.op(id);
+  try {
+    check_inputs(op);
+    if (const auto wrong = contradiction(graph, op)) fail(op, *wrong);
+  } catch (const GraphError& error) {
+    faults.emplace_back(error.what());
+  }
+  verify_regions(graph, op, faults);
+  return faults;
+}
+
 std::vector<std::string> verify(const OpGraph& graph) {
   std::vector<std::string> faults;
-  for (const OpId id : graph.ops()) {
-    const OpNode& op = graph.op(id);
-    try {
-      check_inputs(op);
-      if (const auto wrong = contradiction(graph, op)) fail(op, *wrong);
-    } catch (const GraphError& error) {
-      faults.emplace_back(error.what());
-    }
-    verify_regions(graph, op, faults);
-  }
+  for (const OpId id : graph.ops())
+    for (std::string& fault : verify(graph, id)) faults.push_back(std::move(fault));
   std::set<std::string_view> names;
   for (const OpId id : graph.ops())
     if (!names.insert(graph.op(id).name).second)

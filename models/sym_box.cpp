@@ -82,20 +82,31 @@ Terms coefficient(const Terms& terms, std::size_t variable, std::uint16_t power)
   return collected(std::move(out));
 }
 
-/// With a variable x replaced by high - x.
-Terms flipped(const Terms& terms, std::size_t variable, std::int64_t high) {
+/// With a variable x replaced by origin + sign * x.
+Terms shifted(const Terms& terms, std::size_t variable, std::int64_t origin, int sign) {
   Terms out;
   for (const Term& term : terms) {
     const int n = term.exponents[variable];
     Wide binomial = 1;
-    for (int k = 0; k <= n; ++k) {  // C(n, k) high^(n-k) (-x)^k
+    for (int k = 0; k <= n; ++k) {  // C(n, k) origin^(n-k) (sign x)^k
       Term t = term;
       t.exponents[variable] = static_cast<std::uint16_t>(k);
-      t.coefficient = product(term.coefficient, k % 2 == 0 ? binomial : -binomial);
-      for (int i = 0; i < n - k; ++i) t.coefficient = product(t.coefficient, high);
+      t.coefficient = product(term.coefficient, sign < 0 && k % 2 == 1 ? -binomial : binomial);
+      for (int i = 0; i < n - k; ++i) t.coefficient = product(t.coefficient, origin);
       out.push_back(std::move(t));
       binomial = product(binomial, n - k) / (k + 1);
     }
+  }
+  return collected(std::move(out));
+}
+
+/// A polynomial that is nowhere larger on [0, high]: x^k <= high^(k-1) x where it is subtracted, x^k >= x where it is
+/// added (integers).
+Terms chords(const Terms& terms, std::size_t variable, std::int64_t high) {
+  Terms out = terms;
+  for (Term& term : out) {
+    for (; term.exponents[variable] > 1; --term.exponents[variable])
+      if (term.coefficient < 0) term.coefficient = product(term.coefficient, high);
   }
   return collected(std::move(out));
 }
@@ -147,15 +158,15 @@ Wide constant_of(const Terms& terms) {
 
 /// One proof: the box and what is left of the work it may take.
 struct BoxPolynomial::Search {
-  const Highs& highs;
-  int budget = 600;
+  Highs highs;
+  int budget = 400;
 
   /// Points that often refute.
   bool refuted(const Terms& terms) const {
     std::vector<std::int64_t> low(highs.size(), 0), one(highs.size()), top(highs.size());
     for (std::size_t i = 0; i < highs.size(); ++i) {
       one[i] = std::min<std::int64_t>(highs[i].value_or(1), 1);
-      top[i] = std::min<std::int64_t>(highs[i].value_or(1000), 1000);
+      top[i] = std::min<std::int64_t>(highs[i].value_or(100'000), 100'000);
     }
     return value(terms, low) < 0 || value(terms, one) < 0 || value(terms, top) < 0;
   }
@@ -176,11 +187,10 @@ struct BoxPolynomial::Search {
     return best;
   }
 
-  bool powers_nonnegative(const Terms& terms, std::size_t variable, std::uint16_t from) {
-    for (std::uint16_t k = degree(terms, variable); k + 1 > from; --k) {
-      if (!nonnegative(coefficient(terms, variable, k))) return false;
-      if (k == 0) break;
-    }
+  /// True if the coefficients of all powers of a variable, `from` on, are proven >= 0.
+  bool powers_nonnegative(const Terms& terms, std::size_t variable, int from) {
+    for (int k = degree(terms, variable); k >= from; --k)
+      if (!nonnegative(coefficient(terms, variable, static_cast<std::uint16_t>(k)))) return false;
     return true;
   }
 
@@ -188,23 +198,34 @@ struct BoxPolynomial::Search {
     if (!any_negative(terms)) return true;
     if (--budget < 0 || refuted(terms)) return false;
     if (!any_negative(cancelled(terms))) return true;
+    if (const std::optional<Wide> least = interval(terms); least && *least >= 0) return true;
     strip(terms);
     const std::optional<std::size_t> x = choose(terms);
-    if (!x) return false;
-    const std::optional<std::int64_t> high = highs[*x];
-    const std::uint16_t power = degree(terms, *x);
-    if (high && power == 1) return nonnegative(fixed(terms, *x, 0)) && nonnegative(fixed(terms, *x, *high));
-    if (high && *high <= 8) {
-      for (std::int64_t at = 0; at <= *high; ++at)
-        if (!nonnegative(fixed(terms, *x, at))) return false;
-      return true;
+    if (!x) return !any_negative(terms);
+    if (highs[*x] && degree(terms, *x) == 1)
+      return nonnegative(fixed(terms, *x, 0)) && nonnegative(fixed(terms, *x, *highs[*x]));
+    if (!highs[*x]) return powers_nonnegative(terms, *x, 0);
+    return nonnegative(chords(terms, *x, *highs[*x])) || halves_nonnegative(terms, *x);
+  }
+
+  /// Splits the range of a variable of higher degree.
+  bool halves_nonnegative(const Terms& terms, std::size_t x) {
+    const std::int64_t high = *highs[x];
+    if (high == 0) return nonnegative(fixed(terms, x, 0));
+    const std::int64_t middle = high / 2;
+    highs[x] = middle;
+    bool proven = nonnegative(terms);
+    if (proven) {
+      highs[x] = high - middle - 1;
+      proven = nonnegative(shifted(terms, x, middle + 1, 1));
     }
-    if (powers_nonnegative(terms, *x, 0)) return true;
-    return high && powers_nonnegative(flipped(terms, *x, *high), *x, 0);
+    highs[x] = high;
+    return proven;
   }
 
   std::optional<Wide> lower(const Terms& terms) {
-    if (!any_negative(terms) || --budget < 0) return any_negative(terms) ? interval(terms) : constant_of(terms);
+    if (!any_negative(terms)) return constant_of(terms);
+    if (--budget < 0) return interval(terms);
     const std::optional<std::size_t> x = choose(terms);
     if (!x) return constant_of(terms);
     const std::optional<std::int64_t> high = highs[*x];
@@ -215,22 +236,18 @@ struct BoxPolynomial::Search {
     }
     if (powers_nonnegative(terms, *x, 1)) return lower(coefficient(terms, *x, 0));
     if (high) {
-      const Terms down = flipped(terms, *x, *high);
+      const Terms down = shifted(terms, *x, *high, -1);
       if (powers_nonnegative(down, *x, 1)) return lower(coefficient(down, *x, 0));
+      return lower(chords(terms, *x, *high));
     }
     return interval(terms);
   }
 
   /// Each term by itself.
   std::optional<Wide> interval(const Terms& terms) const {
-    Wide total = 0;
+    Wide total = constant_of(terms) > 0 ? constant_of(terms) : 0;
     for (const Term& term : terms) {
-      if (term.coefficient >= 0) {
-        const bool plain =
-            std::all_of(term.exponents.begin(), term.exponents.end(), [](std::uint16_t e) { return e == 0; });
-        if (plain) total = sum(total, term.coefficient);
-        continue;
-      }
+      if (term.coefficient >= 0) continue;
       Wide v = term.coefficient;
       for (std::size_t i = 0; i < highs.size(); ++i)
         for (std::uint16_t k = 0; k < term.exponents[i]; ++k) {

@@ -110,8 +110,14 @@ SymTerms multiplied(std::span<const SymTerm> a, std::span<const SymTerm> b) {
   return out;
 }
 
-std::int64_t value_of(const SymAtom& atom, const Bindings& bindings) {
-  if (const auto* symbol = std::get_if<Symbol>(&atom)) return bindings.at(*symbol);
+using Values = std::span<const std::pair<Symbol, std::int64_t>>;
+
+std::int64_t value_of(const SymAtom& atom, Values bindings) {
+  if (const auto* symbol = std::get_if<Symbol>(&atom)) {
+    for (const auto& [name, value] : bindings)
+      if (name == *symbol) return value;
+    throw UnboundSymbol(*symbol);
+  }
   const SymCall& call = *std::get<1>(atom);
   const std::int64_t first = call.arguments[0].eval(bindings);
   if (call.function == SymFunction::floor_div || call.function == SymFunction::ceil_div) {
@@ -141,6 +147,24 @@ void print(const SymAtom& atom, std::string& out) {
     out += call.arguments[i].to_string();
   }
   out += ')';
+}
+
+/// Appends a term to the ones before it.
+void print(const SymTerm& term, std::string& text) {
+  const bool negative = term.coefficient < 0;
+  if (!text.empty()) {
+    text += negative ? " - " : " + ";
+  } else if (negative) {
+    text += '-';
+  }
+  const std::string size = std::to_string(term.coefficient).substr(negative ? 1 : 0);
+  const bool shown = term.factors.empty() || size != "1";
+  if (shown) text += size;
+  for (std::size_t i = 0; i < term.factors.size(); ++i) {
+    if (shown || i > 0) text += '*';
+    print(term.factors[i].atom, text);
+    if (term.factors[i].exponent > 1) text += fmt::format("^{}", term.factors[i].exponent);
+  }
 }
 
 }  // namespace
@@ -366,7 +390,7 @@ std::vector<Symbol> SymExpr::symbols() const {
   return out;
 }
 
-std::int64_t SymExpr::eval(const Bindings& bindings) const {
+std::int64_t SymExpr::eval(Values bindings) const {
   if (!node_) return constant_;
   __int128 sum = 0;
   for (const SymTerm& term : node_->terms) {
@@ -404,22 +428,23 @@ SymExpr SymExpr::substitute(Symbol symbol, const SymExpr& by) const {
 std::string SymExpr::to_string() const {
   if (!node_) return std::to_string(constant_);
   std::string text;
-  for (const SymTerm& term : node_->terms) {
-    const bool negative = term.coefficient < 0;
-    if (!text.empty()) {
-      text += negative ? " - " : " + ";
-    } else if (negative) {
-      text += '-';
-    }
-    const std::string size = std::to_string(term.coefficient).substr(negative ? 1 : 0);
-    const bool shown = term.factors.empty() || size != "1";
-    if (shown) text += size;
-    for (std::size_t i = 0; i < term.factors.size(); ++i) {
-      if (shown || i > 0) text += '*';
-      print(term.factors[i].atom, text);
-      if (term.factors[i].exponent > 1) text += fmt::format("^{}", term.factors[i].exponent);
-    }
-  }
+  for (const SymTerm& term : node_->terms) print(term, text);
+  return text;
+}
+
+std::string SymExpr::to_string(std::span<const Symbol> first) const {
+  if (!node_) return std::to_string(constant_);
+  const auto rank = [&](const SymTerm& term) {
+    std::size_t best = first.size() + (term.factors.empty() ? 1 : 0);
+    for (const SymFactor& factor : term.factors)
+      if (const auto* symbol = std::get_if<Symbol>(&factor.atom))
+        best = std::min(best, static_cast<std::size_t>(std::find(first.begin(), first.end(), *symbol) - first.begin()));
+    return best;
+  };
+  std::vector<SymTerm> terms(node_->terms.begin(), node_->terms.end());
+  std::stable_sort(terms.begin(), terms.end(), [&](const SymTerm& a, const SymTerm& b) { return rank(a) < rank(b); });
+  std::string text;
+  for (const SymTerm& term : terms) print(term, text);
   return text;
 }
 

@@ -99,12 +99,16 @@ class SymExpr {
   std::vector<Symbol> symbols() const;
 
   /// The value. Throws UnboundSymbol, std::overflow_error, std::domain_error for a divisor that is not positive.
-  std::int64_t eval(const Bindings& bindings) const;
+  std::int64_t eval(const Bindings& bindings) const { return eval(bindings.values()); }
+  /// The same for values in any order, the first of a name counting. Does not allocate.
+  std::int64_t eval(std::span<const std::pair<Symbol, std::int64_t>> values) const;
   /// With `symbol` replaced.
   SymExpr substitute(Symbol symbol, const SymExpr& by) const;
 
   /// "2*batch*tokens^2 + ceil_div(tokens, 128) - 7"; "0" for none. parse() reads it back to an equal expression.
   std::string to_string() const;
+  /// With the terms of these dimensions first, in this order.
+  std::string to_string(std::span<const Symbol> first) const;
 
   struct Node;  ///< the canonical form; models/sym_form.hpp
 
@@ -142,6 +146,11 @@ class Facts {
   Bounds range(Symbol symbol) const;
   /// With equalities and divisors put in: the canonical set of base dimensions.
   SymExpr canonical(const SymExpr& expr) const;
+
+  /// Everything that was said, in the order in which it was said.
+  std::span<const std::pair<Symbol, Bounds>> ranges() const { return ranges_; }
+  std::span<const std::pair<Symbol, SymExpr>> equalities() const { return equalities_; }
+  std::span<const std::pair<Symbol, std::int64_t>> divisors() const { return divisors_; }
 
  private:
   std::vector<std::pair<Symbol, Bounds>> ranges_;

@@ -149,17 +149,42 @@ SymExpr quotient(SymFunction kind, const SymExpr& a, const SymExpr& b) {
   return SymAccess::make_call(kind, {a, b});
 }
 
-/// Arguments of nested calls of the same kind stand for the call.
+/// The one term of a sum that is a call of `kind` times a number > 0 and dimensions; none if there are none or several.
+const SymTerm* single_call(SymFunction kind, std::span<const SymTerm> terms) {
+  const SymTerm* found = nullptr;
+  for (const SymTerm& term : terms) {
+    const auto is_call = [&](const SymFactor& f) {
+      return f.atom.index() == 1 && std::get<1>(f.atom)->function == kind;
+    };
+    if (std::none_of(term.factors.begin(), term.factors.end(), is_call)) continue;
+    // Calls stand last among the factors.
+    const SymFactor& call = term.factors.back();
+    const bool plain = term.coefficient > 0 && call.exponent == 1 &&
+                       (term.factors.size() == 1 || term.factors[term.factors.size() - 2].atom.index() == 0);
+    if (found || !plain) return nullptr;
+    found = &term;
+  }
+  return found;
+}
+
+/// A sum in which a call of the same kind stands is the extreme of the sums with each of its arguments.
+void flatten(SymFunction kind, const SymExpr& argument, Arguments& out) {
+  const std::span<const SymTerm> terms = SymAccess::node_terms(argument);
+  const SymTerm* term = single_call(kind, terms);
+  if (!term) {
+    out.push_back(argument);
+    return;
+  }
+  const SymExpr rest = argument - SymAccess::make(*term);
+  SymTerm factor = *term;
+  factor.factors.pop_back();
+  for (const SymExpr& inner : std::get<1>(term->factors.back().atom)->arguments)
+    flatten(kind, rest + SymAccess::make(factor) * inner, out);
+}
+
 Arguments flattened(SymFunction kind, std::span<const SymExpr> arguments) {
   Arguments out;
-  for (const SymExpr& argument : arguments) {
-    const SymCall* call = SymAccess::call(argument);
-    if (call && call->function == kind) {
-      out.insert(out.end(), call->arguments.begin(), call->arguments.end());
-    } else {
-      out.push_back(argument);
-    }
-  }
+  for (const SymExpr& argument : arguments) flatten(kind, argument, out);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;

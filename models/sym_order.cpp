@@ -248,7 +248,9 @@ class Prover {
       if (!scale) continue;
       std::optional<__int128> least;
       for (std::size_t i = 0; i < open->cases.size(); ++i) {
-        const std::optional<__int128> found = lower(open->cases[i][0]);
+        std::optional<__int128> found;
+        for (const SymExpr& form : open->cases[i])
+          if (const std::optional<__int128> low = lower(form)) found = found ? std::max(*found, *low) : *low;
         if (!found) {
           least.reset();
           break;

@@ -15,7 +15,7 @@ constexpr std::int64_t kTokenIdBytes = 4;
 /// Bytes of a pass, by what they are.
 struct Pass {
   std::int64_t weights = 0;  ///< parameters held and read
-  BatchPoly reads, writes, kv_writes;
+  SymExpr reads, writes, kv_writes;
 };
 
 /// Makes the operators of one rank.
@@ -31,12 +31,12 @@ class Builder {
 
  private:
   /// Bytes of `width` elements a row of `rows`.
-  BatchPoly bytes(Dim rows, std::int64_t width) const { return BatchPoly(rows) * (width * element_); }
+  SymExpr bytes(Dim rows, std::int64_t width) const { return size_of(rows) * (width * element_); }
 
   Op gemm(hw::OpClass op, Dim rows, std::int64_t n, std::int64_t k, std::int64_t biases) const {
     Op out{.name = std::string(hw::to_string(op)), .op = op, .rows = rows, .shape = GemmShape{n, k}};
     out.parameters = n * k + biases;
-    out.flops = BatchPoly(rows) * (2 * n * k);
+    out.flops = size_of(rows) * (2 * n * k);
     out.weight_bytes = n * k * element_;
     out.activation_bytes = bytes(rows, n + k);
     return out;
@@ -45,7 +45,7 @@ class Builder {
   Op pass(std::string name, hw::OpClass op, Dim rows, std::int64_t flops_per_row, const Pass& p) const {
     Op out{.name = std::move(name), .op = op, .rows = rows};
     out.parameters = p.weights;
-    out.flops = BatchPoly(rows) * flops_per_row;
+    out.flops = size_of(rows) * flops_per_row;
     out.weight_bytes = p.weights * element_;
     out.activation_bytes = p.reads + p.writes;
     out.kv_bytes = p.kv_writes;
@@ -63,7 +63,7 @@ class Builder {
     const std::int64_t q_width = t_.heads * c_.head_dim;
     Op out{.name = std::string(hw::to_string(op)), .op = op, .rows = queries};
     out.shape = AttentionShape{t_.heads, t_.kv_heads, c_.head_dim};
-    out.flops = BatchPoly(pairs) * (4 * q_width);
+    out.flops = size_of(pairs) * (4 * q_width);
     out.activation_bytes = bytes(queries, 2 * q_width);
     out.kv_bytes = bytes(keys, 2 * t_.kv_heads * c_.head_dim);
     return out;
@@ -139,7 +139,7 @@ class Builder {
     if (t_.tp > 1) ops.push_back(collective("logits_all_gather", Collective::all_gather, Dim::logit_rows, vocab));
     ops.push_back(
         pass("sampling", hw::OpClass::sampling, Dim::logit_rows, kSamplingFlops * c_.vocab_size,
-             {.reads = bytes(Dim::logit_rows, c_.vocab_size), .writes = BatchPoly(Dim::logit_rows) * kTokenIdBytes}));
+             {.reads = bytes(Dim::logit_rows, c_.vocab_size), .writes = size_of(Dim::logit_rows) * kTokenIdBytes}));
     return ops;
   }
 

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "hw/kernel.hpp"
+#include "models/batch_dims.hpp"
 #include "models/hf_config.hpp"
-#include "models/batch_poly.hpp"
 
 namespace orrery::models {
 
@@ -35,14 +35,14 @@ struct AttentionShape {
 };
 /// A pass over memory.
 struct StreamShape {
-  BatchPoly read_bytes, write_bytes;
+  SymExpr read_bytes, write_bytes;
 };
 enum class Collective : std::uint8_t { all_reduce, all_gather };
 std::string_view to_string(Collective kind);
 /// A collective that leaves `bytes` on every rank.
 struct CollectiveShape {
   Collective kind = Collective::all_reduce;
-  BatchPoly bytes;
+  SymExpr bytes;
   std::int64_t ranks = 1;
 };
 
@@ -53,10 +53,10 @@ struct Op {
   Dim rows = Dim::tokens;  ///< the operator runs when this is above 0; the expressions hold from there
   std::variant<GemmShape, AttentionShape, StreamShape, CollectiveShape> shape;
   std::int64_t parameters = 0;  ///< held by the rank
-  BatchPoly flops;
-  BatchPoly weight_bytes;      ///< parameters read
-  BatchPoly activation_bytes;  ///< activations read and written
-  BatchPoly kv_bytes;          ///< cached keys and values read and written
+  SymExpr flops;
+  SymExpr weight_bytes;      ///< parameters read
+  SymExpr activation_bytes;  ///< activations read and written
+  SymExpr kv_bytes;          ///< cached keys and values read and written
 };
 
 /// True for matrix products and attention, whose FLOPs are the model's; the others run on the vector units.
@@ -98,8 +98,8 @@ std::int64_t kv_bytes_per_token(const Transformer& t);
 
 /// Sums over operators, per rank.
 struct Totals {
-  BatchPoly matrix_flops, vector_flops, weight_bytes, activation_bytes, kv_bytes;
-  BatchPoly reduced_bytes, gathered_bytes;  ///< left on every rank by collectives
+  SymExpr matrix_flops, vector_flops, weight_bytes, activation_bytes, kv_bytes;
+  SymExpr reduced_bytes, gathered_bytes;  ///< left on every rank by collectives
   /// Adds the operators `times` times over.
   void add(const std::vector<Op>& ops, std::int64_t times = 1);
 };

@@ -31,8 +31,12 @@ const R& filled(const char* kind) {
 const hw::CostModelRegistry& cost_models() {
   return filled<hw::CostModelRegistry, hw::register_cost_models>("cost_model");
 }
+void register_all_builders(models::BuilderRegistry& registry) {
+  models::register_builders(registry, home_folder() / "models/catalog");
+}
+
 const models::BuilderRegistry& builders() {
-  return filled<models::BuilderRegistry, models::register_builders>("builder");
+  return filled<models::BuilderRegistry, register_all_builders>("builder");
 }
 const policies::PassRegistry& passes() {
   return filled<policies::PassRegistry, policies::register_graph_passes>("pass");

@@ -86,6 +86,12 @@ void check_batches(const Node& workload, const Node& run, const LaunchConfig& co
   for (std::size_t i = 1; i < batches.size() && i < list->items().size(); ++i)
     if (batches[i] <= batches[i - 1])
       faults.add(list->items()[i].origin(), fmt::format("expected more than {}, the batch before", batches[i - 1]));
+  const Node proximity = section(workload, "proximity");
+  const std::vector<std::int64_t>& lengths = config.workload.proximity.lengths;
+  for (std::size_t i = 1; i < lengths.size(); ++i)
+    if (lengths[i] <= lengths[i - 1])
+      faults.add(place_of(proximity, "lengths"),
+                 fmt::format("expected more than {}, the length before, got {}", lengths[i - 1], lengths[i]));
   const TimelineParams& timeline = config.run.timeline;
   if (timeline.enabled && !batches.empty() &&
       std::find(batches.begin(), batches.end(), timeline.batch) == batches.end())

@@ -44,6 +44,23 @@ struct MachineParams {
   }
 };
 
+/// Fusion by proximity score (policies/fusion/proximity.hpp).
+struct ProximityParams {
+  std::vector<std::int64_t> lengths{2, 4, 8, 16, 32, 64, 128, 256};
+  double threshold = 1;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = ProximityParams;
+    return std::tuple{
+        sim::field("lengths", &P::lengths, Unit::count, sim::between(2, 1 << 20),
+                   "Kernels in a chain; each length is tried by itself; in rising order."),
+        sim::field("threshold", &P::threshold, Unit::ratio, sim::Range{.min = 0, .max = 1, .open_min = true},
+                   "Least proximity score of a chain that is fused; 1: its first kernel is never followed otherwise."),
+    };
+  }
+};
+
 struct WorkloadParams {
   std::vector<std::string> models;
   models::EagerAttention attention = models::EagerAttention::eager;
@@ -51,6 +68,7 @@ struct WorkloadParams {
   std::int64_t tokens = 512;
   std::vector<std::int64_t> batches;
   std::int64_t chain = 16;
+  ProximityParams proximity;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -65,6 +83,7 @@ struct WorkloadParams {
                                  "Prompts in a forward pass; in rising order.")),
         sim::field("chain", &W::chain, Unit::count, sim::between(1, 1 << 20),
                    "Kernels that idealised fusion makes one launch."),
+        sim::field("proximity", &W::proximity, "Chains that always follow each other, fused."),
     };
   }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hw/coupling/launch_program.hpp"
+#include "policies/fusion/proximity.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::launch {
@@ -42,12 +43,32 @@ class Runner {
     }
     point.graph = run(launched, hw::LaunchStyle::graph, 1, nullptr);
     point.fused = run(launched, hw::LaunchStyle::stream, config_.workload.chain, nullptr);
+    point.proximity = proximity(launched, detail.program);
     point.capture_s = hw::capture_time(platform_, launched);
     if (trace != nullptr) {
       *trace = std::move(detail);
       trace->kernels = std::move(launched);
     }
     return point;
+  }
+
+  /// Fusion by proximity score, length by length. Forward passes synchronise nowhere, so no window is cut.
+  std::vector<ProximityPoint> proximity(const std::vector<hw::LaunchedKernel>& launched,
+                                        const std::vector<hw::Command>& program) {
+    std::vector<std::string_view> names;
+    for (const hw::LaunchedKernel& kernel : launched) names.push_back(kernel.name);
+    const std::vector<std::uint32_t> kernels = policies::number_kernels(names);
+    const ProximityParams& params = config_.workload.proximity;
+    std::vector<ProximityPoint> points;
+    for (const std::int64_t length : params.lengths) {
+      const auto fusion = policies::proximity_fusion({kernels, {}}, length, params.threshold);
+      const auto fused = hw::join_launches(platform_, program, launched, fusion.fused, length, scale_);
+      hw::LaunchRun done = hw::run_launches(limits_, fused);
+      events_ += done.events;
+      points.push_back(
+          {length, std::ssize(fusion.chains), fusion.launches, hw::analyse(fused, done.timings, scale_).il_s});
+    }
+    return points;
   }
 
   /// Whether the device is busy for longer than the thread, by the closed form.

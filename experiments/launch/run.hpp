@@ -20,10 +20,17 @@
 
 namespace orrery::experiments::launch {
 
+/// A pass with the chains of one length fused.
+struct ProximityPoint {
+  std::int64_t length = 0, chains = 0, launches = 0;
+  double il_s = 0;
+};
+
 /// One model at one batch on one platform.
 struct Point {
   std::int64_t batch = 0;
   hw::LaunchFigures stream, graph, fused;
+  std::vector<ProximityPoint> proximity;  ///< by length
   double capture_s = 0;
   double idle_j = 0, compute_j = 0, memory_j = 0;  ///< of the device, launched operator by operator
 };

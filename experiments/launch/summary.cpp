@@ -1,5 +1,7 @@
 #include "experiments/launch/summary.hpp"
 
+#include <algorithm>
+
 #include "experiments/figures.hpp"
 
 namespace orrery::experiments::launch {
@@ -9,6 +11,16 @@ using sim::Node;
 
 Node whole(const std::optional<std::int64_t>& value) {
   return value ? Node::integer(*value) : Node{};
+}
+
+Node proximity_node(const Point& point, const ProximityPoint& fused) {
+  Node node = Node::object();
+  node.set("chains", Node::integer(fused.chains));
+  node.set("launches", Node::integer(fused.launches));
+  node.set("launch_ratio", ratio(static_cast<double>(point.stream.launches), static_cast<double>(fused.launches)));
+  node.set("il_s", Node::real(fused.il_s));
+  node.set("gain", ratio(point.stream.il_s, fused.il_s));
+  return node;
 }
 
 Node point_node(const Point& point) {
@@ -27,6 +39,17 @@ Node point_node(const Point& point) {
   node.set("graph_capture_s", Node::real(point.capture_s));
   node.set("fused_il_s", Node::real(point.fused.il_s));
   node.set("fusion_gain", Node::real(fusion_gain(point)));
+  Node by_length = Node::object();
+  for (const ProximityPoint& fused : point.proximity)
+    by_length.set(std::to_string(fused.length), proximity_node(point, fused));
+  node.set("proximity", std::move(by_length));
+  const auto shorter = [](const ProximityPoint& a, const ProximityPoint& b) { return a.il_s < b.il_s; };
+  const auto best = std::min_element(point.proximity.begin(), point.proximity.end(), shorter);
+  if (best != point.proximity.end()) {
+    Node node_of_best = proximity_node(point, *best);
+    node_of_best.set("length", Node::integer(best->length));
+    node.set("proximity_best", std::move(node_of_best));
+  }
   Node energy = Node::object();
   energy.set("total", Node::real(point.idle_j + point.compute_j + point.memory_j));
   energy.set("idle", Node::real(point.idle_j));

@@ -41,6 +41,25 @@ std::vector<Command> build_program(const Platform& platform, const CostModel& co
   return program;
 }
 
+std::vector<Command> join_launches(const Platform& platform, std::vector<Command> program,
+                                   std::span<const LaunchedKernel> kernels, std::span<const std::size_t> starts,
+                                   std::int64_t length, sim::TickScale scale) {
+  if (program.size() != kernels.size() || length < 1) throw std::invalid_argument("expected a command a kernel");
+  const auto count = static_cast<std::size_t>(length);
+  std::size_t free = 0;
+  for (const std::size_t start : starts) {
+    if (start < free || start + count > program.size())
+      throw std::invalid_argument("expected runs of kernels within the program that do not overlap");
+    free = start + count;
+    program[start].host = scale.duration(dispatch_time(platform, kernels[start].views));
+    for (std::size_t i = start + 1; i < free; ++i) {
+      program[i].chained = true;
+      program[i].host = program[i].call = {};
+    }
+  }
+  return program;
+}
+
 double capture_time(const Platform& platform, std::span<const LaunchedKernel> kernels) {
   const KernelLaunchParams& launch = platform.params.launch;
   double time_s = 0;

@@ -35,6 +35,13 @@ std::vector<Command> build_program(const Platform& platform, const CostModel& co
                                    std::span<const LaunchedKernel> kernels, LaunchStyle style, sim::TickScale scale,
                                    std::int64_t chain = 1);
 
+/// Joins kernels of a program of style `stream`: those from each of `starts` (rising, without overlap), `length` each,
+/// become one launch of one operator, which saves what `chain` saves. Throws std::invalid_argument for a program or
+/// starts that do not fit.
+std::vector<Command> join_launches(const Platform& platform, std::vector<Command> program,
+                                   std::span<const LaunchedKernel> kernels, std::span<const std::size_t> starts,
+                                   std::int64_t length, sim::TickScale scale);
+
 /// CPU time of capturing and instantiating a graph of these kernels, s: once, before it can be launched.
 double capture_time(const Platform& platform, std::span<const LaunchedKernel> kernels);
 

@@ -350,41 +350,74 @@ Node read_config(const std::filesystem::path& path, std::span<const std::string>
   return root;
 }
 
-void assign(Node& root, std::string_view assignment) {
-  const auto equals = assignment.find('=');
-  const std::string shown = fmt::format("--set {}", assignment);
-  if (equals == std::string_view::npos || equals == 0)
-    throw_fault({shown, ""}, "expected name=value, e.g. workload.rate_scale=2");
-  std::string_view name = assignment.substr(0, equals);
+namespace {
+
+/// JSON pointer of a dotted name.
+std::string pointer_of(std::string_view name) {
+  std::string pointer;
+  for (std::size_t from = 0; from <= name.size();) {
+    const std::size_t dot = std::min(name.find('.', from), name.size());
+    pointer += "/" + escape_pointer(name.substr(from, dot - from));
+    from = dot + 1;
+  }
+  return pointer;
+}
+
+/// The value named "a.b.0.c", for writing to it. Objects that are missing on the way are made, with the origin that
+/// `made_at` gives their pointer; what cannot be a way is a fault where `fault_at` says.
+template <class FaultAt, class MadeAt>
+Node& reach(Node& root, std::string_view name, FaultAt fault_at, MadeAt made_at) {
   Node* node = &root;
   std::string pointer;
   while (true) {
     const auto dot = name.find('.');
     const std::string key(name.substr(0, dot));
-    if (key.empty()) throw_fault({shown, ""}, "expected a name between the dots");
+    if (key.empty()) throw_fault(fault_at(std::string{}), "expected a name between the dots");
     pointer += "/" + escape_pointer(key);
     const bool last = dot == std::string_view::npos;
     if (node->is_array()) {
       std::size_t index = 0;
       const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
       if (error != std::errc{} || *end != '\0' || index >= node->items().size())
-        throw_fault({shown, pointer}, fmt::format("expected an index below {}, got '{}'", node->items().size(), key));
+        throw_fault(fault_at(pointer), fmt::format("expected an index below {}, got '{}'", node->items().size(), key));
       node = &node->items()[index];
     } else {
       if (!node->is_object())
-        throw_fault({shown, pointer}, fmt::format("expected an object to set '{}' in, got {}", key, node->shown()));
+        throw_fault(fault_at(pointer), fmt::format("expected an object to set '{}' in, got {}", key, node->shown()));
       Node* child = node->find(key);
       if (child == nullptr) {
         Node fresh = last ? Node{} : Node::object();
-        fresh.set_origin({"--set", pointer});
+        fresh.set_origin(made_at(pointer));
         child = &node->set(key, std::move(fresh));
       }
       node = child;
     }
-    if (last) break;
+    if (last) return *node;
     name.remove_prefix(dot + 1);
   }
-  *node = parse_value(assignment.substr(equals + 1), {"--set", pointer});
+}
+
+}  // namespace
+
+void assign(Node& root, std::string_view assignment) {
+  const auto equals = assignment.find('=');
+  const std::string shown = fmt::format("--set {}", assignment);
+  if (equals == std::string_view::npos || equals == 0)
+    throw_fault({shown, ""}, "expected name=value, e.g. workload.rate_scale=2");
+  const auto made_at = [](const std::string& pointer) { return Origin{"--set", pointer}; };
+  const std::string_view name = assignment.substr(0, equals);
+  Node& node = reach(
+      root, name,
+      [&](const std::string& pointer) {
+        return Origin{shown, pointer};
+      },
+      made_at);
+  node = parse_value(assignment.substr(equals + 1), {"--set", pointer_of(name)});
+}
+
+void assign(Node& root, std::string_view name, const Node& value) {
+  const auto here = [&](const std::string&) { return value.origin(); };
+  reach(root, name, here, here) = value;
 }
 
 std::filesystem::path folder_of(const Origin& origin) {

@@ -91,6 +91,8 @@ Node read_config(const std::filesystem::path& path, std::span<const std::string>
 void merge_over(Node& below, const Node& above);
 /// Lays one assignment over `root`; array elements are named by index. Throws ConfigError.
 void assign(Node& root, std::string_view assignment);
+/// The same for a value at hand, which keeps its origin; objects made on the way get it too. Throws ConfigError there.
+void assign(Node& root, std::string_view name, const Node& value);
 
 /// Folder of the file a value came from: what a relative path in it is relative to.
 std::filesystem::path folder_of(const Origin& origin);

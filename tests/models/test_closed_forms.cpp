@@ -6,8 +6,9 @@
 namespace orrery::models {
 namespace {
 
-const BatchPoly T = Dim::tokens, R = Dim::logit_rows, Q = Dim::query_tokens, K = Dim::kv_tokens, P = Dim::pairs,
-              S = Dim::sequences, C = Dim::context;
+const SymExpr T = size_of(Dim::tokens), R = size_of(Dim::logit_rows), Q = size_of(Dim::query_tokens),
+              K = size_of(Dim::kv_tokens), P = size_of(Dim::pairs), S = size_of(Dim::sequences),
+              C = size_of(Dim::context);
 
 /// Weights of a layer's products, from the definitions of the matrices.
 std::int64_t product_weights(const ModelConfig& c) {
@@ -85,8 +86,8 @@ TEST_CASE("shards of tensor parallelism sum to the whole but for what is replica
     const Totals one = totals(rank), all = totals(whole);
     REQUIRE(one.matrix_flops * tp == all.matrix_flops + T * (L * 2 * h * 2 * extra_kv) + R * (2 * h * extra_rows));
     REQUIRE(one.kv_bytes * tp == all.kv_bytes + (T + K + C) * (L * 2 * extra_kv * e));
-    REQUIRE(one.reduced_bytes == (tp > 1 ? T * ((2 * L + 1) * h * e) : BatchPoly()));
-    REQUIRE(one.gathered_bytes == (tp > 1 ? R * ((c.vocab_size + extra_rows) * e) : BatchPoly()));
+    REQUIRE(one.reduced_bytes == (tp > 1 ? T * ((2 * L + 1) * h * e) : SymExpr()));
+    REQUIRE(one.gathered_bytes == (tp > 1 ? R * ((c.vocab_size + extra_rows) * e) : SymExpr()));
   }
 }
 

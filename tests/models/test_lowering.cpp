@@ -71,10 +71,10 @@ Sum symbolic(const std::vector<Op>& ops, const BatchDims& batch) {
   Sum sum;
   for (const Op& op : ops) {
     if (at[op.rows] == 0) continue;
-    sum.flops += static_cast<double>(op.flops.eval(at));
-    sum.bytes += static_cast<double>((op.weight_bytes + op.activation_bytes + op.kv_bytes).eval(at));
+    sum.flops += static_cast<double>(op.flops.eval(at.values()));
+    sum.bytes += static_cast<double>((op.weight_bytes + op.activation_bytes + op.kv_bytes).eval(at.values()));
     if (const auto* c = std::get_if<CollectiveShape>(&op.shape))
-      sum.collective_bytes += static_cast<double>(c->bytes.eval(at));
+      sum.collective_bytes += static_cast<double>(c->bytes.eval(at.values()));
   }
   return sum;
 }

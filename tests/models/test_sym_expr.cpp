@@ -21,6 +21,8 @@ TEST_CASE("an expression prints in its canonical form, ordered by name", "[unit]
   CHECK((0 - batch * batch + 1).to_string() == "-batch^2 + 1");
   CHECK((kMin + tokens).to_string() == "tokens - 9223372036854775808");
   CHECK((tokens - tokens).to_string() == "0");
+  const Symbol first[] = {Symbol("tokens"), Symbol("hidden")};
+  CHECK((tokens + hidden * 4 + batch + 2).to_string(first) == "tokens + 4*hidden + batch + 2");
   CHECK(max(tokens - batch, 1).to_string() == "max(1, -batch + tokens)");
 }
 

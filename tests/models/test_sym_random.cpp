@@ -2,65 +2,13 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "models/expr_program.hpp"
 #include "models/sym_expr.hpp"
-#include "tests/models/support.hpp"
+#include "tests/models/sym_random.hpp"
 
 namespace orrery::models {
 namespace {
 
-const char* const kNames[] = {"batch", "context", "heads", "tokens"};
-
-std::int64_t floor_of(std::int64_t n, std::int64_t d) {
-  return n / d - (n % d < 0 ? 1 : 0);
-}
-
-/// An expression and, beside it, its value at fixed sizes computed without it.
-struct Pair {
-  SymExpr expr;
-  std::int64_t value = 0;
-};
-
-Pair random_pair(test::Draw& draw, const Bindings& sizes, int depth) {
-  if (depth == 0 || draw.integer(0, 5) == 0) {
-    if (draw.flip()) {
-      const std::int64_t c = draw.integer(-20, 40);
-      return {c, c};
-    }
-    const Symbol s(kNames[draw.integer(0, 3)]);
-    return {s, sizes.at(s)};
-  }
-  const Pair a = random_pair(draw, sizes, depth - 1);
-  const Pair b = random_pair(draw, sizes, depth - 1);
-  switch (draw.integer(0, 7)) {
-    case 0:
-    case 1:
-      return {a.expr + b.expr, a.value + b.value};
-    case 2:
-      return {a.expr - b.expr, a.value - b.value};
-    case 3:
-      return {a.expr * b.expr, a.value * b.value};
-    case 4: {
-      const std::int64_t c = draw.integer(1, 12);
-      return {floor_div(a.expr, c), floor_of(a.value, c)};
-    }
-    case 5: {  // a divisor that is >= 1
-      const std::int64_t d = std::max<std::int64_t>(b.value, 1);
-      return draw.flip() ? Pair{ceil_div(a.expr, max(b.expr, 1)), -floor_of(-a.value, d)}
-                         : Pair{floor_div(a.expr, max(b.expr, 1)), floor_of(a.value, d)};
-    }
-    case 6:
-      return {min(a.expr, b.expr), std::min(a.value, b.value)};
-    default:
-      return {max(a.expr, b.expr), std::max(a.value, b.value)};
-  }
-}
-
-Bindings random_sizes(test::Draw& draw) {
-  Bindings out;
-  for (const char* name : kNames) out.set(name, draw.integer(0, draw.flip() ? 4 : 60));
-  return out;
-}
+using test::kNames, test::Pair, test::random_pair, test::random_sizes;
 
 TEST_CASE("an expression evaluates to what plain arithmetic gives, and reads back from its print", "[prop]") {
   test::Draw draw(1);
@@ -74,22 +22,23 @@ TEST_CASE("an expression evaluates to what plain arithmetic gives, and reads bac
   }
 }
 
-TEST_CASE("a flat program gives what the expression gives", "[prop]") {
-  test::Draw draw(2);
-  std::vector<Symbol> inputs;
-  for (const char* name : kNames) inputs.emplace_back(name);
+TEST_CASE("the same sum in another order, factored or expanded, is the same expression", "[prop]") {
+  test::Draw draw(4);
   for (int i = 0; i < 1000; ++i) {
     const Bindings sizes = random_sizes(draw);
-    std::vector<SymExpr> outputs;
-    for (int k = 0; k < 4; ++k) outputs.push_back(random_pair(draw, sizes, 3).expr);
-    const ExprProgram program(outputs, inputs);
-    std::vector<std::int64_t> values, out(outputs.size());
-    for (const Symbol input : inputs) values.push_back(sizes.at(input));
-    program.evaluate(values, out);
-    for (std::size_t k = 0; k < outputs.size(); ++k) {
-      INFO(outputs[k].to_string());
-      REQUIRE(out[k] == outputs[k].eval(sizes));
-    }
+    const SymExpr a = random_pair(draw, sizes, 2).expr, b = random_pair(draw, sizes, 2).expr;
+    const SymExpr c = random_pair(draw, sizes, 3).expr;
+    const SymExpr d = draw.integer(1, 9);
+    INFO(a.to_string() << " | " << b.to_string() << " | " << c.to_string());
+    REQUIRE(((a + b) + c).to_string() == (c + (b + a)).to_string());
+    REQUIRE(((a * b) * c).to_string() == (c * (b * a)).to_string());
+    REQUIRE((a * (b + c)).to_string() == (c * a + b * a).to_string());
+    REQUIRE((a - (b - c)).to_string() == (c + a - b).to_string());
+    REQUIRE(floor_div(a * d + b, d).to_string() == (a + floor_div(b, d)).to_string());
+    REQUIRE(ceil_div(b + d * a, d).to_string() == (ceil_div(b, d) + a).to_string());
+    REQUIRE(min(a, min(b, c)).to_string() == min(min(c, a), b).to_string());
+    REQUIRE(max(max(a, b), c).to_string() == max(b, max(c, a)).to_string());
+    REQUIRE((((a <=> b) < 0) == ((b <=> a) > 0)));
   }
 }
 
@@ -123,6 +72,56 @@ TEST_CASE("bounds hold every value and orders never contradict one", "[prop]") {
       if (order == Order::greater_equal) REQUIRE(va >= vb);
     }
   }
+}
+
+/// A sum of one to three products of dimensions, as sizes of tensors are.
+SymExpr random_size(test::Draw& draw) {
+  SymExpr sum;
+  for (std::int64_t terms = draw.integer(1, 3); terms > 0; --terms) {
+    SymExpr term = std::int64_t{1} << draw.integer(0, 6);
+    for (std::int64_t factors = draw.integer(1, 3); factors > 0; --factors)
+      term *= SymExpr::dim(kNames[draw.integer(0, 3)]);
+    sum += term;
+  }
+  return sum;
+}
+
+TEST_CASE("most orders of sizes of tensors that hold are proven", "[prop]") {
+  // Pairs whose order no point of many contradicts are taken to be ordered: nearly all of them must be proven.
+  test::Draw draw(5);
+  Facts facts;
+  facts.in_range(Symbol("batch"), {1, 64});
+  facts.in_range(Symbol("context"), {1, 4096});
+  facts.in_range(Symbol("heads"), {8, 64});
+  facts.in_range(Symbol("tokens"), {128, {}});
+  int ordered = 0, proven = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const SymExpr a = random_size(draw), b = random_size(draw);
+    bool above = false, below = false;
+    for (int k = 0; k < 400 && !(above && below); ++k) {
+      const auto pick = [&](std::int64_t lo, std::int64_t hi) {
+        const std::int64_t r = draw.integer(0, 3);
+        return r == 0 ? lo : r == 1 ? hi : draw.integer(lo, hi);
+      };
+      Bindings sizes;
+      sizes.set("batch", pick(1, 64));
+      sizes.set("context", pick(1, 4096));
+      sizes.set("heads", pick(8, 64));
+      sizes.set("tokens", pick(128, draw.flip() ? 1000 : 100'000));
+      const std::int64_t x = a.eval(sizes), y = b.eval(sizes);
+      above = above || x > y;
+      below = below || x < y;
+    }
+    const bool decided = compare(a, b, facts) != Order::unknown;
+    if (above && below) {
+      REQUIRE_FALSE(decided);
+    } else {
+      ++ordered;
+      proven += decided ? 1 : 0;
+    }
+  }
+  // 1,161 of 1,192 when this was written; of the rest some have counterexamples that were not hit.
+  CHECK(proven * 100 >= ordered * 95);
 }
 
 }  // namespace

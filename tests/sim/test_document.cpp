@@ -117,6 +117,21 @@ TEST_CASE("assignments lie on top", "[unit]") {
   CHECK_THAT(fault_of([&] { assign(root, "a.b.c=1"); }), Catch::Contains("expected an object to set 'c' in, got 2"));
 }
 
+TEST_CASE("a value at hand is assigned with its origin", "[unit]") {
+  Node root = parse_json(R"({"a": {"b": 1}, "list": [{"c": 1}]})", "f.json");
+  const Node study =
+      parse_json(R"({"a.b": 2, "list.0.d": {"e": 3}, "new.deep": 4, "a.b.c": 5, "list.1": 6})", "s.json");
+  for (const char* name : {"a.b", "list.0.d", "new.deep"}) assign(root, name, *study.find(name));
+  CHECK(root.dump() == R"({"a":{"b":2},"list":[{"c":1,"d":{"e":3}}],"new":{"deep":4}})");
+  CHECK(root.at("a.b")->origin().pointer == "/a.b");
+  CHECK(root.at("a.b")->origin().file == "s.json");
+  CHECK(root.find("new")->origin().pointer == "/new.deep");  // made on the way
+  CHECK(fault_of([&] { assign(root, "a.b.c", *study.find("a.b.c")); }) ==
+        "s.json:/a.b.c: expected an object to set 'c' in, got 2");
+  CHECK(fault_of([&] { assign(root, "list.1", *study.find("list.1")); }) ==
+        "s.json:/list.1: expected an index below 1, got '1'");
+}
+
 TEST_CASE("indented text parses back to the same", "[prop]") {
   const Node root = parse_json(R"({"a":{"b":[1,{"c":0.1}],"d":{}},"e":"quote \" and é","f":1e300})", "f.json");
   CHECK(parse_json(root.dump(2), "g.json").dump() == root.dump());

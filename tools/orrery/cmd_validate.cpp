@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "experiments/claims/runner.hpp"
 #include "experiments/experiment.hpp"
 #include "hw/catalog.hpp"
 #include "tools/orrery/commands.hpp"
@@ -25,12 +26,19 @@ bool is_part(const std::string& file) {
   return std::any_of(kinds.begin(), kinds.end(), [&](const hw::PartKind& k) { return k.name == kind->as_string(); });
 }
 
+/// A study and every experiment that it makes.
+void validate_study(const std::string& file, const std::vector<std::string>& assignments) {
+  experiments::claims::check_experiments(experiments::claims::read_study(file, assignments));
+}
+
 /// Reports the faults of all files, not only of the first bad one.
 int validate(const ValidateOptions& options) {
   int exit_code = 0;
   for (const std::string& config : options.configs) {
     try {
-      if (is_part(config)) {
+      if (experiments::claims::is_claim_study(std::filesystem::path(config))) {
+        validate_study(config, options.assignments);
+      } else if (is_part(config)) {
         (void)hw::read_any_part(config);
       } else {
         (void)experiments::read_experiment(config, options.assignments);
@@ -49,7 +57,8 @@ int validate(const ValidateOptions& options) {
 void add_validate(CLI::App& app, Action& action) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App* command = app.add_subcommand("validate", "Check configs and report every fault");
-  command->add_option("CONFIG", options->configs, "Experiment configs, or parts of a catalog (JSON)")->required();
+  command->add_option("CONFIG", options->configs, "Experiment configs, claim studies, or parts of a catalog (JSON)")
+      ->required();
   command->add_option("--set", options->assignments, "Change a value first: a.b.c=value")->allow_extra_args(false);
   command->add_flag("--quiet", options->quiet, "Say nothing about valid files");
   command->callback([options, &action] { action = [options] { return validate(*options); }; });

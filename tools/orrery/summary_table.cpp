@@ -69,6 +69,7 @@ std::string summary_table(const Node& summary) {
   if (status != nullptr && status->is_string() && status->as_string() == "infeasible") return infeasible(summary);
   if (summary.find("links") != nullptr) return network_table(summary);
   if (summary.find("platforms") != nullptr) return launch_table(summary);
+  if (summary.find("compile_s") != nullptr) return graph_table(summary);
   std::string out;
   constexpr std::array kRequests{std::pair{"requests.arrived", "arrived"}, std::pair{"requests.completed", "completed"},
                                  std::pair{"requests.rejected", "rejected"},

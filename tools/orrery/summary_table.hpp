@@ -13,5 +13,7 @@ std::string summary_table(const sim::Node& summary);
 std::string network_table(const sim::Node& summary);
 /// The same for a launch run.
 std::string launch_table(const sim::Node& summary);
+/// The same for a graph run.
+std::string graph_table(const sim::Node& summary);
 
 }  // namespace orrery::tools

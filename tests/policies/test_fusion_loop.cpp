@@ -1,0 +1,152 @@
+#include "tests/policies/fusion_support.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+using models::Bindings;
+using models::ElementType;
+using models::OpGraph;
+using models::OpKind;
+using models::SymExpr;
+using models::TensorId;
+
+namespace {
+
+/// x [batch, 64] -> relu -> exp -> softmax -> scale -> out
+OpGraph chain() {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  TensorId t = graph.emit(OpKind::relu, {x});
+  t = graph.emit(OpKind::exp, {t});
+  t = graph.emit(OpKind::softmax, {t});
+  graph.mark_output(graph.emit(OpKind::scale, {t}));
+  return graph;
+}
+
+PassContext sized(std::int64_t batch) {
+  PassContext context;
+  context.typical = {{"batch", batch}};
+  return context;
+}
+
+/// Kinds of the ops in the fused ops of a graph, a list each, in order.
+std::vector<std::vector<OpKind>> fused_kinds(const OpGraph& graph) {
+  std::vector<std::vector<OpKind>> all;
+  for (const models::OpId id : graph.ops()) {
+    if (graph.op(id).kind != OpKind::fused) continue;
+    std::vector<OpKind> kinds;
+    const OpGraph& region = *graph.op(id).regions.front();
+    for (const models::OpId inner : region.ops()) kinds.push_back(region.op(inner).kind);
+    all.push_back(kinds);
+  }
+  return all;
+}
+
+using Kinds = std::vector<std::vector<OpKind>>;
+
+}  // namespace
+
+TEST_CASE("a reduction ends its group, unless the group may go on over the same elements", "[unit]") {
+  const OpGraph graph = chain();
+  PassReport report;
+  const OpGraph fused = apply("loop_fusion", graph, sized(8), "{}", &report);
+  CHECK(fused_kinds(fused) == Kinds{{OpKind::relu, OpKind::exp, OpKind::softmax}});
+  CHECK(fused.op_count() == 2);
+  // Four passes read and write 8 x 64 x 2 B each: 8 KiB; two kernels: 4 KiB.
+  CHECK(figure(report, "bytes_before") == 8192);
+  CHECK(figure(report, "bytes_after") == 4096);
+  CHECK(figure(report, "launches_before") == 4);
+  CHECK(figure(report, "launches_after") == 2);
+  CHECK(figure(report, "groups") == 1);
+
+  const OpGraph whole = apply("loop_fusion", graph, sized(8), R"({"past_reductions": true})");
+  CHECK(fused_kinds(whole) == Kinds{{OpKind::relu, OpKind::exp, OpKind::softmax, OpKind::scale}});
+  CHECK(moved(whole, {{"batch", 8}}) == 2048);
+
+  const OpGraph apart = apply("loop_fusion", graph, sized(8), R"({"max_ops": 1})");
+  CHECK(to_string(apart) == to_string(graph));
+}
+
+TEST_CASE("a product takes its epilogue and no second product", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 32}, ElementType::fp16);
+  const TensorId w = graph.parameter("w", {32, 64}, ElementType::fp16);
+  const TensorId bias = graph.parameter("bias", {64}, ElementType::fp16);
+  TensorId a = graph.emit(OpKind::matmul, {x, w});
+  a = graph.emit(OpKind::add, {a, bias});
+  a = graph.emit(OpKind::gelu, {a});
+  const TensorId b = graph.emit(OpKind::matmul, {x, graph.parameter("v", {32, 64}, ElementType::fp16)});
+  graph.mark_output(graph.emit(OpKind::mul, {a, b}));
+  const OpGraph fused = apply("loop_fusion", graph, sized(4));
+  // The second product joins the last op, or the first group does; never both.
+  const Kinds kinds = fused_kinds(fused);
+  REQUIRE(kinds.size() >= 1);
+  for (const auto& group : kinds) CHECK(std::count(group.begin(), group.end(), OpKind::matmul) == 1);
+  CHECK(count_launches(fused) == 2);
+  check_fusion(graph, fused, {{{"batch", 1}}, {{"batch", 4096}}});
+  CHECK(count_launches(apply("loop_fusion", graph, sized(4), R"({"epilogues": false})")) == 3);
+}
+
+TEST_CASE("a broadcast operand stays an operand", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  const TensorId s = graph.input("s", {64}, ElementType::fp16);
+  const TensorId small = graph.emit(OpKind::exp, {s});  // of 64 elements: computed once, read by every row
+  graph.mark_output(graph.emit(OpKind::mul, {x, small}));
+  const OpGraph fused = apply("loop_fusion", graph, sized(8));
+  CHECK(to_string(fused) == to_string(graph));
+}
+
+TEST_CASE("a group that a path leaves and comes back to is not made", "[unit]") {
+  // a -> opaque -> c and a -> b -> c: a and b may merge, c only with what does not reach it round the opaque op.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::relu, {x});
+  const TensorId far = graph.emit(OpKind::custom, {a}, {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  const TensorId b = graph.emit(OpKind::exp, {a});
+  graph.mark_output(graph.emit(OpKind::add, {b, far}));
+  const OpGraph fused = apply("loop_fusion", graph, sized(8));
+  check_fusion(graph, fused, {{{"batch", 8}}});
+  CHECK(count_launches(fused) == 3);  // {a, b}, custom, add or a, custom, {b, add}
+}
+
+TEST_CASE("views inside a group stay inside; others keep the original", "[unit]") {
+  OpGraph graph;
+  const SymExpr batch = SymExpr::dim("batch");
+  const TensorId x = graph.input("x", {batch, 64}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::relu, {x});
+  const TensorId view = graph.emit(OpKind::reshape, {a}, {batch * 2, 32}, ElementType::fp16);
+  const TensorId wide = graph.emit(OpKind::expand, {view}, {3, batch * 2, 32}, ElementType::fp16);
+  graph.mark_output(graph.emit(OpKind::exp, {view}));
+  graph.mark_output(graph.emit(OpKind::custom, {view}, {batch}, ElementType::fp16));
+  graph.mark_output(graph.emit(OpKind::custom, {wide}, {batch}, ElementType::fp16));
+  const OpGraph fused = apply("loop_fusion", graph, sized(8));
+  CHECK(fused_kinds(fused) == Kinds{{OpKind::relu, OpKind::reshape, OpKind::exp}});
+  check_fusion(graph, fused, {{{"batch", 8}}});
+  // relu and exp: read x, write both; the second pass' read of 8 x 64 x 2 B is gone.
+  CHECK(moved(graph, {{"batch", 8}}) - moved(fused, {{"batch", 8}}) == 1024);
+}
+
+TEST_CASE("loop fusion of random graphs keeps the work and moves no more", "[prop]") {
+  const auto gpu = round_gpu();
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    sim::RandomStream random(seed, "loop");
+    const OpGraph graph = models::test::random_graph(random, {.ops = static_cast<int>(5 + 3 * seed)});
+    PassContext context = sized(16);
+    if (seed % 2 == 0) context.cost = gpu.get();
+    for (const char* params : {"{}", R"({"past_reductions": true})", R"({"epilogues": false, "max_ops": 4})"}) {
+      CAPTURE(seed, params);
+      const OpGraph fused = apply("loop_fusion", graph, context, params);
+      check_fusion(graph, fused, {{{"batch", 1}}, {{"batch", 16}}, {{"batch", 4096}}});
+      CHECK(to_string(fused) == to_string(apply("loop_fusion", graph, context, params)));
+    }
+  }
+}
+
+TEST_CASE("a graph without passes is left as it is, and sizes must be bound", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 32}, ElementType::fp16);
+  graph.mark_output(graph.emit(OpKind::matmul, {x, graph.parameter("w", {32, 32}, ElementType::fp16)}));
+  CHECK(to_string(apply("loop_fusion", graph, sized(1))) == to_string(graph));
+  CHECK_THROWS_WITH(apply("loop_fusion", graph, PassContext{}), "no value for dimension 'batch'");
+}

@@ -1,0 +1,1 @@
+"""Plots of claim studies (`orrery reproduce --png`)."""
