@@ -221,9 +221,8 @@ OpGraph pipeline(const OpGraph& graph, const PipelineParams& params, const Place
   for (std::size_t i = 0; i < params.cuts.items.size(); ++i) {
     const std::string& cut = params.cuts.items[i];
     static_cast<void>(modules(graph, cut, place));
-    const auto ops = graph.ops();
-    const auto found = std::ranges::find_if(ops, [&](OpId op) { return module_of(cut, graph.op(op).scope); });
-    first.push_back(index(*found));
+    for (const OpId op : graph.ops())
+      if (first.size() == i && module_of(cut, graph.op(op).scope)) first.push_back(index(op));
     if (i > 0 && first[i] <= first[i - 1])
       place.fail("cuts", fmt::format("expected modules in order of execution, got '{}' after '{}'", cut,
                                      params.cuts.items[i - 1]));
