@@ -4,9 +4,9 @@
 // takes an environment, so what it carries from a step to the next must fit what a thread has: `thread_bytes` of
 // registers, or its share of on-chip memory where few threads are left (`lanes` on each of the device's `scratch_bytes`
 // would be less than a warp's worth of work, so the share is scratch / lanes). State that does not fit stays in memory:
-// then no steps are joined. A launch of K steps reads and writes the state once and costs one launch, so both fall by K;
-// results that a step hands out (`collect`) are written as before. Source: Gleeson et al., arXiv 2207.07736 (card 25).
-// Left out: registers of temporaries within a step, the latency of a thread's dependent steps (few environments).
+// then no steps are joined. A launch of K steps reads and writes the state once and costs one launch, so both fall by
+// K; results that a step hands out (`collect`) are written as before. Source: Gleeson et al., arXiv 2207.07736 (card
+// 25). Left out: registers of temporaries within a step, the latency of a thread's dependent steps (few environments).
 #include <algorithm>
 #include <charconv>
 #include <map>
