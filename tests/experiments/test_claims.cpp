@@ -105,6 +105,10 @@ TEST_CASE("claims: a base may be a file, or lie on top of one", "[unit]") {
   CHECK(study.base.at("run.seed")->as_integer() == 4);
   CHECK(study.base.at("system")->as_string() == "network");
   CHECK(study.base.find("base") == nullptr);
+  const ClaimStudy set = read_study(scratch / "ring.json", {"base.workload.jobs.0.bytes=1 KiB", "system=Other"});
+  CHECK(set.base.find("workload")->find("jobs")->items()[0].find("bytes")->as_string() == "1 KiB");
+  CHECK(set.base.at("run.seed")->as_integer() == 4);
+  CHECK(set.system == "Other");
 }
 
 TEST_CASE("claims: faults of a study, a line each", "[unit]") {
@@ -319,7 +323,7 @@ const CommandResult text = command(scratch, "reproduce ring.json --points points
 CHECK(text.exit_code == 0);  // a miss is a result
 CHECK_THAT(text.out, Contains("Ring (ring)"));
 CHECK_THAT(text.out, Contains("MISSED") && Contains("expected 10 to 20") && Contains("note: a reason"));
-CHECK_THAT(text.out, Contains("2 claims of 1 studies: 1 hold, 1 missed, 0 not judged"));
+CHECK_THAT(text.out, Contains("1 of 2 claims hold, 1 missed, 0 not judged"));
 CHECK_THAT(text.err, Contains("4 runs in"));
 CHECK(read_csv(scratch / "points.csv").size() == 12);  // 2 variants x 2 sizes, and two claims over two sizes
 
@@ -335,7 +339,7 @@ CHECK(claim.find("expected")->dump() == "[1.0,null]");
 CHECK(claim.find("study")->as_string() == "ring");
 
 const CommandResult set = command(scratch, "reproduce ring.json --quiet --set claims.1.expected=[0,1]");
-CHECK_THAT(set.out, Contains("2 hold, 0 missed"));
+CHECK_THAT(set.out, Contains("2 of 2 claims hold"));
 const CommandResult unknown = command(scratch, "reproduce skip_fusoin");
 CHECK(unknown.exit_code == 2);
 CHECK_THAT(unknown.err, Contains("found no 'skip_fusoin' (did you mean 'skip_fusion'?)"));
