@@ -40,7 +40,8 @@ Node policy_schema(const FieldInfo& info) {
     Node order = Node::object();
     order.set("type", Node::string("array"));
     order.set("items", std::move(policy));
-    properties.set("order", std::move(order));
+    properties.set("order", order);
+    properties.set("per_size", std::move(order));
   } else {
     if (!info.default_value.is_null()) policy.set("default", info.default_value);
     properties.set("policy", std::move(policy));
