@@ -70,6 +70,13 @@ class Claims(unittest.TestCase):
             self.assertEqual(path.read_bytes()[:4], b"\x89PNG", study)
             self.assertGreater(path.stat().st_size, 5000)
 
+    def test_the_example_of_the_docs_is_valid(self):
+        page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+        example = self.folder / "example.json"
+        example.write_text(page.split("```json\n")[1].split("```")[0], encoding="utf-8")
+        self.assertEqual(orrery("validate", str(example)).stderr, "")
+        self.assertIn("1 of 1 claims hold", orrery("reproduce", str(example)).stdout)
+
     def test_table_of_the_docs(self):
         text = table.table(self.claims)
         for claim in self.claims:
