@@ -19,8 +19,7 @@ namespace {
 void check_kind(const sim::Node& root, sim::Faults& faults) {
   const sim::Node* kind = root.find("kind");
   if (kind != nullptr && !(kind->is_string() && kind->as_string() == "experiment"))
-    faults.add(kind->origin(), fmt::format("expected \"experiment\", got {}", kind->shown()),
-               kind->shown() == "\"claim\"" ? "`orrery reproduce` runs claim studies" : "");
+    faults.add(kind->origin(), fmt::format("expected \"experiment\", got {}", kind->shown()));
   const sim::Node* format = root.find("version");
   if (format != nullptr && !(format->kind() == sim::Node::Kind::integer && format->as_integer() == 1))
     faults.add(format->origin(), fmt::format("expected format version 1, got {}", format->shown()));
@@ -65,6 +64,9 @@ std::unique_ptr<Experiment> read_experiment(const sim::Node& root) {
 
 std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
                                             const std::vector<std::string>& assignments) {
+  if (claims::is_claim_study(config))  // whose base is no file
+    sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a claim study",
+                     "`orrery reproduce` runs it");
   return read_experiment(sim::read_config(config, assignments));
 }
 
