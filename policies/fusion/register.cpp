@@ -7,6 +7,7 @@ namespace orrery::policies {
 void register_fusion_passes(PassRegistry& registry) {
   void add_loop_fusion(PassRegistry&); add_loop_fusion(registry);
   void add_pattern_fusion(PassRegistry&); add_pattern_fusion(registry);
+  void add_step_fusion(PassRegistry&); add_step_fusion(registry);
 }
 // clang-format on
 
