@@ -30,8 +30,10 @@ inline void describe(pb::ValueInfo& value, const std::string& name, const Sizes&
   pb::Shape* shape = value.mutable_type()->mutable_tensor_type()->mutable_shape();
   for (const Size& size : sizes) {
     pb::Shape::Dim* dim = shape->add_dim();
-    if (const auto* number = std::get_if<std::int64_t>(&size)) dim->set_dim_value(*number);
-    else dim->set_dim_param(std::get<std::string>(size));
+    if (const auto* number = std::get_if<std::int64_t>(&size))
+      dim->set_dim_value(*number);
+    else
+      dim->set_dim_param(std::get<std::string>(size));
   }
 }
 
@@ -120,7 +122,8 @@ class GraphWriter {
     tensor->add_float_data(value);
     return *this;
   }
-  NodeWriter node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  NodeWriter node(const std::string& op, const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& outputs) {
     pb::Node* node = graph_->add_node();
     node->set_op_type(op);
     for (const std::string& input : inputs) node->add_input(input);

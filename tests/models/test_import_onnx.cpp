@@ -137,8 +137,8 @@ TEST_CASE("onnx: a convolutional network", "[unit]") {
   model.node("Gemm", {"f", "fc", "fcb"}, {"y"}).set("transB", 1);
   model.output("y");
   const Imported imported = model.import();
-  CHECK(kinds_of(imported.graph) == std::vector<std::string>{"conv2d", "batch_norm", "relu", "max_pool2d",
-                                                             "reduce_mean", "reshape", "matmul"});
+  CHECK(kinds_of(imported.graph) ==
+        std::vector<std::string>{"conv2d", "batch_norm", "relu", "max_pool2d", "reduce_mean", "reshape", "matmul"});
   CHECK(shape_of(imported.graph, "c") == "fp32[batch, 64, 112, 112]");
   CHECK(shape_of(imported.graph, "p") == "fp32[batch, 64, 56, 56]");
   CHECK(shape_of(imported.graph, "y") == "fp32[batch, 10]");
@@ -152,18 +152,30 @@ TEST_CASE("onnx: kinds and shapes of operators", "[unit]") {
     CHECK(got.shape == shape);
   };
   const std::string x = "fp32[batch, 8, 16, 16]";
-  for (const auto& [op, kind] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"Relu", "relu"}, {"Gelu", "gelu"}, {"Tanh", "tanh"}, {"Sigmoid", "sigmoid"}, {"Erf", "erf"}, {"Exp", "exp"},
-           {"Log", "log"}, {"Sqrt", "sqrt"}, {"Abs", "abs"}, {"Neg", "neg"}, {"Sin", "sin"}, {"Cos", "sin"},
-           {"Reciprocal", "rsqrt"}, {"Floor", "scale"}, {"LeakyRelu", "clamp"}, {"HardSwish", "silu"},
-           {"Softplus", "sigmoid"}, {"Softmax", "softmax"}, {"LogSoftmax", "softmax"}})
+  for (const auto& [op, kind] : std::initializer_list<std::pair<const char*, const char*>>{{"Relu", "relu"},
+                                                                                           {"Gelu", "gelu"},
+                                                                                           {"Tanh", "tanh"},
+                                                                                           {"Sigmoid", "sigmoid"},
+                                                                                           {"Erf", "erf"},
+                                                                                           {"Exp", "exp"},
+                                                                                           {"Log", "log"},
+                                                                                           {"Sqrt", "sqrt"},
+                                                                                           {"Abs", "abs"},
+                                                                                           {"Neg", "neg"},
+                                                                                           {"Sin", "sin"},
+                                                                                           {"Cos", "sin"},
+                                                                                           {"Reciprocal", "rsqrt"},
+                                                                                           {"Floor", "scale"},
+                                                                                           {"LeakyRelu", "clamp"},
+                                                                                           {"HardSwish", "silu"},
+                                                                                           {"Softplus", "sigmoid"},
+                                                                                           {"Softmax", "softmax"},
+                                                                                           {"LogSoftmax", "softmax"}})
     check(one_node(op), kind, x);
   check(one_node("Cast", [](NodeWriter& n) { n.set("to", kHalf); }), "cast", "fp16[batch, 8, 16, 16]");
   check(one_node("Clip", {}, {"lo", "hi"}, [](ModelWriter& m) { m.scalar("lo", 0).scalar("hi", 6); }), "clamp", x);
   check(one_node("Pow", {}, {"two"}, [](ModelWriter& m) { m.scalar("two", 2); }), "pow", x);
-  const auto weight = [](std::vector<std::int64_t> dims) {
-    return [dims](ModelWriter& m) { m.weight("w", dims); };
-  };
+  const auto weight = [](std::vector<std::int64_t> dims) { return [dims](ModelWriter& m) { m.weight("w", dims); }; };
   const auto list = [](std::vector<std::int64_t> values) {
     return [values](ModelWriter& m) { m.integers("w", values); };
   };
@@ -176,17 +188,26 @@ TEST_CASE("onnx: kinds and shapes of operators", "[unit]") {
   check(one_node("MatMul", {}, {"w"}, weight({16, 5})), "matmul", "fp32[batch, 8, 16, 5]");
   check(one_node("MatMul", {}, {"w"}, weight({16})), "reshape matmul reshape", "fp32[batch, 8, 16]");
   check(one_node("ReduceMean", [](NodeWriter& n) { n.set("axes", {-1, 1}); }), "reduce_mean", "fp32[batch, 1, 16, 1]");
-  check(one_node("ReduceSum", [](NodeWriter& n) { n.set("keepdims", 0); }, {"w"}, list({2, 3})), "reduce_sum", "fp32[batch, 8]");
+  check(one_node(
+            "ReduceSum", [](NodeWriter& n) { n.set("keepdims", 0); }, {"w"}, list({2, 3})),
+        "reduce_sum", "fp32[batch, 8]");
   check(one_node("ReduceL2", [](NodeWriter& n) { n.set("keepdims", 0); }), "reduce_sum", "fp32[]");
-  check(one_node("ArgMax", [](NodeWriter& n) { n.set("axis", -1).set("keepdims", 0); }), "sampling", "int64[batch, 8, 16]");
+  check(one_node("ArgMax", [](NodeWriter& n) { n.set("axis", -1).set("keepdims", 0); }), "sampling",
+        "int64[batch, 8, 16]");
   check(one_node("TopK", {}, {"w"}, list({4})), "sampling", "fp32[batch, 8, 16, 4]");
   check(one_node("LayerNormalization", {}, {"w"}, weight({16})), "layer_norm", x);
-  check(one_node("Transpose", [](NodeWriter& n) { n.set("perm", {0, 2, 3, 1}); }), "transpose", "fp32[batch, 16, 16, 8]");
+  check(one_node("Transpose",
+                 [](NodeWriter& n) {
+                   n.set("perm", {0, 2, 3, 1});
+                 }),
+        "transpose", "fp32[batch, 16, 16, 8]");
   check(one_node("Flatten", [](NodeWriter& n) { n.set("axis", 2); }), "reshape", "fp32[8*batch, 256]");
   check(one_node("Squeeze", {}, {"w"}, list({1}), {"batch", 1, 5}), "reshape", "fp32[batch, 5]");
   check(one_node("Unsqueeze", {}, {"w"}, list({0, -1}), {"batch", 5}), "reshape", "fp32[1, batch, 5, 1]");
   check(one_node("Reshape", {}, {"w"}, list({0, -1, 4})), "reshape", "fp32[batch, 512, 4]");
-  check(one_node("Gather", [](NodeWriter& n) { n.set("axis", 1); }, {"w"}, list({0, 3, 5})), "gather", "fp32[batch, 3, 16, 16]");
+  check(one_node(
+            "Gather", [](NodeWriter& n) { n.set("axis", 1); }, {"w"}, list({0, 3, 5})),
+        "gather", "fp32[batch, 3, 16, 16]");
   check(one_node("Tile", {}, {"w"}, list({1, 2, 1, 3})), "upsample", "fp32[batch, 16, 16, 48]");
   check(one_node("Expand", {}, {"w"}, list({3, 5}), {"batch", 1, 5}), "expand", "fp32[batch, 3, 5]");
   check(one_node("Pad", {}, {"w"}, list({0, 0, 1, 2, 0, 0, 3, 4})), "pad", "fp32[batch, 8, 20, 22]");
@@ -198,25 +219,32 @@ TEST_CASE("onnx: kinds and shapes of operators", "[unit]") {
   };
   check(one_node("Slice", {}, {"s", "e", "a", "st"}, slice({2, 0}, {1 << 30, -3}, {1, 2})), "slice",
         "fp32[batch, 6, 16, 7]");
-  check(one_node("Slice", {}, {"s", "e", "a", "st"}, slice({-2, -1}, {std::int64_t{1} << 62, -(std::int64_t{1} << 62)}, {1, -1})),
+  check(one_node("Slice", {}, {"s", "e", "a", "st"},
+                 slice({-2, -1}, {std::int64_t{1} << 62, -(std::int64_t{1} << 62)}, {1, -1})),
         "slice", "fp32[batch, 2, 16, 16]");
   const auto conv = [](std::vector<std::int64_t> pads, std::vector<std::int64_t> strides) {
     return [=](NodeWriter& n) { n.set("pads", pads).set("strides", strides); };
   };
   check(one_node("Conv", conv({1, 1, 1, 1}, {2, 2}), {"w"}, weight({4, 8, 3, 3})), "conv2d", "fp32[batch, 4, 8, 8]");
-  check(one_node("Conv", conv({0, 0, 1, 1}, {2, 2}), {"w"}, weight({4, 8, 3, 3})), "pad conv2d", "fp32[batch, 4, 8, 8]");
+  check(one_node("Conv", conv({0, 0, 1, 1}, {2, 2}), {"w"}, weight({4, 8, 3, 3})), "pad conv2d",
+        "fp32[batch, 4, 8, 8]");
   check(one_node("Conv", conv({0, 1, 0, 1}, {1, 1}), {"w"}, weight({4, 8, 3, 3})), "conv2d", "fp32[batch, 4, 14, 16]");
   check(one_node("Conv", conv({0, 0, 0, 0}, {1, 2}), {"w"}, weight({4, 8, 3, 3})), "custom", "fp32[batch, 4, 14, 7]");
-  check(one_node("Conv", [](NodeWriter& n) { n.text("auto_pad", "SAME_UPPER"); }, {"w"}, weight({4, 8, 3, 3})), "conv2d",
-        "fp32[batch, 4, 16, 16]");
+  check(one_node(
+            "Conv", [](NodeWriter& n) { n.text("auto_pad", "SAME_UPPER"); }, {"w"}, weight({4, 8, 3, 3})),
+        "conv2d", "fp32[batch, 4, 16, 16]");
   check(one_node("Conv", conv({2, 2}, {1}), {"w"}, weight({4, 8, 5}), {"batch", 8, "tokens"}),
         "reshape reshape conv2d reshape", "fp32[batch, 4, tokens]");
   check(one_node("ConvTranspose", conv({0, 0, 0, 0}, {2, 2}), {"w"}, weight({8, 4, 2, 2})), "conv2d_grad_input",
         "fp32[batch, 4, 32, 32]");
-  check(one_node("AveragePool", [](NodeWriter& n) { n.set("kernel_shape", {2, 2}).set("strides", {2, 2}); }), "avg_pool2d",
-        "fp32[batch, 8, 8, 8]");
-  check(one_node("Einsum", [](NodeWriter& n) { n.text("equation", "bchw,wk->bchk"); }, {"w"}, weight({16, 5})), "custom",
-        "fp32[batch, 8, 16, 5]");
+  check(one_node("AveragePool",
+                 [](NodeWriter& n) {
+                   n.set("kernel_shape", {2, 2}).set("strides", {2, 2});
+                 }),
+        "avg_pool2d", "fp32[batch, 8, 8, 8]");
+  check(one_node(
+            "Einsum", [](NodeWriter& n) { n.text("equation", "bchw,wk->bchk"); }, {"w"}, weight({16, 5})),
+        "custom", "fp32[batch, 8, 16, 5]");
   check(one_node("Identity"), "", x);
   CHECK(onnx::handled().size() >= 100);
 }
@@ -235,8 +263,7 @@ TEST_CASE("onnx: a resize by scales, a split, an embedding, a scatter", "[unit]"
   CHECK(shape_of(imported.graph, "e") == "fp32[batch, tokens, 64]");
   CHECK(kinds_of(imported.graph).back() == "embedding");
   // Rows that are picked, 4 bytes an element, beside 8-byte ids.
-  CHECK(work(imported.graph, OpId{5}).read_bytes ==
-        SymExpr::dim("batch") * SymExpr::dim("tokens") * (64 * 4 + 8));
+  CHECK(work(imported.graph, OpId{5}).read_bytes == SymExpr::dim("batch") * SymExpr::dim("tokens") * (64 * 4 + 8));
 }
 
 TEST_CASE("onnx: branches and loops become regions", "[unit]") {
@@ -280,8 +307,8 @@ TEST_CASE("onnx: what has no counterpart is counted and keeps its shapes", "[uni
   model.value("picked", {"k", 3}, kInt64).value("warped", {1, "n", 4});
   model.output("picked").output("warped").output("after");
   const Imported imported = model.import();
-  CHECK(imported.unmapped == std::vector<std::pair<std::string, std::int64_t>>{
-                                 {"NonMaxSuppression", 2}, {"Relu", 1}, {"acme.Warp", 1}});
+  CHECK(imported.unmapped ==
+        std::vector<std::pair<std::string, std::int64_t>>{{"NonMaxSuppression", 2}, {"Relu", 1}, {"acme.Warp", 1}});
   CHECK(shape_of(imported.graph, "picked") == "int64[k, 3]");
   CHECK(shape_of(imported.graph, "unknown") == "fp32[unknown.elements]");
   CHECK(imported.graph.op(OpId{0}).text("op") == "NonMaxSuppression");
@@ -312,7 +339,8 @@ TEST_CASE("onnx: bad files are one clear line", "[unit]") {
   // Cut anywhere, whether or not the pieces are messages by chance.
   for (std::size_t size = 0; size < whole.size(); size += size < 200 ? 1 : 97) {
     CAPTURE(size);
-    CHECK_THAT(fault_of(whole.substr(0, size)), Contains(cut + std::to_string(size) + " bytes that are damaged, cut off"));
+    CHECK_THAT(fault_of(whole.substr(0, size)),
+               Contains(cut + std::to_string(size) + " bytes that are damaged, cut off"));
   }
   CHECK_THAT(fault_of("{\"graph\": 1}"), Contains(cut));
   CHECK_THROWS_WITH(import_onnx("/nowhere/m.onnx"), Contains("/nowhere/m.onnx: expected a readable file, found none"));
@@ -323,8 +351,9 @@ TEST_CASE("onnx: bad files are one clear line", "[unit]") {
     build(faulty);
     return fault_of(faulty.bytes());
   };
-  CHECK(bad([](ModelWriter& m) { m.node("MatMul", {"x", "w"}, {"y"}).named("head"); }) ==
-        "node 'head' (MatMul): matmul 'head': [batch, 8] times [9, 4]: the inner sizes 8 and 9 differ");
+  CHECK(bad([](ModelWriter& m) {
+          m.node("MatMul", {"x", "w"}, {"y"}).named("head");
+        }) == "node 'head' (MatMul): matmul 'head': [batch, 8] times [9, 4]: the inner sizes 8 and 9 differ");
   CHECK(bad([](ModelWriter& m) { m.node("Relu", {"z"}, {"y"}); }) == "node 'y' (Relu): no value is named 'z'");
   CHECK(bad([](ModelWriter& m) { m.node("Add", {"x"}, {"y"}); }) == "node 'y' (Add): expected input 1");
   CHECK(bad([](ModelWriter& m) { m.output("y"); }) == "output 'y': no node makes it");
@@ -336,9 +365,15 @@ TEST_CASE("onnx: bad files are one clear line", "[unit]") {
           m.node("Relu", {"x"}, {"a"});
           m.node("Neg", {"x"}, {"a"});
         }) == "the name 'a' is given to two values");
-  CHECK_THAT(bad([](ModelWriter& m) { m.node("Transpose", {"x"}, {"y"}).set("perm", {0, 1, 2}); }),
+  CHECK_THAT(bad([](ModelWriter& m) {
+               m.node("Transpose", {"x"}, {"y"}).set("perm", {0, 1, 2});
+             }),
              Contains("perm has 3 entries, the input 2 dimensions"));
-  CHECK_THAT(bad([](ModelWriter& m) { m.node("Concat", {"w", "w2"}, {"y"}).set("axis", 0); m.weight("w2", {3, 5}); }),
+  CHECK_THAT(bad([](ModelWriter& m) {
+               m.node("Concat", {"w", "w2"}, {"y"}).set("axis", 0);
+               m.weight("w2", {3, 5});
+             }),
              Contains("sizes 4 and 5 of dimension 1 differ"));
-  CHECK_THAT(bad([](ModelWriter& m) { m.node("Softmax", {"x"}, {"y"}).set("axis", 4); }), Contains("axis 4 of 2 dimensions"));
+  CHECK_THAT(bad([](ModelWriter& m) { m.node("Softmax", {"x"}, {"y"}).set("axis", 4); }),
+             Contains("axis 4 of 2 dimensions"));
 }

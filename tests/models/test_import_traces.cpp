@@ -71,13 +71,15 @@ const std::filesystem::path kSamples = std::filesystem::path(ORRERY_SHARED_DIR) 
 }  // namespace
 
 TEST_CASE("chakra: nodes become ops, dependencies edges", "[unit]") {
-  chakra::Node gemm = trace_node(7, "gemm", 4), reduce = trace_node(9, "reduce", 7, {7}), late = trace_node(3, "late", 4, {}, {7, 9});
+  chakra::Node gemm = trace_node(7, "gemm", 4), reduce = trace_node(9, "reduce", 7, {7}),
+               late = trace_node(3, "late", 4, {}, {7, 9});
   set(gemm, "num_ops", 1000);
   set(gemm, "tensor_size", 4096);
   gemm.set_duration_micros(50);
   set(reduce, "comm_size", 4096);
   set(reduce, "comm_type", 0);
-  chakra::Node load = trace_node(4, "load", 2), barrier = trace_node(5, "barrier", 7), meta = trace_node(6, "info", 1, {3});
+  chakra::Node load = trace_node(4, "load", 2), barrier = trace_node(5, "barrier", 7),
+               meta = trace_node(6, "info", 1, {3});
   set(load, "tensor_size", 64);
   set(barrier, "comm_type", 9);
   chakra::Node end = trace_node(8, "end", 4, {6, 4});
@@ -113,7 +115,8 @@ TEST_CASE("chakra: the JSON form", "[unit]") {
   CHECK(imported.graph.op_count() == 2);
   CHECK(imported.graph.op(OpId{1}).kind == OpKind::send);
   CHECK(imported.graph.op(OpId{1}).target == "gpu");
-  CHECK(imported.notes == std::vector<std::string>{"1 dependencies name nodes that are not in the file and were left out"});
+  CHECK(imported.notes ==
+        std::vector<std::string>{"1 dependencies name nodes that are not in the file and were left out"});
 }
 
 TEST_CASE("chakra: bad files are one clear line", "[unit]") {
@@ -124,15 +127,19 @@ TEST_CASE("chakra: bad files are one clear line", "[unit]") {
     const std::string fault = fault_of("t.et", whole.substr(0, size), import_chakra);
     CAPTURE(size, fault);
     // A cut between two nodes is a shorter trace.
-    if (fault == "no fault") ++whole_messages;
-    else CHECK_THAT(fault, Contains("damaged or cut off after") || Contains("at least one node"));
+    if (fault == "no fault")
+      ++whole_messages;
+    else
+      CHECK_THAT(fault, Contains("damaged or cut off after") || Contains("at least one node"));
   }
   CHECK(whole_messages == 1);
   CHECK_THAT(fault_of("t.et", "", import_chakra), Contains("expected a Chakra trace with at least one node"));
   CHECK(fault_of("t.et", trace_of({trace_node(1, "a", 4, {2}), trace_node(2, "b", 4, {1})}), import_chakra) ==
         "|the nodes are in a cycle: 1 'a' -> 2 'b' -> 1");
-  CHECK(fault_of("t.et", trace_of({trace_node(1, "a", 4), trace_node(1, "b", 4)}), import_chakra) == "|two nodes have the id 1");
-  CHECK_THAT(fault_of("t.json", R"({"schema": "1.0", "nodes": []})", import_chakra), Contains("got one that PyTorch wrote"));
+  CHECK(fault_of("t.et", trace_of({trace_node(1, "a", 4), trace_node(1, "b", 4)}), import_chakra) ==
+        "|two nodes have the id 1");
+  CHECK_THAT(fault_of("t.json", R"({"schema": "1.0", "nodes": []})", import_chakra),
+             Contains("got one that PyTorch wrote"));
   CHECK_THAT(fault_of("t.json", R"({"workload_graph": [{"Id": 1, "runtime": "x"}]})", import_chakra),
              Contains("/workload_graph/0/runtime|expected a number, got \"x\""));
 }
@@ -143,7 +150,8 @@ TEST_CASE("chakra: real samples of four producers", "[golden]") {
     return;
   }
   // ASTRA-sim's generator of collectives: one node of 1 MiB.
-  const Imported gather = import_chakra(kSamples / "astra-sim/examples/workload/microbenchmarks/all_gather/8npus_1MB/all_gather.3.et");
+  const Imported gather =
+      import_chakra(kSamples / "astra-sim/examples/workload/microbenchmarks/all_gather/8npus_1MB/all_gather.3.et");
   REQUIRE(gather.graph.op_count() == 1);
   CHECK(gather.graph.op(OpId{0}).kind == OpKind::all_gather);
   CHECK(bytes_of(gather.graph, gather.graph.op(OpId{0}).inputs.front(), {}) == 1 << 20);
@@ -215,7 +223,8 @@ TEST_CASE("kineto: operators with shapes", "[unit]") {
   const auto kind = [](const std::string& op, const std::string& dims, const std::string& concrete = "[]") {
     const TemporaryFile file("t.json", R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::)" + op +
                                            R"(", "ts": 1, "dur": 1, "args": {"External id": 1, "Input Dims": )" + dims +
-                                           R"(, "Input type": ["float", "float", "float"], "Concrete Inputs": )" + concrete +
+                                           R"(, "Input type": ["float", "float", "float"], "Concrete Inputs": )" +
+                                           concrete +
                                            R"(}}, {"ph": "X", "cat": "kernel", "name": "k", "ts": 2, "dur": 1, "args":
                                            {"stream": 7, "correlation": 1, "External id": 1}}]})");
     const Imported imported = import_kineto(file.path());
@@ -232,8 +241,8 @@ TEST_CASE("kineto: operators with shapes", "[unit]") {
   CHECK(kind("gelu", "[[4, 8], []]") == "gelu fp32[4, 8]");
   CHECK(kind("copy_", "[[4], [4], []]") == "copy fp32[4]");
   CHECK(kind("native_layer_norm", "[[4, 8], [], [8], [8], []]") == "layer_norm fp32[4, 8]");
-  CHECK(kind("conv2d", "[[1, 3, 8, 8], [6, 3, 3, 3], [], [], [], [], []]", R"(["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "1"])") ==
-        "conv2d fp32[1, 6, 4, 4]");
+  CHECK(kind("conv2d", "[[1, 3, 8, 8], [6, 3, 3, 3], [], [], [], [], []]",
+             R"(["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "1"])") == "conv2d fp32[1, 6, 4, 4]");
   CHECK(kind("mean", "[[4, 8, 3], [], []]", R"(["", "[-1]", "True"])") == "reduce_mean fp32[4, 8, 1]");
   CHECK(kind("embedding", "[[100, 8], [2, 5]]") == "embedding fp32[2, 5, 8]");
   CHECK(kind("cat", "[[[2, 3], [4, 3]], []]", R"(["", "0"])") == "concat fp32[6, 3]");
@@ -247,19 +256,26 @@ TEST_CASE("kineto: operators with shapes", "[unit]") {
 }
 
 TEST_CASE("kineto: bad files are one clear line", "[unit]") {
-  const std::string good = R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 2, "dur": 1, "args": {}}]})";
+  const std::string good =
+      R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 2, "dur": 1, "args": {}}]})";
   CHECK(fault_of("t.json", good, import_kineto) == "no fault");
-  CHECK_THAT(fault_of("t.json", R"({"traceEvents": []})", import_kineto), Contains("/traceEvents|expected kernels, got 0 events"));
+  CHECK_THAT(fault_of("t.json", R"({"traceEvents": []})", import_kineto),
+             Contains("/traceEvents|expected kernels, got 0 events"));
   CHECK_THAT(fault_of("t.json", R"({"events": []})", import_kineto), Contains("with an array 'traceEvents'"));
-  CHECK_THAT(fault_of("t.json", R"({"traceEvents": [{"ph": "X"}, {"ph")", import_kineto), Contains("expected a whole profiler trace"));
-  CHECK_THAT(fault_of("t.json", R"({"traceEvents": [{"ph": "X"}, 3]})", import_kineto), Contains("/traceEvents/1|expected a whole"));
+  CHECK_THAT(fault_of("t.json", R"({"traceEvents": [{"ph": "X"}, {"ph")", import_kineto),
+             Contains("expected a whole profiler trace"));
+  CHECK_THAT(fault_of("t.json", R"({"traceEvents": [{"ph": "X"}, 3]})", import_kineto),
+             Contains("/traceEvents/1|expected a whole"));
   CHECK_THAT(fault_of("t.json", "", import_kineto), Contains("expected a whole profiler trace"));
-  CHECK_THAT(fault_of("t.json.gz", std::string("\x1f\x8b\x08\x00\x00", 5), import_kineto), Contains("damaged or cut off"));
+  CHECK_THAT(fault_of("t.json.gz", std::string("\x1f\x8b\x08\x00\x00", 5), import_kineto),
+             Contains("damaged or cut off"));
 }
 
 TEST_CASE("import: formats by name, by file name, by contents", "[unit]") {
   CHECK(import_formats() == std::vector<std::string>{"chakra", "hf", "json", "kineto", "onnx"});
-  const auto with = [](const char* format) { return [format](const std::filesystem::path& p) { return import_graph(p, format); }; };
+  const auto with = [](const char* format) {
+    return [format](const std::filesystem::path& p) { return import_graph(p, format); };
+  };
   CHECK_THAT(fault_of("t.bin", "x", with("")), Contains("its name does not say what it is"));
   CHECK_THAT(fault_of("t.bin", "x", with("onxx")), Contains("unknown format 'onxx'"));
   CHECK_THAT(fault_of("t.json", R"({"graph": "g"})", with("")), Contains("at least one op"));
@@ -268,6 +284,7 @@ TEST_CASE("import: formats by name, by file name, by contents", "[unit]") {
   const Imported imported = import_graph(llama, "hf");
   CHECK(verify(imported.graph).empty());
   SymExpr parameters = 0;
-  for (const TensorId id : imported.graph.with_role(TensorRole::parameter)) parameters += imported.graph.tensor(id).elements();
+  for (const TensorId id : imported.graph.with_role(TensorRole::parameter))
+    parameters += imported.graph.tensor(id).elements();
   CHECK(parameters == SymExpr(std::int64_t{8030261248}));  // as the model card of Llama 3 8B has it: 8.03 billion
 }

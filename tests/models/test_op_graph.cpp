@@ -75,7 +75,8 @@ TEST_CASE("op work: products, by hand, and their kernels", "[unit]") {
   CHECK(work(graph, OpId{2}).flops() == SymExpr(2 * 2 * 4 * 16 * 8));
   check_lowered(graph, {});
   // Complex numbers: four real products; 8 FLOPs a multiply-add.
-  const TensorId z = graph.input("z", {4, 8}, ElementType::complex32), v = graph.input("v", {8, 2}, ElementType::complex32);
+  const TensorId z = graph.input("z", {4, 8}, ElementType::complex32),
+                 v = graph.input("v", {8, 2}, ElementType::complex32);
   graph.emit(OpKind::matmul, {z, v});
   CHECK(work(graph, OpId{3}).flops() == SymExpr(8 * 4 * 8 * 2));
   CHECK(work(graph, OpId{3}).read_bytes == SymExpr(4 * 8 * 4 + 8 * 2 * 4));
@@ -108,7 +109,8 @@ TEST_CASE("op work: attention, by hand, and its kernels", "[unit]") {
 TEST_CASE("op work: convolutions and their gradients, by hand", "[unit]") {
   OpGraph graph;
   const TensorId x = graph.input("x", {kBatch, 8, 16, 16}, kHalf), w = graph.parameter("w", {4, 4, 3, 3}, kHalf);
-  const TensorId y = graph.emit(OpKind::conv2d, {x, w}, {{"stride", SymExpr(2)}, {"pad", SymExpr(1)}, {"groups", SymExpr(2)}});
+  const TensorId y =
+      graph.emit(OpKind::conv2d, {x, w}, {{"stride", SymExpr(2)}, {"pad", SymExpr(1)}, {"groups", SymExpr(2)}});
   CHECK(shape_string(graph.tensor(y)) == "fp16[batch, 4, 8, 8]");
   CHECK(work(graph, OpId{0}).flops() == kBatch * (4 * 8 * 8 * 4 * 9 * 2));
   CHECK(work(graph, OpId{0}).read_bytes == kBatch * (8 * 256 * 2) + 4 * 4 * 9 * 2);
@@ -131,7 +133,8 @@ TEST_CASE("op work: convolutions and their gradients, by hand", "[unit]") {
 
 TEST_CASE("op work: experts, sparse products, transforms", "[unit]") {
   OpGraph graph;
-  const TensorId rows = graph.input("rows", {kBatch * 2, 64}, kHalf), experts = graph.parameter("e", {8, 64, 128}, kHalf);
+  const TensorId rows = graph.input("rows", {kBatch * 2, 64}, kHalf),
+                 experts = graph.parameter("e", {8, 64, 128}, kHalf);
   graph.emit(OpKind::grouped_matmul, {rows, experts}, {kBatch * 2, 128}, kHalf, {{"active_groups", kBatch}});
   const OpWork few = work(graph, OpId{0}, {{"batch", 3}});
   CHECK(few.flops() == SymExpr(2 * 6 * 64 * 128));
@@ -142,7 +145,8 @@ TEST_CASE("op work: experts, sparse products, transforms", "[unit]") {
   graph.emit(OpKind::spmm, {values, features}, {40, 16}, kHalf,
              {{"nonzeros", SymExpr(1000)}, {"rows", SymExpr(40)}, {"columns", SymExpr(50)}});
   CHECK(work(graph, OpId{1}).flops() == SymExpr(2 * 1000 * 16));
-  // Values and 4-byte columns, 4-byte row pointers, features: the kernel counts one pointer more, to the last row's end.
+  // Values and 4-byte columns, 4-byte row pointers, features: the kernel counts one pointer more, to the last row's
+  // end.
   CHECK(work(graph, OpId{1}).read_bytes == SymExpr(1000 * 2 + 1000 * 4 + 40 * 4 + 50 * 16 * 2));
   const TensorId image = graph.input("image", {kBatch, 64, 64}, ElementType::fp32);
   graph.emit(OpKind::fft, {image}, {kBatch, 64, 33}, ElementType::complex64,
@@ -159,7 +163,8 @@ TEST_CASE("op work: passes, reductions, partial reads, views", "[unit]") {
   graph.emit(OpKind::add, {x, x});
   graph.emit(OpKind::softmax, {x});
   graph.emit(OpKind::reduce_sum, {x}, {{"axes", std::vector<SymExpr>{-1}}});
-  const TensorId table = graph.parameter("t", {1000, 64}, kHalf), ids = graph.input("ids", {kBatch}, ElementType::int64);
+  const TensorId table = graph.parameter("t", {1000, 64}, kHalf),
+                 ids = graph.input("ids", {kBatch}, ElementType::int64);
   graph.emit(OpKind::embedding, {table, ids}, {kBatch, 64}, kHalf);
   const SymExpr bytes = kBatch * 128;
   for (const OpId id : {OpId{0}, OpId{1}, OpId{2}}) {
@@ -195,8 +200,9 @@ TEST_CASE("op work: passes, reductions, partial reads, views", "[unit]") {
   const TensorId made = views.emit(OpKind::relu, {row});
   views.mark_output(views.emit(OpKind::add, {views.emit(OpKind::expand, {made}, {kBatch, 64}, kHalf), other}));
   const Bindings at{{"batch", 1000}};
-  for (const Grouping& groups : {Grouping{0, 0, 0, -1, -1, -1}, Grouping{0, 0, -1, -1, -1, -1}, Grouping{-1, 0, 0, 1, 1, -1},
-                                 Grouping{-1, -1, -1, 0, 0, 0}, Grouping{-1, -1, -1, -1, 0, 0}})
+  for (const Grouping& groups :
+       {Grouping{0, 0, 0, -1, -1, -1}, Grouping{0, 0, -1, -1, -1, -1}, Grouping{-1, 0, 0, 1, 1, -1},
+        Grouping{-1, -1, -1, 0, 0, 0}, Grouping{-1, -1, -1, -1, 0, 0}})
     CHECK(total_bytes(fuse_groups(views, groups), at) <= total_bytes(views, at));
 }
 
@@ -237,21 +243,32 @@ TEST_CASE("op graph: control flow", "[unit]") {
 TEST_CASE("op graph: every fault is one clear line", "[unit]") {
   OpGraph graph;
   const TensorId x = graph.input("x", {kBatch, 8}, kHalf), w = graph.parameter("w", {9, 4}, kHalf);
-  CHECK(graph_fault([&] { graph.emit(OpKind::matmul, {x, w}, {}, "up"); }) ==
-        "matmul 'up': [batch, 8] times [9, 4]: the inner sizes 8 and 9 differ");
-  CHECK(graph_fault([&] { graph.emit(OpKind::add, {x, w}, {}, "sum"); }) ==
-        "add 'sum': [batch, 8] and [9, 4] do not broadcast");
+  CHECK(graph_fault([&] {
+          graph.emit(OpKind::matmul, {x, w}, {}, "up");
+        }) == "matmul 'up': [batch, 8] times [9, 4]: the inner sizes 8 and 9 differ");
+  CHECK(graph_fault([&] {
+          graph.emit(OpKind::add, {x, w}, {}, "sum");
+        }) == "add 'sum': [batch, 8] and [9, 4] do not broadcast");
   CHECK(graph_fault([&] { graph.emit(OpKind::relu, {x, w}, {}, "r"); }) == "relu 'r': expected 1 inputs, got 2");
-  CHECK(graph_fault([&] { graph.emit(OpKind::concat, {}, {}, "c"); }) == "concat 'c': expected at least 1 inputs, got 0");
+  CHECK(graph_fault([&] { graph.emit(OpKind::concat, {}, {}, "c"); }) ==
+        "concat 'c': expected at least 1 inputs, got 0");
   CHECK(graph_fault([&] { graph.emit(OpKind::relu, {TensorId{99}}, {}, "r"); }) ==
         "relu 'r': input 99 is not a tensor of the graph");
   CHECK(graph_fault([&] { graph.emit(OpKind::reshape, {x}, Attributes{}, "v"); }) ==
         "reshape 'v': its output shape has to be given");
-  CHECK(graph_fault([&] { graph.emit(OpKind::reduce_sum, {x}, {}, "s"); }) == "reduce_sum 's': expected attribute 'axes', a list");
-  CHECK_THAT(graph_fault([&] { graph.emit(OpKind::reduce_sum, {x}, {{"axes", std::vector<SymExpr>{2}}}, "s"); }),
+  CHECK(graph_fault([&] { graph.emit(OpKind::reduce_sum, {x}, {}, "s"); }) ==
+        "reduce_sum 's': expected attribute 'axes', a list");
+  CHECK_THAT(graph_fault([&] {
+               graph.emit(OpKind::reduce_sum, {x}, {{"axes", std::vector<SymExpr>{2}}}, "s");
+             }),
              Contains("reduce_sum 's': axis 2 of [batch, 8]"));
-  CHECK_THAT(graph_fault([&] { graph.emit(OpKind::conv2d, {x, w}, {}, "c"); }), Contains("conv2d 'c': expected [n, c, h, w] and"));
-  CHECK_THAT(graph_fault([&] { graph.emit(OpKind::cast, {x}, {{"to", std::string("fp12")}}, "c"); }),
+  CHECK_THAT(graph_fault([&] {
+               graph.emit(OpKind::conv2d, {x, w}, {}, "c");
+             }),
+             Contains("conv2d 'c': expected [n, c, h, w] and"));
+  CHECK_THAT(graph_fault([&] {
+               graph.emit(OpKind::cast, {x}, {{"to", std::string("fp12")}}, "c");
+             }),
              Contains("attribute 'to': expected an element type, got 'fp12'"));
   CHECK_THAT(graph_fault([&] { graph.input("x", {1}, kHalf); }), Contains("tensor 'x': the name is taken"));
   CHECK_THAT(graph_fault([&] { graph.add_tensor({.name = "a"}); }), Contains("an activation is made by an op"));
@@ -266,12 +283,12 @@ TEST_CASE("op graph: every fault is one clear line", "[unit]") {
   body.input("a", {kBatch, 4}, kHalf);
   branch.regions = {std::make_shared<const OpGraph>(body), std::make_shared<const OpGraph>(body)};
   wrong.add(branch, {});
-  CHECK(verify(wrong) == std::vector<std::string>{
-                             "relu 'r': expected an output of [batch, 8], got [batch, 9]",
-                             "reshape 'v': 8*batch elements in, 9*batch out",
-                             "loop 'loop_op': expected 1 regions, got 0",
-                             "branch 'branch_op': input 0 is fp16[batch, 8], its region takes fp16[batch, 4]",
-                             "branch 'branch_op': input 0 is fp16[batch, 8], its region takes fp16[batch, 4]"});
+  CHECK(verify(wrong) ==
+        std::vector<std::string>{"relu 'r': expected an output of [batch, 8], got [batch, 9]",
+                                 "reshape 'v': 8*batch elements in, 9*batch out",
+                                 "loop 'loop_op': expected 1 regions, got 0",
+                                 "branch 'branch_op': input 0 is fp16[batch, 8], its region takes fp16[batch, 4]",
+                                 "branch 'branch_op': input 0 is fp16[batch, 8], its region takes fp16[batch, 4]"});
   // Names of ops are kept apart.
   OpGraph names;
   const TensorId z = names.input("z", {8}, kHalf);

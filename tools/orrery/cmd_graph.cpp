@@ -66,9 +66,11 @@ models::Bindings bindings_of(const GraphOptions& options, const std::vector<mode
   for (const std::string& bind : options.binds) {
     const auto equals = bind.find('=');
     const std::string name = bind.substr(0, equals), value = equals == std::string::npos ? "" : bind.substr(equals + 1);
-    const bool number = !value.empty() && value.size() < 16 && value.find_first_not_of("0123456789") == std::string::npos;
+    const bool number =
+        !value.empty() && value.size() < 16 && value.find_first_not_of("0123456789") == std::string::npos;
     if (std::find(names.begin(), names.end(), name) == names.end())
-      faults.add({"--bind " + bind, ""}, fmt::format("the graph has no dimension '{}'", name), sim::name_hint(name, names));
+      faults.add({"--bind " + bind, ""}, fmt::format("the graph has no dimension '{}'", name),
+                 sim::name_hint(name, names));
     else if (!number)
       faults.add({"--bind " + bind, ""}, "expected dimension=size");
     else
@@ -114,8 +116,8 @@ void print_work(const OpGraph& graph, const std::vector<models::Symbol>& symbols
   const models::OpWork bound = total_work(graph, bindings);
   const models::GraphLaunches launches = lower(graph, bindings);
   const auto value = [](const SymExpr& e) { return static_cast<double>(e.constant().value_or(0)); };
-  fmt::print("work{}: {:.6g} FLOPs ({:.6g} of products), {:.6g} bytes read, {:.6g} written, {} kernels, {} transfers\n", where,
-             value(bound.flops()), value(bound.matrix_flops), value(bound.read_bytes), value(bound.write_bytes),
+  fmt::print("work{}: {:.6g} FLOPs ({:.6g} of products), {:.6g} bytes read, {:.6g} written, {} kernels, {} transfers\n",
+             where, value(bound.flops()), value(bound.matrix_flops), value(bound.read_bytes), value(bound.write_bytes),
              launches.kernels.size(), launches.transfers.size());
 }
 
@@ -132,7 +134,8 @@ void print_summary(const Imported& imported, const models::Bindings& bindings) {
   fmt::print("graph \"{}\": {} ops, {} tensors\n", graph.name, graph.op_count(), graph.tensor_count());
   std::string dims;
   for (const models::Symbol symbol : symbols) dims += (dims.empty() ? "" : ", ") + symbol.name();
-  if (dims.size() > kLongestFormula) dims = fmt::format("{} …, {} in all", dims.substr(0, kLongestFormula), symbols.size());
+  if (dims.size() > kLongestFormula)
+    dims = fmt::format("{} …, {} in all", dims.substr(0, kLongestFormula), symbols.size());
   fmt::print("{:<12} {}\n", "dimensions", dims.empty() ? "none" : dims);
   print_formula("parameters", parameters);
   print_formula("their bytes", parameter_bytes);
@@ -158,8 +161,10 @@ int graph_command(const GraphOptions& options) {
   std::vector<std::string> faults = verify(imported.graph);
   if (!faults.empty()) sim::throw_fault({options.source, ""}, faults.front());
   const models::Bindings bindings = bindings_of(options, imported.graph.symbols());
-  if (options.print) fmt::print("{}", to_string(imported.graph));
-  else print_summary(imported, bindings);
+  if (options.print)
+    fmt::print("{}", to_string(imported.graph));
+  else
+    print_summary(imported, bindings);
   if (!options.dot.empty()) write_file(options.dot, to_dot(imported.graph));
   if (!options.json.empty()) write_file(options.json, json_text(imported.graph));
   return 0;
@@ -170,9 +175,12 @@ int graph_command(const GraphOptions& options) {
 void add_graph(CLI::App& app, Action& action) {
   auto options = std::make_shared<GraphOptions>();
   CLI::App* command = app.add_subcommand("graph", "Show the operator graph of a builder or of a model file");
-  command->add_option("SOURCE", options->source, "A builder's name, or a file: ONNX, Chakra, profiler trace, config.json, JSON")
+  command
+      ->add_option("SOURCE", options->source,
+                   "A builder's name, or a file: ONNX, Chakra, profiler trace, config.json, JSON")
       ->required();
-  command->add_option("--format", options->format, "Of the file: chakra, hf, json, kineto or onnx; by its name if not given");
+  command->add_option("--format", options->format,
+                      "Of the file: chakra, hf, json, kineto or onnx; by its name if not given");
   command->add_option("--set", options->assignments, "A parameter of the builder: layers=2")->allow_extra_args(false);
   command->add_option("--bind", options->binds, "Sizes of dimensions: batch=8,tokens=128")->delimiter(',');
   command->add_option("--dot", options->dot, "Write the graph for Graphviz");
