@@ -85,7 +85,13 @@ hw::Conv conv_shape(const Sizes& s) {
   conv.kernel_height = static_cast<std::int32_t>(w[2]);
   conv.kernel_width = static_cast<std::int32_t>(w[3]);
   conv.stride = static_cast<std::int32_t>(s.op.integer("stride", 1));
-  conv.pad = static_cast<std::int32_t>(s.op.integer("pad", 0));
+  const std::int64_t pad = s.op.integer("pad", 0), pad_w = s.op.integer("pad_w", pad);
+  if (pad == pad_w) {
+    conv.pad = static_cast<std::int32_t>(pad);
+  } else {  // a kernel pads both sides alike: here the image comes padded
+    conv.height += 2 * pad;
+    conv.width += 2 * pad_w;
+  }
   conv.dilation = static_cast<std::int32_t>(s.op.integer("dilation", 1));
   conv.groups = static_cast<std::int32_t>(s.op.integer("groups", 1));
   return conv;
@@ -121,7 +127,8 @@ hw::GroupedGemm grouped_shape(const Sizes& s) {
 hw::Gemm grouped_gradient(const Sizes& s) {
   const std::vector<std::int64_t> x = s.input(0), dy = s.input(1);
   const std::int64_t rows = count(x, 0, x.size() - 1), all = s.output().front();
-  const std::int64_t groups = std::clamp<std::int64_t>(s.expr("active_groups", all), 1, std::max<std::int64_t>(1, std::min(all, rows)));
+  const std::int64_t groups =
+      std::clamp<std::int64_t>(s.expr("active_groups", all), 1, std::max<std::int64_t>(1, std::min(all, rows)));
   return {x.back(), dy.back(), (rows + groups - 1) / groups, groups};
 }
 
@@ -140,7 +147,7 @@ hw::Sparse sparse_shape(const Sizes& s) {
 hw::Fft fft_shape(const Sizes& s) {
   hw::Fft fft;
   const std::string_view form = s.op.text("form");
-  fft.kind = form == "complex"    ? hw::FftKind::complex_to_complex
+  fft.kind = form == "complex"   ? hw::FftKind::complex_to_complex
              : form == "to_real" ? hw::FftKind::complex_to_real
                                  : hw::FftKind::real_to_complex;
   fft.n0 = s.op.integer("n0", 1);
@@ -193,7 +200,8 @@ hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
 hw::Gemm largest_product(const OpGraph& region, const Bindings& bindings) {
   hw::Gemm best;
   const auto flops = [](const hw::Gemm& g) {
-    return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) * static_cast<double>(g.batch);
+    return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) *
+           static_cast<double>(g.batch);
   };
   for (const OpId id : region.ops()) {
     const OpNode& op = region.op(id);
@@ -209,7 +217,8 @@ hw::KernelShape fused_shape(const Sizes& s, const OpWork& work) {
   if (value(work.matrix_flops) == 0) return streaming_shape(s, work);
   hw::Fused fused;
   fused.gemm = largest_product(*s.op.regions.front(), s.bindings);
-  fused.other_matrix_flops = value(work.matrix_flops) - 2 * fused.gemm.m * fused.gemm.n * fused.gemm.k * fused.gemm.batch;
+  fused.other_matrix_flops =
+      value(work.matrix_flops) - 2 * fused.gemm.m * fused.gemm.n * fused.gemm.k * fused.gemm.batch;
   fused.vector_flops = value(work.vector_flops);
   fused.read_bytes = value(work.read_bytes);
   fused.write_bytes = value(work.write_bytes);

@@ -2,7 +2,8 @@
 //
 // `pattern` says how an output element depends on inputs, which is what fusers ask (after the classes of tensor
 // compilers): a view moves nothing, an elementwise op reads the same place of every operand (or a broadcast one), an
-// injective op reads one other place, a reduction many of a row, a matrix op a row and a column. `flops` are per element
+// injective op reads one other place, a reduction many of a row, a matrix op a row and a column; a communication moves
+// its first operand and waits for the others. `flops` are per element
 // of the first output (of the first input for reductions), by the convention of hw/kernel_builders.hpp: an addition,
 // multiplication, division, root, exponential or comparison is one.
 #pragma once

@@ -14,6 +14,16 @@ bool is_view(const OpNode& op) {
   return info(op.kind).pattern == Pattern::view;
 }
 
+/// What a tensor was before views of all of it.
+TensorId unexpanded(const OpGraph& graph, TensorId tensor) {
+  for (std::optional<OpId> op = graph.producer(tensor); op; op = graph.producer(tensor)) {
+    const OpKind kind = graph.op(*op).kind;
+    if (kind != OpKind::expand && kind != OpKind::reshape && kind != OpKind::transpose) break;
+    tensor = graph.op(*op).inputs.front();
+  }
+  return tensor;
+}
+
 /// Sizes of a graph's tensors: as they stand, or as constants where bindings are given.
 class Shapes {
  public:
@@ -37,10 +47,22 @@ class Shapes {
   SymExpr bytes(TensorId tensor) const { return elements(tensor) * bytes_of(graph_.tensor(tensor).type); }
   /// Bytes that reading the tensor moves: an expanded tensor is as big as what it was expanded from.
   SymExpr traffic(TensorId tensor) const {
-    for (std::optional<OpId> op = graph_.producer(tensor); op; op = graph_.producer(tensor)) {
-      if (graph_.op(*op).kind == OpKind::expand) return traffic(graph_.op(*op).inputs.front());
-      if (graph_.op(*op).kind != OpKind::reshape && graph_.op(*op).kind != OpKind::transpose) break;
-      tensor = graph_.op(*op).inputs.front();
+    for (std::optional<OpId> maker = graph_.producer(tensor); maker; maker = graph_.producer(tensor)) {
+      const OpNode& op = graph_.op(*maker);
+      if (op.kind == OpKind::expand || op.kind == OpKind::reshape || op.kind == OpKind::transpose) {
+        tensor = op.inputs.front();
+      } else if (op.kind == OpKind::fused) {  // the view may stand at the end of its region
+        const OpGraph& region = *op.regions.front();
+        const auto place = std::find(op.outputs.begin(), op.outputs.end(), tensor) - op.outputs.begin();
+        const TensorId root = unexpanded(region, region.outputs()[static_cast<std::size_t>(place)]);
+        if (region.producer(root)) return Shapes(region, bindings_).traffic(root);
+        const std::vector<TensorId> entries = region.with_role(TensorRole::input);
+        const auto entry = std::find(entries.begin(), entries.end(), root);
+        if (entry == entries.end()) break;
+        tensor = op.inputs[static_cast<std::size_t>(entry - entries.begin())];
+      } else {
+        break;
+      }
     }
     return bytes(tensor);
   }
@@ -161,7 +183,7 @@ SymExpr vector_flops(const Shapes& shapes, const OpNode& op) {
   const OpInfo& row = info(op.kind);
   if (row.flops == 0) return 0;
   return (row.pattern == Pattern::reduction && !op.inputs.empty() ? shapes.elements(op.inputs[0])
-                                                                   : shapes.elements(op.outputs[0])) *
+                                                                  : shapes.elements(op.outputs[0])) *
          row.flops;
 }
 
@@ -176,6 +198,7 @@ TensorId whole_of(const OpGraph& graph, TensorId tensor) {
 /// Bytes that the op reads of input `slot`.
 SymExpr input_traffic(const Shapes& shapes, const OpNode& op, std::size_t slot) {
   const TensorId input = op.inputs[slot];
+  if (slot > 0 && info(op.kind).pattern == Pattern::communication) return 0;  // waited for, not moved
   switch (op.kind) {
     case OpKind::embedding:  // (table, ids): the rows that are picked
     case OpKind::gather:     // (source, indices)
@@ -196,7 +219,8 @@ SymExpr input_traffic(const Shapes& shapes, const OpNode& op, std::size_t slot) 
       break;
     case OpKind::spmm:  // (values, features): 4-byte columns beside the values, and a row pointer a row
     case OpKind::sddmm:
-      if (slot == 0) return shapes.traffic(input) + shapes.of(op.expr("nonzeros", 0)) * 4 + shapes.of(op.expr("rows", 0)) * 4;
+      if (slot == 0)
+        return shapes.traffic(input) + shapes.of(op.expr("nonzeros", 0)) * 4 + shapes.of(op.expr("rows", 0)) * 4;
       break;
     default:
       break;
@@ -208,7 +232,8 @@ SymExpr input_traffic(const Shapes& shapes, const OpNode& op, std::size_t slot) 
 SymExpr output_traffic(const Shapes& shapes, const OpNode& op, std::size_t place) {
   if (op.kind == OpKind::kv_write || op.kind == OpKind::scatter_add) {
     SymExpr written = 0;
-    const std::size_t last = op.kind == OpKind::scatter_add ? std::min<std::size_t>(2, op.inputs.size()) : op.inputs.size();
+    const std::size_t last =
+        op.kind == OpKind::scatter_add ? std::min<std::size_t>(2, op.inputs.size()) : op.inputs.size();
     for (std::size_t i = 1; i < last; ++i) written += shapes.bytes(op.inputs[i]);
     return place == 0 ? written : SymExpr(0);
   }
@@ -235,6 +260,11 @@ OpWork fused_work(const OpGraph& region, const Bindings* bindings) {
     const OpWork own = op_work(shapes, op);
     sum.matrix_flops += own.matrix_flops;
     sum.vector_flops += own.vector_flops;
+    if (op.kind == OpKind::loop || op.kind == OpKind::branch) {  // its region's traffic stays
+      sum.read_bytes += own.read_bytes;
+      sum.write_bytes += own.write_bytes;
+      continue;
+    }
     for (std::size_t slot = 0; slot < op.inputs.size(); ++slot) {
       if (region.producer(storage_of(region, op.inputs[slot]))) continue;
       const SymExpr bytes = input_traffic(shapes, op, slot);
@@ -249,6 +279,7 @@ OpWork fused_work(const OpGraph& region, const Bindings* bindings) {
     const std::optional<OpId> maker = region.producer(root);
     if (!maker || std::find(written.begin(), written.end(), root) != written.end()) continue;
     written.push_back(root);
+    if (region.op(*maker).kind == OpKind::loop || region.op(*maker).kind == OpKind::branch) continue;
     const std::vector<TensorId>& made = region.op(*maker).outputs;
     const auto place = static_cast<std::size_t>(std::find(made.begin(), made.end(), root) - made.begin());
     sum.write_bytes += output_traffic(shapes, region.op(*maker), place);
