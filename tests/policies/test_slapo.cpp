@@ -177,8 +177,12 @@ TEST_CASE("Stages of a pipeline send what crosses", "[unit]") {
 TEST_CASE("Modules and chains become kernels", "[unit]") {
   const OpGraph eager = bert(R"({"layers": 2, "hidden": 64, "heads": 4, "intermediate": 256, "vocab": 128, "positions": 64,
       "head": "none", "attention": "eager"})");
-  const OpGraph fast = applied(
-      eager, one(R"({"replace": {"scope": "layer.*.attention", "kernel": "flash", "ops": ["scale", "softmax"]}})"));
+  const OpGraph fast = applied(eager, one(R"({"replace": {"scope": "layer.*.ffn", "kernel": "whole_ffn"}})"));
+  REQUIRE(verify(fast).empty());
+  CHECK(count(fast, OpKind::fused) == 2);
+  CHECK(matrix_flops(fast) == matrix_flops(eager));
+  for (const OpId op : fast.ops())
+    CHECK((fast.op(op).dialect == "whole_ffn") == (fast.op(op).kind == OpKind::fused));
   // The mask's sum lies between scale and softmax: they cannot run as one without it.
   CHECK(fault(eager, one(R"({"replace": {"scope": "layer.*.attention", "kernel": "flash", "ops": ["scale", "softmax"]}})")) ==
         "/slapo/schedule/0/replace/scope: expected ops that can run as one: a path leaves them and comes back (name the "
