@@ -184,5 +184,7 @@ TEST_CASE("graph: faults of a config", "[unit]") {
   CHECK_THAT(fault_of("model.builder.policy=bart"), Contains("unknown builder policy 'bart'"));
   CHECK_THAT(fault_of("model.import={\"path\": \"x.onnx\"}"),
              Contains("/model: expected either a 'builder' or an 'import'"));
+  CHECK_THAT(fault_of("workload.max_batch={\"enabled\": true, \"symbol\": \"rows\"}"),
+             Contains("/workload/max_batch/symbol: the graph has no dimension 'rows'"));
   CHECK_THAT(fault_of("workload.vary={\"batch\": {\"distribution\": \"list\"}}"), Contains("expected 'values' for a list"));
 }
