@@ -10,6 +10,7 @@
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
+#include "experiments/tune/system.hpp"
 #include "sim/base/home.hpp"
 
 namespace orrery::experiments {
@@ -36,7 +37,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system()};
+  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system(), tune_system()};
   return all;
 }
 

@@ -19,7 +19,7 @@ void append(const Attribute& attribute, std::string& out) {
   } else if (const auto* text = std::get_if<std::string>(&attribute)) {
     out += *text;
   } else {
-    for (const SymExpr& expr : std::get<std::vector<SymExpr>>(attribute)) out += expr.to_string() + ',';
+    for (const SymExpr& each : std::get<std::vector<SymExpr>>(attribute)) out += each.to_string() + ',';
   }
 }
 

@@ -40,7 +40,7 @@ std::int64_t KnotAxis::knot(std::size_t i) const {
 
 KnotAxis::Place KnotAxis::place(std::int64_t x) const {
   if (x < 0 || x > top_) throw_past(x, top_);
-  const int width = std::bit_width(static_cast<std::uint64_t>(x));
+  const int width = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(x)));
   const int shift = std::max(0, width - bits_ - 1);
   const std::int64_t knot = (static_cast<std::int64_t>(shift) << bits_) + (x >> shift);
   return {static_cast<std::size_t>(knot), x & ((std::int64_t{1} << shift) - 1), shift};

@@ -48,7 +48,7 @@ class IterationTable {
     std::int64_t tokens = 8'192;                              ///< new tokens of a batch
     std::int64_t sequences = 512;                             ///< that decode, or whose next token is computed
     std::int64_t context = 131'072;                           ///< of one sequence
-    int dense_bits = 8, sequence_bits = 3, context_bits = 4;  ///< knots, see KnotAxis
+    int dense_bits = 8, sequence_bits = 7, context_bits = 4;  ///< knots, see KnotAxis
   };
   /// Time of a launch in ps.
   using KernelPrice = std::function<std::int64_t(const hw::Kernel&)>;

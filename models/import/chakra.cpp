@@ -299,11 +299,21 @@ class TraceGraph {
     if (node.cpu) op.target = *node.cpu ? "cpu" : "gpu";
     if (!node.group.empty()) op.set("group", node.group);
     op.op_class = node.type == 7 ? hw::OpClass::all_reduce : hw::OpClass::copy;
-    std::vector<Tensor> outputs{{.name = op.name, .shape = {bytes}, .type = ElementType::int8}};
-    if (token_[i] && bytes > 0) outputs.push_back({.name = op.name + ".done", .shape = {0}, .type = ElementType::int8});
+    std::vector<Tensor> outputs;
+    outputs.reserve(2);
+    outputs.push_back(bytes_tensor(op.name, bytes));
+    if (token_[i] && bytes > 0) outputs.push_back(bytes_tensor(op.name + ".done", 0));
     const OpId id = out_.graph.add(std::move(op), std::move(outputs));
     const std::vector<TensorId>& made = out_.graph.op(id).outputs;
     made_[i] = {{made.front()}, {made.back()}};
+  }
+
+  static Tensor bytes_tensor(std::string name, std::int64_t bytes) {
+    Tensor tensor;
+    tensor.name = std::move(name);
+    tensor.shape.emplace_back(bytes);
+    tensor.type = ElementType::int8;
+    return tensor;
   }
 
   void count_unmapped(const TraceNode& node, OpNode& op) {
