@@ -1,6 +1,7 @@
 // From field tables to a JSON Schema (draft-07) that editors complete from.
 #include <cmath>
 
+#include "experiments/claims/study.hpp"
 #include "experiments/experiment.hpp"
 
 namespace orrery::experiments {
@@ -39,7 +40,8 @@ Node policy_schema(const FieldInfo& info) {
     Node order = Node::object();
     order.set("type", Node::string("array"));
     order.set("items", std::move(policy));
-    properties.set("order", std::move(order));
+    properties.set("order", order);
+    properties.set("per_size", std::move(order));
   } else {
     if (!info.default_value.is_null()) policy.set("default", info.default_value);
     properties.set("policy", std::move(policy));
@@ -155,12 +157,86 @@ FieldInfo text_field(std::string name, std::string doc) {
   return info;
 }
 
+Node typed(const char* type, const std::string& doc) {
+  Node node = Node::object();
+  node.set("type", Node::string(type));
+  node.set("description", Node::string(doc));
+  return node;
+}
+
+Node const_schema(Node value) {
+  Node node = Node::object();
+  node.set("const", std::move(value));
+  return node;
+}
+
+/// An axis of a claim study.
+Node axis_schema() {
+  Node properties = Node::object();
+  Node path =
+      typed("string", "Dotted path in the base that gets each value; a list of them; none: only {NAME} in measures.");
+  Node types = Node::array();
+  for (const char* type : {"string", "array", "null"}) types.push(Node::string(type));
+  path.set("type", std::move(types));
+  properties.set("path", std::move(path));
+  properties.set("name", typed("string", "What formulas call it; the last part of the path unless given."));
+  properties.set("values", typed("array", "Numbers and texts, or {\"is\": VALUE, \"set\": {PATH: VALUE}}."));
+  Node axis = typed("object", "An axis of the grid.");
+  axis.set("properties", std::move(properties));
+  axis.set("additionalProperties", Node::boolean(false));
+  Node list = typed("array", "Axes of the grid; the last one varies fastest.");
+  list.set("items", std::move(axis));
+  return list;
+}
+
+/// The schema of a claim study (docs/claims.md); its base is an experiment, "#" or a file.
+Node claim_schema() {
+  Node properties = Node::object();
+  properties.set("$schema", field_schema(text_field("$schema", "This schema, for editors.")));
+  properties.set("kind", const_schema(Node::string("claim")));
+  properties.set("version", const_schema(Node::integer(1)));
+  properties.set("system", typed("string", "Whose claims they are."));
+  properties.set("title", typed("string", "One line about the study."));
+  Node reference = Node::object();
+  reference.set("$ref", Node::string("#"));
+  Node either = Node::array();
+  either.push(typed("string", "File of an experiment, relative to this file."));
+  either.push(std::move(reference));
+  Node base = Node::object();
+  base.set("anyOf", std::move(either));
+  base.set("description", Node::string("The experiment that variants and axes change."));
+  properties.set("base", std::move(base));
+  Node variants = typed("object", "Variants by name: values by dotted path.");
+  variants.set("additionalProperties", typed("object", "Values by dotted path."));
+  properties.set("variants", std::move(variants));
+  properties.set("x", axis_schema());
+  Node measures =
+      typed("object",
+            "Figures of summary.json by name: dotted paths, in which {AXIS} and {variant} stand for where a run is.");
+  measures.set("additionalProperties", typed("string", "Dotted path."));
+  properties.set("measures", std::move(measures));
+  Node claim = object_schema(sim::describe_params<claims::ClaimParams>(), "A claim.");
+  Node ends = Node::array();
+  for (const char* type : {"number", "null"}) ends.push(Node::string(type));
+  claim.find("properties")->find("expected")->find("items")->set("type", std::move(ends));
+  Node list = typed("array", "What is claimed.");
+  list.set("items", std::move(claim));
+  properties.set("claims", std::move(list));
+  Node node = typed("object", "A claim study: what a paper says of a system, and the experiment that judges it.");
+  node.set("properties", std::move(properties));
+  Node required = Node::array();
+  for (const char* key : {"kind", "system", "base", "variants", "measures", "claims"}) required.push(Node::string(key));
+  node.set("required", std::move(required));
+  node.set("additionalProperties", Node::boolean(false));
+  return node;
+}
+
 }  // namespace
 
 Node config_schema() {
   Node root = Node::object();
   root.set("$schema", Node::string("http://json-schema.org/draft-07/schema#"));
-  root.set("title", Node::string("Orrery experiment"));
+  root.set("title", Node::string("Orrery experiment or claim study"));
   Node alternatives = Node::array();
   for (const System& system : systems()) {
     std::vector<FieldInfo> fields = system.fields;
@@ -188,12 +264,8 @@ Node config_schema() {
     properties.set("base", std::move(base));
     alternatives.push(std::move(node));
   }
-  if (alternatives.items().size() == 1) {
-    const Node only = alternatives.items().front();
-    for (const auto& [key, value] : only.members()) root.set(key, value);
-  } else {
-    root.set("anyOf", std::move(alternatives));
-  }
+  alternatives.push(claim_schema());
+  root.set("anyOf", std::move(alternatives));
   return root;
 }
 

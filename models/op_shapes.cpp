@@ -23,9 +23,10 @@ void check_inputs(const OpNode& op) {
   const OpInfo& row = info(op.kind);
   const auto count = static_cast<int>(op.inputs.size());
   if (count < row.min_inputs || (row.max_inputs >= 0 && count > row.max_inputs)) {
-    const std::string range = row.max_inputs < 0                ? fmt::format("at least {}", row.min_inputs)
-                              : row.min_inputs == row.max_inputs ? fmt::format("{}", row.min_inputs)
-                                                                 : fmt::format("{} to {}", row.min_inputs, row.max_inputs);
+    const std::string range = row.max_inputs < 0 ? fmt::format("at least {}", row.min_inputs)
+                              : row.min_inputs == row.max_inputs
+                                  ? fmt::format("{}", row.min_inputs)
+                                  : fmt::format("{} to {}", row.min_inputs, row.max_inputs);
     fail(op, fmt::format("expected {} inputs, got {}", range, count));
   }
 }
@@ -60,8 +61,7 @@ bool may_be_equal(const OpGraph& graph, const SymExpr& a, const SymExpr& b) {
 
 std::vector<SymExpr> matmul_shape(const OpGraph& graph, const OpNode& op) {
   std::vector<SymExpr> a = graph.tensor(op.inputs[0]).shape, b = graph.tensor(op.inputs[1]).shape;
-  if (a.size() < 2 || b.size() < 2)
-    fail(op, fmt::format("expected matrices, got {} and {}", text(a), text(b)));
+  if (a.size() < 2 || b.size() < 2) fail(op, fmt::format("expected matrices, got {} and {}", text(a), text(b)));
   if (op.integer("trans_a", 0) != 0) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (op.integer("trans_b", 0) != 0) std::swap(b[b.size() - 1], b[b.size() - 2]);
   if (!may_be_equal(graph, a.back(), b[b.size() - 2]))
@@ -103,7 +103,8 @@ std::vector<SymExpr> conv_shape(const OpGraph& graph, const OpNode& op) {
 std::vector<SymExpr> pool_shape(const OpGraph& graph, const OpNode& op) {
   const std::vector<SymExpr>& x = graph.tensor(op.inputs[0]).shape;
   if (x.size() != 4) fail(op, fmt::format("expected [n, c, h, w], got {}", text(x)));
-  const std::int64_t kernel = op.integer("kernel", 2), stride = op.integer("stride", kernel), pad = op.integer("pad", 0);
+  const std::int64_t kernel = op.integer("kernel", 2), stride = op.integer("stride", kernel),
+                     pad = op.integer("pad", 0);
   if (kernel < 1 || stride < 1 || pad < 0) fail(op, "expected kernel and stride of at least 1 and pad of at least 0");
   return {x[0], x[1], window(x[2], kernel, stride, pad, 1), window(x[3], kernel, stride, pad, 1)};
 }
@@ -166,17 +167,23 @@ std::optional<std::string> contradiction(const OpGraph& graph, const OpNode& op)
     for (std::size_t i = 0; equal && i < shape.size(); ++i) equal = may_be_equal(graph, shape[i], out.shape[i]);
     if (!equal) return fmt::format("expected an output of {}, got {}", text(shape), text(out.shape));
   }
-  if (op.kind == OpKind::reshape && !may_be_equal(graph, graph.tensor(op.inputs[0]).elements(), out.elements()))
-    return fmt::format("{} elements in, {} out", graph.tensor(op.inputs[0]).elements().to_string(),
-                       out.elements().to_string());
+  if (op.kind == OpKind::reshape) {  // of as many elements; a complex number may be seen as its two halves
+    const Tensor& in = graph.tensor(op.inputs[0]);
+    const auto parts = [](const Tensor& tensor) { return tensor.elements() * (is_complex(tensor.type) ? 2 : 1); };
+    const bool halves = is_complex(in.type) != is_complex(out.type);
+    if (!may_be_equal(graph, halves ? parts(in) : in.elements(), halves ? parts(out) : out.elements()))
+      return fmt::format("{} elements in, {} out", in.elements().to_string(), out.elements().to_string());
+  }
   return std::nullopt;
 }
 
 void verify_regions(const OpGraph& graph, const OpNode& op, std::vector<std::string>& faults) {
-  const std::size_t expected = op.kind == OpKind::branch ? 2 : op.kind == OpKind::loop || op.kind == OpKind::fused ? 1 : 0;
+  const std::size_t expected = op.kind == OpKind::branch                             ? 2
+                               : op.kind == OpKind::loop || op.kind == OpKind::fused ? 1
+                                                                                     : 0;
   if (op.regions.size() != expected) {
-    faults.push_back(fmt::format("{} '{}': expected {} regions, got {}", to_string(op.kind), op.name, expected,
-                                 op.regions.size()));
+    faults.push_back(
+        fmt::format("{} '{}': expected {} regions, got {}", to_string(op.kind), op.name, expected, op.regions.size()));
     return;
   }
   for (const auto& region : op.regions) {

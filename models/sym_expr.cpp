@@ -324,27 +324,49 @@ std::int64_t Bindings::at(Symbol symbol) const {
 SymExpr::SymExpr(std::int64_t constant) : constant_(constant) {}
 SymExpr::SymExpr(Symbol symbol) : SymExpr(SymAccess::make(SymAtom(symbol))) {}
 
+namespace {
+
+/// The terms of any expression, without a copy where it has some.
+class Terms {
+ public:
+  explicit Terms(const SymExpr& expr) : own_{{}, expr.constant().value_or(0)}, all_(SymAccess::node_terms(expr)) {
+    if (own_.coefficient != 0) all_ = {&own_, 1};
+  }
+  Terms(const Terms&) = delete;
+  Terms& operator=(const Terms&) = delete;
+  std::span<const SymTerm> span() const { return all_; }
+
+ private:
+  SymTerm own_;
+  std::span<const SymTerm> all_;
+};
+
+}  // namespace
+
 SymExpr& SymExpr::operator+=(const SymExpr& other) {
   if (!node_ && !other.node_) {
     constant_ = checked_sum(constant_, other.constant_);
   } else if (other.node_ || other.constant_ != 0) {
-    const SymTerms a = SymAccess::terms(*this), b = SymAccess::terms(other);
-    *this = SymAccess::make(merged({a.data(), a.size()}, {b.data(), b.size()}, 1));
+    *this = SymAccess::make(merged(Terms(*this).span(), Terms(other).span(), 1));
   }
   return *this;
 }
 
 SymExpr& SymExpr::operator-=(const SymExpr& other) {
-  const SymTerms a = SymAccess::terms(*this), b = SymAccess::terms(other);
-  return *this = SymAccess::make(merged({a.data(), a.size()}, {b.data(), b.size()}, -1));
+  if (!node_ && !other.node_) {
+    std::int64_t difference = 0;
+    if (__builtin_sub_overflow(constant_, other.constant_, &difference)) throw_sym_overflow();
+    constant_ = difference;
+    return *this;
+  }
+  return *this = SymAccess::make(merged(Terms(*this).span(), Terms(other).span(), -1));
 }
 
 SymExpr& SymExpr::operator*=(const SymExpr& other) {
   if (!node_ && !other.node_) {
     constant_ = checked_product(constant_, other.constant_);
   } else if (other.node_ || other.constant_ != 1) {
-    const SymTerms a = SymAccess::terms(*this), b = SymAccess::terms(other);
-    *this = SymAccess::make(multiplied({a.data(), a.size()}, {b.data(), b.size()}));
+    *this = SymAccess::make(multiplied(Terms(*this).span(), Terms(other).span()));
   }
   return *this;
 }

@@ -168,6 +168,8 @@ std::string_view to_string(Order order);
 /// Sound, not complete: `unknown` where no rule applies. By the sign of the difference: coefficients, ranges, and
 /// substitution of each bounded dimension by its bound plus a dimension >= 0.
 Order compare(const SymExpr& a, const SymExpr& b, const Facts& facts = {});
+/// a >= b, where that is proven: half the work of compare().
+bool provably_greater_equal(const SymExpr& a, const SymExpr& b, const Facts& facts = {});
 inline bool provably_equal(const SymExpr& a, const SymExpr& b, const Facts& facts = {}) {
   return compare(a, b, facts) == Order::equal;
 }

@@ -320,6 +320,10 @@ std::string_view to_string(Order order) {
   return "unknown";
 }
 
+bool provably_greater_equal(const SymExpr& a, const SymExpr& b, const Facts& facts) {
+  return provably_nonnegative(facts.canonical(a) - facts.canonical(b), facts);
+}
+
 Order compare(const SymExpr& a, const SymExpr& b, const Facts& facts) {
   const SymExpr difference = facts.canonical(a) - facts.canonical(b);
   if (difference.is_zero()) return Order::equal;

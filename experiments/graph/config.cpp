@@ -143,11 +143,14 @@ void read_sizes(const Node& workload, GraphConfig& config, Node& resolved, sim::
 
 /// The passes in their order; blocks of others are checked and not used.
 Node read_passes(const Node& block, GraphConfig& config, sim::Faults& faults) {
-  Node resolved = Node::object(), order = Node::array();
+  Node resolved = Node::object(), out = Node::object();
   const std::vector<std::string> known = passes().names();
-  if (const Node* list = block.find("order")) {
-    if (!list->is_array()) faults.add(list->origin(), "expected a list of passes, got " + list->shown());
-    for (const Node& entry : list->is_array() ? list->items() : std::vector<Node>{}) {
+  for (const char* key : {"order", "per_size"}) {
+    Node order = Node::array();
+    const Node* list = block.find(key);
+    if (list != nullptr && !list->is_array())
+      faults.add(list->origin(), "expected a list of passes, got " + list->shown());
+    for (const Node& entry : list != nullptr && list->is_array() ? list->items() : std::vector<Node>{}) {
       if (!entry.is_string()) {
         faults.add(entry.origin(), "expected the name of a pass, got " + entry.shown());
         continue;
@@ -157,21 +160,20 @@ Node read_passes(const Node& block, GraphConfig& config, sim::Faults& faults) {
       if (!choice.make) continue;
       order.push(Node::string(name));
       resolved.set(name, choice.params);
-      config.passes.push_back({name, std::move(choice)});
+      config.passes.push_back({name, std::move(choice), std::string_view(key) == "per_size"});
     }
+    out.set(key, std::move(order));
   }
   for (const auto& [key, value] : block.members()) {
-    if (key == "order") continue;
+    if (key == "order" || key == "per_size") continue;
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       std::vector<std::string> names = known;
-      names.emplace_back("order");
+      names.insert(names.end(), {"order", "per_size"});
       faults.add(value.origin(), "unknown key '" + key + "'", sim::name_hint(key, names));
     } else if (resolved.find(key) == nullptr) {
       (void)passes().prepare(key, &value, value.origin(), faults);
     }
   }
-  Node out = Node::object();
-  out.set("order", std::move(order));
   for (const auto& [key, value] : resolved.members()) out.set(key, value);
   return out;
 }
@@ -229,12 +231,13 @@ std::vector<FieldInfo> graph_fields() {
   cost = policy_field("cost", cost.doc, cost_models().components(), kCostModel);
   std::vector<FieldInfo> model{policy_field("builder", "Builds the graph.", builders().components(), nullptr),
                                object_field("import", "A file.", sim::describe_params<ImportParams>())};
-  FieldInfo all_passes = policy_field("passes", "What rewrites the graph, in this order.", passes().components(), nullptr);
+  FieldInfo all_passes =
+      policy_field("passes", "What rewrites the graph, in this order.", passes().components(), nullptr);
   all_passes.default_value = Node::array();
-  std::vector<FieldInfo> chosen{std::move(all_passes),
-                                policy_field("execution", "How the graph gets onto the device.",
-                                             executions().components(), kExecution),
-                                policy_field("memory", "Who places tensors.", planners().components(), kPlanner)};
+  std::vector<FieldInfo> chosen{
+      std::move(all_passes),
+      policy_field("execution", "How the graph gets onto the device.", executions().components(), kExecution),
+      policy_field("memory", "Who places tensors.", planners().components(), kPlanner)};
   std::vector<FieldInfo> sections;
   sections.push_back(object_field("machine", "The device and its dispatching thread.", std::move(machine)));
   sections.back().required = true;

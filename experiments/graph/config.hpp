@@ -111,10 +111,11 @@ struct Vary {
   VaryParams params;
 };
 
-/// A pass with its name.
+/// A pass with its name. One that runs per size sees each request's sizes, after all passes that run once.
 struct ChosenPass {
   std::string name;
   policies::PassRegistry::Choice choice;
+  bool per_size = false;
 };
 
 /// A config ready to run.

@@ -22,8 +22,8 @@ class SizeSource {
  public:
   SizeSource(const GraphConfig& config, const Bindings& fixed) : fixed_(fixed) {
     for (const Vary& entry : config.vary) {
-      entries_.push_back({entry, sim::RandomStream(static_cast<std::uint64_t>(config.run.seed),
-                                                   "sizes/" + entry.symbol.name()), {}});
+      entries_.push_back(
+          {entry, sim::RandomStream(static_cast<std::uint64_t>(config.run.seed), "sizes/" + entry.symbol.name()), {}});
       Entry& own = entries_.back();
       for (std::int64_t i = 0; i < entry.params.distinct; ++i) own.pool.push_back(draw(own));
     }
@@ -60,8 +60,8 @@ class SizeSource {
     if (params.distribution == Spread::uniform) size = entry.random.integer(params.low, params.high);
     if (params.distribution == Spread::log_normal) {
       const double value = entry.random.log_normal(sim::det_log(params.median), params.sigma);
-      size = static_cast<std::int64_t>(std::clamp(value, static_cast<double>(params.low),
-                                                  static_cast<double>(params.high)));
+      size = static_cast<std::int64_t>(
+          std::clamp(value, static_cast<double>(params.low), static_cast<double>(params.high)));
     }
     return (size + params.step - 1) / params.step * params.step;
   }
@@ -125,38 +125,62 @@ class Runner {
   }
 
  private:
-  void rewrite() {
+  policies::PassContext context_for(const Bindings& sizes) const {
     policies::PassContext context;
     context.cost = device_.cost.get();
     context.launch_s = device_.call_s;
     context.scratch_bytes = device_.scratch_bytes;
     context.memory_bytes = device_.memory_bytes;
-    context.typical = typical_sizes(config_);
+    context.typical = sizes;
     context.seed = static_cast<std::uint64_t>(config_.run.seed);
+    return context;
+  }
+
+  void rewrite() {
+    policies::PassContext context = context_for(typical_sizes(config_));
     SizeSource sizes(config_, context.typical);
     for (std::int64_t i = 0; i < std::min<std::int64_t>(32, config_.workload.requests); ++i)
       context.seen.push_back(sizes.next(i));
     graph_ = config_.model;
-    for (const ChosenPass& pass : config_.passes) {
-      PassOutcome outcome;
-      outcome.name = pass.name;
-      try {
-        graph_ = pass.choice.make()->run(graph_, context, outcome.report);
-      } catch (const models::GraphError& error) {
-        sim::throw_fault({config_.file, "/policies/passes/order"}, fmt::format("pass '{}': {}", pass.name, error.what()));
-      }
-      const std::vector<std::string> faults = models::verify(graph_);
-      if (!faults.empty())
-        throw std::logic_error(fmt::format("pass '{}' left a graph that is wrong: {}", pass.name, faults.front()));
-      result_.passes.push_back(std::move(outcome));
-    }
+    for (const ChosenPass& pass : config_.passes)
+      if (!pass.per_size) graph_ = run_pass(pass, graph_, context, true);
     result_.ops = std::ssize(graph_.ops());
     result_.tensors = static_cast<std::int64_t>(graph_.tensor_count());
   }
 
+  OpGraph run_pass(const ChosenPass& pass, const OpGraph& graph, const policies::PassContext& context, bool tell) {
+    PassOutcome outcome;
+    outcome.name = pass.name;
+    OpGraph next;
+    try {
+      next = pass.choice.make()->run(graph, context, outcome.report);
+    } catch (const models::GraphError& error) {
+      sim::throw_fault({config_.file, "/policies/passes/order"}, fmt::format("pass '{}': {}", pass.name, error.what()));
+    }
+    const std::vector<std::string> faults = models::verify(next);
+    if (!faults.empty())
+      throw std::logic_error(fmt::format("pass '{}' left a graph that is wrong: {}", pass.name, faults.front()));
+    if (tell) result_.passes.push_back(std::move(outcome));
+    return next;
+  }
+
+  /// The graph that runs at given sizes: passes that run per size start from the one that is compiled for all. Their
+  /// figures are told for the first sizes.
+  const OpGraph& graph_at(const Bindings& sizes) {
+    const auto per_size = [](const ChosenPass& pass) { return pass.per_size; };
+    if (std::none_of(config_.passes.begin(), config_.passes.end(), per_size)) return graph_;
+    const bool first = graphs_.empty();
+    const auto [place, fresh] = graphs_.try_emplace(key(sizes));
+    if (!fresh) return place->second;
+    place->second = graph_;
+    for (const ChosenPass& pass : config_.passes)
+      if (pass.per_size) place->second = run_pass(pass, place->second, context_for(sizes), first);
+    return place->second;
+  }
+
   const MemoryFigures& memory(const Bindings& sizes) {
     const auto [place, fresh] = memory_.try_emplace(key(sizes));
-    if (fresh) place->second = memory_of(graph_, sizes, *planner_);
+    if (fresh) place->second = memory_of(graph_at(sizes), sizes, *planner_);
     return place->second;
   }
 
@@ -204,7 +228,7 @@ class Runner {
 
   const PricedGraph& priced(const Bindings& sizes) {
     const auto [place, fresh] = priced_.try_emplace(key(sizes));
-    if (fresh) place->second = price(graph_, sizes, device_);
+    if (fresh) place->second = price(graph_at(sizes), sizes, device_);
     return place->second;
   }
 
@@ -245,7 +269,7 @@ class Runner {
         std::tuple(key(graph.sizes), decision.style, decision.host_kernel_s.value_or(-1), decision.host_instruction_s));
     Timed& timed = place->second;
     if (!fresh) return timed;
-    timed.program = program_of(graph_, graph, device_, decision, scale_, timed.names);
+    timed.program = program_of(graph_at(graph.sizes), graph, device_, decision, scale_, timed.names);
     if (timed.program.empty()) return timed;
     if (decision.wait_each) {
       hw::LaunchRun run = hw::run_launches(device_.limits, timed.program);
@@ -312,7 +336,8 @@ class Runner {
   sim::TickScale scale_;
   std::unique_ptr<policies::MemoryPlanner> planner_;
   std::unique_ptr<policies::Execution> execution_;
-  OpGraph graph_;
+  OpGraph graph_;                  // after the passes that run once
+  std::map<Key, OpGraph> graphs_;  // after those that run per size
   std::map<Key, PricedGraph> priced_;
   std::map<Key, MemoryFigures> memory_;
   std::map<std::tuple<Key, hw::LaunchStyle, double, double>, Timed> timed_;

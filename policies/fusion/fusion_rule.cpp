@@ -227,7 +227,8 @@ FusionRule read_rule(const sim::Node& root, sim::Faults& outer) {
       if (rule.inputs.empty())
         faults.add(root.origin_at("result.inputs"), "expected the inputs of the op that replaces the match");
       for (const RuleInput& input : rule.inputs) known_node(whole, input.node, root.origin_at("result.inputs"), faults);
-      if (file.escapes.items.size() != 1) faults.add(root.origin_of("escapes"), "expected one node: the new op's result");
+      if (file.escapes.items.size() != 1)
+        faults.add(root.origin_of("escapes"), "expected one node: the new op's result");
     }
     const auto fixed = std::ranges::count(file.nodes, false, &RuleNode::optional);
     if (fixed < 2 && faults.empty()) faults.add(root.origin_of("nodes"), "expected two nodes at least that must match");

@@ -64,9 +64,8 @@ struct RuleShare {
   std::int64_t slot = 0;
 
   static constexpr auto fields() {
-    return std::tuple{
-        sim::required(sim::field("nodes", &RuleShare::nodes, "Nodes that read the tensor.")),
-        sim::field("slot", &RuleShare::slot, sim::Unit::none, sim::at_least(0), "Input that it is.")};
+    return std::tuple{sim::required(sim::field("nodes", &RuleShare::nodes, "Nodes that read the tensor.")),
+                      sim::field("slot", &RuleShare::slot, sim::Unit::none, sim::at_least(0), "Input that it is.")};
   }
 };
 
@@ -80,9 +79,9 @@ struct RuleInput {
   static constexpr auto fields() {
     return std::tuple{
         sim::required(sim::field("node", &RuleInput::node, "Node of the pattern.")),
-        sim::required(sim::field("slot", &RuleInput::slot, sim::Unit::none, sim::at_least(0),
-                                 "Which of its inputs.")),
-        sim::field("before", &RuleInput::before, "\"transpose\": the tensor before a transposing view, if there is one."),
+        sim::required(sim::field("slot", &RuleInput::slot, sim::Unit::none, sim::at_least(0), "Which of its inputs.")),
+        sim::field("before", &RuleInput::before,
+                   "\"transpose\": the tensor before a transposing view, if there is one."),
         sim::field("optional", &RuleInput::optional, "Left out where the pattern matched without the node.")};
   }
 };
@@ -151,8 +150,8 @@ struct Pattern {
   std::vector<PatternEdge> edges;
 };
 
-/// Puts the nodes in an order from `start` in which every other one has an edge to an earlier one; false if some are not
-/// joined.
+/// Puts the nodes in an order from `start` in which every other one has an edge to an earlier one; false if some are
+/// not joined.
 bool order_nodes(Pattern& pattern, std::int32_t start);
 
 struct FusionRule {

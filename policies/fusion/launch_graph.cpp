@@ -107,14 +107,20 @@ class ViewCloner {
 };
 
 /// Views that only one group reads belong to it.
-void absorb_views(const OpGraph& graph, models::Grouping& groups) {
+void absorb_views(const OpGraph& graph, models::Grouping& groups, std::span<const GroupLabel> labels) {
   for (std::size_t i = graph.op_count(); i-- > 0;) {
     const OpNode& op = graph.op(static_cast<OpId>(i));
     if (!is_view(op)) continue;
     const std::span<const OpId> readers = graph.consumers(op.outputs.front());
     if (readers.empty() || graph.is_output(op.outputs.front())) continue;
     const std::int32_t group = groups[index(readers.front())];
-    if (std::ranges::all_of(readers, [&](OpId reader) { return groups[index(reader)] == group; })) groups[i] = group;
+    if (group < 0 || std::ranges::any_of(readers, [&](OpId reader) { return groups[index(reader)] != group; }))
+      continue;
+    if (at(group) < labels.size() && labels[at(group)].own_views_only) {
+      const std::optional<OpId> maker = graph.producer(models::storage_of(graph, op.outputs.front()));
+      if (!maker || groups[index(*maker)] != group) continue;
+    }
+    groups[i] = group;
   }
 }
 
@@ -183,7 +189,7 @@ OpGraph contract(const OpGraph& graph, const LaunchGraph& launches, const UnitGr
       first_outputs.emplace_back(graph.tensor(output).name, groups[unit]);
   }
   if (first_outputs.empty()) return graph;
-  absorb_views(graph, op_groups);
+  absorb_views(graph, op_groups, labels);
   ViewCloner cloner(graph, op_groups);
   OpGraph fused;
   if (cloner.needed()) {

@@ -27,10 +27,10 @@ struct LaunchEdge {
 };
 
 struct LaunchGraph {
-  std::vector<models::OpId> ops;           ///< of each unit
-  std::vector<std::int32_t> unit_of;       ///< of each op; -1: it launches nothing
-  std::vector<LaunchEdge> edges;           ///< by (to, slot)
-  std::vector<std::int32_t> first_in;      ///< edges into unit u are [first_in[u], first_in[u + 1])
+  std::vector<models::OpId> ops;               ///< of each unit
+  std::vector<std::int32_t> unit_of;           ///< of each op; -1: it launches nothing
+  std::vector<LaunchEdge> edges;               ///< by (to, slot)
+  std::vector<std::int32_t> first_in;          ///< edges into unit u are [first_in[u], first_in[u + 1])
   std::vector<std::vector<std::int32_t>> out;  ///< indices of edges out of each unit
 
   std::size_t size() const { return ops.size(); }
@@ -45,12 +45,14 @@ LaunchGraph launch_graph(const models::OpGraph& graph);
 struct GroupLabel {
   std::string name, dialect;
   models::Attributes attributes;  ///< added to the fused op
+  bool own_views_only = false;    ///< views of what others make stay outside
 };
 
 /// Group of each unit; -1: alone. A group needs two units or more.
 using UnitGroups = std::vector<std::int32_t>;
 
-/// The graph with each group as one fused op; `labels` by group, or none. Throws GraphError where a group is not convex.
+/// The graph with each group as one fused op; `labels` by group, or none. Throws GraphError where a group is not
+/// convex.
 models::OpGraph contract(const models::OpGraph& graph, const LaunchGraph& launches, const UnitGroups& groups,
                          std::span<const GroupLabel> labels = {});
 

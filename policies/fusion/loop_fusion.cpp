@@ -27,20 +27,25 @@ struct LoopFusionParams {
   std::int64_t max_ops = 64;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("epilogues", &LoopFusionParams::epilogues,
-                                 "Whether a product takes the elementwise ops after it into its kernel."),
-                      sim::field("past_reductions", &LoopFusionParams::past_reductions,
-                                 "Whether a group goes on after a reduction that keeps its elements (softmax, norms)."),
-                      sim::field("max_ops", &LoopFusionParams::max_ops, sim::Unit::none, sim::at_least(1),
-                                 "Most ops of a group.")};
+    return std::tuple{
+        sim::field("epilogues", &LoopFusionParams::epilogues,
+                   "Whether a product takes the elementwise ops after it into its kernel."),
+        sim::field("past_reductions", &LoopFusionParams::past_reductions,
+                   "Whether a group goes on after a reduction that keeps its elements (softmax, norms)."),
+        sim::field("max_ops", &LoopFusionParams::max_ops, sim::Unit::none, sim::at_least(1), "Most ops of a group.")};
   }
 };
 
 class LoopFuser {
  public:
   LoopFuser(const OpGraph& graph, const LoopFusionParams& params, const PassContext& context)
-      : graph_(graph), params_(params), prices_(context), launches_(launch_graph(graph)), domains_(graph, nullptr),
-        loops_(loops_of(graph, launches_, domains_)), bytes_(tensor_bytes(graph, context.typical)),
+      : graph_(graph),
+        params_(params),
+        prices_(context),
+        launches_(launch_graph(graph)),
+        domains_(graph, nullptr),
+        loops_(loops_of(graph, launches_, domains_)),
+        bytes_(tensor_bytes(graph, context.typical)),
         merged_(launches_.size(), pairs(launches_)) {
     products_.assign(launches_.size(), 0);
     rows_.assign(launches_.size(), -1);
@@ -146,9 +151,9 @@ class LoopFusion final : public GraphPass {
 }  // namespace
 
 void add_loop_fusion(PassRegistry& registry) {
-  registry.add<LoopFusionParams>("loop_fusion",
-                                 "Producers and consumers over the same elements become one kernel, largest saving first.",
-                                 [](const LoopFusionParams& params) { return std::make_unique<LoopFusion>(params); });
+  registry.add<LoopFusionParams>(
+      "loop_fusion", "Producers and consumers over the same elements become one kernel, largest saving first.",
+      [](const LoopFusionParams& params) { return std::make_unique<LoopFusion>(params); });
 }
 
 }  // namespace orrery::policies

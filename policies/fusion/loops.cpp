@@ -71,8 +71,7 @@ std::string row_key(const models::OpGraph& graph, const models::OpNode& op) {
   const auto rank = static_cast<std::int64_t>(shape.size());
   const auto is_last = [&](const SymExpr& axis) { return axis == SymExpr(-1) || axis == SymExpr(rank - 1); };
   if (rank == 0) return "last";
-  if (axes == nullptr || (axes->size() == 1 && is_last(axes->front())))
-    return "last " + shape.back().to_string();
+  if (axes == nullptr || (axes->size() == 1 && is_last(axes->front()))) return "last " + shape.back().to_string();
   std::string key = "axes";
   for (const SymExpr& axis : *axes) key += ' ' + axis.to_string();
   for (const SymExpr& dim : shape) key += ", " + dim.to_string();
@@ -105,8 +104,7 @@ std::vector<std::int64_t> tensor_bytes(const models::OpGraph& graph, const model
   std::vector<std::int64_t> bytes(graph.tensor_count(), 0);
   for (const TensorId id : graph.tensors()) {
     std::int64_t count = bytes_of(graph.tensor(id).type);
-    for (const SymExpr& dim : graph.tensor(id).shape)
-      count *= dim.constant() ? *dim.constant() : dim.eval(bindings);
+    for (const SymExpr& dim : graph.tensor(id).shape) count *= dim.constant() ? *dim.constant() : dim.eval(bindings);
     bytes[index(id)] = count;
   }
   return bytes;

@@ -14,8 +14,7 @@ constexpr std::size_t at(std::int32_t i) {
 }  // namespace
 
 MergedGroups::MergedGroups(std::size_t units, const std::vector<std::pair<std::int32_t, std::int32_t>>& edges)
-    : parent_(units), members_(units), next_(units), place_(units), order_(units), seen_(units, 0),
-      chosen_(units, 0) {
+    : parent_(units), members_(units), next_(units), place_(units), order_(units), seen_(units, 0), chosen_(units, 0) {
   std::iota(parent_.begin(), parent_.end(), 0);
   std::iota(place_.begin(), place_.end(), 0);
   std::iota(order_.begin(), order_.end(), 0);

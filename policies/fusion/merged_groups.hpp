@@ -1,10 +1,10 @@
 // Groups of units that stay convex while they grow.
 //
-// Units are merged two groups at a time; the graph of groups must stay acyclic, or a fused kernel would wait for its own
-// result. Groups are kept in a topological order. Merging a with b (a first) is allowed if no path leads from a to b
-// through a third group, and such a path can only pass groups that stand between the two in that order: the search and
-// the repair of the order touch that stretch alone (the idea of Pearce and Kelly, 2006, for dynamic topological order).
-// Producer and consumer stand close together, so a merge is cheap; the worst case is the length of the order.
+// Units are merged two groups at a time; the graph of groups must stay acyclic, or a fused kernel would wait for its
+// own result. Groups are kept in a topological order. Merging a with b (a first) is allowed if no path leads from a to
+// b through a third group, and such a path can only pass groups that stand between the two in that order: the search
+// and the repair of the order touch that stretch alone (the idea of Pearce and Kelly, 2006, for dynamic topological
+// order). Producer and consumer stand close together, so a merge is cheap; the worst case is the length of the order.
 #pragma once
 
 #include <cstdint>

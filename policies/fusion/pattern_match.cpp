@@ -147,7 +147,8 @@ class Matcher {
       if (edge.shared && other >= 0 && units_[at(other)] >= 0) {
         const std::optional<TensorId> tensor = shared_input(edge, units_[at(other)]);
         for (const OpId reader : tensor ? graph_.consumers(*tensor) : std::span<const OpId>())
-          if (launches_.unit_of[index(reader)] >= 0 && place(pattern, node, launches_.unit_of[index(reader)])) return true;
+          if (launches_.unit_of[index(reader)] >= 0 && place(pattern, node, launches_.unit_of[index(reader)]))
+            return true;
         return false;
       }
       if (edge.shared) continue;
@@ -284,7 +285,7 @@ OpGraph apply_rules(const OpGraph& graph, const std::vector<FusionRule>& rules, 
     const FusionRule& rule = rules[matches[m].rule];
     ++counts[matches[m].rule];
     for (const std::int32_t unit : matches[m].units) groups[at(unit)] = static_cast<std::int32_t>(m);
-    labels[m] = {rule.result_name, rule.dialect, {}};
+    labels[m] = {rule.result_name, rule.dialect, {}, rule.result != OpKind::fused};
     if (rule.result == OpKind::fused) {
       labels[m].attributes = rule.attributes;
     } else {
@@ -292,8 +293,8 @@ OpGraph apply_rules(const OpGraph& graph, const std::vector<FusionRule>& rules, 
       replaces = true;
     }
   }
-  OpGraph fused = finish_groups(graph, launches, std::move(groups), keep_losers ? PassContext{.typical = context.typical}
-                                                                                : context, report, labels);
+  OpGraph fused = finish_groups(graph, launches, std::move(groups),
+                                keep_losers ? PassContext{.typical = context.typical} : context, report, labels);
   if (replaces) fused = replace_marked(fused, graph, launches, rules, matches);
   for (std::size_t r = 0; r < rules.size(); ++r)
     report.tell("matches." + rules[r].name, static_cast<double>(counts[r]));

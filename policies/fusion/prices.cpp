@@ -60,7 +60,8 @@ class Signature {
 
 hw::Kernel pass_of(std::int64_t bytes) {
   hw::Kernel kernel;
-  kernel.shape = hw::Streaming{.read_bytes = bytes, .write_bytes = bytes, .flops = bytes, .pass = hw::Pass::elementwise};
+  kernel.shape =
+      hw::Streaming{.read_bytes = bytes, .write_bytes = bytes, .flops = bytes, .pass = hw::Pass::elementwise};
   return kernel;
 }
 

@@ -2,7 +2,8 @@
 //
 // A device is asked two questions: how long a large pass over memory takes (its bandwidth) and how long an almost empty
 // one takes (what a kernel costs before it moves anything). Without a device, bytes are seconds of a nominal machine,
-// one byte a picosecond, and a launch is worth a megabyte: the order in which merges are tried is all that depends on it.
+// one byte a picosecond, and a launch is worth a megabyte: the order in which merges are tried is all that depends on
+// it.
 #pragma once
 
 #include <map>
@@ -14,8 +15,8 @@
 namespace orrery::policies {
 
 struct FusionPrices {
-  double byte_s = 1e-12;    ///< a byte less to move, s
-  double launch_s = 1e-6;   ///< a kernel less, s
+  double byte_s = 1e-12;   ///< a byte less to move, s
+  double launch_s = 1e-6;  ///< a kernel less, s
   explicit FusionPrices(const PassContext& context);
 };
 

@@ -13,7 +13,10 @@ void register_memory_planners(MemoryPlannerRegistry& registry) {
 }
 
 void register_memory_passes(PassRegistry& registry) {
-  static_cast<void>(registry);
+  void add_raf_remat(PassRegistry&); add_raf_remat(registry);
+  void add_schedule(PassRegistry&); add_schedule(registry);
+  void add_symbolic_remat(PassRegistry&); add_symbolic_remat(registry);
+  void add_tempo(PassRegistry&); add_tempo(registry);
 }
 // clang-format on
 

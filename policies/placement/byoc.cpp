@@ -149,20 +149,6 @@ Table read_table(const ByocTargetParams& target, std::size_t place) {
   return table;
 }
 
-/// The chain of `kinds` that begins at `first`; inner tensors have one reader and are no outputs. Empty: none.
-std::vector<OpId> match_chain(const OpGraph& graph, OpId first, const std::vector<OpKind>& kinds) {
-  std::vector<OpId> chain{first};
-  if (graph.op(first).kind != kinds.front()) return {};
-  while (chain.size() < kinds.size()) {
-    const models::OpNode& last = graph.op(chain.back());
-    if (last.outputs.empty() || graph.is_output(last.outputs.front())) return {};
-    const std::span<const OpId> readers = graph.consumers(last.outputs.front());
-    if (readers.size() != 1 || graph.op(readers.front()).kind != kinds[chain.size()]) return {};
-    chain.push_back(readers.front());
-  }
-  return chain;
-}
-
 /// Units of a graph: which ops move as a whole, and which target can run them.
 struct Annotation {
   std::vector<std::int32_t> unit;    ///< of each op

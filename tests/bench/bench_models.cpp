@@ -7,10 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "hw/catalog.hpp"
+#include "hw/cost_model.hpp"
+#include "models/builders/builder.hpp"
 #include "models/expr_program.hpp"
+#include "models/iteration_program.hpp"
+#include "models/iteration_table.hpp"
 #include "models/sym_expr.hpp"
+#include "policies/graph_pass.hpp"
 
 using namespace orrery::models;
+namespace hw = orrery::hw;
+namespace policies = orrery::policies;
+namespace sim = orrery::sim;
 
 namespace {
 
@@ -95,6 +104,133 @@ BENCHMARK(symbolic_point)->Name("symbolic/point");
 BENCHMARK(symbolic_eval)->Name("symbolic/eval");
 BENCHMARK(symbolic_build)->Name("symbolic/build");
 BENCHMARK(symbolic_compare)->Name("symbolic/compare");
+
+const std::string kSource = ORRERY_SOURCE_DIR;
+
+/// Llama-3-70B as a decoder with a cache.
+std::unique_ptr<GraphBuilder> llama_builder() {
+  BuilderRegistry registry("builder");
+  register_builders(registry, kSource + "/models/catalog");
+  const sim::Node node = sim::parse_json(R"({"config": "catalog:llama-3-70b", "cache": true})", "bench.json");
+  sim::Faults faults;
+  const auto choice = registry.prepare("decoder", &node, {}, faults);
+  faults.throw_if_any();
+  return choice.make();
+}
+
+std::unique_ptr<policies::GraphPass> fusion() {
+  policies::PassRegistry registry("pass");
+  policies::register_fusion_passes(registry);
+  const sim::Node node = sim::parse_json("{}", "bench.json");
+  sim::Faults faults;
+  const auto choice = registry.prepare("pattern_fusion", &node, {}, faults);
+  faults.throw_if_any();
+  return choice.make();
+}
+
+std::unique_ptr<hw::CostModel> h100(const char* model) {
+  return hw::make_cost_model(model, hw::read_part<hw::GpuParams>(kSource + "/hw/catalog/h100-sxm5-80gb.json").part);
+}
+
+const Bindings& decode_sizes() {
+  static const Bindings sizes{{"batch", 32}, {"tokens", 1}, {"past", 2000}};
+  return sizes;
+}
+
+OpGraph fused_llama() {
+  const policies::PassContext context{.typical = decode_sizes()};
+  policies::PassReport report;
+  return fusion()->run(llama_builder()->build(), context, report);
+}
+
+/// From parameters to the kernels of a decode iteration: reading the config, building, fusing, lowering.
+void build_fuse_lower(benchmark::State& state) {
+  const std::unique_ptr<policies::GraphPass> pass = fusion();
+  const policies::PassContext context{.typical = decode_sizes()};
+  std::size_t ops = 0, kernels = 0;
+  for (auto _ : state) {
+    const OpGraph graph = llama_builder()->build();
+    policies::PassReport report;
+    const OpGraph fused = pass->run(graph, context, report);
+    const GraphLaunches launches = lower(fused, decode_sizes());
+    ops = graph.op_count();
+    kernels = launches.kernels.size();
+    benchmark::DoNotOptimize(launches.kernels.data());
+  }
+  state.counters["ops"] = static_cast<double>(ops);
+  state.counters["kernels"] = static_cast<double>(kernels);
+}
+
+/// Its parts. 0: build, 1: fuse, 2: lower what was built, 3: compile the flat program of what was built.
+void llama_part(benchmark::State& state) {
+  const std::unique_ptr<GraphBuilder> builder = llama_builder();
+  const std::unique_ptr<policies::GraphPass> pass = fusion();
+  const policies::PassContext context{.typical = decode_sizes()};
+  const OpGraph graph = builder->build();
+  for (auto _ : state) {
+    policies::PassReport report;
+    switch (state.range(0)) {
+      case 0:
+        benchmark::DoNotOptimize(builder->build());
+        break;
+      case 1:
+        benchmark::DoNotOptimize(pass->run(graph, context, report));
+        break;
+      case 2:
+        benchmark::DoNotOptimize(lower(graph, decode_sizes()));
+        break;
+      default:
+        benchmark::DoNotOptimize(IterationProgram(graph));
+    }
+  }
+}
+
+/// FLOPs, bytes and memory of one iteration.
+void flat_program(benchmark::State& state) {
+  const IterationProgram program(fused_llama());
+  std::vector<std::int64_t> sizes;  // in the order of inputs
+  for (const Symbol input : program.inputs()) sizes.push_back(decode_sizes().at(input));
+  for (auto _ : state) {
+    sizes[0] = 1 + (sizes[0] + 1) % 256;
+    benchmark::DoNotOptimize(program.evaluate(sizes));
+  }
+  state.counters["nodes"] = static_cast<double>(program.program().nodes());
+  state.counters["live_candidates"] = static_cast<double>(program.live_candidates());
+}
+
+IterationTable llama_table() {
+  const std::unique_ptr<hw::CostModel> device = h100("tiled");
+  return {fused_llama(),
+          [&](const hw::Kernel& kernel) { return static_cast<std::int64_t>(device->cost(kernel).time_s * 1e12); },
+          [](const GraphTransfer&) { return std::int64_t{0}; },
+          {}};
+}
+
+/// Time of one iteration: 32 to 287 decodes and one chunk of a prompt.
+void tabulated(benchmark::State& state) {
+  const IterationTable table = llama_table();
+  BatchDims batch;
+  batch.prefill.add(256, 700);
+  std::int64_t i = 0;
+  for (auto _ : state) {
+    i = (i + 37) & 255;
+    batch.tokens = 288 + i;
+    batch.logit_rows = 33 + i;
+    batch.decode = {.sequences = 32 + i, .context_tokens = (32 + i) * (900 + 3 * i) + i};
+    benchmark::DoNotOptimize(table.time_ps(batch));
+  }
+  state.counters["samples"] = static_cast<double>(table.samples());
+}
+
+void build_table(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(llama_table());
+}
+
+BENCHMARK(build_fuse_lower)->Name("llama70b/build_fuse_lower")->Unit(benchmark::kMillisecond);
+BENCHMARK(llama_part)->Name("llama70b/part")->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+BENCHMARK(flat_program)->Name("llama70b/flat_program");
+BENCHMARK(tabulated)->Name("llama70b/tabulated");
+BENCHMARK(build_table)->Name("llama70b/build_table")->Unit(benchmark::kMillisecond)->Iterations(1);
 
 }  // namespace
 

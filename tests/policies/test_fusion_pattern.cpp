@@ -70,7 +70,8 @@ TEST_CASE("attention's products and passes become one op without the scores", "[
   for (const bool mask : {false, true}) {
     const OpGraph graph = eager_attention(mask);
     PassReport report;
-    const OpGraph fused = apply("pattern_fusion", graph, sized(2), R"({"rules": ["attention"], "always": true})", &report);
+    const OpGraph fused =
+        apply("pattern_fusion", graph, sized(2), R"({"rules": ["attention"], "always": true})", &report);
     REQUIRE(fused.op_count() == 1);
     const models::OpNode& op = fused.op(models::OpId{0});
     CHECK(op.kind == OpKind::attention);
@@ -94,7 +95,8 @@ TEST_CASE("a transposed view of the keys is undone, one of the heads is not", "[
   const TensorId heads = graph.input("v", {kBatch, 128, 4, 64}, ElementType::fp16);
   const std::vector<SymExpr> swap{0, 1, 3, 2}, permute{0, 2, 1, 3};
   const TensorId turned = graph.emit(OpKind::transpose, {k}, {kBatch, 4, 64, 128}, ElementType::fp16, {{"perm", swap}});
-  const TensorId v = graph.emit(OpKind::transpose, {heads}, {kBatch, 4, 128, 64}, ElementType::fp16, {{"perm", permute}});
+  const TensorId v =
+      graph.emit(OpKind::transpose, {heads}, {kBatch, 4, 128, 64}, ElementType::fp16, {{"perm", permute}});
   TensorId s = graph.emit(OpKind::softmax, {graph.emit(OpKind::matmul, {q, turned})});
   graph.mark_output(graph.emit(OpKind::matmul, {s, v}));
   const OpGraph fused = apply("pattern_fusion", graph, sized(2), R"({"rules": ["attention"], "always": true})");
@@ -115,7 +117,8 @@ TEST_CASE("nothing matches where a value is read from outside", "[unit]") {
 TEST_CASE("priority decides who gets an op, and the rest goes to the next rule", "[unit]") {
   const OpGraph graph = feed_forward(3);
   PassReport report;
-  const OpGraph fused = apply("pattern_fusion", graph, sized(4), R"({"rules": ["bias_gelu", "bias_activation"]})", &report);
+  const OpGraph fused =
+      apply("pattern_fusion", graph, sized(4), R"({"rules": ["bias_gelu", "bias_activation"]})", &report);
   // Both have priority 30; bias_activation sorts first and takes product, bias and GELU of every layer.
   CHECK(figure(report, "matches.bias_activation") == 3);
   CHECK(figure(report, "matches.bias_gelu") == 0);
@@ -127,7 +130,8 @@ TEST_CASE("priority decides who gets an op, and the rest goes to the next rule",
   PassReport other;
   apply("pattern_fusion", graph, sized(4), R"({"rules": ["bias_activation"], "inline": [
     {"name": "first", "priority": 90, "nodes": [{"name": "b", "op": "add"}, {"name": "g", "op": "gelu"}],
-     "edges": [{"from": "b", "to": "g"}], "escapes": ["g"]}]})", &other);
+     "edges": [{"from": "b", "to": "g"}], "escapes": ["g"]}]})",
+        &other);
   CHECK(figure(other, "matches.first") == 3);
   CHECK(figure(other, "matches.bias_activation") == 0);
 }
@@ -148,8 +152,10 @@ TEST_CASE("constraints on attributes, types, shapes and parameters decide what m
   const OpGraph graph = feed_forward(1);
   const auto matches = [&](const std::string& node) {
     PassReport report;
-    apply("pattern_fusion", graph, sized(4), R"({"rules": "", "inline": [{"name": "r", "nodes": [{"name": "a", "op": "add", )" +
-          node + R"(}, {"name": "g", "op": "gelu"}], "edges": [{"from": "a", "to": "g"}], "escapes": ["g"]}]})", &report);
+    apply("pattern_fusion", graph, sized(4),
+          R"({"rules": [], "inline": [{"name": "r", "nodes": [{"name": "a", "op": "add", )" + node +
+              R"(}, {"name": "g", "op": "gelu"}], "edges": [{"from": "a", "to": "g"}], "escapes": ["g"]}]})",
+          &report);
     return figure(report, "matches.r");
   };
   CHECK(matches(R"("types": ["fp16"])") == 1);
@@ -166,18 +172,18 @@ TEST_CASE("constraints on attributes, types, shapes and parameters decide what m
 TEST_CASE("faults of rules have one line each, with their place", "[unit]") {
   const auto inline_faults = [](const std::string& rule) { return faults_of(R"({"inline": [)" + rule + "]}"); };
   CHECK(faults_of(R"({"rules": ["bias_actvation"]})") ==
-        std::vector<std::string>{":/rules: unknown fusion rule 'bias_actvation' (did you mean 'bias_activation'?)"});
+        std::vector<std::string>{"/rules: unknown fusion rule 'bias_actvation' (did you mean 'bias_activation'?)"});
   CHECK(inline_faults(R"({"name": "r", "nodes": [{"name": "a", "op": "ad"}, {"name": "b", "op": "gelu"}],
                           "edges": [{"from": "a", "to": "c"}], "escapes": ["b"]})") ==
-        std::vector<std::string>{
-            "test.json:/inline/0/nodes/0/op: unknown kind of op 'ad' (did you mean 'add'?)",
-            "test.json:/inline/0/edges/0/to: unknown node 'c' (known: a, b)"});
+        std::vector<std::string>{"test.json:/inline/0/nodes/0/op: unknown kind of op 'ad' (did you mean 'add'?)",
+                                 "test.json:/inline/0/edges/0/to: unknown node 'c' (did you mean 'a'?)"});
   CHECK(inline_faults(R"({"name": "r", "nodes": [{"name": "a", "op": "add"}, {"name": "b", "op": "gelu"}],
                           "escapes": ["b"]})") ==
         std::vector<std::string>{"test.json:/inline/0/edges: expected edges that join all nodes"});
   CHECK(inline_faults(R"({"name": "r", "nodes": [{"name": "a", "op": "add"}], "escapes": ["a"]})") ==
         std::vector<std::string>{"test.json:/inline/0/nodes: expected two nodes at least that must match"});
-  CHECK(inline_faults(R"({"name": "r", "nodes": [{"name": "a", "op": "add", "types": ["fp15"]}, {"name": "b", "op": "gelu"}],
+  CHECK(inline_faults(
+            R"({"name": "r", "nodes": [{"name": "a", "op": "add", "types": ["fp15"]}, {"name": "b", "op": "gelu"}],
                           "edges": [{"from": "a", "to": "b"}], "escapes": ["b"], "result": {"op": "attention"}})") ==
         std::vector<std::string>{
             "test.json:/inline/0/nodes/0/types: unknown element type 'fp15'",

@@ -1,0 +1,175 @@
+// A schedule: what is done to a model, as a list of primitives that name modules by scope.
+//
+// A pattern of scopes is a path whose pieces may hold `*` ("layer.*.attention"); it names every module with such a
+// path, and everything below. A fault says which primitive, which field, what was expected and what is near.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/graph_rewrite.hpp"
+#include "policies/graph_pass.hpp"
+
+namespace orrery::policies::slapo {
+
+/// Everything in a module becomes one kernel of a library.
+struct ReplaceParams {
+  std::string scope, kernel;
+  sim::TextList ops;
+  static constexpr auto fields() {
+    using P = ReplaceParams;
+    return std::tuple{sim::required(sim::field("scope", &P::scope, "Modules.")),
+                      sim::required(sim::field("kernel", &P::kernel, "What the new op carries as its dialect.")),
+                      sim::field("ops", &P::ops, "Kinds that the kernel takes over; none: all of the module.")};
+  }
+};
+
+/// Chains of ops become one kernel each.
+struct FuseParams {
+  std::string scope, ops;
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("scope", &FuseParams::scope, "Modules.")),
+                      sim::required(sim::field("ops", &FuseParams::ops,
+                                               "Chain of kinds whose inner tensors nobody else reads: "
+                                               "\"dropout+add+layer_norm\"."))};
+  }
+};
+
+/// A parameter is divided among ranks.
+struct ShardParams {
+  std::string scope, param = "weight";
+  std::int64_t axis = 0;
+  std::optional<std::int64_t> ranks;
+  static constexpr auto fields() {
+    using P = ShardParams;
+    return std::tuple{
+        sim::required(sim::field("scope", &P::scope, "Modules.")),
+        sim::field("param", &P::param, "The rest of the parameter's name: \"query.weight\"; `*` as in scopes."),
+        sim::field("axis", &P::axis, sim::Unit::none, sim::between(0, 7), "Axis that is divided."),
+        sim::field("ranks", &P::ranks, sim::Unit::count, sim::at_least(1), "Ranks; null: the schedule's.")};
+  }
+};
+
+enum class SyncDirection : std::uint8_t { forward, backward };
+
+/// Partial sums that a module makes are summed over the ranks.
+struct SyncParams {
+  std::string scope;
+  SyncDirection direction = SyncDirection::forward;
+  static constexpr auto fields();
+};
+
+/// A share of the modules keeps its inputs alone and is run again in the backward pass.
+struct CheckpointParams {
+  std::string scope;
+  double ratio = 1;
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::required(sim::field("scope", &CheckpointParams::scope, "Modules, each run again as a whole.")),
+        sim::field("ratio", &CheckpointParams::ratio, sim::Unit::ratio, sim::between(0, 1),
+                   "Share of them, the first ones, rounded to whole modules.")};
+  }
+};
+
+/// Stages of a pipeline, with a send and a receive for what crosses.
+struct PipelineParams {
+  sim::TextList cuts;
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("cuts", &PipelineParams::cuts,
+                                               "Modules that begin a stage, in order; the first stage needs none."))};
+  }
+};
+
+/// Launches of modules are captured and replayed as one.
+struct CudagraphParams {
+  std::string scope;
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("scope", &CudagraphParams::scope, "Modules."))};
+  }
+};
+
+/// One entry of a schedule: exactly one of these.
+struct PrimitiveParams {
+  std::optional<ReplaceParams> replace;
+  std::optional<FuseParams> fuse;
+  std::optional<ShardParams> shard;
+  std::optional<SyncParams> sync;
+  std::optional<CheckpointParams> checkpoint;
+  std::optional<PipelineParams> pipeline;
+  std::optional<CudagraphParams> cudagraph;
+  static constexpr auto fields();
+  int given() const {
+    return (replace ? 1 : 0) + (fuse ? 1 : 0) + (shard ? 1 : 0) + (sync ? 1 : 0) + (checkpoint ? 1 : 0) +
+           (pipeline ? 1 : 0) + (cudagraph ? 1 : 0);
+  }
+};
+
+/// Where in the schedule a fault is.
+struct Place {
+  std::size_t entry = 0;
+  std::string_view primitive;
+  [[noreturn]] void fail(std::string_view field, const std::string& message, const std::string& hint = {}) const;
+};
+
+/// The module of `scope` that `pattern` names: as many pieces as the pattern has ("layer.3" of "layer.3.attention");
+/// nothing where they differ.
+std::optional<std::string> module_of(std::string_view pattern, std::string_view scope);
+
+/// Modules that a pattern names, in order of execution. Fails at `place` where there are none.
+std::vector<std::string> modules(const models::OpGraph& graph, const std::string& pattern, const Place& place);
+
+// Primitives that need no view of the whole schedule. Each adds its figures.
+models::OpGraph replace(const models::OpGraph& graph, const ReplaceParams& params, const Place& place);
+models::OpGraph fuse(const models::OpGraph& graph, const FuseParams& params, const Place& place);
+models::OpGraph checkpoint(const models::OpGraph& graph, const CheckpointParams& params, const Place& place);
+models::OpGraph pipeline(const models::OpGraph& graph, const PipelineParams& params, const Place& place);
+models::OpGraph cudagraph(const models::OpGraph& graph, const CudagraphParams& params, const Place& place);
+
+/// A shard or sync primitive with its place in the schedule.
+struct PlacedShard {
+  ShardParams params;
+  Place place;
+};
+struct PlacedSync {
+  SyncParams params;
+  Place place;
+};
+/// Divides parameters and everything that follows from them among `ranks`, and sums partial results where a sync says
+/// so: slapo_shard.cpp.
+models::OpGraph shard(const models::OpGraph& graph, const std::vector<PlacedShard>& shards,
+                      const std::vector<PlacedSync>& syncs, std::int64_t ranks);
+
+}  // namespace orrery::policies::slapo
+
+template <>
+struct orrery::sim::EnumNames<orrery::policies::slapo::SyncDirection> {
+  using E = orrery::policies::slapo::SyncDirection;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
+      {{"forward", E::forward}, {"backward", E::backward}}};
+};
+
+namespace orrery::policies::slapo {
+
+constexpr auto SyncParams::fields() {
+  return std::tuple{
+      sim::required(sim::field("scope", &SyncParams::scope, "Modules.")),
+      sim::field("direction", &SyncParams::direction, "forward: of results; backward: of gradients of its inputs.")};
+}
+
+constexpr auto PrimitiveParams::fields() {
+  using P = PrimitiveParams;
+  return std::tuple{sim::field("replace", &P::replace, "A module becomes one kernel."),
+                    sim::field("fuse", &P::fuse, "Chains of ops become one kernel each."),
+                    sim::field("shard", &P::shard, "A parameter is divided among ranks."),
+                    sim::field("sync", &P::sync, "Partial sums are summed over the ranks."),
+                    sim::field("checkpoint", &P::checkpoint, "Modules are run again in the backward pass."),
+                    sim::field("pipeline", &P::pipeline, "Stages on devices of their own."),
+                    sim::field("cudagraph", &P::cudagraph, "Launches captured and replayed as one.")};
+}
+
+}  // namespace orrery::policies::slapo

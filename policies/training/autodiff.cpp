@@ -1,0 +1,84 @@
+// Differentiation as a pass: the forward graph becomes the graph of one training step (models/autodiff.hpp).
+//
+// Decides nothing beside its parameters: what is minimised, which optimizer updates the parameters and whether in one
+// kernel or one each, and whether 16-bit weights have a copy in fp32.
+#include "models/autodiff.hpp"
+
+#include "policies/graph_pass.hpp"
+
+namespace orrery::sim {
+template <>
+struct EnumNames<models::LossKind> {
+  using L = models::LossKind;
+  static constexpr std::array<std::pair<std::string_view, L>, 4> names{{{"automatic", L::automatic},
+                                                                        {"cross_entropy", L::cross_entropy},
+                                                                        {"mean_square", L::mean_square},
+                                                                        {"sum", L::sum}}};
+};
+template <>
+struct EnumNames<models::OptimizerKind> {
+  using O = models::OptimizerKind;
+  static constexpr std::array<std::pair<std::string_view, O>, 5> names{
+      {{"none", O::none}, {"sgd", O::sgd}, {"sgd_momentum", O::sgd_momentum}, {"adam", O::adam}, {"adamw", O::adamw}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::policies {
+namespace {
+
+using namespace models;
+
+struct AutodiffParams {
+  LossKind loss = LossKind::automatic;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  bool fused_step = false, master_weights = false;
+
+  static constexpr auto fields() {
+    using P = AutodiffParams;
+    return std::tuple{
+        sim::field("loss", &P::loss,
+                   "What is minimised; automatic: outputs that are numbers, else cross entropy of all outputs."),
+        sim::field("optimizer", &P::optimizer, "Update rule; none: the gradients are outputs."),
+        sim::field("fused_step", &P::fused_step, "One step for all parameters in place of one each."),
+        sim::field("master_weights", &P::master_weights, "16-bit parameters are updated through a copy in fp32."),
+    };
+  }
+};
+
+class AutodiffPass final : public GraphPass {
+ public:
+  explicit AutodiffPass(const AutodiffParams& params) : p_(params) {}
+
+  OpGraph run(const OpGraph& graph, const PassContext&, PassReport& report) const override {
+    for (const OpId id : graph.ops())
+      if (graph.op(id).phase != Phase::forward)
+        throw GraphError("autodiff: expected a forward graph; it has been differentiated already");
+    TrainingGraph training = differentiate(
+        graph,
+        {.loss = p_.loss, .optimizer = p_.optimizer, .fused_step = p_.fused_step, .master_weights = p_.master_weights});
+    double backward = 0, saved = 0;
+    for (const OpId id : training.graph.ops()) backward += training.graph.op(id).phase == Phase::backward ? 1 : 0;
+    for (const TensorId id : training.graph.tensors()) saved += training.graph.tensor(id).saved ? 1 : 0;
+    report.tell("gradients", static_cast<double>(training.gradients.size()));
+    report.tell("unreached", static_cast<double>(training.unreached.size()));
+    report.tell("backward_ops", backward);
+    report.tell("saved_tensors", saved);
+    if (!training.unreached.empty())
+      report.notes.push_back("the loss does not depend on parameter '" +
+                             training.graph.tensor(training.unreached.front()).name +
+                             (training.unreached.size() == 1 ? "'" : "' and others"));
+    return std::move(training.graph);
+  }
+
+ private:
+  AutodiffParams p_;
+};
+
+}  // namespace
+
+void add_autodiff(PassRegistry& registry) {
+  registry.add<AutodiffParams>("autodiff", "Training step of a forward graph: loss, backward pass, optimizer.",
+                               [](const AutodiffParams& params) { return std::make_unique<AutodiffPass>(params); });
+}
+
+}  // namespace orrery::policies

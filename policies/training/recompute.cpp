@@ -1,0 +1,211 @@
+// Activation checkpointing: regions of the forward pass keep only what enters and leaves them, and run again when the
+// backward pass comes to them (Chen et al., 2016).
+//
+// A region is all forward ops whose scope begins as the pattern says ("layer.*": a layer each), `every` of them
+// together. Tensors that forward ops outside the region read, or the graph gives, stay; all others that the backward
+// pass reads are made again, in one go, right before the first backward op that reads one. Dropout repeats its mask
+// from its seed. With known sizes the pass looks at the peak (policies/memory/graph_buffers.hpp) and returns the graph
+// as it was where recomputing would raise it.
+#include <algorithm>
+#include <map>
+
+#include "models/autodiff.hpp"
+#include "policies/graph_pass.hpp"
+#include "policies/memory/graph_buffers.hpp"
+#include "policies/memory/remat.hpp"
+
+namespace orrery::policies {
+namespace {
+
+using namespace models;
+
+struct RecomputeParams {
+  std::string scope = "layer.*";
+  std::int64_t every = 1;
+
+  static constexpr auto fields() {
+    using P = RecomputeParams;
+    return std::tuple{
+        sim::field("scope", &P::scope, sim::Unit::text, sim::any_value(),
+                   "How the scopes of a region's ops begin; a '*' stands for one part between dots."),
+        sim::field("every", &P::every, sim::Unit::count, sim::at_least(1), "Consecutive regions that become one."),
+    };
+  }
+};
+
+std::vector<std::string_view> parts_of(std::string_view scope) {
+  std::vector<std::string_view> parts;
+  while (!scope.empty()) {
+    const std::size_t dot = scope.find('.');
+    parts.push_back(scope.substr(0, dot));
+    scope = dot == std::string_view::npos ? std::string_view{} : scope.substr(dot + 1);
+  }
+  return parts;
+}
+
+/// The part of a scope that the pattern covers; nothing where it does not match.
+std::optional<std::string> matched(std::string_view scope, std::string_view pattern) {
+  const std::vector<std::string_view> have = parts_of(scope), want = parts_of(pattern);
+  if (have.size() < want.size() || want.empty()) return std::nullopt;
+  std::string prefix;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (want[i] != "*" && want[i] != have[i]) return std::nullopt;
+    prefix += std::string(have[i]) + ".";
+  }
+  return prefix;
+}
+
+constexpr std::int32_t kNone = -1;
+
+/// Region of each op, by index; regions are numbered in the order of their first ops.
+std::vector<std::int32_t> regions_of(const OpGraph& graph, const RecomputeParams& p) {
+  std::vector<std::int32_t> region(graph.op_count(), kNone);
+  std::map<std::string, std::int64_t> seen;
+  for (const OpId id : graph.ops()) {
+    const OpNode& op = graph.op(id);
+    if (op.phase != Phase::forward) continue;
+    const std::optional<std::string> prefix = matched(op.scope, p.scope);
+    if (!prefix) continue;
+    const auto number = seen.try_emplace(*prefix, static_cast<std::int64_t>(seen.size())).first->second;
+    region[index(id)] = static_cast<std::int32_t>(number / p.every);
+  }
+  return region;
+}
+
+class Recomputer {
+ public:
+  Recomputer(const OpGraph& graph, std::vector<std::int32_t> region)
+      : copy_(graph), region_(std::move(region)), wanted_(graph.op_count(), false), again_(graph.tensor_count()) {
+    for (const OpId id : graph.ops())
+      if (graph.op(id).phase == Phase::backward)
+        for (const TensorId input : graph.op(id).inputs) want(input);
+    std::int32_t regions = 0;
+    for (const std::int32_t one : region_) regions = std::max(regions, one + 1);
+    done_.assign(static_cast<std::size_t>(regions), false);
+  }
+
+  OpGraph run() {
+    const OpGraph& graph = copy_.from();
+    for (const OpId id : graph.ops()) {
+      if (graph.op(id).phase != Phase::backward) {
+        copy_.copy(id);
+        continue;
+      }
+      for (const TensorId input : graph.op(id).inputs)
+        if (const std::optional<OpId> maker = dropped(input)) recompute(region_[index(*maker)]);
+      OpNode node = copy_.node(id);
+      for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
+        if (const auto& made = again_[index(graph.op(id).inputs[slot])]) node.inputs[slot] = *made;
+      add(id, std::move(node), "");
+    }
+    OpGraph done = copy_.finish();
+    mark_saved(done);
+    return done;
+  }
+  double ops_again = 0, regions_again = 0;
+
+ private:
+  /// The op that makes a tensor again; nothing where it stays.
+  std::optional<OpId> dropped(TensorId id) const {
+    const OpGraph& graph = copy_.from();
+    const std::optional<OpId> maker = graph.producer(id);
+    if (!maker || region_[index(*maker)] == kNone || !repeatable(graph.op(*maker)) || graph.is_output(id))
+      return std::nullopt;
+    for (const OpId reader : graph.consumers(id))
+      if (graph.op(reader).phase == Phase::optimizer ||
+          (graph.op(reader).phase == Phase::forward && region_[index(reader)] != region_[index(*maker)]))
+        return std::nullopt;
+    return maker;
+  }
+
+  void want(TensorId id) {
+    const std::optional<OpId> maker = dropped(id);
+    if (!maker || wanted_[index(*maker)]) return;
+    wanted_[index(*maker)] = true;
+    for (const TensorId input : copy_.from().op(*maker).inputs) want(input);
+  }
+
+  void recompute(std::int32_t region) {
+    if (done_[static_cast<std::size_t>(region)]) return;
+    done_[static_cast<std::size_t>(region)] = true;
+    regions_again += 1;
+    const OpGraph& graph = copy_.from();
+    for (const OpId id : graph.ops()) {
+      if (region_[index(id)] != region || !wanted_[index(id)]) continue;
+      OpNode node = copy_.node(id);
+      for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
+        if (const auto& made = again_[index(graph.op(id).inputs[slot])]) node.inputs[slot] = *made;
+      node.name += ".again";
+      node.phase = Phase::backward;
+      add(id, std::move(node), ".again");
+      ops_again += 1;
+    }
+  }
+
+  /// Adds an op; what it makes stands for the old outputs, or beside them where there is a suffix.
+  void add(OpId id, OpNode node, const std::string& suffix) {
+    const std::vector<TensorId> old = copy_.from().op(id).outputs;
+    std::vector<Tensor> outputs;
+    for (const TensorId output : old) {
+      outputs.push_back(copy_.from().tensor(output));
+      outputs.back().name += suffix;
+      outputs.back().saved = false;
+    }
+    const OpId added = copy_.to().add(std::move(node), std::move(outputs));
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      const TensorId now = copy_.to().op(added).outputs[i];
+      if (suffix.empty())
+        copy_.put(old[i], now);
+      else if (dropped(old[i]))
+        again_[index(old[i])] = now;
+    }
+  }
+
+  GraphCopy copy_;
+  std::vector<std::int32_t> region_;
+  std::vector<bool> wanted_, done_;  ///< ops to run again, by index; regions that have been
+  std::vector<std::optional<TensorId>> again_;
+};
+
+class RecomputePass final : public GraphPass {
+ public:
+  explicit RecomputePass(RecomputeParams params) : p_(std::move(params)) {}
+
+  OpGraph run(const OpGraph& graph, const PassContext& context, PassReport& report) const override {
+    if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == Phase::backward; }))
+      throw GraphError("recompute: expected a training graph; run autodiff before");
+    Recomputer recomputer(graph, regions_of(graph, p_));
+    OpGraph done = recomputer.run();
+    report.tell("regions", recomputer.regions_again);
+    report.tell("ops_again", recomputer.ops_again);
+    if (recomputer.ops_again == 0) {
+      report.notes.push_back("no forward op whose scope begins as '" + p_.scope +
+                             "' makes what the backward pass reads");
+      return graph;
+    }
+    if (!sizes_known(graph, context.typical)) return done;
+    const GraphPeak before = graph_peak(graph, context.typical), after = graph_peak(done, context.typical);
+    const bool kept = after.never_above(before);
+    report.tell("live_before_bytes", static_cast<double>(before.live));
+    report.tell("live_after_bytes", static_cast<double>(kept ? after.live : before.live));
+    report.tell("applied", kept ? 1 : 0);
+    if (!kept) report.notes.push_back("recomputing would raise the peak: the graph stays as it was");
+    return kept ? std::move(done) : graph;
+  }
+
+ private:
+  static bool sizes_known(const OpGraph& graph, const Bindings& bindings) {
+    return std::ranges::all_of(graph.symbols(), [&](Symbol symbol) { return bindings.find(symbol).has_value(); });
+  }
+
+  RecomputeParams p_;
+};
+
+}  // namespace
+
+void add_recompute(PassRegistry& registry) {
+  registry.add<RecomputeParams>("recompute", "Regions of the forward pass run again in the backward pass.",
+                                [](const RecomputeParams& params) { return std::make_unique<RecomputePass>(params); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,133 @@
+// Tempo's rewrites: which tensors are no longer kept, by bytes; when AutoTempo declines. RAF's dialects beside it.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "models/autodiff.hpp"
+#include "models/liveness.hpp"
+#include "policies/graph_pass.hpp"
+#include "policies/memory/tempo_curve.hpp"
+#include "policies/memory/tempo_rewrite.hpp"
+#include "tests/models/random_graph.hpp"
+
+namespace orrery::policies {
+
+void add_raf_dialect(PassRegistry& registry);
+
+namespace {
+
+using namespace models;
+
+constexpr std::int64_t kB = 4, kA = 2, kS = 16, kH = 32;
+
+/// One post-norm layer in fp32, attention by products with dropout: sizes B, A, S, H.
+OpGraph layer() {
+  OpGraph graph;
+  graph.set_scope("layer.0");
+  const auto weight = [&](const char* name, std::vector<SymExpr> shape) {
+    return graph.parameter(name, std::move(shape), ElementType::fp32);
+  };
+  const auto heads = [&](TensorId x) {
+    return graph.emit(OpKind::reshape, {x}, {kB, kA, kS, kH / kA}, ElementType::fp32);
+  };
+  const TensorId in = graph.input("x", {kB, kS, kH}, ElementType::fp32);
+  const TensorId q = heads(graph.emit(OpKind::matmul, {in, weight("q", {kH, kH})}));
+  const TensorId k = heads(graph.emit(OpKind::matmul, {in, weight("k", {kH, kH})}));
+  const TensorId v = heads(graph.emit(OpKind::matmul, {in, weight("v", {kH, kH})}));
+  const TensorId scores = graph.emit(OpKind::matmul, {q, k}, {{"trans_b", SymExpr(1)}});
+  const TensorId p = graph.emit(OpKind::dropout, {graph.emit(OpKind::softmax, {scores})}, {{"p", 0.1}});
+  TensorId x = graph.emit(OpKind::reshape, {graph.emit(OpKind::matmul, {p, v})}, {kB, kS, kH}, ElementType::fp32);
+  x = graph.emit(OpKind::add, {graph.emit(OpKind::matmul, {x, weight("o", {kH, kH})}), in});
+  x = graph.emit(OpKind::layer_norm, {x, weight("g1", {kH}), weight("b1", {kH})});
+  const TensorId up = graph.emit(OpKind::matmul, {x, weight("up", {kH, 4 * kH})});
+  const TensorId down = graph.emit(OpKind::matmul, {graph.emit(OpKind::gelu, {up}), weight("down", {4 * kH, kH})});
+  x = graph.emit(OpKind::layer_norm, {graph.emit(OpKind::add, {down, x}), weight("g2", {kH}), weight("b2", {kH})});
+  graph.set_scope("head");
+  graph.mark_output(graph.emit(OpKind::matmul, {x, weight("head", {kH, 8})}));
+  return graph;
+}
+
+std::int64_t saved_bytes(const OpGraph& graph) {
+  std::int64_t bytes = 0;
+  for (const TensorId id : graph.tensors())
+    if (graph.tensor(id).saved) bytes += *graph.tensor(id).bytes().constant();
+  return bytes;
+}
+
+TEST_CASE("Tempo saves what its arithmetic says", "[unit][tempo]") {
+  const OpGraph training = differentiate(layer(), {.optimizer = OptimizerKind::sgd}).graph;
+  const std::int64_t before = saved_bytes(training), bsh = kB * kS * kH;
+  const auto freed = [&](TempoRewrites how, std::int64_t rewrites) {
+    TempoCounts counts;
+    const OpGraph done = rewrite_saved_tensors(training, how, counts);
+    REQUIRE(verify(done) == std::vector<std::string>{});
+    CHECK(counts.all() == rewrites);
+    CHECK(liveness(done, {}).peak <= liveness(training, {}).peak);
+    return before - saved_bytes(done);
+  };
+  // GELU: 4BSH elements of 4 bytes become masks of 1 byte. Norms: the inputs (BSH each) and the means (BS each).
+  // Attention: the dropout's output, BAS^2.
+  CHECK(freed({true, false, false}, 1) == 4 * bsh * 4 - 4 * bsh);
+  CHECK(freed({false, true, false}, 2) == 2 * bsh * 4 + 2 * kB * kS * 4);
+  CHECK(freed({false, false, true}, 1) == kB * kA * kS * kS * 4);
+  CHECK(freed({true, true, true}, 4) == 12 * bsh + 8 * bsh + 8 * kB * kS + 4 * kB * kA * kS * kS);
+  CHECK(freed({true, true, true, 0}, 0) == 0);
+  CHECK(freed({true, true, true, 1}, 4) > 0);
+}
+
+TEST_CASE("Tempo leaves alone what others keep too", "[unit][tempo]") {
+  OpGraph graph;
+  const TensorId x = graph.emit(
+      OpKind::matmul, {graph.input("x", {8, 8}, ElementType::fp32), graph.parameter("w", {8, 8}, ElementType::fp32)});
+  const TensorId y = graph.emit(OpKind::mul, {graph.emit(OpKind::gelu, {x}), x});  // the product keeps x as well
+  graph.mark_output(y);
+  const OpGraph training = differentiate(graph, {.loss = LossKind::sum}).graph;
+  TempoCounts counts;
+  CHECK(to_string(rewrite_saved_tensors(training, {}, counts)) == to_string(training));
+  CHECK(counts.all() == 0);
+  CHECK_THROWS_WITH(rewrite_saved_tensors(graph, {}, counts), "tempo: expected a training graph; run autodiff before");
+}
+
+TEST_CASE("AutoTempo-Fast declines where doubling the batch nearly doubles the time", "[unit][tempo]") {
+  CHECK(should_rewrite({{1, 1}}, 0.85));
+  CHECK(should_rewrite({{1, 1}, {2, 2}}, 0.85));                    // too short a curve to know
+  CHECK(should_rewrite({{1, 1}, {2, 1.5}, {4, 2.4}}, 0.85));        // 1.5 and 1.6 for 2, below 1.7
+  CHECK_FALSE(should_rewrite({{1, 1}, {2, 1.5}, {4, 2.7}}, 0.85));  // 1.8
+  CHECK_FALSE(should_rewrite({{1, 1}, {2, 1.8}, {4, 2.9}}, 0.85));  // the pair before
+  CHECK(should_rewrite({{1, 1}, {2, 1.8}, {4, 3.5}}, 1.0));
+  CHECK_FALSE(should_rewrite({{1, 1}, {2, 2}, {4, 4}, {8, 8}}, 0.85));
+}
+
+TEST_CASE("Dialects go by registered priority; patterns first, rules after", "[unit][raf_dialect]") {
+  PassRegistry registry("pass");
+  add_raf_dialect(registry);
+  const auto run = [&](sim::Node params, PassReport& report) {
+    sim::Faults faults;
+    const auto choice = registry.prepare("raf_dialect", &params, {}, faults);
+    faults.throw_if_any();
+    OpGraph done = choice.make()->run(layer(), {}, report);
+    REQUIRE(verify(done) == std::vector<std::string>{});
+    return done;
+  };
+  PassReport report;
+  const OpGraph graph = run(sim::Node::object(), report);
+  for (const OpId id : graph.ops()) {
+    const OpNode& op = graph.op(id);
+    if (op.kind == OpKind::matmul) CHECK(op.dialect == "cublas");  // alone, it is the vendor's
+    if (op.kind == OpKind::softmax) CHECK(op.dialect == "cudnn");
+    if (op.kind == OpKind::layer_norm) CHECK(op.dialect == "tvm");
+  }
+  sim::Node only = sim::Node::object(), list = sim::Node::array();
+  list.push(sim::Node::string("tvm"));
+  only.set("enabled", list);
+  PassReport alone;
+  for (const OpGraph done = run(only, alone); const OpId id : done.ops())
+    if (!launches_nothing(done.op(id))) CHECK(done.op(id).dialect == "tvm");
+  CHECK(total_work(graph).bytes().constant().value() <= total_work(layer()).bytes().constant().value());
+  sim::Node nobody = sim::Node::object(), cublas = sim::Node::array();
+  cublas.push(sim::Node::string("cublas"));
+  nobody.set("enabled", cublas);
+  CHECK_THROWS_WITH(run(nobody, alone), Catch::Contains("raf_dialect: no enabled dialect has softmax"));
+}
+
+}  // namespace
+}  // namespace orrery::policies
