@@ -10,6 +10,7 @@
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/serving/system.hpp"
+#include "experiments/tune/system.hpp"
 #include "sim/base/home.hpp"
 
 namespace orrery::experiments {
@@ -19,8 +20,7 @@ namespace {
 void check_kind(const sim::Node& root, sim::Faults& faults) {
   const sim::Node* kind = root.find("kind");
   if (kind != nullptr && !(kind->is_string() && kind->as_string() == "experiment"))
-    faults.add(kind->origin(), fmt::format("expected \"experiment\", got {}", kind->shown()),
-               kind->shown() == "\"claim\"" ? "`orrery reproduce` runs claim studies" : "");
+    faults.add(kind->origin(), fmt::format("expected \"experiment\", got {}", kind->shown()));
   const sim::Node* format = root.find("version");
   if (format != nullptr && !(format->kind() == sim::Node::Kind::integer && format->as_integer() == 1))
     faults.add(format->origin(), fmt::format("expected format version 1, got {}", format->shown()));
@@ -37,7 +37,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system()};
+  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system(), tune_system()};
   return all;
 }
 
@@ -65,6 +65,9 @@ std::unique_ptr<Experiment> read_experiment(const sim::Node& root) {
 
 std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
                                             const std::vector<std::string>& assignments) {
+  if (claims::is_claim_study(config))  // whose base is no file
+    sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a claim study",
+                     "`orrery reproduce` runs it");
   return read_experiment(sim::read_config(config, assignments));
 }
 

@@ -250,8 +250,9 @@ OpWork region_work(const OpGraph& region, const Bindings* bindings) {
 }
 
 /// One kernel made of a region: FLOPs add up; what enters is read once and what leaves is written once.
-OpWork fused_work(const OpGraph& region, const Bindings* bindings) {
-  const Shapes shapes(region, bindings);
+OpWork fused_work(const Shapes& outer, const OpNode& fused) {
+  const OpGraph& region = *fused.regions.front();
+  const Shapes shapes(region, outer.bindings());
   OpWork sum;
   std::map<TensorId, SymExpr> read;
   for (const OpId id : region.ops()) {
@@ -272,6 +273,13 @@ OpWork fused_work(const OpGraph& region, const Bindings* bindings) {
       if (!fresh) place->second = max(place->second, bytes);
     }
   }
+  const std::vector<TensorId> entries = region.with_role(TensorRole::input);
+  for (std::size_t i = 0; i < std::min(entries.size(), fused.inputs.size()); ++i) {
+    // What was expanded before it came in is no bigger here.
+    const SymExpr small = outer.traffic(fused.inputs[i]);
+    const auto entry = read.find(entries[i]);
+    if (entry != read.end() && !(small == outer.bytes(fused.inputs[i]))) entry->second = min(entry->second, small);
+  }
   for (const auto& [tensor, bytes] : read) sum.read_bytes += bytes;
   std::vector<TensorId> written;
   for (const TensorId output : region.outputs()) {
@@ -290,7 +298,7 @@ OpWork fused_work(const OpGraph& region, const Bindings* bindings) {
 OpWork op_work(const Shapes& shapes, const OpNode& op) {
   OpWork own;
   if (is_view(op)) return own;
-  if (op.kind == OpKind::fused) return fused_work(*op.regions.front(), shapes.bindings());
+  if (op.kind == OpKind::fused) return fused_work(shapes, op);
   if (op.kind == OpKind::loop) {
     own = region_work(*op.regions.front(), shapes.bindings());
     const SymExpr trips = shapes.of(op.expr("trips", 1));

@@ -15,6 +15,7 @@ using sim::Faults;
 using sim::Node;
 
 constexpr std::size_t kMostRuns = 100'000;
+constexpr std::string_view kOfBase = "base.";  // of a --set
 
 /// The member of that name if it is there and of the kind; a fault otherwise, for one that is absent only if required.
 const Node* member(const Node& node, std::string_view name, Node::Kind kind, const char* expected, bool required,
@@ -267,7 +268,8 @@ void read_claims(const Node& root, ClaimStudy& study, Faults& faults) {
 
 ClaimStudy read_study(const fs::path& file, const std::vector<std::string>& assignments) {
   Node root = sim::read_json(file);
-  for (const std::string& assignment : assignments) sim::assign(root, assignment);
+  for (const std::string& assignment : assignments)
+    if (!assignment.starts_with(kOfBase)) sim::assign(root, assignment);
   Faults faults;
   if (!is_claim_study(root)) {
     faults.add(root.is_object() ? place_of(root, "kind") : root.origin(), "expected a study of \"kind\": \"claim\"");
@@ -282,6 +284,8 @@ ClaimStudy read_study(const fs::path& file, const std::vector<std::string>& assi
   study.system = text_member(root, "system", true, faults);
   study.title = text_member(root, "title", false, faults);
   study.base = read_base(root, faults);
+  for (const std::string& assignment : assignments)  // also into what the base inherits
+    if (assignment.starts_with(kOfBase)) sim::assign(study.base, std::string_view(assignment).substr(kOfBase.size()));
   const std::size_t before = faults.size();
   read_variants(root, study, faults);
   read_axes(root, study, faults);

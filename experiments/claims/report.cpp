@@ -107,8 +107,8 @@ std::string claims_text(const std::vector<JudgedStudy>& studies) {
     }
     text += '\n';
   }
-  text += fmt::format("{} claims of {} studies: {} hold, {} missed, {} not judged\n", claims, studies.size(), held,
-                      claims - held - unjudged, unjudged);
+  text +=
+      fmt::format("{} of {} claims hold, {} missed, {} not judged\n", held, claims, claims - held - unjudged, unjudged);
   return text;
 }
 

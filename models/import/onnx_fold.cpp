@@ -55,16 +55,17 @@ std::optional<Value> binary(const std::string& op, const Value& a, const Value& 
   const std::size_t n = std::max(a.data->size(), b.data->size());
   if ((a.data->size() != n && a.data->size() != 1) || (b.data->size() != n && b.data->size() != 1)) return std::nullopt;
   Value out;
-  out.data.emplace();
+  Dims items;
   for (std::size_t i = 0; i < n; ++i) {
     const auto item =
         combined(op, (*a.data)[a.data->size() == 1 ? 0 : i], (*b.data)[b.data->size() == 1 ? 0 : i], facts);
     if (!item) return std::nullopt;
-    out.data->push_back(*item);
+    items.push_back(*item);
   }
   out.shape = a.shape.size() >= b.shape.size() ? a.shape : b.shape;
   if (!out.shape.empty()) out.shape = {static_cast<std::int64_t>(n)};
   out.type = kOps.contains(op) && (op == "Equal" || op[0] == 'L' || op[0] == 'G') ? ElementType::boolean : a.type;
+  out.data = std::move(items);
   return out;
 }
 
@@ -78,14 +79,15 @@ std::optional<Value> slice(const Reader& reader, const Node& node, const Inputs&
     return std::clamp(at < 0 ? at + size : at, low, high);
   };
   Value out;
-  out.data.emplace();
+  Dims items;
   if (step > 0)
     for (std::int64_t i = place(starts->front(), 0, size); i < place(ends->front(), 0, size); i += step)
-      out.data->push_back((*in[0]->data)[static_cast<std::size_t>(i)]);
+      items.push_back((*in[0]->data)[static_cast<std::size_t>(i)]);
   if (step < 0)
     for (std::int64_t i = place(starts->front(), 0, size - 1); i > place(ends->front(), -1, size - 1); i += step)
-      out.data->push_back((*in[0]->data)[static_cast<std::size_t>(i)]);
-  out.shape = {static_cast<std::int64_t>(out.data->size())};
+      items.push_back((*in[0]->data)[static_cast<std::size_t>(i)]);
+  out.shape = {static_cast<std::int64_t>(items.size())};
+  out.data = std::move(items);
   return out;
 }
 
@@ -93,14 +95,15 @@ std::optional<Value> gather(const Node& node, const Inputs& in) {
   if (Reader::integer(node, "axis", 0) != 0 || in[0]->shape.size() != 1) return std::nullopt;
   Value out;
   out.shape = in[1]->shape;
-  out.data.emplace();
+  Dims items;
   for (const SymExpr& item : *in[1]->data) {
     const auto size = static_cast<std::int64_t>(in[0]->data->size());
     if (!item.constant()) return std::nullopt;
     const std::int64_t at = *item.constant() < 0 ? *item.constant() + size : *item.constant();
     if (at < 0 || at >= size) return std::nullopt;
-    out.data->push_back((*in[0]->data)[static_cast<std::size_t>(at)]);
+    items.push_back((*in[0]->data)[static_cast<std::size_t>(at)]);
   }
+  out.data = std::move(items);
   return out;
 }
 
@@ -126,9 +129,10 @@ std::optional<Value> range(const Inputs& in) {
   if (!start || !limit || !step || *step <= 0) return std::nullopt;
   if ((*limit - *start) / *step > static_cast<std::int64_t>(kMostData)) return std::nullopt;
   Value out;
-  out.data.emplace();
-  for (std::int64_t i = *start; i < *limit; i += *step) out.data->push_back(i);
-  out.shape = {static_cast<std::int64_t>(out.data->size())};
+  Dims items;
+  for (std::int64_t i = *start; i < *limit; i += *step) items.push_back(i);
+  out.shape = {static_cast<std::int64_t>(items.size())};
+  out.data = std::move(items);
   return out;
 }
 
@@ -158,31 +162,43 @@ std::optional<Value> where(const Inputs& in) {
   for (const Value* value : in)
     if (value->data->size() != n && value->data->size() != 1) return std::nullopt;
   Value out;
-  out.data.emplace();
+  Dims items;
   for (std::size_t i = 0; i < n; ++i) {
     if (!at(0, i).constant()) return std::nullopt;
-    out.data->push_back(*at(0, i).constant() != 0 ? at(1, i) : at(2, i));
+    items.push_back(*at(0, i).constant() != 0 ? at(1, i) : at(2, i));
   }
   out.shape = {static_cast<std::int64_t>(n)};
+  out.data = std::move(items);
   return out;
 }
 
-/// The same contents as a list, or as one number.
-std::optional<Value> relabelled(const Node& node, const Inputs& in) {
+/// What a node that relabels contents makes of their shape; nothing where it does something else.
+std::optional<Dims> relabelled(const Node& node, const Inputs& in) {
   const std::string& op = node.op_type();
-  Value out = *in[0];
-  out.tensor.reset();
-  const bool one = out.data->size() == 1;
-  if (op == "Unsqueeze" && out.shape.empty())
-    out.shape = {1};
-  else if (op == "Squeeze" && one)
-    out.shape = {};
-  else if (op == "Reshape" && in.size() == 2 && in[1]->data->size() <= 1) {
-    if (in[1]->data->empty() && !one) return std::nullopt;
-    out.shape = in[1]->data->empty() ? Dims{} : Dims{static_cast<std::int64_t>(out.data->size())};
-  } else if (op != "Cast" && op != "Identity" && op != "Floor" && op != "Ceil" && op != "Round") {
-    return std::nullopt;
+  const std::size_t count = in[0]->data->size();
+  if (op == "Unsqueeze" && in[0]->shape.empty()) return Dims{1};
+  if (op == "Squeeze" && count == 1) return Dims{};
+  if (op == "Reshape" && in.size() == 2 && in[1]->data->size() <= 1) {
+    if (!in[1]->data->empty()) return Dims{static_cast<std::int64_t>(count)};
+    return count == 1 ? std::optional(Dims{}) : std::nullopt;
   }
+  const bool same =
+      op == "Cast" || op == "Identity" || op == "Floor" || op == "Ceil" || op == "Round" || op == "Neg" || op == "Not";
+  return same ? std::optional(in[0]->shape) : std::nullopt;
+}
+
+std::optional<Value> mapped(const Node& node, const Inputs& in) {
+  const std::optional<Dims> shape = relabelled(node, in);
+  if (!shape) return std::nullopt;
+  Dims items = *in[0]->data;
+  for (SymExpr& item : items) {
+    if (node.op_type() == "Neg") item = SymExpr(0) - item;
+    if (node.op_type() == "Not") item = SymExpr(1) - item;
+  }
+  Value out;
+  out.shape = *shape;
+  out.type = in[0]->type;
+  out.data = std::move(items);
   return out;
 }
 
@@ -196,23 +212,18 @@ std::optional<Value> folded(Reader& reader, const Node& node, const Inputs& in) 
   if (op == "Range") return range(in);
   if (op == "ConstantOfShape" || op == "Expand") return filled(node, in);
   if (op == "ReduceProd" || op == "ReduceSum" || op == "ReduceMax" || op == "ReduceMin") return reduced(node, *in[0]);
-  if (op == "Neg" || op == "Not") {
-    Value out = *in[0];
-    out.tensor.reset();
-    for (SymExpr& item : *out.data) item = op == "Neg" ? SymExpr(0) - item : SymExpr(1) - item;
-    return out;
-  }
   if (op == "Concat") {
     Value out;
-    out.data.emplace();
+    Dims items;
     for (const Value* part : in) {
       if (part->shape.size() != 1) return std::nullopt;
-      out.data->insert(out.data->end(), part->data->begin(), part->data->end());
+      items.insert(items.end(), part->data->begin(), part->data->end());
     }
-    out.shape = {static_cast<std::int64_t>(out.data->size())};
+    out.shape = {static_cast<std::int64_t>(items.size())};
+    out.data = std::move(items);
     return out;
   }
-  return relabelled(node, in);
+  return mapped(node, in);
 }
 
 bool constant(Reader& reader, const Node& node) {

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "hw/network/library_collective.hpp"
+#include "models/liveness.hpp"
 #include "policies/placement/placement.hpp"
 #include "policies/placement/slapo_schedule.hpp"
 
@@ -67,22 +68,13 @@ struct Training {
   }
 };
 
-/// Largest sum of activations that are live while an op runs; gradients of parameters and updates of what an optimizer
-/// writes in place are counted elsewhere.
+/// Largest sum of activations that are live while an op runs; gradients of parameters are counted elsewhere.
 double live_peak(const OpGraph& graph, const models::Bindings& bindings, const Training& training) {
-  std::map<TensorId, std::size_t> last;  // by the tensor that owns the memory
-  for (const OpId op : graph.ops()) {
-    for (const TensorId input : graph.op(op).inputs) last[models::storage_of(graph, input)] = index(op);
-    for (const TensorId output : graph.op(op).outputs) last.try_emplace(models::storage_of(graph, output), index(op));
-  }
-  for (const TensorId output : graph.outputs()) last[models::storage_of(graph, output)] = graph.op_count();
   std::vector<double> change(graph.op_count() + 2, 0.0);
-  for (const auto& [tensor, until] : last) {
-    const auto maker = graph.producer(tensor);
-    if (!maker || training.gradients.contains(tensor) || graph.op(*maker).kind == OpKind::optimizer_step) continue;
-    const auto bytes = static_cast<double>(models::bytes_of(graph, tensor, bindings));
-    change[index(*maker)] += bytes;
-    change[until + 1] -= bytes;
+  for (const models::Lifetime& life : models::liveness(graph, bindings, false).lifetimes) {
+    if (life.tensor && training.gradients.contains(*life.tensor)) continue;
+    change[static_cast<std::size_t>(life.begin)] += static_cast<double>(life.bytes);
+    change[static_cast<std::size_t>(life.end)] -= static_cast<double>(life.bytes);
   }
   double live = 0, peak = 0;
   for (const double step : change) peak = std::max(peak, live += step);

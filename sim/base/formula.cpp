@@ -77,62 +77,81 @@ double Formula::element(std::span<const Instruction> code, const FormulaValues& 
   return stack[0];
 }
 
-void Formula::accumulate(Reduction kind, double x, bool first, double& result) {
+/// Elements so far.
+struct Formula::Elements {
+  double result = 0, low = 0, high = 0;
+  std::size_t count = 0;
+};
+
+void Formula::accumulate(Reduction kind, double x, Elements& all) {
+  const bool first = all.count++ == 0;
+  all.low = first ? x : smaller(all.low, x);
+  all.high = first ? x : larger(all.high, x);
   switch (kind) {
     case Reduction::all:
-      result = both(result, x);
+      all.result = both(first ? 1 : all.result, x);
       break;
     case Reduction::any:
-      result = either(result, x);
+      all.result = either(all.result, x);
       break;
     case Reduction::count:
-      result += std::isnan(x) ? x : truth(x != 0);
+      all.result += std::isnan(x) ? x : truth(x != 0);
       break;
     case Reduction::first:
-      if (first) result = x;
+      if (first) all.result = x;
       break;
     case Reduction::at:
     case Reduction::last:
-      result = x;
+      all.result = x;
       break;
     case Reduction::geomean:
-      result += det_log(x);
-      break;
-    case Reduction::max:
-      result = first ? x : larger(result, x);
-      break;
-    case Reduction::min:
-      result = first ? x : smaller(result, x);
+      all.result += det_log(x);
       break;
     case Reduction::mean:
     case Reduction::sum:
-      result += x;
+      all.result += x;
+      break;
+    case Reduction::max:
+    case Reduction::min:
       break;
   }
 }
 
-double Formula::finish(Reduction kind, double result, std::size_t count) {
-  const auto n = static_cast<double>(count);
+double Formula::finish(Reduction kind, const Elements& all) {
+  const auto n = static_cast<double>(all.count);
+  // A mean lies between the elements, and is the element where all are equal, whatever rounding says.
+  const auto mean = [&](double value) { return std::isnan(value) ? value : std::clamp(value, all.low, all.high); };
+  switch (kind) {
+    case Reduction::at:
+      return all.count == 1 ? all.result : kNone;
+    case Reduction::geomean:
+      return mean(det_exp(all.result / n));
+    case Reduction::mean:
+      return mean(all.result / n);
+    case Reduction::max:
+      return all.high;
+    case Reduction::min:
+      return all.low;
+    default:
+      return all.result;
+  }
+}
+
+double Formula::of_nothing(Reduction kind) {
   switch (kind) {
     case Reduction::all:
+      return 1;
     case Reduction::any:
     case Reduction::count:
     case Reduction::sum:
-      return result;
-    case Reduction::at:
-      return count == 1 ? result : kNone;
-    case Reduction::geomean:
-      return count == 0 ? kNone : det_exp(result / n);
-    case Reduction::mean:
-      return count == 0 ? kNone : result / n;
+      return 0;
     default:
-      return count == 0 ? kNone : result;
+      return kNone;
   }
 }
 
 double Formula::reduce(const Program& program, const FormulaValues& values, const Temporaries& reduced) {
-  double result = *program.reduction == Reduction::all ? 1 : 0;
-  std::size_t count = 0;
+  Elements all;
   const std::size_t n = length(program, values);
   for (std::size_t i = 0; i < n; ++i) {
     if (!program.condition.empty()) {
@@ -140,9 +159,9 @@ double Formula::reduce(const Program& program, const FormulaValues& values, cons
       if (std::isnan(holds)) return kNone;
       if (holds == 0) continue;
     }
-    accumulate(*program.reduction, element(program.code, values, reduced, i), count++ == 0, result);
+    accumulate(*program.reduction, element(program.code, values, reduced, i), all);
   }
-  return finish(*program.reduction, result, count);
+  return all.count == 0 ? of_nothing(*program.reduction) : finish(*program.reduction, all);
 }
 
 std::size_t Formula::length(const Program& program, const FormulaValues& values) {

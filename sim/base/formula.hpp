@@ -105,8 +105,10 @@ class Formula {
 
   static double element(std::span<const Instruction> code, const FormulaValues& values, const Temporaries& reduced,
                         std::size_t index);
-  static void accumulate(Reduction kind, double x, bool first, double& result);
-  static double finish(Reduction kind, double result, std::size_t count);
+  struct Elements;
+  static void accumulate(Reduction kind, double x, Elements& all);
+  static double finish(Reduction kind, const Elements& all);
+  static double of_nothing(Reduction kind);
   static double reduce(const Program& program, const FormulaValues& values, const Temporaries& reduced);
   static std::size_t length(const Program& program, const FormulaValues& values);
   void run_reductions(const FormulaValues& values, Temporaries& reduced) const;

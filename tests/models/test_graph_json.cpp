@@ -120,10 +120,10 @@ TEST_CASE("graph json: random graphs, fused and with control flow, come back the
 }
 
 TEST_CASE("graph json: ops in any order, shapes that follow, names alone", "[unit]") {
-  const OpGraph graph = graph_from_json(sim::parse_json(
-      with_ops(R"({"name": "second", "op": "neg", "in": ["h"], "out": ["y"]},
+  const OpGraph graph =
+      graph_from_json(sim::parse_json(with_ops(R"({"name": "second", "op": "neg", "in": ["h"], "out": ["y"]},
                   {"name": "first", "op": "relu", "in": ["x"], "out": [{"name": "h", "type": "fp16"}]})"),
-      "g.json"));
+                                      "g.json"));
   REQUIRE(graph.op_count() == 2);
   CHECK(graph.op(OpId{0}).name == "first");
   CHECK(shape_string(graph.tensor(*graph.find_tensor("y"))) == "fp16[batch, 4]");
@@ -152,8 +152,8 @@ TEST_CASE("graph json: one line a fault, with its place and the nearest name", "
              Contains("/ops/1/name: two ops are named 'a'"));
   // Shapes: a formula with a slip, an unknown dimension, a shape that the rule contradicts, a rule that needs one.
   const auto shaped = [&](const std::string& shape, const std::string& kind = "relu") {
-    return with_ops(R"({"name": "r", "op": ")" + kind + R"(", "in": ["x"], "out": [{"name": "y", "type": "fp16", "shape": )" +
-                    shape + "}]}");
+    return with_ops(R"({"name": "r", "op": ")" + kind +
+                    R"(", "in": ["x"], "out": [{"name": "y", "type": "fp16", "shape": )" + shape + "}]}");
   };
   CHECK_THAT(fault_of(shaped(R"(["batsh", 4])")),
              Contains("/ops/0/out/0/shape/0: unknown dimension 'batsh' (did you mean 'batch'?)"));
@@ -195,11 +195,11 @@ TEST_CASE("graph json: a cycle is one line that names its ops", "[unit]") {
 
 TEST_CASE("graph json: all faults of a file at once, those of regions too", "[unit]") {
   try {
-    static_cast<void>(graph_from_json(sim::parse_json(
-        with_ops(R"({"name": "l", "op": "loop", "in": ["x"], "out": ["y"], "regions": [
+    static_cast<void>(
+        graph_from_json(sim::parse_json(with_ops(R"({"name": "l", "op": "loop", "in": ["x"], "out": ["y"], "regions": [
                       {"tensors": [{"name": "i", "type": "fp61", "shape": ["batc"]}], "ops": []}]},
                     {"op": "rellu", "in": ["z"], "out": ["w"]})"),
-        "g.json")));
+                                        "g.json")));
     FAIL("no fault");
   } catch (const sim::ConfigError& error) {
     REQUIRE(error.faults().size() == 4);

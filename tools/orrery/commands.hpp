@@ -22,6 +22,7 @@ void add_report(CLI::App& app, Action& action);
 void add_trace(CLI::App& app, Action& action);
 void add_calibrate(CLI::App& app, Action& action);
 void add_fidelity(CLI::App& app, Action& action);
+void add_graph(CLI::App& app, Action& action);
 void add_reproduce(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 

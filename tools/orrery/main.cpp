@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   tools::add_trace(app, action);
   tools::add_calibrate(app, action);
   tools::add_fidelity(app, action);
+  tools::add_graph(app, action);
   tools::add_reproduce(app, action);
   tools::add_plan(app, action);
   std::vector<std::string> names;

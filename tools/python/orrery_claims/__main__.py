@@ -83,13 +83,14 @@ def positions(axes, x: str | None, values: pd.Series) -> dict:
     return {value: value for value in order}
 
 
-def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, label: bool) -> None:
-    """A line a colour over x."""
+def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: list, label: bool) -> None:
+    """A line a colour over x; `order` holds all that have one, so that each keeps it in every panel."""
     key = rows[x] if x else rows["variant"]
     place = positions(axes, x, key)
-    groups = rows[colour].unique() if colour else rows["variant"].unique()
-    for i, name in enumerate(groups):
-        own = rows[(rows[colour] if colour else rows["variant"]) == name]
+    names = rows[colour] if colour else rows["variant"]
+    for name in names.unique():
+        own = rows[names == name]
+        i = order.index(name) if name in order else len(order)
         table = own.groupby(own[x] if x else own["variant"], sort=False)["value"].apply(lambda v: spread(v)).sort_index()
         at = [place[index] for index in table.index]
         middle, low, high = (np.array([entry[k] for entry in table]) for k in range(3))
@@ -115,7 +116,9 @@ def band(axes, claim: dict) -> None:
     low, high = claim["expected"]
     shade = palette.GREEN if claim["holds"] else palette.VERMILION
     marks = [v for v in (low, high, claim["simulated"]) if v is not None]
-    logarithmic = axes.get_yscale() == "log" and all(v > 0 for v in marks)
+    logarithmic = axes.get_yscale() == "log"
+    if logarithmic:  # an end at 0 is below every such axis
+        marks = [v for v in marks if v > 0]
     bottom, top = axes.get_ylim() if axes.has_data() else (min(marks), max(marks))
     bottom, top = min([bottom, *marks]), max([top, *marks])
     if logarithmic or (bottom > 0 and top / bottom > 20):
@@ -146,6 +149,7 @@ def draw(study: str, points: pd.DataFrame, claims: list[dict], out: Path) -> Pat
     known = [c for c in points.columns if c not in ("study", "variant", "point", "x", "measure", "value")]
     x, colour = choose_axes(measured[known], measured["variant"].nunique())
     measures = list(dict.fromkeys(measured["measure"]))
+    order = list(dict.fromkeys(measured[colour or "variant"]))
     panels = len(measures) + len(claims)
     columns = min(COLUMNS, panels)
     rows = math.ceil(panels / columns)
@@ -153,12 +157,12 @@ def draw(study: str, points: pd.DataFrame, claims: list[dict], out: Path) -> Pat
     for axes in grid.flat[panels:]:
         axes.axis("off")
     for i, (axes, measure) in enumerate(zip(grid.flat, measures)):
-        lines(axes, measured[measured["measure"] == measure], x, colour, i == 0)
+        lines(axes, measured[measured["measure"] == measure], x, colour, order, i == 0)
         axes.set_title(measure)
     for i, (axes, claim) in enumerate(zip(grid.flat[len(measures):], claims)):
         over = points[points["measure"] == f"claim:{i}"]
         if len(over) > 0 and x:
-            lines(axes, over, x, colour if colour and over[colour].nunique() > 1 else None, False)
+            lines(axes, over, x, colour, order, False)
         else:
             axes.set_xticks([])
         if len(over) > 0 or claim["simulated"] is not None:

@@ -1,0 +1,242 @@
+#include "experiments/tune/system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "experiments/config_parts.hpp"
+#include "experiments/figures.hpp"
+#include "policies/placement/slapo_tune.hpp"
+#include "sim/csv_table.hpp"
+
+namespace orrery::experiments {
+namespace tune {
+
+enum class Search : std::uint8_t { coordinate_descent, exhaustive };
+
+}  // namespace tune
+}  // namespace orrery::experiments
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::tune::Search> {
+  using E = orrery::experiments::tune::Search;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
+      {{"coordinate_descent", E::coordinate_descent}, {"exhaustive", E::exhaustive}}};
+};
+
+namespace orrery::experiments {
+namespace tune {
+namespace {
+
+using policies::slapo::GridPoint;
+using sim::Node;
+
+struct AxisParams {
+  std::string column;
+  std::int64_t demand = 0;
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::required(sim::field("column", &AxisParams::column, "Column of the table.")),
+        sim::field("demand", &AxisParams::demand, sim::Unit::none, sim::between(-1, 1),
+                   "1: larger values need more memory; -1: less; 0: neither."),
+    };
+  }
+};
+
+struct WorkloadParams {
+  std::string table, value;
+  std::vector<AxisParams> axes;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    return std::tuple{
+        sim::required(sim::field("table", &W::table, Unit::path, sim::any_value(), "A CSV file, a row a point.")),
+        sim::required(sim::field("value", &W::value, "Column that is maximised; 0: out of memory.")),
+        sim::required(sim::field("axes", &W::axes, "Axes of the grid.")),
+    };
+  }
+};
+
+struct SearchParams {
+  Search search = Search::coordinate_descent;
+  bool error_stop = true;
+  double tolerance = 0;
+  std::int64_t restarts = 1;
+  static constexpr auto fields() {
+    using P = SearchParams;
+    return std::tuple{
+        sim::field("search", &P::search, "How points are chosen."),
+        sim::field("error_stop", &P::error_stop,
+                   "Whether a point out of memory ends a walk, and spares all that need more."),
+        sim::field("tolerance", &P::tolerance, sim::Unit::ratio, sim::between(0, 1),
+                   "Loss that does not end a walk, as a share of the best value on it."),
+        sim::field("restarts", &P::restarts, sim::Unit::count, sim::between(1, 1000),
+                   "Descents, all but the first from random points."),
+    };
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1, replications = 1;
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Of the order of axes, of starts."),
+        sim::field("replications", &RunParams::replications, sim::Unit::count, sim::between(1, 1'000'000),
+                   "Searches with draws of their own."),
+    };
+  }
+};
+
+/// The table as a grid: values by point, which are all there.
+struct Grid {
+  policies::slapo::TuneSpace space;
+  std::map<GridPoint, double> values;
+  double best = 0;
+  std::int64_t feasible = 0;
+};
+
+Grid read_grid(const std::filesystem::path& file, const WorkloadParams& params) {
+  const sim::CsvTable table = sim::CsvTable::read(file.parent_path(), file.filename().string());
+  Grid grid;
+  std::vector<std::vector<double>> levels;
+  for (const AxisParams& axis : params.axes) {
+    std::vector<double> all = table.numbers(axis.column);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    grid.space.sizes.push_back(static_cast<std::int64_t>(all.size()));
+    grid.space.demand.push_back(axis.demand);
+    levels.push_back(std::move(all));
+  }
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    GridPoint point;
+    for (std::size_t i = 0; i < levels.size(); ++i)
+      point.push_back(std::lower_bound(levels[i].begin(), levels[i].end(), table.number(row, params.axes[i].column)) -
+                      levels[i].begin());
+    const double value = table.number(row, params.value);
+    grid.values.emplace(std::move(point), value);
+    grid.best = std::max(grid.best, value);
+    grid.feasible += value > 0 ? 1 : 0;
+  }
+  return grid;
+}
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> sections;
+  sections.push_back(object_field("workload", "The table.", sim::describe_params<WorkloadParams>()));
+  sections.back().required = true;
+  sections.push_back(object_field("policies", "The search.", sim::describe_params<SearchParams>()));
+  sections.push_back(object_field("run", "Seed and repetitions.", sim::describe_params<RunParams>()));
+  return sections;
+}
+
+class TuneExperiment final : public Experiment {
+ public:
+  TuneExperiment(const Node& root, sim::Faults& faults) {
+    check_keys(root, fields(), faults);
+    const Node workload = section(root, "workload");
+    workload_ = sim::parse_params<WorkloadParams>(workload, faults);
+    search_ = sim::parse_params<SearchParams>(section(root, "policies"), faults);
+    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
+    if (workload_.axes.empty()) faults.add(place_of(workload, "axes"), "expected at least one axis");
+    if (!faults.empty()) return;
+    table_ = sim::folder_of(place_of(workload, "table")) / workload_.table;
+    resolved_ = resolved_header("tune");
+    resolved_.set("workload", sim::write_params(workload_));
+    resolved_.set("policies", sim::write_params(search_));
+    resolved_.set("run", sim::write_params(run_));
+  }
+
+  const Node& resolved() const override { return resolved_; }
+  std::vector<std::filesystem::path> inputs() const override { return {table_}; }
+  Node identity() const override {
+    Node node = resolved_;
+    node.find("workload")->erase("table");
+    return node;
+  }
+  std::int64_t seed() const override { return run_.seed; }
+
+  Outcome run(const RunSink&) const override {
+    const Grid grid = read_grid(table_, workload_);
+    std::size_t points = 1;
+    for (const std::int64_t size : grid.space.sizes) points *= static_cast<std::size_t>(size);
+    if (points != grid.values.size())
+      sim::throw_fault({table_.string(), ""}, fmt::format("expected a row for each of {} points of the grid, got {}",
+                                                          points, grid.values.size()));
+    const policies::slapo::Evaluate evaluate = [&grid](const GridPoint& point) -> std::optional<double> {
+      const double value = grid.values.at(point);
+      return value > 0 ? std::optional(value) : std::nullopt;
+    };
+    const sim::RandomStream random(static_cast<std::uint64_t>(run_.seed), "tune");
+    Tally tally;
+    for (std::int64_t i = 0; i < run_.replications; ++i)
+      tally.add(search_.search == Search::exhaustive
+                    ? policies::slapo::exhaustive(grid.space, evaluate, search_.error_stop)
+                    : policies::slapo::coordinate_descent(grid.space, evaluate,
+                                                          {search_.error_stop, search_.tolerance, search_.restarts},
+                                                          random.child(static_cast<std::uint64_t>(i))),
+                grid.best);
+    Outcome outcome;
+    outcome.summary = tally.summary(grid, points);
+    return outcome;
+  }
+
+ private:
+  struct Tally {
+    double runs = 0, evaluations = 0, to_best = 0, failures = 0, found = 0, quality = 0, least = 0, most = 0;
+
+    void add(const policies::slapo::TuneResult& result, double best) {
+      const auto count = static_cast<double>(result.evaluations);
+      least = runs == 0 ? count : std::min(least, count);
+      most = std::max(most, count);
+      ++runs;
+      evaluations += count;
+      to_best += static_cast<double>(result.evaluations_to_best);
+      failures += static_cast<double>(result.failures);
+      found += result.value && *result.value >= best ? 1 : 0;
+      quality += best > 0 ? result.value.value_or(0) / best : 0;
+    }
+
+    Node summary(const Grid& grid, std::size_t points) const {
+      Node node = Node::object();
+      node.set("status", Node::string("ok"));
+      node.set("points", Node::integer(static_cast<std::int64_t>(points)));
+      node.set("feasible", Node::integer(grid.feasible));
+      node.set("best", Node::real(grid.best));
+      Node& counts = node.set("evaluations", Node::object());
+      counts.set("mean", Node::real(evaluations / runs));
+      counts.set("min", Node::real(least));
+      counts.set("max", Node::real(most));
+      counts.set("to_best", Node::real(to_best / runs));
+      counts.set("failed", Node::real(failures / runs));
+      node.set("found", Node::real(found / runs));
+      node.set("quality", Node::real(quality / runs));
+      return node;
+    }
+  };
+
+  WorkloadParams workload_;
+  SearchParams search_;
+  RunParams run_;
+  std::filesystem::path table_;
+  Node resolved_;
+};
+
+}  // namespace
+}  // namespace tune
+
+System tune_system() {
+  System system;
+  system.name = "tune";
+  system.doc = "Searches a table of measured points, and counts evaluations.";
+  system.fields = tune::fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    auto experiment = std::make_unique<tune::TuneExperiment>(root, faults);
+    faults.throw_if_any();
+    return experiment;
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,193 @@
+// Passes that share launches or decide at run time: stacking, graph capture, proximity, runtime fusion.
+#include "tests/policies/fusion_support.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+using models::ElementType;
+using models::OpGraph;
+using models::OpId;
+using models::OpKind;
+using models::SymExpr;
+using models::TensorId;
+
+namespace {
+
+const SymExpr kBatch = SymExpr::dim("batch");
+
+PassContext sized(std::int64_t batch) {
+  PassContext context;
+  context.typical = {{"batch", batch}};
+  return context;
+}
+
+std::vector<std::int64_t> marks(const OpGraph& graph, std::string_view mark) {
+  std::vector<std::int64_t> all;
+  for (const OpId id : graph.ops())
+    if (!models::launches_nothing(graph.op(id))) all.push_back(graph.op(id).integer(mark, -1));
+  return all;
+}
+using Marks = std::vector<std::int64_t>;
+
+/// relu, exp, copy to the host, relu, exp, relu
+OpGraph with_host_copy() {
+  OpGraph graph;
+  TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  x = graph.emit(OpKind::exp, {graph.emit(OpKind::relu, {x})});
+  graph.mark_output(graph.emit(OpKind::to_host, {x}, {kBatch, 64}, ElementType::fp16));
+  x = graph.emit(OpKind::exp, {graph.emit(OpKind::relu, {x})});
+  graph.mark_output(graph.emit(OpKind::relu, {x}));
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("stacking shares launches and leaves work and bytes", "[unit]") {
+  const OpGraph graph = with_host_copy();
+  PassReport report;
+  const OpGraph stacked = apply("stacking", graph, sized(8), "{}", &report);
+  CHECK(marks(stacked, kStackMark) == Marks{0, 0, -1, 1, 1, 1});
+  CHECK(count_launches(graph) == 6);
+  CHECK(count_launches(stacked) == 3);
+  CHECK(count_kernels(stacked) == 6);
+  CHECK(moved(stacked, {{"batch", 8}}) == moved(graph, {{"batch", 8}}));
+  CHECK(figure(report, "stacks") == 2);
+  CHECK(figure(report, "parallel") == 0);
+  CHECK(stacked.op(OpId{0}).text("stack_form") == "sequence");
+  CHECK(to_string(apply("stacking", graph, sized(8), R"({"max_leaves": 1})")) == to_string(graph));
+}
+
+TEST_CASE("parallel stacks hold independent leaves only", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16),
+                 y = graph.input("y", {64, 64}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::relu, {x});
+  const TensorId b = graph.emit(OpKind::exp, {y});
+  graph.mark_output(graph.emit(OpKind::matmul, {a, b}));
+  CHECK(marks(apply("stacking", graph, sized(8), R"({"form": "parallel"})"), kStackMark) == Marks{0, 0, -1});
+  CHECK(marks(apply("stacking", graph, sized(8)), kStackMark) == Marks{0, 0, 0});
+}
+
+TEST_CASE("captures end where the host is needed", "[unit]") {
+  const OpGraph graph = with_host_copy();
+  PassContext context = sized(8);
+  context.seen = {{{"batch", 8}}, {{"batch", 9}}, {{"batch", 8}}};
+  context.launch_s = 3e-6;
+  PassReport report;
+  const OpGraph captured = apply("graph_capture", graph, context, "{}", &report);
+  CHECK(marks(captured, kCaptureMark) == Marks{0, 0, -1, 1, 1, 1});
+  CHECK(count_launches(captured) == 3);
+  CHECK(figure(report, "captures") == 2);
+  CHECK(figure(report, "nodes") == 5);
+  CHECK(figure(report, "sizes") == 2);
+  CHECK(figure(report, "capture_s") == Approx(2 * 5 * (3e-6 + 2e-6)));
+  CHECK(to_string(apply("graph_capture", graph, context, R"({"whole": true})")) == to_string(graph));
+  CHECK(marks(apply("graph_capture", graph, context, R"({"min_kernels": 3})"), kCaptureMark) ==
+        Marks{-1, -1, -1, 0, 0, 0});
+
+  OpGraph plain;
+  plain.mark_output(
+      plain.emit(OpKind::relu, {plain.emit(OpKind::exp, {plain.input("x", {kBatch}, ElementType::fp16)})}));
+  CHECK(count_launches(apply("graph_capture", plain, context, R"({"whole": true})")) == 1);
+}
+
+TEST_CASE("a loop of unknown length and a branch are not captured", "[unit]") {
+  OpGraph body;
+  body.mark_output(body.emit(OpKind::relu, {body.input("x", {64}, ElementType::fp16)}));
+  for (const SymExpr& trips : {SymExpr(4), kBatch}) {
+    OpGraph graph;
+    TensorId x = graph.emit(OpKind::exp, {graph.input("x", {64}, ElementType::fp16)});
+    models::OpNode loop;
+    loop.kind = OpKind::loop;
+    loop.inputs = {x};
+    loop.regions = {std::make_shared<const OpGraph>(body)};
+    loop.set("trips", trips);
+    models::Tensor out;
+    out.shape = {64};
+    x = graph.op(graph.add(std::move(loop), {out})).outputs.front();
+    graph.mark_output(graph.emit(OpKind::exp, {x}));
+    CHECK(count_launches(apply("graph_capture", graph, sized(4), R"({"whole": true})")) == (trips.constant() ? 1 : 3));
+  }
+}
+
+TEST_CASE("chains that always follow each other share a launch", "[unit]") {
+  OpGraph graph;  // (relu exp tanh) four times, then relu and gelu
+  TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  for (int i = 0; i < 4; ++i)
+    for (const OpKind kind : {OpKind::relu, OpKind::exp, OpKind::tanh}) x = graph.emit(kind, {x});
+  graph.mark_output(graph.emit(OpKind::gelu, {graph.emit(OpKind::relu, {x})}));
+  PassReport report;
+  const OpGraph marked = apply("proximity_fusion", graph, sized(8), R"({"length": 3})", &report);
+  // relu goes to exp four times of five, exp always to tanh and relu: (exp tanh relu) is deterministic.
+  CHECK(figure(report, "chains_fused") == 4);
+  CHECK(figure(report, "launches_before") == 14);
+  CHECK(figure(report, "launches_after") == 6);
+  CHECK(figure(report, "ideal_launches") == 6);
+  CHECK(moved(marked, {{"batch", 8}}) == moved(graph, {{"batch", 8}}));
+}
+
+TEST_CASE("runtime fusion closes segments by DVM's rules", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::exp, {graph.emit(OpKind::relu, {x})});                            // one segment
+  const TensorId m = graph.emit(OpKind::matmul, {a, graph.parameter("w", {64, 64}, ElementType::fp16)});  // the next
+  const TensorId g = graph.emit(OpKind::gelu, {m});
+  const TensorId s = graph.emit(OpKind::softmax, {g});                            // ends it
+  graph.mark_output(graph.emit(OpKind::tanh, {graph.emit(OpKind::scale, {s})}));  // a third
+  PassReport report;
+  const OpGraph fused = apply("runtime_fusion", graph, sized(8), "{}", &report);
+  CHECK(count_launches(fused) == 3);
+  CHECK(figure(report, "groups") == 3);
+  check_fusion(graph, fused, {{{"batch", 8}}, {{"batch", 1}}});
+}
+
+TEST_CASE("runtime fusion sees sizes that are equal by value", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch}, ElementType::fp16),
+                 y = graph.input("y", {SymExpr::dim("tokens")}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::relu, {x}), b = graph.emit(OpKind::relu, {y});
+  graph.mark_output(graph.emit(OpKind::exp, {a}));
+  graph.mark_output(graph.emit(OpKind::exp, {b}));
+  PassContext context;
+  context.typical = {{"batch", 128}, {"tokens", 128}};
+  CHECK(count_launches(apply("runtime_fusion", graph, context)) == 1);
+  context.typical = {{"batch", 128}, {"tokens", 64}};
+  CHECK(count_launches(apply("runtime_fusion", graph, context)) == 4);
+}
+
+TEST_CASE("kernels are compiled after so many sightings", "[unit]") {
+  OpGraph graph;
+  graph.mark_output(
+      graph.emit(OpKind::relu, {graph.emit(OpKind::exp, {graph.input("x", {kBatch}, ElementType::fp16)})}));
+  PassContext context = sized(8);
+  context.seen = {{{"batch", 8}}, {{"batch", 16}}, {{"batch", 8}}};
+  PassReport report;
+  CHECK(count_launches(apply("runtime_fusion", graph, context, R"({"sightings": 2})", &report)) == 1);
+  CHECK(figure(report, "sizes") == 2);
+  CHECK(figure(report, "compiled_sizes") == 1);
+  CHECK(figure(report, "compiled_share") == Approx(2.0 / 3));
+  CHECK(to_string(apply("runtime_fusion", graph, context, R"({"sightings": 3})")) == to_string(graph));
+  CHECK(count_launches(apply("runtime_fusion", graph, context, R"({"sightings": 3, "symbolic": true})")) == 1);
+  CHECK_THROWS_WITH(apply("runtime_fusion", graph, context, R"({"types": ["fp15"]})"),
+                    Catch::Contains("/types: unknown element type 'fp15'"));
+}
+
+TEST_CASE("passes that share launches keep work and bytes of random graphs", "[prop]") {
+  const auto gpu = round_gpu();
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    sim::RandomStream random(seed, "launches");
+    const OpGraph graph = models::test::random_graph(random, {.ops = static_cast<int>(5 + 3 * seed)});
+    PassContext context = sized(16);
+    if (seed % 2 == 0) context.cost = gpu.get();
+    for (const char* name : {"stacking", "graph_capture", "proximity_fusion", "runtime_fusion"}) {
+      CAPTURE(seed, name);
+      const OpGraph after = apply(name, graph, context);
+      check_fusion(graph, after, {{{"batch", 1}}, {{"batch", 16}}, {{"batch", 4096}}});
+      CHECK(to_string(after) == to_string(apply(name, graph, context)));
+    }
+    // Passes after each other, as a config lists them.
+    const OpGraph both =
+        apply("stacking", apply("loop_fusion", apply("pattern_fusion", graph, context), context), context);
+    check_fusion(graph, both, {{{"batch", 16}}});
+  }
+}

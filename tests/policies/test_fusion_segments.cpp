@@ -1,0 +1,145 @@
+#include "policies/fusion/segments.hpp"
+#include "tests/policies/fusion_support.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+using models::ElementType;
+using models::OpGraph;
+using models::OpKind;
+using models::SymExpr;
+using models::TensorId;
+
+namespace {
+
+PassContext sized(std::int64_t batch) {
+  PassContext context;
+  context.typical = {{"batch", batch}};
+  return context;
+}
+
+double gain_of(const Segments& segments, const std::vector<Segment>& partition) {
+  double sum = 0;
+  for (const Segment& segment : partition) sum += segments.gain_s(segment);
+  return sum;
+}
+
+/// The largest gain of all partitions into stretches: every subset of the places between units is tried.
+double best_of_all(const Segments& segments) {
+  double best = 0;
+  const std::size_t n = segments.size();
+  for (std::size_t cuts = 0; cuts < (std::size_t{1} << (n - 1)); ++cuts) {
+    std::vector<Segment> partition;
+    std::size_t begin = 0;
+    bool sound = true;
+    for (std::size_t end = 1; end <= n; ++end) {
+      if (end < n && ((cuts >> (end - 1)) & 1) == 0) continue;
+      partition.push_back({begin, end});
+      sound &= segments.fits(partition.back());
+      begin = end;
+    }
+    if (sound) best = std::max(best, gain_of(segments, partition));
+  }
+  return best;
+}
+
+/// matmul [batch, 64] x [64, 64], relu, matmul, relu.
+OpGraph two_layers() {
+  OpGraph graph;
+  TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  for (const char* name : {"w0", "w1"}) {
+    x = graph.emit(OpKind::matmul, {x, graph.parameter(name, {64, 64}, ElementType::fp16)});
+    x = graph.emit(OpKind::relu, {x});
+  }
+  graph.mark_output(x);
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("working sets and gains of a chain of two layers", "[unit]") {
+  const OpGraph graph = two_layers();
+  const Segments segments(graph, sized(1024), {1 << 20, 16, 32, 16});
+  // Tiles of 16 rows x 64 x 2 B = 2048 B; panels of 32 columns x 64 rows x 2 B = 4096 B.
+  // matmul: x tile, panel, result tile: 8192. matmul and relu: at the product 8192, at the pass two tiles 4096.
+  CHECK(segments.working_set({0, 1}) == 8192);
+  CHECK(segments.working_set({0, 2}) == 8192);
+  // All four: at the second product its operand's tile (inner), a panel, its result.
+  CHECK(segments.working_set({0, 4}) == 8192);
+  // Without a device a byte is 1 ps and a launch 1 us: an inner tensor of 128 KiB saves a write and a read.
+  CHECK(segments.gain_s({0, 1}) == 0);
+  CHECK(segments.gain_s({0, 2}) == Approx(2 * 131072e-12 + 1e-6));
+  CHECK(segments.gain_s({0, 4}) == Approx(6 * 131072e-12 + 3e-6));
+  CHECK(segments.best() == std::vector<Segment>{{0, 4}});
+
+  const Segments tight(graph, sized(1024), {8191, 16, 32, 16});
+  // No product fits with anything; a pass alone is no segment.
+  CHECK(tight.best() == std::vector<Segment>{{0, 1}, {1, 2}, {2, 3}, {3, 4}});
+}
+
+TEST_CASE("a right operand made inside must be on chip whole", "[unit]") {
+  OpGraph graph;
+  const TensorId a = graph.input("a", {64, 64}, ElementType::fp16);
+  const TensorId b = graph.emit(OpKind::relu, {graph.input("b", {64, 512}, ElementType::fp16)});
+  graph.mark_output(graph.emit(OpKind::matmul, {a, b}));
+  const Segments segments(graph, {}, {1 << 20, 16, 32, 16});
+  // b is 64 x 512 x 2 = 65,536 B; a's tile 2048; the result's tile 16 x 512 x 2 = 16,384.
+  CHECK(segments.working_set({0, 2}) == 65536 + 2048 + 16384);
+}
+
+TEST_CASE("dynamic programming finds the best of all partitions, greedy no better", "[prop]") {
+  double greedy_losses = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    sim::RandomStream random(seed, "segments");
+    const OpGraph graph = models::test::random_graph(random, {.ops = 11, .matmul = 0.35, .view = 0.05});
+    const auto scratch = static_cast<std::int64_t>(2000 + random.below(30000));
+    const Segments segments(graph, sized(256), {scratch, 8, 16, 5});
+    CAPTURE(seed, scratch);
+    const double best = gain_of(segments, segments.best()), greedy = gain_of(segments, segments.greedy());
+    CHECK(best == Approx(best_of_all(segments)).epsilon(1e-12));
+    CHECK(greedy <= best * (1 + 1e-12));
+    greedy_losses += greedy < best * (1 - 1e-9) ? 1 : 0;
+    for (const Segment& segment : segments.best()) CHECK(segments.fits(segment));
+  }
+  CHECK(greedy_losses > 0);  // or the comparison would show nothing
+}
+
+TEST_CASE("segment fusion keeps the work, moves no more, and saves what it says", "[prop]") {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    sim::RandomStream random(seed, "segment graphs");
+    const OpGraph graph = models::test::random_graph(random, {.ops = static_cast<int>(5 + 3 * seed)});
+    for (const char* name : {"greedy_fusion", "dp_fusion"}) {
+      CAPTURE(seed, name);
+      PassReport report;
+      const OpGraph fused = apply(name, graph, sized(512), R"({"scratch": "192 KiB"})", &report);
+      check_fusion(graph, fused, {{{"batch", 1}}, {{"batch", 512}}, {{"batch", 4096}}});
+      CHECK(to_string(fused) == to_string(apply(name, graph, sized(512), R"({"scratch": "192 KiB"})")));
+      const double launches = figure(report, "launches_before") - figure(report, "launches_after");
+      const double bytes = figure(report, "bytes_before") - figure(report, "bytes_after");
+      CHECK(bytes * 1e-12 + launches * 1e-6 >= figure(report, "gain_s") * (1 - 1e-9));
+      CHECK(figure(report, "largest_working_set") <= 192 * 1024);
+      CHECK(to_string(apply(name, graph, sized(512), R"({"scratch": "0 B"})")) == to_string(graph));
+    }
+  }
+}
+
+TEST_CASE("more on-chip memory never gains less", "[prop]") {
+  sim::RandomStream random(7, "scratch");
+  const OpGraph graph = models::test::random_graph(random, {.ops = 120});
+  double last = -1;
+  for (const std::int64_t scratch : {0, 4096, 16384, 65536, 262144, 1 << 20}) {
+    const Segments segments(graph, sized(512), {scratch, 16, 64, 12});
+    const double gain = gain_of(segments, segments.best());
+    CHECK(gain >= last);
+    last = gain;
+  }
+  CHECK(last > 0);
+}
+
+TEST_CASE("an unknown scratch memory is said, and fuses nothing", "[unit]") {
+  PassReport report;
+  const OpGraph graph = two_layers();
+  CHECK(to_string(apply("dp_fusion", graph, sized(8), "{}", &report)) == to_string(graph));
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0] == "the device's on-chip memory is unknown, so nothing fuses: set scratch");
+}
