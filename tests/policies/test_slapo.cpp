@@ -100,8 +100,7 @@ TEST_CASE("Column-row sharding of a forward pass: two sums a layer", "[unit]") {
   CHECK(rest == figure(whole, "parameter_bytes") / 2 - 2 * full);
   // Heads: 4 ranks have one each.
   for (const OpId op : split.ops())
-    if (split.op(op).kind == OpKind::attention)
-      CHECK(split.tensor(split.op(op).inputs[0]).shape[1].constant() == 1);
+    if (split.op(op).kind == OpKind::attention) CHECK(split.tensor(split.op(op).inputs[0]).shape[1].constant() == 1);
 }
 
 TEST_CASE("Sharding divides the work of layers, of the backward pass too", "[prop]") {
@@ -126,8 +125,7 @@ TEST_CASE("Sharding divides the work of layers, of the backward pass too", "[pro
   for (const OpId op : split.ops()) {
     const OpNode& node = split.op(op);
     if (node.kind != OpKind::optimizer_step) continue;
-    for (const TensorId input : node.inputs)
-      CHECK(split.tensor(input).shape == split.tensor(node.inputs[0]).shape);
+    for (const TensorId input : node.inputs) CHECK(split.tensor(input).shape == split.tensor(node.inputs[0]).shape);
   }
   CHECK(to_string(applied(training, megatron(2, true))) == to_string(split));
 }
@@ -137,8 +135,8 @@ TEST_CASE("A checkpointed module keeps its inputs and runs again", "[unit]") {
   std::vector<double> saved, flops, live;
   for (const char* ratio : {"0", "0.5", "1"}) {
     policies::PassReport report;
-    const OpGraph graph = applied(
-        training, one(R"({"checkpoint": {"scope": "layer.*", "ratio": )" + std::string(ratio) + "}}"), &report);
+    const OpGraph graph =
+        applied(training, one(R"({"checkpoint": {"scope": "layer.*", "ratio": )" + std::string(ratio) + "}}"), &report);
     REQUIRE(verify(graph).empty());
     saved.push_back(figure(report, "saved_bytes"));
     flops.push_back(matrix_flops(graph));
@@ -153,8 +151,9 @@ TEST_CASE("A checkpointed module keeps its inputs and runs again", "[unit]") {
   CHECK(flops[2] - flops[1] == Approx(flops[1] - flops[0]));
   CHECK(flops[1] > flops[0]);
   // Parameters' gradients are made from what was saved or made again: as many ops of each kind of the optimizer.
-  CHECK(fault(bert(), one(R"({"checkpoint": {"scope": "layer.*"}})")) ==
-        "/slapo/schedule/0/checkpoint: expected a training graph (put 'autodiff' before 'slapo' in the order of passes)");
+  CHECK(
+      fault(bert(), one(R"({"checkpoint": {"scope": "layer.*"}})")) ==
+      "/slapo/schedule/0/checkpoint: expected a training graph (put 'autodiff' before 'slapo' in the order of passes)");
 }
 
 TEST_CASE("Stages of a pipeline send what crosses", "[unit]") {
@@ -175,26 +174,30 @@ TEST_CASE("Stages of a pipeline send what crosses", "[unit]") {
 }
 
 TEST_CASE("Modules and chains become kernels", "[unit]") {
-  const OpGraph eager = bert(R"({"layers": 2, "hidden": 64, "heads": 4, "intermediate": 256, "vocab": 128, "positions": 64,
+  const OpGraph eager =
+      bert(R"({"layers": 2, "hidden": 64, "heads": 4, "intermediate": 256, "vocab": 128, "positions": 64,
       "head": "none", "attention": "eager"})");
   const OpGraph fast = applied(eager, one(R"({"replace": {"scope": "layer.*.ffn", "kernel": "whole_ffn"}})"));
   REQUIRE(verify(fast).empty());
   CHECK(count(fast, OpKind::fused) == 2);
   CHECK(matrix_flops(fast) == matrix_flops(eager));
-  for (const OpId op : fast.ops())
-    CHECK((fast.op(op).dialect == "whole_ffn") == (fast.op(op).kind == OpKind::fused));
+  for (const OpId op : fast.ops()) CHECK((fast.op(op).dialect == "whole_ffn") == (fast.op(op).kind == OpKind::fused));
   // The mask's sum lies between scale and softmax: they cannot run as one without it.
-  CHECK(fault(eager, one(R"({"replace": {"scope": "layer.*.attention", "kernel": "flash", "ops": ["scale", "softmax"]}})")) ==
-        "/slapo/schedule/0/replace/scope: expected ops that can run as one: a path leaves them and comes back (name the "
-        "kinds that the kernel takes over in 'ops')");
+  CHECK(
+      fault(eager,
+            one(R"({"replace": {"scope": "layer.*.attention", "kernel": "flash", "ops": ["scale", "softmax"]}})")) ==
+      "/slapo/schedule/0/replace/scope: expected ops that can run as one: a path leaves them and comes back (name the "
+      "kinds that the kernel takes over in 'ops')");
 }
 
 TEST_CASE("Chains of a scope are fused, launches captured", "[unit]") {
-  const OpGraph graph = bert(R"({"layers": 2, "hidden": 64, "heads": 4, "intermediate": 256, "vocab": 128, "positions": 64,
+  const OpGraph graph =
+      bert(R"({"layers": 2, "hidden": 64, "heads": 4, "intermediate": 256, "vocab": 128, "positions": 64,
       "head": "none"})");
   policies::PassReport report;
-  const OpGraph fused =
-      applied(graph, one(R"({"fuse": {"scope": "layer.*", "ops": "add + layer_norm"}}, {"cudagraph": {"scope": "layer.*"}})"), &report);
+  const OpGraph fused = applied(
+      graph, one(R"({"fuse": {"scope": "layer.*", "ops": "add + layer_norm"}}, {"cudagraph": {"scope": "layer.*"}})"),
+      &report);
   REQUIRE(verify(fused).empty());
   CHECK(count(fused, OpKind::fused) == 4);
   CHECK(to_string(unfuse(fused)).size() > 0);
@@ -203,14 +206,17 @@ TEST_CASE("Chains of a scope are fused, launches captured", "[unit]") {
   for (const OpId op : fused.ops()) layers += fused.op(op).scope.starts_with("layer.") ? 1 : 0;
   CHECK(figure(report, "captured_ops") == static_cast<double>(layers));
   CHECK(fault(graph, one(R"({"fuse": {"scope": "layer.*", "ops": "add+relu"}})")) ==
-        "/slapo/schedule/0/fuse/ops: expected a chain that is in 'layer.*', got 'add+relu' (inner tensors of a chain have "
+        "/slapo/schedule/0/fuse/ops: expected a chain that is in 'layer.*', got 'add+relu' (inner tensors of a chain "
+        "have "
         "one reader)");
 }
 
 TEST_CASE("Faults of a schedule say which primitive, which field and what is near", "[unit]") {
   const OpGraph graph = bert();
-  CHECK(fault(graph, one(R"({"shard": {"scope": "layr.*.ffn"}})")).starts_with(
-      "/slapo/schedule/0/shard/scope: expected a module of the model, got 'layr.*.ffn' (did you mean 'layer."));
+  CHECK(
+      fault(graph, one(R"({"shard": {"scope": "layr.*.ffn"}})"))
+          .starts_with(
+              "/slapo/schedule/0/shard/scope: expected a module of the model, got 'layr.*.ffn' (did you mean 'layer."));
   CHECK(fault(graph, one(R"({"shard": {"scope": "layer.*.ffn", "param": "intermediate.wieght"}})")) ==
         "/slapo/schedule/0/shard/param: expected a parameter of 'layer.*.ffn', got 'intermediate.wieght' (did you mean "
         "'intermediate.weight'?)");
@@ -235,7 +241,8 @@ TEST_CASE("Faults of a schedule say which primitive, which field and what is nea
   const std::string both = R"({"shard": {"scope": "layer.*.ffn", "param": "intermediate.*"}})";
   CHECK_THAT(fault(graph, one(both)), Catch::Contains("expected operands divided along the axis that it sums over"));
   const std::string rows = both + R"(, {"shard": {"scope": "layer.*.ffn", "param": "output.weight", "axis": 1}})";
-  CHECK_THAT(fault(graph, one(rows)), Catch::Contains("add {\"sync\": {\"scope\": \"layer.0.ffn\", \"direction\": \"forward\"}}"));
+  CHECK_THAT(fault(graph, one(rows)),
+             Catch::Contains("add {\"sync\": {\"scope\": \"layer.0.ffn\", \"direction\": \"forward\"}}"));
 }
 
 TEST_CASE("ZeRO divides what its stage says", "[unit]") {
