@@ -10,6 +10,9 @@ namespace orrery::models::detail {
 namespace {
 
 void reshape(Adjoint& a) {
+  const Tensor &in = a.tensor(a.input(0)), &out = a.tensor(a.output());
+  // Complex numbers seen as their halves, or the other way: the gradient is seen back.
+  if (is_complex(in.type) != is_complex(out.type)) return a.give(0, a.emit_for(OpKind::reshape, {a.dy()}, {0}).front());
   a.give(0, a.reshape(a.dy(), a.shape(a.input(0))));
 }
 

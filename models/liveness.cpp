@@ -23,6 +23,7 @@ std::optional<std::size_t> updated_input(const OpNode& op, std::size_t slot) {
 
 /// Whether an op reads every operand at the place that it writes.
 bool is_elementwise(const OpNode& op) {
+  if (op.integer("in_place", 1) == 0) return false;
   if (op.kind != OpKind::fused) return info(op.kind).pattern == Pattern::elementwise;
   const OpGraph& region = *op.regions.front();
   return std::ranges::all_of(region.ops(), [&](OpId id) {

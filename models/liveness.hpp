@@ -4,10 +4,10 @@
 // op that reads it or a view, to the end if the graph gives it. Tensors that exist before the run (inputs, parameters,
 // constants, state) are live throughout. An op that updates (attribute `updates`: for each output the input whose
 // memory it takes; kv_write: its first input) makes no storage if nothing reads the old value later. An elementwise op
-// (fused ones of nothing else too) may write where an operand of as many bytes was that dies there. The inner tensors
-// of a fused op never exist; a branch or loop needs the peak of its regions beside, once. live(step) = sum of the
-// storages live at it, an operand and what takes its place counted once. Left out: workspace of kernels, allocator
-// rounding (a planner's alignment), memory freed before an op ends.
+// (fused ones of nothing else too) may write where an operand of as many bytes was that dies there (unless its
+// attribute `in_place` is 0). The inner tensors of a fused op never exist; a branch or loop needs the peak of its
+// regions beside, once. live(step) = sum of the storages live at it, an operand and what takes its place counted once.
+// Left out: workspace of kernels, allocator rounding (a planner's alignment), memory freed before an op ends.
 #pragma once
 
 #include <cstdint>

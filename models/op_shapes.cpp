@@ -48,11 +48,15 @@ ElementType result_type(const OpGraph& graph, const OpNode& op) {
   return op.inputs.empty() ? ElementType::fp32 : graph.tensor(op.inputs.front()).type;
 }
 
-/// False only where the two are proven to differ.
+/// False only where the two are proven to differ for all sizes of at least 1.
 bool may_be_equal(const OpGraph& graph, const SymExpr& a, const SymExpr& b) {
   if (a == b) return true;
+  const auto differ = [](Order order) { return order == Order::less || order == Order::greater; };
   const Order order = compare(a, b, graph.facts);
-  return order != Order::less && order != Order::greater;
+  if (order != Order::less_equal && order != Order::greater_equal) return !differ(order);
+  SymExpr apart = graph.facts.canonical(a - b);
+  for (const Symbol symbol : apart.symbols()) apart = apart.substitute(symbol, SymExpr(symbol) + 1);
+  return !differ(compare(apart, 0));
 }
 
 std::vector<SymExpr> matmul_shape(const OpGraph& graph, const OpNode& op) {

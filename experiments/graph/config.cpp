@@ -128,7 +128,11 @@ void read_sizes(const Node& workload, GraphConfig& config, Node& resolved, sim::
     vary.set(symbol.name(), sim::write_params(params));
   }
   const models::Symbol grows(config.workload.max_batch.symbol);
-  for (const models::Symbol symbol : config.model.symbols()) {
+  const std::vector<models::Symbol> symbols = config.model.symbols();
+  if (config.workload.max_batch.enabled && std::find(symbols.begin(), symbols.end(), grows) == symbols.end())
+    faults.add(place_of(section(workload, "max_batch"), "symbol"),
+               fmt::format("the graph has no dimension '{}'", grows.name()));
+  for (const models::Symbol symbol : symbols) {
     const bool given = config.bind.find(symbol).has_value() ||
                        std::any_of(config.vary.begin(), config.vary.end(),
                                    [&](const Vary& entry) { return entry.symbol == symbol; }) ||

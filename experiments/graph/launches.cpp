@@ -33,13 +33,14 @@ std::int64_t largest_operand(const OpGraph& graph, const OpNode& op, const model
   return largest;
 }
 
-/// Time on the device beside what the cost model says: a kernel lasts no less than its tiles take to decode.
+/// Time that decoding adds to a kernel: its work lasts no less than its tiles take to decode.
 double decode_of(const PricedKernel& kernel, const GraphDevice& device, const policies::ExecutionDecision& decision) {
   if (decision.decode_s == 0) return 0;
   const std::int64_t tiles =
       std::max<std::int64_t>(1, hw::ceil_div(kernel.tile_bytes_total, std::max<std::int64_t>(1, decision.tile_bytes)));
   const std::int64_t waves = hw::ceil_div(tiles, device.cores * decision.lanes);
-  return static_cast<double>(waves * kernel.instructions) * decision.decode_s;
+  const double decode_s = static_cast<double>(waves * kernel.instructions) * decision.decode_s;
+  return std::max(0.0, decode_s - std::max(0.0, kernel.cost.time_s - device.cost_launch_s));
 }
 
 hw::Command transfer_command(const models::GraphTransfer& transfer, const GraphDevice& device, sim::TickScale scale) {
@@ -105,8 +106,8 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
                                   : kernel.captured                        ? hw::LaunchStyle::graph
                                                                             : hw::LaunchStyle::stream;
     hw::Command command;
-    command.device = scale.duration(
-        std::max(device.kernel_s(kernel.cost.time_s, style), decode_of(kernel, device, decision)));
+    command.device =
+        scale.duration(device.kernel_s(kernel.cost.time_s, style) + decode_of(kernel, device, decision));
     command.chained = node && in_capture;
     in_capture = node;
     if (!command.chained) {
@@ -128,10 +129,7 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
 
 double decode_time(const PricedGraph& priced, const GraphDevice& device, const policies::ExecutionDecision& decision) {
   double total = 0;
-  for (const PricedKernel& kernel : priced.kernels) {
-    const double base = device.kernel_s(kernel.cost.time_s, decision.style);
-    total += std::max(0.0, decode_of(kernel, device, decision) - base);
-  }
+  for (const PricedKernel& kernel : priced.kernels) total += decode_of(kernel, device, decision);
   return total;
 }
 

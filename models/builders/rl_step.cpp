@@ -46,6 +46,7 @@ class RlWriter {
     if (p_.state_bytes > 0) further = graph.input("further", {batch_, p_.state_bytes / 4}, ElementType::fp32);
     for (std::int64_t step = 0; step < p_.steps; ++step) {
       net_.scope(fmt::format("step.{}", step));
+      net_.own("simulator");
       const TensorId action = net_.reshape(net_.slice(actions, 0, step, 1), {batch_});
       const TensorId reward = advance(state, action);
       total = total ? op(OpKind::add, {*total, reward}) : reward;

@@ -4,8 +4,7 @@
 // output); collectives, sends and receives become communication ops of their size; loads and stores become copies
 // between host and device. Dependencies are edges: a data dependency carries the producer's output, a control
 // dependency an output without elements. Payloads of communication are inputs of the graph where no data dependency has
-// their size. Read: the binary form (.et) and the JSON form with `workload_graph`. Source: the schema at
-// github.com/mlcommons/chakra (0.0.4). Left out: what PyTorch traces say of operands besides sizes.
+// their size. Read: .et files and JSON with `workload_graph`. Source: the schema 0.0.4 at github.com/mlcommons/chakra.
 #include <chakra_trace.pb.h>
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -202,26 +201,18 @@ class TraceGraph {
 
   Imported build() {
     resolve();
-    std::vector<std::vector<std::size_t>> waits_for(nodes_.size());
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      waits_for[i] = data_[i];
-      waits_for[i].insert(waits_for[i].end(), control_[i].begin(), control_[i].end());
-    }
-    const FileOrder sorted = file_order(waits_for);
-    if (!sorted.cycle.empty()) {
-      std::string names;
-      for (const std::size_t i : sorted.cycle) names += fmt::format("{} '{}' -> ", nodes_[i].id, nodes_[i].name);
-      sim::throw_fault({file_, ""},
-                       fmt::format("the nodes are in a cycle: {}{}", names, nodes_[sorted.cycle.front()].id));
-    }
+    const std::vector<std::size_t> order = ordered();
+    for (const std::vector<std::size_t>& waits : control_)
+      for (const std::size_t k : waits) token_[k] = true;
     made_.resize(nodes_.size());
-    for (const std::size_t i : sorted.order) add(i);
+    for (const std::size_t i : order) add(i);
     for (const OpId id : out_.graph.ops())
       for (const TensorId tensor : out_.graph.op(id).outputs)
         if (out_.graph.consumers(tensor).empty()) out_.graph.mark_output(tensor);
     out_.unmapped.assign(unmapped_.begin(), unmapped_.end());
     note(metadata_, "metadata nodes run nothing and were left out");
     note(missing_, "dependencies name nodes that are not in the file and were left out");
+    note(contradicting_, "control dependencies contradict the data dependencies and were left out");
     note(payloads_, "payloads of communication have no producer of their size and are inputs of the graph");
     return std::move(out_);
   }
@@ -229,6 +220,28 @@ class TraceGraph {
  private:
   void note(std::int64_t count, std::string_view text) {
     if (count > 0) out_.notes.push_back(fmt::format("{} {}", count, text));
+  }
+
+  /// Nodes in an order of execution. What PyTorch calls control is who called whom, so a caller may wait for the kernel
+  /// that it launched: where the two kinds of dependencies contradict each other, data decides.
+  std::vector<std::size_t> ordered() {
+    std::vector<std::vector<std::size_t>> both = data_;
+    for (std::size_t i = 0; i < both.size(); ++i) both[i].insert(both[i].end(), control_[i].begin(), control_[i].end());
+    FileOrder sorted = file_order(both);
+    if (sorted.cycle.empty()) return std::move(sorted.order);
+    sorted = file_order(data_);
+    if (!sorted.cycle.empty()) {
+      std::string names;
+      for (const std::size_t i : sorted.cycle) names += fmt::format("{} '{}' -> ", nodes_[i].id, nodes_[i].name);
+      sim::throw_fault({file_, ""},
+                       fmt::format("the nodes are in a cycle: {}{}", names, nodes_[sorted.cycle.front()].id));
+    }
+    std::vector<std::size_t> place(nodes_.size());
+    for (std::size_t i = 0; i < sorted.order.size(); ++i) place[sorted.order[i]] = i;
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      contradicting_ +=
+          static_cast<std::int64_t>(std::erase_if(control_[i], [&](std::size_t k) { return place[k] >= place[i]; }));
+    return std::move(sorted.order);
   }
 
   /// Numbers of nodes for ids.
@@ -254,7 +267,6 @@ class TraceGraph {
       find(nodes_[i].control, control_[i]);
       std::erase_if(control_[i],
                     [&](std::size_t k) { return std::find(data_[i].begin(), data_[i].end(), k) != data_[i].end(); });
-      for (const std::size_t k : control_[i]) token_[k] = true;
     }
   }
 
@@ -366,7 +378,7 @@ class TraceGraph {
   std::vector<bool> token_;
   std::vector<Made> made_;
   std::map<std::string, std::int64_t> unmapped_;
-  std::int64_t metadata_ = 0, missing_ = 0, payloads_ = 0;
+  std::int64_t metadata_ = 0, missing_ = 0, payloads_ = 0, contradicting_ = 0;
   Imported out_;
 };
 

@@ -49,9 +49,29 @@ void several(Reader& r, const Node& node) {
 
 /// The value itself, under another name.
 void same(Reader& r, const Node& node) {
+  if (Reader::has(node, 2) && (!r.value(node, 2).data || !(r.value(node, 2).data->front() == SymExpr(0))))
+    throw Unmappable();  // a dropout that drops
   const Value input = r.value(node, 0);
   if (!input.tensor) r.tensor(node, 0);
   r.put(node.output(0), r.value(node, 0));
+  if (!Reader::wants(node, 1)) return;
+  Value mask;  // all ones
+  mask.shape = input.shape;
+  mask.type = ElementType::boolean;
+  r.put(node.output(1), std::move(mask));
+}
+
+/// A slope a channel may stand as a list, in older files.
+void prelu(Reader& r, const Node& node) {
+  const Dims &x = r.shape(node, 0), &slope = r.shape(node, 1);
+  const TensorId input = r.tensor(node, 0);
+  TensorId slopes = r.tensor(node, 1);
+  if (slope.size() == 1 && x.size() > 2 && slope[0] == x[1]) {
+    Dims channels(x.size() - 1, SymExpr(1));
+    channels[0] = slope[0];
+    slopes = r.reshape(node, slopes, channels);
+  }
+  r.give(node, 0, r.emit(node, OpKind::maximum, {input, slopes}, {{"function", std::string("PRelu")}}));
 }
 
 void power(Reader& r, const Node& node) {
@@ -178,6 +198,7 @@ void einsum(Reader& r, const Node& node) {
 Handler norm(OpKind kind, int operands) {
   return [kind, operands](Reader& r, const Node& node) {
     r.shape(node, 0);
+    if (Reader::wants(node, 1)) throw Unmappable();  // means and variances: training
     std::vector<TensorId> inputs;
     for (int i = 0; i < operands && Reader::has(node, i); ++i) inputs.push_back(r.tensor(node, i));
     r.give(node, 0, r.emit(node, kind, inputs));
@@ -295,7 +316,7 @@ std::map<std::string, Handler> make_table() {
   for (const char* name : {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor"})
     table[name] = binary(K::compare, name);
   table["Mod"] = binary(K::div, "Mod");
-  table["PRelu"] = binary(K::maximum, "PRelu");
+  table["PRelu"] = prelu;
   for (const char* name : {"Max", "Min", "Sum", "Mean"}) table[name] = several;
   table["Identity"] = table["Dropout"] = same;
   table["Pow"] = power;

@@ -135,9 +135,12 @@ void slice(Reader& r, const Node& node) {
     const std::int64_t step = steps ? (*steps)[i].constant().value_or(1) : 1;
     const std::size_t axis =
         axis_of(axes ? (*axes)[i].constant().value_or(0) : static_cast<std::int64_t>(i), from.size());
-    const SymExpr low = bound(step > 0 ? (*starts)[i] : (*ends)[i], from[axis]);
-    const SymExpr high = bound(step > 0 ? (*ends)[i] : (*starts)[i], from[axis]);
-    const SymExpr length = step > 0 || (*ends)[i].constant().value_or(0) <= -kFar ? high - low : from[axis];
+    if (step < 0) {  // backwards: all of it, or what only a run can tell
+      const std::int64_t first = (*starts)[i].constant().value_or(0);
+      if ((first != -1 && first < kFar) || (*ends)[i].constant().value_or(0) > -kFar) throw Unmappable();
+    }
+    const SymExpr length =
+        step > 0 ? bound((*ends)[i], from[axis]) - bound((*starts)[i], from[axis]) : from[axis];
     out[axis] = step == 1 || step == -1 ? length : ceil_div(length, step < 0 ? -step : step);
   }
   r.give(node, 0, r.emit(node, OpKind::slice, {r.tensor(node, 0)}, out, r.value(node, 0).type));

@@ -1,18 +1,19 @@
 // Adopter: a chosen subset of rules that replace parts of a model by hand-written or generated kernels.
 //
 // Decides nothing itself: every match of every chosen rule is applied, whether the device is faster for it or not, so
-// that a search over subsets is an axis of a study. Rules drop what training would have saved (attention: all tensors of
-// batch x heads x tokens^2) and launches; kernels of a dialect in `compiled_dialects` are compiled at run time, once for
-// each different kernel, which a short run feels: `compile_s` of the report. Before differentiation rules see the model;
-// after it, forward and backward ops alike. Source: Adopter (card 10 of training.md); rules in policies/fusion/rules.
+// that a search over subsets is an axis of a study. Rules drop what training would have saved (attention: all tensors
+// of batch x heads x tokens^2) and launches; kernels of a dialect in `compiled_dialects` are compiled at run time, once
+// for each different kernel, which a short run feels: `compile_s` of the report. Before differentiation rules see the
+// model; after it, forward and backward ops alike. Source: Adopter (card 10 of training.md); rules in
+// policies/fusion/rules.
 #include "policies/fusion/pattern_match.hpp"
 
 namespace orrery::policies {
 namespace {
 
 struct AdopterParams {
-  sim::TextList rules{{"attention", "bias_gelu", "conv_batch_norm", "dropout_layer_norm", "fused_qkv",
-                       "linear_batch_norm", "softmax"}};
+  sim::TextList rules{
+      {"attention", "bias_gelu", "conv_batch_norm", "dropout_layer_norm", "fused_qkv", "linear_batch_norm", "softmax"}};
   std::vector<std::string> files;
   std::vector<sim::Node> inline_rules;
   sim::TextList compiled_dialects{{"triton"}};

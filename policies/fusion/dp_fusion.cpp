@@ -1,8 +1,8 @@
 // DP fusion under a limit of on-chip memory: the partition of the order of execution into kernels that saves most.
 //
-// Decides: best[end] = max over begin of best[begin] + gain(begin, end), over all segments (policies/fusion/segments.hpp)
-// of at most `max_ops` ops that fit. Optimal among partitions into stretches of the given order (checked against all
-// partitions of short graphs); nothing is computed twice. O(ops x max_ops) segments.
+// Decides: best[end] = max over begin of best[begin] + gain(begin, end), over all segments
+// (policies/fusion/segments.hpp) of at most `max_ops` ops that fit. Optimal among partitions into stretches of the
+// given order (checked against all partitions of short graphs); nothing is computed twice. O(ops x max_ops) segments.
 #include "policies/fusion/segment_params.hpp"
 
 namespace orrery::policies {
@@ -24,9 +24,10 @@ class DpFusion final : public GraphPass {
 }  // namespace
 
 void add_dp_fusion(PassRegistry& registry) {
-  registry.add<SegmentParams>("dp_fusion",
-                              "Stretches of the order become tiled kernels: the partition that saves most, by dynamic programming.",
-                              [](const SegmentParams& params) { return std::make_unique<DpFusion>(params); });
+  registry.add<SegmentParams>(
+      "dp_fusion",
+      "Stretches of the order become tiled kernels: the partition that saves most, by dynamic programming.",
+      [](const SegmentParams& params) { return std::make_unique<DpFusion>(params); });
 }
 
 }  // namespace orrery::policies

@@ -24,7 +24,8 @@ struct GraphCaptureParams {
     using G = GraphCaptureParams;
     return std::tuple{
         sim::field("whole", &G::whole, "Whether to capture all or nothing, in place of every stretch that can be."),
-        sim::field("communication", &G::communication, "Whether communication between devices can be captured (NCCL's can)."),
+        sim::field("communication", &G::communication,
+                   "Whether communication between devices can be captured (NCCL's can)."),
         sim::field("min_kernels", &G::min_kernels, sim::Unit::none, sim::at_least(1), "Fewest kernels of a capture."),
         sim::field("node_time", &G::node_s, sim::Unit::seconds, sim::at_least(0),
                    "Host time to instantiate a node of a captured graph; a figure of the report only.")};
@@ -52,7 +53,8 @@ class GraphCapture final : public GraphPass {
     };
     for (std::size_t unit = 0; unit < launches.size(); ++unit) {
       const models::OpNode& op = graph.op(launches.ops[unit]);
-      if (!can_capture(op) || (!stretch.empty() && op.target != graph.op(launches.ops[stretch.front()]).target)) close();
+      if (!can_capture(op) || (!stretch.empty() && op.target != graph.op(launches.ops[stretch.front()]).target))
+        close();
       if (can_capture(op)) stretch.push_back(unit);
     }
     close();
@@ -86,8 +88,9 @@ class GraphCapture final : public GraphPass {
 }  // namespace
 
 void add_graph_capture(PassRegistry& registry) {
-  registry.add<GraphCaptureParams>("graph_capture", "Stretches of kernels are captured and launched by one call.",
-                                   [](const GraphCaptureParams& params) { return std::make_unique<GraphCapture>(params); });
+  registry.add<GraphCaptureParams>(
+      "graph_capture", "Stretches of kernels are captured and launched by one call.",
+      [](const GraphCaptureParams& params) { return std::make_unique<GraphCapture>(params); });
 }
 
 }  // namespace orrery::policies

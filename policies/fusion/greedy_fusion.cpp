@@ -23,9 +23,9 @@ class GreedyFusion final : public GraphPass {
 }  // namespace
 
 void add_greedy_fusion(PassRegistry& registry) {
-  registry.add<SegmentParams>("greedy_fusion",
-                              "Stretches of the order become tiled kernels: each takes the next op while it fits on chip.",
-                              [](const SegmentParams& params) { return std::make_unique<GreedyFusion>(params); });
+  registry.add<SegmentParams>(
+      "greedy_fusion", "Stretches of the order become tiled kernels: each takes the next op while it fits on chip.",
+      [](const SegmentParams& params) { return std::make_unique<GreedyFusion>(params); });
 }
 
 }  // namespace orrery::policies

@@ -22,11 +22,11 @@ struct ProximityParams {
   double threshold = 1.0;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("length", &ProximityParams::length, sim::Unit::none, sim::at_least(2),
-                                 "Kernels of a chain."),
-                      sim::field("threshold", &ProximityParams::threshold, sim::Unit::ratio,
-                                 sim::Range{.min = 0, .max = 1, .open_min = true},
-                                 "Least score of a chain: how often its first kernel goes that way.")};
+    return std::tuple{
+        sim::field("length", &ProximityParams::length, sim::Unit::none, sim::at_least(2), "Kernels of a chain."),
+        sim::field("threshold", &ProximityParams::threshold, sim::Unit::ratio,
+                   sim::Range{.min = 0, .max = 1, .open_min = true},
+                   "Least score of a chain: how often its first kernel goes that way.")};
   }
 };
 
@@ -74,7 +74,8 @@ class ProximityPass final : public GraphPass {
 }  // namespace
 
 void add_proximity_fusion(PassRegistry& registry) {
-  registry.add<ProximityParams>("proximity_fusion", "Chains of kernels that always follow each other share a launch (SKIP).",
+  registry.add<ProximityParams>("proximity_fusion",
+                                "Chains of kernels that always follow each other share a launch (SKIP).",
                                 [](const ProximityParams& params) { return std::make_unique<ProximityPass>(params); });
 }
 

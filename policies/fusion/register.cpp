@@ -11,11 +11,11 @@ void register_fusion_passes(PassRegistry& registry) {
   void add_greedy_fusion(PassRegistry&); add_greedy_fusion(registry);
   void add_loop_fusion(PassRegistry&); add_loop_fusion(registry);
   void add_pattern_fusion(PassRegistry&); add_pattern_fusion(registry);
-  void add_step_fusion(PassRegistry&); add_step_fusion(registry);
-  void add_raf_dialect(PassRegistry&); add_raf_dialect(registry);
   void add_proximity_fusion(PassRegistry&); add_proximity_fusion(registry);
+  void add_raf_dialect(PassRegistry&); add_raf_dialect(registry);
   void add_runtime_fusion(PassRegistry&); add_runtime_fusion(registry);
   void add_stacking(PassRegistry&); add_stacking(registry);
+  void add_step_fusion(PassRegistry&); add_step_fusion(registry);
 }
 // clang-format on
 

@@ -2,12 +2,12 @@
 //
 // Decides: ops are taken in the order of execution. A segment ends before an op that is not supported (opaque, control
 // flow, communication, element types other than `types`), before a product (which starts the next segment), before an
-// op over another number of elements, before one that reads an alias (slice, expand) of what the segment made, and after
-// a reduction. Element counts are compared as values, which static fusion cannot do. Kernels are compiled for the sizes
-// that were seen at least `sightings` times (`symbolic`: one kernel serves all sizes, so all sightings count); until
-// then nothing is fused. Tells `sizes`, `compiled_sizes` and `compiled_share` (of the requests seen).
-// Source: DVM (card 1 of serving.md: docs/pytorch.md, section 4.2). Left out: splitting a graph of sizes into several
-// graphs; the sizes seen most often decide.
+// op over another number of elements, before one that reads an alias (slice, expand) of what the segment made, and
+// after a reduction. Element counts are compared as values, which static fusion cannot do. Kernels are compiled for the
+// sizes that were seen at least `sightings` times (`symbolic`: one kernel serves all sizes, so all sightings count);
+// until then nothing is fused. Tells `sizes`, `compiled_sizes` and `compiled_share` (of the requests seen). Source: DVM
+// (card 1 of serving.md: docs/pytorch.md, section 4.2). Left out: splitting a graph of sizes into several graphs; the
+// sizes seen most often decide.
 #include <algorithm>
 
 #include "policies/fusion/finish.hpp"
@@ -25,11 +25,11 @@ struct RuntimeFusionParams {
 
   static constexpr auto fields() {
     using R = RuntimeFusionParams;
-    return std::tuple{
-        sim::field("sightings", &R::sightings, sim::Unit::none, sim::at_least(1), "Sightings of sizes before compiling."),
-        sim::field("max_ops", &R::max_ops, sim::Unit::none, sim::at_least(1), "Most ops of a segment."),
-        sim::field("symbolic", &R::symbolic, "Whether one kernel serves all sizes."),
-        sim::field("types", &R::types, "Element types that the compiler supports.")};
+    return std::tuple{sim::field("sightings", &R::sightings, sim::Unit::none, sim::at_least(1),
+                                 "Sightings of sizes before compiling."),
+                      sim::field("max_ops", &R::max_ops, sim::Unit::none, sim::at_least(1), "Most ops of a segment."),
+                      sim::field("symbolic", &R::symbolic, "Whether one kernel serves all sizes."),
+                      sim::field("types", &R::types, "Element types that the compiler supports.")};
   }
 };
 
@@ -57,7 +57,11 @@ class SegmentRules {
  public:
   SegmentRules(const models::OpGraph& graph, const LaunchGraph& launches, const models::Bindings& sizes,
                const RuntimeFusionParams& params, const std::vector<models::ElementType>& types)
-      : graph_(graph), launches_(launches), params_(params), types_(types), domains_(graph, &sizes),
+      : graph_(graph),
+        launches_(launches),
+        params_(params),
+        types_(types),
+        domains_(graph, &sizes),
         loops_(loops_of(graph, launches, domains_)) {}
 
   UnitGroups run() {

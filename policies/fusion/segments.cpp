@@ -29,14 +29,17 @@ bool reduces_last(const OpGraph& graph, const OpNode& op) {
   if (attribute == nullptr) return true;
   const auto* axes = std::get_if<std::vector<models::SymExpr>>(attribute);
   const auto rank = static_cast<std::int64_t>(graph.tensor(op.inputs.front()).shape.size());
-  return axes != nullptr && axes->size() == 1 && (axes->front() == models::SymExpr(-1) ||
-                                                  axes->front() == models::SymExpr(rank - 1));
+  return axes != nullptr && axes->size() == 1 &&
+         (axes->front() == models::SymExpr(-1) || axes->front() == models::SymExpr(rank - 1));
 }
 
 }  // namespace
 
 Segments::Segments(const OpGraph& graph, const PassContext& context, const SegmentLimits& limits)
-    : graph_(graph), limits_(limits), prices_(context), launches_(launch_graph(graph)),
+    : graph_(graph),
+      limits_(limits),
+      prices_(context),
+      launches_(launch_graph(graph)),
       bytes_(tensor_bytes(graph, context.typical)) {
   for (const TensorId id : graph.tensors()) {
     const models::Tensor& tensor = graph.tensor(id);
@@ -78,7 +81,8 @@ bool Segments::connected(Segment segment) const {
   for (std::size_t unit = segment.begin; unit < segment.end; ++unit) {
     for (const LaunchEdge& edge : launches_.in(unit))
       if (inside(edge.from, segment)) parent[find(at(edge.from) - segment.begin)] = find(unit - segment.begin);
-    for (const TensorId input : graph_.op(launches_.ops[unit]).inputs) readers.emplace_back(input, unit - segment.begin);
+    for (const TensorId input : graph_.op(launches_.ops[unit]).inputs)
+      readers.emplace_back(input, unit - segment.begin);
   }
   std::sort(readers.begin(), readers.end());
   for (std::size_t i = 1; i < readers.size(); ++i)
@@ -92,8 +96,7 @@ bool Segments::fits(Segment segment) const {
   if (segment.end - segment.begin < 2) return true;
   if (static_cast<std::int64_t>(segment.end - segment.begin) > limits_.max_ops) return false;
   for (std::size_t unit = segment.begin; unit < segment.end; ++unit)
-    if (!tileable_[unit] ||
-        !same_place(graph_.op(launches_.ops[segment.begin]), graph_.op(launches_.ops[unit])))
+    if (!tileable_[unit] || !same_place(graph_.op(launches_.ops[segment.begin]), graph_.op(launches_.ops[unit])))
       return false;
   return working_set(segment) <= limits_.scratch_bytes && connected(segment);
 }
@@ -110,8 +113,8 @@ double Segments::gain_s(Segment segment) const {
       own.push_back(input);
       const TensorId root = models::storage_of(graph_, input);
       const std::optional<OpId> maker = graph_.producer(root);
-      const bool made_here = maker && launches_.unit_of[index(*maker)] >= 0 &&
-                             inside(launches_.unit_of[index(*maker)], segment);
+      const bool made_here =
+          maker && launches_.unit_of[index(*maker)] >= 0 && inside(launches_.unit_of[index(*maker)], segment);
       // An expanded operand is read at the size it was expanded from.
       const std::int64_t traffic = std::min(bytes_[index(input)], bytes_[index(root)]);
       if (made_here || std::ranges::find(read, input) != read.end())
@@ -144,7 +147,8 @@ std::int64_t Segments::operand(std::size_t unit, std::size_t slot, Segment segme
   const std::optional<OpId> maker = graph_.producer(models::storage_of(graph_, input));
   if (maker && launches_.unit_of[index(*maker)] >= 0 && inside(launches_.unit_of[index(*maker)], segment)) return 0;
   if (!reads_across(unit, slot)) return tile(input, is_image_op(op));
-  if (op.kind == OpKind::conv2d) return std::min(bytes_[index(input)], image_bytes_[index(input)] * limits_.panel_columns);
+  if (op.kind == OpKind::conv2d)
+    return std::min(bytes_[index(input)], image_bytes_[index(input)] * limits_.panel_columns);
   // A panel has all rows of the matrix and some of its columns; keys come by rows.
   const std::int64_t whole = matrix_bytes_[index(input)], row = row_bytes_[index(input)];
   const std::int64_t element = models::bytes_of(graph_.tensor(input).type);

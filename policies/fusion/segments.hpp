@@ -70,8 +70,8 @@ class Segments {
   LaunchGraph launches_;
   std::vector<std::int64_t> bytes_;
   std::vector<std::int64_t> row_bytes_, matrix_bytes_, image_bytes_;
-  std::vector<bool> leaves_;     ///< of each tensor: it, or a view of it, is an output of the graph
-  std::vector<bool> tileable_;   ///< of each unit
+  std::vector<bool> leaves_;    ///< of each tensor: it, or a view of it, is an output of the graph
+  std::vector<bool> tileable_;  ///< of each unit
 };
 
 /// Segments as groups of units.

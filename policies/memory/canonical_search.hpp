@@ -5,9 +5,9 @@
 // placing buffers in order of offset, each at its floor: so that is all that is searched. A branch ends where
 //  - some group of buffers that are all live together needs more than the capacity (lowest floor + sum of bytes);
 //  - a buffer fits wholly below the one to be placed (then it may as well be placed first);
-//  - two neighbours in the order have equal offsets and stand in the wrong one of two equal orders.
-// If nothing that is left is live together with the buffer just placed, its siblings need no try. What is left falls
-// apart where no buffer lives on: the parts are searched one by one, each with its own order of offsets.
+//  - two neighbours in the order have equal offsets and stand in the wrong one of two equal orders;
+//  - a buffer missed its turn (its floor is below the last offset) and nothing that is left can lift it.
+// What is left falls apart where no buffer lives on: the parts are searched one by one, each with its own order.
 // Method: Moffitt, "MiniMalloc" (ASPLOS 2023), rewritten from its description. Alignment is kept, but plans whose
 // floors are aligned are only all plans if the alignments are equal: `no` is a proof in that case alone.
 #pragma once

@@ -13,6 +13,7 @@ void register_memory_planners(MemoryPlannerRegistry& registry) {
 }
 
 void register_memory_passes(PassRegistry& registry) {
+  void add_out_of_place(PassRegistry&); add_out_of_place(registry);
   void add_raf_remat(PassRegistry&); add_raf_remat(registry);
   void add_schedule(PassRegistry&); add_schedule(registry);
   void add_symbolic_remat(PassRegistry&); add_symbolic_remat(registry);

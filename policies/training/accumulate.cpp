@@ -57,7 +57,7 @@ class Repeater {
         for (const TensorId output : graph.op(id).outputs) {
           if (summed_[index(output)])
             sums[index(output)] = k == 0 ? copy_.at(output) : sum(sums[index(output)], output);
-          if (k > 0 && graph.is_output(output)) copy_.to().mark_output(copy_.at(output));
+          if (graph.is_output(output)) copy_.to().mark_output(copy_.at(output));
         }
       }
     }

@@ -92,6 +92,24 @@ TEST_CASE("study skip_batch_sweep: fusion gains by launches saved, and nothing p
     }
 }
 
+TEST_CASE("study skip_batch_sweep: fusion by proximity saves launches, and time only where they bound", "[golden]") {
+  for (const Series& one : study().series)
+    for (const Point& point : one.points) {
+      CAPTURE(one.platform, one.model, point.batch);
+      REQUIRE(point.proximity.size() == 8);
+      for (const ProximityPoint& fused : point.proximity) {
+        CAPTURE(fused.length);
+        // Every fused occurrence saves length - 1 launches, and none makes a pass longer.
+        CHECK((point.stream.launches - fused.launches) % (fused.length - 1) == 0);
+        CHECK((fused.chains > 0) == (fused.launches < point.stream.launches));
+        CHECK(fused.il_s <= point.stream.il_s * (1 + 1e-9));
+        if (point.batch >= 4 * *one.crossover.balance) CHECK(point.stream.il_s / fused.il_s < 1.05);
+      }
+      // BERT's 248 kernels: no chain of 256.
+      if (one.model == 0) CHECK(point.proximity.back().chains == 0);
+    }
+}
+
 TEST_CASE("launch: a faster core crosses earlier", "[prop]") {
   std::int64_t before = 1000;
   for (const char* speed : {"0.3", "0.5", "0.8", "1.2"}) {
@@ -147,6 +165,9 @@ TEST_CASE("launch: faults of a config", "[unit]") {
   CHECK_THAT(fault_of("workload.models=[\"bert\"]"),
              Contains("/workload/models/0: expected a model of models/catalog/eager, found no 'bert'"));
   CHECK_THAT(fault_of("workload.batches=[1, 4, 2]"), Contains("/workload/batches/2: expected more than 4"));
+  CHECK_THAT(fault_of("workload.proximity.lengths=[4, 2]"),
+             Contains("/workload/proximity/lengths: expected more than 4, the length before, got 2"));
+  CHECK_THAT(fault_of("workload.proximity.threshold=0"), Contains("/workload/proximity/threshold: expected"));
   CHECK_THAT(fault_of("workload.batches=[2, 4]"), Contains("/run/timeline/batch: expected one of workload.batches"));
   CHECK_THAT(fault_of("machine.platforms.0.part=platform-mi300"), Contains("/machine/platforms/0/part"));
   CHECK_THAT(fault_of("machine.platforms.0.part=platform-gh200"),

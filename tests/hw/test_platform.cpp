@@ -135,6 +135,20 @@ TEST_CASE("platform: styles of launching by hand", "[unit]") {
   CHECK(graph[3].device == kScale.duration(1.34e-6));
   const auto fused = build_program(platform, *cost, kernels, LaunchStyle::stream, kScale, 3);
   CHECK((!fused[0].chained && fused[1].chained && fused[2].chained && !fused[3].chained));
+  // The same three joined, as chains that a policy finds: one operator with its two views, one call.
+  const std::vector<std::size_t> starts{0};
+  const auto joined = join_launches(platform, stream, kernels, starts, 3, kScale);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(joined[i].chained == fused[i].chained);
+    CHECK(joined[i].host == fused[i].host);
+    CHECK(joined[i].call == fused[i].call);
+    CHECK(joined[i].device == fused[i].device);
+  }
+  CHECK(joined[3].call == stream[3].call);
+  const std::vector<std::size_t> over{0, 2}, past{2};
+  CHECK_THROWS_WITH(join_launches(platform, stream, kernels, over, 3, kScale), Contains("do not overlap"));
+  CHECK_THROWS_WITH(join_launches(platform, stream, kernels, past, 3, kScale), Contains("within the program"));
+  CHECK_THROWS_WITH(join_launches(platform, fused, null_kernels(2), starts, 2, kScale), Contains("a command a kernel"));
   // Capturing dispatches every operator: 28 + 20 us, four calls of 3 us, four nodes of 1 us.
   CHECK(capture_time(platform, kernels) == Approx(64e-6));
   CHECK_THROWS_WITH(build_program(platform, *cost, kernels, LaunchStyle::stream, kScale, 0), Contains("a chain"));

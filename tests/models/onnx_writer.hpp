@@ -85,7 +85,12 @@ class GraphWriter {
     describe(*graph_->add_input(), name, sizes, type);
     return *this;
   }
-  GraphWriter& output(const std::string& name, const Sizes& sizes = {}, int type = kFloat) {
+  /// An output of which the file says no shape.
+  GraphWriter& output(const std::string& name) {
+    graph_->add_output()->set_name(name);
+    return *this;
+  }
+  GraphWriter& output(const std::string& name, const Sizes& sizes, int type = kFloat) {
     describe(*graph_->add_output(), name, sizes, type);
     return *this;
   }

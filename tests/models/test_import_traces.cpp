@@ -5,7 +5,12 @@
 #include <chakra_trace.pb.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
 #include "models/graph_lowering.hpp"
+#include "models/import/file_bytes.hpp"
 #include "models/import/importer.hpp"
 #include "models/op_work.hpp"
 #include "sim/base/fault.hpp"
@@ -64,6 +69,18 @@ std::string fault_of(const std::string& name, const std::string& bytes, Import i
     return error.faults().front().where.pointer + "|" + error.faults().front().message;
   }
   return "no fault";
+}
+
+/// The file of a tar.gz whose name ends so.
+std::string from_tar(const std::filesystem::path& archive, const std::string& name) {
+  const std::string tar = read_bytes(archive);
+  for (std::size_t at = 0; at + 512 <= tar.size();) {  // a header of 512 bytes: name, then at 124 the size in octal
+    const std::string entry(tar.c_str() + at);
+    const std::size_t size = std::strtoul(tar.substr(at + 124, 11).c_str(), nullptr, 8);
+    if (entry.ends_with(name)) return tar.substr(at + 512, size);
+    at += 512 + (size + 511) / 512 * 512;
+  }
+  return {};
 }
 
 const std::filesystem::path kSamples = std::filesystem::path(ORRERY_SHARED_DIR) / "data" / "chakra";
@@ -164,6 +181,23 @@ TEST_CASE("chakra: real samples of four producers", "[golden]") {
   for (const OpId id : ring.graph.ops()) ++kinds[ring.graph.op(id).kind];
   CHECK(kinds == std::map<OpKind, int>{{OpKind::send, 14}, {OpKind::recv, 14}, {OpKind::custom, 7}});
   for (const GraphTransfer& transfer : lower(ring.graph, {}).transfers) CHECK(transfer.bytes == 131072);
+  // A training step of ResNet-50 as PyTorch recorded it, converted: 3,664 nodes.
+  const auto count = [](const Imported& imported, OpKind kind) {
+    return std::ranges::count_if(imported.graph.ops(), [&](OpId id) { return imported.graph.op(id).kind == kind; });
+  };
+  const TemporaryFile binary("resnet.et",
+                             from_tar(kSamples / "mlcommons-chakra/feeder_tests_trace.tar.gz", "chakra.0.et"));
+  const Imported step = import_chakra(binary.path());
+  CHECK(step.graph.op_count() == 3664);
+  CHECK(verify(step.graph).empty());
+  CHECK(count(step, OpKind::all_reduce) == 5);
+  CHECK(step.unmapped ==
+        std::vector<std::pair<std::string, std::int64_t>>{{"broadcast", 2}, {"collective of no type", 14}});
+  // The same in the JSON form, which leaves out what collectives do.
+  const TemporaryFile json("resnet.json", from_tar(kSamples / "mlcommons-chakra/json_trace.tar.gz", "/chakra.0.json"));
+  const Imported text = import_graph(json.path(), "");
+  CHECK(text.graph.op_count() == 3664);
+  CHECK(text.unmapped == std::vector<std::pair<std::string, std::int64_t>>{{"collective of no type", 21}});
 }
 
 TEST_CASE("kineto: kernels in the order of launches, with kinds where operators have shapes", "[unit]") {

@@ -59,7 +59,8 @@ TEST_CASE("stacking shares launches and leaves work and bytes", "[unit]") {
 
 TEST_CASE("parallel stacks hold independent leaves only", "[unit]") {
   OpGraph graph;
-  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16), y = graph.input("y", {64, 64}, ElementType::fp16);
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16),
+                 y = graph.input("y", {64, 64}, ElementType::fp16);
   const TensorId a = graph.emit(OpKind::relu, {x});
   const TensorId b = graph.emit(OpKind::exp, {y});
   graph.mark_output(graph.emit(OpKind::matmul, {a, b}));
@@ -85,7 +86,8 @@ TEST_CASE("captures end where the host is needed", "[unit]") {
         Marks{-1, -1, -1, 0, 0, 0});
 
   OpGraph plain;
-  plain.mark_output(plain.emit(OpKind::relu, {plain.emit(OpKind::exp, {plain.input("x", {kBatch}, ElementType::fp16)})}));
+  plain.mark_output(
+      plain.emit(OpKind::relu, {plain.emit(OpKind::exp, {plain.input("x", {kBatch}, ElementType::fp16)})}));
   CHECK(count_launches(apply("graph_capture", plain, context, R"({"whole": true})")) == 1);
 }
 
@@ -127,10 +129,10 @@ TEST_CASE("chains that always follow each other share a launch", "[unit]") {
 TEST_CASE("runtime fusion closes segments by DVM's rules", "[unit]") {
   OpGraph graph;
   const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
-  const TensorId a = graph.emit(OpKind::exp, {graph.emit(OpKind::relu, {x})});   // one segment
+  const TensorId a = graph.emit(OpKind::exp, {graph.emit(OpKind::relu, {x})});                            // one segment
   const TensorId m = graph.emit(OpKind::matmul, {a, graph.parameter("w", {64, 64}, ElementType::fp16)});  // the next
   const TensorId g = graph.emit(OpKind::gelu, {m});
-  const TensorId s = graph.emit(OpKind::softmax, {g});                           // ends it
+  const TensorId s = graph.emit(OpKind::softmax, {g});                            // ends it
   graph.mark_output(graph.emit(OpKind::tanh, {graph.emit(OpKind::scale, {s})}));  // a third
   PassReport report;
   const OpGraph fused = apply("runtime_fusion", graph, sized(8), "{}", &report);
@@ -141,7 +143,8 @@ TEST_CASE("runtime fusion closes segments by DVM's rules", "[unit]") {
 
 TEST_CASE("runtime fusion sees sizes that are equal by value", "[unit]") {
   OpGraph graph;
-  const TensorId x = graph.input("x", {kBatch}, ElementType::fp16), y = graph.input("y", {SymExpr::dim("tokens")}, ElementType::fp16);
+  const TensorId x = graph.input("x", {kBatch}, ElementType::fp16),
+                 y = graph.input("y", {SymExpr::dim("tokens")}, ElementType::fp16);
   const TensorId a = graph.emit(OpKind::relu, {x}), b = graph.emit(OpKind::relu, {y});
   graph.mark_output(graph.emit(OpKind::exp, {a}));
   graph.mark_output(graph.emit(OpKind::exp, {b}));
@@ -154,7 +157,8 @@ TEST_CASE("runtime fusion sees sizes that are equal by value", "[unit]") {
 
 TEST_CASE("kernels are compiled after so many sightings", "[unit]") {
   OpGraph graph;
-  graph.mark_output(graph.emit(OpKind::relu, {graph.emit(OpKind::exp, {graph.input("x", {kBatch}, ElementType::fp16)})}));
+  graph.mark_output(
+      graph.emit(OpKind::relu, {graph.emit(OpKind::exp, {graph.input("x", {kBatch}, ElementType::fp16)})}));
   PassContext context = sized(8);
   context.seen = {{{"batch", 8}}, {{"batch", 16}}, {{"batch", 8}}};
   PassReport report;
@@ -182,7 +186,8 @@ TEST_CASE("passes that share launches keep work and bytes of random graphs", "[p
       CHECK(to_string(after) == to_string(apply(name, graph, context)));
     }
     // Passes after each other, as a config lists them.
-    const OpGraph both = apply("stacking", apply("loop_fusion", apply("pattern_fusion", graph, context), context), context);
+    const OpGraph both =
+        apply("stacking", apply("loop_fusion", apply("pattern_fusion", graph, context), context), context);
     check_fusion(graph, both, {{{"batch", 16}}});
   }
 }

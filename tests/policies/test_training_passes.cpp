@@ -20,7 +20,7 @@ OpGraph run_pass(const std::string& name, const OpGraph& graph, PassReport& repo
                  sim::Node params = sim::Node::object(), const Bindings& sizes = kSizes) {
   static const PassRegistry registry = [] {
     PassRegistry all("pass");
-    register_graph_passes(all);
+    register_training_passes(all);
     return all;
   }();
   sim::Faults faults;

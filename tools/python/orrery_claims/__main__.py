@@ -116,7 +116,9 @@ def band(axes, claim: dict) -> None:
     low, high = claim["expected"]
     shade = palette.GREEN if claim["holds"] else palette.VERMILION
     marks = [v for v in (low, high, claim["simulated"]) if v is not None]
-    logarithmic = axes.get_yscale() == "log" and all(v > 0 for v in marks)
+    logarithmic = axes.get_yscale() == "log"
+    if logarithmic:  # an end at 0 is below every such axis
+        marks = [v for v in marks if v > 0]
     bottom, top = axes.get_ylim() if axes.has_data() else (min(marks), max(marks))
     bottom, top = min([bottom, *marks]), max([top, *marks])
     if logarithmic or (bottom > 0 and top / bottom > 20):
