@@ -78,12 +78,17 @@ std::vector<SymExpr> all_axes(const OpGraph& graph, TensorId id) {
 
 TensorId loss_of(OpGraph& graph, TensorId output, LossKind kind, const std::string& suffix) {
   const Tensor out = graph.tensor(output);
-  if (kind == LossKind::cross_entropy) {
+  if (kind == LossKind::cross_entropy || kind == LossKind::nll) {
     if (out.shape.empty())
       throw GraphError(fmt::format("output '{}': expected logits [.., classes], got {}", out.name, shape_string(out)));
     const TensorId labels =
         graph.input("labels" + suffix, {out.shape.begin(), out.shape.end() - 1}, ElementType::int64);
-    return graph.emit(OpKind::cross_entropy, {output, labels}, {}, ElementType::fp32, {}, "loss" + suffix);
+    Attributes form;
+    if (kind == LossKind::nll) {
+      output = graph.emit(OpKind::softmax, {output}, {{"log", SymExpr(1)}}, "loss.log_softmax" + suffix);
+      form.emplace_back("of", std::string("log_probabilities"));
+    }
+    return graph.emit(OpKind::cross_entropy, {output, labels}, {}, ElementType::fp32, form, "loss" + suffix);
   }
   if (kind == LossKind::mean_square) {
     const TensorId target = graph.input("target" + suffix, out.shape, out.type);

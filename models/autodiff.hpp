@@ -19,8 +19,9 @@
 namespace orrery::models {
 
 /// What is minimised. `automatic`: the outputs that are single numbers; where there are none, cross entropy of all
-/// floating outputs against integer labels (an input "labels" of their shape without the last size).
-enum class LossKind : std::uint8_t { automatic, cross_entropy, mean_square, sum };
+/// floating outputs against integer labels (an input "labels" of their shape without the last size). `nll`: the same as
+/// two ops, a log softmax and the likelihood of the labels, which is what PyTorch runs; it keeps one tensor more.
+enum class LossKind : std::uint8_t { automatic, cross_entropy, nll, mean_square, sum };
 enum class OptimizerKind : std::uint8_t { none, sgd, sgd_momentum, adam, adamw };
 
 struct AutodiffOptions {

@@ -4,8 +4,7 @@
 // output); collectives, sends and receives become communication ops of their size; loads and stores become copies
 // between host and device. Dependencies are edges: a data dependency carries the producer's output, a control
 // dependency an output without elements. Payloads of communication are inputs of the graph where no data dependency has
-// their size. Read: the binary form (.et) and the JSON form with `workload_graph`. Source: the schema at
-// github.com/mlcommons/chakra (0.0.4). Left out: what PyTorch traces say of operands besides sizes.
+// their size. Read: .et files and JSON with `workload_graph`. Source: the schema 0.0.4 at github.com/mlcommons/chakra.
 #include <chakra_trace.pb.h>
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>

@@ -10,8 +10,9 @@ namespace orrery::sim {
 template <>
 struct EnumNames<models::LossKind> {
   using L = models::LossKind;
-  static constexpr std::array<std::pair<std::string_view, L>, 4> names{{{"automatic", L::automatic},
+  static constexpr std::array<std::pair<std::string_view, L>, 5> names{{{"automatic", L::automatic},
                                                                         {"cross_entropy", L::cross_entropy},
+                                                                        {"nll", L::nll},
                                                                         {"mean_square", L::mean_square},
                                                                         {"sum", L::sum}}};
 };

@@ -118,12 +118,17 @@ void softmax_row(const Value& x, std::size_t first, std::size_t width, std::vect
   for (double& v : out) v /= sum;
 }
 
+bool is_log(const Step& s) {
+  return s.op.integer("log", 0) != 0 || s.op.text("of") == "log_probabilities";
+}
+
 void cross_entropy(const Step& s) {
   double total = 0;
   std::vector<double> p;
   rows(s.x(), [&](std::size_t first, std::size_t width) {
     softmax_row(s.x(), first, width, p);
-    total -= std::log(p[static_cast<std::size_t>(s.x(1).data[first / width])]);
+    const auto label = static_cast<std::size_t>(s.x(1).data[first / width]);
+    total -= is_log(s) ? s.x().data[first + label] : std::log(p[label]);
   });
   s.y().data[0] = total / static_cast<double>(s.x(1).data.size());
 }
@@ -132,6 +137,7 @@ void cross_entropy_back(const Step& s) {
   std::vector<double> p;
   rows(s.x(), [&](std::size_t first, std::size_t width) {
     softmax_row(s.x(), first, width, p);
+    if (is_log(s)) std::fill(p.begin(), p.end(), 0.0);
     p[static_cast<std::size_t>(s.x(1).data[first / width])] -= 1;
     for (std::size_t i = 0; i < width; ++i)
       s.y().data[first + i] = p[i] * s.x(2).data[0] / static_cast<double>(s.x(1).data.size());
@@ -214,13 +220,21 @@ bool run_rows(const Step& s) {
       std::vector<double> p;
       rows(s.x(), [&](std::size_t first, std::size_t width) {
         softmax_row(s.x(), first, width, p);
+        if (is_log(s))
+          for (double& v : p) v = std::log(v);
         std::copy(p.begin(), p.end(), s.y().data.begin() + static_cast<std::ptrdiff_t>(first));
       });
       return true;
     }
-    case OpKind::softmax_grad:  // (dy, y): y (dy - sum(dy y))
+    case OpKind::softmax_grad:  // (dy, y): y (dy - sum(dy y)); of a log softmax dy - e^y sum(dy)
       rows(s.x(), [&](std::size_t first, std::size_t width) {
         double sum = 0;
+        if (is_log(s)) {
+          for (std::size_t i = first; i < first + width; ++i) sum += s.x().data[i];
+          for (std::size_t i = first; i < first + width; ++i)
+            s.y().data[i] = s.x().data[i] - std::exp(s.x(1).data[i]) * sum;
+          return;
+        }
         for (std::size_t i = first; i < first + width; ++i) sum += s.x().data[i] * s.x(1).data[i];
         for (std::size_t i = first; i < first + width; ++i) s.y().data[i] = s.x(1).data[i] * (s.x().data[i] - sum);
       });

@@ -184,8 +184,9 @@ TEST_CASE("Gradients of reductions and normalisations are right", "[unit][autodi
 }
 
 TEST_CASE("Gradients of the losses are right", "[unit][autodiff]") {
-  OpGraph entropy, squares, sum, given;
+  OpGraph entropy, likelihood, squares, sum, given;
   check_gradients(entropy, weight(entropy, "a", {kBatch, kTokens, 5}), LossKind::cross_entropy);
+  check_gradients(likelihood, weight(likelihood, "a", {kBatch, kTokens, 5}), LossKind::nll);
   check_gradients(squares, weight(squares, "a", {kBatch, 5}), LossKind::mean_square);
   const TensorId a = weight(sum, "a", {kBatch, 5});
   check_gradients(sum, sum.emit(OpKind::mul, {a, a}), LossKind::sum);
