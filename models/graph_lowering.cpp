@@ -196,7 +196,7 @@ hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
   return pass;
 }
 
-/// The largest plain product of a region; empty for none. `work` collects the FLOPs of all others.
+/// The largest product of a region, convolutions as the products that compute them; empty for none.
 hw::Gemm largest_product(const OpGraph& region, const Bindings& bindings) {
   hw::Gemm best;
   const auto flops = [](const hw::Gemm& g) {
@@ -206,7 +206,10 @@ hw::Gemm largest_product(const OpGraph& region, const Bindings& bindings) {
   for (const OpId id : region.ops()) {
     const OpNode& op = region.op(id);
     hw::Gemm own;
-    if (op.kind == OpKind::matmul) own = matmul_shape({region, op, bindings});
+    const Sizes s{region, op, bindings};
+    if (op.kind == OpKind::matmul) own = matmul_shape(s);
+    if (op.kind == OpKind::conv2d) own = conv_product(s);
+    if (op.kind == OpKind::conv2d_grad_input || op.kind == OpKind::conv2d_grad_weight) own = conv_gradient(s);
     if (op.kind == OpKind::fused) own = largest_product(*op.regions.front(), bindings);
     if (flops(own) > flops(best)) best = own;
   }

@@ -82,6 +82,7 @@ bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, Gra
     device.scratch_bytes = part.part.scratch.unified * part.part.cores;
     device.cores = part.part.cores;
     device.cost_launch_s = device.null_kernel_s = part.part.launch_s;
+    device.access_s = part.part.memory_latency_s + part.part.dma.fixed_s;
     device.graph_node_s = device.persistent_fetch_s = part.part.launch_s;
     return true;
   }

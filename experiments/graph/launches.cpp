@@ -42,14 +42,14 @@ SharedLaunch shared_launch(const OpNode& op) {
   return {};
 }
 
-/// Time that decoding adds to a kernel: its work lasts no less than its tiles take to decode.
+/// Time that decoding adds to a kernel: past the first access, its work lasts no less than its tiles take to decode.
 double decode_of(const PricedKernel& kernel, const GraphDevice& device, const policies::ExecutionDecision& decision) {
   if (decision.decode_s == 0) return 0;
   const std::int64_t tiles =
       std::max<std::int64_t>(1, hw::ceil_div(kernel.tile_bytes_total, std::max<std::int64_t>(1, decision.tile_bytes)));
   const std::int64_t waves = hw::ceil_div(tiles, device.cores * decision.lanes);
   const double decode_s = static_cast<double>(waves * kernel.instructions) * decision.decode_s;
-  return std::max(0.0, decode_s - std::max(0.0, kernel.cost.time_s - device.cost_launch_s));
+  return std::max(0.0, decode_s - std::max(0.0, kernel.cost.time_s - device.cost_launch_s - device.access_s));
 }
 
 hw::Command transfer_command(const models::GraphTransfer& transfer, const GraphDevice& device, sim::TickScale scale) {

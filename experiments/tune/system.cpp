@@ -141,7 +141,7 @@ class TuneExperiment final : public Experiment {
     run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
     if (workload_.axes.empty()) faults.add(place_of(workload, "axes"), "expected at least one axis");
     if (!faults.empty()) return;
-    table_ = sim::folder_of(place_of(workload, "table")) / workload_.table;
+    table_ = workload_.table;  // a path has been resolved against its file already
     resolved_ = resolved_header("tune");
     resolved_.set("workload", sim::write_params(workload_));
     resolved_.set("policies", sim::write_params(search_));

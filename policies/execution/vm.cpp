@@ -64,8 +64,10 @@ class Vm final : public Execution {
     decision.tile_bytes = params_.tile_bytes;
     decision.lanes = params_.lanes;
     decision.wait_each = params_.threads == VmThreads::serial;
+    const bool phased = params_.threads == VmThreads::phased;
     if (cache_.use(view.request)) {
-      decision.host_kernel_s = params_.relocate_s + params_.submit_s;
+      decision.host_kernel_s = phased ? std::max(params_.relocate_s, params_.submit_s)  // the longest phase paces
+                                      : params_.relocate_s + params_.submit_s;
       return decision;
     }
     const auto kernels = static_cast<double>(view.kernels), instructions = static_cast<double>(view.instructions);
@@ -73,7 +75,7 @@ class Vm final : public Execution {
     decision.compiled = view.kernels;
     decision.kernel_compile_s = params_.normalize_s + encode_s;
     decision.compile_s = kernels * decision.kernel_compile_s;
-    if (params_.threads == VmThreads::phased) {  // the longest phase paces the launches
+    if (phased) {
       decision.host_kernel_s = std::max({params_.normalize_s, encode_s, params_.submit_s});
     } else {
       decision.host_kernel_s = params_.normalize_s + params_.encode_s + params_.submit_s;
