@@ -91,7 +91,8 @@ def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: li
     for name in names.unique():
         own = rows[names == name]
         i = order.index(name) if name in order else len(order)
-        table = own.groupby(own[x] if x else own["variant"], sort=False)["value"].apply(lambda v: spread(v)).sort_index()
+        table = own.groupby(own[x] if x else own["variant"], sort=False)["value"].apply(lambda v: spread(v))
+        table = table.loc[sorted(table.index, key=place.__getitem__)]
         at = [place[index] for index in table.index]
         middle, low, high = (np.array([entry[k] for entry in table]) for k in range(3))
         shade = palette.SEQUENCE[i % len(palette.SEQUENCE)]
