@@ -83,6 +83,12 @@ def positions(axes, x: str | None, values: pd.Series) -> dict:
     return {value: value for value in order}
 
 
+def plain_numbers(axes) -> None:
+    """Figures on the y axis without markup, whatever its scale."""
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.4g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: list, label: bool) -> None:
     """A line a colour over x; `order` holds all that have one, so that each keeps it in every panel."""
     key = rows[x] if x else rows["variant"]
@@ -92,7 +98,7 @@ def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: li
         own = rows[names == name]
         i = order.index(name) if name in order else len(order)
         table = own.groupby(own[x] if x else own["variant"], sort=False)["value"].apply(lambda v: spread(v))
-        table = table.loc[sorted(table.index, key=place.__getitem__)]
+        table = table.loc[sorted(table.index, key=place.get)]
         at = [place[index] for index in table.index]
         middle, low, high = (np.array([entry[k] for entry in table]) for k in range(3))
         shade = palette.SEQUENCE[i % len(palette.SEQUENCE)]
@@ -105,7 +111,7 @@ def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: li
         axes.set_yscale("log")
     elif np.ptp(values) < 1e-9 * max(1.0, abs(values.mean())):  # nothing but one value
         axes.set_ylim(values.mean() - max(0.5, abs(values.mean()) * 0.5), values.mean() + max(0.5, abs(values.mean()) * 0.5))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.4g}"))
+    plain_numbers(axes)
     if x:
         axes.set_xlabel(x)
     if label:
@@ -125,6 +131,7 @@ def band(axes, claim: dict) -> None:
     if logarithmic or (bottom > 0 and top / bottom > 20):
         axes.set_yscale("log")
         bottom, top = bottom / 1.2, top * 1.2
+        plain_numbers(axes)
     else:
         margin = 0.08 * (top - bottom) or 0.5 * abs(top) or 0.5
         bottom, top = bottom - margin, top + margin
