@@ -156,14 +156,12 @@ hw::Fft fft_shape(const Sizes& s) {
   return fft;
 }
 
+/// How a pass is launched. Norms over images have no rows of a last axis, one a thread block: batch and group norms
+/// pace like elementwise passes, by their bytes.
 hw::Pass pass_of(OpKind kind) {
   switch (kind) {
     case OpKind::layer_norm:
     case OpKind::layer_norm_grad:
-    case OpKind::batch_norm:
-    case OpKind::batch_norm_grad:
-    case OpKind::group_norm:
-    case OpKind::group_norm_grad:
       return hw::Pass::layer_norm;
     case OpKind::rms_norm:
     case OpKind::rms_norm_grad:

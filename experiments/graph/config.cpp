@@ -133,7 +133,8 @@ void read_sizes(const Node& workload, GraphConfig& config, Node& resolved, sim::
     faults.add(place_of(section(workload, "max_batch"), "symbol"),
                fmt::format("the graph has no dimension '{}'", grows.name()));
   for (const models::Symbol symbol : symbols) {
-    const bool given = config.bind.find(symbol).has_value() ||
+    const bool bound = config.workload.bind.find(symbol.name()) != nullptr;  // if to no size, that is told
+    const bool given = bound ||
                        std::any_of(config.vary.begin(), config.vary.end(),
                                    [&](const Vary& entry) { return entry.symbol == symbol; }) ||
                        (config.workload.max_batch.enabled && symbol == grows);

@@ -4,6 +4,7 @@
 
 #include "hw/arithmetic.hpp"
 #include "models/op_work.hpp"
+#include "policies/fusion/marks.hpp"
 
 namespace orrery::experiments::graph {
 namespace {
@@ -31,6 +32,14 @@ std::int64_t largest_operand(const OpGraph& graph, const OpNode& op, const model
       if (graph.tensor(input).role == models::TensorRole::activation)
         largest = std::max(largest, models::bytes_of(graph, input, sizes));
   return largest;
+}
+
+/// What passes marked; a capture holds the stacks in it.
+SharedLaunch shared_launch(const OpNode& op) {
+  if (op.find(policies::kCaptureMark) != nullptr)
+    return {SharedLaunch::Form::capture, op.integer(policies::kCaptureMark, 0)};
+  if (op.find(policies::kStackMark) != nullptr) return {SharedLaunch::Form::stack, op.integer(policies::kStackMark, 0)};
+  return {};
 }
 
 /// Time that decoding adds to a kernel: past the first access, its work lasts no less than its tiles take to decode.
@@ -66,12 +75,12 @@ PricedGraph price(const OpGraph& graph, const models::Bindings& sizes, const Gra
     kernel.starts_operator = priced.kernels.empty() || priced.kernels.back().op != launch.op;
     kernel.cost = device.cost->cost(launch.kernel);
     const OpNode& op = graph.op(launch.op);
-    kernel.captured = op.find("capture") != nullptr;
+    kernel.shared = shared_launch(op);
     kernel.instructions = instructions_of(op);
     kernel.tile_bytes_total = largest_operand(graph, op, sizes);
     priced.instructions += kernel.instructions;
-    priced.dispatch_s += (kernel.starts_operator ? device.operator_s : 0) +
-                         static_cast<double>(kernel.views) * device.view_s;
+    priced.dispatch_s +=
+        (kernel.starts_operator ? device.operator_s : 0) + static_cast<double>(kernel.views) * device.view_s;
     priced.capture_s += device.call_s + device.graph_capture_s;
     priced.kernels.push_back(kernel);
   }
@@ -89,27 +98,26 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
   std::vector<hw::Command> program;
   program.reserve(priced.kernels.size() + priced.transfers.size());
   std::size_t next_transfer = 0;
-  bool in_capture = false;
+  const bool all_in_one = decision.style != hw::LaunchStyle::stream;
+  const PricedKernel* before = nullptr;  // the kernel before, if nothing came between
   const auto send = [&](std::size_t kernels) {
     for (; next_transfer < priced.transfers.size() && priced.transfers[next_transfer].after <= kernels;
          ++next_transfer) {
       program.push_back(transfer_command(priced.transfers[next_transfer], device, scale));
       names.push_back(graph.op(priced.transfers[next_transfer].op).name);
-      in_capture = false;
+      before = nullptr;
     }
   };
   for (std::size_t i = 0; i < priced.kernels.size(); ++i) {
     send(i);
     const PricedKernel& kernel = priced.kernels[i];
-    const bool node = decision.style != hw::LaunchStyle::stream || kernel.captured;
-    const hw::LaunchStyle style = decision.style != hw::LaunchStyle::stream ? decision.style
-                                  : kernel.captured                        ? hw::LaunchStyle::graph
-                                                                            : hw::LaunchStyle::stream;
+    const bool node = all_in_one || kernel.shared.form == SharedLaunch::Form::capture;
+    const hw::LaunchStyle style = node && !all_in_one ? hw::LaunchStyle::graph : decision.style;
     hw::Command command;
-    command.device =
-        scale.duration(device.kernel_s(kernel.cost.time_s, style) + decode_of(kernel, device, decision));
-    command.chained = node && in_capture;
-    in_capture = node;
+    command.device = scale.duration(device.kernel_s(kernel.cost.time_s, style) + decode_of(kernel, device, decision));
+    const bool shares = kernel.shared.form != SharedLaunch::Form::none;
+    command.chained = before != nullptr && (all_in_one || (shares && kernel.shared == before->shared));
+    before = &kernel;
     if (!command.chained) {
       double host_s = 0;
       if (decision.host_kernel_s)

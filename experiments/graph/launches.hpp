@@ -11,14 +11,22 @@
 
 namespace orrery::experiments::graph {
 
-/// One launch.
+/// The launch that a pass made kernels share: leaves of a stack, or nodes of a captured graph, by number.
+struct SharedLaunch {
+  enum class Form : std::uint8_t { none, stack, capture };
+  Form form = Form::none;
+  std::int64_t number = 0;
+  bool operator==(const SharedLaunch&) const = default;
+};
+
+/// One kernel.
 struct PricedKernel {
   models::OpId op{};
   hw::Cost cost;
   std::int64_t views = 0;
-  bool starts_operator = true;     ///< false for a further kernel of the same op
-  bool captured = false;           ///< part of a graph that a pass captured: a node, not a launch, but for its first
-  std::int64_t instructions = 0;   ///< of a tile in bytecode: loads, stores, one for every op inside
+  bool starts_operator = true;        ///< false for a further kernel of the same op
+  SharedLaunch shared;                ///< with kernels next to it of the same one: a launch for the first only
+  std::int64_t instructions = 0;      ///< of a tile in bytecode: loads, stores, one for every op inside
   std::int64_t tile_bytes_total = 0;  ///< of its largest operand: what tiles cut
 };
 

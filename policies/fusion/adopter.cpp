@@ -4,8 +4,8 @@
 // that a search over subsets is an axis of a study. Rules drop what training would have saved (attention: all tensors
 // of batch x heads x tokens^2) and launches; kernels of a dialect in `compiled_dialects` are compiled at run time, once
 // for each different kernel, which a short run feels: `compile_s` of the report. Before differentiation rules see the
-// model; after it, forward and backward ops alike. Source: Adopter (card 10 of training.md); rules in
-// policies/fusion/rules.
+// model and may give ops that have a gradient (attention), never fused ones; after it, forward and backward ops alike.
+// Source: Adopter (card 10 of training.md); rules in policies/fusion/rules.
 #include "policies/fusion/pattern_match.hpp"
 
 namespace orrery::policies {

@@ -1,4 +1,5 @@
-// The system `graph`: what a request costs by hand, execution policies, the largest batch, files, and faults of configs.
+// The system `graph`: what a request costs by hand, execution policies, the largest batch, files, and faults of
+// configs.
 #include <catch2/catch.hpp>
 
 #include "experiments/experiment.hpp"
@@ -106,7 +107,8 @@ TEST_CASE("graph: execution policies stall, pad and launch as they say", "[unit]
     CHECK(result.compiled == 15);
   }
   SECTION("bytecode is encoded once a shape, without a stall") {
-    const GraphResult result = run("vm", R"(policies.execution.vm={"normalize": "20 us", "encode": "30 us", "instruction": "5 us"})");
+    const GraphResult result =
+        run("vm", R"(policies.execution.vm={"normalize": "20 us", "encode": "30 us", "instruction": "5 us"})");
     // Products have 2 operands, 1 result, 1 op: 4 instructions; ReLUs 3. 3 shapes of 3 products and 2 ReLUs.
     CHECK(result.compile_s == Approx(3 * (5 * 50e-6 + (3 * 4 + 2 * 3) * 5e-6)));
     CHECK(result.worst_stall_s == 0);
@@ -123,9 +125,45 @@ TEST_CASE("graph: decoding adds what a kernel's work does not hide", "[unit]") {
   CHECK(decode("1 ms") == Approx(4 * 18e-3).epsilon(0.01));
 }
 
+TEST_CASE("graph: kernels that share a launch stay kernels", "[unit]") {
+  const GraphResult apart = result_of();
+  const auto with = [](const std::string& passes, const std::string& more = "run.seed=1") {
+    return result_of({"policies.passes.order=[" + passes + "]", more});
+  };
+  const auto same_work = [&](const GraphResult& result) {
+    CHECK(result.launches.kernels == apart.launches.kernels);
+    CHECK(result.flops == apart.flops);
+    CHECK(result.read_bytes == apart.read_bytes);
+    CHECK(result.end <= apart.end);
+  };
+  SECTION("all five leaves of a request are one stacked launch") {
+    const GraphResult result = with(R"("stacking")");
+    CHECK(result.launches.launches == 4);
+    CHECK(result.host_s == Approx(4 * 13e-6));
+    same_work(result);
+  }
+  SECTION("stacks of two: 2 + 2 + 1 leaves; neighbours of different numbers do not chain") {
+    const GraphResult result = with(R"("stacking")", "policies.passes.stacking.max_leaves=2");
+    CHECK(result.launches.launches == 4 * 3);
+    same_work(result);
+  }
+  SECTION("product, ReLU, product, ReLU, product: a pair that always follows is found twice") {
+    const GraphResult result =
+        with(R"("proximity_fusion")", "policies.passes.proximity_fusion={\"length\": 2, \"threshold\": 0.5}");
+    CHECK(result.launches.launches == 4 * 3);
+    same_work(result);
+  }
+  SECTION("a captured graph holds the stacks in it") {
+    const GraphResult result = with(R"("stacking", "graph_capture")");
+    CHECK(result.launches.launches == 4);
+    CHECK(result.launches.kernels == 20);
+  }
+}
+
 TEST_CASE("graph: the largest batch fits and the next does not", "[unit]") {
-  const std::vector<std::string> grow{"workload.bind={}", "workload.max_batch={\"enabled\": true, \"limit\": 1000000000}",
-                                      "machine.device.override={\"memory\": \"1 GiB\"}", "workload.requests=1"};
+  const std::vector<std::string> grow{"workload.bind={}",
+                                      "workload.max_batch={\"enabled\": true, \"limit\": 1000000000}",
+                                      "machine.device.override={\"memory\": \"2 GiB\"}", "workload.requests=1"};
   const GraphConfig config = config_of(grow);
   const GraphResult result = run_graph(config);
   REQUIRE(result.status == "ok");
@@ -133,8 +171,8 @@ TEST_CASE("graph: the largest batch fits and the next does not", "[unit]") {
   const auto peak = [&](std::int64_t batch) {
     return memory_of(config.model, models::Bindings{{"batch", batch}}, *planner).peak();
   };
-  CHECK(peak(result.max_batch) <= std::int64_t{1} << 30);
-  CHECK(peak(result.max_batch + 1) > std::int64_t{1} << 30);
+  CHECK(peak(result.max_batch) <= std::int64_t{2} << 30);
+  CHECK(peak(result.max_batch + 1) > std::int64_t{2} << 30);
 }
 
 TEST_CASE("graph: what does not fit is a result", "[unit]") {
@@ -170,7 +208,8 @@ TEST_CASE("graph: faults of a config", "[unit]") {
     REQUIRE(faults.size() == 1);
     return faults.all().front().where.pointer + ": " + faults.all().front().message;
   };
-  CHECK_THAT(fault_of("machine.device.part=epyc-7313"), Contains("/kind: expected a part of kind gpu or npu, got 'cpu'"));
+  CHECK_THAT(fault_of("machine.device.part=epyc-7313"),
+             Contains("/kind: expected a part of kind gpu or npu, got 'cpu'"));
   CHECK_THAT(fault_of("machine.platform={\"part\": \"platform-gh200\"}"),
              Contains("/machine: expected either a 'platform' or a 'device'"));
   CHECK_THAT(fault_of("workload.bind={\"batch\": 1, \"btach\": 2}"),
@@ -186,5 +225,6 @@ TEST_CASE("graph: faults of a config", "[unit]") {
              Contains("/model: expected either a 'builder' or an 'import'"));
   CHECK_THAT(fault_of("workload.max_batch={\"enabled\": true, \"symbol\": \"rows\"}"),
              Contains("/workload/max_batch/symbol: the graph has no dimension 'rows'"));
-  CHECK_THAT(fault_of("workload.vary={\"batch\": {\"distribution\": \"list\"}}"), Contains("expected 'values' for a list"));
+  CHECK_THAT(fault_of("workload.vary={\"batch\": {\"distribution\": \"list\"}}"),
+             Contains("expected 'values' for a list"));
 }

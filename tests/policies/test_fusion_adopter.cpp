@@ -1,3 +1,5 @@
+#include "models/autodiff.hpp"
+#include "models/graph_lowering.hpp"
 #include "tests/policies/fusion_support.hpp"
 
 using namespace orrery;
@@ -43,6 +45,44 @@ TEST_CASE("a subset of rules is applied, and kernels made at run time are charge
   PassReport none;
   CHECK(to_string(apply("adopter", graph, sized(2), R"({"rules": []})", &none)) == to_string(graph));
   CHECK(figure(none, "compile_s") == 0);
+}
+
+TEST_CASE("bias and GELU fuse where the bias is the product's, also in a training graph", "[unit]") {
+  OpGraph graph;
+  const SymExpr batch = SymExpr::dim("batch");
+  const TensorId x = graph.input("x", {batch, 64}, ElementType::fp16);
+  const TensorId up = graph.emit(OpKind::matmul, {x, graph.parameter("w", {64, 256}, ElementType::fp16),
+                                                  graph.parameter("b", {256}, ElementType::fp16)});
+  graph.mark_output(graph.emit(OpKind::gelu, {up}));
+  const char* rules = R"({"rules": ["bias_gelu"]})";
+  const OpGraph forward = apply("adopter", graph, sized(4), rules);
+  check_fusion(graph, forward, {{{"batch", 16}}});
+  CHECK(count_launches(forward) == 1);
+  CHECK(moved(graph, {{"batch", 16}}) - moved(forward, {{"batch", 16}}) == 2 * 16 * 256 * 2);  // the sum is not there
+
+  const OpGraph training = models::differentiate(graph, {.loss = models::LossKind::sum}).graph;
+  const OpGraph fused = apply("adopter", training, sized(4), rules);
+  check_fusion(training, fused, {{{"batch", 16}}});
+  CHECK(count_launches(fused) == count_launches(training) - 1);
+  // The backward pass reads the sum: it is written, but the GELU does not read it back.
+  CHECK(moved(training, {{"batch", 16}}) - moved(fused, {{"batch", 16}}) == 16 * 256 * 2);
+}
+
+TEST_CASE("a convolution in a fused op is priced as the product that computes it", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 8, 32, 32}, ElementType::fp16);
+  const TensorId y = graph.emit(OpKind::conv2d, {x, graph.parameter("w", {16, 8, 3, 3}, ElementType::fp16)},
+                                {{"stride", SymExpr(1)}, {"pad", SymExpr(1)}});
+  const auto width = [&](const char* name) { return graph.parameter(name, {16}, ElementType::fp16); };
+  graph.mark_output(graph.emit(OpKind::batch_norm, {y, width("gain"), width("shift")}));
+  const OpGraph fused = apply("adopter", graph, sized(4), R"({"rules": ["conv_batch_norm"]})");
+  const models::GraphLaunches launches = models::lower(fused, {{"batch", 4}});
+  REQUIRE(launches.kernels.size() == 1);
+  const auto& kernel = std::get<hw::Fused>(launches.kernels.front().kernel.shape);
+  CHECK(kernel.gemm.m == 4 * 32 * 32);
+  CHECK(kernel.gemm.n == 16);
+  CHECK(kernel.gemm.k == 8 * 3 * 3);
+  CHECK(kernel.other_matrix_flops == 0);
 }
 
 TEST_CASE("Adopter's rules keep the work of random graphs and move no more", "[prop]") {
