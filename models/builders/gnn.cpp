@@ -42,7 +42,7 @@ struct GnnParams {
   GnnKind model = GnnKind::gcn;
   std::string edges;
   bool directed = false;
-  std::int64_t nodes = 0, nonzeros = 0, longest_row = 0;
+  std::int64_t nodes = 169'343, nonzeros = 2'332'486, longest_row = 0;  // ogbn-arxiv, both directions (OGB)
   std::int64_t features = 256, hidden = 256, classes = 40, layers = 3;
   ElementType dtype = ElementType::fp32;
   bool loss = false;
