@@ -37,7 +37,8 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system(), tune_system()};
+  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system(),
+                                       tune_system()};
   return all;
 }
 

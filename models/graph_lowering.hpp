@@ -17,7 +17,7 @@ namespace orrery::models {
 
 /// One launch of an op.
 struct GraphKernel {
-  OpId op{};            ///< of the outermost graph
+  OpId op{};  ///< of the outermost graph
   hw::Kernel kernel;
   std::int64_t views = 0;  ///< ops before it that launch nothing
 };

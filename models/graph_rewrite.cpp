@@ -16,8 +16,8 @@ std::vector<std::int32_t> units_of(const OpGraph& graph, const Grouping& groups)
   for (const OpId id : graph.ops()) {
     const std::size_t i = index(id);
     const std::int32_t group = i < groups.size() ? groups[i] : -1;
-    unit[i] = group < 0 ? static_cast<std::int32_t>(i)
-                        : first.try_emplace(group, static_cast<std::int32_t>(i)).first->second;
+    unit[i] =
+        group < 0 ? static_cast<std::int32_t>(i) : first.try_emplace(group, static_cast<std::int32_t>(i)).first->second;
   }
   return unit;
 }
@@ -155,7 +155,8 @@ OpGraph fuse_groups(const OpGraph& graph, const Grouping& groups) {
     all.push_back(id);
   }
   const std::vector<std::int32_t> order = ordered_units(graph, unit);
-  if (order.size() != units) throw GraphError("fusing these groups would make a cycle: a path leaves one and comes back");
+  if (order.size() != units)
+    throw GraphError("fusing these groups would make a cycle: a path leaves one and comes back");
   GraphCopy copy(graph);
   for (const std::int32_t first : order) {
     const std::vector<OpId>& ops = members[static_cast<std::size_t>(first)];

@@ -160,7 +160,8 @@ TensorId OpGraph::add_tensor(Tensor tensor) {
 }
 
 TensorId OpGraph::input(std::string tensor_name, std::vector<SymExpr> shape, ElementType type) {
-  return add_tensor({.name = std::move(tensor_name), .shape = std::move(shape), .type = type, .role = TensorRole::input});
+  return add_tensor(
+      {.name = std::move(tensor_name), .shape = std::move(shape), .type = type, .role = TensorRole::input});
 }
 TensorId OpGraph::parameter(std::string tensor_name, std::vector<SymExpr> shape, ElementType type) {
   return add_tensor(
@@ -197,8 +198,7 @@ OpId OpGraph::insert(OpNode op, std::vector<Tensor> outputs) {
   }
   if (op.scope.empty()) op.scope = scope_;
   if (op.phase == Phase::forward) op.phase = phase_;
-  std::sort(op.attributes.begin(), op.attributes.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(op.attributes.begin(), op.attributes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   op.outputs.clear();
   for (Tensor& tensor : outputs) {
     tensor.role = TensorRole::activation;

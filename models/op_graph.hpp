@@ -5,8 +5,8 @@
 // an op is added after the ops that make its inputs, so a graph is acyclic by construction and `for (OpId op :
 // graph.ops())` is a run. Passes do not edit a graph, they build the next one (models/graph_rewrite.hpp).
 // Control flow: `branch` has two regions and `loop` has one (attribute `trips`); a region is a graph whose inputs are
-// the op's inputs, in order, and whose outputs are the op's outputs. `fused` has one region too: what became one kernel.
-// Left out: aliasing other than views, side effects (an op that writes in place gives a new tensor).
+// the op's inputs, in order, and whose outputs are the op's outputs. `fused` has one region too: what became one
+// kernel. Left out: aliasing other than views, side effects (an op that writes in place gives a new tensor).
 #pragma once
 
 #include <boost/graph/adjacency_list.hpp>
@@ -31,7 +31,19 @@
 namespace orrery::models {
 
 /// Element types of tensors; a complex number is two of its halves. The device computes in dtype_of(type).
-enum class ElementType : std::uint8_t { fp32, fp16, bf16, fp8, int8, int32, int64, boolean, fp64, complex32, complex64 };
+enum class ElementType : std::uint8_t {
+  fp32,
+  fp16,
+  bf16,
+  fp8,
+  int8,
+  int32,
+  int64,
+  boolean,
+  fp64,
+  complex32,
+  complex64
+};
 std::string_view to_string(ElementType type);
 std::optional<ElementType> element_type_of(std::string_view name);
 std::int64_t bytes_of(ElementType type);
@@ -46,16 +58,20 @@ enum class Layout : std::uint8_t { row_major, channels_last, transposed, csr };
 std::string_view to_string(Layout layout);
 std::optional<Layout> layout_of(std::string_view name);
 
-/// Who owns a tensor: `input` and `parameter` exist before the run, `constant` too and never changes, `state` belongs to
-/// the optimizer, `activation` is made by an op.
+/// Who owns a tensor: `input` and `parameter` exist before the run, `constant` too and never changes, `state` belongs
+/// to the optimizer, `activation` is made by an op.
 enum class TensorRole : std::uint8_t { input, parameter, constant, state, activation };
 std::string_view to_string(TensorRole role);
 std::optional<TensorRole> tensor_role_of(std::string_view name);
 
 enum class TensorId : std::int32_t {};
 enum class OpId : std::int32_t {};
-constexpr std::size_t index(TensorId id) { return static_cast<std::size_t>(id); }
-constexpr std::size_t index(OpId id) { return static_cast<std::size_t>(id); }
+constexpr std::size_t index(TensorId id) {
+  return static_cast<std::size_t>(id);
+}
+constexpr std::size_t index(OpId id) {
+  return static_cast<std::size_t>(id);
+}
 
 struct Tensor {
   std::string name;
@@ -86,10 +102,10 @@ struct OpNode {
   std::vector<TensorId> inputs, outputs;
   Attributes attributes;
   std::vector<std::shared_ptr<const OpGraph>> regions;
-  std::string scope;    ///< module path: "layer.3.attention"
+  std::string scope;  ///< module path: "layer.3.attention"
   Phase phase = Phase::forward;
-  std::string dialect;  ///< library or compiler that runs it; empty: the default
-  std::string target;   ///< device that runs it; empty: the default
+  std::string dialect;                           ///< library or compiler that runs it; empty: the default
+  std::string target;                            ///< device that runs it; empty: the default
   hw::OpClass op_class = hw::OpClass::residual;  ///< where time and energy are booked
 
   const Attribute* find(std::string_view attribute) const;

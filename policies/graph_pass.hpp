@@ -1,8 +1,8 @@
 // Passes: policies that make the next graph from one.
 //
 // A pass sees a graph and a context (what runs it, which shapes are typical, how much memory there is) and returns a
-// whole new graph; it has no state, so equal inputs give equal graphs. What it did is told as figures, which appear in a
-// run's summary under `passes.<pass>`. Contract: the new graph computes what the old one did (training passes add to
+// whole new graph; it has no state, so equal inputs give equal graphs. What it did is told as figures, which appear in
+// a run's summary under `passes.<pass>`. Contract: the new graph computes what the old one did (training passes add to
 // it), passes verify(), and its ops stand in an order of execution. A pass that finds nothing to do returns the graph.
 // Folders: fusion (what becomes one kernel, and by which library), memory (order, recomputation, saved tensors),
 // placement (which device, which shard), training (casts, differentiation).

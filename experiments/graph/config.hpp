@@ -122,8 +122,8 @@ struct ChosenPass {
 struct GraphConfig {
   std::string file;
   std::shared_ptr<const GraphDevice> device;
-  models::OpGraph model;                                          ///< before any pass
-  std::vector<std::pair<std::string, std::int64_t>> unmapped;     ///< of an import
+  models::OpGraph model;                                       ///< before any pass
+  std::vector<std::pair<std::string, std::int64_t>> unmapped;  ///< of an import
   std::vector<std::string> notes;
   std::vector<ChosenPass> passes;
   policies::ExecutionRegistry::Choice execution;

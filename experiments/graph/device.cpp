@@ -68,8 +68,7 @@ void take_alone(const MachineParams& params, double tick_s, GraphDevice& device)
 }
 
 /// A GPU or an NPU by itself; false after a fault.
-bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, GraphDevice& device,
-               sim::Faults& faults) {
+bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, GraphDevice& device, sim::Faults& faults) {
   const Node* kind = entry.find("kind");
   const std::string what = kind != nullptr && kind->is_string() ? kind->as_string() : "";
   if (what == hw::NpuParams::kKind) {

@@ -114,8 +114,8 @@ struct GraphDevice {
   std::int64_t cores = 1;          ///< that decode bytecode, each for its own tiles
   hw::LaunchLimits limits;
   double operator_s = 0, view_s = 0, call_s = 0, graph_call_s = 0, graph_capture_s = 0;
-  double cost_launch_s = 0;   ///< launch in the cost model's times, taken off
-  double access_s = 0;        ///< in them too: what the first load waits for, whatever the kernel does
+  double cost_launch_s = 0;  ///< launch in the cost model's times, taken off
+  double access_s = 0;       ///< in them too: what the first load waits for, whatever the kernel does
   double null_kernel_s = 0, graph_node_s = 0, persistent_fetch_s = 0;  ///< and what replaces it
   LinkChoice to_host, to_device, peer;
 

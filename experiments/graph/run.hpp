@@ -53,14 +53,14 @@ struct GraphResult {
   std::int64_t ops = 0, tensors = 0;  ///< after the passes
   std::int64_t max_batch = 0;         ///< where it was looked for
   std::vector<RequestRecord> requests;
-  sim::SampleStats latency, stall;    ///< ticks
-  MemoryFigures memory;               ///< of the request that needs most
+  sim::SampleStats latency, stall;  ///< ticks
+  MemoryFigures memory;             ///< of the request that needs most
   double startup_s = 0, compile_s = 0, worst_stall_s = 0, worst_kernel_compile_s = 0;
   std::int64_t compiled = 0;
-  hw::LaunchFigures launches;         ///< sums over requests
+  hw::LaunchFigures launches;  ///< sums over requests
   double host_s = 0;
   double read_bytes = 0, write_bytes = 0, flops = 0;
-  double asked_flops = 0;             ///< at the sizes of requests, before padding
+  double asked_flops = 0;  ///< at the sizes of requests, before padding
   double transfer_s = 0, transfer_bytes = 0, decode_s = 0;
   double samples = 0;
   sim::EnergyLedger energy;

@@ -18,7 +18,8 @@ Node memory_node(const MemoryFigures& memory) {
   node.set("activations", Node::integer(memory.planned));
   node.set("live", Node::integer(memory.live));
   node.set("planned", Node::integer(memory.planned));
-  node.set("fragmentation", ratio(static_cast<double>(memory.planned - memory.live), static_cast<double>(memory.planned)));
+  node.set("fragmentation",
+           ratio(static_cast<double>(memory.planned - memory.live), static_cast<double>(memory.planned)));
   return node;
 }
 
@@ -76,7 +77,8 @@ Node graph_node(const GraphConfig& config, const GraphResult& r) {
 }  // namespace
 
 Node summarise(const GraphConfig& config, const GraphResult& r) {
-  constexpr std::array<std::pair<const char*, double>, 4> kQuantiles{{{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
+  constexpr std::array<std::pair<const char*, double>, 4> kQuantiles{
+      {{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
   Node root = Node::object();
   root.set("status", Node::string(r.status));
   if (r.status != "ok") {

@@ -139,8 +139,7 @@ void slice(Reader& r, const Node& node) {
       const std::int64_t first = (*starts)[i].constant().value_or(0);
       if ((first != -1 && first < kFar) || (*ends)[i].constant().value_or(0) > -kFar) throw Unmappable();
     }
-    const SymExpr length =
-        step > 0 ? bound((*ends)[i], from[axis]) - bound((*starts)[i], from[axis]) : from[axis];
+    const SymExpr length = step > 0 ? bound((*ends)[i], from[axis]) - bound((*starts)[i], from[axis]) : from[axis];
     out[axis] = step == 1 || step == -1 ? length : ceil_div(length, step < 0 ? -step : step);
   }
   r.give(node, 0, r.emit(node, OpKind::slice, {r.tensor(node, 0)}, out, r.value(node, 0).type));

@@ -1,7 +1,7 @@
 // Execution: how a graph gets from sizes that just became known to kernels on a device.
 //
-// Asked once a request, in order; it sees the request's sizes and what the graph amounts to, and says at which sizes the
-// kernels run (padding), how long the host works before the first launch (compiling, capturing), how kernels are
+// Asked once a request, in order; it sees the request's sizes and what the graph amounts to, and says at which sizes
+// the kernels run (padding), how long the host works before the first launch (compiling, capturing), how kernels are
 // launched, and what a launch costs the host. It may keep a cache of what it compiled. Contract: `sizes` are no smaller
 // than the request's; equal histories give equal answers.
 #pragma once
@@ -24,18 +24,18 @@ struct ExecutionView {
 };
 
 struct ExecutionDecision {
-  models::Bindings sizes;                ///< at which kernels run
-  double stall_s = 0;                    ///< host time before the first launch
-  std::int64_t compiled = 0;             ///< kernels compiled, encoded or captured for this request
-  double compile_s = 0;                  ///< host time of that, whether it stalls or is spread over the launches
-  double kernel_compile_s = 0;           ///< of it, the most that one kernel takes
+  models::Bindings sizes;       ///< at which kernels run
+  double stall_s = 0;           ///< host time before the first launch
+  std::int64_t compiled = 0;    ///< kernels compiled, encoded or captured for this request
+  double compile_s = 0;         ///< host time of that, whether it stalls or is spread over the launches
+  double kernel_compile_s = 0;  ///< of it, the most that one kernel takes
   hw::LaunchStyle style = hw::LaunchStyle::stream;
-  std::optional<double> host_kernel_s;   ///< host time of a launch; nothing: the framework dispatches op by op
-  double host_instruction_s = 0;         ///< and of each of its instructions
-  double decode_s = 0;                   ///< device time of an instruction of a tile on one core; 0: nothing to decode
-  std::int64_t tile_bytes = 16384;       ///< largest tile that is decoded at a time
-  std::int64_t lanes = 1;                ///< units of a core that decode side by side
-  bool wait_each = false;                ///< the host waits for a kernel before it turns to the next
+  std::optional<double> host_kernel_s;  ///< host time of a launch; nothing: the framework dispatches op by op
+  double host_instruction_s = 0;        ///< and of each of its instructions
+  double decode_s = 0;                  ///< device time of an instruction of a tile on one core; 0: nothing to decode
+  std::int64_t tile_bytes = 16384;      ///< largest tile that is decoded at a time
+  std::int64_t lanes = 1;               ///< units of a core that decode side by side
+  bool wait_each = false;               ///< the host waits for a kernel before it turns to the next
 };
 
 class Execution {

@@ -1,7 +1,7 @@
 // Graph: launches captured once per sizes and replayed as one launch (CUDA graphs).
 //
-// Decides: capture, when sizes are new (one eager pass through the framework, and instantiation), or replay. With a step
-// sizes are padded to multiples of it first, as serving engines do with the batch.
+// Decides: capture, when sizes are new (one eager pass through the framework, and instantiation), or replay. With a
+// step sizes are padded to multiples of it first, as serving engines do with the batch.
 #include "policies/execution/execution.hpp"
 #include "policies/execution/shape_cache.hpp"
 

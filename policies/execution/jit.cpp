@@ -1,8 +1,8 @@
 // JIT: kernels are compiled when sizes are seen for the first time, and kept.
 //
 // Decides: nothing but the stall. Per new shape `graph` once (tracing) and `kernel` for each launch, over `workers`
-// compiling at a time; `once` compiles for all shapes together at the first request, as compilers of symbolic shapes do.
-// Launches cost `call` instead of the framework's dispatch.
+// compiling at a time; `once` compiles for all shapes together at the first request, as compilers of symbolic shapes
+// do. Launches cost `call` instead of the framework's dispatch.
 #include <algorithm>
 
 #include "policies/execution/execution.hpp"

@@ -4,9 +4,9 @@
 // Decides: encode, when sizes are new, or relocate addresses in bytecode that is kept. Per kernel with n instructions
 //   host = normalize + encode + n instruction     (new sizes)      or relocate,      and submit
 // spread over the launches, so that the device runs while the host encodes the next. Threads: `serial` waits for every
-// kernel, `one_ahead` is one host thread that runs ahead, `phased` has a thread each for normalize, encode and submit, so
-// the longest of them counts. On the device every tile decodes n instructions; a kernel lasts no less than that.
-// The times are named assumptions (docs/dvm.md): the authors say some 100 us for most fused ops, and nothing finer.
+// kernel, `one_ahead` is one host thread that runs ahead, `phased` has a thread each for normalize, encode and submit,
+// so the longest of them counts. On the device every tile decodes n instructions; a kernel lasts no less than that. The
+// times are named assumptions (docs/dvm.md): the authors say some 100 us for most fused ops, and nothing finer.
 #include <algorithm>
 
 #include "policies/execution/execution.hpp"
@@ -92,7 +92,8 @@ class Vm final : public Execution {
 }  // namespace
 
 void add_vm(ExecutionRegistry& registry) {
-  registry.add<VmParams>("vm", "Bytecode that the host writes per sizes and a virtual machine on the device runs (DVM).",
+  registry.add<VmParams>("vm",
+                         "Bytecode that the host writes per sizes and a virtual machine on the device runs (DVM).",
                          [](const VmParams& params) { return std::make_unique<Vm>(params); });
 }
 

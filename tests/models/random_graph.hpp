@@ -42,7 +42,7 @@ inline OpGraph random_graph(sim::RandomStream& random, const RandomGraphShape& s
       const TensorId w = graph.parameter("w" + std::to_string(i), {dims.back(), width}, ElementType::fp16);
       alive.push_back(graph.emit(OpKind::matmul, {a, w}));
     } else if (draw < shape.matmul + shape.view) {
-      alive.push_back(graph.emit(OpKind::reshape, {a}, {dims[0] * dims[1] , 1}, ElementType::fp16));
+      alive.push_back(graph.emit(OpKind::reshape, {a}, {dims[0] * dims[1], 1}, ElementType::fp16));
       alive.back() = graph.emit(OpKind::reshape, {alive.back()}, dims, ElementType::fp16);
     } else if (draw < shape.matmul + shape.view + shape.join) {
       std::vector<TensorId> same;

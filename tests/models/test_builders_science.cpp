@@ -186,7 +186,8 @@ TEST_CASE("gnn: edge lists", "[unit]") {
   };
   CHECK(nonzeros("") == 4);  // 1-2 twice is one edge
   CHECK(nonzeros(R"(, "directed": true)") == 3);
-  CHECK_THROWS_WITH(built("gnn", R"({"nodes": 0})"), "builder gnn:/nodes: expected at least one node, or a file of 'edges'");
+  CHECK_THROWS_WITH(built("gnn", R"({"nodes": 0})"),
+                    "builder gnn:/nodes: expected at least one node, or a file of 'edges'");
   CHECK_THROWS_WITH(built("gnn", R"({"nodes": 3, "longest_row": 4})"),
                     "builder gnn:/longest_row: expected at most the 3 nodes, got 4");
   CHECK_THROWS_WITH(built("gnn", R"({"edges": "/nowhere.csv"})"), "builder gnn:/edges: cannot read '/nowhere.csv'");

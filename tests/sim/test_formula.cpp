@@ -97,7 +97,7 @@ TEST_CASE("formula: series are elementwise, reductions give one number", "[unit]
   CHECK(scene.number("mean(batch)") == 3.75);  // (1 + 2 + 4 + 8) / 4
   CHECK(scene.number("sum(batch)") == 15);
   CHECK(scene.number("geomean(batch)") == Approx(std::sqrt(8.0)).epsilon(1e-15));  // (1*2*4*8)^(1/4) = 64^(1/4)
-  CHECK(scene.number("geomean(batch * 0 + 0.1)") == 0.1);  // exp(log(0.1)) is not
+  CHECK(scene.number("geomean(batch * 0 + 0.1)") == 0.1);                          // exp(log(0.1)) is not
   CHECK(scene.number("mean(batch * 0 + 0.1)") == 0.1);
   CHECK(scene.number("first(batch) + 10 * last(batch)") == 81);
   CHECK(scene.number("count(batch >= 4)") == 2);

@@ -48,9 +48,9 @@ std::string graph_table(const Node& summary) {
                      "max");
   spread(out, summary, "latency_s", "latency");
   spread(out, summary, "stall_s", "stall");
-  out += fmt::format("\ncompiling    {} for {} kernels, worst stall {}, ahead {}\n", at("compile_s.total", Unit::seconds),
-                     at("compile_s.count", Unit::none), at("compile_s.worst_stall", Unit::seconds),
-                     at("compile_s.startup", Unit::seconds));
+  out += fmt::format("\ncompiling    {} for {} kernels, worst stall {}, ahead {}\n",
+                     at("compile_s.total", Unit::seconds), at("compile_s.count", Unit::none),
+                     at("compile_s.worst_stall", Unit::seconds), at("compile_s.startup", Unit::seconds));
   out += fmt::format("launches     {} of {} kernels, TKLQT {}, host {}, device busy {}\n", at("launches", Unit::none),
                      at("kernels", Unit::none), at("tklqt_s", Unit::seconds), at("host_s", Unit::seconds),
                      at("device_busy_s", Unit::seconds));
