@@ -72,15 +72,16 @@ PricedGraph price(const OpGraph& graph, const models::Bindings& sizes, const Gra
     PricedKernel kernel;
     kernel.op = launch.op;
     kernel.views = launch.views;
-    kernel.starts_operator = priced.kernels.empty() || priced.kernels.back().op != launch.op;
     kernel.cost = device.cost->cost(launch.kernel);
     const OpNode& op = graph.op(launch.op);
+    if (const double measured_s = op.number("runtime_s", 0); op.kind == models::OpKind::custom && measured_s > 0)
+      kernel.cost.time_s = device.cost_launch_s + measured_s;  // an imported trace says how long it took
     kernel.shared = shared_launch(op);
     kernel.instructions = instructions_of(op);
     kernel.tile_bytes_total = largest_operand(graph, op, sizes);
     priced.instructions += kernel.instructions;
-    priced.dispatch_s +=
-        (kernel.starts_operator ? device.operator_s : 0) + static_cast<double>(kernel.views) * device.view_s;
+    priced.most_instructions = std::max(priced.most_instructions, kernel.instructions);
+    priced.dispatch_s += device.operator_s + static_cast<double>(kernel.views) * device.view_s;
     priced.capture_s += device.call_s + device.graph_capture_s;
     priced.kernels.push_back(kernel);
   }
@@ -123,7 +124,7 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
       if (decision.host_kernel_s)
         host_s = *decision.host_kernel_s + decision.host_instruction_s * static_cast<double>(kernel.instructions);
       else if (!node)
-        host_s = (kernel.starts_operator ? device.operator_s : 0) + static_cast<double>(kernel.views) * device.view_s;
+        host_s = device.operator_s + static_cast<double>(kernel.views) * device.view_s;
       command.host = scale.duration(host_s);
       command.call = scale.duration(node ? device.graph_call_s : device.call_s);
       command.blocking = decision.wait_each;

@@ -24,7 +24,6 @@ struct PricedKernel {
   models::OpId op{};
   hw::Cost cost;
   std::int64_t views = 0;
-  bool starts_operator = true;        ///< false for a further kernel of the same op
   SharedLaunch shared;                ///< with kernels next to it of the same one: a launch for the first only
   std::int64_t instructions = 0;      ///< of a tile in bytecode: loads, stores, one for every op inside
   std::int64_t tile_bytes_total = 0;  ///< of its largest operand: what tiles cut
@@ -34,7 +33,7 @@ struct PricedGraph {
   models::Bindings sizes;
   std::vector<PricedKernel> kernels;
   std::vector<models::GraphTransfer> transfers;
-  std::int64_t instructions = 0;
+  std::int64_t instructions = 0, most_instructions = 0;  ///< of all kernels, of the longest
   double read_bytes = 0, write_bytes = 0, flops = 0;
   double dispatch_s = 0, capture_s = 0;  ///< host time of dispatching all ops, and of capturing them as a graph
 };

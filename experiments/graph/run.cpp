@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 
@@ -25,7 +26,11 @@ class SizeSource {
       entries_.push_back(
           {entry, sim::RandomStream(static_cast<std::uint64_t>(config.run.seed), "sizes/" + entry.symbol.name()), {}});
       Entry& own = entries_.back();
-      for (std::int64_t i = 0; i < entry.params.distinct; ++i) own.pool.push_back(draw(own));
+      // Draws until there are so many different sizes, or no more seem to exist.
+      std::set<std::int64_t> seen;
+      for (std::int64_t tries = 64 * entry.params.distinct; tries > 0 && std::ssize(own.pool) < entry.params.distinct;
+           --tries)
+        if (const std::int64_t size = draw(own); seen.insert(size).second) own.pool.push_back(size);
     }
   }
 
@@ -63,7 +68,10 @@ class SizeSource {
       size = static_cast<std::int64_t>(
           std::clamp(value, static_cast<double>(params.low), static_cast<double>(params.high)));
     }
-    return (size + params.step - 1) / params.step * params.step;
+    const std::int64_t rounded = (size + params.step - 1) / params.step * params.step;
+    return params.distribution == Spread::fixed || rounded <= params.high
+               ? rounded
+               : std::max(params.low, params.high / params.step * params.step);
   }
 
   Bindings fixed_;
@@ -78,7 +86,8 @@ Bindings typical_sizes(const GraphConfig& config) {
     std::int64_t middle = params.low;
     if (params.distribution == Spread::uniform) middle = params.low + (params.high - params.low) / 2;
     if (params.distribution == Spread::log_normal)
-      middle = std::clamp(static_cast<std::int64_t>(params.median), params.low, params.high);
+      middle = static_cast<std::int64_t>(
+          std::clamp(params.median, static_cast<double>(params.low), static_cast<double>(params.high)));
     if (params.distribution == Spread::list) middle = params.values[params.values.size() / 2];
     sizes.set(entry.symbol, middle);
   }
@@ -234,8 +243,9 @@ class Runner {
 
   bool serve(std::int64_t number, const Bindings& request, sim::Time& free) {
     const PricedGraph& asked = priced(request);
-    const policies::ExecutionView view{request, std::ssize(asked.kernels), asked.instructions, asked.dispatch_s,
-                                       asked.capture_s};
+    const policies::ExecutionView view{
+        request,        std::ssize(asked.kernels), asked.instructions, asked.most_instructions, asked.dispatch_s,
+        asked.capture_s};
     if (number == 0) result_.startup_s = execution_->startup_s(view);
     const policies::ExecutionDecision decision = execution_->decide(view);
     const PricedGraph& graph = priced(decision.sizes);
@@ -285,6 +295,11 @@ class Runner {
     timed.length = end - sim::Time{};
     timed.host_s = timed.figures.cpu_busy_s;
     timed.decode_s = decode_time(graph, device_, decision);
+    if (timed_.size() > 1) {  // only the first request is drawn
+      timed.names = {};
+      timed.program = {};
+      timed.timings = {};
+    }
     return timed;
   }
 

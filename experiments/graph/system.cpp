@@ -43,6 +43,8 @@ class GraphExperiment final : public Experiment {
       return outcome;
     } catch (const std::overflow_error& error) {
       sim::throw_fault({config_.file, ""}, error.what());
+    } catch (const std::domain_error& error) {
+      sim::throw_fault({config_.file, "/workload/bind"}, error.what());
     } catch (const models::UnboundSymbol& error) {
       sim::throw_fault({config_.file, "/workload/bind"}, error.what());
     } catch (const models::GraphError& error) {

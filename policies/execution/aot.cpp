@@ -1,8 +1,11 @@
 // AOT: kernels compiled ahead for buckets of one dimension; requests are padded to the next bucket.
 //
 // Decides: the bucket. Without a list, buckets are multiples of `step` from `step` on. Sizes beyond the largest bucket
-// are compiled when they come, as by a JIT. Compiling ahead is start-up time: buckets x launches x `kernel`.
+// are compiled when they come, as by a JIT, and so are new sizes of other dimensions than the padded one. Compiling
+// ahead is start-up time: buckets x launches x `kernel`; without a list one bucket is counted, since nobody says how
+// many.
 #include <algorithm>
+#include <utility>
 
 #include "policies/execution/execution.hpp"
 #include "policies/execution/shape_cache.hpp"
@@ -32,7 +35,7 @@ struct AotParams {
 
 class Aot final : public Execution {
  public:
-  explicit Aot(const AotParams& params) : params_(params), late_(0) {
+  explicit Aot(const AotParams& params) : params_(params), compiled_(0) {
     std::sort(params_.buckets.begin(), params_.buckets.end());
   }
 
@@ -41,12 +44,19 @@ class Aot final : public Execution {
     decision.sizes = view.request;
     decision.host_kernel_s = params_.call_s;
     const models::Symbol symbol(params_.symbol);
-    const std::optional<std::int64_t> size = view.request.find(symbol);
-    if (!size) return decision;  // a graph without the dimension: every request has the one shape
-    const std::optional<std::int64_t> padded = bucket(*size);
-    if (padded) {
-      decision.sizes.set(symbol, *padded);
-    } else if (!late_.use(view.request)) {
+    models::Bindings compiled_for = view.request;  // what kernels depend on beside the bucket
+    bool ahead = true;
+    if (const std::optional<std::int64_t> size = view.request.find(symbol)) {
+      const std::optional<std::int64_t> padded = bucket(*size);
+      if (padded) {
+        decision.sizes.set(symbol, *padded);
+        compiled_for.set(symbol, 0);
+      }
+      ahead = padded.has_value();
+    }
+    const bool known = compiled_.use(compiled_for);
+    const bool prepaid = ahead && std::exchange(first_, false);  // the first such shape is what start-up compiled
+    if (!known && !prepaid) {
       decision.compiled = view.kernels;
       decision.kernel_compile_s = params_.kernel_s;
       decision.compile_s = static_cast<double>(view.kernels) * params_.kernel_s;
@@ -68,7 +78,8 @@ class Aot final : public Execution {
   }
 
   AotParams params_;
-  ShapeCache late_;
+  ShapeCache compiled_;
+  bool first_ = true;
 };
 
 }  // namespace

@@ -17,10 +17,11 @@ namespace orrery::policies {
 
 struct ExecutionView {
   const models::Bindings& request;
-  std::int64_t kernels = 0;       ///< launches of the graph
-  std::int64_t instructions = 0;  ///< of a tile, summed over kernels: what an encoder of bytecode writes
-  double dispatch_s = 0;          ///< CPU time of dispatching every op from the framework
-  double capture_s = 0;           ///< CPU time of capturing and instantiating the graph's launches
+  std::int64_t kernels = 0;            ///< launches of the graph
+  std::int64_t instructions = 0;       ///< of a tile, summed over kernels: what an encoder of bytecode writes
+  std::int64_t most_instructions = 0;  ///< of the kernel that has most
+  double dispatch_s = 0;               ///< CPU time of dispatching every op from the framework
+  double capture_s = 0;                ///< CPU time of capturing and instantiating the graph's launches
 };
 
 struct ExecutionDecision {

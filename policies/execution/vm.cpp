@@ -73,8 +73,9 @@ class Vm final : public Execution {
     const auto kernels = static_cast<double>(view.kernels), instructions = static_cast<double>(view.instructions);
     const double encode_s = kernels > 0 ? params_.encode_s + params_.instruction_s * instructions / kernels : 0;
     decision.compiled = view.kernels;
-    decision.kernel_compile_s = params_.normalize_s + encode_s;
-    decision.compile_s = kernels * decision.kernel_compile_s;
+    decision.kernel_compile_s =
+        params_.normalize_s + params_.encode_s + params_.instruction_s * static_cast<double>(view.most_instructions);
+    decision.compile_s = kernels * (params_.normalize_s + encode_s);
     if (phased) {
       decision.host_kernel_s = std::max({params_.normalize_s, encode_s, params_.submit_s});
     } else {

@@ -100,6 +100,9 @@ TEST_CASE("graph: execution policies stall, pad and launch as they say", "[unit]
   SECTION("aot compiles what is past its last bucket") {
     CHECK(run("aot", R"(policies.execution.aot={"symbol": "batch", "buckets": [16, 32]})").compiled == 5);
   }
+  SECTION("aot compiles sizes of dimensions that it does not pad, but for the first") {
+    CHECK(run("aot", R"(policies.execution.aot={"symbol": "tokens"})").compiled == 10);
+  }
   SECTION("a captured graph is one launch") {
     const GraphResult result = run("graph");
     CHECK(result.launches.launches == 4);
