@@ -2,8 +2,8 @@
 //
 // Decides: consecutive kernels (fused ones too) become leaves of one stacked launch, marked by attribute `stack`
 // (policies/fusion/marks.hpp). `sequence`: leaves may depend on each other, one runs after another, their data goes
-// through memory; `parallel`: only leaves that do not depend on each other, which run on cores of their own; `any`: as
-// sequence. Launches are saved, bytes and work stay. A leaf is what DVM knows: passes, reductions and products;
+// through memory; `parallel`: only leaves that do not depend on each other, which run on cores of their own. Launches
+// are saved, bytes and work stay. A leaf is what DVM knows: passes, reductions and products;
 // whatever is opaque, communicates or has control flow ends a stack. Source: DVM (card 1 of serving.md, tutorial
 // section 4). Left out: the overlap of parallel leaves in time; a leaf costs what its kernel costs.
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace orrery::policies {
 namespace {
 
-enum class StackForm : std::uint8_t { any, parallel, sequence };
+enum class StackForm : std::uint8_t { parallel, sequence };
 
 }  // namespace
 }  // namespace orrery::policies
@@ -24,10 +24,8 @@ enum class StackForm : std::uint8_t { any, parallel, sequence };
 namespace orrery::sim {
 template <>
 struct EnumNames<policies::StackForm> {
-  static constexpr std::array<std::pair<std::string_view, policies::StackForm>, 3> names{
-      {{"any", policies::StackForm::any},
-       {"parallel", policies::StackForm::parallel},
-       {"sequence", policies::StackForm::sequence}}};
+  static constexpr std::array<std::pair<std::string_view, policies::StackForm>, 2> names{
+      {{"parallel", policies::StackForm::parallel}, {"sequence", policies::StackForm::sequence}}};
 };
 }  // namespace orrery::sim
 
@@ -35,7 +33,7 @@ namespace orrery::policies {
 namespace {
 
 struct StackingParams {
-  StackForm form = StackForm::any;
+  StackForm form = StackForm::sequence;
   std::int64_t max_leaves = 16;
 
   static constexpr auto fields() {

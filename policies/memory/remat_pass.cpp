@@ -28,6 +28,7 @@ models::OpGraph rematerialised(const models::OpGraph& graph, const PassContext& 
     }
   }
   report.tell("live_after", static_cast<double>(kept ? models::liveness(next, context.typical).peak : before.peak));
+  report.tell("within_limit", all == 0 || before.peak <= limit || (kept && result.within_limit) ? 1 : 0);
   report.tell("dropped", kept ? static_cast<double>(result.dropped) : 0);
   report.tell("ops_again", kept ? static_cast<double>(result.again) : 0);
   report.tell("again_s", kept ? result.again_s : 0);

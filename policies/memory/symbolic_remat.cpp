@@ -10,6 +10,7 @@
 // until they fit; only what was dropped is made again. List the pass under `per_size` to run the second half at every
 // request's sizes; the first gives the same candidates each time.
 // Source: BladeDISC++ (card 15 of training systems). Left out: offloading to the host in place of recomputing.
+// `proof` off leaves out the first half: all tensors are candidates, as to a planner that sees each size by itself.
 #include <algorithm>
 
 #include "policies/memory/remat_pass.hpp"
@@ -24,6 +25,7 @@ struct SymbolicRematParams {
   std::optional<std::int64_t> budget;
   double reserve = 0;
   std::int64_t max_depth = 10;
+  bool proof = true;
 
   static constexpr auto fields() {
     using P = SymbolicRematParams;
@@ -32,7 +34,9 @@ struct SymbolicRematParams {
                       sim::field("reserve", &P::reserve, sim::Unit::ratio, sim::between(0, 1),
                                  "Share of what is left for activations that stays free, for fragmentation."),
                       sim::field("max_depth", &P::max_depth, sim::Unit::count, sim::between(1, 64),
-                                 "Most ops in a row that make a tensor again.")};
+                                 "Most ops in a row that make a tensor again."),
+                      sim::field("proof", &P::proof,
+                                 "Drop only tensors that pay for all sizes by proof; false: any, judged by its size.")};
   }
 };
 
@@ -93,7 +97,8 @@ class SymbolicRemat final : public GraphPass {
 
   models::OpGraph run(const models::OpGraph& graph, const PassContext& context, PassReport& report) const override {
     const models::Storages storages(graph);
-    const std::vector<bool> allowed = Candidates(storages, params_.max_depth).find();
+    std::vector<bool> allowed(storages.all().size(), true);
+    if (params_.proof) allowed = Candidates(storages, params_.max_depth).find();
     report.tell("candidates", static_cast<double>(std::count(allowed.begin(), allowed.end(), true)));
     const auto score = [&](const Droppable& tensor) {
       if (tensor.depth > params_.max_depth) return 0.0;

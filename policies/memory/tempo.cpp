@@ -9,7 +9,8 @@
 //           and the better half is halved again (AutoTempo-Smart)
 // The largest batch is the one whose parameters, inputs, state and planned activations fit the device. Source: Tempo
 // and its autotempo code (card 2 of training.md); 0.85 is its threshold, a parameter here. Left out: the polynomial
-// that InplaceGelu evaluates costs what the plain gradient does.
+// that InplaceGelu evaluates costs what the plain gradient does. Where the sizes are known and the peak would rise, as
+// in graphs too small to save anything, the graph stays as it was.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -120,6 +121,13 @@ class Tempo final : public GraphPass {
     if (p_.apply == TempoMode::smart) layers = best_layers(graph, context);
     TempoCounts counts;
     OpGraph done = rewritten(graph, layers, counts);
+    if (counts.all() > 0 && sizes_known(graph, context.typical) &&
+        !graph_peak(done, context.typical).never_above(graph_peak(graph, context.typical))) {
+      report.notes.push_back("rewriting would raise the peak: the graph stays as it was");
+      done = graph;
+      counts = {};
+      layers = 0;
+    }
     report.tell("gelus", static_cast<double>(counts.gelus));
     report.tell("norms", static_cast<double>(counts.norms));
     report.tell("attentions", static_cast<double>(counts.attentions));
@@ -129,6 +137,11 @@ class Tempo final : public GraphPass {
   }
 
  private:
+  static bool sizes_known(const OpGraph& graph, const Bindings& bindings) {
+    return std::ranges::all_of(graph.symbols(),
+                               [&](models::Symbol symbol) { return bindings.find(symbol).has_value(); });
+  }
+
   OpGraph rewritten(const OpGraph& graph, std::int64_t layers, TempoCounts& counts) const {
     const TempoRewrites how{p_.gelu, p_.norm, p_.attention, layers, p_.layer};
     return rewrite_saved_tensors(graph, how, counts);
@@ -152,6 +165,7 @@ class Tempo final : public GraphPass {
       const std::int64_t middle = (low + high) / 2;
       (throughput(low) > throughput(high) ? high : low) = middle;
     }
+    for (const std::int64_t layers : {low, high}) static_cast<void>(throughput(layers));
     const auto best =
         std::max_element(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     return best == known.end() ? all : best->first;

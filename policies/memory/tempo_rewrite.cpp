@@ -108,19 +108,27 @@ class Rewriter {
     ++counts_.norms;
   }
 
-  /// The dropout of probabilities whose output `reader` alone keeps.
+  /// The cast between a dropout and what reads it, if mixed precision put one there.
+  std::optional<OpId> cast_of(TensorId id) const {
+    const std::optional<OpId> maker = graph_.producer(storage_of(graph_, id));
+    return maker && graph_.op(*maker).kind == OpKind::cast ? maker : std::nullopt;
+  }
+
+  /// The dropout of probabilities whose output, or what a cast made of it, `reader` alone keeps.
   std::optional<OpId> attention_dropout(TensorId id, OpId reader) const {
-    const TensorId memory = storage_of(graph_, id);
+    const TensorId kept = storage_of(graph_, id);
+    const std::optional<OpId> cast = cast_of(id);
+    const TensorId memory = cast ? storage_of(graph_, graph_.op(*cast).inputs.front()) : kept;
     const std::optional<OpId> drop = graph_.producer(memory);
     if (!drop || graph_.op(*drop).kind != OpKind::dropout || graph_.op(*drop).phase != Phase::forward) return {};
     if (graph_.op(*drop).outputs.size() < 2 || memory != graph_.op(*drop).outputs.front()) return {};
     std::optional<OpId> from = graph_.producer(storage_of(graph_, graph_.op(*drop).inputs.front()));
     if (from && graph_.op(*from).kind == OpKind::cast) from = graph_.producer(graph_.op(*from).inputs.front());
     if (!from || graph_.op(*from).kind != OpKind::softmax) return {};
-    return read_in_backward_only_by(memory, reader) ? drop : std::nullopt;
+    return read_in_backward_only_by(kept, reader) ? drop : std::nullopt;
   }
 
-  /// Probabilities times mask: what the dropout gave, as `like` was viewed.
+  /// Probabilities times mask: what the dropout gave, as `like` was cast and viewed.
   TensorId dropout_again(OpId drop, TensorId like) {
     const OpNode& op = graph_.op(drop);
     OpNode node;
@@ -132,6 +140,14 @@ class Rewriter {
     node.phase = Phase::backward;
     node.op_class = op.op_class;
     TensorId made = copy_.to().op(copy_.to().add(std::move(node))).outputs.front();
+    if (const std::optional<OpId> cast = cast_of(like)) {
+      OpNode same = graph_.op(*cast);
+      same.name += ".again";
+      same.inputs = {made};
+      same.outputs.clear();
+      same.phase = Phase::backward;
+      made = copy_.to().op(copy_.to().add(std::move(same))).outputs.front();
+    }
     if (graph_.tensor(like).shape != graph_.tensor(op.outputs.front()).shape) {
       OpNode view;
       view.kind = OpKind::reshape;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/autodiff.hpp"
+#include "policies/fusion/marks.hpp"
 #include "policies/placement/placement.hpp"
 
 namespace orrery::policies::slapo {
@@ -272,12 +273,19 @@ OpGraph pipeline(const OpGraph& graph, const PipelineParams& params, const Place
 }
 
 OpGraph cudagraph(const OpGraph& graph, const CudagraphParams& params, const Place& place) {
-  static_cast<void>(modules(graph, params.scope, place));
+  const std::vector<std::string> named = modules(graph, params.scope, place);
+  std::int64_t first = 0;  // past the captures that the graph has
+  for (const OpId op : graph.ops())
+    if (graph.op(op).find(kCaptureMark) != nullptr) first = std::max(first, graph.op(op).integer(kCaptureMark, 0) + 1);
   models::GraphCopy copy(graph);
   for (const OpId op : graph.ops()) {
-    const std::optional<std::string> module = module_of(params.scope, graph.op(op).scope);
+    const OpNode& node = graph.op(op);
+    const std::optional<std::string> module = module_of(params.scope, node.scope);
     const OpId now = copy.copy(op);
-    if (module) copy.to().annotate(now).set("capture", *module);
+    if (!module) continue;
+    // The forward and the backward pass of a module are two captures.
+    const auto number = 2 * (std::find(named.begin(), named.end(), *module) - named.begin());
+    copy.to().annotate(now).set(kCaptureMark, models::SymExpr(first + number + (node.phase == Phase::forward ? 0 : 1)));
   }
   return copy.finish();
 }

@@ -2,6 +2,8 @@
 
 #include "models/autodiff.hpp"
 #include "models/builders/builder.hpp"
+#include "models/op_work.hpp"
+#include "policies/fusion/marks.hpp"
 #include "policies/placement/slapo_schedule.hpp"
 #include "tests/policies/pass_run.hpp"
 
@@ -205,6 +207,21 @@ TEST_CASE("Chains of a scope are fused, launches captured", "[unit]") {
   std::size_t layers = 0;
   for (const OpId op : fused.ops()) layers += fused.op(op).scope.starts_with("layer.") ? 1 : 0;
   CHECK(figure(report, "captured_ops") == static_cast<double>(layers));
+  // Two layers are two launches, whatever is in them; in training, the backward pass of each is another.
+  const auto launches = [&](const OpGraph& of, const std::string& scope) {
+    const OpGraph captured = applied(of, one(R"({"cudagraph": {"scope": ")" + scope + R"("}})"));
+    CHECK(policies::count_kernels(captured) == policies::count_kernels(of));
+    std::int64_t outside = 0;
+    for (const OpId op : of.ops())
+      outside += !slapo::module_of(scope, of.op(op).scope) && !launches_nothing(of.op(op)) ? 1 : 0;
+    return policies::count_launches(captured) - outside;
+  };
+  CHECK(launches(graph, "layer.*") == 2);
+  CHECK(launches(differentiate(bert()).graph, "layer.*") == 4);
+  const std::string halves =
+      R"({"cudagraph": {"scope": "layer.*.attention"}}, {"cudagraph": {"scope": "layer.*.ffn"}})";
+  CHECK(policies::count_launches(applied(graph, one(halves))) ==
+        policies::count_launches(applied(graph, one(R"({"cudagraph": {"scope": "layer.*"}})"))) + 2);
   CHECK(fault(graph, one(R"({"fuse": {"scope": "layer.*", "ops": "add+relu"}})")) ==
         "/slapo/schedule/0/fuse/ops: expected a chain that is in 'layer.*', got 'add+relu' (inner tensors of a chain "
         "have "

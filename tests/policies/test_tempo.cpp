@@ -1,6 +1,8 @@
 // Tempo's rewrites: which tensors are no longer kept, by bytes; when AutoTempo declines. RAF's dialects beside it.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <string>
 
 #include "models/autodiff.hpp"
 #include "models/liveness.hpp"
@@ -12,6 +14,7 @@
 namespace orrery::policies {
 
 void add_raf_dialect(PassRegistry& registry);
+void add_tempo(PassRegistry& registry);
 
 namespace {
 
@@ -19,31 +22,37 @@ using namespace models;
 
 constexpr std::int64_t kB = 4, kA = 2, kS = 16, kH = 32;
 
-/// One post-norm layer in fp32, attention by products with dropout: sizes B, A, S, H.
-OpGraph layer() {
+/// Post-norm layers in fp32, attention by products with dropout: sizes B, A, S, H.
+OpGraph layers(std::int64_t count, const SymExpr& batch) {
   OpGraph graph;
-  graph.set_scope("layer.0");
-  const auto weight = [&](const char* name, std::vector<SymExpr> shape) {
-    return graph.parameter(name, std::move(shape), ElementType::fp32);
-  };
   const auto heads = [&](TensorId x) {
-    return graph.emit(OpKind::reshape, {x}, {kB, kA, kS, kH / kA}, ElementType::fp32);
+    return graph.emit(OpKind::reshape, {x}, {batch, kA, kS, kH / kA}, ElementType::fp32);
   };
-  const TensorId in = graph.input("x", {kB, kS, kH}, ElementType::fp32);
-  const TensorId q = heads(graph.emit(OpKind::matmul, {in, weight("q", {kH, kH})}));
-  const TensorId k = heads(graph.emit(OpKind::matmul, {in, weight("k", {kH, kH})}));
-  const TensorId v = heads(graph.emit(OpKind::matmul, {in, weight("v", {kH, kH})}));
-  const TensorId scores = graph.emit(OpKind::matmul, {q, k}, {{"trans_b", SymExpr(1)}});
-  const TensorId p = graph.emit(OpKind::dropout, {graph.emit(OpKind::softmax, {scores})}, {{"p", 0.1}});
-  TensorId x = graph.emit(OpKind::reshape, {graph.emit(OpKind::matmul, {p, v})}, {kB, kS, kH}, ElementType::fp32);
-  x = graph.emit(OpKind::add, {graph.emit(OpKind::matmul, {x, weight("o", {kH, kH})}), in});
-  x = graph.emit(OpKind::layer_norm, {x, weight("g1", {kH}), weight("b1", {kH})});
-  const TensorId up = graph.emit(OpKind::matmul, {x, weight("up", {kH, 4 * kH})});
-  const TensorId down = graph.emit(OpKind::matmul, {graph.emit(OpKind::gelu, {up}), weight("down", {4 * kH, kH})});
-  x = graph.emit(OpKind::layer_norm, {graph.emit(OpKind::add, {down, x}), weight("g2", {kH}), weight("b2", {kH})});
+  TensorId x = graph.input("x", {batch, kS, kH}, ElementType::fp32);
+  for (std::int64_t i = 0; i < count; ++i) {
+    graph.set_scope("layer." + std::to_string(i));
+    const auto weight = [&](const char* name, std::vector<SymExpr> shape) {
+      return graph.parameter(std::to_string(i) + name, std::move(shape), ElementType::fp32);
+    };
+    const TensorId q = heads(graph.emit(OpKind::matmul, {x, weight("q", {kH, kH})}));
+    const TensorId k = heads(graph.emit(OpKind::matmul, {x, weight("k", {kH, kH})}));
+    const TensorId v = heads(graph.emit(OpKind::matmul, {x, weight("v", {kH, kH})}));
+    const TensorId scores = graph.emit(OpKind::matmul, {q, k}, {{"trans_b", SymExpr(1)}});
+    const TensorId p = graph.emit(OpKind::dropout, {graph.emit(OpKind::softmax, {scores})}, {{"p", 0.1}});
+    TensorId y = graph.emit(OpKind::reshape, {graph.emit(OpKind::matmul, {p, v})}, {batch, kS, kH}, ElementType::fp32);
+    y = graph.emit(OpKind::add, {graph.emit(OpKind::matmul, {y, weight("o", {kH, kH})}), x});
+    y = graph.emit(OpKind::layer_norm, {y, weight("g1", {kH}), weight("b1", {kH})});
+    const TensorId up = graph.emit(OpKind::matmul, {y, weight("up", {kH, 4 * kH})});
+    const TensorId down = graph.emit(OpKind::matmul, {graph.emit(OpKind::gelu, {up}), weight("down", {4 * kH, kH})});
+    x = graph.emit(OpKind::layer_norm, {graph.emit(OpKind::add, {down, y}), weight("g2", {kH}), weight("b2", {kH})});
+  }
   graph.set_scope("head");
-  graph.mark_output(graph.emit(OpKind::matmul, {x, weight("head", {kH, 8})}));
+  graph.mark_output(graph.emit(OpKind::matmul, {x, graph.parameter("head", {kH, 8}, ElementType::fp32)}));
   return graph;
+}
+
+OpGraph layer() {
+  return layers(1, kB);
 }
 
 std::int64_t saved_bytes(const OpGraph& graph) {
@@ -74,6 +83,37 @@ TEST_CASE("Tempo saves what its arithmetic says", "[unit][tempo]") {
   CHECK(freed({true, true, true, 1}, 4) > 0);
 }
 
+OpGraph run_pass(PassRegistry& registry, const std::string& name, const OpGraph& graph, const PassContext& context,
+                 const std::string& params, PassReport& report) {
+  sim::Faults faults;
+  const sim::Node node = sim::parse_json(params, "test");
+  const auto choice = registry.prepare(name, &node, {}, faults);
+  faults.throw_if_any();
+  OpGraph done = choice.make()->run(graph, context, report);
+  REQUIRE(verify(done) == std::vector<std::string>{});
+  return done;
+}
+
+double figure(const PassReport& report, const std::string& name) {
+  for (const auto& [key, value] : report.figures)
+    if (key == name) return value;
+  FAIL("no figure " << name);
+  return 0;
+}
+
+TEST_CASE("Tempo looks through the cast that mixed precision puts behind a dropout", "[unit][tempo]") {
+  PassRegistry registry("pass");
+  register_training_passes(registry);
+  PassReport unheard;
+  const OpGraph mixed = run_pass(registry, "amp", layer(), {}, "{}", unheard);
+  const OpGraph training = differentiate(mixed, {.optimizer = OptimizerKind::sgd}).graph;
+  TempoCounts counts;
+  const OpGraph done = rewrite_saved_tensors(training, {false, false, true}, counts);
+  REQUIRE(verify(done) == std::vector<std::string>{});
+  CHECK(counts.attentions == 1);
+  CHECK(saved_bytes(training) - saved_bytes(done) == kB * kA * kS * kS * 2);  // the fp16 copy of the dropout's output
+}
+
 TEST_CASE("Tempo leaves alone what others keep too", "[unit][tempo]") {
   OpGraph graph;
   const TensorId x = graph.emit(
@@ -95,6 +135,35 @@ TEST_CASE("AutoTempo-Fast declines where doubling the batch nearly doubles the t
   CHECK_FALSE(should_rewrite({{1, 1}, {2, 1.8}, {4, 2.9}}, 0.85));  // the pair before
   CHECK(should_rewrite({{1, 1}, {2, 1.8}, {4, 3.5}}, 1.0));
   CHECK_FALSE(should_rewrite({{1, 1}, {2, 2}, {4, 4}, {8, 8}}, 0.85));
+}
+
+/// Every kernel takes a second.
+class Second final : public hw::CostModel {
+ public:
+  hw::Cost cost(const hw::Kernel&) const override { return {.time_s = 1}; }
+};
+
+TEST_CASE("AutoTempo-Smart rewrites as many layers as pay at their largest batch", "[unit][tempo]") {
+  PassRegistry registry("pass");
+  register_memory_passes(registry);
+  const OpGraph training = differentiate(layers(2, SymExpr::dim("batch")), {.optimizer = OptimizerKind::sgd}).graph;
+  const Second cost;
+  PassContext context{.cost = &cost, .typical = {{"batch", 2}}};
+  const Liveness one = liveness(training, {{"batch", 1}});
+  const auto best = [&](std::int64_t memory, const std::string& more) {
+    context.memory_bytes = memory;
+    PassReport report;
+    run_pass(registry, "tempo", training, context, R"({"apply": "smart")" + more + "}", report);
+    return figure(report, "layers");
+  };
+  // A step takes as long at any batch, so each layer that makes room for more samples pays; attention's second dropout
+  // is a kernel more a layer, and where the memory that it frees holds no further sample it does not.
+  std::map<double, int> chosen;
+  for (std::int64_t part = 0; part < 32; ++part)
+    ++chosen[best(one.persistent + one.peak * (64 + part) / 8, R"(, "gelu": false, "norm": false)")];
+  CHECK(chosen[0] > 0);
+  CHECK(chosen[1] > 0);  // the last point that halving comes to
+  CHECK(best(one.persistent + 64 * one.peak, "") == 2);
 }
 
 TEST_CASE("Dialects go by registered priority; patterns first, rules after", "[unit][raf_dialect]") {
