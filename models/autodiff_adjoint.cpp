@@ -69,9 +69,9 @@ TensorId Adjoint::zeros(std::vector<SymExpr> shape_now, ElementType type) {
   return emit(OpKind::copy, {view});
 }
 
-TensorId Adjoint::reduce_to(TensorId gradient, const std::vector<SymExpr>& target) {
+TensorId Adjoint::reduce_to(TensorId gradient, std::vector<SymExpr> target) {
   const std::vector<SymExpr> from = shape(gradient);
-  if (from.size() < target.size()) return reshape(gradient, target);
+  if (from.size() < target.size()) return reshape(gradient, std::move(target));
   const std::size_t extra = from.size() - target.size();
   std::vector<SymExpr> axes;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -81,7 +81,7 @@ TensorId Adjoint::reduce_to(TensorId gradient, const std::vector<SymExpr>& targe
   if (axes.empty()) return gradient;
   const bool leading = axes.size() == extra;  // nothing to keep: the rest is the target's shape
   const TensorId sum = emit(OpKind::reduce_sum, {gradient}, {{"axes", axes}, {"keep", SymExpr(leading ? 0 : 1)}});
-  return leading || extra == 0 ? sum : reshape(sum, target);
+  return leading || extra == 0 ? sum : reshape(sum, std::move(target));
 }
 
 void Adjoint::give(std::size_t slot, TensorId gradient) {

@@ -41,7 +41,7 @@ class Adjoint {
   /// A new tensor filled with zeros: one kernel.
   TensorId zeros(std::vector<SymExpr> shape, ElementType type);
   /// `gradient` summed over what broadcasting repeated, in the shape `target`.
-  TensorId reduce_to(TensorId gradient, const std::vector<SymExpr>& target);
+  TensorId reduce_to(TensorId gradient, std::vector<SymExpr> target);
 
   void give(std::size_t slot, TensorId gradient);
   /// The input is a whole of which `gradient` is the gradient of one part: put together when all parts are known.
