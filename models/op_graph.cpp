@@ -142,7 +142,9 @@ void OpNode::set(std::string_view attribute, Attribute value) {
 
 std::string OpGraph::fresh_name(std::string_view base) {
   std::string candidate(base);
-  for (int i = 1; by_name_.contains(candidate); ++i) candidate = fmt::format("{}.{}", base, i);
+  if (!by_name_.contains(candidate)) return candidate;
+  int& next = next_tensor_.try_emplace(candidate, 1).first->second;  // names are never freed: those tried stay taken
+  while (by_name_.contains(candidate)) candidate = fmt::format("{}.{}", base, next++);
   return candidate;
 }
 
@@ -194,7 +196,8 @@ OpId OpGraph::insert(OpNode op, std::vector<Tensor> outputs) {
   if (op.name.empty()) op.name = fmt::format("{}_{}", models::to_string(op.kind), op_count());
   if (!op_names_.insert(op.name).second) {
     const std::string base = op.name;
-    for (int i = 1; !op_names_.insert(op.name).second; ++i) op.name = fmt::format("{}.{}", base, i);
+    int& next = next_op_.try_emplace(base, 1).first->second;
+    while (!op_names_.insert(op.name).second) op.name = fmt::format("{}.{}", base, next++);
   }
   if (op.scope.empty()) op.scope = scope_;
   if (op.phase == Phase::forward) op.phase = phase_;
@@ -247,7 +250,10 @@ TensorId OpGraph::emit(OpKind kind, std::vector<TensorId> inputs, std::vector<Sy
 
 void OpGraph::mark_output(TensorId tensor) {
   if (index(tensor) >= tensors_.size()) throw GraphError("an output is not a tensor of the graph");
-  if (!is_output(tensor)) outputs_.push_back(tensor);
+  if (is_output(tensor)) return;
+  outputs_.push_back(tensor);
+  if (is_output_.size() < tensors_.size()) is_output_.resize(tensors_.size(), false);
+  is_output_[index(tensor)] = true;
 }
 
 // ---- reading
@@ -258,7 +264,7 @@ std::optional<OpId> OpGraph::producer(TensorId id) const {
 }
 
 bool OpGraph::is_output(TensorId id) const {
-  return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
+  return index(id) < is_output_.size() && is_output_[index(id)];
 }
 
 std::vector<TensorId> OpGraph::with_role(TensorRole role) const {
@@ -276,12 +282,17 @@ std::vector<Symbol> OpGraph::symbols() const {
   };
   for (const Tensor& tensor : tensors_)
     for (const SymExpr& dim : tensor.shape) take(dim);
-  for (const OpId id : ops())
+  for (const OpId id : ops()) {
+    for (const auto& region : op(id).regions) {
+      const std::vector<Symbol> inner = region->symbols();
+      all.insert(all.end(), inner.begin(), inner.end());
+    }
     for (const auto& [key, value] : op(id).attributes) {
       if (const auto* expression = std::get_if<SymExpr>(&value)) take(*expression);
       if (const auto* list = std::get_if<std::vector<SymExpr>>(&value))
         for (const SymExpr& expression : *list) take(expression);
     }
+  }
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;

@@ -181,7 +181,7 @@ class OpGraph {
   bool is_output(TensorId id) const;
   std::vector<TensorId> with_role(TensorRole role) const;
   const Dag& dag() const { return dag_; }
-  /// Symbols of all shapes and attributes, in the order of names.
+  /// Symbols of all shapes and attributes, those of regions too, in the order of names.
   std::vector<Symbol> symbols() const;
   std::optional<TensorId> find_tensor(std::string_view name) const;
 
@@ -194,8 +194,10 @@ class OpGraph {
   std::vector<std::int32_t> producers_;  ///< -1: none
   std::vector<std::vector<OpId>> consumers_;
   std::vector<TensorId> outputs_;
+  std::vector<bool> is_output_;  ///< by tensor; shorter where the last tensors are none
   std::unordered_map<std::string, TensorId> by_name_;
   std::unordered_set<std::string> op_names_;
+  std::unordered_map<std::string, int> next_tensor_, next_op_;  ///< numbers tried so far, by name that is taken
   std::string scope_;
   Phase phase_ = Phase::forward;
 };

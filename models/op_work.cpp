@@ -24,6 +24,14 @@ TensorId unexpanded(const OpGraph& graph, TensorId tensor) {
   return tensor;
 }
 
+/// A dimension in numbers; GraphError if there is no such size.
+std::int64_t size_of(const Tensor& tensor, const SymExpr& dim, const Bindings& bindings) {
+  const std::int64_t size = dim.eval(bindings);
+  if (size < 0)
+    throw GraphError(fmt::format("tensor '{}': a dimension ({}) has size {}", tensor.name, dim.to_string(), size));
+  return size;
+}
+
 /// Sizes of a graph's tensors: as they stand, or as constants where bindings are given.
 class Shapes {
  public:
@@ -36,12 +44,12 @@ class Shapes {
   }
   Dims dims(TensorId tensor) const {
     Dims all = graph_.tensor(tensor).shape;
-    for (SymExpr& dim : all) dim = of(dim);
+    for (SymExpr& dim : all) dim = size(graph_.tensor(tensor), dim);
     return all;
   }
   SymExpr elements(TensorId tensor) const {
     SymExpr count = 1;
-    for (const SymExpr& dim : graph_.tensor(tensor).shape) count *= of(dim);
+    for (const SymExpr& dim : graph_.tensor(tensor).shape) count *= size(graph_.tensor(tensor), dim);
     return count;
   }
   SymExpr bytes(TensorId tensor) const { return elements(tensor) * bytes_of(graph_.tensor(tensor).type); }
@@ -68,6 +76,10 @@ class Shapes {
   }
 
  private:
+  SymExpr size(const Tensor& tensor, const SymExpr& dim) const {
+    return bindings_ == nullptr ? dim : SymExpr(size_of(tensor, dim, *bindings_));
+  }
+
   const OpGraph& graph_;
   const Bindings* bindings_;
 };
@@ -160,8 +172,11 @@ SymExpr vector_flops(const Shapes& shapes, const OpNode& op) {
     }
     case OpKind::optimizer_step: {  // parameters come first
       SymExpr count = 0;
-      for (std::size_t i = 0; i < static_cast<std::size_t>(op.integer("parameters", 1)); ++i)
-        count += shapes.elements(op.inputs.at(i));
+      const std::int64_t parameters = op.integer("parameters", 1);
+      if (parameters < 0 || parameters > std::ssize(op.inputs))
+        throw GraphError(fmt::format("{} '{}': attribute 'parameters' is {}, of {} inputs", to_string(op.kind), op.name,
+                                     parameters, op.inputs.size()));
+      for (std::size_t i = 0; i < static_cast<std::size_t>(parameters); ++i) count += shapes.elements(op.inputs[i]);
       return count * optimizer_flops(op);
     }
     case OpKind::matmul:  // a bias
@@ -249,6 +264,16 @@ OpWork region_work(const OpGraph& region, const Bindings* bindings) {
   return sum;
 }
 
+/// A branch's condition, if it is there and its symbols have values.
+std::optional<std::int64_t> known_condition(const Shapes& shapes, const OpNode& op) {
+  if (op.find("condition") == nullptr) return std::nullopt;
+  try {
+    return shapes.of(op.expr("condition", 1)).constant();
+  } catch (const UnboundSymbol&) {
+    return std::nullopt;
+  }
+}
+
 /// One kernel made of a region: FLOPs add up; what enters is read once and what leaves is written once.
 OpWork fused_work(const Shapes& outer, const OpNode& fused) {
   const OpGraph& region = *fused.regions.front();
@@ -304,7 +329,9 @@ OpWork op_work(const Shapes& shapes, const OpNode& op) {
     const SymExpr trips = shapes.of(op.expr("trips", 1));
     return {own.matrix_flops * trips, own.vector_flops * trips, own.read_bytes * trips, own.write_bytes * trips};
   }
-  if (op.kind == OpKind::branch) {  // the costlier side
+  if (op.kind == OpKind::branch) {  // the side that runs if that is known, else the costlier
+    if (const std::optional<std::int64_t> condition = known_condition(shapes, op))
+      return region_work(*op.regions[*condition != 0 ? 0 : 1], shapes.bindings());
     const OpWork a = region_work(*op.regions[0], shapes.bindings()), b = region_work(*op.regions[1], shapes.bindings());
     return {max(a.matrix_flops, b.matrix_flops), max(a.vector_flops, b.vector_flops), max(a.read_bytes, b.read_bytes),
             max(a.write_bytes, b.write_bytes)};
@@ -366,7 +393,7 @@ TensorId storage_of(const OpGraph& graph, TensorId tensor) {
 
 std::vector<std::int64_t> sizes(const OpGraph& graph, TensorId tensor, const Bindings& bindings) {
   std::vector<std::int64_t> all;
-  for (const SymExpr& dim : graph.tensor(tensor).shape) all.push_back(dim.eval(bindings));
+  for (const SymExpr& dim : graph.tensor(tensor).shape) all.push_back(size_of(graph.tensor(tensor), dim, bindings));
   return all;
 }
 

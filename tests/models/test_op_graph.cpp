@@ -224,7 +224,18 @@ TEST_CASE("op graph: control flow", "[unit]") {
   graph.add(branch, {graph.tensor(x)});
   CHECK(verify(graph).empty());
   CHECK(work(graph, OpId{0}).flops() == kBatch * 16 * SymExpr::dim("trips"));
-  CHECK(work(graph, OpId{1}, {{"batch", 2}, {"flag", 1}}).flops() == SymExpr(2 * 8 * 5));  // the costlier side
+  CHECK(work(graph, OpId{1}, {{"batch", 2}, {"flag", 1}}).flops() == SymExpr(2 * 8 * 1));  // the side that runs
+  CHECK(work(graph, OpId{1}, {{"batch", 2}, {"flag", 0}}).flops() == SymExpr(2 * 8 * 5));
+  CHECK(work(graph, OpId{1}, {{"batch", 2}}).flops() == SymExpr(2 * 8 * 5));  // the costlier side
+  // Symbols of regions are symbols of the graph.
+  OpGraph inner;
+  inner.mark_output(inner.emit(OpKind::relu, {inner.input("i", {SymExpr::dim("hidden")}, kHalf)}));
+  OpGraph outer;
+  OpNode twice = node(OpKind::loop, {outer.input("x", {8}, kHalf)});
+  twice.regions = {std::make_shared<const OpGraph>(std::move(inner))};
+  outer.add(twice, {outer.tensor(TensorId{0})});
+  REQUIRE(outer.symbols().size() == 1);
+  CHECK(outer.symbols()[0].name() == "hidden");
   const auto kernels = [&](std::int64_t trips, std::int64_t flag) {
     return lower(graph, {{"batch", 2}, {"trips", trips}, {"flag", flag}}).kernels;
   };
@@ -295,7 +306,24 @@ TEST_CASE("op graph: every fault is one clear line", "[unit]") {
   names.emit(OpKind::relu, {z}, {}, "same");
   names.emit(OpKind::relu, {z}, {}, "same");
   CHECK(names.op(OpId{1}).name == "same.1");
+  names.emit(OpKind::relu, {z}, {}, "same.2");
+  names.emit(OpKind::relu, {z}, {}, "same");
+  CHECK(names.op(OpId{3}).name == "same.3");
+  CHECK(names.tensor(names.op(OpId{3}).outputs[0]).name == "same.3");
   CHECK(verify(names).empty());
+}
+
+TEST_CASE("op work: sizes that cannot be are faults", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch - 4, 8}, kHalf);
+  graph.emit(OpKind::relu, {x});
+  const std::string fault = "tensor 'x': a dimension (batch - 4) has size -3";
+  CHECK(graph_fault([&] { sizes(graph, x, {{"batch", 1}}); }) == fault);
+  CHECK(graph_fault([&] { work(graph, OpId{0}, {{"batch", 1}}); }) == fault);
+  CHECK(sizes(graph, x, {{"batch", 4}}) == std::vector<std::int64_t>{0, 8});
+  const OpId step = graph.add(node(OpKind::optimizer_step, {x, x}, {{"parameters", SymExpr(3)}}), {graph.tensor(x)});
+  CHECK(graph_fault([&] { work(graph, step); }) ==
+        "optimizer_step 'optimizer_step_op': attribute 'parameters' is 3, of 2 inputs");
 }
 
 TEST_CASE("op graph: fusing and taking apart", "[unit]") {
