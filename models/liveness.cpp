@@ -104,7 +104,10 @@ std::vector<std::size_t> Storages::replaceable(OpId id) const {
   if (op.outputs.empty() || !is_elementwise(op) || all_[of(op.outputs.front())].maker != id) return found;
   for (const TensorId input : op.inputs) {
     const Storage& storage = all_[of(input)];
-    if (!storage.maker || storage.kept || !is_whole(*graph_, input, storage.tensor)) continue;
+    // An op that also reads a part of the storage, or reads it turned, needs it while it writes.
+    const bool whole = std::ranges::all_of(
+        op.inputs, [&](TensorId other) { return of(other) != of(input) || is_whole(*graph_, other, storage.tensor); });
+    if (!storage.maker || storage.kept || !whole) continue;
     if (std::find(found.begin(), found.end(), of(input)) == found.end()) found.push_back(of(input));
   }
   return found;

@@ -177,6 +177,49 @@ std::optional<std::string> contradiction(const OpGraph& graph, const OpNode& op)
   return std::nullopt;
 }
 
+/// What work and lowering count on where no rule gives the shapes: results, and operands of enough dimensions.
+void check_ranks(const OpGraph& graph, const OpNode& op) {
+  const auto need = [&](TensorId id, std::size_t rank) {
+    const Tensor& tensor = graph.tensor(id);
+    if (tensor.shape.size() < rank)
+      fail(op, fmt::format("'{}': expected at least {} dimensions, got {}", tensor.name, rank, text(tensor.shape)));
+  };
+  const Pattern pattern = info(op.kind).pattern;
+  if (op.outputs.empty() && pattern != Pattern::opaque && pattern != Pattern::communication &&
+      pattern != Pattern::structure)
+    fail(op, "expected an output");
+  switch (op.kind) {
+    case OpKind::attention:
+    case OpKind::attention_grad:
+      for (const std::size_t slot : {0, 1, 2}) need(op.inputs[slot], 3);
+      break;
+    case OpKind::grouped_matmul:
+      need(op.inputs[0], 2);
+      need(op.inputs[1], 3);
+      need(op.outputs[0], 1);
+      break;
+    case OpKind::grouped_matmul_grad_weight:
+      need(op.inputs[0], 2);
+      need(op.inputs[1], 2);
+      need(op.outputs[0], 3);
+      break;
+    case OpKind::conv2d_grad_input:
+      need(op.inputs[0], 4);
+      need(op.inputs[1], 4);
+      break;
+    case OpKind::conv2d_grad_weight:
+      need(op.inputs[1], 4);
+      need(op.outputs[0], 4);
+      break;
+    case OpKind::spmm:
+    case OpKind::sddmm:
+      need(op.inputs[1], 2);
+      break;
+    default:
+      break;
+  }
+}
+
 void verify_regions(const OpGraph& graph, const OpNode& op, std::vector<std::string>& faults) {
   const std::size_t expected = op.kind == OpKind::branch                             ? 2
                                : op.kind == OpKind::loop || op.kind == OpKind::fused ? 1
@@ -187,6 +230,10 @@ void verify_regions(const OpGraph& graph, const OpNode& op, std::vector<std::str
     return;
   }
   for (const auto& region : op.regions) {
+    for (const TensorId id : region->tensors())
+      if (op.kind == OpKind::fused && !region->producer(id) && region->tensor(id).role != TensorRole::input)
+        faults.push_back(
+            fmt::format("fused '{}': tensor '{}' of its region has to be an input", op.name, region->tensor(id).name));
     const std::vector<TensorId> inputs = region->with_role(TensorRole::input);
     if (inputs.size() != op.inputs.size() || region->outputs().size() != op.outputs.size())
       faults.push_back(fmt::format("{} '{}': a region takes {} tensors and gives {}, the op {} and {}",
@@ -245,6 +292,7 @@ std::vector<std::string> verify(const OpGraph& graph, OpId id) {
   const OpNode& op = graph.op(id);
   try {
     check_inputs(op);
+    check_ranks(graph, op);
     if (const auto wrong = contradiction(graph, op)) fail(op, *wrong);
   } catch (const GraphError& error) {
     faults.emplace_back(error.what());
