@@ -319,7 +319,8 @@ TEST_CASE("op work: sizes that cannot be are faults", "[unit]") {
   graph.emit(OpKind::relu, {x});
   const std::string fault = "tensor 'x': a dimension (batch - 4) has size -3";
   CHECK(graph_fault([&] { sizes(graph, x, {{"batch", 1}}); }) == fault);
-  CHECK(graph_fault([&] { work(graph, OpId{0}, {{"batch", 1}}); }) == fault);
+  CHECK(graph_fault([&] { work(graph, OpId{0}, {{"batch", 1}}); }) ==
+        "tensor 'relu_0': a dimension (batch - 4) has size -3");
   CHECK(sizes(graph, x, {{"batch", 4}}) == std::vector<std::int64_t>{0, 8});
   const OpId step = graph.add(node(OpKind::optimizer_step, {x, x}, {{"parameters", SymExpr(3)}}), {graph.tensor(x)});
   CHECK(graph_fault([&] { work(graph, step); }) ==
