@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
-#include "experiments/experiment.hpp"
 #include "hw/coupling/platform.hpp"
 
 namespace orrery::experiments::graph {
@@ -12,28 +10,12 @@ namespace {
 
 using sim::Node;
 
-std::filesystem::path parts_folder() {
-  return home_folder() / "hw/catalog";
-}
-
 void take_gpu(const hw::GpuParams& gpu, const hw::CostModelRegistry::Choice& cost, GraphDevice& device) {
   device.cost = cost.make(gpu);
   device.idle_w = gpu.power.idle_w;
   device.memory_bytes = gpu.memory_bytes;
   device.scratch_bytes = gpu.l1_bytes * gpu.sms;
   device.cores = gpu.sms;
-}
-
-Node read_entry(const Node& choice, const std::string& part, const Node& changes,
-                std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
-  const Node* name = choice.find("part");
-  if (name == nullptr || !name->is_string()) return {};  // reported already
-  const std::filesystem::path file = part_file(part, name->origin(), faults);
-  if (file.empty()) return {};
-  Node entry = sim::read_config(file);
-  if (changes.is_object()) sim::merge_over(entry, changes);
-  inputs.push_back(file);
-  return entry;
 }
 
 void take_platform(const hw::Platform& platform, const hw::CostModelRegistry::Choice& cost, double tick_s,
@@ -143,22 +125,16 @@ std::shared_ptr<const GraphDevice> read_device(const Node& machine, const Machin
     faults.add(machine.origin(), "expected either a 'platform' or a 'device'");
     return nullptr;
   }
-  const std::size_t before = faults.size();
   auto device = std::make_shared<GraphDevice>();
   device->peer = params.peer_link;
   if (params.platform) {
-    const Node entry =
-        read_entry(*machine.find("platform"), params.platform->part, params.platform->override_, inputs, faults);
-    if (!entry.is_object() || !cost.make) return nullptr;
-    hw::Platform platform = hw::parse_platform(entry, parts_folder(), faults);
-    if (faults.size() != before) return nullptr;
-    for (const std::string& part : {platform.params.cpu, platform.params.gpu})
-      inputs.push_back(parts_folder() / (part + ".json"));
-    if (params.platform->single_thread) platform.cpu.single_thread = *params.platform->single_thread;
-    take_platform(platform, cost, tick_s, *device);
+    const auto platform = read_platform_choice(*machine.find("platform"), *params.platform, inputs, faults);
+    if (!platform || !cost.make) return nullptr;
+    take_platform(*platform, cost, tick_s, *device);
     return device;
   }
-  const Node entry = read_entry(*machine.find("device"), params.device->part, params.device->override_, inputs, faults);
+  const Node entry =
+      read_part_entry(*machine.find("device"), params.device->part, params.device->override_, inputs, faults);
   if (!entry.is_object() || !cost.make) return nullptr;
   take_alone(params, tick_s, *device);
   return take_part(entry, cost, *device, faults) ? device : nullptr;

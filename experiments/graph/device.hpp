@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "experiments/platform_choice.hpp"
 #include "hw/cost_model.hpp"
 #include "hw/coupling/launch_program.hpp"
 #include "hw/npu/npu.hpp"
@@ -20,22 +21,6 @@
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments::graph {
-
-struct PlatformChoice {
-  std::string part;
-  std::optional<double> single_thread;
-  sim::Node override_;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using P = PlatformChoice;
-    return std::tuple{
-        sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform.")),
-        sim::field("single_thread", &P::single_thread, Unit::ratio, sim::between(0.05, 20),
-                   "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
-        sim::field("override", &P::override_, "Fields that replace the platform's."),
-    };
-  }
-};
 
 struct DeviceChoice {
   std::string part;

@@ -24,26 +24,8 @@ const hw::CostModelRegistry& cost_models() {
   return registry;
 }
 
-std::filesystem::path parts_folder() {
-  return home_folder() / "hw/catalog";
-}
 std::filesystem::path models_folder() {
   return home_folder() / "models/catalog/eager";
-}
-
-void read_platform(const PlatformChoice& choice, const Node& node, LaunchConfig& config, sim::Faults& faults) {
-  const Node* part = node.find("part");
-  if (part == nullptr || !part->is_string()) return;  // reported already
-  const std::filesystem::path file = part_file(choice.part, part->origin(), faults);
-  if (file.empty()) return;
-  Node entry = sim::read_config(file);
-  if (choice.override_.is_object()) sim::merge_over(entry, choice.override_);
-  hw::Platform platform = hw::parse_platform(entry, parts_folder(), faults);
-  if (choice.single_thread) platform.cpu.single_thread = *choice.single_thread;
-  config.inputs.push_back(file);
-  for (const std::string& name : {platform.params.cpu, platform.params.gpu})
-    config.inputs.push_back(parts_folder() / (name + ".json"));
-  config.platforms.push_back(std::move(platform));
 }
 
 void read_platforms(const Node& machine, const MachineParams& params, LaunchConfig& config, sim::Faults& faults) {
@@ -51,7 +33,8 @@ void read_platforms(const Node& machine, const MachineParams& params, LaunchConf
   if (list == nullptr || !list->is_array()) return;
   if (list->items().empty()) faults.add(list->origin(), "expected at least one platform");
   for (std::size_t i = 0; i < params.platforms.size() && i < list->items().size(); ++i)
-    read_platform(params.platforms[i], list->items()[i], config, faults);
+    if (auto platform = read_platform_choice(list->items()[i], params.platforms[i], config.inputs, faults))
+      config.platforms.push_back(std::move(*platform));
   for (std::size_t i = 0; i < config.platforms.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (config.platforms[i].name == config.platforms[j].name)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/platform_choice.hpp"
 #include "hw/cost_model.hpp"
 #include "hw/coupling/platform.hpp"
 #include "models/eager_model.hpp"
@@ -16,22 +17,6 @@
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments::launch {
-
-struct PlatformChoice {
-  std::string part;
-  std::optional<double> single_thread;
-  sim::Node override_;
-
-  static constexpr auto fields() {
-    using sim::Unit;
-    return std::tuple{
-        sim::required(sim::field("part", &PlatformChoice::part, Unit::reference, sim::any_value(), "A platform.")),
-        sim::field("single_thread", &PlatformChoice::single_thread, Unit::ratio, sim::between(0.05, 20),
-                   "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
-        sim::field("override", &PlatformChoice::override_, "Fields that replace the platform's."),
-    };
-  }
-};
 
 struct MachineParams {
   std::vector<PlatformChoice> platforms;
