@@ -9,9 +9,9 @@
 
 #include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
