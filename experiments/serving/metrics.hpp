@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/serving/iteration_model.hpp"
 #include "sim/base/units.hpp"
@@ -26,17 +27,18 @@ struct RequestRecord {
 /// Consecutive iterations of the same batch when they end, and the state of the replica during them. Iteration i of
 /// `count` (i from 0) lasts time_ps + i step_ps; the first starts at `start`, each next one where the one before ends.
 struct IterationRun {
-  sim::Time start;           ///< first tick not before the first one's start
-  std::int64_t start_ps = 0; ///< picoseconds by which it starts before that tick
+  sim::Time start;            ///< first tick not before the first one's start
+  std::int64_t start_ps = 0;  ///< picoseconds by which it starts before that tick
   std::int64_t count = 1;
   std::int64_t time_ps = 0, step_ps = 0;
   std::int64_t energy_pj = 0, step_energy_pj = 0;  ///< dynamic, of all devices; of iteration i likewise
   std::int32_t replica = 0;
+  std::int32_t stream = 0;  ///< iterations of one stream follow each other; every replica has one, or one a lane
   std::int64_t prefill_tokens = 0, decodes = 0;
-  std::int64_t running = 0, waiting = 0;  ///< during the iterations; what arrives meanwhile ends the run of them
-  std::int64_t kv_used_bytes = 0;         ///< at the start of the first
-  std::int64_t kv_block_bytes = 0;        ///< blocks that decodes take on the way are this large …
-  const std::int64_t* kv_growth = nullptr;///< … and iteration i > 0 takes kv_growth[(kv_phase + i) % kv_period]
+  std::int64_t running = 0, waiting = 0;    ///< during the iterations; what arrives meanwhile ends the run of them
+  std::int64_t kv_used_bytes = 0;           ///< at the start of the first
+  std::int64_t kv_block_bytes = 0;          ///< blocks that decodes take on the way are this large …
+  const std::int64_t* kv_growth = nullptr;  ///< … and iteration i > 0 takes kv_growth[(kv_phase + i) % kv_period]
   std::int64_t kv_phase = 0, kv_period = 0;
 };
 
@@ -84,8 +86,8 @@ class TbtVerdict {
       most_within_ = gap;
     }
   }
-  /// `count` gaps at once, `over` of them above the target with `least_over` the least; `most_within` the greatest of the
-  /// others.
+  /// `count` gaps at once, `over` of them above the target with `least_over` the least; `most_within` the greatest of
+  /// the others.
   void add_many(std::int64_t count, std::int64_t over, std::int64_t least_over, std::int64_t most_within) {
     if (over > 0 && (over_ == 0 || least_over < least_over_)) least_over_ = least_over;
     if (count > over && most_within > most_within_) most_within_ = most_within;
@@ -119,15 +121,48 @@ struct ServingMetrics {
   void request_ended(const RequestRecord& record, const TbtVerdict& tbts);
 };
 
-/// Facts that turn sums into ratios.
-struct MachineFacts {
-  std::int64_t devices = 1;            ///< of the machine: all of them idle at `idle_watts`
-  std::int64_t active_devices = 1;     ///< those that the replica uses
+/// Equal devices of the machine.
+struct DeviceFacts {
+  std::string part;
+  std::int64_t devices = 1;
+  std::int64_t used = 0;  ///< those that replicas use: the first ones
+  double idle_watts = 0;  ///< of one
+};
+
+/// Equal replicas.
+struct GroupFacts {
+  std::string name, part, role;
+  std::int64_t replicas = 1;
+  std::int64_t device_group = 0;
+  std::int64_t devices = 1;            ///< of one replica
+  std::int64_t stages = 1;             ///< of its pipeline
   double peak_flops = 0;               ///< of one device at the model's dtype
   double peak_bytes_per_s = 0;         ///< of one device's memory
-  double idle_watts = 0;               ///< of one device
-  std::int64_t weight_bytes = 0;       ///< on one device
+  std::int64_t weight_bytes = 0;       ///< on one device (that with most of them)
   std::int64_t kv_capacity_bytes = 0;  ///< on one device
+};
+
+/// Facts that turn sums into ratios.
+struct MachineFacts {
+  std::vector<DeviceFacts> devices;
+  std::vector<GroupFacts> groups;
+
+  std::int64_t replicas() const;
+  double idle_watts() const;  ///< of all devices
+  double peak_flops() const;  ///< of all devices that replicas use
+  double peak_bytes_per_s() const;
+};
+
+/// What one replica did.
+struct ReplicaResult {
+  std::int64_t group = 0;
+  std::int64_t requests = 0;       ///< that were sent to it
+  std::int64_t completed = 0;      ///< that ended there with all their tokens
+  std::int64_t output_tokens = 0;  ///< of these
+  std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0;
+  std::int64_t kv_peak_bytes = 0;  ///< on one device
+  __int128 busy_ps = 0;            ///< in which an iteration runs; of a pipeline the mean over stages
+  RunCost cost;
 };
 
 /// One named distribution in seconds.

@@ -64,8 +64,15 @@ struct ReplicaParts {
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   policies::ReplicaLimits limits;
-  std::int32_t index = 0;
+  std::int32_t index = 0;   ///< of the replica in the cluster
+  std::int32_t stream = 0;  ///< see IterationRun
   bool leap = true;  ///< false: one iteration an event, for tests that both give the same
+};
+
+/// What one replica (or lane) counts for itself.
+struct ReplicaCounts {
+  std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
+  __int128 busy_ps = 0;
 };
 
 class Replica final : public sim::EventHandler {
@@ -109,6 +116,8 @@ class Replica final : public sim::EventHandler {
   const Request& request(policies::SeqId id) const { return *accounts_[id.index].request; }
   /// Tokens to prefill of all that wait or prefill, kept up to date.
   std::int64_t queued_prefill_tokens() const;
+  /// Of what was booked.
+  const ReplicaCounts& counts() const { return counts_; }
   /// Cost of what was booked.
   RunCost cost() const { return ledger_->total(); }
 
@@ -136,7 +145,7 @@ class Replica final : public sim::EventHandler {
   struct Leap {
     ExactTime start;
     std::int64_t planned = 0, done = 0, grown = 0;
-    IterationPrice price;    ///< as the devices take it
+    IterationPrice price;       ///< as the devices take it
     std::int64_t extra_ps = 0;  ///< that the host and transfers add to each
     std::int64_t measured = 0;  ///< steady tokens a step that count in latencies
     std::int64_t elapsed(std::int64_t n) const {
@@ -168,9 +177,7 @@ class Replica final : public sim::EventHandler {
   std::int64_t steps_until_blocks_lack(std::int64_t most) const;
   std::int64_t growth(std::int64_t clock, std::int64_t steps) const;
   std::int64_t next_clock_event();
-  ExactTime time_of(std::int64_t iterations) const {
-    return leap_.start.plus(leap_.elapsed(iterations), ps_per_tick_);
-  }
+  ExactTime time_of(std::int64_t iterations) const { return leap_.start.plus(leap_.elapsed(iterations), ps_per_tick_); }
   std::int64_t over_by_now() const;
   void interrupt();
   void complete(std::int64_t upto);
@@ -187,6 +194,7 @@ class Replica final : public sim::EventHandler {
   void end_request(policies::SeqId id, std::string_view status, std::optional<sim::Time> finished);
   std::int64_t waiting_before(sim::Time end) const;
   void observe(std::int64_t from, std::int64_t upto);
+  void book_busy(std::int64_t elapsed_ps);
   void book_cut();
   std::int32_t last_layer(const policies::LayerRange& range) const {
     return range.last == 0 ? parts_.limits.layers : range.last;
@@ -218,8 +226,8 @@ class Replica final : public sim::EventHandler {
   std::int64_t self_growing_ = 0;     // steady decodes that reserve for themselves
   std::vector<policies::SeqId> fresh_;
   std::vector<policies::SeqId> finished_;
-  ExactTime steady_last_;             // when the last step ended
-  std::optional<GapHistory> gaps_;    // with an SLO for TBT
+  ExactTime steady_last_;           // when the last step ended
+  std::optional<GapHistory> gaps_;  // with an SLO for TBT
 
   policies::BatchDecision decision_;
   BatchShape shape_;
@@ -227,10 +235,12 @@ class Replica final : public sim::EventHandler {
   std::unique_ptr<CostLedger> ledger_;
   Leap leap_;
   sim::EventId event_;
-  ExactTime at_;             // the end of what was last booked
+  ExactTime at_;  // the end of what was last booked
   bool iterating_ = false;
   bool decide_due_ = false;  // an event of ours at this instant is pending
   bool any_finished_ = false;
+  bool unsettled_ = false;  // in the middle of a boundary or a decision: whoever wakes it now comes too early
+  ReplicaCounts counts_;
   std::int64_t decision_number_ = 0;
   std::int64_t next_order_ = 0;
   std::int64_t switches_ = 0;

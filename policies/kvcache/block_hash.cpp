@@ -134,7 +134,7 @@ class BlockHashCache final : public KvCache {
       pin(id, seq);
     }
     own.pinned = false;
-    const std::int64_t missing = blocks_of(seq, tokens) - std::ssize(own.known);
+    const std::int64_t missing = std::max<std::int64_t>(0, blocks_of(seq, tokens) - std::ssize(own.known));
     if (missing > available_blocks()) {
       release(id, seq, 0, Leave::drop);
       return std::nullopt;
