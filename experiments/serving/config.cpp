@@ -30,10 +30,17 @@ policies::KvCacheRegistry kv_caches() {
   return registry;
 }
 
+HostRegistry host_times() {
+  HostRegistry registry("host");
+  register_host_times(registry);
+  return registry;
+}
+
 /// Policies where a config names none.
 constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
+constexpr const char* kHost = "serial";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
@@ -128,6 +135,7 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
   root.set("policies", std::move(policies));
   root.set("replica", sim::write_params(config.replica));
+  root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
   return root;
@@ -189,6 +197,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.host = choose(host_times(), root, "host", kHost, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
   const Node run = section(root, "run");
   config.run = sim::parse_params<RunParams>(run, faults);
@@ -231,6 +240,7 @@ std::vector<FieldInfo> serving_fields() {
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache)}));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));
   return sections;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "hw/cost_model.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
@@ -173,6 +174,7 @@ struct ServingConfig {
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
+  HostRegistry::Choice host;
   ReplicaParams replica;
   SloParams slo;
   RunParams run;

@@ -154,7 +154,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   TraceLoad load(*source, config.workload);
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load);
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
-  const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
+  const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                             picoseconds(config.replica.sequence_overhead_s));
   ReplicaParts parts;
   parts.model = state_->iteration_model.get();
