@@ -95,8 +95,8 @@ TEST_CASE("every horizon of a host is true", "[prop]") {
 }
 
 TEST_CASE("who decides ahead admits whoever came before the last iteration began", "[unit]") {
-  // Iterations of 1 s. The first request decodes from 1 s on; the second comes at 2.5 s, in the iteration [2,3), when
-  // [3,4) is settled: it runs in [4,5). Without, it would run in [3,4).
+  // Iterations of 2 s. The first request decodes from 2 s on; the second comes at 5 s, in the iteration [4,6), when
+  // [6,8) is settled: it runs in [8,10). Without, it would run in [6,8).
   HostRegistry registry("host");
   register_host_times(registry);
   for (const bool ahead : {false, true}) {
@@ -105,12 +105,13 @@ TEST_CASE("who decides ahead admits whoever came before the last iteration began
     const auto host = registry.prepare("overlapped", &params, {}, faults).make();
     faults.throw_if_any();
     BenchReplica bench(make_batching("orca", R"({"reservation": "oracle"})"), 1000, nullptr, host.get());
+    bench.model.cost_ps = [](const BatchShape&) { return 2 * kSecond; };
     bench.arrive(0, 10, 8);
-    bench.arrive(2.5, 10, 1);
+    bench.arrive(5, 10, 1);
     bench.run();
     const RequestRecord& second = bench.log.requests[0];
     CHECK(second.id == 1);
-    CHECK(bench.seconds(second.first_token) == (ahead ? 5 : 4));
+    CHECK(bench.seconds(second.first_token) == (ahead ? 10 : 8));
     CHECK(bench.metrics.completed == 2);
     CHECK(bench.replica->idle());
   }
@@ -119,11 +120,12 @@ TEST_CASE("who decides ahead admits whoever came before the last iteration began
 TEST_CASE("a replica that decides ahead and idles takes whoever comes at once", "[unit]") {
   const StagedHostTime host({}, {true, true, true, true, true});
   BenchReplica bench(make_batching("vllm_v0"), 20, nullptr, &host);
+  bench.model.cost_ps = [](const BatchShape&) { return 2 * kSecond; };
   bench.arrive(0, 400, 10);  // 25 blocks of 20: never
-  bench.arrive(1, 10, 1);
-  bench.arrive(1.5, 10, 1);  // all that ran has ended at 2: it starts then
+  bench.arrive(1, 10, 1);    // [1,3)
+  bench.arrive(2, 10, 1);    // all that ran has ended at 3: it starts then
   bench.run();
   CHECK(bench.log.statuses == std::vector<std::string>{"rejected:unschedulable", "completed", "completed"});
-  CHECK(bench.seconds(bench.log.requests[1].first_token) == 2);
-  CHECK(bench.seconds(bench.log.requests[2].first_token) == 3);
+  CHECK(bench.seconds(bench.log.requests[1].first_token) == 3);
+  CHECK(bench.seconds(bench.log.requests[2].first_token) == 5);
 }
