@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "experiments/experiment.hpp"
+#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/config.hpp"
 #include "experiments/serving/metrics.hpp"
 
@@ -16,6 +17,7 @@ struct ServingResult {
   ServingMetrics metrics;
   MachineFacts machine;
   std::vector<ReplicaResult> replicas;
+  ClusterTotals totals;
   sim::Time end;
   double simulated_s = 0;
   std::uint64_t events = 0;
