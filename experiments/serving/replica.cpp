@@ -241,7 +241,7 @@ void Replica::admit(const Admission& admission) {
     waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
   }
   const std::optional<std::int64_t> found =
-      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.prefill_tokens));
+      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.ready_tokens));
   if (!found) broken_policy("it admitted a sequence whose blocks are not free");
   // At least the last prompt token is computed, or there would be nothing to sample the first token from.
   const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
@@ -277,13 +277,13 @@ void Replica::erase_prefilling(SeqId id) {
   prefilling_.erase(std::find(prefilling_.begin(), prefilling_.end(), id));
 }
 
-/// Decodes with an item of their own leave the steady ones for this iteration and reserve what they write.
+/// Chunks of prompts, and decodes with an item of their own (they leave the steady ones), reserve what they write.
 void Replica::reserve_explicit() {
   for (const Item& item : decision_.items) {
     const Sequence& seq = sequence(item.seq);
-    if (seq.phase != Phase::decode) continue;
-    if (!parts_.kv->reserve(item.seq, seq, seq.kv_then + 1 + item.draft_tokens))
-      broken_policy("a decode has no block to grow into");
+    const bool decodes = seq.phase == Phase::decode;
+    if (!parts_.kv->reserve(item.seq, seq, seq.kv_then + (decodes ? 1 + item.draft_tokens : item.new_tokens)))
+      broken_policy(decodes ? "a decode has no block to grow into" : "a chunk has no block to be written to");
   }
 }
 
