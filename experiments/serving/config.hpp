@@ -183,7 +183,7 @@ struct ServingConfig {
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
-  policies::RouterRegistry::Choice routing;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
