@@ -69,8 +69,8 @@ TEST_CASE("the table is near the model it samples", "[prop]") {
     far += error > 0.01 ? 1 : 0;
     sum += error;
   }
-  CHECK(sum / 2000 < 0.002);
-  CHECK(far < 60);  // 3 %
+  CHECK(sum / 2000 < 0.003);
+  CHECK(far < 100);  // 5 %
 }
 
 TEST_CASE("prices, costs and ledgers of the table agree to the last picosecond", "[prop]") {
