@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,11 +60,23 @@ struct ModelParams {
   }
 };
 
+struct PredictorParams {
+  double sigma = 0.5;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("sigma", &PredictorParams::sigma, sim::Unit::none, sim::between(0, 10),
+                                 "Deviation of the logarithm of predicted over true length; 0: always right.")};
+  }
+};
+
 struct WorkloadParams {
   double rate_scale = 1;
-  std::optional<std::int64_t> limit;
+  std::optional<std::int64_t> limit, clients;
+  double think_time_s = 0;
+  std::optional<PredictorParams> predictor;
   sim::Node trace;
   sim::Node generator;
+  sim::Node program;
   sim::Node arrivals;
 
   static constexpr auto fields() {
@@ -72,8 +85,16 @@ struct WorkloadParams {
                    "Arrival times are divided by this: 2 doubles the request rate."),
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
                    "Use only the first requests; null: all."),
+        sim::field("clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
+                   "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
+                   "at their arrivals."),
+        sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
+                   "Of a client between an answer and its next request."),
+        sim::field("predictor", &WorkloadParams::predictor,
+                   "Predicts the length of answers for policies that look at it; null: none, or the trace's."),
         sim::field("trace", &WorkloadParams::trace, "Replay a trace file."),
         sim::field("generator", &WorkloadParams::generator, "Or draw requests at random."),
+        sim::field("program", &WorkloadParams::program, "Or run programs that call the model."),
         sim::field("arrivals", &WorkloadParams::arrivals,
                    "Arrival times drawn at random in place of the trace's (and for traces that have none).")};
   }
@@ -160,6 +181,8 @@ struct RunParams {
 };
 
 /// A validated config: parameters, chosen policies, and the same written out with all defaults.
+struct ProgramsConfig;
+
 struct ServingConfig {
   std::string file;                             ///< the config's, for messages
   std::filesystem::path part_file, model_file;  ///< what machine.devices[0].part and model.config stand for
@@ -171,6 +194,7 @@ struct ServingConfig {
   std::optional<traces::TraceParams> trace;                 ///< either this
   std::optional<traces::GeneratorConfig> generator;         ///< or this
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
+  std::shared_ptr<const ProgramsConfig> program;            ///< or this
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   ReplicaParams replica;
