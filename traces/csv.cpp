@@ -126,7 +126,8 @@ class CsvParser final : public LineParser {
       const std::string_view id = text.substr(0, text.find(' '));
       const std::optional<std::int64_t> value = parse_whole(id);
       if (!value) {
-        rejection = {SkipReason::bad_value, fmt::format("prefix_blocks: expected whole numbers, got {}", quoted(id)), {}};
+        rejection = {
+            SkipReason::bad_value, fmt::format("prefix_blocks: expected whole numbers, got {}", quoted(id)), {}};
         return false;
       }
       record.prefix_blocks.push_back(*value);

@@ -40,8 +40,9 @@ class JsonlParser final : public LineParser {
 
   bool wall_clock() const override { return format_.any_order; }
   bool any_order() const override { return format_.any_order; }
-  TraceColumns columns() const override { return {true,           !format_.session.empty(), !format_.prefix.empty(),
-            format_.extras, format_.extras,           format_.extras}; }
+  TraceColumns columns() const override {
+    return {true, !format_.session.empty(), !format_.prefix.empty(), format_.extras, format_.extras, format_.extras};
+  }
 
  private:
   using Value = simdjson::ondemand::value;
@@ -119,7 +120,8 @@ class JsonlParser final : public LineParser {
   static std::int32_t small(Value value, std::string_view key, std::int64_t least) {
     const std::int64_t number = whole(value, key, "a whole number");
     if (number < least || number > kMostClass)
-      throw BadLine{SkipReason::bad_value, fmt::format("{}: expected {} to {}, got {}", key, least, kMostClass, number), {}};
+      throw BadLine{
+          SkipReason::bad_value, fmt::format("{}: expected {} to {}, got {}", key, least, kMostClass, number), {}};
     return static_cast<std::int32_t>(number);
   }
 

@@ -58,7 +58,7 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
   };
   if (present("trace") + present("generator") + present("program") != 1) {
     const bool several = present("trace") || present("generator");
-    faults.add(node.origin(), several ? "expected either 'trace' or 'generator' or 'program', got several"
+    faults.add(node.origin(), several ? "expected one of 'trace', 'generator' and 'program', got several"
                                       : "missing: expected 'trace', 'generator' or 'program'");
     return;
   }

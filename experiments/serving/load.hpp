@@ -9,8 +9,8 @@
 
 #include "experiments/serving/config.hpp"
 #include "experiments/serving/request.hpp"
-#include "sim/engine.hpp"
 #include "sim/base/random.hpp"
+#include "sim/engine.hpp"
 #include "traces/trace.hpp"
 
 namespace orrery::experiments {

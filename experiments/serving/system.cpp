@@ -13,6 +13,8 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/programs/files.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
 
@@ -202,7 +204,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed + replication);
   sim::Engine engine(seed, scale);
-  const auto source = open_workload(config, seed);
+  const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -213,10 +215,11 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   if (config.slo.tbt_s) metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * 1e12));
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
-  TraceLoad load(*source, config.workload);
+  const std::unique_ptr<Load> load = make_load(config, source.get(), seed, metrics.warmup);
+  auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
-  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
                             picoseconds(config.replica.sequence_overhead_s));
@@ -251,7 +254,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
   }
-  result.skipped = source->skipped();
+  if (source) result.skipped = source->skipped();
+  if (programs != nullptr) result.programs = programs->finish();
   return result;
 }
 
@@ -266,6 +270,10 @@ class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
   explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {
+    if (config_.program) {
+      (void)config_.program->does.make();
+      return;
+    }
     traces::TraceRecord first;
     (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
   }
@@ -338,6 +346,7 @@ class ServingExperiment final : public Experiment {
                         files->timeline_iterations(), result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
+      if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
     return outcome;
   }

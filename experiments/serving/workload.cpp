@@ -4,6 +4,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "experiments/serving/programs/program_load.hpp"
+
 namespace orrery::experiments {
 
 std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, std::uint64_t seed) {
@@ -12,6 +14,16 @@ std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, 
   if (config.arrivals) return traces::retime(std::move(source), *config.arrivals, seed);
   traces::require_arrivals(*source, config.trace->path);
   return source;
+}
+
+std::unique_ptr<Load> make_load(const ServingConfig& config, traces::TraceSource* source, std::uint64_t seed,
+                                sim::Time warmup) {
+  Predictor predictor(config.workload.predictor, seed);
+  if (config.program)
+    return std::make_unique<ProgramLoad>(*config.program, seed, config.workload.rate_scale, std::move(predictor),
+                                         warmup);
+  return std::make_unique<TraceLoad>(*source, config.workload, std::move(predictor),
+                                     config.trace ? config.trace->prefix_block_tokens : 512);
 }
 
 std::optional<std::int64_t> expected_requests(const ServingConfig& config) {

@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kJsonl =
     "{\"arrived_s\": 0, \"prompt_tokens\": 3, \"output_tokens\": 4}\n"
-    "{\"arrived_s\": 0.000000001, \"prompt_tokens\": 5, \"output_tokens\": 6, \"session\": \"a,\\\"b\\\"\", \"priority\": -2, "
+    "{\"arrived_s\": 0.000000001, \"prompt_tokens\": 5, \"output_tokens\": 6, \"session\": \"a,\\\"b\\\"\", "
+    "\"priority\": -2, "
     "\"tenant\": 7, \"predicted_tokens\": 9}\n"
     "{\"arrived_s\": 2.5, \"prompt_tokens\": 7, \"output_tokens\": 8, \"prefix_blocks\": [1, 20]}\n";
 

@@ -2,14 +2,14 @@
 // arrivals of BurstGPT (Wang et al., KDD 2025, arXiv 2401.17644v5: "modelled scaling" with windows of 20 minutes; its
 // generator uses shape 0.5, and 60 s where it gets lists).
 //
-// Gaps are drawn in units of the mean gap, with the shape of the window in which they begin, and pass at the rate of each
-// window they cross: the mean rate is exact whatever the windows, and a gap across a window is not cut. Shape k gives gaps
-// a coefficient of variation of 1 / sqrt(k): 0.5 gives 1.41, 1 is Poisson.
+// Gaps are drawn in units of the mean gap, with the shape of the window in which they begin, and pass at the rate of
+// each window they cross: the mean rate is exact whatever the windows, and a gap across a window is not cut. Shape k
+// gives gaps a coefficient of variation of 1 / sqrt(k): 0.5 gives 1.41, 1 is Poisson.
 //
-// Rate of a window = rate x day(hour) x rates[window] x e^(spread N - spread^2 / 2), each relative to its mean. `day` is
-// the median hour of BurstGPT's first two months as its repository draws it (burstgpt_hourly_profile.csv; hours whose line
-// cannot be read are between their neighbours); API traffic has no clean cycle, its hours spread by e^(2.5 N) (quartiles
-// 58 and 1614 of one hour: ln(1614 / 58) / 1.349 = 2.47).
+// Rate of a window = rate x day(hour) x rates[window] x e^(spread N - spread^2 / 2), each relative to its mean. `day`
+// is the median hour of BurstGPT's first two months as its repository draws it (burstgpt_hourly_profile.csv; hours
+// whose line cannot be read are between their neighbours); API traffic has no clean cycle, its hours spread by e^(2.5
+// N) (quartiles 58 and 1614 of one hour: ln(1614 / 58) / 1.349 = 2.47).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,7 +38,7 @@ namespace {
 
 using Hours = std::array<double, 24>;
 // Requests an hour, median over days.
-constexpr Hours kChatgpt{45.8, 27.9, 16.1, 10.5, 4.0,  4.3,  4.6,  12.0,  19.8,  105.9, 156.7, 157.9,
+constexpr Hours kChatgpt{45.8, 27.9, 16.1,  10.5,  4.0,   4.3,   4.6,  12.0,  19.8,  105.9, 156.7, 157.9,
                          68.1, 91.6, 154.8, 183.9, 188.2, 131.9, 76.8, 100.9, 117.6, 107.1, 94.1,  74.9};
 constexpr Hours kGpt4{25.0, 17.9, 6.9,  5.5,  4.8,  4.8,  5.8,  6.9,  8.0,  36.0, 66.1, 67.9,
                       27.1, 38.8, 66.8, 84.9, 84.9, 66.8, 39.9, 49.1, 58.0, 55.9, 52.0, 44.9};
@@ -59,7 +59,7 @@ struct WindowedGammaParams {
     using P = WindowedGammaParams;
     return std::tuple{
         sim::field("rate", &P::rate, Unit::per_s, kRates, "Mean arrivals a second."),
-        sim::field("window", &P::window_s, Unit::seconds, sim::between(1e-3, 1e7), "Length of a window."),
+        sim::field("window", &P::window_s, Unit::seconds, sim::between(1, 1e7), "Length of a window."),
         sim::field("shape", &P::shape, Unit::none, sim::between(0.01, 1e4),
                    "Shape of the gaps' gamma law where `shapes` is empty: CV = 1 / sqrt(shape)."),
         sim::field("shapes", &P::shapes, Unit::none, sim::between(0.01, 1e4), "Shapes of the windows, over and over."),

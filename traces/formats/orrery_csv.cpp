@@ -12,7 +12,9 @@ Format orrery_csv() {
                                       .output = "output_tokens",
                                       .session = "session",
                                       .extras = true};
-  return {"orrery_csv", "Orrery's table (CSV: [arrived_s,] prompt_tokens, output_tokens[, session, prefix_blocks, priority, tenant, predicted_tokens])",
+  return {"orrery_csv",
+          "Orrery's table (CSV: [arrived_s,] prompt_tokens, output_tokens[, session, prefix_blocks, priority, tenant, "
+          "predicted_tokens])",
           [](std::string_view line) {
             return has_columns(line, {"prompt_tokens", "output_tokens"});
           },

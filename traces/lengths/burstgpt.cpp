@@ -1,8 +1,9 @@
-// burstgpt: prompts and answers of BurstGPT's conversations. Prompts are log-normal; an answer given its prompt comes from
-// the figure "Statistics of Request and Response Tokens" of the trace's repository (burstgpt_response_vs_request.csv, read
-// from pixels, about +-10 tokens): the median and the 90 % band by prompt tokens, linear between the columns below and
-// constant beyond. Between the three quantiles the law is a split log-normal: below the median with the deviation that puts
-// 5 % under the band, above it with the one that puts 5 % over it.
+// burstgpt: prompts and answers of BurstGPT's conversations. Prompts are log-normal; an answer given its prompt comes
+// from the figure "Statistics of Request and Response Tokens" of the trace's repository
+// (burstgpt_response_vs_request.csv, read from pixels, about +-10 tokens): the median and the 90 % band by prompt
+// tokens, linear between the columns below and constant beyond. Between the three quantiles the law is a split
+// log-normal: below the median with the deviation that puts 5 % under the band, above it with the one that puts 5 %
+// over it.
 //
 // Prompt defaults: median 327 and mean 478 tokens of the third part's conversations, so CV = sqrt((478 / 327)^2 - 1).
 #include <algorithm>
@@ -64,12 +65,11 @@ struct BurstgptParams {
   double prompt_mean = 478;
   double prompt_cv = 1.066;
   static constexpr auto fields() {
-    return std::tuple{
-        sim::field("service", &BurstgptParams::service, "Whose answers."),
-        sim::field("prompt_mean", &BurstgptParams::prompt_mean, sim::Unit::tokens, sim::between(1, 1e6),
-                   "Mean prompt."),
-        sim::field("prompt_cv", &BurstgptParams::prompt_cv, sim::Unit::ratio, sim::between(0, 10),
-                   "Deviation of prompts over their mean (log-normal).")};
+    return std::tuple{sim::field("service", &BurstgptParams::service, "Whose answers."),
+                      sim::field("prompt_mean", &BurstgptParams::prompt_mean, sim::Unit::tokens, sim::between(1, 1e6),
+                                 "Mean prompt."),
+                      sim::field("prompt_cv", &BurstgptParams::prompt_cv, sim::Unit::ratio, sim::between(0, 10),
+                                 "Deviation of prompts over their mean (log-normal).")};
   }
 };
 
@@ -90,7 +90,8 @@ class Burstgpt final : public LengthSampler {
 
  private:
   Point point(double request) const {
-    const auto above = std::find_if(points_.begin(), points_.end(), [&](const Point& p) { return p.request >= request; });
+    const auto above =
+        std::find_if(points_.begin(), points_.end(), [&](const Point& p) { return p.request >= request; });
     if (above == points_.begin()) return points_.front();
     if (above == points_.end()) return points_.back();
     const Point& a = *(above - 1);

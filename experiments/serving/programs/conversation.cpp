@@ -1,10 +1,10 @@
-// conversation: turns of a chat. The prompt of a turn is all that was said before and a new message; between an answer and
-// the next message the user thinks.
+// conversation: turns of a chat. The prompt of a turn is all that was said before and a new message; between an answer
+// and the next message the user thinks.
 //
-// Numbers of BurstGPT's conversations (arXiv 2401.17644v5, p. 4, and its third part): the median session has 2 turns, 75 %
-// have at most 4, the mean is 4.18; think times have a median of 131 s and a P90 of 2,340 s, which a log-normal has with
-// sigma = ln(2340 / 131) / 1.2816 = 2.249. Turns are drawn from a mixture: with `one_turn` a single turn, else 2 + a
-// geometric number.
+// Numbers of BurstGPT's conversations (arXiv 2401.17644v5, p. 4, and its third part): the median session has 2 turns,
+// 75 % have at most 4, the mean is 4.18; think times have a median of 131 s and a P90 of 2,340 s, which a log-normal
+// has with sigma = ln(2340 / 131) / 1.2816 = 2.249. Turns are drawn from a mixture: with `one_turn` a single turn, else
+// 2 + a geometric number.
 #include <algorithm>
 
 #include "experiments/serving/programs/programs.hpp"
@@ -54,7 +54,8 @@ class Conversation final : public Program {
       const std::int64_t output = params_.output.draw(client.random);
       if (params_.most_context && dialogue.tokens() + message + output > *params_.most_context) break;
       if (done > 0 && params_.think_median_s > 0)
-        co_await client.wait(engine, params_.think_median_s * sim::det_exp(params_.think_sigma * client.random.normal()));
+        co_await client.wait(engine,
+                             params_.think_median_s * sim::det_exp(params_.think_sigma * client.random.normal()));
       dialogue.append(client.fresh(message));
       const bool completed = co_await client.ask(engine, dialogue, output, static_cast<std::int32_t>(done));
       if (!completed) co_return false;
@@ -78,8 +79,9 @@ class Conversation final : public Program {
 }  // namespace
 
 void add_conversation(ProgramRegistry& registry) {
-  registry.add<ConversationParams>("conversation", "Turns of a chat, each prompt holding all turns before, with think times.",
-                                   [](const ConversationParams& params) { return std::make_unique<Conversation>(params); });
+  registry.add<ConversationParams>(
+      "conversation", "Turns of a chat, each prompt holding all turns before, with think times.",
+      [](const ConversationParams& params) { return std::make_unique<Conversation>(params); });
 }
 
 }  // namespace orrery::experiments

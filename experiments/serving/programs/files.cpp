@@ -9,10 +9,13 @@
 
 namespace orrery::experiments {
 
-void write_programs_table(const std::filesystem::path& path, const ProgramMetrics& metrics, const sim::TickScale& scale) {
+void write_programs_table(const std::filesystem::path& path, const ProgramMetrics& metrics,
+                          const sim::TickScale& scale) {
   BufferedFile file(path);
   std::string& out = file.buffer();
-  out = "program,started_s,finished_s,calls,prompt_tokens,cached_tokens,output_tokens,call_s,wait_s,critical_path_s,status\n";
+  out =
+      "program,started_s,finished_s,calls,prompt_tokens,cached_tokens,output_tokens,call_s,wait_s,critical_path_s,"
+      "status\n";
   for (const ProgramRecord& record : metrics.records) {
     append(out, "{},", record.id);
     append_seconds(out, record.started, scale);
@@ -47,7 +50,8 @@ sim::Node summarise_programs(const ProgramMetrics& metrics, double span_s, const
   node.set("prompt_tokens", Node::integer(metrics.prompt_tokens));
   node.set("cached_tokens", Node::integer(metrics.cached_tokens));
   node.set("output_tokens", Node::integer(metrics.output_tokens));
-  node.set("cached_share", ratio(static_cast<double>(metrics.cached_tokens), static_cast<double>(metrics.prompt_tokens)));
+  node.set("cached_share",
+           ratio(static_cast<double>(metrics.cached_tokens), static_cast<double>(metrics.prompt_tokens)));
   node.set("latency_s", distribution_figures(metrics.latency, tick_s, kQuantiles));
   node.set("call_time_s", distribution_figures(metrics.call_time, tick_s, kQuantiles));
   node.set("wait_time_s", distribution_figures(metrics.wait_time, tick_s, kQuantiles));

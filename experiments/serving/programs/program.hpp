@@ -10,8 +10,9 @@
 //     co_return co_await client.answer(engine, answer);                 // waits: true if it was completed
 //   }
 //
-// What the output of a call says has a name too, so a later prompt that contains it finds its keys and values in a prefix
-// cache. Every instance draws from a stream of its own, so what one asks does not depend on how fast others were served.
+// What the output of a call says has a name too, so a later prompt that contains it finds its keys and values in a
+// prefix cache. Every instance draws from a stream of its own, so what one asks does not depend on how fast others were
+// served.
 #pragma once
 
 #include <array>
@@ -69,7 +70,7 @@ struct TimeLaw {
 struct Call {
   policies::Text text;  ///< the prompt; its tokens are the prompt's length
   std::int64_t output_tokens = 1;
-  std::int32_t kind = 0;      ///< stage or step, for policies that look at it
+  std::int32_t kind = 0;  ///< stage or step, for policies that look at it
   std::int32_t priority = 0;
   std::int64_t deadline_ticks = std::numeric_limits<std::int64_t>::max();
 };
@@ -132,16 +133,16 @@ struct ProgramRecord {
   bool completed = false;
   std::int64_t calls = 0;
   std::int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;  ///< of completed calls
-  std::int64_t call_ticks = 0;      ///< latencies of its calls, summed
-  std::int64_t wait_ticks = 0;      ///< of tools, people and thinking, summed
+  std::int64_t call_ticks = 0;                                           ///< latencies of its calls, summed
+  std::int64_t wait_ticks = 0;                                           ///< of tools, people and thinking, summed
   std::int64_t critical_ticks = 0;  ///< longest chain of calls and waits, each of which needs the one before
 };
 
 /// What an instance sees of the world.
 class Client {
  public:
-  Client(ProgramLoad& load, ProgramRecord& record, sim::RandomStream random)
-      : load_(load), record_(record), random(random) {}
+  Client(ProgramLoad& load, ProgramRecord& record, const sim::RandomStream& stream)
+      : random(stream), load_(load), record_(record) {}
 
   /// Sends a call now. The caller goes on at once (or, if the program runs sequentially, when the call has ended).
   sim::Task<Future> call(sim::Engine& engine, Call call);
@@ -166,6 +167,7 @@ class Client {
   sim::Time started() const { return record_.started; }
   /// Calls end before the next is sent, whatever the program would allow.
   bool sequential = false;
+  sim::RandomStream random;  ///< of this instance
 
  private:
   void book_wait(sim::Duration time);
@@ -173,9 +175,6 @@ class Client {
   ProgramRecord& record_;
   std::int64_t causal_ticks_ = 0;  // of what the caller knows by now
   std::uint64_t texts_ = 0;
-
- public:
-  sim::RandomStream random;
 };
 
 /// A kind of program. One object serves all instances of a run.

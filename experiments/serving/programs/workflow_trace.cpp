@@ -1,9 +1,9 @@
 // workflow_trace: recorded workflows, call by call. A workflow is a row of stages: consecutive calls of one step are a
-// stage and are sent together; the next stage starts when all of them have ended (Hexgen-Flow, arXiv 2505.05286, and its
-// public simulator).
+// stage and are sent together; the next stage starts when all of them have ended (Hexgen-Flow, arXiv 2505.05286, and
+// its public simulator).
 //
-// File: CSV with the columns query, call_index, step, input_tokens, output_tokens[, trace]; a workflow is what has the same
-// trace and query, in the order of the file. Lines that start with '#' are comments.
+// File: CSV with the columns query, call_index, step, input_tokens, output_tokens[, trace]; a workflow is what has the
+// same trace and query, in the order of the file. Lines that start with '#' are comments.
 //
 // With `slo` every stage has a deadline, as Hexgen-Flow gives it: of the time that the workflow has left, the share
 // t(step) / (t(step) + t(steps still to come)), where "to come" is the standard workflow (steps in the order in which
@@ -34,9 +34,10 @@ struct WorkflowTraceParams {
                             "CSV: query, call_index, step, input_tokens, output_tokens[, trace].")),
         field("slo", &WorkflowTraceParams::slo_s, sim::Unit::seconds, sim::positive(),
               "Time in which a workflow should end; null: calls have no deadlines."),
-        field("prompt_weight", &WorkflowTraceParams::prompt_weight, sim::Unit::ratio, sim::between(0, 1),
-              "Cost of a prompt token over that of an output token when deadlines are shared out (0.0117 solves the A100 "
-              "rows of Hexgen-Flow's step latencies for Llama-3.1-70B)."),
+        field(
+            "prompt_weight", &WorkflowTraceParams::prompt_weight, sim::Unit::ratio, sim::between(0, 1),
+            "Cost of a prompt token over that of an output token when deadlines are shared out (0.0117 solves the A100 "
+            "rows of Hexgen-Flow's step latencies for Llama-3.1-70B)."),
         field("shared_prompt", &WorkflowTraceParams::shared_prompt, sim::Unit::ratio, sim::between(0, 1),
               "Share of a prompt that all calls of its step have in common (instructions).")};
   }
@@ -84,7 +85,8 @@ class WorkflowTrace final : public Program {
     std::vector<double> cost_sum, count;
     std::string last;
     for (std::size_t row = 0; row < table.rows(); ++row) {
-      const std::string key = (table.has("trace") ? table.text(row, "trace") : std::string{}) + '\n' + table.text(row, "query");
+      const std::string key =
+          (table.has("trace") ? table.text(row, "trace") : std::string{}) + '\n' + table.text(row, "query");
       if (row == 0 || key != last) workflows_.emplace_back();
       last = key;
       const std::string& name = table.text(row, "step");
@@ -121,8 +123,7 @@ class WorkflowTrace final : public Program {
   std::int64_t stage_deadline(sim::Engine& engine, Client& client, const Stage& stage) const {
     if (!params_.slo_s) return std::numeric_limits<std::int64_t>::max();
     const auto step = static_cast<std::size_t>(stage.front().step);
-    const sim::Duration left =
-        client.started() + engine.scale().duration(*params_.slo_s) - engine.now();
+    const sim::Duration left = client.started() + engine.scale().duration(*params_.slo_s) - engine.now();
     const double share = cost_[step] / (cost_[step] + remaining_[step]);
     return engine.now().ticks + static_cast<std::int64_t>(static_cast<double>(left.ticks) * share);
   }
