@@ -86,7 +86,7 @@ struct WorkloadParams {
         sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
                    "Arrival times are divided by this: 2 doubles the request rate."),
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
-                   "Use only the first requests; null: all."),
+                   "Use only the first requests (or instances of a program); null: all."),
         sim::field("clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
                    "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
                    "at their arrivals."),
@@ -205,7 +205,7 @@ struct ServingConfig {
   std::shared_ptr<const ProgramsConfig> program;            ///< or this
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
-  policies::RouterRegistry::Choice routing;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
