@@ -75,7 +75,7 @@ struct ReplicaCounts {
   __int128 busy_ps = 0;
 };
 
-class Replica final : public sim::EventHandler {
+class Replica final : public sim::EventHandler, private policies::BatchPricer {
  public:
   explicit Replica(ReplicaParts parts);
 
@@ -158,6 +158,7 @@ class Replica final : public sim::EventHandler {
   const policies::Sequence& sequence(policies::SeqId id) const { return sequences_[id.index]; }
   Account& account(policies::SeqId id) { return accounts_[id.index]; }
   policies::SeqId new_slot();
+  std::int64_t time_ps(const policies::BatchSketch& sketch) const override;
 
   void start_iteration();
   bool decide();
