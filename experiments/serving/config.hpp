@@ -181,7 +181,7 @@ struct ServingConfig {
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
-  policies::RouterRegistry::Choice routing;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one

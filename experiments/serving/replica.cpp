@@ -102,8 +102,10 @@ void Replica::start_iteration() {
   unsettled_ = true;
   while (!running_.empty() || !waiting_.empty()) {
     if (decide()) break;
+    if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!running_.empty()) broken_policy("sequences run, but none was given work");
+    if (leaving_ > 0) break;  // their blocks may be what it lacks
     reject_head();
   }
   unsettled_ = false;
@@ -184,6 +186,8 @@ bool Replica::decide() {
     ++switches_;
   }
   for (const SeqId id : decision_.resume) resume(id);
+  if (decision_.admit.size() > 1 && parts_.kv->keeps_prefixes())
+    for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequence(admission.seq));
   for (const Admission& admission : decision_.admit) admit(admission);
   ++decision_number_;
   for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
@@ -668,6 +672,7 @@ void Replica::finish_item(const Item& item) {
   if (parts_.sink->prefill_done(request, item.seq)) {
     erase_running(item.seq);
     --decoding_;
+    ++leaving_;
     seq.phase = Phase::paused;
   } else {
     enter_steady(item.seq, true);
@@ -829,6 +834,7 @@ Request& Replica::take_out(SeqId id) {
     erase_prefilling(id);
   }
   erase_running(id);
+  ++leaving_;
   seq.phase = Phase::paused;
   Request& request = *account(id).request;
   request.generated = seq.generated_then;
@@ -837,6 +843,8 @@ Request& Replica::take_out(SeqId id) {
 }
 
 void Replica::let_go(SeqId id) {
+  interrupt();  // blocks come free: who waits for them is to be decided upon
+  --leaving_;
   parts_.kv->release(id, sequence(id), sequence(id).kv_then, Leave::keep);
   sequence(id).phase = Phase::waiting;
   sequence(id).order = -1;
