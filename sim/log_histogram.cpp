@@ -51,8 +51,12 @@ void LogHistogram::add(std::int64_t value, std::int64_t count) {
   note(value, value, count, static_cast<__int128>(value) * count);
 }
 
-void LogHistogram::add_run(std::int64_t first, std::int64_t slope, std::int64_t count) {
-  if (slope == 0 || count <= 1) return add(first, count);
+void LogHistogram::add_run(std::int64_t first, std::int64_t slope, std::int64_t count, std::int64_t weight) {
+  if (count <= 0 || weight <= 0) {
+    if (count < 0 || weight < 0) throw std::logic_error("histogram: a negative sample or count");
+    return;
+  }
+  if (slope == 0 || count == 1) return add(first, count * weight);
   const __int128 last = static_cast<__int128>(first) + static_cast<__int128>(slope) * (count - 1);
   if (first < 0 || last < 0 || last > std::numeric_limits<std::int64_t>::max())
     throw std::logic_error("histogram: a run leaves the range of samples");
@@ -71,11 +75,11 @@ void LogHistogram::add_run(std::int64_t first, std::int64_t slope, std::int64_t 
       const auto next = static_cast<std::uint64_t>(bucket_low(index + 1));
       here = static_cast<std::int64_t>((next - 1 - value) / step) + 1;
     }
-    buckets_[index] += here;
+    buckets_[index] += here * weight;
     done += here;
     value += step * static_cast<std::uint64_t>(here - 1);
   }
-  note(low, high, count, (static_cast<__int128>(first) + last) * count / 2);
+  note(low, high, count * weight, (static_cast<__int128>(first) + last) * count / 2 * weight);
 }
 
 void LogHistogram::merge(const LogHistogram& other) {

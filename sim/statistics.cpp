@@ -10,16 +10,18 @@ void SampleStats::throw_negative() {
   throw std::logic_error("statistics: a negative sample or count");
 }
 
-void SampleStats::add_run(std::int64_t first, std::int64_t slope, std::int64_t count) {
-  if (slope == 0 || count <= 1) return add(first, count);
-  if (histogram_) return histogram_->add_run(first, slope, count);
+void SampleStats::add_run(std::int64_t first, std::int64_t slope, std::int64_t count, std::int64_t weight) {
+  if (count < 0 || weight < 0) throw_negative();
+  if (count == 0 || weight == 0) return;
+  if (slope == 0 || count == 1) return add(first, count * weight);
+  if (histogram_) return histogram_->add_run(first, slope, count, weight);
   const __int128 last = static_cast<__int128>(first) + static_cast<__int128>(slope) * (count - 1);
   if (first < 0 || last < 0 || last > std::numeric_limits<std::int64_t>::max())
     throw std::logic_error("statistics: a run leaves the range of samples");
-  count_ += count;
-  sum_ += (static_cast<__int128>(first) + last) * count / 2;
+  count_ += count * weight;
+  sum_ += (static_cast<__int128>(first) + last) * count / 2 * weight;
   max_ = std::max({max_, first, static_cast<std::int64_t>(last)});
-  slopes_.push_back({first, slope, count});
+  slopes_.push_back({first, slope, count, weight});
   dirty_ = true;
   if (count_ > kExactSamples) to_histogram();
 }
@@ -27,7 +29,7 @@ void SampleStats::add_run(std::int64_t first, std::int64_t slope, std::int64_t c
 void SampleStats::to_histogram() {
   histogram_.emplace();
   for (const auto& [value, count] : runs_) histogram_->add(value, count);
-  for (const Slope& run : slopes_) histogram_->add_run(run.first, run.slope, run.count);
+  for (const Slope& run : slopes_) histogram_->add_run(run.first, run.slope, run.count, run.weight);
   runs_ = {};
   slopes_ = {};
   ranks_ = {};
@@ -51,13 +53,13 @@ void SampleStats::merge(const SampleStats& other) {
   if (exact()) to_histogram();
   if (other.histogram_) return histogram_->merge(*other.histogram_);
   for (const auto& [value, count] : other.runs_) histogram_->add(value, count);
-  for (const Slope& run : other.slopes_) histogram_->add_run(run.first, run.slope, run.count);
+  for (const Slope& run : other.slopes_) histogram_->add_run(run.first, run.slope, run.count, run.weight);
 }
 
 /// Sloping runs to single samples, all sorted, equal ones together: bounded by kExactSamples.
 void SampleStats::flatten() const {
   for (const Slope& run : slopes_)
-    for (std::int64_t i = 0; i < run.count; ++i) runs_.emplace_back(run.first + i * run.slope, 1);
+    for (std::int64_t i = 0; i < run.count; ++i) runs_.emplace_back(run.first + i * run.slope, run.weight);
   slopes_.clear();
   std::sort(runs_.begin(), runs_.end());
   std::size_t kept = 0;

@@ -42,8 +42,9 @@ class SampleStats {
   }
   /// Adds first, first + slope, … (`count` samples, all >= 0), as a leap over many iterations leaves them. Constant
   /// time up to kExactSamples; past it that of the histogram buckets between first and last, at most `count`: a run
-  /// that stays within 1 % touches eleven. Throws std::logic_error if a sample or `count` is negative.
-  void add_run(std::int64_t first, std::int64_t slope, std::int64_t count);
+  /// that stays within 1 % touches eleven. Each of them counts `weight` times. Throws std::logic_error if a sample,
+  /// `count` or `weight` is negative.
+  void add_run(std::int64_t first, std::int64_t slope, std::int64_t count, std::int64_t weight = 1);
   /// Adds all samples of another (or of itself, again); exact as long as both and their sum are.
   void merge(const SampleStats& other);
 
@@ -59,7 +60,7 @@ class SampleStats {
 
  private:
   struct Slope {
-    std::int64_t first, slope, count;
+    std::int64_t first, slope, count, weight;
   };
   [[noreturn]] static void throw_negative();
   void flatten() const;

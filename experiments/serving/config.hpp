@@ -135,6 +135,7 @@ struct RunParams {
   std::optional<double> until_s;
   std::int64_t replications = 1;
   double series_interval_s = 1;
+  bool leap = true;
   TimelineParams timeline;
 
   static constexpr auto fields() {
@@ -151,6 +152,9 @@ struct RunParams {
             "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
         sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::at_least(1e-3),
                    "Spacing of series.csv."),
+        sim::field("leap", &RunParams::leap,
+                   "Whether iterations that differ in nothing but context are advanced together; off is slower and "
+                   "gives the same."),
         sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
   }
 };

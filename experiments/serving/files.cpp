@@ -60,17 +60,22 @@ void ServingFiles::request_ended(const RequestRecord& record) {
   if (timeline_ && !truncated_ && record.finished) draw_request(record);
 }
 
-void ServingFiles::iteration_ended(const IterationRecord& record) {
-  advance_series(record);
+void ServingFiles::iterations_ended(const IterationRun& run) {
+  advance_series(run);
   if (!timeline_ || truncated_) return;
   const sim::TimelineWindow& window = facts_.timeline->window;
-  if (ns(record.end) <= window.begin_ns || ns(record.start) >= window.end_ns) return;
-  if (drawn_ >= facts_.timeline_iterations) {
-    truncated_ = true;
-    return;
+  const std::int64_t ps_per_tick = facts_.scale.ps_per_tick();
+  if (ns(iteration(run, run.count - 1, ps_per_tick).end) <= window.begin_ns || ns(run.start) >= window.end_ns) return;
+  for (std::int64_t i = 0; i < run.count; ++i) {
+    const IterationRecord record = iteration(run, i, ps_per_tick);
+    if (ns(record.end) <= window.begin_ns || ns(record.start) >= window.end_ns) continue;
+    if (drawn_ >= facts_.timeline_iterations) {
+      truncated_ = true;
+      return;
+    }
+    ++drawn_;
+    draw_iteration(record);
   }
-  ++drawn_;
-  draw_iteration(record);
 }
 
 void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens) {
@@ -108,16 +113,55 @@ void ServingFiles::idle_until(sim::Time time) {
   advance_row(1);
 }
 
-void ServingFiles::advance_series(const IterationRecord& record) {
-  idle_until(record.start);
-  sim::Time from = record.start;
-  while (next_row_ < record.end) {
+/// The iteration of a run under way at `at` (its start <= at < its end), which is not before the run's start.
+std::int64_t ServingFiles::iteration_at(const IterationRun& run, sim::Time at) const {
+  std::int64_t low = 0;
+  std::int64_t high = run.count - 1;
+  while (low < high) {
+    const std::int64_t middle = (low + high) / 2;
+    if (iteration(run, middle, facts_.scale.ps_per_tick()).end > at) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+/// A row shows the iteration under way at its instant. Energy of whole iterations is summed in closed form.
+void ServingFiles::advance_series(const IterationRun& run) {
+  idle_until(run.start);
+  const std::int64_t ps_per_tick = facts_.scale.ps_per_tick();
+  const auto energy_of = [&](std::int64_t iterations) {
+    return static_cast<__int128>(run.energy_pj) * iterations +
+           static_cast<__int128>(run.step_energy_pj) * iterations * (iterations - 1) / 2;
+  };
+  // What is left of an iteration's energy from `from` on; one shorter than a tick has it all at once.
+  const auto rest_of = [](const IterationRecord& begun, sim::Time from) {
+    if (begun.start == begun.end) return begun.energy_pj;
+    return sim::energy_share(begun.energy_pj, begun.start, begun.end, from, begun.end);
+  };
+  const sim::Time end = iteration(run, run.count - 1, ps_per_tick).end;
+  std::int64_t whole = 0;     // iterations whose energy is in
+  sim::Time from = run.start; // of the one after them, what is in already
+  while (next_row_ < end) {
+    const std::int64_t k = iteration_at(run, next_row_);
+    const IterationRecord record = iteration(run, k, ps_per_tick);
+    if (k > whole) {
+      const IterationRecord begun = iteration(run, whole, ps_per_tick);
+      interval_energy_pj_ += rest_of(begun, from);
+      interval_energy_pj_ += energy_of(k) - energy_of(whole + 1);
+      whole = k;
+      from = record.start;
+    }
     interval_energy_pj_ += sim::energy_share(record.energy_pj, record.start, record.end, from, next_row_);
     series_row(next_row_, record, record.prefill_tokens + record.decodes);
     from = next_row_;
     advance_row(1);
   }
-  interval_energy_pj_ += sim::energy_share(record.energy_pj, record.start, record.end, from, record.end);
+  const IterationRecord begun = iteration(run, whole, ps_per_tick);
+  interval_energy_pj_ += rest_of(begun, from);
+  interval_energy_pj_ += energy_of(run.count) - energy_of(whole + 1);
 }
 
 void ServingFiles::draw_iteration(const IterationRecord& record) {

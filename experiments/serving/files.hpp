@@ -31,7 +31,7 @@ class ServingFiles final : public RunObserver {
   ~ServingFiles() override;
 
   void request_ended(const RequestRecord& record) override;
-  void iteration_ended(const IterationRecord& record) override;
+  void iterations_ended(const IterationRun& run) override;
   /// Completes and closes what is written as the run goes.
   void finish(sim::Time end);
   /// Whether iterations of the timeline's window are missing from it, and how many it shows.
@@ -41,7 +41,8 @@ class ServingFiles final : public RunObserver {
  private:
   void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
   void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens, sim::Duration interval);
-  void advance_series(const IterationRecord& record);
+  void advance_series(const IterationRun& run);
+  std::int64_t iteration_at(const IterationRun& run, sim::Time at) const;
   void idle_until(sim::Time time);
   void open_timeline(const std::filesystem::path& path);
   void advance_row(std::int64_t steps);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "hw/kernel.hpp"
@@ -80,13 +81,45 @@ struct CostSums {
 using IterationCost = CostSums<std::int64_t>;
 using RunCost = CostSums<__int128>;
 
+/// Time and energy of an iteration, and how they go on while every decode's context grows by a token an iteration and
+/// nothing else changes: the i-th such iteration (i from 0) lasts time_ps + i step_ps and takes energy_pj + i
+/// step_energy_pj, exactly, for i < horizon.
+struct IterationPrice {
+  std::int64_t time_ps = 0, step_ps = 0;
+  std::int64_t energy_pj = 0, step_energy_pj = 0;
+  std::int64_t horizon = 1;
+};
+
+class IterationModel;
+
+/// What the iterations of one replica cost so far. A model may count how often each of its table entries was used and
+/// multiply at the end; all ways give the same integers.
+class CostLedger {
+ public:
+  virtual ~CostLedger() = default;
+  /// Adds `iterations` iterations: that of `shape`, and those that follow it within its horizon.
+  virtual void book(const BatchShape& shape, std::int64_t iterations) = 0;
+  /// Adds a cost as it is.
+  virtual void book_cost(const IterationCost& cost) = 0;
+  virtual RunCost total() const = 0;
+};
+
 class IterationModel {
  public:
   virtual ~IterationModel() = default;
   /// Cost of one iteration; `out` comes zeroed. Equal shapes give equal costs.
   virtual void cost(const BatchShape& shape, IterationCost& out) = 0;
+  /// The same in short, with what follows; agrees with cost() on every iteration within the horizon.
+  virtual IterationPrice price(const BatchShape& shape);
+  /// An empty ledger for one replica.
+  virtual std::unique_ptr<CostLedger> ledger();
   /// Time in ps to switch the replica between modes (weights re-sharded, say); modes start at 0.
   virtual std::int64_t switch_ps(std::int32_t /*from*/, std::int32_t /*to*/) const { return 0; }
 };
+
+/// `shape` after `iterations` iterations of nothing but decodes growing.
+void advance(BatchShape& shape, std::int64_t iterations);
+/// Every sum times numerator / denominator, rounded down.
+IterationCost share(const IterationCost& cost, std::int64_t numerator, std::int64_t denominator);
 
 }  // namespace orrery::experiments

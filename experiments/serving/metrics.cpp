@@ -46,14 +46,45 @@ void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   if (record.output_tokens > 1)
     tpot.add((*record.finished - *record.first_token).ticks * ps_per_tick / (record.output_tokens - 1));
   const bool ttft_ok = !slo.ttft || first <= *slo.ttft;
-  const bool tbt_ok = !slo.tbt || tbts.attained(slo.tbt->ticks);
+  const bool tbt_ok = !slo.tbt_ps || tbts.attained(*slo.tbt_ps);
   if (ttft_ok && tbt_ok) ++attained;
+}
+
+std::int64_t elapsed_ps(const IterationRun& run, std::int64_t i) {
+  return static_cast<std::int64_t>(static_cast<__int128>(run.time_ps) * i +
+                                   static_cast<__int128>(run.step_ps) * i * (i - 1) / 2);
+}
+
+IterationRecord iteration(const IterationRun& run, std::int64_t i, std::int64_t ps_per_tick) {
+  const auto tick = [&](std::int64_t elapsed) {
+    const std::int64_t ps = elapsed - run.start_ps;  // >= 0 but for the start of the first, which is that tick itself
+    return run.start + sim::Duration{ps <= 0 ? 0 : (ps + ps_per_tick - 1) / ps_per_tick};
+  };
+  IterationRecord record{.start = tick(elapsed_ps(run, i)),
+                         .end = tick(elapsed_ps(run, i + 1)),
+                         .replica = run.replica,
+                         .prefill_tokens = run.prefill_tokens,
+                         .decodes = run.decodes,
+                         .running = run.running,
+                         .waiting = run.waiting,
+                         .kv_used_bytes = run.kv_used_bytes,
+                         .energy_pj = run.energy_pj + i * run.step_energy_pj};
+  if (run.kv_period > 0 && i > 0) {
+    std::int64_t blocks = 0;
+    std::int64_t period = 0;
+    for (std::int64_t r = 0; r < run.kv_period; ++r) period += run.kv_growth[r];
+    blocks = i / run.kv_period * period;
+    for (std::int64_t k = i / run.kv_period * run.kv_period + 1; k <= i; ++k)
+      blocks += run.kv_growth[(run.kv_phase + k) % run.kv_period];
+    record.kv_used_bytes += blocks * run.kv_block_bytes;
+  }
+  return record;
 }
 
 std::array<Distribution, 6> distributions(const ServingMetrics& metrics) {
   const double tick_s = 1e-12 * static_cast<double>(metrics.ps_per_tick);
   return {Distribution{"ttft", &metrics.ttft, tick_s},
-          {"tbt", &metrics.tbt, tick_s},
+          {"tbt", &metrics.tbt, 1e-12},
           {"tpot", &metrics.tpot, 1e-12},
           {"e2e", &metrics.e2e, tick_s},
           {"queueing", &metrics.queueing, tick_s},

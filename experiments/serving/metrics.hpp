@@ -23,41 +23,74 @@ struct RequestRecord {
   std::string_view status;  ///< "completed", "rejected:REASON" or "unfinished"
 };
 
-/// One iteration when it ends, and the state of the replica then.
+/// Consecutive iterations of the same batch when they end, and the state of the replica during them. Iteration i of
+/// `count` (i from 0) lasts time_ps + i step_ps; the first starts at `start`, each next one where the one before ends.
+struct IterationRun {
+  sim::Time start;           ///< first tick not before the first one's start
+  std::int64_t start_ps = 0; ///< picoseconds by which it starts before that tick
+  std::int64_t count = 1;
+  std::int64_t time_ps = 0, step_ps = 0;
+  std::int64_t energy_pj = 0, step_energy_pj = 0;  ///< dynamic, of all devices; of iteration i likewise
+  std::int32_t replica = 0;
+  std::int64_t prefill_tokens = 0, decodes = 0;
+  std::int64_t running = 0, waiting = 0;  ///< during the iterations; what arrives meanwhile ends the run of them
+  std::int64_t kv_used_bytes = 0;         ///< at the start of the first
+  std::int64_t kv_block_bytes = 0;        ///< blocks that decodes take on the way are this large …
+  const std::int64_t* kv_growth = nullptr;///< … and iteration i > 0 takes kv_growth[(kv_phase + i) % kv_period]
+  std::int64_t kv_phase = 0, kv_period = 0;
+};
+
+/// One iteration of a run.
 struct IterationRecord {
   sim::Time start, end;
   std::int32_t replica = 0;
   std::int64_t prefill_tokens = 0, decodes = 0;
-  std::int64_t running = 0, waiting = 0;  ///< during the iteration; what arrived meanwhile counts as waiting
+  std::int64_t running = 0, waiting = 0;
   std::int64_t kv_used_bytes = 0;
-  std::int64_t energy_pj = 0;  ///< dynamic, of all devices
+  std::int64_t energy_pj = 0;
 };
 
-/// Whoever wants to see requests and iterations as they end: files, timelines, progress bars.
+/// Start of iteration i of a run (or, for i = count, the end of the last), in ps after `run.start`'s tick minus
+/// start_ps.
+std::int64_t elapsed_ps(const IterationRun& run, std::int64_t i);
+/// Iteration i of a run by itself.
+IterationRecord iteration(const IterationRun& run, std::int64_t i, std::int64_t ps_per_tick);
+
+/// Whoever wants to see requests and iterations as they end: files, timelines, progress bars. How iterations are
+/// grouped into runs is not to matter to an observer.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void request_ended(const RequestRecord&) {}
-  virtual void iteration_ended(const IterationRecord&) {}
+  virtual void iterations_ended(const IterationRun&) {}
 };
 
 /// Latency targets; absent means always attained.
 struct SloTargets {
-  std::optional<sim::Duration> ttft, tbt;
+  std::optional<sim::Duration> ttft;
+  std::optional<std::int64_t> tbt_ps;
 };
 
 /// The TBTs of one request, as far as its SLO needs them: the P99 (linear between ranks) is within the target or not,
 /// and for that the number above the target and the two values next to it suffice.
 class TbtVerdict {
  public:
-  void add(std::int64_t gap, std::int64_t target) {
-    ++count_;
+  void add(std::int64_t gap, std::int64_t target, std::int64_t times = 1) {
+    count_ += times;
     if (gap > target) {
-      ++over_;
-      if (over_ == 1 || gap < least_over_) least_over_ = gap;
+      if (over_ == 0 || gap < least_over_) least_over_ = gap;
+      over_ += times;
     } else if (gap > most_within_) {
       most_within_ = gap;
     }
+  }
+  /// `count` gaps at once, `over` of them above the target with `least_over` the least; `most_within` the greatest of the
+  /// others.
+  void add_many(std::int64_t count, std::int64_t over, std::int64_t least_over, std::int64_t most_within) {
+    if (over > 0 && (over_ == 0 || least_over < least_over_)) least_over_ = least_over;
+    if (count > over && most_within > most_within_) most_within_ = most_within;
+    count_ += count;
+    over_ += over;
   }
   bool attained(std::int64_t target) const;
 
@@ -76,10 +109,10 @@ struct ServingMetrics {
   std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
   std::int64_t processed_tokens = 0;                  ///< computed, recomputation included
   std::int64_t iterations = 0;
-  sim::SampleStats ttft, tbt, e2e, queueing;  ///< in ticks
-  sim::SampleStats tpot, normalised;          ///< in ps: quotients of ticks must not fall to whole coarse ticks
+  sim::SampleStats ttft, e2e, queueing;    ///< in ticks
+  sim::SampleStats tbt, tpot, normalised;  ///< in ps: they must not fall to whole coarse ticks
   RunCost cost;
-  __int128 busy_ticks = 0;
+  __int128 busy_ps = 0;  ///< summed over replicas
   std::int64_t kv_peak_bytes = 0;
 
   /// Books a request that ended in whatever way.

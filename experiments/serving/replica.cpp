@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 
 namespace orrery::experiments {
 
 using policies::Admission;
 using policies::Item;
+using policies::Leave;
 using policies::Phase;
+using policies::Preempt;
+using policies::Preemption;
 using policies::SeqId;
 using policies::Sequence;
 
@@ -21,21 +25,16 @@ namespace {
 
 constexpr std::uint64_t kIterationEnd = 0, kDecide = 1;  // payloads
 
-/// Every sum over `by`, rounded down.
-IterationCost divided(const RunCost& sums, std::int64_t by) {
-  const auto share = [by](__int128 value) { return static_cast<std::int64_t>(value / by); };
-  IterationCost out{share(sums.time_ps),    share(sums.flops),     share(sums.dram_bytes),
-                    share(sums.compute_pj), share(sums.memory_pj), share(sums.network_pj)};
-  for (std::size_t i = 0; i < out.class_ps.size(); ++i) {
-    out.class_ps[i] = share(sums.class_ps[i]);
-    out.class_pj[i] = share(sums.class_pj[i]);
-  }
-  return out;
-}
-
 }  // namespace
 
-Replica::Replica(ReplicaParts parts) : parts_(std::move(parts)) {}
+Replica::Replica(ReplicaParts parts)
+    : parts_(std::move(parts)),
+      ps_per_tick_(parts_.engine->scale().ps_per_tick()),
+      growth_tokens_(parts_.kv->growth_tokens()),
+      growth_(static_cast<std::size_t>(growth_tokens_), 0),
+      ledger_(parts_.model->ledger()) {
+  if (parts_.metrics->slo.tbt_ps) gaps_.emplace(*parts_.metrics->slo.tbt_ps);
+}
 
 SeqId Replica::new_slot() {
   if (!free_slots_.empty()) {
@@ -51,16 +50,30 @@ SeqId Replica::new_slot() {
   return id;
 }
 
-void Replica::submit(const Arrival& arrival) {
+void Replica::submit(Request& request) {
+  const sim::Time now = parts_.engine->now();
+  if (now != last_submit_) {
+    last_submit_ = now;
+    waiting_then_ = std::ssize(waiting_);
+  }
+  interrupt();
   const SeqId id = new_slot();
   Sequence& seq = sequence(id);
   seq.order = next_order_++;
-  seq.arrived = parts_.engine->now();
-  seq.prompt_tokens = arrival.prompt_tokens;
-  seq.output_tokens = arrival.output_tokens;
-  seq.prefill_tokens = arrival.prompt_tokens;
-  account(id).id = arrival.id;
-  ++parts_.metrics->arrived;
+  seq.arrived = request.arrived;
+  seq.prompt_tokens = request.prompt_tokens;
+  seq.output_tokens = request.output_tokens;
+  seq.predicted_tokens = request.predicted_tokens;
+  seq.deadline_ticks = request.deadline_ticks;
+  seq.priority = request.priority;
+  seq.tenant = request.tenant;
+  seq.branches = request.branches;
+  seq.generated_then = request.generated;
+  seq.prefill_tokens = request.prompt_tokens + request.generated;
+  seq.ready_tokens = std::min(request.ready_tokens, seq.prefill_tokens - 1);
+  if (!request.text.empty()) seq.text = &request.text;
+  account(id).request = &request;
+  request.replica = parts_.index;
   if (seq.prompt_tokens + seq.output_tokens > parts_.limits.max_context) {
     end_request(id, "rejected:context_exceeded", std::nullopt);
     return;
@@ -84,6 +97,8 @@ void Replica::wake() {
 }
 
 void Replica::start_iteration() {
+  // The devices went on to the picosecond; if they idled, they start with the event.
+  if (at_.tick() < parts_.engine->now()) at_ = {parts_.engine->now().ticks, 0};
   while (!running_.empty() || !waiting_.empty()) {
     if (decide()) return;
     // Nothing to run although something waits: the head of the queue can never be scheduled.
@@ -98,60 +113,118 @@ void Replica::reject_head() {
   end_request(id, "rejected:unschedulable", std::nullopt);
 }
 
-bool Replica::decide() {
-  decision_.clear();
-  const policies::BatchView view{parts_.engine->now(), running_,  waiting_,    sequences_,
-                                 *parts_.kv,           decoding_, shape_.mode, parts_.limits};
-  parts_.batching->decide(view, decision_);
+policies::BatchView Replica::view() const {
+  std::int64_t growth_blocks = growth_tokens_ > 0 ? growth(clock_, 1) : 0;
+  if (self_growing_ > 0)
+    for (const SeqId id : running_)
+      if (accounts_[id.index].self_growing)
+        growth_blocks += parts_.kv->blocks_to_grow(id, sequence(id), sequence(id).kv_tokens(clock_) + 1);
+  return {.now = parts_.engine->now(),
+          .running = running_,
+          .prefilling = prefilling_,
+          .waiting = waiting_,
+          .sequences = sequences_,
+          .kv = *parts_.kv,
+          .clock = clock_,
+          .decoding = decoding_,
+          .decode_tokens = steady_branches_,
+          .growth_blocks = growth_blocks,
+          .mode = shape_.mode,
+          .limits = parts_.limits};
+}
 
-  for (const SeqId id : decision_.preempt) preempt(id);
-  switch_ps_ = 0;
+std::int64_t Replica::queued_prefill_tokens() const {
+  std::int64_t tokens = 0;
+  for (const SeqId id : waiting_) tokens += sequence(id).prefill_tokens - sequence(id).ready_tokens;
+  for (const SeqId id : prefilling_) tokens += sequence(id).prefill_left();
+  return tokens;
+}
+
+// ---- decisions
+
+bool Replica::decide() {
+  // Sequences that fill what they had reserved take blocks from now on.
+  while (!growers_.empty() && growers_.front().clock <= clock_) {
+    const ClockEvent event = growers_.front();
+    std::pop_heap(growers_.begin(), growers_.end(), std::greater<>{});
+    growers_.pop_back();
+    Account& own = account(event.seq);
+    if (sequence(event.seq).order != event.order || own.grow_clock != event.clock) continue;
+    own.grow_clock = -1;
+    own.residue = static_cast<std::int64_t>(residue_of(event.clock));
+    growth_[residue_of(event.clock)] += sequence(event.seq).branches;
+    growth_period_ += sequence(event.seq).branches;
+  }
+  decision_.clear();
+  parts_.batching->decide(view(), decision_);
+
+  for (const Preemption& preemption : decision_.preempt) preempt(preemption);
   if (decision_.mode && *decision_.mode != shape_.mode) {
-    switch_ps_ = parts_.model->switch_ps(shape_.mode, *decision_.mode);
+    stall_ps_ += parts_.model->switch_ps(shape_.mode, *decision_.mode);
     shape_.mode = *decision_.mode;
     ++switches_;
   }
+  for (const SeqId id : decision_.resume) resume(id);
   for (const Admission& admission : decision_.admit) admit(admission);
-  if (!decision_.preempt.empty() || !decision_.admit.empty())
-    std::sort(running_.begin(), running_.end(),
-              [&](SeqId a, SeqId b) { return sequence(a).order < sequence(b).order; });
-  ++iteration_;
-  for (const Item& item : decision_.items) account(item.seq).marked = iteration_;
+  ++decision_number_;
+  for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
 
   build_shape();
   if (shape_.sequences == 0) return false;
-  reserve_growth();
-  cost_ = {};
-  parts_.model->cost(shape_, cost_);
-  const std::int64_t overhead =
-      parts_.iteration_overhead_ps + parts_.sequence_overhead_ps * shape_.sequences + switch_ps_;
-  const std::int64_t tick = parts_.engine->scale().ps_per_tick();
-  const sim::Duration length{std::max<std::int64_t>(1, (cost_.time_ps + overhead + tick - 1) / tick)};
-  record_.start = parts_.engine->now();
-  record_.end = record_.start + length;
-  record_.replica = parts_.index;
-  record_.kv_used_bytes = parts_.kv->used_bytes();
-  record_.energy_pj = cost_.compute_pj + cost_.memory_pj + cost_.network_pj;
-  ServingMetrics& metrics = *parts_.metrics;
-  metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, record_.kv_used_bytes);
-  iterating_ = true;
-  parts_.engine->schedule_in(length, *this, kIterationEnd);
+  reserve_explicit();
+  IterationPrice price = parts_.model->price(shape_);
+  if (parts_.host != nullptr) parts_.host->apply(shape_, price);
+  begin(iterations_ahead(price), price, stall_ps_);
+  stall_ps_ = 0;
   return true;
 }
 
-void Replica::preempt(SeqId id) {
+void Replica::preempt(const Preemption& preemption) {
+  const SeqId id = preemption.seq;
   Sequence& seq = sequence(id);
-  const auto at = std::find(running_.begin(), running_.end(), id);
-  if (at == running_.end()) broken_policy("it preempted a sequence that does not run");
-  running_.erase(at);
-  if (seq.phase == Phase::decode) --decoding_;
-  parts_.kv->release(id);
-  seq.phase = Phase::waiting;
-  seq.prefill_tokens = seq.prompt_tokens + seq.generated;
-  seq.prefilled = seq.kv_tokens = seq.chunk_tokens = 0;
-  seq.layers_done = 0;
+  if (seq.phase == Phase::waiting) broken_policy("it preempted a sequence that does not run");
+  if (seq.phase == Phase::decode) {
+    --decoding_;
+    if (seq.steady) leave_steady(id);
+  } else if (seq.phase == Phase::prefill) {
+    erase_prefilling(id);
+  }
   ++seq.preemptions;
+  ++account(id).request->preemptions;
+  if (preemption.how == Preempt::pause) {
+    seq.phase = Phase::paused;
+    return;
+  }
+  erase_running(id);
+  seq.phase = Phase::waiting;
+  const std::int64_t kept = seq.kv_then;
+  seq.prefill_tokens = seq.prompt_tokens + seq.generated_then;
+  seq.ready_tokens = 0;
+  if (preemption.how == Preempt::swap && parts_.tier != nullptr && kept > 0) {
+    if (const auto stall = parts_.tier->swap_out(account(id).request->id, kept, parts_.kv->held_blocks(id))) {
+      seq.ready_tokens = std::min(kept, seq.prefill_tokens - 1);
+      stall_ps_ += *stall;
+    }
+  }
+  parts_.kv->release(id, seq, kept, Leave::drop);
+  seq.prefilled = seq.kv_then = seq.chunk_tokens = 0;
+  seq.layers_done = 0;
   waiting_.push_front(id);
+}
+
+void Replica::resume(SeqId id) {
+  Sequence& seq = sequence(id);
+  if (seq.phase != Phase::paused) broken_policy("it resumed a sequence that is not paused");
+  if (seq.prefill_left() > 0) {
+    seq.phase = Phase::prefill;
+    const auto at = std::lower_bound(prefilling_.begin(), prefilling_.end(), seq.order,
+                                     [&](SeqId a, std::int64_t order) { return sequence(a).order < order; });
+    prefilling_.insert(at, id);
+  } else {
+    seq.phase = Phase::decode;
+    ++decoding_;
+    enter_steady(id, true);
+  }
 }
 
 void Replica::admit(const Admission& admission) {
@@ -163,92 +236,110 @@ void Replica::admit(const Admission& admission) {
   } else {
     waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
   }
+  const std::optional<std::int64_t> found =
+      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.prefill_tokens));
+  if (!found) broken_policy("it admitted a sequence whose blocks are not free");
   // At least the last prompt token is computed, or there would be nothing to sample the first token from.
-  const std::int64_t cached = std::min(parts_.kv->match_prefix(seq), seq.prefill_tokens - 1);
-  if (!parts_.kv->reserve(id, std::max(admission.reserve_tokens, seq.prefill_tokens)))
-    broken_policy("it admitted a sequence whose blocks are not free");
-  seq.prefilled = seq.kv_tokens = cached;
-  if (!account(id).admitted) {
-    account(id).admitted = parts_.engine->now();
-    seq.cached_tokens = cached;
+  const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
+  Request& request = *account(id).request;
+  if (seq.ready_tokens > cached && parts_.tier != nullptr && seq.preemptions > 0)
+    stall_ps_ += parts_.tier->swap_in(request.id, seq.ready_tokens - cached,
+                                      parts_.kv->blocks_for(seq.ready_tokens - cached));
+  seq.prefilled = seq.kv_then = std::max(cached, seq.ready_tokens);
+  seq.since = clock_;
+  if (!request.admitted) {
+    request.admitted = parts_.engine->now();
+    request.cached_tokens = seq.cached_tokens = cached;
   }
   seq.phase = Phase::prefill;
-  running_.push_back(id);
+  insert_running(id);
 }
 
-bool Replica::decodes_now(SeqId id) const {
-  return sequences_[id.index].phase == Phase::decode && accounts_[id.index].marked != iteration_;
+void Replica::insert_running(SeqId id) {
+  const auto before = [&](SeqId a, std::int64_t order) { return sequence(a).order < order; };
+  const std::int64_t order = sequence(id).order;
+  running_.insert(std::lower_bound(running_.begin(), running_.end(), order, before), id);
+  prefilling_.insert(std::lower_bound(prefilling_.begin(), prefilling_.end(), order, before), id);
 }
 
-void Replica::reserve_growth() {
-  policies::KvCache& kv = *parts_.kv;
+void Replica::erase_running(SeqId id) {
+  const auto at = std::lower_bound(running_.begin(), running_.end(), sequence(id).order,
+                                   [&](SeqId a, std::int64_t order) { return sequence(a).order < order; });
+  if (at == running_.end() || *at != id) broken_policy("it preempted a sequence that does not run");
+  running_.erase(at);
+}
+
+void Replica::erase_prefilling(SeqId id) {
+  prefilling_.erase(std::find(prefilling_.begin(), prefilling_.end(), id));
+}
+
+/// Decodes with an item of their own leave the steady ones for this iteration and reserve what they write.
+void Replica::reserve_explicit() {
   for (const Item& item : decision_.items) {
     const Sequence& seq = sequence(item.seq);
     if (seq.phase != Phase::decode) continue;
-    if (!kv.reserve(item.seq, seq.kv_tokens + 1 + item.draft_tokens))
+    if (!parts_.kv->reserve(item.seq, seq, seq.kv_then + 1 + item.draft_tokens))
       broken_policy("a decode has no block to grow into");
   }
-  if (!decision_.decode_rest) return;
-  for (const SeqId id : running_) {
-    if (!decodes_now(id)) continue;
-    const std::int64_t tokens = sequence(id).kv_tokens + 1;
-    if (tokens > kv.capacity(id) && !kv.reserve(id, tokens)) broken_policy("a decode has no block to grow into");
+}
+
+/// Adds an item's tokens to a segment.
+void Replica::add_work(const Item& item, Segment& segment) const {
+  const Sequence& seq = sequence(item.seq);
+  const std::int64_t tokens = seq.phase == Phase::decode ? 1 + item.draft_tokens : item.new_tokens;
+  if (seq.phase == Phase::decode) {
+    segment.tokens += tokens * seq.branches;
+    if (item.draft_tokens == 0) {
+      segment.decode.sequences += seq.branches;
+      segment.decode.context_tokens += seq.branches * (seq.kv_then + 1);
+    } else {
+      for (std::int32_t b = 0; b < seq.branches; ++b) segment.prefill.add(tokens, seq.kv_then);
+    }
+  } else {
+    segment.tokens += tokens;
+    segment.prefill.add(tokens, seq.kv_then);
   }
 }
 
 void Replica::build_shape() {
   shape_.clear();
-  record_.prefill_tokens = record_.decodes = 0;
   const std::int32_t layers = parts_.limits.layers;
-  DecodeSums decodes;
-  if (decision_.decode_rest && decoding_ > 0) {
-    for (const SeqId id : running_) {
-      if (!decodes_now(id)) continue;
-      ++decodes.sequences;
-      decodes.context_tokens += sequence(id).kv_tokens + 1;
-    }
-  }
-  shape_.sequences = decodes.sequences;
-  shape_.logit_rows = decodes.sequences;
-  record_.decodes = decodes.sequences;
-  record_.waiting = std::ssize(waiting_);
-  record_.running = std::ssize(running_);
-  Segment whole{
-      .first = 0, .last = layers, .variant = 0, .tokens = decodes.sequences, .prefill = {}, .decode = decodes};
-  bool uniform = true;
   SeqId previous{~0U};
+  std::int64_t explicit_decodes = 0;
+  record_prefill_ = 0;
   for (const Item& item : decision_.items) {
-    const Sequence& seq = sequence(item.seq);
-    if (seq.phase == Phase::waiting) broken_policy("an item names a sequence that does not run");
+    Sequence& seq = sequence(item.seq);
+    if (seq.phase == Phase::waiting || seq.phase == Phase::paused)
+      broken_policy("an item names a sequence that does not run");
+    if (seq.phase == Phase::decode && seq.steady) leave_steady(item.seq);
     const std::int32_t last = last_layer(item.layers);
     if (item.layers.first < 0 || last > layers || item.layers.first >= last)
       broken_policy("an item names layers the model has not");
-    if (item.variant != 0 || item.layers.first != 0 || last != layers) uniform = false;
-    const std::int64_t tokens = seq.phase == Phase::decode ? 1 + item.draft_tokens : item.new_tokens;
     if (seq.phase == Phase::prefill && (item.new_tokens < 1 || item.new_tokens > seq.prefill_left()))
       broken_policy("a chunk is empty or longer than what is left of its prompt");
+    const std::int64_t tokens = seq.phase == Phase::decode ? 1 + item.draft_tokens : item.new_tokens;
     if (item.seq != previous) {
       ++shape_.sequences;
-      if (seq.phase == Phase::decode) ++record_.decodes;
-      if (seq.phase == Phase::prefill) record_.prefill_tokens += tokens;
+      if (seq.phase == Phase::decode) ++explicit_decodes;
+      if (seq.phase == Phase::prefill) record_prefill_ += tokens;
     }
     previous = item.seq;
     if (last == layers && (seq.phase == Phase::decode || tokens == seq.prefill_left()))
-      shape_.logit_rows += seq.phase == Phase::decode ? tokens : 1;
-    whole.tokens += tokens;
-    if (seq.phase == Phase::decode && item.draft_tokens == 0) {
-      ++whole.decode.sequences;
-      whole.decode.context_tokens += seq.kv_tokens + 1;
-    } else {
-      whole.prefill.add(tokens, seq.kv_tokens);
-    }
+      shape_.logit_rows += seq.phase == Phase::decode ? tokens * seq.branches : 1;
   }
+  const std::int64_t steady = decision_.decode_rest ? steady_branches_ : 0;
+  record_decodes_ = explicit_decodes + (decision_.decode_rest ? steady_ : 0);
+  shape_.sequences += decision_.decode_rest ? steady_ : 0;
+  shape_.logit_rows += steady;
   if (shape_.sequences == 0) return;
-  if (uniform) {
-    shape_.segments.push_back(whole);
-  } else {
-    build_segments();
-  }
+  bool uniform = true;
+  for (const Item& item : decision_.items)
+    if (item.variant != 0 || item.layers.first != 0 || last_layer(item.layers) != layers) uniform = false;
+  if (!uniform) return build_segments();
+  Segment whole{.first = 0, .last = layers, .variant = 0, .tokens = steady, .prefill = {}, .decode = {}};
+  if (steady > 0) whole.decode = {steady, steady_kv_ + steady};
+  for (const Item& item : decision_.items) add_work(item, whole);
+  shape_.segments.push_back(whole);
 }
 
 /// The general case: cut the layers where any item starts or ends, and group what passes each piece by variant.
@@ -263,33 +354,231 @@ void Replica::build_segments() {
   }
   std::sort(cuts_.begin(), cuts_.end());
   cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
+  const std::int64_t steady = decision_.decode_rest ? steady_branches_ : 0;
   for (std::size_t c = 0; c + 1 < cuts_.size(); ++c) {
     for (std::int32_t variant = 0; variant < variants; ++variant) {
       Segment segment{.first = cuts_[c], .last = cuts_[c + 1], .variant = variant};
-      if (variant == 0 && decision_.decode_rest) {
-        for (const SeqId id : running_) {
-          if (!decodes_now(id)) continue;
-          ++segment.tokens;
-          ++segment.decode.sequences;
-          segment.decode.context_tokens += sequence(id).kv_tokens + 1;
-        }
+      if (variant == 0 && steady > 0) {
+        segment.tokens = steady;
+        segment.decode = {steady, steady_kv_ + steady};
       }
-      for (const Item& item : decision_.items) {
-        if (item.variant != variant || item.layers.first > segment.first || last_layer(item.layers) < segment.last)
-          continue;
-        const Sequence& seq = sequence(item.seq);
-        const std::int64_t tokens = seq.phase == Phase::decode ? 1 + item.draft_tokens : item.new_tokens;
-        segment.tokens += tokens;
-        if (seq.phase == Phase::decode && item.draft_tokens == 0) {
-          ++segment.decode.sequences;
-          segment.decode.context_tokens += seq.kv_tokens + 1;
-        } else {
-          segment.prefill.add(tokens, seq.kv_tokens);
-        }
-      }
+      for (const Item& item : decision_.items)
+        if (item.variant == variant && item.layers.first <= segment.first && last_layer(item.layers) >= segment.last)
+          add_work(item, segment);
       if (segment.tokens > 0) shape_.segments.push_back(segment);
     }
   }
+}
+
+// ---- leaps
+
+/// Blocks that steady decodes take in `steps` steps from `clock` on.
+std::int64_t Replica::growth(std::int64_t clock, std::int64_t steps) const {
+  if (growth_period_ == 0 || steps <= 0) return 0;
+  std::int64_t blocks = steps / growth_tokens_ * growth_period_;
+  for (std::int64_t left = steps % growth_tokens_; left > 0; --left, ++clock) blocks += growth_[residue_of(clock)];
+  return blocks;
+}
+
+/// How many steps (up to `most`) there are blocks for.
+std::int64_t Replica::steps_until_blocks_lack(std::int64_t most) const {
+  if (growth_period_ == 0) return most;
+  const std::int64_t available = parts_.kv->available_blocks();
+  if ((most / growth_tokens_ + 1) <= available / growth_period_) return most;
+  std::int64_t steps = available / growth_period_ * growth_tokens_;
+  std::int64_t left = available % growth_period_;
+  while (steps < most) {
+    left -= growth_[residue_of(clock_ + steps)];
+    if (left < 0) break;
+    ++steps;
+  }
+  return std::min(steps, most);
+}
+
+/// Clock of the next steady decode to end or to begin taking blocks.
+std::int64_t Replica::next_clock_event() {
+  while (!ends_.empty()) {
+    const ClockEvent& top = ends_.front();
+    const Sequence& seq = sequence(top.seq);
+    if (seq.order == top.order && seq.steady && account(top.seq).finish_clock == top.clock) break;
+    std::pop_heap(ends_.begin(), ends_.end(), std::greater<>{});
+    ends_.pop_back();
+  }
+  std::int64_t clock = ends_.empty() ? policies::kStable : ends_.front().clock;
+  if (!growers_.empty()) clock = std::min(clock, growers_.front().clock);
+  return clock;
+}
+
+std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
+  if (!parts_.leap || stall_ps_ > 0 || !decision_.items.empty() || !decision_.preempt.empty() || steady_ == 0 ||
+      self_growing_ > 0)
+    return 1;
+  return std::max<std::int64_t>(1, std::min(price.horizon, decision_.stable_iterations));
+}
+
+void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::int64_t extra_ps) {
+  leap_ = {.start = at_, .planned = iterations, .price = price, .extra_ps = extra_ps};
+  leap_.price.time_ps = std::max<std::int64_t>(1, leap_.price.time_ps);
+  if (decision_.decode_rest && steady_ > 0) {
+    const std::int64_t until = next_clock_event() - clock_;
+    if (iterations > 1) {
+      leap_.planned = steps_until_blocks_lack(std::min(iterations, until));
+      leap_.planned = std::max<std::int64_t>(1, leap_.planned);
+    }
+    const std::int64_t blocks = growth(clock_, 1);
+    if (blocks > parts_.kv->available_blocks()) broken_policy("a decode has no block to grow into");
+    if (blocks > 0) parts_.kv->take(blocks);
+    if (self_growing_ > 0) {
+      for (const SeqId id : running_) {
+        const Sequence& seq = sequence(id);
+        if (account(id).self_growing && !parts_.kv->reserve(id, seq, seq.kv_tokens(clock_) + 1))
+          broken_policy("a decode has no block to grow into");
+      }
+    }
+    leap_.measured = steady_measured_;
+  }
+  leap_.grown = 1;
+  record_waiting_ = std::ssize(waiting_);
+  ServingMetrics& metrics = *parts_.metrics;
+  metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, parts_.kv->used_bytes());
+  iterating_ = true;
+  // Several iterations may end within a tick: exact time goes on all the same.
+  event_ = parts_.engine->schedule_at(std::max(time_of(leap_.planned).tick(), parts_.engine->now()), *this, kIterationEnd);
+}
+
+/// Iterations of the leap that are over by now.
+std::int64_t Replica::over_by_now() const {
+  const std::int64_t now = parts_.engine->now().ticks;
+  std::int64_t low = leap_.done;
+  std::int64_t high = leap_.planned;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (time_of(middle).tick().ticks <= now) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+void Replica::sync() {
+  if (iterating_ && leap_.planned > 1) complete(over_by_now());
+}
+
+/// Ends the leap with the iteration under way, for somebody wants to be decided upon.
+void Replica::interrupt() {
+  if (!iterating_ || leap_.planned <= leap_.done + 1) return;
+  const std::int64_t over = over_by_now();
+  if (over == leap_.planned) return;  // its event is due at this instant
+  const bool between = over > 0 && time_of(over).tick() == parts_.engine->now();
+  const std::int64_t planned = between ? over : over + 1;
+  if (planned < leap_.planned) {
+    leap_.planned = planned;
+    parts_.engine->cancel(event_);
+    event_ = parts_.engine->schedule_at(time_of(planned).tick(), *this, kIterationEnd);
+  }
+  complete(over);
+}
+
+/// Books iterations of the leap up to the `upto`-th.
+void Replica::complete(std::int64_t upto) {
+  const std::int64_t from = leap_.done;
+  const std::int64_t steps = upto - from;
+  if (steps <= 0) return;
+  const bool steady = decision_.decode_rest && steady_ > 0;
+  if (steady) take_growth(from + 1);
+  ledger_->book(shape_, steps);
+  ServingMetrics& metrics = *parts_.metrics;
+  metrics.iterations += steps;
+  for (const Segment& segment : shape_.segments)
+    if (segment.last == parts_.limits.layers) metrics.processed_tokens += steps * segment.tokens;
+  metrics.busy_ps += leap_.elapsed(upto) - leap_.elapsed(from);
+  at_ = time_of(upto);
+  if (parts_.observer != nullptr) observe(from, upto);
+  if (steady) {
+    book_gaps(from, upto);
+    // The next iteration takes its blocks when it starts; at this very instant it may yet be another one.
+    const bool begun = upto < leap_.planned && at_.tick() < parts_.engine->now();
+    take_growth(begun ? upto + 1 : upto);
+    clock_ += steps;
+    steady_kv_ += steps * steady_branches_;
+    steady_last_ = at_;
+  }
+  if (upto < leap_.planned) advance(shape_, steps);
+  leap_.done = upto;
+}
+
+/// Takes the blocks of the leap's first `iterations` iterations, as far as they are not taken.
+void Replica::take_growth(std::int64_t iterations) {
+  if (iterations <= leap_.grown) return;
+  const std::int64_t blocks = growth(clock_ + leap_.grown - leap_.done, iterations - leap_.grown);
+  leap_.grown = iterations;
+  if (blocks == 0) return;
+  parts_.kv->take(blocks);
+  parts_.metrics->kv_peak_bytes = std::max(parts_.metrics->kv_peak_bytes, parts_.kv->used_bytes());
+}
+
+/// TBTs of steady decodes: alike for all but those whose last token came by itself, and for these from their second on.
+void Replica::book_gaps(std::int64_t from, std::int64_t upto) {
+  ServingMetrics& metrics = *parts_.metrics;
+  const ExactTime first_end = time_of(from + 1);
+  std::int64_t alike = leap_.measured;
+  for (const SeqId id : fresh_) {
+    Account& own = account(id);
+    own.fresh = false;
+    const std::int64_t gap = first_end.minus(own.request->last_token, ps_per_tick_);
+    const std::int32_t branches = sequence(id).branches;
+    if (measured(id)) {
+      metrics.tbt.add(gap, branches);
+      alike -= branches;
+    }
+    if (gaps_) own.request->tbts.add(gap, gaps_->target());
+  }
+  const std::int64_t joined = std::ssize(fresh_);
+  if (joined < steady_) {
+    const std::int64_t gap = first_end.minus(steady_last_, ps_per_tick_);
+    if (alike > 0) metrics.tbt.add(gap, alike);
+    if (gaps_) gaps_->add_run(gap, 0, 1);
+  }
+  for (const SeqId id : fresh_)
+    if (gaps_) account(id).gaps = gaps_->mark();
+  fresh_.clear();
+  if (upto - from < 2) return;
+  const std::int64_t second = leap_.elapsed(from + 2) - leap_.elapsed(from + 1);
+  if (leap_.measured > 0) metrics.tbt.add_run(second, leap_.price.step_ps, upto - from - 1, leap_.measured);
+  if (gaps_) gaps_->add_run(second, leap_.price.step_ps, upto - from - 1);
+}
+
+void Replica::observe(std::int64_t from, std::int64_t upto) {
+  const ExactTime start = time_of(from);
+  IterationRun run;
+  run.start = start.tick();
+  run.start_ps = start.ps > 0 ? ps_per_tick_ - start.ps : 0;
+  run.count = upto - from;
+  run.time_ps = leap_.elapsed(from + 1) - leap_.elapsed(from);
+  run.step_ps = leap_.price.step_ps;
+  run.energy_pj = leap_.price.energy_pj + from * leap_.price.step_energy_pj;
+  run.step_energy_pj = leap_.price.step_energy_pj;
+  run.replica = parts_.index;
+  run.prefill_tokens = record_prefill_;
+  run.decodes = record_decodes_;
+  run.running = std::ssize(running_);
+  // Who came during the last of the iterations waits; in those before, the queue was as it had been.
+  run.waiting = waiting_before(time_of(upto).tick());
+  run.kv_used_bytes = parts_.kv->used_bytes();
+  if (run.count > 1 && growth_period_ > 0) {
+    run.kv_growth = growth_.data();
+    run.kv_period = growth_tokens_;
+    run.kv_phase = static_cast<std::int64_t>(residue_of(clock_));
+    run.kv_block_bytes = parts_.kv->block_bytes();
+  }
+  parts_.observer->iterations_ended(run);
+}
+
+/// Length of the queue but for those who came at `end` itself.
+std::int64_t Replica::waiting_before(sim::Time end) const {
+  return last_submit_ >= end ? std::min(waiting_then_, std::ssize(waiting_)) : std::ssize(waiting_);
 }
 
 void Replica::on_event(std::uint64_t payload) {
@@ -299,26 +588,17 @@ void Replica::on_event(std::uint64_t payload) {
     if (!iterating_) start_iteration();
     return;
   }
-  iterating_ = false;
-  ServingMetrics& metrics = *parts_.metrics;
-  book(cost_);
-  ++metrics.iterations;
-  for (const Segment& segment : shape_.segments)
-    if (segment.last == parts_.limits.layers) metrics.processed_tokens += segment.tokens;
-  finish_items();
-  if (decision_.decode_rest) finish_decodes();
-  if (any_finished_) remove_finished();
-  if (parts_.observer != nullptr) {
-    record_.waiting = std::ssize(waiting_);
-    parts_.observer->iteration_ended(record_);
-  }
-  wake();
+  complete(leap_.planned);
+  boundary();
 }
 
-/// Costs count when they are over, so that a run cut short has the share it saw.
-void Replica::book(const IterationCost& cost) {
-  parts_.metrics->cost.add(cost);
-  parts_.metrics->busy_ticks += (record_.end - record_.start).ticks;
+/// The planned iterations are over: items, then steady decodes, then whoever has all tokens leaves.
+void Replica::boundary() {
+  iterating_ = false;
+  finish_items();
+  finish_due();
+  if (any_finished_) remove_finished();
+  wake();
 }
 
 void Replica::finish_items() {
@@ -336,108 +616,271 @@ void Replica::finish_item(const Item& item) {
         item.draft_tokens > 0 && parts_.acceptance != nullptr ? parts_.acceptance->accepted(seq, item.draft_tokens) : 0;
     if (kept < 0 || kept > item.draft_tokens)
       throw std::logic_error("an acceptance model kept more tokens than were proposed");
-    const std::int64_t tokens = std::min(1 + kept, seq.output_tokens - seq.generated);
-    seq.kv_tokens += tokens;
-    emit(item.seq, tokens);
+    const std::int64_t tokens = std::min(1 + kept, seq.output_tokens - seq.generated_then);
+    seq.kv_then += tokens;
+    emit(item.seq, tokens, at_);
+    if (!account(item.seq).finished) enter_steady(item.seq, true);
     return;
   }
   seq.chunk_tokens = 0;
   seq.prefilled += item.new_tokens;
-  seq.kv_tokens += item.new_tokens;
+  seq.kv_then += item.new_tokens;
+  parts_.kv->computed(item.seq, seq, seq.prefilled);
   if (seq.prefill_left() > 0) return;
   seq.phase = Phase::decode;
+  erase_prefilling(item.seq);
   ++decoding_;
-  emit(item.seq, 1);
-}
-
-void Replica::finish_decodes() {
-  for (const SeqId id : running_) {
-    // A sequence that only now turned to decode has an item of this iteration, so it is not counted twice.
-    if (!decodes_now(id)) continue;
-    ++sequence(id).kv_tokens;
-    emit(id, 1);
+  emit(item.seq, 1, at_);
+  if (account(item.seq).finished) return;
+  Request& request = *account(item.seq).request;
+  request.generated = seq.generated_then;
+  request.ready_tokens = seq.kv_then;
+  if (parts_.sink->prefill_done(request)) {
+    erase_running(item.seq);
+    --decoding_;
+    seq.phase = Phase::paused;
+  } else {
+    enter_steady(item.seq, true);
   }
 }
 
-void Replica::emit(SeqId id, std::int64_t tokens) {
+/// A decode that just emitted by itself (`fresh`) joins those that step together.
+void Replica::enter_steady(SeqId id, bool fresh) {
   Sequence& seq = sequence(id);
   Account& own = account(id);
-  const sim::Time now = record_.end;
-  if (!own.first_token) {
-    own.first_token = now;
+  seq.steady = true;
+  seq.since = clock_;
+  own.fresh = fresh;
+  if (fresh) fresh_.push_back(id);
+  if (gaps_) own.gaps = gaps_->mark();
+  ++steady_;
+  steady_branches_ += seq.branches;
+  steady_kv_ += seq.branches * seq.kv_then;
+  if (measured(id)) steady_measured_ += seq.branches;
+  const std::int64_t left = seq.output_tokens - seq.generated_then;
+  own.finish_clock = clock_ + left;
+  ends_.push_back({own.finish_clock, seq.order, id});
+  std::push_heap(ends_.begin(), ends_.end(), std::greater<>{});
+  own.residue = own.grow_clock = -1;
+  const std::int64_t capacity = parts_.kv->capacity(id, seq);
+  if (capacity >= seq.kv_then + left) return;  // all it will ever need
+  if (growth_tokens_ == 0) {
+    ++self_growing_;
+    own.self_growing = true;
+    return;
+  }
+  const std::int64_t full = clock_ + std::max<std::int64_t>(0, capacity - seq.kv_then);
+  if (full - clock_ < growth_tokens_) {
+    own.residue = static_cast<std::int64_t>(residue_of(full));
+    growth_[residue_of(full)] += seq.branches;
+    growth_period_ += seq.branches;
   } else {
-    const std::int64_t gap = (now - own.last_token).ticks;
-    if (seq.arrived >= parts_.metrics->warmup) {
-      parts_.metrics->tbt.add(gap);
-      if (tokens > 1) parts_.metrics->tbt.add(0, tokens - 1);  // tokens accepted together come together
+    own.grow_clock = full;
+    growers_.push_back({full, seq.order, id});
+    std::push_heap(growers_.begin(), growers_.end(), std::greater<>{});
+  }
+}
+
+/// A steady decode becomes one by itself; its counts are brought up to the clock. `kv_ahead` tokens more than it has
+/// are covered by blocks taken for an iteration under way.
+void Replica::leave_steady(SeqId id, std::int64_t kv_ahead) {
+  Sequence& seq = sequence(id);
+  Account& own = account(id);
+  const std::int64_t steps = clock_ - seq.since;
+  seq.kv_then += steps;
+  seq.generated_then += steps;
+  seq.since = clock_;
+  seq.steady = false;
+  if (own.fresh) {
+    fresh_.erase(std::find(fresh_.begin(), fresh_.end(), id));
+    own.fresh = false;
+  } else {
+    own.request->last_token = steady_last_;
+    if (gaps_) gaps_->judge(own.gaps, own.request->tbts);
+  }
+  --steady_;
+  steady_branches_ -= seq.branches;
+  steady_kv_ -= seq.branches * seq.kv_then;
+  if (measured(id)) steady_measured_ -= seq.branches;
+  own.finish_clock = -1;
+  if (own.residue >= 0) {
+    growth_[static_cast<std::size_t>(own.residue)] -= seq.branches;
+    growth_period_ -= seq.branches;
+    parts_.kv->settle(id, seq, seq.kv_then + kv_ahead);
+    own.residue = -1;
+  }
+  if (own.self_growing) --self_growing_;
+  own.self_growing = false;
+  own.grow_clock = -1;
+  if (steady_ == 0 && gaps_) gaps_->clear();
+}
+
+void Replica::emit(SeqId id, std::int64_t tokens, ExactTime at) {
+  Sequence& seq = sequence(id);
+  Account& own = account(id);
+  Request& request = *own.request;
+  if (!request.first_token) {
+    request.first_token = at.tick();
+  } else {
+    const std::int64_t gap = at.minus(request.last_token, ps_per_tick_);
+    if (measured(id)) {
+      parts_.metrics->tbt.add(gap, seq.branches);
+      if (tokens > 1) parts_.metrics->tbt.add(0, (tokens - 1) * seq.branches);  // tokens accepted together come together
     }
-    if (parts_.metrics->slo.tbt) {
-      own.tbts.add(gap, parts_.metrics->slo.tbt->ticks);
-      for (std::int64_t i = 1; i < tokens; ++i) own.tbts.add(0, parts_.metrics->slo.tbt->ticks);
+    if (gaps_) {
+      request.tbts.add(gap, gaps_->target());
+      if (tokens > 1) request.tbts.add(0, gaps_->target(), tokens - 1);
     }
   }
-  own.last_token = now;
-  seq.generated += tokens;
-  if (seq.generated >= seq.output_tokens) {
+  request.last_token = at;
+  seq.generated_then += tokens;
+  if (seq.generated_then >= seq.output_tokens) {
     own.finished = true;
     any_finished_ = true;
+    finished_.push_back(id);
+  }
+}
+
+/// Steady decodes whose last token came with the last step.
+void Replica::finish_due() {
+  while (!ends_.empty() && ends_.front().clock <= clock_) {
+    const ClockEvent event = ends_.front();
+    std::pop_heap(ends_.begin(), ends_.end(), std::greater<>{});
+    ends_.pop_back();
+    const Sequence& seq = sequence(event.seq);
+    if (seq.order != event.order || !seq.steady || account(event.seq).finish_clock != event.clock) continue;
+    leave_steady(event.seq);
+    account(event.seq).finished = true;
+    any_finished_ = true;
+    finished_.push_back(event.seq);
   }
 }
 
 void Replica::remove_finished() {
   any_finished_ = false;
-  std::erase_if(running_, [&](SeqId id) {
-    if (!account(id).finished) return false;
+  std::sort(finished_.begin(), finished_.end(),
+            [&](SeqId a, SeqId b) { return sequence(a).order < sequence(b).order; });
+  for (const SeqId id : finished_) {
     --decoding_;
-    parts_.kv->release(id);
-    end_request(id, "completed", record_.end);
-    return true;
-  });
+    erase_running(id);
+    parts_.kv->release(id, sequence(id), sequence(id).kv_then, Leave::keep);
+    end_request(id, "completed", at_.tick());
+  }
+  finished_.clear();
 }
 
 void Replica::end_request(SeqId id, std::string_view status, std::optional<sim::Time> finished) {
-  const Sequence& seq = sequence(id);
-  const Account& own = account(id);
-  const RequestRecord record{.id = own.id,
-                             .arrived = seq.arrived,
-                             .admitted = own.admitted,
-                             .first_token = own.first_token,
-                             .finished = finished,
-                             .prompt_tokens = seq.prompt_tokens,
-                             .output_tokens = seq.output_tokens,
-                             .cached_tokens = seq.cached_tokens,
-                             .preemptions = seq.preemptions,
-                             .replica = parts_.index,
-                             .status = status};
-  parts_.metrics->request_ended(record, own.tbts);
-  if (parts_.observer != nullptr) parts_.observer->request_ended(record);
+  Request& request = *account(id).request;
+  request.generated = sequence(id).generated_then;
+  if (parts_.tier != nullptr) parts_.tier->drop(request.id);
+  free_slots_.push_back(id);
+  sequence(id).phase = Phase::waiting;
+  sequence(id).order = -1;
+  account(id).request = nullptr;
+  parts_.sink->request_ended(request, status, finished);
+}
+
+// ---- leaving other than by the last token
+
+std::optional<SeqId> Replica::decoding_sequence(const Request& request) const {
+  for (const SeqId id : running_)
+    if (accounts_[id.index].request == &request && sequence(id).phase == Phase::decode) return id;
+  return std::nullopt;
+}
+
+Request& Replica::take_out(SeqId id) {
+  Sequence& seq = sequence(id);
+  if (iterating_) throw std::logic_error("a sequence is taken out in the middle of an iteration");
+  if (seq.phase == Phase::decode) {
+    --decoding_;
+    if (seq.steady) leave_steady(id);
+  } else if (seq.phase == Phase::prefill) {
+    erase_prefilling(id);
+  }
+  erase_running(id);
+  seq.phase = Phase::paused;
+  Request& request = *account(id).request;
+  request.generated = seq.generated_then;
+  request.ready_tokens = seq.kv_then;
+  return request;
+}
+
+void Replica::let_go(SeqId id) {
+  parts_.kv->release(id, sequence(id), sequence(id).kv_then, Leave::keep);
+  sequence(id).phase = Phase::waiting;
+  sequence(id).order = -1;
+  account(id).request = nullptr;
   free_slots_.push_back(id);
 }
 
-void Replica::flush_unfinished() {
-  if (iterating_ && parts_.engine->now() > record_.start) {
-    const std::int64_t length = (record_.end - record_.start).ticks;
-    record_.end = parts_.engine->now();
-    const std::int64_t elapsed = (record_.end - record_.start).ticks;
-    RunCost part;
-    part.add_scaled(cost_, elapsed);
-    const IterationCost share = divided(part, length);
-    record_.energy_pj = share.compute_pj + share.memory_pj + share.network_pj;
-    book(share);
-    if (parts_.observer != nullptr) parts_.observer->iteration_ended(record_);
+/// Books the part of the iteration under way that is over, and ends it.
+void Replica::book_cut() {
+  if (!iterating_) return;
+  sync();
+  const std::int64_t begun = leap_.done;
+  const ExactTime start = time_of(begun);
+  const ExactTime now{parts_.engine->now().ticks, 0};
+  const std::int64_t length = leap_.elapsed(begun + 1) - leap_.elapsed(begun);
+  const std::int64_t elapsed = begun < leap_.planned ? now.minus(start, ps_per_tick_) : 0;
+  if (elapsed > 0) {
+    IterationCost cost;
+    parts_.model->cost(shape_, cost);
+    ledger_->book_cost(share(cost, elapsed, length));
+    parts_.metrics->busy_ps += elapsed;
+    if (parts_.observer != nullptr) {
+      const std::int64_t energy = leap_.price.energy_pj + begun * leap_.price.step_energy_pj;
+      IterationRun run{.start = start.tick(),
+                       .start_ps = start.ps > 0 ? ps_per_tick_ - start.ps : 0,
+                       .count = 1,
+                       .time_ps = elapsed,
+                       .energy_pj = static_cast<std::int64_t>(static_cast<__int128>(energy) * elapsed / length),
+                       .replica = parts_.index,
+                       .prefill_tokens = record_prefill_,
+                       .decodes = record_decodes_,
+                       .running = std::ssize(running_),
+                       .waiting = waiting_before(parts_.engine->now()),
+                       .kv_used_bytes = parts_.kv->used_bytes()};
+      parts_.observer->iterations_ended(run);
+    }
   }
+  parts_.engine->cancel(event_);
+  at_ = now;
+}
+
+std::vector<Request*> Replica::evacuate() {
+  book_cut();
+  // Blocks of the cut iteration were taken for steady decodes already.
+  const std::int64_t ahead = iterating_ && decision_.decode_rest ? leap_.grown - leap_.done : 0;
   iterating_ = false;
-  for (const SeqId id : running_) {
-    parts_.kv->release(id);
-    end_request(id, "unfinished", std::nullopt);
+  std::vector<SeqId> ids(running_.begin(), running_.end());
+  ids.insert(ids.end(), waiting_.begin(), waiting_.end());
+  std::vector<Request*> requests;
+  for (const SeqId id : ids) {
+    Sequence& seq = sequence(id);
+    if (seq.steady) leave_steady(id, ahead);
+    if (seq.phase != Phase::waiting) parts_.kv->release(id, seq, seq.kv_then, Leave::drop);
+    Request& request = *account(id).request;
+    if (parts_.tier != nullptr) parts_.tier->drop(request.id);
+    request.generated = seq.generated_then;
+    request.ready_tokens = 0;
+    account(id).request = nullptr;
+    seq.phase = Phase::waiting;
+    seq.order = -1;
+    free_slots_.push_back(id);
+    requests.push_back(&request);
   }
   running_.clear();
+  prefilling_.clear();
+  waiting_.clear();
+  fresh_.clear();
+  finished_.clear();
+  any_finished_ = false;
   decoding_ = 0;
-  while (!waiting_.empty()) {
-    const SeqId id = waiting_.front();
-    waiting_.pop_front();
-    end_request(id, "unfinished", std::nullopt);
-  }
+  return requests;
+}
+
+void Replica::flush_unfinished() {
+  for (Request* request : evacuate()) parts_.sink->request_ended(*request, "unfinished", std::nullopt);
 }
 
 }  // namespace orrery::experiments

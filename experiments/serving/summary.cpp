@@ -66,7 +66,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops * active * span));
   utilisation.set("mbu",
                   ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s * active * span));
-  utilisation.set("busy", ratio(scale.seconds_of_sum(m.busy_ticks), span));
+  utilisation.set("busy", ratio(static_cast<double>(m.busy_ps) * 1e-12, span));
   root.set("utilisation", std::move(utilisation));
 
   const double idle = result.machine.idle_watts * static_cast<double>(result.machine.devices) * span;

@@ -11,7 +11,9 @@
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/replica.hpp"
+#include "experiments/serving/cluster.hpp"
+#include "experiments/serving/load.hpp"
+#include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
 
 namespace orrery::experiments {
@@ -20,44 +22,6 @@ namespace {
 // How often progress is reported (and an interrupt noticed).
 constexpr std::int64_t kRequestsEvery = 256;
 constexpr std::int64_t kIterationsEvery = 4096;
-
-/// Brings the requests of a workload into a replica, reading one ahead.
-class Arrivals final : public sim::EventHandler {
- public:
-  Arrivals(sim::Engine& engine, Replica& replica, traces::TraceSource& source, const WorkloadParams& params)
-      : engine_(engine), replica_(replica), source_(source), rate_scale_(params.rate_scale), limit_(params.limit) {}
-
-  /// Schedules the first request.
-  void start() { read_next(); }
-
-  void on_event(std::uint64_t) override {
-    // All requests of one instant reach the replica before it decides.
-    do {
-      replica_.submit({delivered_, record_.prompt_tokens, record_.output_tokens});
-      ++delivered_;
-    } while (read_next());
-    replica_.wake();
-  }
-
- private:
-  /// Reads the next request; true if it arrives now, else its arrival is scheduled (if there is one).
-  bool read_next() {
-    if (limit_ && delivered_ >= *limit_) return false;
-    if (!source_.next(record_)) return false;
-    const sim::Time at = engine_.scale().from_ns(record_.arrival_ns, rate_scale_);
-    if (delivered_ > 0 && at <= engine_.now()) return true;
-    engine_.schedule_at(at, *this);
-    return false;
-  }
-
-  sim::Engine& engine_;
-  Replica& replica_;
-  traces::TraceSource& source_;
-  double rate_scale_;
-  std::optional<std::int64_t> limit_;
-  traces::TraceRecord record_;
-  std::int64_t delivered_ = 0;
-};
 
 /// Tells how far the run has come, now and then.
 class ProgressObserver final : public RunObserver {
@@ -69,9 +33,9 @@ class ProgressObserver final : public RunObserver {
     if (next_ != nullptr) next_->request_ended(record);
     if (++done_ % kRequestsEvery == 0) report();
   }
-  void iteration_ended(const IterationRecord& record) override {
-    if (next_ != nullptr) next_->iteration_ended(record);
-    if (++iterations_ % kIterationsEvery == 0) report();
+  void iterations_ended(const IterationRun& run) override {
+    if (next_ != nullptr) next_->iterations_ended(run);
+    if (++runs_ % kIterationsEvery == 0) report();
   }
 
  private:
@@ -83,7 +47,7 @@ class ProgressObserver final : public RunObserver {
   const std::function<void(const Progress&)>& progress_;
   const sim::Engine& engine_;
   std::optional<std::int64_t> total_;
-  std::int64_t done_ = 0, iterations_ = 0;
+  std::int64_t done_ = 0, runs_ = 0;
 };
 
 }  // namespace
@@ -97,7 +61,8 @@ struct ServingSetup::State {
   MachineFacts machine;
   policies::ReplicaLimits limits;
   policies::KvGeometry geometry;
-  std::unique_ptr<GpuIterationModel> iteration_model;
+  std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<TabulatedIteration> iteration_model;
 
   void divide_memory();
 };
@@ -132,7 +97,8 @@ void ServingSetup::State::divide_memory() {
   // the cache there is has as many.
   constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
   const auto endless = config.kvcache.make({geometry.bytes_per_token, kEndless});
-  if (!endless->reserve({0}, limits.max_context) ||
+  const policies::Sequence longest{};
+  if (!endless->reserve({0}, longest, limits.max_context) ||
       config.kvcache.make(geometry)->total_blocks() < endless->held_blocks({0})) {
     infeasible =
         Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
@@ -143,7 +109,8 @@ void ServingSetup::State::divide_memory() {
                    machine.weight_bytes + endless->used_bytes(), usable};
     return;
   }
-  iteration_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
+  exact_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
+  iteration_model = std::make_unique<TabulatedIteration>(*exact_model, limits.layers);
 }
 
 ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_unique<State>()) {
@@ -181,30 +148,31 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
   if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s);
-  if (config.slo.tbt_s) metrics.slo.tbt = scale.duration(*config.slo.tbt_s);
+  if (config.slo.tbt_s) metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * 1e12));
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
+  TraceLoad load(*source, config.workload);
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load);
+  const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
+  const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
+                            picoseconds(config.replica.sequence_overhead_s));
   ReplicaParts parts;
-  parts.engine = &engine;
   parts.model = state_->iteration_model.get();
-  parts.metrics = &metrics;
-  parts.observer = observer != nullptr || progress ? &watched : nullptr;
+  parts.host = &host;
   parts.batching = config.batching.make();
   parts.kv = config.kvcache.make(state_->geometry);
   parts.limits = state_->limits;
-  parts.iteration_overhead_ps = static_cast<std::int64_t>(std::ceil(config.replica.iteration_overhead_s * 1e12));
-  parts.sequence_overhead_ps = static_cast<std::int64_t>(std::ceil(config.replica.sequence_overhead_s * 1e12));
+  parts.leap = config.run.leap;
   result.machine.kv_capacity_bytes = state_->geometry.bytes_available;
-  Replica replica(std::move(parts));
-  Arrivals arrivals(engine, replica, *source, config.workload);
-  arrivals.start();
+  cluster.add(std::move(parts));
+  cluster.start();
   engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
-  replica.flush_unfinished();
+  cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
-  result.free_blocks = replica.kv().free_blocks();
-  result.total_blocks = replica.kv().total_blocks();
+  result.free_blocks = cluster.replica(0).kv().free_blocks();
+  result.total_blocks = cluster.replica(0).kv().total_blocks();
   result.skipped = source->skipped();
   return result;
 }

@@ -6,17 +6,22 @@
 //
 // Contract
 //  - A policy changes nothing but its own members, and draws no random numbers of its own: equal views and history give
-//    equal decisions. It must stay O(running + admitted) a call.
+//    equal decisions. A call that changes nothing should be O(1):
+//    `prefilling`, `decoding` and `growth_blocks` are there so that nobody has to walk all of `running`.
 //  - Order of application: preempt, switch mode, admit, items, decodes. Blocks that preemption frees may be counted on.
 //  - Whatever is scheduled must fit: after the decision every item and decode has its blocks, or the replica stops the
 //    run with std::logic_error (a broken policy, not bad input).
 //  - An empty decision with sequences waiting and none running rejects the head of the queue ("unschedulable"), so that
-//    a policy cannot hang a run.
+//    a policy cannot hang a run. One with sequences running (all paused, say) is a broken policy.
+//  - stable_iterations counts only for decisions of decodes alone (no items): the replica may then leap over as many
+//    iterations without asking. It stops by itself where something arrives, ends, or no block is left to grow into.
 //  - Ties are broken by Sequence::order, which is unique.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -45,14 +50,29 @@ struct Item {
 };
 
 /// Takes `seq` from the queue and gives it blocks for `reserve_tokens` (the tokens to prefill, or all it may ever
-/// need).
+/// need). Its item, if it has one in the same decision, counts from what the cache has of it: new_tokens <=
+/// BatchView::to_compute().
 struct Admission {
   SeqId seq;
   std::int64_t reserve_tokens = 0;
 };
 
+/// What becomes of the cache of a running sequence that has to stop.
+enum class Preempt : std::uint8_t {
+  recompute,  ///< dropped; the sequence goes back to the front of the queue and prefills all its tokens again
+  swap,       ///< copied to the next tier (recompute where that has no room); it goes back to the front of the queue
+  pause       ///< stays; the sequence takes no part until it is resumed
+};
+
+/// Stops a running sequence.
+struct Preemption {
+  SeqId seq;
+  Preempt how = Preempt::recompute;
+};
+
 struct BatchDecision {
-  std::vector<SeqId> preempt;  ///< drop the KV of a running sequence; it goes back to the front of the queue
+  std::vector<Preemption> preempt;
+  std::vector<SeqId> resume;  ///< paused sequences that go on
   std::vector<Admission> admit;
   std::vector<Item> items;
   bool decode_rest = true;
@@ -61,6 +81,7 @@ struct BatchDecision {
 
   void clear() {
     preempt.clear();
+    resume.clear();
     admit.clear();
     items.clear();
     decode_rest = true;
@@ -68,6 +89,9 @@ struct BatchDecision {
     stable_iterations = 1;
   }
 };
+
+/// stable_iterations of a decision that holds until something arrives or ends, or blocks run out.
+inline constexpr std::int64_t kStable = std::numeric_limits<std::int64_t>::max();
 
 /// Fixed facts of a replica.
 struct ReplicaLimits {
@@ -78,15 +102,40 @@ struct ReplicaLimits {
 /// What a policy may know. Valid during the call only.
 struct BatchView {
   sim::Time now;
-  std::span<const SeqId> running;       ///< in arrival order; phase tells prefill from decode
+  std::span<const SeqId> running;       ///< by order; the phase tells prefill, decode and pause apart
+  std::span<const SeqId> prefilling;    ///< those of `running` in prefill, by order
   const std::deque<SeqId>& waiting;     ///< front first: arrivals at the back, preempted sequences at the front
   std::span<const Sequence> sequences;  ///< indexed by SeqId
   const KvView& kv;
-  std::int64_t decoding = 0;  ///< how many of `running` are in decode
+  std::int64_t clock = 0;          ///< decode clock, see Sequence
+  std::int64_t decoding = 0;       ///< how many of `running` are in decode
+  std::int64_t decode_tokens = 0;  ///< new tokens if all of them take one step (branches counted)
+  std::int64_t growth_blocks = 0;  ///< blocks that this step would take
   std::int32_t mode = 0;
   ReplicaLimits limits;
 
   const Sequence& operator[](SeqId id) const { return sequences[id.index]; }
+  std::int64_t kv_tokens(SeqId id) const { return (*this)[id].kv_tokens(clock); }
+  std::int64_t generated(SeqId id) const { return (*this)[id].generated(clock); }
+  /// Blocks that preempting `id` makes available, its share of growth_blocks included in neither.
+  std::int64_t blocks_of(SeqId id) const {
+    const Sequence& seq = (*this)[id];
+    return std::max(kv.held_blocks(id), kv.blocks_of(seq, seq.kv_tokens(clock)));
+  }
+  /// Its share of growth_blocks: blocks `id` needs for one more token, if it decodes.
+  std::int64_t growth_of(SeqId id) const {
+    const Sequence& seq = (*this)[id];
+    if (seq.phase != Phase::decode) return 0;
+    const std::int64_t missing = kv.blocks_of(seq, seq.kv_tokens(clock) + 1) - blocks_of(id);
+    return missing > 0 ? missing : 0;
+  }
+  /// Tokens that a waiting sequence still has to compute if it is admitted now.
+  std::int64_t to_compute(SeqId id) const {
+    const Sequence& seq = (*this)[id];
+    std::int64_t there = seq.ready_tokens;
+    if (kv.keeps_prefixes() && seq.text != nullptr) there = std::max(there, kv.match_prefix(seq));
+    return seq.prefill_tokens - std::min(there, seq.prefill_tokens - 1);
+  }
 };
 
 class Batching {

@@ -15,17 +15,18 @@ std::int64_t reserved_tokens(const Sequence& seq, Reservation reservation, std::
 }
 
 void admit_reserved(const BatchView& view, std::int64_t slots, Reservation reservation, BatchDecision& out) {
-  std::int64_t free = view.kv.free_blocks();
+  std::int64_t free = view.kv.available_blocks();
   for (const SeqId id : view.waiting) {
-    if (std::ssize(out.admit) >= slots) return;
+    if (std::ssize(out.admit) >= slots) break;
     const Sequence& seq = view[id];
     const std::int64_t tokens = reserved_tokens(seq, reservation, view.limits.max_context);
-    const std::int64_t blocks = view.kv.blocks_for(tokens);
-    if (blocks > free) return;
+    const std::int64_t blocks = view.kv.blocks_to_admit(seq, tokens);
+    if (blocks > free) break;
     free -= blocks;
     out.admit.push_back({id, tokens});
-    out.items.push_back({.seq = id, .new_tokens = seq.prefill_tokens});
+    out.items.push_back({.seq = id, .new_tokens = view.to_compute(id)});
   }
+  if (out.items.empty()) out.stable_iterations = kStable;
 }
 
 }  // namespace orrery::policies

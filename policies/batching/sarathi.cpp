@@ -5,6 +5,7 @@
 // for a prompt. Without a free block the latest-arrived sequence is preempted and recomputed. Source: Sarathi-Serve
 // (OSDI 2024, Algorithm 3).
 #include <algorithm>
+#include <limits>
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
@@ -33,35 +34,36 @@ class SarathiBatching final : public Batching {
 
   void decide(const BatchView& view, BatchDecision& out) override {
     std::int64_t free = make_room_for_decodes(view, out);
-    // What was preempted is the tail of `running`: the rest keeps its order.
-    const auto kept = view.running.first(view.running.size() - out.preempt.size());
-    std::int64_t decodes = view.decoding;
-    for (const SeqId id : out.preempt) decodes -= view[id].phase == Phase::decode ? 1 : 0;
+    std::int64_t decodes = view.decode_tokens;
+    const std::int64_t first_preempted =
+        out.preempt.empty() ? std::numeric_limits<std::int64_t>::max() : view[out.preempt.back().seq].order;
+    for (const Preemption& gone : out.preempt)
+      decodes -= view[gone.seq].phase == Phase::decode ? view[gone.seq].branches : 0;
     std::int64_t budget = params_.token_budget - decodes;
 
-    if (std::ssize(kept) > decodes) {
-      for (const SeqId id : kept) {
-        if (budget <= 0) break;
-        const Sequence& seq = view[id];
-        if (seq.phase != Phase::prefill) continue;
-        const std::int64_t chunk = std::min(seq.prefill_left(), budget);
-        out.items.push_back({.seq = id, .new_tokens = chunk});
-        budget -= chunk;
-      }
+    for (const SeqId id : view.prefilling) {
+      if (budget <= 0) break;
+      const Sequence& seq = view[id];
+      if (seq.order >= first_preempted) break;  // what is preempted is the tail of `running`
+      const std::int64_t chunk = std::min(seq.prefill_left(), budget);
+      out.items.push_back({.seq = id, .new_tokens = chunk});
+      budget -= chunk;
     }
     if (!out.preempt.empty()) return;  // whoever was preempted is first in line, and the view does not show it yet
     const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
     for (const SeqId id : view.waiting) {
       if (budget <= 0 || std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) break;
       const Sequence& seq = view[id];
-      const std::int64_t blocks = view.kv.blocks_for(seq.prefill_tokens);
+      const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
       if (free - blocks < spare) break;
       free -= blocks;
-      const std::int64_t chunk = std::min(seq.prefill_tokens, budget);
+      const std::int64_t chunk = std::min(view.to_compute(id), budget);
       out.admit.push_back({id, seq.prefill_tokens});
       out.items.push_back({.seq = id, .new_tokens = chunk});
       budget -= chunk;
     }
+    // Full slots, budget or cache stay so while decodes alone go on: none of them gives anything back.
+    if (out.items.empty() && view.prefilling.empty()) out.stable_iterations = kStable;
   }
 
  private:

@@ -26,7 +26,10 @@ class StaticBatching final : public Batching {
   explicit StaticBatching(const StaticParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
-    if (!view.running.empty()) return;
+    if (!view.running.empty()) {
+      out.stable_iterations = kStable;
+      return;
+    }
     admit_reserved(view, params_.max_sequences, params_.reservation, out);
   }
 

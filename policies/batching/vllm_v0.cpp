@@ -42,6 +42,7 @@ class VllmV0Batching final : public Batching {
       return;
     }
     make_room_for_decodes(view, out);
+    if (out.preempt.empty()) out.stable_iterations = kStable;  // what did not fit now won't while decodes grow
   }
 
   std::optional<std::string_view> reject(const Sequence& seq, const KvView&,
@@ -57,24 +58,24 @@ class VllmV0Batching final : public Batching {
 
   void admit_prompts(const BatchView& view, BatchDecision& out) const {
     const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
-    std::int64_t free = view.kv.free_blocks();
+    std::int64_t free = view.kv.available_blocks();
     std::int64_t tokens = 0;
     std::int64_t longest = 0;
     for (const SeqId id : view.waiting) {
       if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return;
       const Sequence& seq = view[id];
-      const std::int64_t prompt = seq.prefill_tokens;
+      const std::int64_t prompt = view.to_compute(id);
       const std::int64_t count = std::ssize(out.admit) + 1;
       const std::int64_t batched = params_.padded_budget ? count * std::max(longest, prompt) : tokens + prompt;
       // A recomputed sequence may have outgrown the budget; it then runs alone, or it would wait for ever.
       const bool outgrown = seq.preemptions > 0 && out.admit.empty();
       if (batched > budget(view.limits) && !outgrown) return;
-      const std::int64_t blocks = view.kv.blocks_for(prompt);
+      const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
       if (free - blocks < spare) return;
       free -= blocks;
       tokens += prompt;
       longest = std::max(longest, prompt);
-      out.admit.push_back({id, prompt});
+      out.admit.push_back({id, seq.prefill_tokens});
       out.items.push_back({.seq = id, .new_tokens = prompt});
     }
   }

@@ -1,11 +1,16 @@
 // Who holds which part of the KV cache.
 //
-// A cache hands out blocks of tokens to sequences. Batching policies see it through KvView and decide on that; the
-// replica alone changes it. Contract: `reserve` and `release` are O(blocks changed); counts are exact at every call;
-// nothing depends on the order in which equal requests are made other than through the counts.
+// A cache hands out blocks of tokens to sequences and, where it is a prefix cache, keeps what sequences leave behind.
+// Batching and routing policies see it through KvView and decide on that; the replica alone changes it.
+//
+// Decodes grow all alike, a token a step, so the replica takes the blocks of all of them together (take) and tells
+// the cache only when a sequence leaves that group which of them were its own (settle). Contract: counts are exact at
+// every call; every call is O(blocks or spans changed); nothing depends on the order of equal requests other than through
+// the counts and the texts.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "policies/types.hpp"
 #include "sim/base/registry.hpp"
@@ -17,38 +22,72 @@ class KvView {
  public:
   virtual ~KvView() = default;
   virtual std::int64_t total_blocks() const = 0;
+  virtual std::int64_t block_bytes() const = 0;  ///< on one device
+  /// Blocks that hold nothing.
   virtual std::int64_t free_blocks() const = 0;
+  /// Blocks that hold nothing but reusable prefixes and are freed at once when blocks are needed.
+  virtual std::int64_t evictable_blocks() const { return 0; }
   /// Blocks that hold `tokens` tokens of one sequence.
   virtual std::int64_t blocks_for(std::int64_t tokens) const = 0;
-  /// Blocks `seq` holds now.
+  /// Blocks `seq` holds, without those it took since it became a steady decode; shared ones count for each holder.
   virtual std::int64_t held_blocks(SeqId seq) const = 0;
-  /// Tokens at the head of this sequence's prompt that the cache already has (0 where it keeps nothing after a
-  /// request).
+  /// Tokens at the head of this waiting sequence's prompt that the cache has now; 0 where nothing is kept.
   virtual std::int64_t match_prefix(const Sequence&) const { return 0; }
-  /// Blocks that hold nothing but reusable prefixes and could be freed at once.
-  virtual std::int64_t evictable_blocks() const { return 0; }
+  /// The same for a text that need not belong to a sequence: what routers ask.
+  virtual std::int64_t match_text(const Text&) const { return 0; }
+  /// Whether a cache keeps prefixes at all, so that asking is worth it.
+  virtual bool keeps_prefixes() const { return false; }
+  /// Blocks that `tokens` tokens in every branch of this sequence take; what branches share counts once.
+  virtual std::int64_t blocks_of(const Sequence& seq, std::int64_t tokens) const {
+    return seq.branches * blocks_for(tokens);
+  }
+  /// Blocks that admitting this waiting sequence with room for `tokens` takes out of available_blocks(): what it
+  /// matches is neither allocated again nor evictable any longer.
+  virtual std::int64_t blocks_to_admit(const Sequence& seq, std::int64_t tokens) const {
+    return blocks_of(seq, tokens);
+  }
 
-  /// Further blocks `seq` needs to hold `tokens` in all.
-  std::int64_t blocks_to_grow(SeqId seq, std::int64_t tokens) const {
-    const std::int64_t missing = blocks_for(tokens) - held_blocks(seq);
+  /// Blocks that can be had at once.
+  std::int64_t available_blocks() const { return free_blocks() + evictable_blocks(); }
+  /// Further blocks a sequence that is not a steady decode needs to hold `tokens` in every branch.
+  std::int64_t blocks_to_grow(SeqId id, const Sequence& seq, std::int64_t tokens) const {
+    const std::int64_t missing = blocks_of(seq, tokens) - held_blocks(id);
     return missing > 0 ? missing : 0;
   }
-  /// Whether a new sequence of `tokens` fits and leaves `spare_blocks` free.
-  bool can_allocate(std::int64_t tokens, std::int64_t spare_blocks = 0) const {
-    return free_blocks() + evictable_blocks() - blocks_for(tokens) >= spare_blocks;
-  }
+};
+
+/// How much of what a sequence leaves behind a prefix cache should keep.
+enum class Leave : std::uint8_t {
+  drop,  ///< nothing new (preempted for want of memory; what others share stays)
+  keep   ///< prompt and output (it ended)
 };
 
 class KvCache : public KvView {
  public:
-  /// Makes `seq` hold blocks for at least `tokens` tokens; false (and no change) if they are not free.
-  virtual bool reserve(SeqId seq, std::int64_t tokens) = 0;
-  /// Gives back all blocks of `seq`.
-  virtual void release(SeqId seq) = 0;
-  /// Tokens `seq` can hold without another reserve().
-  virtual std::int64_t capacity(SeqId seq) const = 0;
-  /// Bytes of the blocks in use.
+  /// Gives a waiting sequence blocks for at least `tokens` tokens, those of its matched prefix shared. Returns how many
+  /// tokens of its prompt are there already (at most prefill_tokens - 1), or nothing (and no change) if blocks lack.
+  virtual std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) {
+    if (!reserve(id, seq, tokens)) return std::nullopt;
+    return 0;
+  }
+  /// Makes it hold blocks for at least `tokens` tokens in every branch; false (and no change) if they are not to be had.
+  virtual bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) = 0;
+  /// The first `tokens` tokens of its prompt are computed: a prefix cache may show them to others.
+  virtual void computed(SeqId, const Sequence&, std::int64_t /*tokens*/) {}
+  /// Gives back all blocks of a sequence that holds `tokens` tokens.
+  virtual void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) = 0;
+  /// Tokens every branch can hold without another reserve() (counted before any take()).
+  virtual std::int64_t capacity(SeqId id, const Sequence& seq) const = 0;
+  /// Bytes of the blocks in use on one device, reusable prefixes not counted.
   virtual std::int64_t used_bytes() const = 0;
+
+  /// Tokens a block holds when decodes grow block by block out of one pool; 0: they don't, and every decode reserves
+  /// for itself at every step (the replica then steps instead of leaping).
+  virtual std::int64_t growth_tokens() const { return 0; }
+  /// Takes `blocks` blocks for the steady decodes together; they must be available.
+  virtual void take(std::int64_t /*blocks*/) {}
+  /// A sequence leaves the steady decodes with `tokens` tokens: the blocks taken for it since are now its own.
+  virtual void settle(SeqId, const Sequence&, std::int64_t /*tokens*/) {}
 };
 
 /// What a cache is made for.

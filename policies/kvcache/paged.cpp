@@ -29,25 +29,42 @@ class PagedCache final : public KvCache {
   }
 
   std::int64_t total_blocks() const override { return total_; }
+  std::int64_t block_bytes() const override { return block_bytes_; }
   std::int64_t free_blocks() const override { return free_; }
   std::int64_t blocks_for(std::int64_t tokens) const override { return (tokens + block_tokens_ - 1) / block_tokens_; }
   std::int64_t held_blocks(SeqId seq) const override { return seq.index < held_.size() ? held_[seq.index] : 0; }
-  std::int64_t capacity(SeqId seq) const override { return held_blocks(seq) * block_tokens_; }
+  std::int64_t capacity(SeqId id, const Sequence& seq) const override {
+    return held_blocks(id) / seq.branches * block_tokens_;
+  }
   std::int64_t used_bytes() const override { return (total_ - free_) * block_bytes_; }
+  std::int64_t growth_tokens() const override { return block_tokens_; }
 
-  bool reserve(SeqId seq, std::int64_t tokens) override {
-    if (seq.index >= held_.size()) held_.resize(seq.index + 1, 0);
-    const std::int64_t missing = blocks_to_grow(seq, tokens);
+  bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    if (id.index >= held_.size()) held_.resize(id.index + 1, 0);
+    const std::int64_t missing = blocks_to_grow(id, seq, tokens);
     if (missing > free_) return false;
-    held_[seq.index] += missing;
+    held_[id.index] += missing;
     free_ -= missing;
     return true;
   }
 
-  void release(SeqId seq) override {
-    if (seq.index >= held_.size()) return;
-    free_ += held_[seq.index];
-    held_[seq.index] = 0;
+  void take(std::int64_t blocks) override {
+    if (blocks > free_) throw std::logic_error("paged cache: more blocks taken than are free");
+    free_ -= blocks;
+    taken_ += blocks;
+  }
+
+  void settle(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    const std::int64_t own = blocks_to_grow(id, seq, tokens);
+    held_[id.index] += own;
+    taken_ -= own;
+    if (taken_ < 0) throw std::logic_error("paged cache: a sequence settles blocks nobody took");
+  }
+
+  void release(SeqId id, const Sequence&, std::int64_t, Leave) override {
+    if (id.index >= held_.size()) return;
+    free_ += held_[id.index];
+    held_[id.index] = 0;
     if (free_ > total_) throw std::logic_error("paged cache: more blocks free than there are");
   }
 
@@ -56,6 +73,7 @@ class PagedCache final : public KvCache {
   std::int64_t block_bytes_;
   std::int64_t total_ = 0;
   std::int64_t free_ = 0;
+  std::int64_t taken_ = 0;  // by steady decodes, not yet attributed
   std::vector<std::int64_t> held_;
 };
 

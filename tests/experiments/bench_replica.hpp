@@ -37,10 +37,17 @@ class Log : public RunObserver {
     requests.push_back(record);
     statuses.emplace_back(record.status);  // the record's text lives only as long as the call
   }
-  void iteration_ended(const IterationRecord& record) override { iterations.push_back(record); }
+  void iterations_ended(const IterationRun& run) override {
+    for (std::int64_t i = 0; i < run.count; ++i) iterations.push_back(iteration(run, i, 1));
+  }
 };
 
-class BenchReplica : public sim::EventHandler {
+/// What a test says of a request.
+struct Arrival {
+  std::int64_t id = 0, prompt_tokens = 0, output_tokens = 0;
+};
+
+class BenchReplica : public sim::EventHandler, public RequestSink {
  public:
   BenchReplica(std::unique_ptr<policies::Batching> batching, std::int64_t blocks,
                policies::Acceptance* acceptance = nullptr) {
@@ -49,6 +56,7 @@ class BenchReplica : public sim::EventHandler {
     parts.model = &model;
     parts.metrics = &metrics;
     parts.observer = &log;
+    parts.sink = this;
     parts.acceptance = acceptance;
     parts.batching = std::move(batching);
     parts.kv = policies::test::paged_cache(blocks);
@@ -60,8 +68,29 @@ class BenchReplica : public sim::EventHandler {
     engine.schedule_at(sim::Time{at_s * kSecond}, *this, arrivals.size() - 1);
   }
   void on_event(std::uint64_t index) override {
-    replica->submit(arrivals[index]);
+    Request& request = pool.make();
+    request.id = arrivals[index].id;
+    request.arrived = engine.now();
+    request.prompt_tokens = arrivals[index].prompt_tokens;
+    request.output_tokens = arrivals[index].output_tokens;
+    ++metrics.arrived;
+    replica->submit(request);
     replica->wake();
+  }
+  void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override {
+    const RequestRecord record{.id = request.id,
+                               .arrived = request.arrived,
+                               .admitted = request.admitted,
+                               .first_token = request.first_token,
+                               .finished = finished,
+                               .prompt_tokens = request.prompt_tokens,
+                               .output_tokens = request.output_tokens,
+                               .cached_tokens = request.cached_tokens,
+                               .preemptions = request.preemptions,
+                               .status = status};
+    metrics.request_ended(record, request.tbts);
+    log.request_ended(record);
+    pool.recycle(request);
   }
   void run() { engine.run(); }
   double seconds(const std::optional<sim::Time>& time) const { return engine.scale().seconds(*time); }
@@ -69,6 +98,7 @@ class BenchReplica : public sim::EventHandler {
   sim::Engine engine;
   FakeModel model;
   ServingMetrics metrics;
+  RequestPool pool;
   Log log;
   std::vector<Arrival> arrivals;
   std::unique_ptr<Replica> replica;

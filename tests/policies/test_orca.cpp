@@ -16,7 +16,7 @@ TEST_CASE("orca admits between iterations and runs whole prompts beside decodes"
   CHECK(admitted(decision) == std::vector<SeqId>{a, b});  // one runs, two more make three
   CHECK(items(decision) == Items{{1, 700}, {2, 20}});
   CHECK(decision.decode_rest);
-  CHECK(decision.preempt.empty());
+  CHECK(preempted(decision).empty());
 }
 
 TEST_CASE("orca admits in order: what does not fit holds up the rest", "[unit]") {

@@ -41,7 +41,7 @@ TEST_CASE("sarathi preempts the latest arrival, be it in prefill, and then admit
   const SeqId last = replica.prefill(32, 16);
   replica.wait(1);
   const BatchDecision decision = replica.decide(*policy);
-  CHECK(decision.preempt == std::vector<SeqId>{last});
+  CHECK(preempted(decision) == std::vector<SeqId>{last});
   CHECK(decision.admit.empty());
   CHECK(decision.items.empty());
 }

@@ -61,7 +61,7 @@ TEST_CASE("vllm_v0 preempts the latest arrival when a decode finds no block", "[
   REQUIRE(replica.kv->free_blocks() == 0);
   const BatchDecision decision = replica.decide(*policy);
   // Two blocks are needed and none is free; the last gives back two.
-  CHECK(decision.preempt == std::vector<SeqId>{last});
+  CHECK(preempted(decision) == std::vector<SeqId>{last});
   CHECK(decision.decode_rest);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a preempted sequence may preempt itself last of all", "[unit]") {
   PaperReplica replica(2);
   const SeqId only = replica.decode(32);
   const BatchDecision decision = replica.decide(*make_batching("vllm_v0"));
-  CHECK(decision.preempt == std::vector<SeqId>{only});
+  CHECK(preempted(decision) == std::vector<SeqId>{only});
 }
 
 TEST_CASE("vllm_v0 takes a recomputed sequence that outgrew the budget, alone", "[unit]") {

@@ -45,9 +45,9 @@ class PaperReplica {
     Sequence& seq = sequences[id.index];
     seq.phase = Phase::decode;
     seq.prefilled = prompt;
-    seq.generated = generated;
-    seq.kv_tokens = prompt + generated - 1;
-    REQUIRE(kv->reserve(id, seq.kv_tokens));
+    seq.generated_then = generated;
+    seq.kv_then = prompt + generated - 1;
+    REQUIRE(kv->reserve(id, seq, seq.kv_then));
     running.push_back(id);
     ++decoding;
     return id;
@@ -57,28 +57,35 @@ class PaperReplica {
     const SeqId id = add(prompt, 10);
     Sequence& seq = sequences[id.index];
     seq.phase = Phase::prefill;
-    seq.prefilled = seq.kv_tokens = prefilled;
-    REQUIRE(kv->reserve(id, prompt));
+    seq.prefilled = seq.kv_then = prefilled;
+    REQUIRE(kv->reserve(id, seq, prompt));
     running.push_back(id);
+    prefilling.push_back(id);
     return id;
   }
   BatchDecision decide(Batching& policy) {
     BatchDecision out;
-    policy.decide({.now = {},
+    BatchView view{.now = now,
                    .running = running,
+                   .prefilling = prefilling,
                    .waiting = waiting,
                    .sequences = sequences,
                    .kv = *kv,
                    .decoding = decoding,
-                   .mode = 0,
-                   .limits = limits},
-                  out);
+                   .limits = limits};
+    for (const SeqId id : running) {
+      view.growth_blocks += view.growth_of(id);
+      if (view[id].phase == Phase::decode) view.decode_tokens += view[id].branches;
+    }
+    policy.decide(view, out);
     return out;
   }
 
+  sim::Time now;
   std::unique_ptr<KvCache> kv;
   std::vector<Sequence> sequences;
   std::vector<SeqId> running;
+  std::vector<SeqId> prefilling;
   std::deque<SeqId> waiting;
   std::int64_t decoding = 0;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
@@ -98,6 +105,12 @@ class PaperReplica {
 inline std::vector<SeqId> admitted(const BatchDecision& decision) {
   std::vector<SeqId> ids;
   for (const Admission& admission : decision.admit) ids.push_back(admission.seq);
+  return ids;
+}
+
+inline std::vector<SeqId> preempted(const BatchDecision& decision) {
+  std::vector<SeqId> ids;
+  for (const Preemption& preemption : decision.preempt) ids.push_back(preemption.seq);
   return ids;
 }
 
