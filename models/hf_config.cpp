@@ -37,6 +37,7 @@ constexpr std::array<Architecture, kArchitectures.size()> kTraits = {{
     {"Qwen2ForCausalLM", "qwen2", Window::if_switched_on, false, 0, true, false, false, false},
     {"Qwen3ForCausalLM", "qwen3", Window::if_switched_on, false, 128, false, true, true, false},
     {"MixtralForCausalLM", "mixtral", Window::if_given, false, 0, false, false, false, false, Family::mixtral},
+    {"MiniMaxM2ForCausalLM", "minimax_m2", Window::if_given, false, 0, false, true, false, false, Family::minimax},
     {"Qwen3MoeForCausalLM", "qwen3_moe", Window::if_switched_on, false, 128, false, true, true, false,
      Family::qwen3_moe},
     {"GptOssForCausalLM", "gpt_oss", Window::by_layer, false, 64, true, false, false, false, Family::gpt_oss},

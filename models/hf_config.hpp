@@ -1,7 +1,7 @@
 // Reads the `config.json` of a Hugging Face model: decoder-only transformers, dense or with experts.
 //
 // Supported: Llama, Mistral (without sliding window), Qwen2, Qwen3 (pre-norm blocks of grouped-query attention with
-// rotary positions and a gated SiLU feed-forward); Mixtral, Qwen3-MoE and gpt-oss (experts in place of the
+// rotary positions and a gated SiLU feed-forward); Mixtral, MiniMax-M2, Qwen3-MoE and gpt-oss (experts in place of the
 // feed-forward; gpt-oss alternates sliding windows and full attention); DeepSeek-V3 and R1 (attention over a latent,
 // shared and routed experts, dense first layers, layers that predict further tokens); OPT (learned positions, layer
 // norms, ReLU) and Falcon of the new decoder (attention beside the feed-forward). Absent keys mean what
@@ -25,9 +25,10 @@
 namespace orrery::models {
 
 /// Values of `architectures` that are supported, sorted.
-inline constexpr std::array<std::string_view, 10> kArchitectures = {
-    "DeepseekV3ForCausalLM", "FalconForCausalLM", "GptOssForCausalLM", "LlamaForCausalLM", "MistralForCausalLM",
-    "MixtralForCausalLM",    "OPTForCausalLM",    "Qwen2ForCausalLM",  "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"};
+inline constexpr std::array<std::string_view, 11> kArchitectures = {
+    "DeepseekV3ForCausalLM", "FalconForCausalLM",  "GptOssForCausalLM",  "LlamaForCausalLM",
+    "MiniMaxM2ForCausalLM",  "MistralForCausalLM", "MixtralForCausalLM", "OPTForCausalLM",
+    "Qwen2ForCausalLM",      "Qwen3ForCausalLM",   "Qwen3MoeForCausalLM"};
 
 /// Experts of the layers that have them; `count` 0: there are none.
 struct ExpertConfig {

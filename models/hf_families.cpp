@@ -70,6 +70,13 @@ constexpr std::array<std::string_view, 11> kFalconKeys = {"num_kv_heads",
                                                           "ffn_hidden_size",
                                                           "layer_norm_epsilon"};
 
+/// Rotary positions on a part of each head (rotary_dim) count as on all of it: a pass of microseconds.
+constexpr std::array<std::string_view, 16> kMiniMaxKeys = {
+    "num_local_experts",    "num_experts_per_tok",    "rotary_dim",       "use_qk_norm",
+    "qk_norm_type",         "scoring_func",           "use_routing_bias", "shared_intermediate_size",
+    "attn_type_list",       "mtp_transformer_layers", "use_mtp",          "output_router_logits",
+    "router_aux_loss_coef", "router_jitter_noise",    "num_mtp_modules",  "head_dim"};
+
 /// Experts take the place of every feed-forward.
 void read_mixtral(const ConfigReader& read, ModelConfig& c) {
   read.size("num_local_experts", kMostExperts, c.experts.count, true);
@@ -220,6 +227,8 @@ std::span<const std::string_view> family_keys(Family family) {
       break;
     case Family::mixtral:
       return kMixtralKeys;
+    case Family::minimax:
+      return kMiniMaxKeys;
     case Family::qwen3_moe:
       return kQwen3MoeKeys;
     case Family::gpt_oss:
@@ -248,6 +257,7 @@ void read_family(Family family, const ConfigReader& read, ModelConfig& c) {
     case Family::plain:
       break;
     case Family::mixtral:
+    case Family::minimax:
       read_mixtral(read, c);
       break;
     case Family::qwen3_moe:

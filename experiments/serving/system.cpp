@@ -9,9 +9,9 @@
 
 #include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
@@ -52,6 +52,20 @@ class ProgressObserver final : public RunObserver {
 
 }  // namespace
 
+namespace {
+
+/// Formats as the config says, and as the model is published where it says nothing.
+models::NumberFormats number_formats(const ModelParams& params, const models::ModelConfig& model) {
+  models::NumberFormats formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
+  formats.cache = params.kv_dtype;
+  return formats;
+}
+
+}  // namespace
+
 struct ServingSetup::State {
   ServingConfig config;
   std::string part_name;
@@ -81,11 +95,12 @@ void ServingSetup::State::divide_memory() {
         Infeasible{fmt::format("tensor parallelism of {} needs as many devices, the machine has {}", tp, devices)};
     return;
   }
-  if (const auto obstacle = models::tp_obstacle(model, tp)) {
+  const models::Split split{.tp = tp, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+  if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return;
   }
-  transformer = models::build_transformer(model, config.model.dtype, tp);
+  transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   limits = {config.replica.max_context.value_or(model.max_position_embeddings),
             static_cast<std::int32_t>(model.layers)};
   machine.weight_bytes = models::weight_bytes(*transformer);

@@ -33,7 +33,7 @@ TEST_CASE("parameters are the published totals", "[golden]") {
       {"opt-13b", 12.85, 12.85},       {"opt-66b", 65.7, 65.7},        {"opt-175b", 174.6, 174.6},
       {"qwen3-32b", 32.8, 32.8},       {"yi-34b", 34.4, 34.4},         {"codellama-34b", 33.7, 33.7},
       {"mistral-large", 122.6, 122.6}, {"llama3-15b", 15.0, 15.0},     {"llama-30b", 32.5, 32.5},
-      {"qwen-32b", 32.5, 32.5}};
+      {"qwen-32b", 32.5, 32.5},        {"kimi-k2", 1026.0, 32.9},      {"minimax-m2.5", 228.7, 10.3}};
   for (const Published& p : all) {
     CAPTURE(p.name);
     const ModelConfig c = test::model(p.name);
