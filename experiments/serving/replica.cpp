@@ -237,14 +237,14 @@ void Replica::admit(const Admission& admission) {
     waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
   }
   const std::optional<std::int64_t> found =
-      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.prefill_tokens));
+      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.ready_tokens));
   if (!found) broken_policy("it admitted a sequence whose blocks are not free");
   // At least the last prompt token is computed, or there would be nothing to sample the first token from.
   const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
   Request& request = *account(id).request;
   if (seq.ready_tokens > cached && parts_.tier != nullptr && seq.preemptions > 0)
-    stall_ps_ += parts_.tier->swap_in(request.id, seq.ready_tokens - cached,
-                                      parts_.kv->blocks_for(seq.ready_tokens - cached));
+    stall_ps_ +=
+        parts_.tier->swap_in(request.id, seq.ready_tokens - cached, parts_.kv->blocks_for(seq.ready_tokens - cached));
   seq.prefilled = seq.kv_then = std::max(cached, seq.ready_tokens);
   seq.since = clock_;
   if (!request.admitted) {
@@ -273,13 +273,13 @@ void Replica::erase_prefilling(SeqId id) {
   prefilling_.erase(std::find(prefilling_.begin(), prefilling_.end(), id));
 }
 
-/// Decodes with an item of their own leave the steady ones for this iteration and reserve what they write.
+/// Chunks of prompts, and decodes with an item of their own (they leave the steady ones), reserve what they write.
 void Replica::reserve_explicit() {
   for (const Item& item : decision_.items) {
     const Sequence& seq = sequence(item.seq);
-    if (seq.phase != Phase::decode) continue;
-    if (!parts_.kv->reserve(item.seq, seq, seq.kv_then + 1 + item.draft_tokens))
-      broken_policy("a decode has no block to grow into");
+    const bool decodes = seq.phase == Phase::decode;
+    if (!parts_.kv->reserve(item.seq, seq, seq.kv_then + (decodes ? 1 + item.draft_tokens : item.new_tokens)))
+      broken_policy(decodes ? "a decode has no block to grow into" : "a chunk has no block to be written to");
   }
 }
 
@@ -443,7 +443,8 @@ void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::i
   metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, parts_.kv->used_bytes());
   iterating_ = true;
   // Several iterations may end within a tick: exact time goes on all the same.
-  event_ = parts_.engine->schedule_at(std::max(time_of(leap_.planned).tick(), parts_.engine->now()), *this, kIterationEnd);
+  event_ =
+      parts_.engine->schedule_at(std::max(time_of(leap_.planned).tick(), parts_.engine->now()), *this, kIterationEnd);
 }
 
 /// Iterations of the leap that are over by now.
@@ -725,7 +726,8 @@ void Replica::emit(SeqId id, std::int64_t tokens, ExactTime at) {
     const std::int64_t gap = at.minus(request.last_token, ps_per_tick_);
     if (measured(id)) {
       parts_.metrics->tbt.add(gap, seq.branches);
-      if (tokens > 1) parts_.metrics->tbt.add(0, (tokens - 1) * seq.branches);  // tokens accepted together come together
+      if (tokens > 1)
+        parts_.metrics->tbt.add(0, (tokens - 1) * seq.branches);  // tokens accepted together come together
     }
     if (gaps_) {
       request.tbts.add(gap, gaps_->target());

@@ -49,9 +49,10 @@ struct Item {
   std::int32_t variant = 0;
 };
 
-/// Takes `seq` from the queue and gives it blocks for `reserve_tokens` (the tokens to prefill, or all it may ever
-/// need). Its item, if it has one in the same decision, counts from what the cache has of it: new_tokens <=
-/// BatchView::to_compute().
+/// Takes `seq` from the queue and gives it blocks for `reserve_tokens`: all it may ever need, the tokens to prefill, or
+/// what is there of it and its first chunk. Chunks get the blocks they write when they are scheduled, as far as the
+/// sequence lacks them. Its item, if it has one in the same decision, counts from what the cache has of it: new_tokens
+/// <= BatchView::to_compute().
 struct Admission {
   SeqId seq;
   std::int64_t reserve_tokens = 0;
