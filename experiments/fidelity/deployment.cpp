@@ -154,8 +154,11 @@ LoopLatency DeploymentModel::closed_loop(const ClosedLoop& loop) const {
     cycle = ttft + y;
     const double busy = others / cycle;
     out.tpot_s = y / loop.output_tokens;
-    const double next = p_.overheads.request_s + (1 - busy) * decode / 2 + prompt + decode +
-                        queue_s(loop, running - 1, prompt, cycle, burst);
+    // The request finds a step of the others under way, and shares one with them.
+    const double met = (1 - busy) * (running - 1) / running * decode / 2;
+    const double shared = step_s(std::max(0.0, n - 1), context, 0, 0);
+    const double next =
+        p_.overheads.request_s + met + prompt + shared + queue_s(loop, running - 1, prompt, cycle, burst);
     out.ttft_s = i == 0 ? next : (out.ttft_s + next) / 2;
     n = (n + running * y / (out.ttft_s + y)) / 2;
   }

@@ -6,7 +6,7 @@
 //   L TPOT = L D + (N - 1) X L TPOT / (TTFT + L TPOT)   every other request brings one prompt a cycle, which stretches
 //                                                       the steps of all who decode meanwhile
 //   n    = N L TPOT / (TTFT + L TPOT)
-//   TTFT = request + residual step + queue + X + D
+//   TTFT = request + residual step + queue + T(n - 1 decodes and a prompt)
 // solved by iteration. Queue: all requests of the first round come at once and wait for (N - 1) / 2 prompts, as many in
 // a step as `batched_tokens` allow. They end as far apart as they were let in (A = N X), and by the spread of their
 // lengths, which adds up: in round k they come within W = sqrt(A^2 + B^2), B = spread sqrt(k) cycle, a cycle at most:
