@@ -15,10 +15,11 @@ System serving_system();
 struct ServingResult {
   ServingMetrics metrics;
   MachineFacts machine;
+  std::vector<ReplicaResult> replicas;
   sim::Time end;
   double simulated_s = 0;
   std::uint64_t events = 0;
-  std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV cache when the run ended
+  std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended
   traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
 };
 
