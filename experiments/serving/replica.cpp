@@ -102,6 +102,7 @@ void Replica::start_iteration() {
   unsettled_ = true;
   while (!running_.empty() || !waiting_.empty()) {
     if (decide()) break;
+    if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!running_.empty()) broken_policy("sequences run, but none was given work");
     reject_head();
@@ -167,6 +168,8 @@ bool Replica::decide() {
     ++switches_;
   }
   for (const SeqId id : decision_.resume) resume(id);
+  if (decision_.admit.size() > 1 && parts_.kv->keeps_prefixes())
+    for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequence(admission.seq));
   for (const Admission& admission : decision_.admit) admit(admission);
   ++decision_number_;
   for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;

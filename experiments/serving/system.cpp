@@ -212,11 +212,11 @@ const MachineFacts& ServingSetup::machine() const {
 }
 
 ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress,
-                                std::int64_t replication) const {
+                                const RunChange& change) const {
   const ServingConfig& config = state_->config;
   if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
   const sim::TickScale scale = tick_scale(config.run.tick_s);
-  const auto seed = static_cast<std::uint64_t>(config.run.seed + replication);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
   sim::Engine engine(seed, scale);
   const auto source = open_workload(config, seed);
 
@@ -225,11 +225,15 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingMetrics& metrics = result.metrics;
   metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
-  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s);
-  if (config.slo.tbt_s) metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * 1e12));
+  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
+  if (config.slo.tbt_s)
+    metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * change.slo_scale * 1e12));
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
-  TraceLoad load(*source, config.workload);
+  WorkloadParams workload = config.workload;
+  if (change.rate_scale) workload.rate_scale = *change.rate_scale;
+  if (change.limit) workload.limit = change.limit;
+  TraceLoad load(*source, workload);
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
@@ -271,6 +275,37 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   return result;
 }
 
+std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
+  std::vector<std::filesystem::path> files{config.model_file};
+  for (const DevicePart& part : config.parts) files.push_back(part.file);
+  sim::Node root = config.resolved;
+  sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
+    const std::filesystem::path file = path.as_string();
+    if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+  });
+  return files;
+}
+
+sim::Node serving_identity(const ServingConfig& config) {
+  sim::Node root = config.resolved;
+  sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
+  sim::Node parts = sim::Node::array();
+  for (const DevicePart& part : config.parts) parts.push(sim::write_params(part.gpu));
+  root.set("parts", std::move(parts));  // their files may build on others
+  return root;
+}
+
+std::vector<std::string> serving_notes(const ServingConfig& config, const ServingSetup& setup) {
+  std::vector<std::string> notes;
+  if (config.replica.max_context > setup.model_positions())
+    notes.push_back(fmt::format("replica.max_context is above the {} positions of the model", setup.model_positions()));
+  const bool weak = std::any_of(config.parts.begin(), config.parts.end(), [&](const DevicePart& part) {
+    return !hw::has_matrix_units(part.gpu, config.model.dtype);
+  });
+  if (weak) notes.emplace_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
+  return notes;
+}
+
 namespace {
 
 std::optional<sim::TimelineOptions> wanted_timeline(const TimelineParams& params) {
@@ -289,25 +324,8 @@ class ServingExperiment final : public Experiment {
   const sim::Node& resolved() const override { return config_.resolved; }
   std::int64_t seed() const override { return config_.run.seed; }
 
-  std::vector<std::filesystem::path> inputs() const override {
-    std::vector<std::filesystem::path> files{config_.model_file};
-    for (const DevicePart& part : config_.parts) files.push_back(part.file);
-    sim::Node root = config_.resolved;
-    sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
-      const std::filesystem::path file = path.as_string();
-      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
-    });
-    return files;
-  }
-
-  sim::Node identity() const override {
-    sim::Node root = config_.resolved;
-    sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
-    sim::Node parts = sim::Node::array();
-    for (const DevicePart& part : config_.parts) parts.push(sim::write_params(part.gpu));
-    root.set("parts", std::move(parts));  // their files may build on others
-    return root;
-  }
+  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
+  sim::Node identity() const override { return serving_identity(config_); }
 
   Outcome run(const RunSink& sink) const override {
     try {
@@ -337,13 +355,7 @@ class ServingExperiment final : public Experiment {
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
     if (config_.run.replications > 1) replicate(scale, sink, outcome);
-    if (config_.replica.max_context > setup_.model_positions())
-      outcome.notes.push_back(
-          fmt::format("replica.max_context is above the {} positions of the model", setup_.model_positions()));
-    const bool weak = std::any_of(config_.parts.begin(), config_.parts.end(), [&](const DevicePart& part) {
-      return !hw::has_matrix_units(part.gpu, config_.model.dtype);
-    });
-    if (weak) outcome.notes.push_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
+    outcome.notes = serving_notes(config_, setup_);
     if (result.skipped.total() > 0)
       outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {
