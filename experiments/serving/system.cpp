@@ -52,6 +52,20 @@ class ProgressObserver final : public RunObserver {
 
 }  // namespace
 
+namespace {
+
+/// Formats as the config says, and as the model is published where it says nothing.
+models::NumberFormats number_formats(const ModelParams& params, const models::ModelConfig& model) {
+  models::NumberFormats formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
+  formats.cache = params.kv_dtype;
+  return formats;
+}
+
+}  // namespace
+
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1;
@@ -109,7 +123,9 @@ bool ServingSetup::State::enough_devices() {
 
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
-  if (const auto obstacle = models::tp_obstacle(model, kind.tensor_parallel)) {
+  const models::Split split{
+      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+  if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
   }
@@ -117,7 +133,7 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
     return false;
   }
-  kind.transformer = models::build_transformer(model, config.model.dtype, kind.tensor_parallel);
+  kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
   kind.weight_bytes = models::weight_bytes(*kind.transformer);
