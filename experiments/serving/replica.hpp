@@ -17,12 +17,15 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "experiments/serving/gap_history.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/iteration_model.hpp"
 #include "experiments/serving/metrics.hpp"
 #include "experiments/serving/request.hpp"
+#include "experiments/serving/stage_pipe.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/kvcache/tier.hpp"
@@ -30,26 +33,6 @@
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {
-
-/// What the host does between iterations: lengthens their price. Must leave price.horizon true.
-class HostTime {
- public:
-  virtual ~HostTime() = default;
-  virtual void apply(const BatchShape& shape, IterationPrice& price) const = 0;
-};
-
-/// A time for every iteration and one for every sequence in it, nothing of which overlaps with the devices.
-class SerialHostTime final : public HostTime {
- public:
-  SerialHostTime(std::int64_t iteration_ps, std::int64_t sequence_ps)
-      : iteration_ps_(iteration_ps), sequence_ps_(sequence_ps) {}
-  void apply(const BatchShape& shape, IterationPrice& price) const override {
-    price.time_ps += iteration_ps_ + sequence_ps_ * shape.sequences;
-  }
-
- private:
-  std::int64_t iteration_ps_, sequence_ps_;
-};
 
 /// What a replica is made of; everything is borrowed and must outlive it, except the policies, which it owns.
 struct ReplicaParts {
@@ -61,12 +44,13 @@ struct ReplicaParts {
   policies::Acceptance* acceptance = nullptr;  ///< may be null: every draft is rejected
   policies::KvTier* tier = nullptr;            ///< may be null: swapping is recomputing
   const HostTime* host = nullptr;              ///< may be null: the host takes no time
+  StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   policies::ReplicaLimits limits;
   std::int32_t index = 0;   ///< of the replica in the cluster
   std::int32_t stream = 0;  ///< see IterationRun
-  bool leap = true;  ///< false: one iteration an event, for tests that both give the same
+  bool leap = true;         ///< false: one iteration an event, for tests that both give the same
 };
 
 /// What one replica (or lane) counts for itself.
@@ -75,7 +59,7 @@ struct ReplicaCounts {
   __int128 busy_ps = 0;
 };
 
-class Replica final : public sim::EventHandler {
+class Replica final : public sim::EventHandler, private policies::BatchPricer {
  public:
   explicit Replica(ReplicaParts parts);
 
@@ -105,9 +89,9 @@ class Replica final : public sim::EventHandler {
   void let_go(policies::SeqId id);
 
   const policies::KvCache& kv() const { return *parts_.kv; }
-  bool idle() const { return !iterating_ && running_.empty() && waiting_.empty(); }
+  bool idle() const { return !iterating_ && running_.empty() && queued() == 0; }
   bool iterating() const { return iterating_; }
-  std::int64_t waiting() const { return std::ssize(waiting_); }
+  std::int64_t waiting() const { return queued(); }
   std::int64_t running() const { return std::ssize(running_); }
   std::int64_t switches() const { return switches_; }
   std::int32_t index() const { return parts_.index; }
@@ -147,6 +131,7 @@ class Replica final : public sim::EventHandler {
     std::int64_t planned = 0, done = 0, grown = 0;
     IterationPrice price;       ///< as the devices take it
     std::int64_t extra_ps = 0;  ///< that the host and transfers add to each
+    std::int64_t work_ps = 0;   ///< of a pipelined replica: stage time an iteration, over stages
     std::int64_t measured = 0;  ///< steady tokens a step that count in latencies
     std::int64_t elapsed(std::int64_t n) const {
       return static_cast<std::int64_t>(static_cast<__int128>(price.time_ps + extra_ps) * n +
@@ -158,7 +143,11 @@ class Replica final : public sim::EventHandler {
   const policies::Sequence& sequence(policies::SeqId id) const { return sequences_[id.index]; }
   Account& account(policies::SeqId id) { return accounts_[id.index]; }
   policies::SeqId new_slot();
+  std::int64_t time_ps(const policies::BatchSketch& sketch) const override;
 
+  /// Sequences that wait, those a policy does not see yet included.
+  std::int64_t queued() const { return std::ssize(waiting_) + std::ssize(arriving_); }
+  void take_arrivals();
   void start_iteration();
   bool decide();
   void preempt(const policies::Preemption& preemption);
@@ -208,6 +197,8 @@ class Replica final : public sim::EventHandler {
   std::vector<Account> accounts_;
   std::vector<policies::SeqId> free_slots_;
   std::deque<policies::SeqId> waiting_;
+  std::deque<std::pair<policies::SeqId, sim::Time>> arriving_;  // and since when: not yet seen by who decides ahead
+  sim::Time begun_{-1};                                         // start of the last iteration that is over
   std::vector<policies::SeqId> running_;     // by order
   std::vector<policies::SeqId> prefilling_;  // of these, by order
   std::int64_t decoding_ = 0;                // running sequences in decode

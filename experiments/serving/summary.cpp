@@ -53,6 +53,11 @@ Node replica_rows(const ServingResult& result) {
     row.set("iterations", Node::integer(replica.iterations));
     row.set("preemptions", Node::integer(replica.preemptions));
     row.set("busy", ratio(static_cast<double>(replica.busy_ps) * 1e-12, result.simulated_s));
+    if (group.stages > 1)
+      row.set("bubbles", Node::real(replica.occupied_ps == 0 ? 0.0
+                                                             : 1 - static_cast<double>(replica.work_ps) /
+                                                                       (static_cast<double>(replica.occupied_ps) *
+                                                                        static_cast<double>(group.stages))));
     row.set("kv_peak_bytes", Node::integer(replica.kv_peak_bytes));
     row.set("dynamic_energy_j",
             Node::real(joules(replica.cost.compute_pj + replica.cost.memory_pj + replica.cost.network_pj)));
