@@ -128,6 +128,7 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
   root.set("policies", std::move(policies));
   root.set("replica", sim::write_params(config.replica));
+  if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
   return root;
@@ -189,6 +190,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
   const Node run = section(root, "run");
   config.run = sim::parse_params<RunParams>(run, faults);
@@ -231,6 +233,8 @@ std::vector<FieldInfo> serving_fields() {
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache)}));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
+                                  sim::describe_params<LayoutsParams>()));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));
   return sections;

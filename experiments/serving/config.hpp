@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
@@ -174,6 +175,7 @@ struct ServingConfig {
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   ReplicaParams replica;
+  LayoutsParams layouts;
   SloParams slo;
   RunParams run;
   sim::Node resolved;

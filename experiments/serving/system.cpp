@@ -12,6 +12,7 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/cluster.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
@@ -61,11 +62,25 @@ struct ServingSetup::State {
   MachineFacts machine;
   policies::ReplicaLimits limits;
   policies::KvGeometry geometry;
-  std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<IterationModel> exact_model;
   std::unique_ptr<TabulatedIteration> iteration_model;
 
   void divide_memory();
+  std::unique_ptr<IterationModel> layout_model() const;
 };
+
+/// One mode for each of the config's layouts.
+std::unique_ptr<IterationModel> ServingSetup::State::layout_model() const {
+  std::vector<LayoutIteration::Mode> modes;
+  for (const LayoutParams& layout : config.layouts.modes) {
+    models::Transformer t = models::build_transformer(model, config.model.dtype, layout.tensor_parallel);
+    auto ranks = std::make_unique<GpuIterationModel>(t, config.gpu, config.cost.make(config.gpu));
+    modes.push_back({layout, std::move(t), std::move(ranks)});
+  }
+  const auto hidden = static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(model.hidden_size) * hw::bytes_per_element(config.model.dtype)));
+  return std::make_unique<LayoutIteration>(std::move(modes), config.gpu.link, hidden, config.layouts.host_bandwidth);
+}
 
 void ServingSetup::State::divide_memory() {
   const hw::GpuParams& gpu = config.gpu;
@@ -76,20 +91,35 @@ void ServingSetup::State::divide_memory() {
   machine.peak_flops = hw::matrix_peak(gpu, config.model.dtype);
   machine.peak_bytes_per_s = gpu.memory_bandwidth;
   machine.idle_watts = gpu.power.idle_w;
-  if (tp > devices) {
+  for (const LayoutParams& layout : config.layouts.modes) {
+    if (const auto obstacle = layout_obstacle(model, layout, devices)) {
+      infeasible = Infeasible{*obstacle};
+      return;
+    }
+  }
+  if (config.layouts.modes.empty() && tp > devices) {
     infeasible =
         Infeasible{fmt::format("tensor parallelism of {} needs as many devices, the machine has {}", tp, devices)};
     return;
   }
-  if (const auto obstacle = models::tp_obstacle(model, tp)) {
+  const auto obstacle = config.layouts.modes.empty() ? models::tp_obstacle(model, tp) : std::nullopt;
+  if (obstacle) {
     infeasible = Infeasible{*obstacle};
     return;
   }
-  transformer = models::build_transformer(model, config.model.dtype, tp);
   limits = {config.replica.max_context.value_or(model.max_position_embeddings),
             static_cast<std::int32_t>(model.layers)};
-  machine.weight_bytes = models::weight_bytes(*transformer);
-  geometry.bytes_per_token = models::kv_bytes_per_token(*transformer);
+  if (config.layouts.modes.empty()) {
+    transformer = models::build_transformer(model, config.model.dtype, tp);
+    machine.weight_bytes = models::weight_bytes(*transformer);
+    geometry.bytes_per_token = models::kv_bytes_per_token(*transformer);
+  } else {
+    const LayoutMemory memory = layout_memory(model, config.model.dtype, config.layouts.modes);
+    machine.active_devices = memory.devices;
+    machine.weight_bytes = memory.weight_bytes;
+    geometry.bytes_per_token = memory.kv_bytes_per_token;
+    limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
+  }
   const auto usable =
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   geometry.bytes_available = usable - machine.weight_bytes;
@@ -109,7 +139,11 @@ void ServingSetup::State::divide_memory() {
                    machine.weight_bytes + endless->used_bytes(), usable};
     return;
   }
-  exact_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
+  if (config.layouts.modes.empty()) {
+    exact_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
+  } else {
+    exact_model = layout_model();
+  }
   iteration_model = std::make_unique<TabulatedIteration>(*exact_model, limits.layers);
 }
 
@@ -163,6 +197,10 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   parts.kv = config.kvcache.make(state_->geometry);
   parts.limits = state_->limits;
   parts.leap = config.run.leap;
+  std::optional<HostStore> store;
+  if (state_->limits.tier_tokens > 0)
+    parts.tier = &store.emplace(engine, state_->geometry.bytes_per_token, state_->limits.tier_tokens,
+                                config.layouts.host_bandwidth);
   result.machine.kv_capacity_bytes = state_->geometry.bytes_available;
   cluster.add(std::move(parts));
   cluster.start();
