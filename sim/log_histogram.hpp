@@ -19,8 +19,8 @@ class LogHistogram {
 
   /// Adds `count` (>= 0) samples of `value` (>= 0). Constant time.
   void add(std::int64_t value, std::int64_t count = 1);
-  /// Adds the samples first, first + slope, …, `count` of them, all >= 0, each `weight` times. The time is that of the buckets between the
-  /// first and the last, at most `count`.
+  /// Adds the samples first, first + slope, …, `count` of them, all >= 0, each `weight` times. The time is that of the
+  /// buckets between the first and the last, at most `count`.
   void add_run(std::int64_t first, std::int64_t slope, std::int64_t count, std::int64_t weight = 1);
   /// Adds all samples of another.
   void merge(const LogHistogram& other);

@@ -142,8 +142,8 @@ void ServingFiles::advance_series(const IterationRun& run) {
     return sim::energy_share(begun.energy_pj, begun.start, begun.end, from, begun.end);
   };
   const sim::Time end = iteration(run, run.count - 1, ps_per_tick).end;
-  std::int64_t whole = 0;     // iterations whose energy is in
-  sim::Time from = run.start; // of the one after them, what is in already
+  std::int64_t whole = 0;      // iterations whose energy is in
+  sim::Time from = run.start;  // of the one after them, what is in already
   while (next_row_ < end) {
     const std::int64_t k = iteration_at(run, next_row_);
     const IterationRecord record = iteration(run, k, ps_per_tick);

@@ -28,7 +28,7 @@ class GapHistory {
 
  private:
   struct Entry {
-    std::int64_t gaps = 0;   ///< the gaps counted when this was added, itself included
+    std::int64_t gaps = 0;  ///< the gaps counted when this was added, itself included
     std::int64_t value = 0;
   };
   std::int64_t target_;

@@ -26,17 +26,17 @@ struct RequestRecord {
 /// Consecutive iterations of the same batch when they end, and the state of the replica during them. Iteration i of
 /// `count` (i from 0) lasts time_ps + i step_ps; the first starts at `start`, each next one where the one before ends.
 struct IterationRun {
-  sim::Time start;           ///< first tick not before the first one's start
-  std::int64_t start_ps = 0; ///< picoseconds by which it starts before that tick
+  sim::Time start;            ///< first tick not before the first one's start
+  std::int64_t start_ps = 0;  ///< picoseconds by which it starts before that tick
   std::int64_t count = 1;
   std::int64_t time_ps = 0, step_ps = 0;
   std::int64_t energy_pj = 0, step_energy_pj = 0;  ///< dynamic, of all devices; of iteration i likewise
   std::int32_t replica = 0;
   std::int64_t prefill_tokens = 0, decodes = 0;
-  std::int64_t running = 0, waiting = 0;  ///< during the iterations; what arrives meanwhile ends the run of them
-  std::int64_t kv_used_bytes = 0;         ///< at the start of the first
-  std::int64_t kv_block_bytes = 0;        ///< blocks that decodes take on the way are this large …
-  const std::int64_t* kv_growth = nullptr;///< … and iteration i > 0 takes kv_growth[(kv_phase + i) % kv_period]
+  std::int64_t running = 0, waiting = 0;    ///< during the iterations; what arrives meanwhile ends the run of them
+  std::int64_t kv_used_bytes = 0;           ///< at the start of the first
+  std::int64_t kv_block_bytes = 0;          ///< blocks that decodes take on the way are this large …
+  const std::int64_t* kv_growth = nullptr;  ///< … and iteration i > 0 takes kv_growth[(kv_phase + i) % kv_period]
   std::int64_t kv_phase = 0, kv_period = 0;
 };
 
@@ -84,8 +84,8 @@ class TbtVerdict {
       most_within_ = gap;
     }
   }
-  /// `count` gaps at once, `over` of them above the target with `least_over` the least; `most_within` the greatest of the
-  /// others.
+  /// `count` gaps at once, `over` of them above the target with `least_over` the least; `most_within` the greatest of
+  /// the others.
   void add_many(std::int64_t count, std::int64_t over, std::int64_t least_over, std::int64_t most_within) {
     if (over > 0 && (over_ == 0 || least_over < least_over_)) least_over_ = least_over;
     if (count > over && most_within > most_within_) most_within_ = most_within;

@@ -243,8 +243,8 @@ void Replica::admit(const Admission& admission) {
   const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
   Request& request = *account(id).request;
   if (seq.ready_tokens > cached && parts_.tier != nullptr && seq.preemptions > 0)
-    stall_ps_ += parts_.tier->swap_in(request.id, seq.ready_tokens - cached,
-                                      parts_.kv->blocks_for(seq.ready_tokens - cached));
+    stall_ps_ +=
+        parts_.tier->swap_in(request.id, seq.ready_tokens - cached, parts_.kv->blocks_for(seq.ready_tokens - cached));
   seq.prefilled = seq.kv_then = std::max(cached, seq.ready_tokens);
   seq.since = clock_;
   if (!request.admitted) {
@@ -443,7 +443,8 @@ void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::i
   metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, parts_.kv->used_bytes());
   iterating_ = true;
   // Several iterations may end within a tick: exact time goes on all the same.
-  event_ = parts_.engine->schedule_at(std::max(time_of(leap_.planned).tick(), parts_.engine->now()), *this, kIterationEnd);
+  event_ =
+      parts_.engine->schedule_at(std::max(time_of(leap_.planned).tick(), parts_.engine->now()), *this, kIterationEnd);
 }
 
 /// Iterations of the leap that are over by now.
@@ -725,7 +726,8 @@ void Replica::emit(SeqId id, std::int64_t tokens, ExactTime at) {
     const std::int64_t gap = at.minus(request.last_token, ps_per_tick_);
     if (measured(id)) {
       parts_.metrics->tbt.add(gap, seq.branches);
-      if (tokens > 1) parts_.metrics->tbt.add(0, (tokens - 1) * seq.branches);  // tokens accepted together come together
+      if (tokens > 1)
+        parts_.metrics->tbt.add(0, (tokens - 1) * seq.branches);  // tokens accepted together come together
     }
     if (gaps_) {
       request.tbts.add(gap, gaps_->target());

@@ -136,7 +136,7 @@ class Replica final : public sim::EventHandler {
   struct Leap {
     ExactTime start;
     std::int64_t planned = 0, done = 0, grown = 0;
-    IterationPrice price;    ///< as the devices take it
+    IterationPrice price;       ///< as the devices take it
     std::int64_t extra_ps = 0;  ///< that the host and transfers add to each
     std::int64_t measured = 0;  ///< steady tokens a step that count in latencies
     std::int64_t elapsed(std::int64_t n) const {
@@ -168,9 +168,7 @@ class Replica final : public sim::EventHandler {
   std::int64_t steps_until_blocks_lack(std::int64_t most) const;
   std::int64_t growth(std::int64_t clock, std::int64_t steps) const;
   std::int64_t next_clock_event();
-  ExactTime time_of(std::int64_t iterations) const {
-    return leap_.start.plus(leap_.elapsed(iterations), ps_per_tick_);
-  }
+  ExactTime time_of(std::int64_t iterations) const { return leap_.start.plus(leap_.elapsed(iterations), ps_per_tick_); }
   std::int64_t over_by_now() const;
   void interrupt();
   void complete(std::int64_t upto);
@@ -218,8 +216,8 @@ class Replica final : public sim::EventHandler {
   std::int64_t self_growing_ = 0;     // steady decodes that reserve for themselves
   std::vector<policies::SeqId> fresh_;
   std::vector<policies::SeqId> finished_;
-  ExactTime steady_last_;             // when the last step ended
-  std::optional<GapHistory> gaps_;    // with an SLO for TBT
+  ExactTime steady_last_;           // when the last step ended
+  std::optional<GapHistory> gaps_;  // with an SLO for TBT
 
   policies::BatchDecision decision_;
   BatchShape shape_;
@@ -227,7 +225,7 @@ class Replica final : public sim::EventHandler {
   std::unique_ptr<CostLedger> ledger_;
   Leap leap_;
   sim::EventId event_;
-  ExactTime at_;             // the end of what was last booked
+  ExactTime at_;  // the end of what was last booked
   bool iterating_ = false;
   bool decide_due_ = false;  // an event of ours at this instant is pending
   bool any_finished_ = false;

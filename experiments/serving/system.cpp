@@ -9,9 +9,9 @@
 
 #include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
@@ -77,8 +77,7 @@ std::unique_ptr<IterationModel> ServingSetup::State::layout_model() const {
     auto ranks = std::make_unique<GpuIterationModel>(t, config.gpu, config.cost.make(config.gpu));
     modes.push_back({layout, std::move(t), std::move(ranks)});
   }
-  const auto hidden = static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(model.hidden_size) * hw::bytes_per_element(config.model.dtype)));
+  const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
   return std::make_unique<LayoutIteration>(std::move(modes), config.gpu.link, hidden, config.layouts.host_bandwidth);
 }
 

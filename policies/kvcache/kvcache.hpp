@@ -5,8 +5,8 @@
 //
 // Decodes grow all alike, a token a step, so the replica takes the blocks of all of them together (take) and tells
 // the cache only when a sequence leaves that group which of them were its own (settle). Contract: counts are exact at
-// every call; every call is O(blocks or spans changed); nothing depends on the order of equal requests other than through
-// the counts and the texts.
+// every call; every call is O(blocks or spans changed); nothing depends on the order of equal requests other than
+// through the counts and the texts.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,8 @@ class KvCache : public KvView {
     if (!reserve(id, seq, tokens)) return std::nullopt;
     return 0;
   }
-  /// Makes it hold blocks for at least `tokens` tokens in every branch; false (and no change) if they are not to be had.
+  /// Makes it hold blocks for at least `tokens` tokens in every branch; false (and no change) if they are not to be
+  /// had.
   virtual bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) = 0;
   /// The first `tokens` tokens of its prompt are computed: a prefix cache may show them to others.
   virtual void computed(SeqId, const Sequence&, std::int64_t /*tokens*/) {}

@@ -20,9 +20,11 @@ class FakeModel : public IterationModel {
   std::function<std::int64_t(const BatchShape&)> cost_ps = [](const BatchShape&) { return kSecond; };
   std::int64_t switch_cost_ps = 0;
   std::vector<BatchShape> shapes;
-  void cost(const BatchShape& shape, IterationCost& out) override {
+  void cost(const BatchShape& shape, IterationCost& out) override { out.time_ps = cost_ps(shape); }
+  /// Asked once a decision.
+  IterationPrice price(const BatchShape& shape) override {
     shapes.push_back(shape);
-    out.time_ps = cost_ps(shape);
+    return {.time_ps = cost_ps(shape)};
   }
   std::int64_t switch_ps(std::int32_t, std::int32_t) const override { return switch_cost_ps; }
 };
@@ -50,7 +52,7 @@ struct Arrival {
 class BenchReplica : public sim::EventHandler, public RequestSink {
  public:
   BenchReplica(std::unique_ptr<policies::Batching> batching, std::int64_t blocks,
-               policies::Acceptance* acceptance = nullptr) {
+               policies::Acceptance* acceptance = nullptr, const HostTime* host = nullptr) {
     ReplicaParts parts;
     parts.engine = &engine;
     parts.model = &model;
@@ -58,6 +60,7 @@ class BenchReplica : public sim::EventHandler, public RequestSink {
     parts.observer = &log;
     parts.sink = this;
     parts.acceptance = acceptance;
+    parts.host = host;
     parts.batching = std::move(batching);
     parts.kv = policies::test::paged_cache(blocks);
     parts.limits = {.max_context = 4096, .layers = 32};
@@ -68,14 +71,18 @@ class BenchReplica : public sim::EventHandler, public RequestSink {
     engine.schedule_at(sim::Time{at_s * kSecond}, *this, arrivals.size() - 1);
   }
   void on_event(std::uint64_t index) override {
+    submit(arrivals[index]);
+    replica->wake();
+  }
+  /// Sends a request now; wake() the replica after the last.
+  void submit(const Arrival& arrival) {
     Request& request = pool.make();
-    request.id = arrivals[index].id;
+    request.id = arrival.id;
     request.arrived = engine.now();
-    request.prompt_tokens = arrivals[index].prompt_tokens;
-    request.output_tokens = arrivals[index].output_tokens;
+    request.prompt_tokens = arrival.prompt_tokens;
+    request.output_tokens = arrival.output_tokens;
     ++metrics.arrived;
     replica->submit(request);
-    replica->wake();
   }
   void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override {
     const RequestRecord record{.id = request.id,

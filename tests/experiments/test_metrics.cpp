@@ -37,7 +37,7 @@ TEST_CASE("a request without gaps attains any TBT", "[unit]") {
 TEST_CASE("an SLO wants both targets, and rejected requests miss it", "[unit]") {
   ServingMetrics m;
   m.slo.ttft = sim::Duration{10};
-  m.slo.tbt = sim::Duration{5};
+  m.slo.tbt_ps = 5;
   const auto done = [](std::int64_t first, std::int64_t last) {
     return RequestRecord{.arrived = {},
                          .admitted = sim::Time{1},

@@ -50,8 +50,8 @@ TEST_CASE("a prompt stalls decodes under vllm_v0, not under sarathi", "[unit]") 
 
 TEST_CASE("requests of one instant are batched together", "[unit]") {
   BenchReplica bench(make_batching("vllm_v0"), 1000);
-  bench.replica->submit({0, 10, 1});
-  bench.replica->submit({1, 20, 1});
+  bench.submit({0, 10, 1});
+  bench.submit({1, 20, 1});
   bench.replica->wake();
   bench.run();
   CHECK(bench.model.shapes.size() == 1);
@@ -107,24 +107,13 @@ TEST_CASE("who arrives as an iteration ends joins the next, whatever the order o
 }
 
 TEST_CASE("overheads lengthen iterations", "[unit]") {
-  sim::Engine engine;
-  FakeModel model;
-  ServingMetrics metrics;
-  ReplicaParts parts;
-  parts.engine = &engine;
-  parts.model = &model;
-  parts.metrics = &metrics;
-  parts.batching = make_batching("orca", R"({"reservation": "oracle"})");
-  parts.kv = policies::test::paged_cache(100);
-  parts.limits = {.max_context = 100, .layers = 1};
-  parts.iteration_overhead_ps = 500;
-  parts.sequence_overhead_ps = 30;
-  Replica replica(std::move(parts));
-  replica.submit({0, 10, 1});
-  replica.submit({1, 10, 1});
-  replica.wake();
-  engine.run();
-  CHECK(engine.now().ticks == kSecond + 500 + 2 * 30);
+  const SerialHostTime host(500, 30);
+  BenchReplica bench(make_batching("orca", R"({"reservation": "oracle"})"), 100, nullptr, &host);
+  bench.submit({0, 10, 1});
+  bench.submit({1, 10, 1});
+  bench.replica->wake();
+  bench.run();
+  CHECK(bench.engine.now().ticks == kSecond + 500 + 2 * 30);
 }
 
 TEST_CASE("a broken policy is found out", "[unit]") {
@@ -220,7 +209,7 @@ TEST_CASE("tokens, requests and blocks are conserved under every policy", "[prop
       last = iteration.end;
       busy += (iteration.end - iteration.start).ticks;
     }
-    CHECK(static_cast<std::int64_t>(m.busy_ticks) == busy);
+    CHECK(static_cast<std::int64_t>(m.busy_ps) == busy);
   }
 }
 
@@ -250,7 +239,7 @@ TEST_CASE("a run that is cut short reports the rest as unfinished", "[unit]") {
   bench.arrive(2, 4096, 10);
   bench.engine.run(sim::Time{5 * kSecond + kSecond / 4});
   bench.replica->flush_unfinished();
-  CHECK(static_cast<std::int64_t>(bench.metrics.busy_ticks) == 5 * kSecond + kSecond / 4);  // the started one in part
+  CHECK(static_cast<std::int64_t>(bench.metrics.busy_ps) == 5 * kSecond + kSecond / 4);  // the started one in part
   CHECK(bench.log.iterations.back().end.ticks == 5 * kSecond + kSecond / 4);
   CHECK(bench.metrics.completed == 1);
   CHECK(bench.metrics.rejected == 1);
