@@ -59,7 +59,8 @@ LayoutIteration::LayoutIteration(std::vector<Mode> modes, const hw::LinkParams& 
 
 const LayoutIteration::Mode& LayoutIteration::mode(std::int32_t index) const {
   if (index < 0 || index >= static_cast<std::int32_t>(modes_.size()))
-    throw std::logic_error(fmt::format("the batching policy switched to layout {}, there are {}", index, modes_.size()));
+    throw std::logic_error(
+        fmt::format("the batching policy switched to layout {}, there are {}", index, modes_.size()));
   return modes_[static_cast<std::size_t>(index)];
 }
 
@@ -87,9 +88,8 @@ void LayoutIteration::cost(const BatchShape& shape, IterationCost& out) {
     out.class_ps[i] = scaled(whole.class_ps[i], turns * ceil_div(layers, stages), layers);
     out.time_ps += out.class_ps[i];
   }
-  const hw::CollectiveCost hop =
-      hw::library_collective(link_, hw::LibraryCall::send_recv, 2,
-                             ceil_div(part_tokens * hidden_bytes_, m.layout.tensor_parallel));
+  const hw::CollectiveCost hop = hw::library_collective(
+      link_, hw::LibraryCall::send_recv, 2, ceil_div(part_tokens * hidden_bytes_, m.layout.tensor_parallel));
   const std::int64_t hop_ps = turns * picoseconds(hop.time_s);
   const auto transfer = static_cast<std::size_t>(hw::OpClass::all_reduce);
   out.time_ps += hop_ps;
@@ -129,8 +129,7 @@ std::int64_t HostStore::copy(Way& way, std::int64_t tokens) {
     stall = std::max<std::int64_t>(0, way.free_at - now);
     way.asked = engine_.now();
   }
-  way.free_at = std::max(way.free_at, now) +
-                picoseconds(static_cast<double>(tokens * bytes_per_token_) / bandwidth_);
+  way.free_at = std::max(way.free_at, now) + picoseconds(static_cast<double>(tokens * bytes_per_token_) / bandwidth_);
   return stall;
 }
 

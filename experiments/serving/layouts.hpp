@@ -8,8 +8,9 @@
 // with t the time of all L layers (and edges) on TP devices, all-reduces included, and hop the hand-over of activations
 // to the next stage. A sequence in decode is in one stage at a time, so its batch is cut into PP micro-batches that
 // follow each other round; prompts are independent, so every batch of them costs one stage's time. Left out: filling
-// and draining, stages of unlike work, hand-over beside compute. Switching loads each device's shard of the weights from
-// host memory over its own host link. Source: Seesaw (MLSys 2025, section 3: throughput of a configuration; section 4.1).
+// and draining, stages of unlike work, hand-over beside compute. Switching loads each device's shard of the weights
+// from host memory over its own host link. Source: Seesaw (MLSys 2025, section 3: throughput of a configuration;
+// section 4.1).
 #pragma once
 
 #include <map>
@@ -47,8 +48,9 @@ struct LayoutsParams {
 
   static constexpr auto fields() {
     return std::tuple{
-        sim::field("modes", &LayoutsParams::modes,
-                   "Layouts that the policy may switch between, the first at the start; none: replica.tensor_parallel."),
+        sim::field(
+            "modes", &LayoutsParams::modes,
+            "Layouts that the policy may switch between, the first at the start; none: replica.tensor_parallel."),
         sim::field("host_bandwidth", &LayoutsParams::host_bandwidth, sim::Unit::bytes_per_s, sim::positive(),
                    "Between host memory and one device, each way: weights when layouts change, swapped KV."),
         sim::field("host_memory", &LayoutsParams::host_memory, sim::Unit::bytes, sim::at_least(0),

@@ -6,7 +6,8 @@
 // are filled from the store. When the store is empty and prompts wait, what runs goes to the store and the replica
 // switches back. Keys and values change their layout on the way through the store, so none crosses a switch on the
 // device, but for the batch that ends a phase when nothing else could run. Prompts are computed whole, in order of
-// arrival. A prompt that the store can never take is computed when nothing else runs. Source: Seesaw (MLSys 2025, sections 4.1-4.3).
+// arrival. A prompt that the store can never take is computed when nothing else runs. Source: Seesaw (MLSys 2025,
+// sections 4.1-4.3).
 #include <algorithm>
 #include <limits>
 
@@ -181,7 +182,8 @@ class SeesawBatching final : public Batching {
 }  // namespace
 
 void add_seesaw(BatchingRegistry& registry) {
-  registry.add<SeesawParams>("seesaw", "Prefill and decode in layouts of their own, re-sharded in between (MLSys 2025).",
+  registry.add<SeesawParams>("seesaw",
+                             "Prefill and decode in layouts of their own, re-sharded in between (MLSys 2025).",
                              [](const SeesawParams& params) { return std::make_unique<SeesawBatching>(params); });
 }
 

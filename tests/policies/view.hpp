@@ -72,6 +72,7 @@ class PaperReplica {
                    .sequences = sequences,
                    .kv = *kv,
                    .decoding = decoding,
+                   .mode = mode,
                    .limits = limits};
     for (const SeqId id : running) {
       view.growth_blocks += view.growth_of(id);
@@ -88,6 +89,7 @@ class PaperReplica {
   std::vector<SeqId> prefilling;
   std::deque<SeqId> waiting;
   std::int64_t decoding = 0;
+  std::int32_t mode = 0;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
 
  private:
