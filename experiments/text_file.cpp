@@ -14,6 +14,11 @@ void BufferedFile::flush() {
   if (!file_) throw std::runtime_error(fmt::format("{}: could not be written in full", path_.string()));
 }
 
+void BufferedFile::append(const std::filesystem::path& other) {
+  flush();
+  file_ << std::ifstream(other, std::ios::binary).rdbuf();
+}
+
 void BufferedFile::close() {
   flush();
   file_.close();

@@ -22,6 +22,8 @@ class BufferedFile {
   void line_done() {
     if (buffer_.size() > (1U << 18)) flush();
   }
+  /// Appends another file as it is.
+  void append(const std::filesystem::path& other);
   void close();
 
  private:

@@ -51,16 +51,24 @@ class CsvParser final : public LineParser {
   }
 
   TraceColumns columns() const override { return {.arrivals = arrival_ != kNone, .sessions = session_ != kNone}; }
-  bool wall_clock() const override { return format_.clock == CsvFormat::Clock::utc; }
+  bool wall_clock() const override { return format_.clock == CsvFormat::Clock::utc || format_.from_first; }
+  bool any_order() const override { return format_.any_order; }
 
  private:
+  /// The column of a name, or of the first of "several|names" that is there.
   std::size_t find(std::string_view name) const {
-    const auto found = std::find(names_.begin(), names_.end(), name);
-    return found == names_.end() ? kNone : static_cast<std::size_t>(found - names_.begin());
+    while (true) {
+      const std::size_t bar = std::min(name.find('|'), name.size());
+      const auto found = std::find(names_.begin(), names_.end(), name.substr(0, bar));
+      if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
+      if (bar == name.size()) return kNone;
+      name.remove_prefix(bar + 1);
+    }
   }
 
   std::size_t column(std::string_view name, const sim::Origin& where) const {
     const std::size_t index = find(name);
+    name = name.substr(0, name.find('|'));
     if (index == kNone) sim::throw_fault(where, fmt::format("missing column '{}'", name), sim::name_hint(name, names_));
     return index;
   }

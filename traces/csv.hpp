@@ -18,7 +18,8 @@ std::size_t split_csv(std::string_view line, std::vector<std::string_view>& out)
 /// True if `line` is a header with all of these columns.
 bool has_columns(std::string_view line, std::initializer_list<std::string_view> names);
 
-/// What a CSV format calls its columns, and what it means by them.
+/// What a CSV format calls its columns, and what it means by them. A name may be several, "a|b": the first that is
+/// there counts.
 struct CsvFormat {
   enum class Clock : std::uint8_t { seconds, utc };
   std::string_view arrival;
@@ -28,6 +29,8 @@ struct CsvFormat {
   std::string_view output;
   std::string_view session = {};       ///< optional column; empty: the format has none
   bool zero_output_is_failed = false;  ///< rows without output are failed requests, to be skipped and counted
+  bool from_first = false;             ///< seconds count from the earliest record
+  bool any_order = false;              ///< rows need not stand by arrival
 };
 
 /// Parser of a CSV format.

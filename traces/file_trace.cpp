@@ -42,6 +42,7 @@ class FileTrace final : public TraceSource {
 
   const SkipCounts& skipped() const override { return skipped_; }
   TraceColumns columns() const override { return parser_->columns(); }
+  bool any_order() const { return parser_->any_order(); }
 
  private:
   /// Moves to the next line that is not blank.
@@ -90,6 +91,7 @@ class FileTrace final : public TraceSource {
   bool in_order(TraceRecord& record) {
     if (!parser_->columns().arrivals) return true;
     const std::int64_t arrival = record.arrival_ns;
+    if (parser_->any_order()) return true;
     if (records_ == 0) {
       if (parser_->wall_clock()) origin_ns_ = arrival;
     } else if (arrival < last_ns_) {
@@ -127,6 +129,32 @@ class FileTrace final : public TraceSource {
   std::int64_t last_ns_ = 0;
 };
 
+/// The records of a file in any order, by arrival and counted from the first.
+class SortedTrace final : public TraceSource {
+ public:
+  explicit SortedTrace(std::unique_ptr<FileTrace> file) : file_(std::move(file)) {
+    TraceRecord record;
+    while (file_->next(record)) records_.push_back(record);
+    std::stable_sort(records_.begin(), records_.end(),
+                     [](const TraceRecord& a, const TraceRecord& b) { return a.arrival_ns < b.arrival_ns; });
+  }
+
+  bool next(TraceRecord& record) override {
+    if (next_ == records_.size()) return false;
+    record = records_[next_++];
+    record.arrival_ns -= records_.front().arrival_ns;
+    return true;
+  }
+
+  const SkipCounts& skipped() const override { return file_->skipped(); }
+  TraceColumns columns() const override { return file_->columns(); }
+
+ private:
+  std::unique_ptr<FileTrace> file_;
+  std::vector<TraceRecord> records_;
+  std::size_t next_ = 0;
+};
+
 }  // namespace
 
 void FormatTable::add(Format format) {
@@ -155,6 +183,7 @@ std::vector<std::string> FormatTable::names() const {
 
 void register_formats(FormatTable& table) {
   table.add(formats::azure_llm());
+  table.add(formats::vllm_log());  // before vidur, which it shares the columns of lengths with
   table.add(formats::vidur());
   table.add(formats::mooncake());
   table.add(formats::burstgpt());
@@ -171,7 +200,9 @@ TraceParams parse_trace(const sim::Node& node, const FormatTable& formats, sim::
 }
 
 std::unique_ptr<TraceSource> open_trace(const TraceParams& params, const FormatTable& formats) {
-  return std::make_unique<FileTrace>(params, formats);
+  auto file = std::make_unique<FileTrace>(params, formats);
+  if (file->any_order()) return std::make_unique<SortedTrace>(std::move(file));
+  return file;
 }
 
 void require_arrivals(const TraceSource& source, const std::string& path) {

@@ -56,6 +56,9 @@ class LineParser {
   virtual TraceColumns columns() const = 0;
   /// True if arrivals are times of day: records then count from the first one.
   virtual bool wall_clock() const { return false; }
+  /// True if lines stand in the order of something else than arrivals (a log is written as requests end): the trace is
+  /// then read whole and sorted.
+  virtual bool any_order() const { return false; }
 };
 
 /// One trace format.
@@ -100,9 +103,9 @@ constexpr auto TraceParams::fields() {
   return std::tuple{
       sim::required(sim::field("path", &TraceParams::path, sim::Unit::path, sim::any_value(),
                                "Trace file, plain or compressed with gzip or zstd.")),
-      sim::field(
-          "format", &TraceParams::format,
-          "Format: azure_llm, vidur, mooncake, burstgpt, orrery_csv, orrery_jsonl. Null: told by the first line."),
+      sim::field("format", &TraceParams::format,
+                 "Format: azure_llm, vidur, mooncake, burstgpt, vllm_log, orrery_csv, orrery_jsonl. Null: told by the "
+                 "first line."),
       sim::field("on_error", &TraceParams::on_error,
                  "A faulty line or one out of order: stop with its file and line, or skip and count it."),
       sim::field(

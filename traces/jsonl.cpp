@@ -36,10 +36,20 @@ class JsonlParser final : public LineParser {
     return false;
   }
 
+  bool wall_clock() const override { return format_.any_order; }
+  bool any_order() const override { return format_.any_order; }
   TraceColumns columns() const override { return {true, !format_.session.empty(), !format_.prefix.empty()}; }
 
  private:
   using Value = simdjson::ondemand::value;
+
+  /// Whether the key is the name, or one of "several|names".
+  static bool is(std::string_view key, std::string_view names) {
+    if (key == names) return true;
+    for (std::size_t bar; (bar = names.find('|')) != std::string_view::npos; names.remove_prefix(bar + 1))
+      if (key == names.substr(0, bar)) return true;
+    return key == names;
+  }
 
   void read_line(std::string_view line, TraceRecord& record) {
     simdjson::ondemand::document document =
@@ -48,13 +58,13 @@ class JsonlParser final : public LineParser {
     for (auto member : document.get_object()) {
       const std::string_view key = member.unescaped_key();
       Value value = member.value();
-      if (key == format_.arrival) {
+      if (is(key, format_.arrival)) {
         record.arrival_ns = number(value, key, format_.arrival_shift, "a number");
         arrival = true;
-      } else if (key == format_.prompt) {
+      } else if (is(key, format_.prompt)) {
         record.prompt_tokens = whole(value, key, "a whole number of tokens");
         prompt = true;
-      } else if (key == format_.output) {
+      } else if (is(key, format_.output)) {
         record.output_tokens = whole(value, key, "a whole number of tokens");
         output = true;
       } else if (!format_.session.empty() && key == format_.session) {
@@ -113,6 +123,7 @@ class JsonlParser final : public LineParser {
 
   /// Reads the line again for its keys, to name the nearest one.
   [[noreturn]] void missing(std::string_view line, std::string_view key) {
+    key = key.substr(0, key.find('|'));
     std::vector<std::string> keys;
     simdjson::ondemand::document document =
         parser_.iterate(line.data(), line.size(), line.size() + LineSource::kPadding);

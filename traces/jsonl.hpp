@@ -8,7 +8,7 @@
 
 namespace orrery::traces {
 
-/// What a JSONL format calls its keys.
+/// What a JSONL format calls its keys. A name may be several, "a|b".
 struct JsonlFormat {
   std::string_view arrival;
   int arrival_shift = 9;  ///< power of ten from its unit to nanoseconds: 9 for seconds, 6 for milliseconds
@@ -16,6 +16,7 @@ struct JsonlFormat {
   std::string_view output;
   std::string_view session = {};  ///< optional key (string or whole number); empty: the format has none
   std::string_view prefix = {};   ///< optional key, an array of whole numbers
+  bool any_order = false;         ///< lines need not stand by arrival; they count from the earliest
 };
 
 /// True if `line` begins an object that has the key.

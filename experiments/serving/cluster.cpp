@@ -1,14 +1,63 @@
 #include "experiments/serving/cluster.hpp"
 
+#include <algorithm>
+
 namespace orrery::experiments {
+namespace {
+
+/// The prefill rate of a replica is that of its last minute or so: sums are halved whenever they reach it.
+constexpr std::int64_t kRateWindow_ps = 60'000'000'000'000;
+
+}  // namespace
+
+Cluster::Cluster(sim::Engine& engine, ServingMetrics& metrics, RunObserver* observer, Load& load,
+                 ClusterPolicies policies)
+    : engine_(engine), metrics_(metrics), observer_(observer), load_(load), policies_(std::move(policies)) {
+  prompts_.router = policies_.router.get();
+}
 
 void Cluster::add(ReplicaParts parts) {
-  parts.engine = &engine_;
-  parts.metrics = &metrics_;
-  parts.sink = this;
-  parts.observer = observer_;
-  parts.index = static_cast<std::int32_t>(replicas_.size());
-  replicas_.push_back(std::make_unique<Replica>(std::move(parts)));
+  MemberParts member;
+  member.lanes.push_back(std::move(parts));
+  add(std::move(member));
+}
+
+void Cluster::add(MemberParts parts) {
+  const auto index = static_cast<std::int32_t>(members_.size());
+  Member& member = members_.emplace_back();
+  member.group = parts.group;
+  member.role = parts.role;
+  for (ReplicaParts& lane : parts.lanes) {
+    lane.engine = &engine_;
+    lane.metrics = &metrics_;
+    lane.sink = this;
+    lane.observer = observer_;
+    lane.index = index;
+    lane.stream = next_stream_++;
+    member.lanes.push_back(std::make_unique<Replica>(std::move(lane)));
+    member.caches.push_back(&member.lanes.back()->kv());
+    member.away.kv_total += member.lanes.back()->kv().total_blocks();
+  }
+  member.away.replica = index;
+  member.away.weight = parts.weight;
+  member.away.caches = member.caches;
+  enter(members_.size() - 1, prompts_);
+}
+
+/// A replica takes requests of a pool from now on.
+void Cluster::enter(std::size_t i, Pool& pool) {
+  Member& member = members_[i];
+  const auto at = std::lower_bound(pool.facts.begin(), pool.facts.end(), member.away.replica,
+                                   [](const policies::ReplicaFacts& a, std::int32_t b) { return a.replica < b; });
+  pool.facts.insert(at, member.away);
+  member.pool = &pool;
+  for (std::size_t place = 0; place < pool.facts.size(); ++place)
+    members_[static_cast<std::size_t>(pool.facts[place].replica)].place = place;
+}
+
+const policies::ReplicaFacts& Cluster::facts(std::size_t i) const {
+  const Member& member = members_[i];
+  return member.pool ? member.pool->facts[member.place] : member.away;
 }
 
 Request& Cluster::make_request() {
@@ -19,14 +68,105 @@ Request& Cluster::make_request() {
 }
 
 void Cluster::send(Request& request) {
+  if (finishing_) return pool_.recycle(request);  // too late to matter
   ++metrics_.arrived;
-  replicas_.front()->submit(request);
-  touched_.assign(1, 0);
+  deliver(request, route(request, prompts_));
+}
+
+/// Number of the replica that a request of this pool goes to.
+std::size_t Cluster::route(const Request& request, Pool& pool) {
+  if (pool.facts.size() == 1 || pool.router == nullptr) return static_cast<std::size_t>(pool.facts.front().replica);
+  if (pool.router->reads_live()) read_live(pool);
+  const policies::RouteView view{
+      .now = engine_.now(),
+      .ps_per_tick = metrics_.ps_per_tick,
+      .replicas = pool.facts,
+      .request = {.id = request.id,
+                  .arrived = request.arrived,
+                  .prefill_tokens = request.prompt_tokens + request.generated,
+                  .ready_tokens = request.ready_tokens,
+                  .predicted_tokens = request.predicted_tokens,
+                  .session = request.session,
+                  .tenant = request.tenant,
+                  .priority = request.priority,
+                  .text = request.text.empty() ? nullptr : &request.text},
+      .ttft_ps = metrics_.slo.ttft ? std::optional(metrics_.slo.ttft->ticks * metrics_.ps_per_tick) : std::nullopt};
+  const std::size_t place = pool.router->route(view);
+  if (place >= pool.facts.size()) throw std::logic_error("the router named a replica that is not there");
+  return static_cast<std::size_t>(pool.facts[place].replica);
+}
+
+void Cluster::read_live(Pool& pool) {
+  for (policies::ReplicaFacts& facts : pool.facts) {
+    facts.waiting = facts.kv_blocks = 0;
+    for (const auto& lane : members_[static_cast<std::size_t>(facts.replica)].lanes) {
+      lane->sync();
+      facts.waiting += lane->waiting();
+      facts.kv_blocks += lane->kv().total_blocks() - lane->kv().available_blocks();
+    }
+  }
+}
+
+Replica& Cluster::lane_for(Member& member) {
+  const auto requests = [](const std::unique_ptr<Replica>& lane) { return lane->waiting() + lane->running(); };
+  return **std::min_element(member.lanes.begin(), member.lanes.end(),
+                            [&](const auto& a, const auto& b) { return requests(a) < requests(b); });
+}
+
+/// `tokens` more (or fewer) to prefill at a replica; fewer: because they were prefilled, or left.
+void Cluster::queue_changed(Member& member, std::int64_t tokens) {
+  policies::ReplicaFacts& facts = facts_of(member);
+  const sim::Time now = engine_.now();
+  if (facts.queued_tokens > 0) member.prefill_ps += (now - member.counted).ticks * metrics_.ps_per_tick;
+  member.counted = now;
+  facts.queued_tokens += tokens;
+}
+
+void Cluster::deliver(Request& request, std::size_t i) {
+  Member& member = members_[i];
+  request.queued_tokens = std::max<std::int64_t>(0, request.prompt_tokens + request.generated - request.ready_tokens);
+  request.load_tokens = request.prompt_tokens + request.generated;
+  request.replica = static_cast<std::int32_t>(i);
+  ++member.requests;
+  queue_changed(member, request.queued_tokens);
+  policies::ReplicaFacts& facts = facts_of(member);
+  ++facts.requests;
+  facts.tokens += request.load_tokens;
+  Replica& lane = member.lanes.size() == 1 ? *member.lanes.front() : lane_for(member);
+  if (touched_.empty() || touched_.back() != &lane) touched_.push_back(&lane);
+  lane.submit(request);
+}
+
+void Cluster::withdraw(Request& request) {
+  Member& member = members_[static_cast<std::size_t>(request.replica)];
+  queue_changed(member, -request.queued_tokens);
+  policies::ReplicaFacts& facts = facts_of(member);
+  --facts.requests;
+  facts.tokens -= request.load_tokens;
+  request.queued_tokens = request.load_tokens = 0;
 }
 
 void Cluster::flush() {
-  for (const std::size_t i : touched_) replicas_[i]->wake();
+  // Waking may end requests, whose load may send others.
+  for (std::size_t i = 0; i < touched_.size(); ++i) touched_[i]->wake();
   touched_.clear();
+}
+
+bool Cluster::prefill_done(Request& request, policies::SeqId) {
+  if (request.queued_tokens > 0) {
+    Member& member = members_[static_cast<std::size_t>(request.replica)];
+    queue_changed(member, -request.queued_tokens);
+    member.prefill_tokens += request.queued_tokens;
+    request.queued_tokens = 0;
+    if (member.prefill_ps > 0)
+      facts_of(member).prefill_tokens_per_s =
+          static_cast<double>(member.prefill_tokens) / (static_cast<double>(member.prefill_ps) * 1e-12);
+    if (member.prefill_ps > kRateWindow_ps) {
+      member.prefill_ps /= 2;
+      member.prefill_tokens /= 2;
+    }
+  }
+  return false;
 }
 
 void Cluster::request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) {
@@ -41,6 +181,12 @@ void Cluster::request_ended(Request& request, std::string_view status, std::opti
                              .preemptions = request.preemptions,
                              .replica = request.replica,
                              .status = status};
+  withdraw(request);
+  if (finished) {
+    Member& member = members_[static_cast<std::size_t>(request.replica)];
+    ++member.completed;
+    member.output_tokens += request.output_tokens;
+  }
   metrics_.request_ended(record, request.tbts);
   if (observer_ != nullptr) observer_->request_ended(record);
   load_.request_ended(request, status, finished);
@@ -48,8 +194,30 @@ void Cluster::request_ended(Request& request, std::string_view status, std::opti
 }
 
 void Cluster::finish() {
-  for (const auto& replica : replicas_) replica->flush_unfinished();
-  for (const auto& replica : replicas_) metrics_.cost.add(replica->cost());
+  finishing_ = true;
+  for (const Member& member : members_)
+    for (const auto& lane : member.lanes) lane->flush_unfinished();
+  for (const Member& member : members_)
+    for (const auto& lane : member.lanes) metrics_.cost.add(lane->cost());
+}
+
+ReplicaResult Cluster::result(std::size_t i) const {
+  const Member& member = members_[i];
+  ReplicaResult result;
+  result.group = member.group;
+  result.requests = member.requests;
+  result.completed = member.completed;
+  result.output_tokens = member.output_tokens;
+  for (const auto& lane : member.lanes) {
+    const ReplicaCounts& counts = lane->counts();
+    result.iterations += counts.iterations;
+    result.processed_tokens += counts.processed_tokens;
+    result.preemptions += counts.preemptions;
+    result.kv_peak_bytes += counts.kv_peak_bytes;
+    result.busy_ps += counts.busy_ps;
+    result.cost.add(lane->cost());
+  }
+  return result;
 }
 
 }  // namespace orrery::experiments

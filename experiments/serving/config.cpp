@@ -30,10 +30,17 @@ policies::KvCacheRegistry kv_caches() {
   return registry;
 }
 
+policies::RouterRegistry routers() {
+  policies::RouterRegistry registry("routing");
+  policies::register_routers(registry);
+  return registry;
+}
+
 /// Policies where a config names none.
 constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
+constexpr const char* kRouter = "round_robin";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
@@ -86,21 +93,61 @@ void set_clock(const Node& group, double clock_hz, hw::GpuParams& gpu, sim::Faul
 /// stands.
 void read_references(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
   const Node* devices = machine.find("devices");
-  if (devices != nullptr && devices->is_array() && !devices->items().empty()) {
-    const Node* part = devices->items().front().find("part");
-    if (part != nullptr && part->is_string()) config.part_file = part_file(part->as_string(), part->origin(), faults);
-  }
-  if (!config.part_file.empty()) {
-    Node node = sim::read_config(config.part_file);
-    const Node& changes = config.machine.devices.front().override_;
+  config.parts.resize(config.machine.devices.size());
+  for (std::size_t i = 0; i < config.parts.size(); ++i) {
+    const Node& group = devices->items()[i];
+    DevicePart& device = config.parts[i];
+    const Node* part = group.find("part");
+    if (part != nullptr && part->is_string()) device.file = part_file(part->as_string(), part->origin(), faults);
+    if (device.file.empty()) continue;
+    Node node = sim::read_config(device.file);
+    const Node& changes = config.machine.devices[i].override_;
     if (changes.is_object()) sim::merge_over(node, changes);
-    config.gpu = hw::parse_part<hw::GpuParams>(node, faults).part;
-    if (const std::optional<double> clock = config.machine.devices.front().clock_hz)
-      set_clock(devices->items().front(), *clock, config.gpu, faults);
+    device.gpu = hw::parse_part<hw::GpuParams>(node, faults).part;
+    if (const std::optional<double> clock = config.machine.devices[i].clock_hz)
+      set_clock(group, *clock, device.gpu, faults);
   }
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())
     config.model_file = model_file(reference->as_string(), reference->origin(), faults);
+}
+
+/// Reads the section `cluster` and makes the groups of replicas, one where the section has none.
+void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) {
+  config.cluster = sim::parse_params<ClusterParams>(node, faults);
+  if (!faults.empty()) return;  // what follows builds on what was read
+  std::vector<ReplicaGroupParams> groups = config.cluster.replicas;
+  const Node* written = node.find("replicas");
+  if (groups.empty()) {
+    ReplicaGroupParams one;
+    const std::int64_t devices = config.machine.devices.front().count;
+    one.tensor_parallel = config.replica.tensor_parallel.value_or(devices);
+    if (!config.layouts.modes.empty()) {  // as many replicas of these devices as there are
+      one.tensor_parallel = config.layouts.modes.front().devices();
+      one.count = std::max<std::int64_t>(1, devices / *one.tensor_parallel);
+    }
+    groups.push_back(one);
+  }
+  bool prefill = false, decode = false;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    ReplicaGroup group;
+    group.params = groups[i];
+    group.tensor_parallel = groups[i].tensor_parallel.value_or(config.replica.tensor_parallel.value_or(1));
+    group.batching = config.batching;
+    group.kvcache = config.kvcache;
+    if (groups[i].batching.is_object()) group.batching = batchings().parse_block(groups[i].batching, kBatching, faults);
+    if (groups[i].kvcache.is_object()) group.kvcache = kv_caches().parse_block(groups[i].kvcache, kKvCache, faults);
+    if (static_cast<std::size_t>(groups[i].device_group) >= config.machine.devices.size())
+      faults.add(written->items()[i].find("device_group")->origin(),
+                 fmt::format("expected the number of a group of machine.devices, 0 to {}, got {}",
+                             config.machine.devices.size() - 1, groups[i].device_group));
+    prefill = prefill || groups[i].role == Role::prefill;
+    decode = decode || groups[i].role == Role::decode;
+    config.groups.push_back(std::move(group));
+  }
+  if (prefill != decode)
+    faults.add(written->origin(), prefill ? "expected a group of role 'decode' beside that of role 'prefill'"
+                                          : "expected a group of role 'prefill' beside that of role 'decode'");
 }
 
 /// How a config names a file: "catalog:NAME" for what ships, else its path.
@@ -113,7 +160,8 @@ Node write_resolved(const ServingConfig& config) {
   Node root = resolved_header("serving");
   Node machine = sim::write_params(config.machine);
   machine.set("cost", hw::CostModelRegistry::write_block(config.cost));
-  machine.find("devices")->items().front().set("part", Node::string(reference_of(config.part_file, "hw/catalog")));
+  for (std::size_t i = 0; i < config.parts.size(); ++i)
+    machine.find("devices")->items()[i].set("part", Node::string(reference_of(config.parts[i].file, "hw/catalog")));
   root.set("machine", std::move(machine));
   Node model = sim::write_params(config.model);
   model.set("config", Node::string(reference_of(config.model_file, "models/catalog")));
@@ -126,7 +174,18 @@ Node write_resolved(const ServingConfig& config) {
   Node policies = Node::object();
   policies.set("batching", policies::BatchingRegistry::write_block(config.batching));
   policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
+  policies.set("routing", policies::RouterRegistry::write_block(config.routing));
   root.set("policies", std::move(policies));
+  Node cluster = sim::write_params(config.cluster);
+  for (std::size_t i = 0; i < config.cluster.replicas.size(); ++i) {
+    Node& group = cluster.find("replicas")->items()[i];
+    const ReplicaGroupParams& params = config.cluster.replicas[i];
+    if (params.batching.is_object())
+      group.set("batching", policies::BatchingRegistry::write_block(config.groups[i].batching));
+    if (params.kvcache.is_object())
+      group.set("kvcache", policies::KvCacheRegistry::write_block(config.groups[i].kvcache));
+  }
+  root.set("cluster", std::move(cluster));
   root.set("replica", sim::write_params(config.replica));
   if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
   root.set("slo", sim::write_params(config.slo));
@@ -170,8 +229,8 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   if (machine.is_object()) {
     config.cost = choose(cost_models(), machine, "cost", kCostModel, faults);
     const Node* devices = machine.find("devices");
-    if (devices != nullptr && devices->is_array() && devices->items().size() != 1)
-      faults.add(devices->origin(), fmt::format("expected one group of devices, got {}", devices->items().size()));
+    if (devices != nullptr && devices->is_array() && devices->items().empty())
+      faults.add(devices->origin(), "expected at least one group of devices, got none");
   }
   const Node model = section(root, "model");
   config.model = sim::parse_params<ModelParams>(model, faults);
@@ -184,13 +243,16 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     faults.add(policies.origin(), fmt::format("expected an object, got {}", policies.shown()));
   } else {
     for (const auto& [key, value] : policies.members())
-      if (key != "batching" && key != "kvcache")
-        faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, {"batching", "kvcache"}));
+      if (key != "batching" && key != "kvcache" && key != "routing")
+        faults.add(value.origin(), fmt::format("unknown key '{}'", key),
+                   sim::name_hint(key, {"batching", "kvcache", "routing"}));
     config.batching = choose(batchings(), policies, "batching", kBatching, faults);
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
+    config.routing = choose(routers(), policies, "routing", kRouter, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
+  read_cluster(section(root, "cluster"), config, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
   const Node run = section(root, "run");
   config.run = sim::parse_params<RunParams>(run, faults);
@@ -230,7 +292,13 @@ std::vector<FieldInfo> serving_fields() {
   sections.push_back(object_field(
       "policies", "Who decides what.",
       {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
-       policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache)}));
+       policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
+       policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter)}));
+  std::vector<FieldInfo> cluster = sim::describe_params<ClusterParams>();
+  std::vector<FieldInfo>& group = find_field(cluster, "replicas").nested;
+  find_field(group, "batching").policies = batchings().components();
+  find_field(group, "kvcache").policies = kv_caches().components();
+  sections.push_back(object_field("cluster", "Which replicas there are.", std::move(cluster)));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
   sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
+#include "policies/routing/routing.hpp"
 #include "sim/base/params.hpp"
 #include "traces/file_trace.hpp"
 #include "traces/generator.hpp"
@@ -160,11 +162,17 @@ struct RunParams {
   }
 };
 
+/// A group of machine.devices: the part it stands for, overrides laid over it.
+struct DevicePart {
+  std::filesystem::path file;
+  hw::GpuParams gpu;
+};
+
 /// A validated config: parameters, chosen policies, and the same written out with all defaults.
 struct ServingConfig {
-  std::string file;                             ///< the config's, for messages
-  std::filesystem::path part_file, model_file;  ///< what machine.devices[0].part and model.config stand for
-  hw::GpuParams gpu;                            ///< the part, overrides laid over it
+  std::string file;                  ///< the config's, for messages
+  std::vector<DevicePart> parts;     ///< one a group of machine.devices
+  std::filesystem::path model_file;  ///< what model.config stands for
   MachineParams machine;
   hw::CostModelRegistry::Choice cost;
   ModelParams model;
@@ -174,8 +182,11 @@ struct ServingConfig {
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
+  policies::RouterRegistry::Choice routing;
   ReplicaParams replica;
   LayoutsParams layouts;
+  ClusterParams cluster;
+  std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;
   RunParams run;
   sim::Node resolved;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
+#include <map>
 
 #include "experiments/run_folder.hpp"
 #include "sim/energy_ledger.hpp"
@@ -12,6 +14,7 @@ namespace orrery::experiments {
 namespace {
 
 constexpr std::size_t kMaxLanes = 512;
+constexpr std::size_t kMaxRowBytes = 1U << 22;  // of series.csv that one replica keeps in memory
 
 void append_optional(std::string& out, const std::optional<sim::Time>& time, const sim::TickScale& scale) {
   if (time) append_seconds(out, *time, scale);
@@ -21,11 +24,12 @@ void append_optional(std::string& out, const std::optional<sim::Time>& time, con
 }  // namespace
 
 ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts& facts)
-    : facts_(facts), requests_(folder / "requests.csv"), series_(folder / "series.csv") {
+    : facts_(facts), folder_(folder), requests_(folder / "requests.csv"), series_(folder / "series.csv") {
   requests_.buffer() =
       "id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,"
       "status\n";
   series_.buffer() = "time_s,replica,running,waiting,kv_used_bytes,batch_tokens,power_w\n";
+  for (const StreamFacts& stream : facts_.streams) streams_.push_back({.facts = stream});
   if (facts_.timeline) open_timeline(folder / "timeline.pftrace");
 }
 
@@ -33,12 +37,14 @@ ServingFiles::~ServingFiles() = default;
 
 void ServingFiles::open_timeline(const std::filesystem::path& path) {
   timeline_ = std::make_unique<sim::TimelineWriter>(path, *facts_.timeline);
-  group_ = timeline_->group("replica 0");
-  iterations_ = timeline_->track(group_, "iterations");
-  running_ = timeline_->counter(group_, "running", "sequences");
-  waiting_ = timeline_->counter(group_, "waiting", "sequences");
-  kv_ = timeline_->counter(group_, "KV cache", "GiB");
-  power_ = timeline_->counter(group_, "power", "W");
+  for (Stream& stream : streams_) {
+    const sim::TrackId group = timeline_->group(stream.facts.name);
+    stream.iterations = timeline_->track(group, "iterations");
+    stream.running = timeline_->counter(group, "running", "sequences");
+    stream.waiting = timeline_->counter(group, "waiting", "sequences");
+    stream.kv = timeline_->counter(group, "KV cache", "GiB");
+    stream.power = timeline_->counter(group, "power", "W");
+  }
   lanes_group_ = timeline_->group("requests");
 }
 
@@ -61,7 +67,8 @@ void ServingFiles::request_ended(const RequestRecord& record) {
 }
 
 void ServingFiles::iterations_ended(const IterationRun& run) {
-  advance_series(run);
+  Stream& stream = streams_[static_cast<std::size_t>(run.stream)];
+  advance_series(stream, run);
   if (!timeline_ || truncated_) return;
   const sim::TimelineWindow& window = facts_.timeline->window;
   const std::int64_t ps_per_tick = facts_.scale.ps_per_tick();
@@ -74,43 +81,55 @@ void ServingFiles::iterations_ended(const IterationRun& run) {
       return;
     }
     ++drawn_;
-    draw_iteration(record);
+    draw_iteration(stream, record);
   }
 }
 
-void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens) {
-  series_row(at, state, batch_tokens, facts_.series_interval);
+void ServingFiles::series_row(Stream& stream, sim::Time at, const IterationRecord& state, std::int64_t batch_tokens) {
+  series_row(stream, at, state, batch_tokens, facts_.series_interval);
 }
 
-void ServingFiles::series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens,
+void ServingFiles::series_row(Stream& stream, sim::Time at, const IterationRecord& state, std::int64_t batch_tokens,
                               sim::Duration interval) {
-  std::string& out = series_.buffer();
+  const bool first = &stream == &streams_.front();
+  std::string& out = first ? series_.buffer() : stream.rows;
   append_seconds(out, at, facts_.scale);
-  const double interval_j = static_cast<double>(interval_energy_pj_) * 1e-12;
-  append(out, ",{},{},{},{},{},{:.9g}\n", state.replica, state.running, state.waiting, state.kv_used_bytes,
-         batch_tokens, facts_.idle_watts + interval_j / facts_.scale.seconds(interval));
-  series_.line_done();
-  interval_energy_pj_ = 0;
-  last_row_ = at;
+  const double interval_j = static_cast<double>(stream.interval_energy_pj) * 1e-12;
+  append(out, ",{},{},{},{},{},{:.9g}\n", stream.facts.replica, state.running, state.waiting, state.kv_used_bytes,
+         batch_tokens, stream.facts.idle_watts + interval_j / facts_.scale.seconds(interval));
+  if (first) {
+    series_.line_done();
+  } else if (stream.rows.size() > kMaxRowBytes) {
+    spill(stream);
+  }
+  stream.interval_energy_pj = 0;
+  stream.last_row = at;
+}
+
+/// Rows stand by replica in the file, so those of all but the first wait for its end.
+void ServingFiles::spill(Stream& stream) {
+  if (stream.spill.empty()) stream.spill = folder_ / fmt::format("series.{}.part", &stream - streams_.data());
+  std::ofstream(stream.spill, std::ios::binary | std::ios::app) << stream.rows;
+  stream.rows.clear();
 }
 
 /// To a later grid point, or to the end of time where there is none.
-void ServingFiles::advance_row(std::int64_t steps) {
-  const __int128 next = next_row_.ticks + static_cast<__int128>(steps) * facts_.series_interval.ticks;
-  next_row_ = next < sim::kNever.ticks ? sim::Time{static_cast<std::int64_t>(next)} : sim::kNever;
+void ServingFiles::advance_row(Stream& stream, std::int64_t steps) {
+  const __int128 next = stream.next_row.ticks + static_cast<__int128>(steps) * facts_.series_interval.ticks;
+  stream.next_row = next < sim::kNever.ticks ? sim::Time{static_cast<std::int64_t>(next)} : sim::kNever;
 }
 
 /// Rows of an idle stretch: its first and its last grid point say it all.
-void ServingFiles::idle_until(sim::Time time) {
-  if (next_row_ >= time) return;
-  series_row(next_row_, IterationRecord{}, 0);
+void ServingFiles::idle_until(Stream& stream, sim::Time time) {
+  if (stream.next_row >= time) return;
+  series_row(stream, stream.next_row, IterationRecord{}, 0);
   const std::int64_t step = facts_.series_interval.ticks;
-  const std::int64_t further = (time.ticks - 1 - next_row_.ticks) / step;
+  const std::int64_t further = (time.ticks - 1 - stream.next_row.ticks) / step;
   if (further > 0) {
-    advance_row(further);
-    series_row(next_row_, IterationRecord{}, 0);
+    advance_row(stream, further);
+    series_row(stream, stream.next_row, IterationRecord{}, 0);
   }
-  advance_row(1);
+  advance_row(stream, 1);
 }
 
 /// The iteration of a run under way at `at` (its start <= at < its end), which is not before the run's start.
@@ -129,8 +148,8 @@ std::int64_t ServingFiles::iteration_at(const IterationRun& run, sim::Time at) c
 }
 
 /// A row shows the iteration under way at its instant. Energy of whole iterations is summed in closed form.
-void ServingFiles::advance_series(const IterationRun& run) {
-  idle_until(run.start);
+void ServingFiles::advance_series(Stream& stream, const IterationRun& run) {
+  idle_until(stream, run.start);
   const std::int64_t ps_per_tick = facts_.scale.ps_per_tick();
   const auto energy_of = [&](std::int64_t iterations) {
     return static_cast<__int128>(run.energy_pj) * iterations +
@@ -144,40 +163,41 @@ void ServingFiles::advance_series(const IterationRun& run) {
   const sim::Time end = iteration(run, run.count - 1, ps_per_tick).end;
   std::int64_t whole = 0;      // iterations whose energy is in
   sim::Time from = run.start;  // of the one after them, what is in already
-  while (next_row_ < end) {
-    const std::int64_t k = iteration_at(run, next_row_);
+  while (stream.next_row < end) {
+    const std::int64_t k = iteration_at(run, stream.next_row);
     const IterationRecord record = iteration(run, k, ps_per_tick);
     if (k > whole) {
       const IterationRecord begun = iteration(run, whole, ps_per_tick);
-      interval_energy_pj_ += rest_of(begun, from);
-      interval_energy_pj_ += energy_of(k) - energy_of(whole + 1);
+      stream.interval_energy_pj += rest_of(begun, from);
+      stream.interval_energy_pj += energy_of(k) - energy_of(whole + 1);
       whole = k;
       from = record.start;
     }
-    interval_energy_pj_ += sim::energy_share(record.energy_pj, record.start, record.end, from, next_row_);
-    series_row(next_row_, record, record.prefill_tokens + record.decodes);
-    from = next_row_;
-    advance_row(1);
+    stream.interval_energy_pj += sim::energy_share(record.energy_pj, record.start, record.end, from, stream.next_row);
+    series_row(stream, stream.next_row, record, record.prefill_tokens + record.decodes);
+    from = stream.next_row;
+    advance_row(stream, 1);
   }
   const IterationRecord begun = iteration(run, whole, ps_per_tick);
-  interval_energy_pj_ += rest_of(begun, from);
-  interval_energy_pj_ += energy_of(run.count) - energy_of(whole + 1);
+  stream.interval_energy_pj += rest_of(begun, from);
+  stream.interval_energy_pj += energy_of(run.count) - energy_of(whole + 1);
 }
 
-void ServingFiles::draw_iteration(const IterationRecord& record) {
+void ServingFiles::draw_iteration(const Stream& stream, const IterationRecord& record) {
   const std::int64_t begin = ns(record.start);
   const std::int64_t end = ns(record.end);
   std::string_view name = "mixed";
   if (record.decodes == 0) name = "prefill";
   if (record.prefill_tokens == 0) name = "decode";
   timeline_->slice(
-      iterations_, begin, end, name,
+      stream.iterations, begin, end, name,
       {{"prefill_tokens", record.prefill_tokens}, {"decodes", record.decodes}, {"waiting", record.waiting}});
-  timeline_->count(running_, begin, static_cast<double>(record.running));
-  timeline_->count(waiting_, begin, static_cast<double>(record.waiting));
-  timeline_->count(kv_, begin, static_cast<double>(record.kv_used_bytes) / 1073741824.0);
+  timeline_->count(stream.running, begin, static_cast<double>(record.running));
+  timeline_->count(stream.waiting, begin, static_cast<double>(record.waiting));
+  timeline_->count(stream.kv, begin, static_cast<double>(record.kv_used_bytes) / 1073741824.0);
   const double seconds = facts_.scale.seconds(record.end - record.start);
-  timeline_->count(power_, begin, facts_.idle_watts + static_cast<double>(record.energy_pj) * 1e-12 / seconds);
+  timeline_->count(stream.power, begin,
+                   stream.facts.idle_watts + static_cast<double>(record.energy_pj) * 1e-12 / seconds);
 }
 
 void ServingFiles::draw_request(const RequestRecord& record) {
@@ -199,25 +219,48 @@ void ServingFiles::draw_request(const RequestRecord& record) {
 }
 
 void ServingFiles::finish(sim::Time end) {
-  idle_until(end);
-  if (end > last_row_) series_row(end, IterationRecord{}, 0, end - last_row_);  // the last, partial interval
+  for (Stream& stream : streams_) {
+    idle_until(stream, end);
+    if (end > stream.last_row)  // the last, partial interval
+      series_row(stream, end, IterationRecord{}, 0, end - stream.last_row);
+    if (!stream.spill.empty()) {
+      series_.append(stream.spill);
+      std::filesystem::remove(stream.spill);
+    }
+    series_.buffer() += stream.rows;
+    series_.line_done();
+  }
   requests_.close();
   series_.close();
   if (timeline_) timeline_->close();
 }
 
-void write_energy(const std::filesystem::path& path, const ServingMetrics& metrics, const MachineFacts& machine,
-                  const std::string& part, double simulated_s) {
+void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,
+                  const MachineFacts& machine, double simulated_s) {
   std::string text = "device,class,energy_j,busy_s\n";
-  for (std::int64_t device = 0; device < machine.devices; ++device) {
-    const bool active = device < machine.active_devices;
-    for (std::size_t c = 0; active && c < metrics.cost.class_ps.size(); ++c) {
-      if (metrics.cost.class_ps[c] == 0) continue;
-      append(text, "{}[{}],{},{:.9g},{:.9g}\n", part, device, hw::to_string(static_cast<hw::OpClass>(c)),
-             static_cast<double>(metrics.cost.class_pj[c]) * 1e-12 / static_cast<double>(machine.active_devices),
-             static_cast<double>(metrics.cost.class_ps[c]) * 1e-12);
+  std::map<std::string, std::int64_t> numbers;  // devices of a part so far, over groups
+  for (std::size_t g = 0; g < machine.devices.size(); ++g) {
+    const DeviceFacts& group = machine.devices[g];
+    std::int64_t device = 0;
+    std::int64_t& number = numbers[group.part];
+    const auto idle = [&] {
+      append(text, "{}[{}],idle,{:.9g},{:.9g}\n", group.part, number++, group.idle_watts * simulated_s, 0.0);
+      ++device;
+    };
+    for (const ReplicaResult& replica : replicas) {
+      const GroupFacts& kind = machine.groups[static_cast<std::size_t>(replica.group)];
+      if (static_cast<std::size_t>(kind.device_group) != g) continue;
+      for (std::int64_t d = 0; d < kind.devices; ++d) {
+        for (std::size_t c = 0; c < replica.cost.class_ps.size(); ++c) {
+          if (replica.cost.class_ps[c] == 0) continue;
+          append(text, "{}[{}],{},{:.9g},{:.9g}\n", group.part, number, hw::to_string(static_cast<hw::OpClass>(c)),
+                 static_cast<double>(replica.cost.class_pj[c]) * 1e-12 / static_cast<double>(kind.devices),
+                 static_cast<double>(replica.cost.class_ps[c]) * 1e-12 / static_cast<double>(kind.stages));
+        }
+        idle();
+      }
     }
-    append(text, "{}[{}],idle,{:.9g},{:.9g}\n", part, device, machine.idle_watts * simulated_s, 0.0);
+    while (device < group.devices) idle();
   }
   write_text(path, text);
 }

@@ -15,13 +15,20 @@
 
 namespace orrery::experiments {
 
+/// What the files show of a replica's iterations (or of one lane of a pipelined one).
+struct StreamFacts {
+  std::int32_t replica = 0;
+  std::string name;       ///< of its group of tracks
+  double idle_watts = 0;  ///< of its devices; what no replica uses counts with the first
+};
+
 /// Facts the files need beside what the observer calls bring.
 struct FileFacts {
   sim::TickScale scale;
   sim::Duration series_interval;
   std::optional<sim::TimelineOptions> timeline;  ///< none: not written
   std::int64_t timeline_iterations = 0;          ///< that it shows at most, from the start of its window
-  double idle_watts = 0;                         ///< of all devices
+  std::vector<StreamFacts> streams;              ///< at least one
 };
 
 class ServingFiles final : public RunObserver {
@@ -39,25 +46,37 @@ class ServingFiles final : public RunObserver {
   std::int64_t timeline_iterations() const { return drawn_; }
 
  private:
-  void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
-  void series_row(sim::Time at, const IterationRecord& state, std::int64_t batch_tokens, sim::Duration interval);
-  void advance_series(const IterationRun& run);
+  /// series.csv and timeline.pftrace of one stream of iterations.
+  struct Stream {
+    StreamFacts facts;
+    // series.csv: the next grid point, and the energy of the interval before it
+    sim::Time next_row, last_row;
+    __int128 interval_energy_pj = 0;
+    std::string rows;             // of all but the first stream, whose rows go to the file at once
+    std::filesystem::path spill;  // where more of them are than memory should hold
+    // timeline.pftrace
+    sim::TrackId iterations, running, waiting, kv, power;
+  };
+
+  void series_row(Stream& stream, sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
+  void series_row(Stream& stream, sim::Time at, const IterationRecord& state, std::int64_t batch_tokens,
+                  sim::Duration interval);
+  void spill(Stream& stream);
+  void advance_series(Stream& stream, const IterationRun& run);
   std::int64_t iteration_at(const IterationRun& run, sim::Time at) const;
-  void idle_until(sim::Time time);
+  void idle_until(Stream& stream, sim::Time time);
   void open_timeline(const std::filesystem::path& path);
-  void advance_row(std::int64_t steps);
-  void draw_iteration(const IterationRecord& record);
+  void advance_row(Stream& stream, std::int64_t steps);
+  void draw_iteration(const Stream& stream, const IterationRecord& record);
   void draw_request(const RequestRecord& record);
   std::int64_t ns(sim::Time time) const;
 
   FileFacts facts_;
+  std::filesystem::path folder_;
   BufferedFile requests_, series_;
-  // series.csv: the next grid point, and the energy of the interval before it
-  sim::Time next_row_, last_row_;
-  __int128 interval_energy_pj_ = 0;
-  // timeline.pftrace
+  std::vector<Stream> streams_;
   std::unique_ptr<sim::TimelineWriter> timeline_;
-  sim::TrackId group_, lanes_group_, iterations_, running_, waiting_, kv_, power_;
+  sim::TrackId lanes_group_;
   struct Lane {
     sim::TrackId track;
     sim::Time free_from;
@@ -67,9 +86,10 @@ class ServingFiles final : public RunObserver {
   bool truncated_ = false;
 };
 
-/// energy.csv: joules and busy seconds of each device by operator class, and idle energy.
-void write_energy(const std::filesystem::path& path, const ServingMetrics& metrics, const MachineFacts& machine,
-                  const std::string& part, double simulated_s);
+/// energy.csv: joules and busy seconds of each device by operator class, and idle energy. Replicas take the devices of
+/// their group of machine.devices in order.
+void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,
+                  const MachineFacts& machine, double simulated_s);
 /// distributions.csv: `metric,quantile,value_s` at 200 even quantiles and the tail.
 void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics);
 

@@ -44,10 +44,9 @@ BatchShape part_of(const BatchShape& shape, std::int64_t groups) {
 
 std::optional<std::string> layout_obstacle(const models::ModelConfig& model, const LayoutParams& layout,
                                            std::int64_t devices) {
-  const std::int64_t needed = layout.tensor_parallel * layout.pipeline_parallel;
-  if (needed != devices)
-    return fmt::format("a layout of {} x {} is for {} devices, the machine has {}", layout.tensor_parallel,
-                       layout.pipeline_parallel, needed, devices);
+  if (layout.devices() != devices)
+    return fmt::format("a layout of {} x {} is for {} devices, a replica has {}", layout.tensor_parallel,
+                       layout.pipeline_parallel, layout.devices(), devices);
   if (layout.pipeline_parallel > model.layers)
     return fmt::format("{} pipeline stages for {} layers", layout.pipeline_parallel, model.layers);
   return models::tp_obstacle(model, layout.tensor_parallel);
@@ -115,7 +114,6 @@ LayoutMemory layout_memory(const models::ModelConfig& model, hw::DType dtype, co
     memory.weight_bytes = std::max(memory.weight_bytes, ceil_div(models::weight_bytes(t) * most, model.layers));
     memory.kv_bytes_per_token =
         std::max(memory.kv_bytes_per_token, ceil_div(models::kv_bytes_per_token(t) * most, model.layers));
-    memory.devices = std::max(memory.devices, layout.tensor_parallel * stages);
   }
   return memory;
 }

@@ -32,6 +32,7 @@ namespace orrery::experiments {
 struct LayoutParams {
   std::int64_t tensor_parallel = 1;
   std::int64_t pipeline_parallel = 1;
+  std::int64_t devices() const { return tensor_parallel * pipeline_parallel; }
 
   static constexpr auto fields() {
     return std::tuple{sim::field("tensor_parallel", &LayoutParams::tensor_parallel, sim::Unit::count,
@@ -48,9 +49,9 @@ struct LayoutsParams {
 
   static constexpr auto fields() {
     return std::tuple{
-        sim::field(
-            "modes", &LayoutsParams::modes,
-            "Layouts that the policy may switch between, the first at the start; none: replica.tensor_parallel."),
+        sim::field("modes", &LayoutsParams::modes,
+                   "Layouts that the policy may switch between, the first at the start, all of equally many devices; "
+                   "none: replica.tensor_parallel. Without cluster.replicas, as many replicas as devices suffice for."),
         sim::field("host_bandwidth", &LayoutsParams::host_bandwidth, sim::Unit::bytes_per_s, sim::positive(),
                    "Between host memory and one device, each way: weights when layouts change, swapped KV."),
         sim::field("host_memory", &LayoutsParams::host_memory, sim::Unit::bytes, sim::at_least(0),
@@ -90,7 +91,7 @@ class LayoutIteration final : public IterationModel {
 
 /// A device's largest shard of the weights, and bytes of KV a token, over all modes.
 struct LayoutMemory {
-  std::int64_t weight_bytes = 0, kv_bytes_per_token = 0, devices = 0;
+  std::int64_t weight_bytes = 0, kv_bytes_per_token = 0;
 };
 LayoutMemory layout_memory(const models::ModelConfig& model, hw::DType dtype, const std::vector<LayoutParams>& modes);
 

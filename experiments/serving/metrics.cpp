@@ -91,4 +91,26 @@ std::array<Distribution, 6> distributions(const ServingMetrics& metrics) {
           {"normalised_latency", &metrics.normalised, 1e-12}};
 }
 
+std::int64_t MachineFacts::replicas() const {
+  std::int64_t sum = 0;
+  for (const GroupFacts& group : groups) sum += group.replicas;
+  return sum;
+}
+double MachineFacts::idle_watts() const {
+  double sum = 0;
+  for (const DeviceFacts& device : devices) sum += device.idle_watts * static_cast<double>(device.devices);
+  return sum;
+}
+double MachineFacts::peak_flops() const {
+  double sum = 0;
+  for (const GroupFacts& group : groups) sum += group.peak_flops * static_cast<double>(group.devices * group.replicas);
+  return sum;
+}
+double MachineFacts::peak_bytes_per_s() const {
+  double sum = 0;
+  for (const GroupFacts& group : groups)
+    sum += group.peak_bytes_per_s * static_cast<double>(group.devices * group.replicas);
+  return sum;
+}
+
 }  // namespace orrery::experiments

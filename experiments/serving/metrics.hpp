@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/serving/iteration_model.hpp"
 #include "sim/base/units.hpp"
@@ -32,6 +33,7 @@ struct IterationRun {
   std::int64_t time_ps = 0, step_ps = 0;
   std::int64_t energy_pj = 0, step_energy_pj = 0;  ///< dynamic, of all devices; of iteration i likewise
   std::int32_t replica = 0;
+  std::int32_t stream = 0;  ///< iterations of one stream follow each other; every replica has one, or one a lane
   std::int64_t prefill_tokens = 0, decodes = 0;
   std::int64_t running = 0, waiting = 0;    ///< during the iterations; what arrives meanwhile ends the run of them
   std::int64_t kv_used_bytes = 0;           ///< at the start of the first
@@ -119,15 +121,48 @@ struct ServingMetrics {
   void request_ended(const RequestRecord& record, const TbtVerdict& tbts);
 };
 
-/// Facts that turn sums into ratios.
-struct MachineFacts {
-  std::int64_t devices = 1;            ///< of the machine: all of them idle at `idle_watts`
-  std::int64_t active_devices = 1;     ///< those that the replica uses
+/// Equal devices of the machine.
+struct DeviceFacts {
+  std::string part;
+  std::int64_t devices = 1;
+  std::int64_t used = 0;  ///< those that replicas use: the first ones
+  double idle_watts = 0;  ///< of one
+};
+
+/// Equal replicas.
+struct GroupFacts {
+  std::string name, part, role;
+  std::int64_t replicas = 1;
+  std::int64_t device_group = 0;
+  std::int64_t devices = 1;            ///< of one replica
+  std::int64_t stages = 1;             ///< of its pipeline
   double peak_flops = 0;               ///< of one device at the model's dtype
   double peak_bytes_per_s = 0;         ///< of one device's memory
-  double idle_watts = 0;               ///< of one device
-  std::int64_t weight_bytes = 0;       ///< on one device
+  std::int64_t weight_bytes = 0;       ///< on one device (that with most of them)
   std::int64_t kv_capacity_bytes = 0;  ///< on one device
+};
+
+/// Facts that turn sums into ratios.
+struct MachineFacts {
+  std::vector<DeviceFacts> devices;
+  std::vector<GroupFacts> groups;
+
+  std::int64_t replicas() const;
+  double idle_watts() const;  ///< of all devices
+  double peak_flops() const;  ///< of all devices that replicas use
+  double peak_bytes_per_s() const;
+};
+
+/// What one replica did.
+struct ReplicaResult {
+  std::int64_t group = 0;
+  std::int64_t requests = 0;       ///< that were sent to it
+  std::int64_t completed = 0;      ///< that ended there with all their tokens
+  std::int64_t output_tokens = 0;  ///< of these
+  std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0;
+  std::int64_t kv_peak_bytes = 0;  ///< on one device
+  __int128 busy_ps = 0;            ///< in which an iteration runs; of a pipeline the mean over stages
+  RunCost cost;
 };
 
 /// One named distribution in seconds.

@@ -86,7 +86,7 @@ void Replica::submit(Request& request) {
 }
 
 void Replica::wake() {
-  if (iterating_ || decide_due_) return;
+  if (iterating_ || decide_due_ || unsettled_) return;
   if (parts_.engine->more_now()) {
     // Whoever else arrives at this instant joins first; the order of equal events decides nothing.
     decide_due_ = true;
@@ -99,12 +99,15 @@ void Replica::wake() {
 void Replica::start_iteration() {
   // The devices went on to the picosecond; if they idled, they start with the event.
   if (at_.tick() < parts_.engine->now()) at_ = {parts_.engine->now().ticks, 0};
+  unsettled_ = true;
   while (!running_.empty() || !waiting_.empty()) {
-    if (decide()) return;
+    if (decide()) break;
+    if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!running_.empty()) broken_policy("sequences run, but none was given work");
     reject_head();
   }
+  unsettled_ = false;
 }
 
 void Replica::reject_head() {
@@ -165,6 +168,8 @@ bool Replica::decide() {
     ++switches_;
   }
   for (const SeqId id : decision_.resume) resume(id);
+  if (decision_.admit.size() > 1 && parts_.kv->keeps_prefixes())
+    for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequence(admission.seq));
   for (const Admission& admission : decision_.admit) admit(admission);
   ++decision_number_;
   for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
@@ -191,6 +196,7 @@ void Replica::preempt(const Preemption& preemption) {
   }
   ++seq.preemptions;
   ++account(id).request->preemptions;
+  ++counts_.preemptions;
   if (preemption.how == Preempt::pause) {
     seq.phase = Phase::paused;
     return;
@@ -237,7 +243,7 @@ void Replica::admit(const Admission& admission) {
     waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
   }
   const std::optional<std::int64_t> found =
-      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.prefill_tokens));
+      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.ready_tokens));
   if (!found) broken_policy("it admitted a sequence whose blocks are not free");
   // At least the last prompt token is computed, or there would be nothing to sample the first token from.
   const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
@@ -273,13 +279,13 @@ void Replica::erase_prefilling(SeqId id) {
   prefilling_.erase(std::find(prefilling_.begin(), prefilling_.end(), id));
 }
 
-/// Decodes with an item of their own leave the steady ones for this iteration and reserve what they write.
+/// Chunks of prompts, and decodes with an item of their own (they leave the steady ones), reserve what they write.
 void Replica::reserve_explicit() {
   for (const Item& item : decision_.items) {
     const Sequence& seq = sequence(item.seq);
-    if (seq.phase != Phase::decode) continue;
-    if (!parts_.kv->reserve(item.seq, seq, seq.kv_then + 1 + item.draft_tokens))
-      broken_policy("a decode has no block to grow into");
+    const bool decodes = seq.phase == Phase::decode;
+    if (!parts_.kv->reserve(item.seq, seq, seq.kv_then + (decodes ? 1 + item.draft_tokens : item.new_tokens)))
+      broken_policy(decodes ? "a decode has no block to grow into" : "a chunk has no block to be written to");
   }
 }
 
@@ -440,7 +446,8 @@ void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::i
   leap_.grown = 1;
   record_waiting_ = std::ssize(waiting_);
   ServingMetrics& metrics = *parts_.metrics;
-  metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, parts_.kv->used_bytes());
+  counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, parts_.kv->used_bytes());
+  metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, counts_.kv_peak_bytes);
   iterating_ = true;
   // Several iterations may end within a tick: exact time goes on all the same.
   event_ =
@@ -492,9 +499,13 @@ void Replica::complete(std::int64_t upto) {
   ledger_->book(shape_, steps);
   ServingMetrics& metrics = *parts_.metrics;
   metrics.iterations += steps;
-  for (const Segment& segment : shape_.segments)
-    if (segment.last == parts_.limits.layers) metrics.processed_tokens += steps * segment.tokens;
-  metrics.busy_ps += leap_.elapsed(upto) - leap_.elapsed(from);
+  counts_.iterations += steps;
+  for (const Segment& segment : shape_.segments) {
+    if (segment.last != parts_.limits.layers) continue;
+    metrics.processed_tokens += steps * segment.tokens;
+    counts_.processed_tokens += steps * segment.tokens;
+  }
+  book_busy(leap_.elapsed(upto) - leap_.elapsed(from));
   at_ = time_of(upto);
   if (parts_.observer != nullptr) observe(from, upto);
   if (steady) {
@@ -517,7 +528,8 @@ void Replica::take_growth(std::int64_t iterations) {
   leap_.grown = iterations;
   if (blocks == 0) return;
   parts_.kv->take(blocks);
-  parts_.metrics->kv_peak_bytes = std::max(parts_.metrics->kv_peak_bytes, parts_.kv->used_bytes());
+  counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, parts_.kv->used_bytes());
+  parts_.metrics->kv_peak_bytes = std::max(parts_.metrics->kv_peak_bytes, counts_.kv_peak_bytes);
 }
 
 /// TBTs of steady decodes: alike for all but those whose last token came by itself, and for these from their second on.
@@ -562,6 +574,7 @@ void Replica::observe(std::int64_t from, std::int64_t upto) {
   run.energy_pj = leap_.price.energy_pj + from * leap_.price.step_energy_pj;
   run.step_energy_pj = leap_.price.step_energy_pj;
   run.replica = parts_.index;
+  run.stream = parts_.stream;
   run.prefill_tokens = record_prefill_;
   run.decodes = record_decodes_;
   run.running = std::ssize(running_);
@@ -596,9 +609,11 @@ void Replica::on_event(std::uint64_t payload) {
 /// The planned iterations are over: items, then steady decodes, then whoever has all tokens leaves.
 void Replica::boundary() {
   iterating_ = false;
+  unsettled_ = true;
   finish_items();
   finish_due();
   if (any_finished_) remove_finished();
+  unsettled_ = false;
   wake();
 }
 
@@ -636,7 +651,7 @@ void Replica::finish_item(const Item& item) {
   Request& request = *account(item.seq).request;
   request.generated = seq.generated_then;
   request.ready_tokens = seq.kv_then;
-  if (parts_.sink->prefill_done(request)) {
+  if (parts_.sink->prefill_done(request, item.seq)) {
     erase_running(item.seq);
     --decoding_;
     seq.phase = Phase::paused;
@@ -815,6 +830,11 @@ void Replica::let_go(SeqId id) {
   free_slots_.push_back(id);
 }
 
+void Replica::book_busy(std::int64_t elapsed_ps) {
+  counts_.busy_ps += elapsed_ps;
+  parts_.metrics->busy_ps += elapsed_ps;
+}
+
 /// Books the part of the iteration under way that is over, and ends it.
 void Replica::book_cut() {
   if (!iterating_) return;
@@ -828,7 +848,7 @@ void Replica::book_cut() {
     IterationCost cost;
     parts_.model->cost(shape_, cost);
     ledger_->book_cost(share(cost, elapsed, length));
-    parts_.metrics->busy_ps += elapsed;
+    book_busy(elapsed);
     if (parts_.observer != nullptr) {
       const std::int64_t energy = leap_.price.energy_pj + begun * leap_.price.step_energy_pj;
       IterationRun run{.start = start.tick(),
@@ -837,6 +857,7 @@ void Replica::book_cut() {
                        .time_ps = elapsed,
                        .energy_pj = static_cast<std::int64_t>(static_cast<__int128>(energy) * elapsed / length),
                        .replica = parts_.index,
+                       .stream = parts_.stream,
                        .prefill_tokens = record_prefill_,
                        .decodes = record_decodes_,
                        .running = std::ssize(running_),

@@ -64,8 +64,15 @@ struct ReplicaParts {
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   policies::ReplicaLimits limits;
-  std::int32_t index = 0;
+  std::int32_t index = 0;   ///< of the replica in the cluster
+  std::int32_t stream = 0;  ///< see IterationRun
   bool leap = true;  ///< false: one iteration an event, for tests that both give the same
+};
+
+/// What one replica (or lane) counts for itself.
+struct ReplicaCounts {
+  std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
+  __int128 busy_ps = 0;
 };
 
 class Replica final : public sim::EventHandler {
@@ -109,6 +116,8 @@ class Replica final : public sim::EventHandler {
   const Request& request(policies::SeqId id) const { return *accounts_[id.index].request; }
   /// Tokens to prefill of all that wait or prefill, kept up to date.
   std::int64_t queued_prefill_tokens() const;
+  /// Of what was booked.
+  const ReplicaCounts& counts() const { return counts_; }
   /// Cost of what was booked.
   RunCost cost() const { return ledger_->total(); }
 
@@ -185,6 +194,7 @@ class Replica final : public sim::EventHandler {
   void end_request(policies::SeqId id, std::string_view status, std::optional<sim::Time> finished);
   std::int64_t waiting_before(sim::Time end) const;
   void observe(std::int64_t from, std::int64_t upto);
+  void book_busy(std::int64_t elapsed_ps);
   void book_cut();
   std::int32_t last_layer(const policies::LayerRange& range) const {
     return range.last == 0 ? parts_.limits.layers : range.last;
@@ -229,6 +239,8 @@ class Replica final : public sim::EventHandler {
   bool iterating_ = false;
   bool decide_due_ = false;  // an event of ours at this instant is pending
   bool any_finished_ = false;
+  bool unsettled_ = false;  // in the middle of a boundary or a decision: whoever wakes it now comes too early
+  ReplicaCounts counts_;
   std::int64_t decision_number_ = 0;
   std::int64_t next_order_ = 0;
   std::int64_t switches_ = 0;

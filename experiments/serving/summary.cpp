@@ -20,12 +20,51 @@ double joules(__int128 pj) {
   return static_cast<double>(pj) * 1e-12;
 }
 
+/// The replica whose device had most of its memory in use.
+std::size_t fullest_replica(const ServingResult& result) {
+  std::size_t fullest = 0;
+  std::int64_t most = -1;
+  for (std::size_t i = 0; i < result.replicas.size(); ++i) {
+    const ReplicaResult& replica = result.replicas[i];
+    const std::int64_t bytes =
+        result.machine.groups[static_cast<std::size_t>(replica.group)].weight_bytes + replica.kv_peak_bytes;
+    if (bytes <= most) continue;
+    most = bytes;
+    fullest = i;
+  }
+  return fullest;
+}
+
+/// What each replica did: the member `replicas` of summary.json.
+Node replica_rows(const ServingResult& result) {
+  Node rows = Node::array();
+  for (const ReplicaResult& replica : result.replicas) {
+    const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(replica.group)];
+    Node row = Node::object();
+    row.set("group", Node::string(group.name));
+    row.set("part", Node::string(group.part));
+    row.set("devices", Node::integer(group.devices));
+    row.set("role", Node::string(group.role));
+    row.set("requests", Node::integer(replica.requests));
+    row.set("completed", Node::integer(replica.completed));
+    row.set("output_tokens", Node::integer(replica.output_tokens));
+    row.set("processed_tokens", Node::integer(replica.processed_tokens));
+    row.set("iterations", Node::integer(replica.iterations));
+    row.set("preemptions", Node::integer(replica.preemptions));
+    row.set("busy", ratio(static_cast<double>(replica.busy_ps) * 1e-12, result.simulated_s));
+    row.set("kv_peak_bytes", Node::integer(replica.kv_peak_bytes));
+    row.set("dynamic_energy_j",
+            Node::real(joules(replica.cost.compute_pj + replica.cost.memory_pj + replica.cost.network_pj)));
+    rows.push(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   const ServingMetrics& m = result.metrics;
   const double span = result.simulated_s;
-  const auto active = static_cast<double>(result.machine.active_devices);
   Node root = Node::object();
   root.set("status", Node::string("ok"));
   root.set("simulated_s", Node::real(span));
@@ -63,13 +102,13 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   root.set("tokens", std::move(tokens));
 
   Node utilisation = Node::object();
-  utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops * active * span));
-  utilisation.set("mbu",
-                  ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s * active * span));
-  utilisation.set("busy", ratio(static_cast<double>(m.busy_ps) * 1e-12, span));
+  utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops() * span));
+  utilisation.set("mbu", ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s() * span));
+  utilisation.set("busy",
+                  ratio(static_cast<double>(m.busy_ps) * 1e-12, static_cast<double>(result.machine.replicas()) * span));
   root.set("utilisation", std::move(utilisation));
 
-  const double idle = result.machine.idle_watts * static_cast<double>(result.machine.devices) * span;
+  const double idle = result.machine.idle_watts() * span;
   const double dynamic = joules(m.cost.compute_pj + m.cost.memory_pj + m.cost.network_pj);
   Node energy = Node::object();
   energy.set("total", Node::real(idle + dynamic));
@@ -81,11 +120,14 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   root.set("energy_per_output_token_j", ratio(idle + dynamic, static_cast<double>(m.output_tokens)));
 
   Node memory = Node::object();
-  memory.set("peak", Node::integer(result.machine.weight_bytes + m.kv_peak_bytes));
-  memory.set("weights", Node::integer(result.machine.weight_bytes));
-  memory.set("kv_peak", Node::integer(m.kv_peak_bytes));
-  memory.set("kv_capacity", Node::integer(result.machine.kv_capacity_bytes));
+  const std::size_t fullest = fullest_replica(result);
+  const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(result.replicas[fullest].group)];
+  memory.set("peak", Node::integer(group.weight_bytes + result.replicas[fullest].kv_peak_bytes));
+  memory.set("weights", Node::integer(group.weight_bytes));
+  memory.set("kv_peak", Node::integer(result.replicas[fullest].kv_peak_bytes));
+  memory.set("kv_capacity", Node::integer(group.kv_capacity_bytes));
   root.set("memory_bytes", std::move(memory));
+  root.set("replicas", replica_rows(result));
 
   root.set("iterations", Node::integer(m.iterations));
   root.set("events", Node::integer(static_cast<std::int64_t>(result.events)));

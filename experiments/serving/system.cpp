@@ -53,104 +53,172 @@ class ProgressObserver final : public RunObserver {
 
 }  // namespace
 
-struct ServingSetup::State {
-  ServingConfig config;
-  std::string part_name;
-  models::ModelConfig model;
+/// Devices, model share and prices of one kind of replica; equal groups share it.
+struct ReplicaKind {
+  std::int64_t device_group = 0, tensor_parallel = 1, stages = 1;
   std::optional<models::Transformer> transformer;
-  std::optional<Infeasible> infeasible;
-  MachineFacts machine;
   policies::ReplicaLimits limits;
-  policies::KvGeometry geometry;
+  std::int64_t weight_bytes = 0, usable_bytes = 0;
+  policies::KvGeometry geometry;  ///< of a lane
   std::unique_ptr<IterationModel> exact_model;
   std::unique_ptr<TabulatedIteration> iteration_model;
-
-  void divide_memory();
-  std::unique_ptr<IterationModel> layout_model() const;
 };
 
+struct ServingSetup::State {
+  ServingConfig config;
+  models::ModelConfig model;
+  std::optional<Infeasible> infeasible;
+  MachineFacts machine;
+  std::vector<std::unique_ptr<ReplicaKind>> kinds;
+  std::vector<ReplicaKind*> kind_of;  ///< a group of replicas
+
+  void build();
+  bool enough_devices();
+  bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
+  bool layouts_fit(const ReplicaGroup& group);
+  std::unique_ptr<IterationModel> layout_model(const hw::GpuParams& gpu) const;
+  bool check_memory(const ReplicaGroup& group, const ReplicaKind& kind);
+};
+
+/// Hands out the devices; says where they run out.
+bool ServingSetup::State::enough_devices() {
+  for (std::size_t i = 0; i < config.parts.size(); ++i)
+    machine.devices.push_back({.part = config.parts[i].file.stem().string(),
+                               .devices = config.machine.devices[i].count,
+                               .idle_watts = config.parts[i].gpu.power.idle_w});
+  for (const ReplicaGroup& group : config.groups) {
+    DeviceFacts& devices = machine.devices[static_cast<std::size_t>(group.params.device_group)];
+    const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(group.params.device_group)].gpu;
+    devices.used += group.devices() * group.params.count;
+    machine.groups.push_back({.name = group.params.name,
+                              .part = devices.part,
+                              .role = std::string(to_string(group.params.role)),
+                              .replicas = group.params.count,
+                              .device_group = group.params.device_group,
+                              .devices = group.devices(),
+                              .stages = group.params.pipeline_parallel,
+                              .peak_flops = hw::matrix_peak(gpu, config.model.dtype),
+                              .peak_bytes_per_s = gpu.memory_bandwidth});
+    if (devices.used <= devices.devices) continue;
+    infeasible = Infeasible{config.groups.size() == 1 && group.params.count == 1 && group.params.pipeline_parallel == 1
+                                ? fmt::format("tensor parallelism of {} needs as many devices, the machine has {}",
+                                              group.tensor_parallel, devices.devices)
+                                : fmt::format("the replicas need {} devices of part {}, the machine has {}",
+                                              devices.used, devices.part, devices.devices)};
+    return false;
+  }
+  return true;
+}
+
+bool ServingSetup::State::layouts_fit(const ReplicaGroup& group) {
+  for (const LayoutParams& layout : config.layouts.modes) {
+    if (const auto obstacle = layout_obstacle(model, layout, group.devices())) {
+      infeasible = Infeasible{*obstacle};
+      return false;
+    }
+  }
+  return true;
+}
+
 /// One mode for each of the config's layouts.
-std::unique_ptr<IterationModel> ServingSetup::State::layout_model() const {
+std::unique_ptr<IterationModel> ServingSetup::State::layout_model(const hw::GpuParams& gpu) const {
   std::vector<LayoutIteration::Mode> modes;
   for (const LayoutParams& layout : config.layouts.modes) {
     models::Transformer t = models::build_transformer(model, config.model.dtype, layout.tensor_parallel);
-    auto ranks = std::make_unique<GpuIterationModel>(t, config.gpu, config.cost.make(config.gpu));
+    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
     modes.push_back({layout, std::move(t), std::move(ranks)});
   }
   const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
-  return std::make_unique<LayoutIteration>(std::move(modes), config.gpu.link, hidden, config.layouts.host_bandwidth);
+  return std::make_unique<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
 }
 
-void ServingSetup::State::divide_memory() {
-  const hw::GpuParams& gpu = config.gpu;
-  const std::int64_t devices = config.machine.devices.front().count;
-  const std::int64_t tp = config.replica.tensor_parallel.value_or(devices);
-  machine.devices = devices;
-  machine.active_devices = tp;
-  machine.peak_flops = hw::matrix_peak(gpu, config.model.dtype);
-  machine.peak_bytes_per_s = gpu.memory_bandwidth;
-  machine.idle_watts = gpu.power.idle_w;
-  for (const LayoutParams& layout : config.layouts.modes) {
-    if (const auto obstacle = layout_obstacle(model, layout, devices)) {
-      infeasible = Infeasible{*obstacle};
-      return;
-    }
-  }
-  if (config.layouts.modes.empty() && tp > devices) {
-    infeasible =
-        Infeasible{fmt::format("tensor parallelism of {} needs as many devices, the machine has {}", tp, devices)};
-    return;
-  }
-  const auto obstacle = config.layouts.modes.empty() ? models::tp_obstacle(model, tp) : std::nullopt;
+bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
+  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
+  const bool layouts = !config.layouts.modes.empty();
+  if (layouts && !layouts_fit(group)) return false;
+  const auto obstacle = layouts ? std::nullopt : models::tp_obstacle(model, kind.tensor_parallel);
   if (obstacle) {
     infeasible = Infeasible{*obstacle};
-    return;
+    return false;
   }
-  limits = {config.replica.max_context.value_or(model.max_position_embeddings),
-            static_cast<std::int32_t>(model.layers)};
-  if (config.layouts.modes.empty()) {
-    transformer = models::build_transformer(model, config.model.dtype, tp);
-    machine.weight_bytes = models::weight_bytes(*transformer);
-    geometry.bytes_per_token = models::kv_bytes_per_token(*transformer);
-  } else {
+  if (kind.stages > model.layers) {
+    infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
+    return false;
+  }
+  kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
+                 static_cast<std::int32_t>(model.layers)};
+  if (layouts) {
     const LayoutMemory memory = layout_memory(model, config.model.dtype, config.layouts.modes);
-    machine.active_devices = memory.devices;
-    machine.weight_bytes = memory.weight_bytes;
-    geometry.bytes_per_token = memory.kv_bytes_per_token;
-    limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
-  }
-  const auto usable =
-      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
-  geometry.bytes_available = usable - machine.weight_bytes;
-  // Whole blocks decide what fits: what a request at the context limit takes in an empty cache without end, and whether
-  // the cache there is has as many.
-  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
-  const auto endless = config.kvcache.make({geometry.bytes_per_token, kEndless});
-  const policies::Sequence longest{};
-  if (!endless->reserve({0}, longest, limits.max_context) ||
-      config.kvcache.make(geometry)->total_blocks() < endless->held_blocks({0})) {
-    infeasible =
-        Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
-                               "(of {}, a share of {} is kept free)",
-                               limits.max_context, part_name,
-                               sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes),
-                               config.replica.memory_margin),
-                   machine.weight_bytes + endless->used_bytes(), usable};
-    return;
-  }
-  if (config.layouts.modes.empty()) {
-    exact_model = std::make_unique<GpuIterationModel>(*transformer, gpu, config.cost.make(gpu));
+    kind.weight_bytes = memory.weight_bytes;
+    kind.geometry.bytes_per_token = memory.kv_bytes_per_token;
+    kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
   } else {
-    exact_model = layout_model();
+    kind.transformer = models::build_transformer(model, config.model.dtype, kind.tensor_parallel);
+    kind.weight_bytes = models::weight_bytes(*kind.transformer);
+    kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
   }
-  iteration_model = std::make_unique<TabulatedIteration>(*exact_model, limits.layers);
+  kind.usable_bytes =
+      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
+  if (!check_memory(group, kind)) return false;
+  if (layouts) {
+    kind.exact_model = layout_model(gpu);
+  } else {
+    kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
+  }
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact_model, kind.limits.layers);
+  return true;
+}
+
+/// Whole blocks decide what fits: what a request at the context limit takes in an empty cache without end, and whether
+/// the cache there is has as many.
+bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaKind& kind) {
+  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
+  const auto endless = group.kvcache.make({kind.geometry.bytes_per_token, kEndless});
+  const policies::Sequence longest{};
+  if (endless->reserve({0}, longest, kind.limits.max_context) &&
+      group.kvcache.make(kind.geometry)->total_blocks() >= endless->held_blocks({0}))
+    return true;
+  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
+  infeasible = Infeasible{
+      fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
+                  "(of {}, a share of {} is kept free)",
+                  kind.limits.max_context, machine.devices[static_cast<std::size_t>(kind.device_group)].part,
+                  sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes), config.replica.memory_margin),
+      kind.weight_bytes + endless->used_bytes(), kind.usable_bytes};
+  return false;
+}
+
+void ServingSetup::State::build() {
+  if (!enough_devices()) return;
+  for (std::size_t g = 0; g < config.groups.size(); ++g) {
+    const ReplicaGroup& group = config.groups[g];
+    const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
+      return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
+             kind->stages == group.params.pipeline_parallel;
+    });
+    ReplicaKind* kind = nullptr;
+    if (same == kinds.end()) {
+      kinds.push_back(std::make_unique<ReplicaKind>());
+      kind = kinds.back().get();
+      kind->device_group = group.params.device_group;
+      kind->tensor_parallel = group.tensor_parallel;
+      kind->stages = group.params.pipeline_parallel;
+      if (!make_kind(group, *kind)) return;
+    } else {
+      kind = same->get();
+      if (!check_memory(group, *kind)) return;
+    }
+    kind_of.push_back(kind);
+    machine.groups[g].weight_bytes = kind->weight_bytes;
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available;
+  }
 }
 
 ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_unique<State>()) {
   state_->config = config;
-  state_->part_name = config.part_file.stem().string();
   state_->model = models::load_model(config.model_file.string(), home_folder() / "models/catalog");
-  state_->divide_memory();
+  state_->build();
 }
 ServingSetup::~ServingSetup() = default;
 ServingSetup::ServingSetup(ServingSetup&&) noexcept = default;
@@ -167,11 +235,11 @@ const MachineFacts& ServingSetup::machine() const {
 }
 
 ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress,
-                                std::int64_t replication) const {
+                                const RunChange& change) const {
   const ServingConfig& config = state_->config;
   if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
   const sim::TickScale scale = tick_scale(config.run.tick_s);
-  const auto seed = static_cast<std::uint64_t>(config.run.seed + replication);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
   sim::Engine engine(seed, scale);
   const auto source = open_workload(config, seed);
 
@@ -180,38 +248,92 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingMetrics& metrics = result.metrics;
   metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
-  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s);
-  if (config.slo.tbt_s) metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * 1e12));
+  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
+  if (config.slo.tbt_s)
+    metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * change.slo_scale * 1e12));
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
-  TraceLoad load(*source, config.workload);
-  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load);
+  WorkloadParams workload = config.workload;
+  if (change.rate_scale) workload.rate_scale = *change.rate_scale;
+  if (change.limit) workload.limit = change.limit;
+  TraceLoad load(*source, workload);
+  ClusterPolicies deciders;
+  deciders.router = config.routing.make(engine.stream("routing"));
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
                             picoseconds(config.replica.sequence_overhead_s));
-  ReplicaParts parts;
-  parts.model = state_->iteration_model.get();
-  parts.host = &host;
-  parts.batching = config.batching.make();
-  parts.kv = config.kvcache.make(state_->geometry);
-  parts.limits = state_->limits;
-  parts.leap = config.run.leap;
-  std::optional<HostStore> store;
-  if (state_->limits.tier_tokens > 0)
-    parts.tier = &store.emplace(engine, state_->geometry.bytes_per_token, state_->limits.tier_tokens,
-                                config.layouts.host_bandwidth);
-  result.machine.kv_capacity_bytes = state_->geometry.bytes_available;
-  cluster.add(std::move(parts));
+  std::vector<std::unique_ptr<HostStore>> stores;
+  for (std::size_t g = 0; g < config.groups.size(); ++g) {
+    const ReplicaGroup& group = config.groups[g];
+    const ReplicaKind& kind = *state_->kind_of[g];
+    for (std::int64_t i = 0; i < group.params.count; ++i) {
+      MemberParts member;
+      member.group = static_cast<std::int32_t>(g);
+      member.role = group.params.role;
+      member.weight = group.params.weight;
+      ReplicaParts& parts = member.lanes.emplace_back();
+      parts.model = kind.iteration_model.get();
+      parts.host = &host;
+      parts.batching = group.batching.make();
+      parts.kv = group.kvcache.make(kind.geometry);
+      parts.limits = kind.limits;
+      parts.leap = config.run.leap;
+      if (kind.limits.tier_tokens > 0)
+        parts.tier =
+            stores
+                .emplace_back(std::make_unique<HostStore>(engine, kind.geometry.bytes_per_token,
+                                                          kind.limits.tier_tokens, config.layouts.host_bandwidth))
+                .get();
+      cluster.add(std::move(member));
+    }
+  }
   cluster.start();
   engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
-  result.free_blocks = cluster.replica(0).kv().free_blocks();
-  result.total_blocks = cluster.replica(0).kv().total_blocks();
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    result.replicas.push_back(cluster.result(i));
+    for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
+      result.free_blocks += cluster.replica(i, lane).kv().free_blocks();
+      result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
+    }
+  }
   result.skipped = source->skipped();
   return result;
+}
+
+std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
+  std::vector<std::filesystem::path> files{config.model_file};
+  for (const DevicePart& part : config.parts) files.push_back(part.file);
+  sim::Node root = config.resolved;
+  sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
+    const std::filesystem::path file = path.as_string();
+    if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+  });
+  return files;
+}
+
+sim::Node serving_identity(const ServingConfig& config) {
+  sim::Node root = config.resolved;
+  sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
+  sim::Node parts = sim::Node::array();
+  for (const DevicePart& part : config.parts) parts.push(sim::write_params(part.gpu));
+  root.set("parts", std::move(parts));  // their files may build on others
+  return root;
+}
+
+std::vector<std::string> serving_notes(const ServingConfig& config, const ServingSetup& setup) {
+  std::vector<std::string> notes;
+  if (config.replica.max_context > setup.model_positions())
+    notes.push_back(fmt::format("replica.max_context is above the {} positions of the model", setup.model_positions()));
+  const bool weak = std::any_of(config.parts.begin(), config.parts.end(), [&](const DevicePart& part) {
+    return !hw::has_matrix_units(part.gpu, config.model.dtype);
+  });
+  if (weak) notes.emplace_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
+  return notes;
 }
 
 namespace {
@@ -232,22 +354,8 @@ class ServingExperiment final : public Experiment {
   const sim::Node& resolved() const override { return config_.resolved; }
   std::int64_t seed() const override { return config_.run.seed; }
 
-  std::vector<std::filesystem::path> inputs() const override {
-    std::vector<std::filesystem::path> files{config_.part_file, config_.model_file};
-    sim::Node root = config_.resolved;
-    sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
-      const std::filesystem::path file = path.as_string();
-      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
-    });
-    return files;
-  }
-
-  sim::Node identity() const override {
-    sim::Node root = config_.resolved;
-    sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
-    root.set("part", sim::write_params(config_.gpu));  // the file may build on others
-    return root;
-  }
+  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
+  sim::Node identity() const override { return serving_identity(config_); }
 
   Outcome run(const RunSink& sink) const override {
     try {
@@ -269,20 +377,15 @@ class ServingExperiment final : public Experiment {
     const MachineFacts& machine = setup_.machine();
     std::optional<ServingFiles> files;
     if (sink.folder) {
-      const double idle = machine.idle_watts * static_cast<double>(machine.devices);
       files.emplace(*sink.folder,
                     FileFacts{scale, scale.duration(config_.run.series_interval_s),
-                              wanted_timeline(config_.run.timeline), config_.run.timeline.iterations, idle});
+                              wanted_timeline(config_.run.timeline), config_.run.timeline.iterations, streams()});
     }
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
     if (config_.run.replications > 1) replicate(scale, sink, outcome);
-    if (config_.replica.max_context > setup_.model_positions())
-      outcome.notes.push_back(
-          fmt::format("replica.max_context is above the {} positions of the model", setup_.model_positions()));
-    if (!hw::has_matrix_units(config_.gpu, config_.model.dtype))
-      outcome.notes.push_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
+    outcome.notes = serving_notes(config_, setup_);
     if (result.skipped.total() > 0)
       outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {
@@ -291,11 +394,27 @@ class ServingExperiment final : public Experiment {
         outcome.notes.push_back(
             fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
                         files->timeline_iterations(), result.metrics.iterations));
-      write_energy(*sink.folder / "energy.csv", result.metrics, machine, config_.part_file.stem().string(),
-                   result.simulated_s);
+      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
     }
     return outcome;
+  }
+
+  /// What files show of each replica.
+  std::vector<StreamFacts> streams() const {
+    const MachineFacts& machine = setup_.machine();
+    double unused = 0;
+    for (const DeviceFacts& device : machine.devices)
+      unused += device.idle_watts * static_cast<double>(device.devices - device.used);
+    std::vector<StreamFacts> streams;
+    std::int32_t replica = 0;
+    for (const GroupFacts& group : machine.groups) {
+      const double idle =
+          machine.devices[static_cast<std::size_t>(group.device_group)].idle_watts * static_cast<double>(group.devices);
+      for (std::int64_t i = 0; i < group.replicas; ++i, ++replica)
+        streams.push_back({replica, fmt::format("replica {}", replica), idle + (replica == 0 ? unused : 0)});
+    }
+    return streams;
   }
 
   /// The further replications, without files.

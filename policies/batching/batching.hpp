@@ -49,9 +49,10 @@ struct Item {
   std::int32_t variant = 0;
 };
 
-/// Takes `seq` from the queue and gives it blocks for `reserve_tokens` (the tokens to prefill, or all it may ever
-/// need). Its item, if it has one in the same decision, counts from what the cache has of it: new_tokens <=
-/// BatchView::to_compute().
+/// Takes `seq` from the queue and gives it blocks for `reserve_tokens`: all it may ever need, the tokens to prefill, or
+/// what is there of it and its first chunk. Chunks get the blocks they write when they are scheduled, as far as the
+/// sequence lacks them. Its item, if it has one in the same decision, counts from what the cache has of it: new_tokens
+/// <= BatchView::to_compute().
 struct Admission {
   SeqId seq;
   std::int64_t reserve_tokens = 0;
@@ -120,15 +121,20 @@ struct BatchView {
   std::int64_t generated(SeqId id) const { return (*this)[id].generated(clock); }
   /// Blocks that preempting `id` makes available, its share of growth_blocks included in neither.
   std::int64_t blocks_of(SeqId id) const {
-    const Sequence& seq = (*this)[id];
-    return std::max(kv.held_blocks(id), kv.blocks_of(seq, seq.kv_tokens(clock)));
+    const std::int64_t held = kv.held_blocks(id);
+    return holds(id, held) - held + kv.releasable_blocks(id);
   }
   /// Its share of growth_blocks: blocks `id` needs for one more token, if it decodes.
   std::int64_t growth_of(SeqId id) const {
     const Sequence& seq = (*this)[id];
     if (seq.phase != Phase::decode) return 0;
-    const std::int64_t missing = kv.blocks_of(seq, seq.kv_tokens(clock) + 1) - blocks_of(id);
+    const std::int64_t missing = kv.blocks_of(seq, seq.kv_tokens(clock) + 1) - holds(id, kv.held_blocks(id));
     return missing > 0 ? missing : 0;
+  }
+  /// Blocks `id` holds now, of which the cache knows `held`.
+  std::int64_t holds(SeqId id, std::int64_t held) const {
+    const Sequence& seq = (*this)[id];
+    return std::max(held, kv.blocks_of(seq, seq.kv_tokens(clock)));
   }
   /// Tokens that a waiting sequence still has to compute if it is admitted now.
   std::int64_t to_compute(SeqId id) const {

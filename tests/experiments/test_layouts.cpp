@@ -144,6 +144,8 @@ TEST_CASE("layouts: those that do not fit the machine or the model are results",
     const ServingSetup setup(config);
     return setup.infeasible() ? setup.infeasible()->reason : "none";
   };
-  CHECK(reason(R"([{"pipeline_parallel": 2}])") == "a layout of 1 x 2 is for 2 devices, the machine has 4");
+  CHECK(reason(R"([{"pipeline_parallel": 2}, {"tensor_parallel": 4}])") ==
+        "a layout of 4 x 1 is for 4 devices, a replica has 2");
+  CHECK(reason(R"([{"tensor_parallel": 8}])") == "tensor parallelism of 8 needs as many devices, the machine has 4");
   CHECK(reason(R"([{"tensor_parallel": 4}])") == "none");
 }

@@ -154,7 +154,7 @@ TEST_CASE("headers and formats that do not fit are faults, whatever on_error say
         path + ":1: column 'output_tokens' is there twice");
   CHECK(text("a,b\n1,2\n", std::nullopt) == path +
                                                 ":1: no known trace format begins with 'a,b' (known: azure_llm, "
-                                                "burstgpt, mooncake, orrery_csv, orrery_jsonl, vidur)");
+                                                "burstgpt, mooncake, orrery_csv, orrery_jsonl, vidur, vllm_log)");
   CHECK(text("a,b\n1,2\n", "vidor") == path + ": unknown trace format 'vidor' (did you mean 'vidur'?)");
   const std::string missing = scratch.path("none.csv");
   CHECK(fault_of({.path = missing}) == missing + ": cannot read the trace: No such file or directory");

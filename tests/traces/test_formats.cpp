@@ -134,11 +134,34 @@ TEST_CASE("the format is told by the first line, and a given one wins", "[unit]"
   CHECK(guess("arrived_s,prompt_tokens,output_tokens") == "orrery_csv");
   CHECK(guess(R"({"arrived_s":0,"prompt_tokens":1,"output_tokens":2})") == "orrery_jsonl");
   CHECK(guess("a,b,c") == "none");
-  CHECK(formats.names() == Texts{"azure_llm", "burstgpt", "mooncake", "orrery_csv", "orrery_jsonl", "vidur"});
+  CHECK(formats.names() ==
+        Texts{"azure_llm", "burstgpt", "mooncake", "orrery_csv", "orrery_jsonl", "vidur", "vllm_log"});
 
   const Scratch scratch;
   const std::string both =
       scratch.file("t", "prompt_tokens,output_tokens,num_prefill_tokens,num_decode_tokens\n2,3,4,5\n");
   CHECK(short_form(read_all({.path = both, .format = "orrery_csv"})) == Texts{"0/2/3"});
   CHECK(short_form(read_all({.path = both, .format = "vidur"})) == Texts{"0/4/5"});
+}
+
+TEST_CASE("vllm_log sorts by arrival, counts from the first and leaves measured times alone", "[unit]") {
+  const Scratch scratch;
+  // By the time of their ends; the origin is the server's clock.
+  const std::string log = scratch.file(
+      "a",
+      "request,arrived_at,num_prefill_tokens,num_decode_tokens,queued_at,scheduled_at,first_token_at,last_token_at\n"
+      "r1,100.25,20,3,100.3,100.3,101,102\n"
+      "r0,100,10,5,100.1,100.1,101,103\n"
+      "r2,101,30,0,101,101,,\n");
+  const auto source = open_trace({.path = log}, all_formats());
+  CHECK(short_form(read_all(*source)) == Texts{"0/10/5", "250000000/20/3"});
+  CHECK(source->skipped().of(SkipReason::failed) == 1);
+  CHECK(
+      short_form(read_all(
+          {.path = scratch.file("b", R"({"arrival_time": 7.5, "num_prompt_tokens": 4, "num_generation_tokens": 2})"
+                                     "\n"
+                                     R"({"num_generation_tokens": 1, "arrival_time": 7, "num_prompt_tokens": 3})")})) ==
+      Texts{"0/3/1", "500000000/4/2"});
+  CHECK(fault_of({.path = scratch.file("c", "arrived_at,num_prefill_tokens\n1,2\n"), .format = "vllm_log"}) ==
+        scratch.path("c") + ":1: missing column 'num_decode_tokens' (known: arrived_at, num_prefill_tokens)");
 }

@@ -11,5 +11,6 @@ Format mooncake();
 Format orrery_csv();
 Format orrery_jsonl();
 Format vidur();
+Format vllm_log();
 
 }  // namespace orrery::traces::formats
