@@ -182,7 +182,7 @@ struct ServingConfig {
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
-  policies::RouterRegistry::Choice routing;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   LayoutsParams layouts;
   ClusterParams cluster;

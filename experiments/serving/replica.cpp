@@ -105,6 +105,7 @@ void Replica::start_iteration() {
     if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!running_.empty()) broken_policy("sequences run, but none was given work");
+    if (leaving_ > 0) break;  // their blocks may be what it lacks
     reject_head();
   }
   unsettled_ = false;
@@ -654,6 +655,7 @@ void Replica::finish_item(const Item& item) {
   if (parts_.sink->prefill_done(request, item.seq)) {
     erase_running(item.seq);
     --decoding_;
+    ++leaving_;
     seq.phase = Phase::paused;
   } else {
     enter_steady(item.seq, true);
@@ -815,6 +817,7 @@ Request& Replica::take_out(SeqId id) {
     erase_prefilling(id);
   }
   erase_running(id);
+  ++leaving_;
   seq.phase = Phase::paused;
   Request& request = *account(id).request;
   request.generated = seq.generated_then;
@@ -823,6 +826,8 @@ Request& Replica::take_out(SeqId id) {
 }
 
 void Replica::let_go(SeqId id) {
+  interrupt();  // blocks come free: who waits for them is to be decided upon
+  --leaving_;
   parts_.kv->release(id, sequence(id), sequence(id).kv_then, Leave::keep);
   sequence(id).phase = Phase::waiting;
   sequence(id).order = -1;

@@ -101,7 +101,7 @@ class Replica final : public sim::EventHandler {
   /// Takes a running sequence out of the batch at the end of the iteration under way at the latest (call between
   /// decisions); its blocks stay until let_go(). Its request says how far it came: generated, ready_tokens.
   Request& take_out(policies::SeqId id);
-  /// Gives back the blocks of a sequence that prefill_done() or take_out() took away.
+  /// Gives back the blocks of a sequence that prefill_done() or take_out() took away. wake() follows.
   void let_go(policies::SeqId id);
 
   const policies::KvCache& kv() const { return *parts_.kv; }
@@ -211,6 +211,7 @@ class Replica final : public sim::EventHandler {
   std::vector<policies::SeqId> running_;     // by order
   std::vector<policies::SeqId> prefilling_;  // of these, by order
   std::int64_t decoding_ = 0;                // running sequences in decode
+  std::int64_t leaving_ = 0;                 // sequences taken away whose blocks are still here
 
   // steady decodes
   std::int64_t clock_ = 0;

@@ -259,6 +259,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   TraceLoad load(*source, workload);
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
+  deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
@@ -272,6 +273,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.group = static_cast<std::int32_t>(g);
       member.role = group.params.role;
       member.weight = group.params.weight;
+      member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
       ReplicaParts& parts = member.lanes.emplace_back();
       parts.model = kind.iteration_model.get();
       parts.host = &host;
@@ -288,12 +290,13 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       cluster.add(std::move(member));
     }
   }
-  cluster.start();
+  cluster.start(config.cluster);
   engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
+  result.totals = cluster.totals();
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
