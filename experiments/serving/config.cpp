@@ -31,6 +31,11 @@ policies::KvCacheRegistry kv_caches() {
   return registry;
 }
 
+HostRegistry host_times() {
+  HostRegistry registry("host");
+  register_host_times(registry);
+  return registry;
+}
 policies::RouterRegistry routers() {
   policies::RouterRegistry registry("routing");
   policies::register_routers(registry);
@@ -41,6 +46,7 @@ policies::RouterRegistry routers() {
 constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
+constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
@@ -200,6 +206,7 @@ Node write_resolved(const ServingConfig& config) {
   root.set("cluster", std::move(cluster));
   root.set("replica", sim::write_params(config.replica));
   if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
+  root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
   return root;
@@ -265,6 +272,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
+  config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
   const Node run = section(root, "run");
@@ -318,6 +326,7 @@ std::vector<FieldInfo> serving_fields() {
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
   sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
                                   sim::describe_params<LayoutsParams>()));
+  sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));
   return sections;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
@@ -182,6 +183,7 @@ struct ServingConfig {
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
+  HostRegistry::Choice host;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   LayoutsParams layouts;

@@ -262,7 +262,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
-  const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
+  const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                             picoseconds(config.replica.sequence_overhead_s));
   std::vector<std::unique_ptr<HostStore>> stores;
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
