@@ -105,15 +105,15 @@ std::int64_t LayoutIteration::switch_ps(std::int32_t from, std::int32_t to) cons
   return picoseconds(static_cast<double>(weight_bytes(to)) / host_bandwidth_);
 }
 
-LayoutMemory layout_memory(const models::ModelConfig& model, hw::DType dtype, const std::vector<LayoutParams>& modes) {
+LayoutMemory layout_memory(const std::vector<LayoutIteration::Mode>& modes) {
   LayoutMemory memory;
-  for (const LayoutParams& layout : modes) {
-    const models::Transformer t = models::build_transformer(model, dtype, layout.tensor_parallel);
-    const std::int64_t stages = layout.pipeline_parallel;
-    const std::int64_t most = ceil_div(model.layers, stages);  // layers of the fullest stage
-    memory.weight_bytes = std::max(memory.weight_bytes, ceil_div(models::weight_bytes(t) * most, model.layers));
+  for (const LayoutIteration::Mode& mode : modes) {
+    const models::Transformer& t = mode.transformer;
+    const std::int64_t layers = t.config.layers;
+    const std::int64_t most = ceil_div(layers, mode.layout.pipeline_parallel);  // of the fullest stage
+    memory.weight_bytes = std::max(memory.weight_bytes, ceil_div(models::weight_bytes(t) * most, layers));
     memory.kv_bytes_per_token =
-        std::max(memory.kv_bytes_per_token, ceil_div(models::kv_bytes_per_token(t) * most, model.layers));
+        std::max(memory.kv_bytes_per_token, ceil_div(models::kv_bytes_per_token(t) * most, layers));
   }
   return memory;
 }

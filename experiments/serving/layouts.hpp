@@ -93,7 +93,7 @@ class LayoutIteration final : public IterationModel {
 struct LayoutMemory {
   std::int64_t weight_bytes = 0, kv_bytes_per_token = 0;
 };
-LayoutMemory layout_memory(const models::ModelConfig& model, hw::DType dtype, const std::vector<LayoutParams>& modes);
+LayoutMemory layout_memory(const std::vector<LayoutIteration::Mode>& modes);
 
 /// KV in host memory. A copy runs beside the iteration that follows it; what is not over then stalls the next. Both
 /// directions have a link of their own.

@@ -73,10 +73,13 @@ class PaperReplica {
                    .kv = *kv,
                    .decoding = decoding,
                    .mode = mode,
-                   .limits = limits};
+                   .limits = limits,
+                   .pricer = pricer};
     for (const SeqId id : running) {
       view.growth_blocks += view.growth_of(id);
-      if (view[id].phase == Phase::decode) view.decode_tokens += view[id].branches;
+      if (view[id].phase != Phase::decode) continue;
+      view.decode_tokens += view[id].branches;
+      view.decode_context += view[id].branches * (view[id].kv_then + 1);
     }
     policy.decide(view, out);
     return out;
@@ -90,6 +93,7 @@ class PaperReplica {
   std::deque<SeqId> waiting;
   std::int64_t decoding = 0;
   std::int32_t mode = 0;
+  const BatchPricer* pricer = nullptr;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
 
  private:
