@@ -158,7 +158,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
       infeasible = Infeasible{*obstacle};
       return false;
     }
-    const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = false};
+    const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
     models::Transformer t =
         models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
     auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
