@@ -13,6 +13,8 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/programs/files.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
 #include "hw/network/library_collective.hpp"
@@ -260,7 +262,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
   sim::Engine engine(seed, scale);
-  const auto source = open_workload(config, seed);
+  const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -275,11 +277,12 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   WorkloadParams workload = config.workload;
   if (change.rate_scale) workload.rate_scale = *change.rate_scale;
   if (change.limit) workload.limit = change.limit;
-  TraceLoad load(*source, workload);
+  const std::unique_ptr<Load> load = make_load(config, workload, source.get(), seed, metrics.warmup);
+  auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
-  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                             picoseconds(config.replica.sequence_overhead_s));
@@ -321,7 +324,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
   }
-  result.skipped = source->skipped();
+  if (source) result.skipped = source->skipped();
+  if (programs != nullptr) result.programs = programs->finish();
   return result;
 }
 
@@ -367,6 +371,10 @@ class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
   explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {
+    if (config_.program) {
+      (void)config_.program->does.make();
+      return;
+    }
     traces::TraceRecord first;
     (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
   }
@@ -416,6 +424,7 @@ class ServingExperiment final : public Experiment {
                         files->timeline_iterations(), result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
+      if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
     return outcome;
   }
