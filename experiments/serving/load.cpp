@@ -1,5 +1,7 @@
 #include "experiments/serving/load.hpp"
 
+#include <algorithm>
+#include "traces/generator.hpp"
 namespace orrery::experiments {
 
 void TraceLoad::start(sim::Engine& engine, RequestPort& port) {
@@ -21,10 +23,24 @@ void TraceLoad::on_event(std::uint64_t) {
     Request& request = port_->make_request();
     request.prompt_tokens = record_.prompt_tokens;
     request.output_tokens = record_.output_tokens;
+    if (!record_.prefix_blocks.empty()) write_text(request);
     ++delivered_;
     port_->send(request);
   } while (read_next());
   port_->flush();
+}
+
+void TraceLoad::write_text(Request& request) {
+  std::int64_t left = request.prompt_tokens;
+  for (const std::int64_t block : record_.prefix_blocks) {
+    const std::int64_t tokens = std::min(left, traces::kPrefixBlockTokens);
+    if (tokens == 0) break;
+    request.text.push_back({3 * static_cast<std::uint64_t>(block), tokens});
+    left -= tokens;
+  }
+  const auto number = static_cast<std::uint64_t>(delivered_);
+  if (left > 0) request.text.push_back({3 * number + 1, left});
+  request.text.push_back({3 * number + 2, request.output_tokens});
 }
 
 /// Reads the next request; true if it arrives now, else its arrival is scheduled (if there is one).

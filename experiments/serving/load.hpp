@@ -42,6 +42,7 @@ class TraceLoad final : public Load, public sim::EventHandler {
 
  private:
   bool read_next();
+  void write_text(Request& request);
 
   traces::TraceSource& source_;
   double rate_scale_;

@@ -5,6 +5,7 @@
 
 #include "experiments/experiment.hpp"
 #include "experiments/serving/config.hpp"
+#include "experiments/serving/kv_outcome.hpp"
 #include "experiments/serving/metrics.hpp"
 
 namespace orrery::experiments {
@@ -19,7 +20,8 @@ struct ServingResult {
   sim::Time end;
   double simulated_s = 0;
   std::uint64_t events = 0;
-  std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended
+  KvOutcome kv;
+  std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended; prefixes count as free
   traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
 };
 
