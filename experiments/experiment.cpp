@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "experiments/capacity/system.hpp"
 #include "experiments/catalog.hpp"
 #include "experiments/claims/study.hpp"
 #include "experiments/graph/system.hpp"
@@ -37,7 +38,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), network_system(), launch_system(), graph_system(),
+  static const std::vector<System> all{serving_system(), capacity_system(), network_system(), launch_system(), graph_system(),
                                        tune_system()};
   return all;
 }

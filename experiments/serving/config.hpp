@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
 #include "hw/cost_model.hpp"
+#include "models/router.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/routing/routing.hpp"
@@ -53,11 +55,22 @@ struct MachineParams {
 struct ModelParams {
   std::string config;
   hw::DType dtype = hw::DType::fp16;
+  std::optional<hw::WeightFormat> weight_format, expert_format;
+  std::optional<hw::DType> kv_dtype;
+  models::RouterParams router;
 
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
-                                               "A Hugging Face config.json, or \"catalog:NAME\".")),
-                      sim::field("dtype", &ModelParams::dtype, "Number format of weights, activations and KV cache.")};
+    return std::tuple{
+        sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
+                                 "A Hugging Face config.json, or \"catalog:NAME\".")),
+        sim::field("dtype", &ModelParams::dtype,
+                   "Number format of activations; of weights and KV cache too, where they have none of their own."),
+        sim::field("weight_dtype", &ModelParams::weight_format,
+                   "Format of the weights of attention and feed-forward; null: as published (quantization_config)."),
+        sim::field("expert_dtype", &ModelParams::expert_format,
+                   "Format of the weights of experts; null: weight_dtype, or as published."),
+        sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
+        sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")};
   }
 };
 
@@ -83,6 +96,7 @@ struct WorkloadParams {
 
 struct ReplicaParams {
   std::optional<std::int64_t> tensor_parallel;
+  std::int64_t expert_parallel = 1;
   double memory_margin = 0.1;
   std::optional<std::int64_t> max_context;
   double iteration_overhead_s = 0;
@@ -92,6 +106,8 @@ struct ReplicaParams {
     return std::tuple{
         sim::field("tensor_parallel", &ReplicaParams::tensor_parallel, sim::Unit::count, sim::at_least(1),
                    "Devices that share every layer; null: all of the machine's."),
+        sim::field("expert_parallel", &ReplicaParams::expert_parallel, sim::Unit::count, sim::at_least(1),
+                   "Groups of those devices that share out the experts; 1: every device has a slice of every expert."),
         sim::field("memory_margin", &ReplicaParams::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
                    "Share of device memory kept from weights and KV cache (activations, workspace, fragmentation)."),
         sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::between(2, 2e9),
@@ -181,7 +197,8 @@ struct ServingConfig {
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
-  policies::RouterRegistry::Choice routing;
+  HostRegistry::Choice host;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one

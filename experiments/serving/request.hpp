@@ -56,6 +56,8 @@ struct Request {
   TbtVerdict tbts;
   std::int32_t preemptions = 0;
   std::int32_t replica = 0;  ///< where it is, or was last
+  std::int32_t lane = 0;     ///< of that replica
+  bool placed = false;       ///< a replica has it, or it is on its way to one
   std::int64_t queued_tokens = 0, load_tokens = 0;  ///< what the cluster counts it for at its replica
 };
 

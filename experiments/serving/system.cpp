@@ -52,6 +52,20 @@ class ProgressObserver final : public RunObserver {
 
 }  // namespace
 
+namespace {
+
+/// Formats as the config says, and as the model is published where it says nothing.
+models::NumberFormats number_formats(const ModelParams& params, const models::ModelConfig& model) {
+  models::NumberFormats formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
+  formats.cache = params.kv_dtype;
+  return formats;
+}
+
+}  // namespace
+
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1;
@@ -109,7 +123,9 @@ bool ServingSetup::State::enough_devices() {
 
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
-  if (const auto obstacle = models::tp_obstacle(model, kind.tensor_parallel)) {
+  const models::Split split{
+      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+  if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
   }
@@ -117,7 +133,7 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
     return false;
   }
-  kind.transformer = models::build_transformer(model, config.model.dtype, kind.tensor_parallel);
+  kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
   kind.weight_bytes = models::weight_bytes(*kind.transformer);
@@ -196,11 +212,11 @@ const MachineFacts& ServingSetup::machine() const {
 }
 
 ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress,
-                                std::int64_t replication) const {
+                                const RunChange& change) const {
   const ServingConfig& config = state_->config;
   if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
   const sim::TickScale scale = tick_scale(config.run.tick_s);
-  const auto seed = static_cast<std::uint64_t>(config.run.seed + replication);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
   sim::Engine engine(seed, scale);
   const auto source = open_workload(config, seed);
 
@@ -209,16 +225,21 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingMetrics& metrics = result.metrics;
   metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
-  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s);
-  if (config.slo.tbt_s) metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * 1e12));
+  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
+  if (config.slo.tbt_s)
+    metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * change.slo_scale * 1e12));
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
-  TraceLoad load(*source, config.workload);
+  WorkloadParams workload = config.workload;
+  if (change.rate_scale) workload.rate_scale = *change.rate_scale;
+  if (change.limit) workload.limit = change.limit;
+  TraceLoad load(*source, workload);
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
+  deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
-  const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
+  const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                             picoseconds(config.replica.sequence_overhead_s));
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
@@ -228,6 +249,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.group = static_cast<std::int32_t>(g);
       member.role = group.params.role;
       member.weight = group.params.weight;
+      member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
       ReplicaParts& parts = member.lanes.emplace_back();
       parts.model = kind.iteration_model.get();
       parts.host = &host;
@@ -238,12 +260,13 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       cluster.add(std::move(member));
     }
   }
-  cluster.start();
+  cluster.start(config.cluster);
   engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
+  result.totals = cluster.totals();
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
@@ -256,6 +279,37 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   result.kv.cached_tokens = metrics.cached_tokens;
   result.skipped = source->skipped();
   return result;
+}
+
+std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
+  std::vector<std::filesystem::path> files{config.model_file};
+  for (const DevicePart& part : config.parts) files.push_back(part.file);
+  sim::Node root = config.resolved;
+  sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
+    const std::filesystem::path file = path.as_string();
+    if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+  });
+  return files;
+}
+
+sim::Node serving_identity(const ServingConfig& config) {
+  sim::Node root = config.resolved;
+  sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
+  sim::Node parts = sim::Node::array();
+  for (const DevicePart& part : config.parts) parts.push(sim::write_params(part.gpu));
+  root.set("parts", std::move(parts));  // their files may build on others
+  return root;
+}
+
+std::vector<std::string> serving_notes(const ServingConfig& config, const ServingSetup& setup) {
+  std::vector<std::string> notes;
+  if (config.replica.max_context > setup.model_positions())
+    notes.push_back(fmt::format("replica.max_context is above the {} positions of the model", setup.model_positions()));
+  const bool weak = std::any_of(config.parts.begin(), config.parts.end(), [&](const DevicePart& part) {
+    return !hw::has_matrix_units(part.gpu, config.model.dtype);
+  });
+  if (weak) notes.emplace_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
+  return notes;
 }
 
 namespace {
@@ -276,25 +330,8 @@ class ServingExperiment final : public Experiment {
   const sim::Node& resolved() const override { return config_.resolved; }
   std::int64_t seed() const override { return config_.run.seed; }
 
-  std::vector<std::filesystem::path> inputs() const override {
-    std::vector<std::filesystem::path> files{config_.model_file};
-    for (const DevicePart& part : config_.parts) files.push_back(part.file);
-    sim::Node root = config_.resolved;
-    sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
-      const std::filesystem::path file = path.as_string();
-      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
-    });
-    return files;
-  }
-
-  sim::Node identity() const override {
-    sim::Node root = config_.resolved;
-    sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
-    sim::Node parts = sim::Node::array();
-    for (const DevicePart& part : config_.parts) parts.push(sim::write_params(part.gpu));
-    root.set("parts", std::move(parts));  // their files may build on others
-    return root;
-  }
+  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
+  sim::Node identity() const override { return serving_identity(config_); }
 
   Outcome run(const RunSink& sink) const override {
     try {
@@ -324,13 +361,7 @@ class ServingExperiment final : public Experiment {
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
     if (config_.run.replications > 1) replicate(scale, sink, outcome);
-    if (config_.replica.max_context > setup_.model_positions())
-      outcome.notes.push_back(
-          fmt::format("replica.max_context is above the {} positions of the model", setup_.model_positions()));
-    const bool weak = std::any_of(config_.parts.begin(), config_.parts.end(), [&](const DevicePart& part) {
-      return !hw::has_matrix_units(part.gpu, config_.model.dtype);
-    });
-    if (weak) outcome.notes.push_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
+    outcome.notes = serving_notes(config_, setup_);
     if (result.skipped.total() > 0)
       outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {

@@ -1,9 +1,13 @@
 // The serving system: a trace of requests, one replica group, and what comes out.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "experiments/experiment.hpp"
+#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/config.hpp"
 #include "experiments/serving/kv_outcome.hpp"
 #include "experiments/serving/metrics.hpp"
@@ -17,6 +21,7 @@ struct ServingResult {
   ServingMetrics metrics;
   MachineFacts machine;
   std::vector<ReplicaResult> replicas;
+  ClusterTotals totals;
   sim::Time end;
   double simulated_s = 0;
   std::uint64_t events = 0;
@@ -29,6 +34,14 @@ struct ServingResult {
 struct Infeasible {
   std::string reason;
   std::int64_t needed_bytes = 0, available_bytes = 0;  ///< 0 where memory is not what is short
+};
+
+/// What one run does otherwise than its config says.
+struct RunChange {
+  std::int64_t replication = 0;       ///< added to the seed
+  std::optional<double> rate_scale;   ///< in place of workload.rate_scale
+  std::optional<std::int64_t> limit;  ///< in place of workload.limit
+  double slo_scale = 1;               ///< targets of `slo` times this, in what is measured (policies do not see it)
 };
 
 /// The config made ready to run: part and model read, iteration model built, memory divided. Copies nothing between
@@ -49,12 +62,22 @@ class ServingSetup {
   /// Replays the workload; `observer` may be null, `progress` empty. `replication` is added to the config's seed. Not
   /// for several threads at once: runs share the table of dense costs.
   ServingResult run(RunObserver* observer, const std::function<void(const Progress&)>& progress = {},
-                    std::int64_t replication = 0) const;
+                    std::int64_t replication = 0) const {
+    return run(observer, progress, RunChange{.replication = replication});
+  }
+  ServingResult run(RunObserver* observer, const std::function<void(const Progress&)>& progress,
+                    const RunChange& change) const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Files whose content decides the result (Experiment::inputs), and what decides it wherever they lie (identity).
+std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config);
+sim::Node serving_identity(const ServingConfig& config);
+/// What a user should know of a config's part and model that its result does not say.
+std::vector<std::string> serving_notes(const ServingConfig& config, const ServingSetup& setup);
 
 /// summary.json of a run.
 sim::Node summarise(const ServingResult& result, const sim::TickScale& scale);

@@ -1,0 +1,147 @@
+// Whether a serving config meets its targets at a rate: as many replications as it takes to say so.
+//
+// A criterion is a figure of the run (share of requests that attain the SLO, a percentile of a latency …) and a bound.
+// Replications with seeds seed, seed + 1, … give the mean of the figure and its Student-t interval; a criterion is
+// decided when its bound lies outside the interval. A rate meets the targets when all criteria are met and fails when
+// one of them fails for certain; when replications run out the means decide, and the probe says that it is not
+// certain. Replication i draws the same requests at every rate, only faster or slower: what is compared is the rate.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/serving/system.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments::capacity {
+
+enum class Metric : std::uint8_t { ttft, tbt, tpot, e2e, queueing, normalised_latency };
+enum class Statistic : std::uint8_t { mean, p50, p90, p95, p99, max };
+
+}  // namespace orrery::experiments::capacity
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::capacity::Metric> {
+  using E = orrery::experiments::capacity::Metric;
+  static constexpr std::array<std::pair<std::string_view, E>, 6> names{{{"ttft", E::ttft},
+                                                                        {"tbt", E::tbt},
+                                                                        {"tpot", E::tpot},
+                                                                        {"e2e", E::e2e},
+                                                                        {"queueing", E::queueing},
+                                                                        {"normalised_latency", E::normalised_latency}}};
+};
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::capacity::Statistic> {
+  using E = orrery::experiments::capacity::Statistic;
+  static constexpr std::array<std::pair<std::string_view, E>, 6> names{
+      {{"mean", E::mean}, {"p50", E::p50}, {"p90", E::p90}, {"p95", E::p95}, {"p99", E::p99}, {"max", E::max}}};
+};
+
+namespace orrery::experiments::capacity {
+
+struct LimitParams {
+  Metric metric = Metric::tbt;
+  Statistic at = Statistic::p99;
+  double most_s = 0;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::required(sim::field("metric", &LimitParams::metric, "Which latency, over all requests of a run.")),
+        sim::field("at", &LimitParams::at, "Its mean, a percentile or its greatest value."),
+        sim::required(
+            sim::field("most", &LimitParams::most_s, sim::Unit::seconds, sim::positive(), "The most it may be."))};
+  }
+};
+
+struct CapacityParams {
+  std::optional<double> attainment;
+  std::vector<LimitParams> limits;
+  std::optional<double> rejected;
+  std::optional<double> start_rate, min_rate, max_rate;
+  double tolerance = 0.02;
+  std::optional<std::int64_t> requests;
+  std::int64_t replications = 5;
+  double confidence = 0.95;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = CapacityParams;
+    return std::tuple{
+        sim::field("attainment", &P::attainment, Unit::ratio, sim::between(0, 1),
+                   "Least share of requests that attain the targets of `slo`; null: 0.99 if there are no limits, else "
+                   "any."),
+        sim::field("limits", &P::limits, "Bounds on latencies of the whole run."),
+        sim::field("rejected", &P::rejected, Unit::ratio, sim::between(0, 1),
+                   "Most share of requests that may be rejected; null: any."),
+        sim::field("start_rate", &P::start_rate, Unit::per_s, sim::between(1e-9, 1e9),
+                   "First rate tried; null: the workload's own."),
+        sim::field("min_rate", &P::min_rate, Unit::per_s, sim::between(1e-9, 1e9),
+                   "Least rate tried; null: a thousandth of the first."),
+        sim::field("max_rate", &P::max_rate, Unit::per_s, sim::between(1e-9, 1e9),
+                   "Greatest rate tried; null: a thousand times the first."),
+        sim::field("tolerance", &P::tolerance, Unit::ratio, sim::between(1e-4, 1),
+                   "How far the highest rate that meets the targets and the lowest that fails them may lie apart, as a "
+                   "share."),
+        sim::field("requests", &P::requests, Unit::requests, sim::at_least(1),
+                   "Requests of a run, the first of the workload; null: all of them."),
+        sim::field("replications", &P::replications, Unit::count, sim::between(1, 1000),
+                   "Most runs of a rate, with seeds seed, seed + 1, …."),
+        sim::field("confidence", &P::confidence, Unit::ratio, sim::between(0.5, 0.9999),
+                   "Of the interval that a bound must lie outside of for a rate to be decided.")};
+  }
+};
+
+/// One criterion at one rate.
+struct Criterion {
+  std::string name;  ///< "attainment", "tbt_s.p99", …
+  double bound = 0;
+  bool at_least = false;            ///< the figure is to be at least, else at most, the bound
+  double mean = 0, half_width = 0;  ///< over replications; NaN where a figure is not there
+  bool met() const { return at_least ? mean >= bound : mean <= bound; }
+  /// The bound lies outside the interval.
+  bool decided() const { return mean + half_width < bound || mean - half_width > bound || half_width == 0; }
+};
+
+struct Probe {
+  double rate = 0, rate_scale = 0;
+  bool meets = false, certain = false;
+  std::int64_t replications = 0;
+  std::vector<Criterion> criteria;
+  sim::Node first;  ///< summary.json of the first replication
+};
+
+/// How fast a workload comes by itself, and how much of it there is.
+struct NominalRate {
+  double per_s = 0;  ///< at a rate_scale of 1: an arrival process' parameter, or requests over time in a trace
+  std::int64_t requests = 0;
+};
+/// Reads a trace to its end (or to the limit). Throws sim::ConfigError for a trace whose requests all arrive at once.
+NominalRate nominal_rate(const ServingConfig& config, std::optional<std::int64_t> limit);
+
+class Prober {
+ public:
+  /// Both are borrowed.
+  Prober(const ServingConfig& config, const ServingSetup& setup, const CapacityParams& params);
+  const NominalRate& nominal() const { return nominal_; }
+  Probe at(double rate, const std::function<void(const Progress&)>& progress = {});
+  std::uint64_t events() const { return events_; }
+
+ private:
+  std::vector<Criterion> criteria() const;
+  double figure(const Criterion& criterion, std::size_t index, const ServingResult& result) const;
+  void judge(Probe& probe, const std::vector<std::vector<double>>& samples) const;
+
+  const ServingConfig& config_;
+  const ServingSetup& setup_;
+  const CapacityParams& params_;
+  NominalRate nominal_;
+  bool varies_ = true;  ///< replications differ
+  std::uint64_t events_ = 0;
+};
+
+}  // namespace orrery::experiments::capacity

@@ -1,0 +1,210 @@
+#include "experiments/capacity/system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "experiments/capacity/search.hpp"
+#include "experiments/config_parts.hpp"
+#include "experiments/run_folder.hpp"
+#include "experiments/serving/workload.hpp"
+#include "experiments/text_file.hpp"
+
+namespace orrery::experiments {
+namespace capacity {
+
+using sim::Node;
+
+ServingConfig read_serving_part(const Node& root, std::string_view section, sim::Faults& faults) {
+  Node serving = root;
+  serving.erase(section);
+  return read_serving_config(serving, faults);
+}
+
+CapacityParams read_capacity(const Node& root, const ServingConfig& config, sim::Faults& faults) {
+  const Node node = section(root, "capacity");
+  CapacityParams params = sim::parse_params<CapacityParams>(node, faults);
+  if (!params.attainment && params.limits.empty()) {
+    params.attainment = 0.99;
+    if (!config.slo.ttft_s && !config.slo.tbt_s)
+      faults.add(node.origin(), "expected a target: 'slo', or 'limits' here",
+                 "e.g. \"slo\": {\"ttft\": \"2 s\"}, or \"limits\": [{\"metric\": \"tbt\", \"most\": \"100 ms\"}]");
+  }
+  if (params.min_rate && params.max_rate && *params.min_rate > *params.max_rate)
+    faults.add(place_of(node, "min_rate"), "expected no more than max_rate");
+  return params;
+}
+
+Node probe_node(const Probe& probe) {
+  Node node = Node::object();
+  node.set("rate_per_s", Node::real(probe.rate));
+  node.set("rate_scale", Node::real(probe.rate_scale));
+  node.set("meets", Node::boolean(probe.meets));
+  node.set("certain", Node::boolean(probe.certain));
+  node.set("replications", Node::integer(probe.replications));
+  Node& figures = node.set("figures", Node::object());
+  for (const Criterion& criterion : probe.criteria) {
+    Node& figure = figures.set(criterion.name, Node::object());
+    const bool there = !std::isnan(criterion.mean);
+    figure.set("mean", there ? Node::real(criterion.mean) : Node{});
+    figure.set("half_width", there && probe.replications > 1 ? Node::real(criterion.half_width) : Node{});
+    figure.set(criterion.at_least ? "least" : "most", Node::real(criterion.bound));
+    figure.set("met", Node::boolean(criterion.met()));
+  }
+  return node;
+}
+
+namespace {
+
+/// Longest run in seconds that is tried, as a share of what the tick can count.
+constexpr double kHorizonShare = 0.25;
+
+SearchBounds bounds_of(const CapacityParams& params, const NominalRate& nominal, double tick_s) {
+  SearchBounds bounds;
+  bounds.tolerance = params.tolerance;
+  bounds.start = params.start_rate.value_or(nominal.per_s);
+  const double horizon_s = 9.2e18 * tick_s * kHorizonShare;
+  bounds.least =
+      params.min_rate.value_or(std::max(bounds.start / 1024, static_cast<double>(nominal.requests) / horizon_s));
+  bounds.most = std::max(params.max_rate.value_or(bounds.start * 1024), bounds.least);
+  return bounds;
+}
+
+void write_probes(const std::filesystem::path& path, const std::vector<const Probe*>& probes) {
+  std::string text = "rate_per_s,rate_scale,meets,certain,replications,figure,mean,half_width,bound\n";
+  for (const Probe* probe : probes)
+    for (const Criterion& c : probe->criteria)
+      append(text, "{:.9g},{:.9g},{},{},{},{},{:.9g},{:.9g},{:.9g}\n", probe->rate, probe->rate_scale,
+             probe->meets ? 1 : 0, probe->certain ? 1 : 0, probe->replications, c.name, c.mean, c.half_width, c.bound);
+  write_text(path, text);
+}
+
+std::string failing(const Probe& probe) {
+  std::string text;
+  for (const Criterion& c : probe.criteria)
+    if (!c.met())
+      text += fmt::format("{}{} is {:.4g}, {} {:.4g} is wanted", text.empty() ? "" : "; ", c.name, c.mean,
+                          c.at_least ? "at least" : "at most", c.bound);
+  return text;
+}
+
+/// Status and figures of the answer; a search that found no end is a result too.
+Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, const NominalRate& nominal) {
+  Node root = Node::object();
+  const auto rate_or_null = [](const std::optional<double>& rate) { return rate ? Node::real(*rate) : Node{}; };
+  if (!bracket.meets) {
+    const Probe& least = probes.at(*bracket.fails);
+    root.set("status", Node::string("nothing_meets"));
+    root.set("reason",
+             Node::string(fmt::format("not even {:.4g} requests/s meet the targets: {}", least.rate, failing(least))));
+  } else if (!bracket.fails) {
+    root.set("status", Node::string("bound_meets"));
+    root.set("reason", Node::string(fmt::format("even {:.4g} requests/s, the greatest rate tried, meet the targets",
+                                                *bracket.meets)));
+  } else {
+    root.set("status", Node::string("ok"));
+  }
+  root.set("capacity_per_s", Node::real(bracket.meets.value_or(0)));
+  Node& ends = root.set("bracket_per_s", Node::object());
+  ends.set("meets", rate_or_null(bracket.meets));
+  ends.set("fails", rate_or_null(bracket.fails));
+  root.set("rate_scale", Node::real(bracket.meets.value_or(0) / nominal.per_s));
+  root.set("nominal_rate_per_s", Node::real(nominal.per_s));
+  std::int64_t runs = 0;
+  std::int64_t uncertain = 0;
+  Node list = Node::array();
+  for (const auto& [rate, probe] : probes) {
+    runs += probe.replications;
+    uncertain += probe.certain ? 0 : 1;
+    list.push(probe_node(probe));
+  }
+  root.set("runs", Node::integer(runs));
+  root.set("uncertain_probes", Node::integer(uncertain));
+  root.set("probes", std::move(list));
+  if (bracket.meets) root.set("at_capacity", probes.at(*bracket.meets).first);
+  return root;
+}
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> all = serving_fields();
+  all.push_back(object_field("capacity", "Targets to meet, and how the rate is searched.",
+                             sim::describe_params<CapacityParams>()));
+  return all;
+}
+
+class CapacityExperiment final : public Experiment {
+ public:
+  CapacityExperiment(ServingConfig config, CapacityParams params)
+      : config_(std::move(config)), params_(std::move(params)), setup_(config_) {
+    traces::TraceRecord first;
+    (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
+    resolved_ = config_.resolved;
+    resolved_.set("system", Node::string("capacity"));
+    resolved_.set("capacity", sim::write_params(params_));
+  }
+
+  const Node& resolved() const override { return resolved_; }
+  std::int64_t seed() const override { return config_.run.seed; }
+  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
+  Node identity() const override {
+    Node node = serving_identity(config_);
+    node.set("system", Node::string("capacity"));
+    node.set("capacity", sim::write_params(params_));
+    return node;
+  }
+
+  Outcome run(const RunSink& sink) const override {
+    Outcome outcome;
+    if (setup_.infeasible()) {
+      outcome.summary = summarise(*setup_.infeasible());
+      return outcome;
+    }
+    Prober prober(config_, setup_, params_);
+    std::map<double, Probe> probes;
+    std::vector<const Probe*> in_order;
+    const auto meets = [&](double rate) {
+      const Probe& probe = probes.emplace(rate, prober.at(rate)).first->second;
+      in_order.push_back(&probe);
+      if (sink.progress) sink.progress({std::ssize(in_order), {}, 0, "rates tried"});
+      return probe.meets;
+    };
+    Bracket bracket;
+    try {
+      bracket = highest_rate(bounds_of(params_, prober.nominal(), config_.run.tick_s), meets);
+    } catch (const std::overflow_error& error) {
+      sim::throw_fault({config_.file, ""}, error.what());
+    }
+    outcome.summary = summary_of(bracket, probes, prober.nominal());
+    outcome.events = prober.events();
+    outcome.notes = serving_notes(config_, setup_);
+    if (sink.folder) write_probes(*sink.folder / "probes.csv", in_order);
+    return outcome;
+  }
+
+ private:
+  ServingConfig config_;
+  CapacityParams params_;
+  ServingSetup setup_;
+  Node resolved_;
+};
+
+}  // namespace
+}  // namespace capacity
+
+System capacity_system() {
+  System system;
+  system.name = "capacity";
+  system.doc = "Searches the highest rate of requests at which a serving system meets its targets.";
+  system.fields = capacity::fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    ServingConfig config = capacity::read_serving_part(root, "capacity", faults);
+    capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
+    faults.throw_if_any();
+    return std::make_unique<capacity::CapacityExperiment>(std::move(config), std::move(params));
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments

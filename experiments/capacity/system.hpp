@@ -1,0 +1,27 @@
+// The capacity system: the highest request rate at which a serving config meets its targets.
+//
+// Its config is a serving config with one section more, `capacity`; the workload's rate is what is searched. The
+// setup (part, model, tables of costs) is built once and used for every probe.
+#pragma once
+
+#include "experiments/capacity/probe.hpp"
+#include "experiments/experiment.hpp"
+
+namespace orrery::experiments {
+
+System capacity_system();
+
+namespace capacity {
+
+/// Reads section `capacity` of a serving config; reports every fault, one of which is to have no target at all.
+CapacityParams read_capacity(const sim::Node& root, const ServingConfig& config, sim::Faults& faults);
+
+/// The serving part of a config with sections of ours beside it.
+ServingConfig read_serving_part(const sim::Node& root, std::string_view section, sim::Faults& faults);
+
+/// A probe as it stands in summary.json.
+sim::Node probe_node(const Probe& probe);
+
+}  // namespace capacity
+
+}  // namespace orrery::experiments
