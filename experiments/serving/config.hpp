@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
 #include "policies/batching/batching.hpp"
@@ -74,11 +76,23 @@ struct ModelParams {
   }
 };
 
+struct PredictorParams {
+  double sigma = 0.5;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("sigma", &PredictorParams::sigma, sim::Unit::none, sim::between(0, 10),
+                                 "Deviation of the logarithm of predicted over true length; 0: always right.")};
+  }
+};
+
 struct WorkloadParams {
   double rate_scale = 1;
-  std::optional<std::int64_t> limit;
+  std::optional<std::int64_t> limit, clients;
+  double think_time_s = 0;
+  std::optional<PredictorParams> predictor;
   sim::Node trace;
   sim::Node generator;
+  sim::Node program;
   sim::Node arrivals;
 
   static constexpr auto fields() {
@@ -86,9 +100,17 @@ struct WorkloadParams {
         sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
                    "Arrival times are divided by this: 2 doubles the request rate."),
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
-                   "Use only the first requests; null: all."),
+                   "Use only the first requests (or instances of a program); null: all."),
+        sim::field("clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
+                   "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
+                   "at their arrivals."),
+        sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
+                   "Of a client between an answer and its next request."),
+        sim::field("predictor", &WorkloadParams::predictor,
+                   "Predicts the length of answers for policies that look at it; null: none, or the trace's."),
         sim::field("trace", &WorkloadParams::trace, "Replay a trace file."),
         sim::field("generator", &WorkloadParams::generator, "Or draw requests at random."),
+        sim::field("program", &WorkloadParams::program, "Or run programs that call the model."),
         sim::field("arrivals", &WorkloadParams::arrivals,
                    "Arrival times drawn at random in place of the trace's (and for traces that have none).")};
   }
@@ -184,6 +206,8 @@ struct DevicePart {
 };
 
 /// A validated config: parameters, chosen policies, and the same written out with all defaults.
+struct ProgramsConfig;
+
 struct ServingConfig {
   std::string file;                  ///< the config's, for messages
   std::vector<DevicePart> parts;     ///< one a group of machine.devices
@@ -195,11 +219,13 @@ struct ServingConfig {
   std::optional<traces::TraceParams> trace;                 ///< either this
   std::optional<traces::GeneratorConfig> generator;         ///< or this
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
+  std::shared_ptr<const ProgramsConfig> program;            ///< or this
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
+  LayoutsParams layouts;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;

@@ -11,6 +11,7 @@
 #include "experiments/serving/config.hpp"
 #include "experiments/serving/kv_outcome.hpp"
 #include "experiments/serving/metrics.hpp"
+#include "experiments/serving/programs/program.hpp"
 
 namespace orrery::experiments {
 
@@ -27,6 +28,7 @@ struct ServingResult {
   std::uint64_t events = 0;
   KvOutcome kv;
   std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended; prefixes count as free
+  std::optional<ProgramMetrics> programs;          ///< of a load that is a program
   traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
 };
 
