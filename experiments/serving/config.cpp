@@ -36,10 +36,17 @@ policies::RouterRegistry routers() {
   return registry;
 }
 
+policies::SpeculationRegistry speculators() {
+  policies::SpeculationRegistry registry("speculation");
+  policies::register_speculation(registry);
+  return registry;
+}
+
 /// Policies where a config names none.
 constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
+constexpr const char* kSpeculation = "none";
 constexpr const char* kRouter = "round_robin";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
@@ -145,6 +152,19 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
                                           : "expected a group of role 'prefill' beside that of role 'decode'");
 }
 
+void read_speculation(const Node& block, ServingConfig& config, sim::Faults& faults) {
+  config.speculation = speculators().parse_block(block, kSpeculation, faults);
+  const Node* model = config.speculation.params.find("model");
+  if (model == nullptr) return;
+  const Node* params = block.find(config.speculation.name);
+  const sim::Origin where = params != nullptr ? place_of(*params, "model") : block.origin_of(config.speculation.name);
+  if (model->is_string() && !model->as_string().empty()) {
+    config.draft_file = model_file(model->as_string(), where, faults);
+  } else if (params == nullptr) {
+    faults.add(where, "missing: expected the parameters of the draft model, its 'model' at least");
+  }
+}
+
 /// How a config names a file: "catalog:NAME" for what ships, else its path.
 std::string reference_of(const std::filesystem::path& file, const char* catalog) {
   return file.parent_path() == home_folder() / catalog ? "catalog:" + file.stem().string() : file.string();
@@ -170,6 +190,10 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("batching", policies::BatchingRegistry::write_block(config.batching));
   policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
+  Node& speculation = policies.set("speculation", policies::SpeculationRegistry::write_block(config.speculation));
+  if (!config.draft_file.empty())
+    speculation.find(config.speculation.name)
+        ->set("model", Node::string(reference_of(config.draft_file, "models/catalog")));
   root.set("policies", std::move(policies));
   Node cluster = sim::write_params(config.cluster);
   for (std::size_t i = 0; i < config.cluster.replicas.size(); ++i) {
@@ -237,12 +261,13 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     faults.add(policies.origin(), fmt::format("expected an object, got {}", policies.shown()));
   } else {
     for (const auto& [key, value] : policies.members())
-      if (key != "batching" && key != "kvcache" && key != "routing")
+      if (key != "batching" && key != "kvcache" && key != "routing" && key != "speculation")
         faults.add(value.origin(), fmt::format("unknown key '{}'", key),
-                   sim::name_hint(key, {"batching", "kvcache", "routing"}));
+                   sim::name_hint(key, {"batching", "kvcache", "routing", "speculation"}));
     config.batching = choose(batchings(), policies, "batching", kBatching, faults);
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
+    read_speculation(section(policies, "speculation"), config, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   read_cluster(section(root, "cluster"), config, faults);
@@ -286,7 +311,9 @@ std::vector<FieldInfo> serving_fields() {
       "policies", "Who decides what.",
       {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
-       policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter)}));
+       policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
+       policy_field("speculation", "Who proposes tokens for decodes, and how many.", speculators().components(),
+                    kSpeculation)}));
   std::vector<FieldInfo> cluster = sim::describe_params<ClusterParams>();
   std::vector<FieldInfo>& group = find_field(cluster, "replicas").nested;
   find_field(group, "batching").policies = batchings().components();

@@ -13,6 +13,7 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/speculation.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
 
@@ -50,6 +51,26 @@ class ProgressObserver final : public RunObserver {
   std::int64_t done_ = 0, runs_ = 0;
 };
 
+/// Fires events up to the end that the config names.
+void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
+                   const sim::TickScale& scale) {
+  const sim::Time until = run.until_s ? sim::Time{0} + scale.duration(*run.until_s) : sim::kNever;
+  if (run.until_requests) {
+    struct Alarm final : sim::EventHandler {
+      bool rang = false;
+      void on_event(std::uint64_t) override { rang = true; }
+    } alarm;
+    if (run.until_s) engine.schedule_at(until, alarm);
+    const std::size_t ours = run.until_s ? 1 : 0;
+    while (metrics.completed + metrics.rejected < *run.until_requests && !alarm.rang) {
+      if (engine.pending() == ours) return;  // all is done, and time does not go on for nothing
+      engine.step();
+    }
+    if (!alarm.rang) return;
+  }
+  engine.run(until);
+}
+
 }  // namespace
 
 /// Devices, model share and prices of one kind of replica; equal groups share it.
@@ -61,6 +82,8 @@ struct ReplicaKind {
   policies::KvGeometry geometry;  ///< of a lane
   std::unique_ptr<GpuIterationModel> exact_model;
   std::unique_ptr<TabulatedIteration> iteration_model;
+  std::unique_ptr<DraftModels> drafts;
+  IterationModel* whole_model = nullptr;  ///< with drafting, where there is any
 };
 
 struct ServingSetup::State {
@@ -123,11 +146,16 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   kind.weight_bytes = models::weight_bytes(*kind.transformer);
   kind.usable_bytes =
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
-  kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
+  kind.drafts = std::make_unique<DraftModels>(config, gpu, *kind.transformer);
+  kind.weight_bytes += kind.drafts->weight_bytes();
+  kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer) + kind.drafts->kv_bytes_per_token();
   kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
+  if (config.replica.kv_blocks)
+    kind.geometry.bytes_available = *config.replica.kv_blocks * group.kvcache.make(kind.geometry)->block_bytes();
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
   kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact_model, kind.limits.layers);
+  kind.whole_model = &kind.drafts->build(*kind.exact_model, *kind.iteration_model, kind.limits.layers);
   return true;
 }
 
@@ -140,6 +168,13 @@ bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaK
   if (endless->reserve({0}, longest, kind.limits.max_context) &&
       group.kvcache.make(kind.geometry)->total_blocks() >= endless->held_blocks({0}))
     return true;
+  if (config.replica.kv_blocks) {
+    infeasible = Infeasible{fmt::format("a KV cache of {} blocks (replica.kv_blocks) does not hold one request of {} "
+                                        "tokens, which takes {}",
+                                        *config.replica.kv_blocks, kind.limits.max_context, endless->held_blocks({0})),
+                            0, 0};
+    return false;
+  }
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   infeasible = Infeasible{
       fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
@@ -209,6 +244,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingMetrics& metrics = result.metrics;
   metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
+  if (config.run.measure_until_s) metrics.measure_until = sim::Time{0} + scale.duration(*config.run.measure_until_s);
   if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
   if (config.slo.tbt_s)
     metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * change.slo_scale * 1e12));
@@ -233,7 +269,9 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.role = group.params.role;
       member.weight = group.params.weight;
       ReplicaParts& parts = member.lanes.emplace_back();
-      parts.model = kind.iteration_model.get();
+      parts.model = kind.whole_model;
+      parts.speculator = kind.drafts->speculator(seed + (static_cast<std::uint64_t>(cluster.size()) << 32));
+      parts.acceptance = parts.speculator.get();
       parts.host = &host;
       parts.batching = group.batching.make();
       parts.kv = group.kvcache.make(kind.geometry);
@@ -243,7 +281,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
     }
   }
   cluster.start();
-  engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
+  run_until_end(engine, metrics, config.run, scale);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
@@ -261,6 +299,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
 
 std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   std::vector<std::filesystem::path> files{config.model_file};
+  if (!config.draft_file.empty()) files.push_back(config.draft_file);
   for (const DevicePart& part : config.parts) files.push_back(part.file);
   sim::Node root = config.resolved;
   sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
