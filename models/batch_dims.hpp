@@ -59,6 +59,7 @@ struct PrefillSums {
     pairs += new_tokens * past + new_tokens * (new_tokens + 1) / 2;
     q_tiles += (new_tokens + kQueryTile - 1) / kQueryTile;
   }
+  friend bool operator==(const PrefillSums&, const PrefillSums&) = default;
 };
 
 /// One new token a sequence over its context, summed over sequences; a context counts the new token.
@@ -68,6 +69,7 @@ struct DecodeSums {
     ++sequences;
     context_tokens += context;
   }
+  friend bool operator==(const DecodeSums&, const DecodeSums&) = default;
 };
 
 /// A whole batch.

@@ -97,13 +97,22 @@ double LogHistogram::at_rank(std::int64_t rank) const {
   return static_cast<double>(std::clamp(middle, min_, max_));
 }
 
+void LogHistogram::count_ranks() const {
+  if (!ranks_.empty()) return;
+  ranks_.resize(buckets_.size());
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) ranks_[i] = total += buckets_[i];
+}
+
+LogHistogram::Place LogHistogram::place_of(std::int64_t rank) const {
+  count_ranks();
+  const auto bucket = static_cast<std::size_t>(std::upper_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
+  return {bucket_low(bucket), bucket_low(bucket + 1) - 1, bucket == 0 ? 0 : ranks_[bucket - 1]};
+}
+
 double LogHistogram::quantile(double q) const {
   if (count_ == 0) return 0;
-  if (ranks_.empty()) {
-    ranks_.resize(buckets_.size());
-    std::int64_t total = 0;
-    for (std::size_t i = 0; i < buckets_.size(); ++i) ranks_[i] = total += buckets_[i];
-  }
+  count_ranks();
   const double h = static_cast<double>(count_ - 1) * q;
   const double low = std::floor(h);
   const double a = at_rank(static_cast<std::int64_t>(low));

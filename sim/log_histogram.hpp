@@ -36,6 +36,12 @@ class LogHistogram {
   /// without samples.
   double quantile(double q) const;
 
+  /// The values that the sample of a rank (0-based, of `count`) may have, and how many samples are below them.
+  struct Place {
+    std::int64_t low = 0, high = 0, before = 0;
+  };
+  Place place_of(std::int64_t rank) const;
+
   friend bool operator==(const LogHistogram& a, const LogHistogram& b);
 
  private:
@@ -45,6 +51,7 @@ class LogHistogram {
   void note(std::int64_t low, std::int64_t high, std::int64_t count, __int128 sum);
   std::int64_t& bucket(std::size_t index);
   double at_rank(std::int64_t rank) const;
+  void count_ranks() const;
 
   std::int64_t count_ = 0;
   __int128 sum_ = 0;

@@ -33,6 +33,7 @@ void SampleStats::to_histogram() {
   runs_ = {};
   slopes_ = {};
   ranks_ = {};
+  index_.reset();
 }
 
 void SampleStats::merge(const SampleStats& other) {
@@ -56,11 +57,8 @@ void SampleStats::merge(const SampleStats& other) {
   for (const Slope& run : other.slopes_) histogram_->add_run(run.first, run.slope, run.count, run.weight);
 }
 
-/// Sloping runs to single samples, all sorted, equal ones together: bounded by kExactSamples.
-void SampleStats::flatten() const {
-  for (const Slope& run : slopes_)
-    for (std::int64_t i = 0; i < run.count; ++i) runs_.emplace_back(run.first + i * run.slope, run.weight);
-  slopes_.clear();
+/// Without slopes: values sorted, equal ones together.
+void SampleStats::sort_runs() const {
   std::sort(runs_.begin(), runs_.end());
   std::size_t kept = 0;
   for (std::size_t i = 1; i < runs_.size(); ++i) {
@@ -82,15 +80,65 @@ double SampleStats::at_rank(std::int64_t rank) const {
   return static_cast<double>(runs_[static_cast<std::size_t>(it - ranks_.begin())].first);
 }
 
+/// With slopes: the value of a rank. The bucket that holds it is known from the index; within it, runs are counted.
+double SampleStats::among_slopes(std::int64_t rank) const {
+  if (rank >= count_ - 1) return static_cast<double>(max_);
+  const LogHistogram::Place place = index_->place_of(rank);
+  std::vector<Slope> here;  // rising, as far as they lie in the bucket
+  const auto add = [&](Slope run) {
+    if (run.slope < 0) {
+      run.first += run.slope * (run.count - 1);
+      run.slope = -run.slope;
+    }
+    const std::int64_t last = run.first + run.slope * (run.count - 1);
+    if (last < place.low || run.first > place.high) return;
+    if (run.first < place.low) {
+      const std::int64_t skip = (place.low - run.first + run.slope - 1) / run.slope;
+      run.first += skip * run.slope;
+      run.count -= skip;
+    }
+    if (run.count > 0 && run.first <= place.high) here.push_back(run);
+  };
+  for (const auto& [value, count] : runs_) add({value, 1, 1, count});
+  for (const Slope& run : slopes_) add(run);
+  // The least value with more than `rank` samples up to it.
+  std::int64_t low = place.low;
+  std::int64_t high = place.high;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    std::int64_t samples = place.before;
+    for (const Slope& run : here)
+      if (run.first <= middle) samples += std::min(run.count, (middle - run.first) / run.slope + 1) * run.weight;
+    if (samples > rank) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return static_cast<double>(low);
+}
+
 double SampleStats::quantile(double q) const {
   if (histogram_) return histogram_->quantile(q);
   if (count_ == 0) return 0;
-  if (dirty_) flatten();
+  const bool sloping = !slopes_.empty();
+  if (dirty_ && sloping) {
+    index_.emplace();
+    for (const auto& [value, count] : runs_) index_->add(value, count);
+    for (const Slope& run : slopes_) index_->add_run(run.first, run.slope, run.count, run.weight);
+    dirty_ = false;
+  } else if (dirty_) {
+    sort_runs();
+  }
   const double h = static_cast<double>(count_ - 1) * q;
   const double low = std::floor(h);
-  const double a = at_rank(static_cast<std::int64_t>(low));
+  const auto at = [&](double rank) {
+    const auto r = static_cast<std::int64_t>(rank);
+    return sloping ? among_slopes(r) : at_rank(r);
+  };
+  const double a = at(low);
   if (h == low) return a;
-  const double b = at_rank(static_cast<std::int64_t>(low) + 1);
+  const double b = at(low + 1);
   return a + (h - low) * (b - a);
 }
 

@@ -54,7 +54,8 @@ class SampleStats {
   /// Mean; 0 without samples.
   double mean() const { return count() == 0 ? 0 : static_cast<double>(sum()) / static_cast<double>(count()); }
   /// Value at quantile q in [0, 1]: linear between the ranks around (count - 1) q. 0 without samples. The first call
-  /// after new samples sorts, further ones search.
+  /// after new samples sorts (or, with arithmetic runs, finds their buckets), further ones search; runs are never
+  /// written out.
   double quantile(double q) const;
   bool exact() const { return !histogram_; }
 
@@ -63,7 +64,8 @@ class SampleStats {
     std::int64_t first, slope, count, weight;
   };
   [[noreturn]] static void throw_negative();
-  void flatten() const;
+  void sort_runs() const;
+  double among_slopes(std::int64_t rank) const;
   void to_histogram();
   double at_rank(std::int64_t rank) const;
 
@@ -71,8 +73,9 @@ class SampleStats {
   __int128 sum_ = 0;
   std::int64_t max_ = 0;
   mutable std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // (value, count)
-  mutable std::vector<Slope> slopes_;                                // runs that were not needed one by one yet
-  mutable std::vector<std::int64_t> ranks_;                          // cumulative counts of runs_, unless dirty
+  std::vector<Slope> slopes_;                                        // all samples are these and runs_
+  mutable std::vector<std::int64_t> ranks_;    // without slopes: cumulative counts of runs_, unless dirty
+  mutable std::optional<LogHistogram> index_;  // with slopes: all samples, unless dirty
   mutable bool dirty_ = false;
   std::optional<LogHistogram> histogram_;  // instead of all above, past the limit
 };

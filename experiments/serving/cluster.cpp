@@ -14,6 +14,7 @@ Cluster::Cluster(sim::Engine& engine, ServingMetrics& metrics, RunObserver* obse
                  ClusterPolicies policies)
     : engine_(engine), metrics_(metrics), observer_(observer), load_(load), policies_(std::move(policies)) {
   prompts_.router = policies_.router.get();
+  decodes_.router = policies_.decode_router.get();
 }
 
 void Cluster::add(ReplicaParts parts) {
@@ -27,6 +28,7 @@ void Cluster::add(MemberParts parts) {
   Member& member = members_.emplace_back();
   member.group = parts.group;
   member.role = parts.role;
+  member.kv_bytes_per_token = parts.kv_bytes_per_token;
   for (ReplicaParts& lane : parts.lanes) {
     lane.engine = &engine_;
     lane.metrics = &metrics_;
@@ -41,7 +43,15 @@ void Cluster::add(MemberParts parts) {
   member.away.replica = index;
   member.away.weight = parts.weight;
   member.away.caches = member.caches;
-  enter(members_.size() - 1, prompts_);
+  enter(members_.size() - 1, pool_of(member));
+}
+
+void Cluster::start(const ClusterParams& params) {
+  if (std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.role == Role::prefill; }))
+    transfers_ = std::make_unique<KvTransfers>(engine_, params.transfer, members_.size());
+  if (params.failures.mtbf_s || !params.failures.at.empty())
+    outages_ = std::make_unique<Outages>(params.failures, engine_.scale(), engine_.stream("failures"), members_.size());
+  load_.start(engine_, *this);
 }
 
 /// A replica takes requests of a pool from now on.
@@ -51,6 +61,21 @@ void Cluster::enter(std::size_t i, Pool& pool) {
                                    [](const policies::ReplicaFacts& a, std::int32_t b) { return a.replica < b; });
   pool.facts.insert(at, member.away);
   member.pool = &pool;
+  for (std::size_t place = 0; place < pool.facts.size(); ++place)
+    members_[static_cast<std::size_t>(pool.facts[place].replica)].place = place;
+  if (&pool != &prompts_ || parked_.empty()) return;
+  std::vector<Request*> parked;
+  parked.swap(parked_);
+  for (Request* request : parked) dispatch(*request);
+}
+
+/// It takes none any longer.
+void Cluster::leave(std::size_t i) {
+  Member& member = members_[i];
+  Pool& pool = *member.pool;
+  member.away = pool.facts[member.place];
+  pool.facts.erase(pool.facts.begin() + static_cast<std::ptrdiff_t>(member.place));
+  member.pool = nullptr;
   for (std::size_t place = 0; place < pool.facts.size(); ++place)
     members_[static_cast<std::size_t>(pool.facts[place].replica)].place = place;
 }
@@ -70,6 +95,16 @@ Request& Cluster::make_request() {
 void Cluster::send(Request& request) {
   if (finishing_) return pool_.recycle(request);  // too late to matter
   ++metrics_.arrived;
+  if (in_system_++ == 0 && outages_) watch_outages();
+  dispatch(request);
+}
+
+/// To the replica that the router names, or to wait for one.
+void Cluster::dispatch(Request& request) {
+  if (prompts_.facts.empty()) {
+    parked_.push_back(&request);
+    return;
+  }
   deliver(request, route(request, prompts_));
 }
 
@@ -107,10 +142,12 @@ void Cluster::read_live(Pool& pool) {
   }
 }
 
-Replica& Cluster::lane_for(Member& member) {
+std::int32_t Cluster::lane_for(const Member& member) const {
+  if (member.lanes.size() == 1) return 0;
   const auto requests = [](const std::unique_ptr<Replica>& lane) { return lane->waiting() + lane->running(); };
-  return **std::min_element(member.lanes.begin(), member.lanes.end(),
-                            [&](const auto& a, const auto& b) { return requests(a) < requests(b); });
+  const auto least = std::min_element(member.lanes.begin(), member.lanes.end(),
+                                      [&](const auto& a, const auto& b) { return requests(a) < requests(b); });
+  return static_cast<std::int32_t>(least - member.lanes.begin());
 }
 
 /// `tokens` more (or fewer) to prefill at a replica; fewer: because they were prefilled, or left.
@@ -123,16 +160,29 @@ void Cluster::queue_changed(Member& member, std::int64_t tokens) {
 }
 
 void Cluster::deliver(Request& request, std::size_t i) {
+  place(request, i);
+  submit(request);
+}
+
+/// The request counts at a replica from now on.
+void Cluster::place(Request& request, std::size_t i) {
   Member& member = members_[i];
   request.queued_tokens = std::max<std::int64_t>(0, request.prompt_tokens + request.generated - request.ready_tokens);
   request.load_tokens = request.prompt_tokens + request.generated;
   request.replica = static_cast<std::int32_t>(i);
+  request.placed = true;
   ++member.requests;
   queue_changed(member, request.queued_tokens);
   policies::ReplicaFacts& facts = facts_of(member);
   ++facts.requests;
   facts.tokens += request.load_tokens;
-  Replica& lane = member.lanes.size() == 1 ? *member.lanes.front() : lane_for(member);
+}
+
+/// It is there.
+void Cluster::submit(Request& request) {
+  Member& member = members_[static_cast<std::size_t>(request.replica)];
+  request.lane = lane_for(member);
+  Replica& lane = *member.lanes[static_cast<std::size_t>(request.lane)];
   if (touched_.empty() || touched_.back() != &lane) touched_.push_back(&lane);
   lane.submit(request);
 }
@@ -144,6 +194,7 @@ void Cluster::withdraw(Request& request) {
   --facts.requests;
   facts.tokens -= request.load_tokens;
   request.queued_tokens = request.load_tokens = 0;
+  request.placed = false;
 }
 
 void Cluster::flush() {
@@ -152,7 +203,7 @@ void Cluster::flush() {
   touched_.clear();
 }
 
-bool Cluster::prefill_done(Request& request, policies::SeqId) {
+bool Cluster::prefill_done(Request& request, policies::SeqId seq) {
   if (request.queued_tokens > 0) {
     Member& member = members_[static_cast<std::size_t>(request.replica)];
     queue_changed(member, -request.queued_tokens);
@@ -166,10 +217,21 @@ bool Cluster::prefill_done(Request& request, policies::SeqId) {
       member.prefill_tokens /= 2;
     }
   }
-  return false;
+  return members_[static_cast<std::size_t>(request.replica)].role == Role::prefill && hand_over(request, seq);
 }
 
 void Cluster::request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) {
+  if (finished) {
+    Member& member = members_[static_cast<std::size_t>(request.replica)];
+    ++member.completed;
+    member.output_tokens += request.output_tokens;
+  }
+  withdraw(request);
+  end(request, status, finished);
+}
+
+/// It is over, and in no replica any longer.
+void Cluster::end(Request& request, std::string_view status, std::optional<sim::Time> finished) {
   const RequestRecord record{.id = request.id,
                              .arrived = request.arrived,
                              .admitted = request.admitted,
@@ -181,20 +243,22 @@ void Cluster::request_ended(Request& request, std::string_view status, std::opti
                              .preemptions = request.preemptions,
                              .replica = request.replica,
                              .status = status};
-  withdraw(request);
-  if (finished) {
-    Member& member = members_[static_cast<std::size_t>(request.replica)];
-    ++member.completed;
-    member.output_tokens += request.output_tokens;
-  }
   metrics_.request_ended(record, request.tbts);
   if (observer_ != nullptr) observer_->request_ended(record);
+  if (--in_system_ == 0 && outages_) unwatch_outages();
   load_.request_ended(request, status, finished);
   pool_.recycle(request);
 }
 
 void Cluster::finish() {
   finishing_ = true;
+  for (const Moving& moving : moving_) {
+    if (moving.request == nullptr) continue;
+    transfers_->cancel(moving.flow);
+    moving.lane->let_go(moving.seq);
+    request_ended(*moving.request, "unfinished", std::nullopt);
+  }
+  for (Request* request : parked_) end(*request, "unfinished", std::nullopt);
   for (const Member& member : members_)
     for (const auto& lane : member.lanes) lane->flush_unfinished();
   for (const Member& member : members_)

@@ -4,6 +4,12 @@
 // tells the load. What routers see of the replicas is kept up to date as requests come and go, so that a choice costs
 // O(replicas) and no more. A replica has one lane, or several that share its pipeline (StagePipe): a request stays on
 // the lane it was given, that with the fewest requests.
+//
+// Replicas of role prefill hand a request over when its first token is out: a router chooses who decodes it, its KV
+// cache goes there over the network (KvTransfers), and its blocks stay until it has arrived. Where nobody is up to
+// decode it, it stays where it is. A replica that fails loses all KV; its requests, and those on their way to it or
+// from it, go through the router again and prefill prompt and output so far anew. While no replica takes requests they
+// wait here.
 #pragma once
 
 #include <memory>
@@ -11,7 +17,9 @@
 
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/outages.hpp"
 #include "experiments/serving/replica.hpp"
+#include "experiments/serving/transfer.hpp"
 #include "policies/routing/routing.hpp"
 
 namespace orrery::experiments {
@@ -22,15 +30,24 @@ struct MemberParts {
   std::int32_t group = 0;
   Role role = Role::both;
   double weight = 1;
+  std::int64_t kv_bytes_per_token = 0;  ///< over all its devices
   std::vector<ReplicaParts> lanes;
 };
 
 /// Who decides in a cluster.
 struct ClusterPolicies {
-  std::unique_ptr<policies::Router> router;  ///< of new requests; may be null for a single replica
+  std::unique_ptr<policies::Router> router;         ///< of new requests; may be null for a single replica
+  std::unique_ptr<policies::Router> decode_router;  ///< of requests that others prefilled; likewise
 };
 
-class Cluster final : public RequestSink, public RequestPort {
+/// What happened to requests on their way between replicas.
+struct ClusterTotals {
+  TransferTotals transfers;
+  std::int64_t failures = 0;  ///< of replicas
+  std::int64_t rerouted = 0;  ///< requests that had to start over on another replica
+};
+
+class Cluster final : public RequestSink, public RequestPort, public sim::EventHandler {
  public:
   /// `observer` may be null.
   Cluster(sim::Engine& engine, ServingMetrics& metrics, RunObserver* observer, Load& load,
@@ -39,7 +56,8 @@ class Cluster final : public RequestSink, public RequestPort {
   void add(MemberParts parts);
   /// One replica of one lane.
   void add(ReplicaParts parts);
-  void start() { load_.start(engine_, *this); }
+  /// Once all replicas are there.
+  void start(const ClusterParams& params = {});
   /// The run was cut short, or is over: whatever is still here is unfinished. Sums costs into the metrics.
   void finish();
 
@@ -48,6 +66,8 @@ class Cluster final : public RequestSink, public RequestPort {
   void flush() override;
   void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override;
   bool prefill_done(Request& request, policies::SeqId seq) override;
+  /// A transfer arrived, or a replica fails or returns.
+  void on_event(std::uint64_t payload) override;
 
   std::size_t size() const { return members_.size(); }
   std::size_t lanes(std::size_t i) const { return members_[i].lanes.size(); }
@@ -57,6 +77,7 @@ class Cluster final : public RequestSink, public RequestPort {
   const policies::ReplicaFacts& facts(std::size_t i) const;
   /// What it did. Call after finish().
   ReplicaResult result(std::size_t i) const;
+  const ClusterTotals& totals() const { return totals_; }
   /// Gives a request that is in no replica to this one (migrated, failed over): it counts there from now on. flush()
   /// after the last.
   void deliver(Request& request, std::size_t i);
@@ -74,6 +95,10 @@ class Cluster final : public RequestSink, public RequestPort {
     Role role = Role::both;
     std::vector<std::unique_ptr<Replica>> lanes;
     std::vector<const policies::KvView*> caches;
+    std::int64_t kv_bytes_per_token = 0;
+    std::optional<Outage> outage;        // the next one, or that under way
+    std::optional<sim::EventId> change;  // its begin or end
+    bool down = false;
     Pool* pool = nullptr;                             // null: takes no requests now
     std::size_t place = 0;                            // in the pool
     policies::ReplicaFacts away;                      // its facts while it is in none
@@ -82,6 +107,33 @@ class Cluster final : public RequestSink, public RequestPort {
     std::int64_t requests = 0, completed = 0, output_tokens = 0;
   };
 
+  /// A KV cache on its way.
+  struct Moving {
+    Request* request = nullptr;  // null: free
+    std::size_t from = 0;
+    Replica* lane = nullptr;
+    policies::SeqId seq;
+    sim::FlowId flow;
+    sim::Time since;
+    std::int64_t bytes = 0;
+  };
+  enum Event : std::uint64_t { kChange, kArrived };  // payload: kind, and the number of replica or transfer above it
+
+  Pool& pool_of(const Member& member) { return member.role == Role::decode ? decodes_ : prompts_; }
+  void leave(std::size_t i);
+  void place(Request& request, std::size_t i);
+  void submit(Request& request);
+  void dispatch(Request& request);
+  bool hand_over(Request& request, policies::SeqId seq);
+  void arrived(std::size_t slot);
+  void cancel_transfers(std::size_t i);
+  void end(Request& request, std::string_view status, std::optional<sim::Time> finished);
+  void watch_outages();
+  void plan_outage(std::size_t i);
+  void unwatch_outages();
+  void fail(std::size_t i);
+  void restart(Request& request);
+
   policies::ReplicaFacts& facts_of(Member& member) {
     return member.pool ? member.pool->facts[member.place] : member.away;
   }
@@ -89,7 +141,7 @@ class Cluster final : public RequestSink, public RequestPort {
   void read_live(Pool& pool);
   void enter(std::size_t i, Pool& pool);
   void queue_changed(Member& member, std::int64_t tokens);
-  Replica& lane_for(Member& member);
+  std::int32_t lane_for(const Member& member) const;
 
   sim::Engine& engine_;
   ServingMetrics& metrics_;
@@ -98,7 +150,14 @@ class Cluster final : public RequestSink, public RequestPort {
   ClusterPolicies policies_;
   RequestPool pool_;
   std::vector<Member> members_;
-  Pool prompts_;
+  Pool prompts_, decodes_;
+  std::vector<Request*> parked_;  // no replica takes requests
+  std::unique_ptr<KvTransfers> transfers_;
+  std::vector<Moving> moving_;
+  std::vector<std::size_t> free_moving_;
+  std::unique_ptr<Outages> outages_;
+  ClusterTotals totals_;
+  std::int64_t in_system_ = 0;
   std::vector<Replica*> touched_;  // lanes that got requests since the last flush
   std::int64_t next_id_ = 0;
   std::int32_t next_stream_ = 0;

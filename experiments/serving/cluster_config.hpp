@@ -66,12 +66,65 @@ struct ReplicaGroupParams {
   }
 };
 
+/// How KV caches get from one replica to another.
+struct TransferParams {
+  double bandwidth = 50e9;
+  double latency_s = 5e-6;
+  double fixed_s = 0;
+
+  static constexpr auto fields() {
+    using T = TransferParams;
+    return std::tuple{
+        sim::field("bandwidth", &T::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+                   "Of a replica's links, each way (the default is one port of 400 Gbit/s)."),
+        sim::field("latency", &T::latency_s, sim::Unit::seconds, sim::at_least(0), "From replica to replica."),
+        sim::field("fixed", &T::fixed_s, sim::Unit::seconds, sim::at_least(0),
+                   "Added to every transfer: set-up, registration, the hand-over between engines.")};
+  }
+};
+
+/// One replica that fails once.
+struct OutageParams {
+  std::int64_t replica = 0;
+  double time_s = 0;
+  double duration_s = 60;
+
+  static constexpr auto fields() {
+    using O = OutageParams;
+    return std::tuple{
+        sim::field("replica", &O::replica, sim::Unit::none, sim::at_least(0), "Its number, counted over all groups."),
+        sim::required(sim::field("time", &O::time_s, sim::Unit::seconds, sim::at_least(0), "When it fails.")),
+        sim::field("duration", &O::duration_s, sim::Unit::seconds, sim::at_least(0), "How long it is away.")};
+  }
+};
+
+/// Replicas that fail. Their requests lose their KV cache and go through the router again.
+struct FailureParams {
+  std::optional<double> mtbf_s;
+  double mttr_s = 300;
+  std::vector<OutageParams> at;
+
+  static constexpr auto fields() {
+    using F = FailureParams;
+    return std::tuple{
+        sim::field("mtbf", &F::mtbf_s, sim::Unit::seconds, sim::positive(),
+                   "Mean time that a replica is up, exponential; null: none fails at random."),
+        sim::field("mttr", &F::mttr_s, sim::Unit::seconds, sim::at_least(0),
+                   "Mean time that it then is down, exponential (restart and loading of weights included)."),
+        sim::field("at", &F::at, "Failures at given times.")};
+  }
+};
+
 struct ClusterParams {
   std::vector<ReplicaGroupParams> replicas;
+  TransferParams transfer;
+  FailureParams failures;
 
   static constexpr auto fields() {
     return std::tuple{sim::field("replicas", &ClusterParams::replicas,
-                                 "Groups of equal replicas; none: one replica as section `replica` says.")};
+                                 "Groups of equal replicas; none: one replica as section `replica` says."),
+                      sim::field("transfer", &ClusterParams::transfer, "How KV caches get from replica to replica."),
+                      sim::field("failures", &ClusterParams::failures, "Replicas that fail.")};
   }
 };
 

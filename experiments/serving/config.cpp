@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
@@ -30,6 +31,11 @@ policies::KvCacheRegistry kv_caches() {
   return registry;
 }
 
+HostRegistry host_times() {
+  HostRegistry registry("host");
+  register_host_times(registry);
+  return registry;
+}
 policies::RouterRegistry routers() {
   policies::RouterRegistry registry("routing");
   policies::register_routers(registry);
@@ -47,7 +53,11 @@ constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
 constexpr const char* kSpeculation = "none";
+constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
+constexpr const char* kDecodeRouter = "least_loaded";
+/// What section `policies` may hold.
+constexpr std::array<std::string_view, 5> kPolicies{"batching", "kvcache", "routing", "decode_routing", "speculation"};
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
@@ -147,6 +157,13 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
     decode = decode || groups[i].role == Role::decode;
     config.groups.push_back(std::move(group));
   }
+  std::int64_t replicas = 0;
+  for (const ReplicaGroupParams& group : groups) replicas += group.count;
+  const std::vector<OutageParams>& outages = config.cluster.failures.at;
+  for (std::size_t i = 0; i < outages.size(); ++i)
+    if (outages[i].replica >= replicas)
+      faults.add(node.find("failures")->find("at")->items()[i].origin(),
+                 fmt::format("expected the number of a replica, 0 to {}, got {}", replicas - 1, outages[i].replica));
   if (prefill != decode)
     faults.add(written->origin(), prefill ? "expected a group of role 'decode' beside that of role 'prefill'"
                                           : "expected a group of role 'prefill' beside that of role 'decode'");
@@ -194,6 +211,7 @@ Node write_resolved(const ServingConfig& config) {
   if (!config.draft_file.empty())
     speculation.find(config.speculation.name)
         ->set("model", Node::string(reference_of(config.draft_file, "models/catalog")));
+  policies.set("decode_routing", policies::RouterRegistry::write_block(config.decode_routing));
   root.set("policies", std::move(policies));
   Node cluster = sim::write_params(config.cluster);
   for (std::size_t i = 0; i < config.cluster.replicas.size(); ++i) {
@@ -206,6 +224,7 @@ Node write_resolved(const ServingConfig& config) {
   }
   root.set("cluster", std::move(cluster));
   root.set("replica", sim::write_params(config.replica));
+  root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
   return root;
@@ -261,15 +280,17 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     faults.add(policies.origin(), fmt::format("expected an object, got {}", policies.shown()));
   } else {
     for (const auto& [key, value] : policies.members())
-      if (key != "batching" && key != "kvcache" && key != "routing" && key != "speculation")
+      if (std::find(kPolicies.begin(), kPolicies.end(), key) == kPolicies.end())
         faults.add(value.origin(), fmt::format("unknown key '{}'", key),
-                   sim::name_hint(key, {"batching", "kvcache", "routing", "speculation"}));
+                   sim::name_hint(key, {kPolicies.begin(), kPolicies.end()}));
     config.batching = choose(batchings(), policies, "batching", kBatching, faults);
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
+    config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
     read_speculation(section(policies, "speculation"), config, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
   const Node run = section(root, "run");
@@ -312,6 +333,8 @@ std::vector<FieldInfo> serving_fields() {
       {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
+       policy_field("decode_routing", "Which replica of role decode a prefilled request goes to.",
+                    routers().components(), kDecodeRouter),
        policy_field("speculation", "Who proposes tokens for decodes, and how many.", speculators().components(),
                     kSpeculation)}));
   std::vector<FieldInfo> cluster = sim::describe_params<ClusterParams>();
@@ -321,6 +344,7 @@ std::vector<FieldInfo> serving_fields() {
   sections.push_back(object_field("cluster", "Which replicas there are.", std::move(cluster)));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));
   return sections;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
 #include "hw/cost_model.hpp"
 #include "policies/batching/batching.hpp"
@@ -191,7 +192,8 @@ struct ServingConfig {
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
-  policies::RouterRegistry::Choice routing;
+  HostRegistry::Choice host;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   policies::SpeculationRegistry::Choice speculation;
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
   ReplicaParams replica;

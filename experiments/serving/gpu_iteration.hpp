@@ -22,6 +22,7 @@ class GpuIterationModel final : public IterationModel {
  public:
   GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu, std::unique_ptr<hw::CostModel> cost);
   void cost(const BatchShape& shape, IterationCost& out) override;
+  bool additive() const override { return true; }
 
  private:
   /// Costs by token count: an array for the counts of ordinary batches, a map for the rare large ones.

@@ -25,6 +25,7 @@ struct Segment {
   std::int64_t tokens = 0;  ///< all new tokens, of chunks and decodes
   PrefillSums prefill;
   DecodeSums decode;
+  friend bool operator==(const Segment&, const Segment&) = default;
 };
 
 /// Tokens proposed before the iteration (policies/speculation): all sequences that get any take the same steps.
@@ -48,6 +49,7 @@ struct BatchShape {
     logit_rows = 0;
     segments.clear();
   }
+  friend bool operator==(const BatchShape&, const BatchShape&) = default;
 };
 
 /// Cost of one iteration, or of many when summed (S is then a 128-bit integer).
@@ -121,6 +123,9 @@ class IterationModel {
   virtual void cost(const BatchShape& shape, IterationCost& out) = 0;
   /// The same in short, with what follows; agrees with cost() on every iteration within the horizon.
   virtual IterationPrice price(const BatchShape& shape);
+  /// Whether the attention of decodes adds to the rest whatever the rest is: a shape costs what it does without its
+  /// decodes' contexts, plus what these add to decodes alone.
+  virtual bool additive() const { return false; }
   /// An empty ledger for one replica.
   virtual std::unique_ptr<CostLedger> ledger();
   /// Time in ps to switch the replica between modes (weights re-sharded, say); modes start at 0.

@@ -54,7 +54,7 @@ void Replica::submit(Request& request) {
   const sim::Time now = parts_.engine->now();
   if (now != last_submit_) {
     last_submit_ = now;
-    waiting_then_ = std::ssize(waiting_);
+    waiting_then_ = queued();
   }
   interrupt();
   const SeqId id = new_slot();
@@ -82,7 +82,20 @@ void Replica::submit(Request& request) {
     end_request(id, fmt::format("rejected:{}", *reason), std::nullopt);
     return;
   }
-  waiting_.push_back(id);
+  if (parts_.host != nullptr && parts_.host->decides_ahead()) {
+    arriving_.emplace_back(id, now);
+  } else {
+    waiting_.push_back(id);
+  }
+}
+
+/// A host that decides ahead settled the coming iteration when the last one began: later arrivals are not in it.
+void Replica::take_arrivals() {
+  const bool nothing_decided = running_.empty() && waiting_.empty();
+  while (!arriving_.empty() && (nothing_decided || arriving_.front().second <= begun_)) {
+    waiting_.push_back(arriving_.front().first);
+    arriving_.pop_front();
+  }
 }
 
 void Replica::wake() {
@@ -100,10 +113,12 @@ void Replica::start_iteration() {
   // The devices went on to the picosecond; if they idled, they start with the event.
   if (at_.tick() < parts_.engine->now()) at_ = {parts_.engine->now().ticks, 0};
   unsettled_ = true;
-  while (!running_.empty() || !waiting_.empty()) {
+  for (take_arrivals(); !running_.empty() || !waiting_.empty(); take_arrivals()) {
     if (decide()) break;
+    if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!running_.empty()) broken_policy("sequences run, but none was given work");
+    if (leaving_ > 0) break;  // their blocks may be what it lacks
     reject_head();
   }
   unsettled_ = false;
@@ -131,13 +146,31 @@ policies::BatchView Replica::view() const {
           .decoding = decoding_,
           .decode_tokens = steady_branches_,
           .growth_blocks = growth_blocks,
+          .decode_context = steady_kv_ + steady_branches_,
           .mode = shape_.mode,
-          .limits = parts_.limits};
+          .limits = parts_.limits,
+          .pricer = this};
+}
+
+std::int64_t Replica::time_ps(const policies::BatchSketch& sketch) const {
+  BatchShape shape;
+  shape.mode = shape_.mode;
+  shape.sequences = sketch.decodes + (sketch.chunk_tokens > 0 ? 1 : 0);
+  shape.logit_rows = shape.sequences;
+  Segment segment{.first = 0, .last = parts_.limits.layers};
+  segment.tokens = sketch.decodes + sketch.chunk_tokens;
+  segment.decode = {sketch.decodes, sketch.decode_context};
+  if (sketch.chunk_tokens > 0) segment.prefill.add(sketch.chunk_tokens, sketch.chunk_past);
+  shape.segments.push_back(segment);
+  IterationPrice price = parts_.model->price(shape);
+  if (parts_.host != nullptr) parts_.host->apply(shape, price);
+  return price.time_ps;
 }
 
 std::int64_t Replica::queued_prefill_tokens() const {
   std::int64_t tokens = 0;
   for (const SeqId id : waiting_) tokens += sequence(id).prefill_tokens - sequence(id).ready_tokens;
+  for (const auto& [id, since] : arriving_) tokens += sequence(id).prefill_tokens - sequence(id).ready_tokens;
   for (const SeqId id : prefilling_) tokens += sequence(id).prefill_left();
   return tokens;
 }
@@ -167,6 +200,8 @@ bool Replica::decide() {
     ++switches_;
   }
   for (const SeqId id : decision_.resume) resume(id);
+  if (decision_.admit.size() > 1 && parts_.kv->keeps_prefixes())
+    for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequence(admission.seq));
   for (const Admission& admission : decision_.admit) admit(admission);
   ++decision_number_;
   for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
@@ -472,8 +507,8 @@ std::int64_t Replica::next_clock_event() {
 }
 
 std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
-  if (!parts_.leap || stall_ps_ > 0 || !decision_.items.empty() || !decision_.preempt.empty() || steady_ == 0 ||
-      self_growing_ > 0)
+  if (!parts_.leap || !arriving_.empty() || stall_ps_ > 0 || !decision_.items.empty() || !decision_.preempt.empty() ||
+      steady_ == 0 || self_growing_ > 0)
     return 1;
   return std::max<std::int64_t>(1, std::min(price.horizon, decision_.stable_iterations));
 }
@@ -500,7 +535,7 @@ void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::i
     leap_.measured = steady_measured_;
   }
   leap_.grown = 1;
-  record_waiting_ = std::ssize(waiting_);
+  record_waiting_ = queued();
   ServingMetrics& metrics = *parts_.metrics;
   counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, parts_.kv->used_bytes());
   metrics.kv_peak_bytes = std::max(metrics.kv_peak_bytes, counts_.kv_peak_bytes);
@@ -648,7 +683,7 @@ void Replica::observe(std::int64_t from, std::int64_t upto) {
 
 /// Length of the queue but for those who came at `end` itself.
 std::int64_t Replica::waiting_before(sim::Time end) const {
-  return last_submit_ >= end ? std::min(waiting_then_, std::ssize(waiting_)) : std::ssize(waiting_);
+  return last_submit_ >= end ? std::min(waiting_then_, queued()) : queued();
 }
 
 void Replica::on_event(std::uint64_t payload) {
@@ -665,6 +700,7 @@ void Replica::on_event(std::uint64_t payload) {
 /// The planned iterations are over: items, then steady decodes, then whoever has all tokens leaves.
 void Replica::boundary() {
   iterating_ = false;
+  begun_ = time_of(leap_.planned - 1).tick();
   unsettled_ = true;
   finish_items();
   finish_due();
@@ -732,6 +768,7 @@ void Replica::finish_item(const Item& item, std::int64_t kept) {
   if (parts_.sink->prefill_done(request, item.seq)) {
     erase_running(item.seq);
     --decoding_;
+    ++leaving_;
     seq.phase = Phase::paused;
   } else {
     enter_steady(item.seq, true);
@@ -893,6 +930,7 @@ Request& Replica::take_out(SeqId id) {
     erase_prefilling(id);
   }
   erase_running(id);
+  ++leaving_;
   seq.phase = Phase::paused;
   Request& request = *account(id).request;
   request.generated = seq.generated_then;
@@ -901,6 +939,8 @@ Request& Replica::take_out(SeqId id) {
 }
 
 void Replica::let_go(SeqId id) {
+  interrupt();  // blocks come free: who waits for them is to be decided upon
+  --leaving_;
   parts_.kv->release(id, sequence(id), sequence(id).kv_then, Leave::keep);
   sequence(id).phase = Phase::waiting;
   sequence(id).order = -1;
@@ -955,6 +995,7 @@ std::vector<Request*> Replica::evacuate() {
   iterating_ = false;
   std::vector<SeqId> ids(running_.begin(), running_.end());
   ids.insert(ids.end(), waiting_.begin(), waiting_.end());
+  for (const auto& [id, since] : arriving_) ids.push_back(id);
   std::vector<Request*> requests;
   for (const SeqId id : ids) {
     Sequence& seq = sequence(id);
@@ -973,6 +1014,7 @@ std::vector<Request*> Replica::evacuate() {
   running_.clear();
   prefilling_.clear();
   waiting_.clear();
+  arriving_.clear();
   fresh_.clear();
   finished_.clear();
   any_finished_ = false;

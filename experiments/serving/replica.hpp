@@ -17,9 +17,11 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "experiments/serving/gap_history.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/iteration_model.hpp"
 #include "experiments/serving/metrics.hpp"
 #include "experiments/serving/request.hpp"
@@ -30,26 +32,6 @@
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {
-
-/// What the host does between iterations: lengthens their price. Must leave price.horizon true.
-class HostTime {
- public:
-  virtual ~HostTime() = default;
-  virtual void apply(const BatchShape& shape, IterationPrice& price) const = 0;
-};
-
-/// A time for every iteration and one for every sequence in it, nothing of which overlaps with the devices.
-class SerialHostTime final : public HostTime {
- public:
-  SerialHostTime(std::int64_t iteration_ps, std::int64_t sequence_ps)
-      : iteration_ps_(iteration_ps), sequence_ps_(sequence_ps) {}
-  void apply(const BatchShape& shape, IterationPrice& price) const override {
-    price.time_ps += iteration_ps_ + sequence_ps_ * shape.sequences;
-  }
-
- private:
-  std::int64_t iteration_ps_, sequence_ps_;
-};
 
 /// What a replica is made of; everything is borrowed and must outlive it, except the policies, which it owns.
 struct ReplicaParts {
@@ -76,7 +58,7 @@ struct ReplicaCounts {
   __int128 busy_ps = 0;
 };
 
-class Replica final : public sim::EventHandler {
+class Replica final : public sim::EventHandler, private policies::BatchPricer {
  public:
   explicit Replica(ReplicaParts parts);
 
@@ -102,13 +84,13 @@ class Replica final : public sim::EventHandler {
   /// Takes a running sequence out of the batch at the end of the iteration under way at the latest (call between
   /// decisions); its blocks stay until let_go(). Its request says how far it came: generated, ready_tokens.
   Request& take_out(policies::SeqId id);
-  /// Gives back the blocks of a sequence that prefill_done() or take_out() took away.
+  /// Gives back the blocks of a sequence that prefill_done() or take_out() took away. wake() follows.
   void let_go(policies::SeqId id);
 
   const policies::KvCache& kv() const { return *parts_.kv; }
-  bool idle() const { return !iterating_ && running_.empty() && waiting_.empty(); }
+  bool idle() const { return !iterating_ && running_.empty() && queued() == 0; }
   bool iterating() const { return iterating_; }
-  std::int64_t waiting() const { return std::ssize(waiting_); }
+  std::int64_t waiting() const { return queued(); }
   std::int64_t running() const { return std::ssize(running_); }
   std::int64_t switches() const { return switches_; }
   std::int32_t index() const { return parts_.index; }
@@ -159,7 +141,11 @@ class Replica final : public sim::EventHandler {
   const policies::Sequence& sequence(policies::SeqId id) const { return sequences_[id.index]; }
   Account& account(policies::SeqId id) { return accounts_[id.index]; }
   policies::SeqId new_slot();
+  std::int64_t time_ps(const policies::BatchSketch& sketch) const override;
 
+  /// Sequences that wait, those a policy does not see yet included.
+  std::int64_t queued() const { return std::ssize(waiting_) + std::ssize(arriving_); }
+  void take_arrivals();
   void start_iteration();
   bool decide();
   void preempt(const policies::Preemption& preemption);
@@ -213,9 +199,12 @@ class Replica final : public sim::EventHandler {
   std::vector<Account> accounts_;
   std::vector<policies::SeqId> free_slots_;
   std::deque<policies::SeqId> waiting_;
+  std::deque<std::pair<policies::SeqId, sim::Time>> arriving_;  // and since when: not yet seen by who decides ahead
+  sim::Time begun_{-1};                                         // start of the last iteration that is over
   std::vector<policies::SeqId> running_;     // by order
   std::vector<policies::SeqId> prefilling_;  // of these, by order
   std::int64_t decoding_ = 0;                // running sequences in decode
+  std::int64_t leaving_ = 0;                 // sequences taken away whose blocks are still here
 
   // steady decodes
   std::int64_t clock_ = 0;

@@ -61,6 +61,20 @@ Node replica_rows(const ServingResult& result) {
   return rows;
 }
 
+/// What became of requests between replicas: the member `cluster`.
+Node cluster_figures(const ClusterTotals& totals) {
+  Node cluster = Node::object();
+  const auto transfers = static_cast<double>(totals.transfers.count);
+  Node transfer = Node::object();
+  transfer.set("count", Node::integer(totals.transfers.count));
+  transfer.set("bytes", Node::integer(totals.transfers.bytes));
+  transfer.set("mean_s", ratio(static_cast<double>(totals.transfers.ps) * 1e-12, transfers));
+  cluster.set("kv_transfers", std::move(transfer));
+  cluster.set("failures", Node::integer(totals.failures));
+  cluster.set("rerouted", Node::integer(totals.rerouted));
+  return cluster;
+}
+
 }  // namespace
 
 Node summarise(const ServingResult& result, const sim::TickScale& scale) {
@@ -130,6 +144,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   memory.set("kv_capacity", Node::integer(group.kv_capacity_bytes));
   root.set("memory_bytes", std::move(memory));
   root.set("replicas", replica_rows(result));
+  root.set("cluster", cluster_figures(result.totals));
 
   if (m.verifications > 0) {
     Node& speculation = root.set("speculation", Node::object());

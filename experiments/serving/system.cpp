@@ -256,9 +256,10 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   TraceLoad load(*source, workload);
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
+  deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
-  const SerialHostTime host(picoseconds(config.replica.iteration_overhead_s),
+  const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                             picoseconds(config.replica.sequence_overhead_s));
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
@@ -268,6 +269,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.group = static_cast<std::int32_t>(g);
       member.role = group.params.role;
       member.weight = group.params.weight;
+      member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
       ReplicaParts& parts = member.lanes.emplace_back();
       parts.model = kind.whole_model;
       parts.speculator = kind.drafts->speculator(seed + (static_cast<std::uint64_t>(cluster.size()) << 32));
@@ -280,12 +282,13 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       cluster.add(std::move(member));
     }
   }
-  cluster.start();
+  cluster.start(config.cluster);
   run_until_end(engine, metrics, config.run, scale);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
+  result.totals = cluster.totals();
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/experiment.hpp"
+#include "experiments/serving/cluster.hpp"
 #include "experiments/serving/config.hpp"
 #include "experiments/serving/metrics.hpp"
 
@@ -19,6 +20,7 @@ struct ServingResult {
   ServingMetrics metrics;
   MachineFacts machine;
   std::vector<ReplicaResult> replicas;
+  ClusterTotals totals;
   sim::Time end;
   double simulated_s = 0;
   std::uint64_t events = 0;

@@ -1,6 +1,7 @@
 #include "experiments/serving/tabulated_iteration.hpp"
 
 #include <bit>
+#include <stdexcept>
 
 namespace orrery::experiments {
 namespace {
@@ -51,9 +52,8 @@ class TabulatedLedger final : public CostLedger {
   void book(const BatchShape& shape, std::int64_t iterations) override {
     const TabulatedIteration::Cell* cell = model_.find(shape);
     if (cell == nullptr) {
-      cost_ = {};
-      model_.exact_.cost(shape, cost_);
-      rest_.add_scaled(cost_, iterations);
+      rest_.add(model_.mixed(shape));  // it has no horizon beyond itself
+      if (iterations != 1) throw std::logic_error("a leap over iterations that are not in the table");
       return;
     }
     if (cell->index >= uses_.size()) uses_.resize(cell->index + cell->index / 2 + 64);
@@ -82,31 +82,46 @@ class TabulatedLedger final : public CostLedger {
   TabulatedIteration& model_;
   std::vector<Use> uses_;
   RunCost rest_;
-  IterationCost cost_;
 };
 
-TabulatedIteration::Cell& TabulatedIteration::make(std::int32_t mode, std::int64_t sequences, std::size_t knot) {
+TabulatedIteration::Cell& TabulatedIteration::make(std::int32_t mode, const DecodeSums& decode, bool attention) {
   cells_.push_back(std::make_unique<Cell>());
   Cell& cell = *cells_.back();
   cell.index = cells_.size() - 1;
+  const std::size_t knot = knot_of(decode.context_tokens);
   cell.knot = knot_value(knot);
   cell.next = knot_value(knot + 1);
   sample_.clear();
   sample_.mode = mode;
-  sample_.sequences = sample_.logit_rows = sequences;
-  Segment segment{.first = 0, .last = layers_, .tokens = sequences};
-  segment.decode = {sequences, cell.knot};
-  sample_.segments.push_back(segment);
-  exact_.cost(sample_, cell.base);
-  IterationCost end;
-  sample_.segments.front().decode.context_tokens = cell.next;
-  exact_.cost(sample_, end);
-  cell.slope = slope_between(cell.base, end, cell.next - cell.knot);
+  sample_.sequences = sample_.logit_rows = decode.sequences;
+  sample_.segments.push_back({.first = 0, .last = layers_, .tokens = decode.sequences});
+  IterationCost without;
+  if (attention) exact_.cost(sample_, without);
+  const auto at = [&](std::int64_t context) {
+    sample_.segments.front().decode = {decode.sequences, context};
+    IterationCost cost;
+    exact_.cost(sample_, cost);
+    if (attention) cost.add_scaled(without, -1);
+    return cost;
+  };
+  cell.base = at(cell.knot);
+  cell.slope = slope_between(cell.base, at(cell.next), cell.next - cell.knot);
   cell.time_ps = cell.base.time_ps;
   cell.slope_ps = cell.slope.time_ps;
   cell.energy_pj = energy(cell.base);
   cell.slope_pj = energy(cell.slope);
   return cell;
+}
+
+TabulatedIteration::Cell*& TabulatedIteration::place(Rows& rows, std::int32_t mode, const DecodeSums& decode) {
+  const auto m = static_cast<std::size_t>(mode);
+  if (m >= rows.size()) rows.resize(m + 1);
+  const auto n = static_cast<std::size_t>(decode.sequences);
+  if (n >= rows[m].size()) rows[m].resize(n + n / 2 + 16);
+  std::vector<Cell*>& row = rows[m][n];
+  const std::size_t knot = knot_of(decode.context_tokens);
+  if (knot >= row.size()) row.resize(knot + 1, nullptr);
+  return row[knot];
 }
 
 const TabulatedIteration::Cell* TabulatedIteration::find(const BatchShape& shape) {
@@ -116,27 +131,53 @@ const TabulatedIteration::Cell* TabulatedIteration::find(const BatchShape& shape
   if (segment.tokens != n || n == 0 || n >= kRows || shape.logit_rows != n || segment.variant != 0 ||
       segment.first != 0 || segment.last != layers_ || segment.decode.context_tokens < n)
     return nullptr;
-  const auto mode = static_cast<std::size_t>(shape.mode);
-  if (mode >= rows_.size()) rows_.resize(mode + 1);
-  auto& rows = rows_[mode];
-  if (static_cast<std::size_t>(n) >= rows.size()) rows.resize(static_cast<std::size_t>(n + n / 2 + 16));
-  auto& row = rows[static_cast<std::size_t>(n)];
-  const std::size_t knot = knot_of(segment.decode.context_tokens);
-  if (knot >= row.size()) row.resize(knot + 1, nullptr);
-  if (row[knot] == nullptr) row[knot] = &make(shape.mode, n, knot);
-  return row[knot];
+  Cell*& cell = place(rows_, shape.mode, segment.decode);
+  if (cell == nullptr) cell = &make(shape.mode, segment.decode, false);
+  return cell;
+}
+
+const TabulatedIteration::Cell* TabulatedIteration::find_attention(const BatchShape& shape) {
+  if (!exact_.additive() || shape.segments.size() != 1) return nullptr;
+  const Segment& segment = shape.segments.front();
+  const std::int64_t n = segment.decode.sequences;
+  if (n == 0 || n >= kRows || segment.variant != 0 || segment.first != 0 || segment.last != layers_ ||
+      segment.decode.context_tokens < n)
+    return nullptr;
+  Cell*& cell = place(attention_rows_, shape.mode, segment.decode);
+  if (cell == nullptr) cell = &make(shape.mode, segment.decode, true);
+  return cell;
+}
+
+const IterationCost& TabulatedIteration::mixed(const BatchShape& shape) {
+  if (shape == mixed_shape_) return mixed_cost_;
+  mixed_shape_ = shape;
+  mixed_cost_ = {};
+  const Cell* attention = find_attention(shape);
+  if (attention == nullptr) {
+    exact_.cost(shape, mixed_cost_);
+  } else {
+    rest_ = shape;
+    rest_.segments.front().decode = {};
+    exact_.cost(rest_, mixed_cost_);
+    mixed_cost_.add(attention->base);
+    mixed_cost_.add_scaled(attention->slope, shape.segments.front().decode.context_tokens - attention->knot);
+  }
+  return mixed_cost_;
 }
 
 void TabulatedIteration::cost(const BatchShape& shape, IterationCost& out) {
   const Cell* cell = find(shape);
-  if (cell == nullptr) return exact_.cost(shape, out);
+  if (cell == nullptr) return out.add(mixed(shape));
   out.add(cell->base);
   out.add_scaled(cell->slope, shape.segments.front().decode.context_tokens - cell->knot);
 }
 
 IterationPrice TabulatedIteration::price(const BatchShape& shape) {
   const Cell* cell = find(shape);
-  if (cell == nullptr) return exact_.price(shape);
+  if (cell == nullptr) {
+    const IterationCost& cost = mixed(shape);
+    return {.time_ps = cost.time_ps, .energy_pj = energy(cost)};
+  }
   const DecodeSums& decode = shape.segments.front().decode;
   const std::int64_t past = decode.context_tokens - cell->knot;
   return {.time_ps = cell->time_ps + past * cell->slope_ps,

@@ -100,6 +100,22 @@ struct ReplicaLimits {
   std::int32_t layers = 0;
 };
 
+/// A batch through all layers, in the terms its price depends on.
+struct BatchSketch {
+  std::int64_t decodes = 0;         ///< tokens of decodes (branches counted)
+  std::int64_t decode_context = 0;  ///< tokens they attend to, the new ones included
+  std::int64_t chunk_tokens = 0;    ///< new tokens of one prompt chunk …
+  std::int64_t chunk_past = 0;      ///< … behind as many of its prompt
+};
+
+/// What iterations cost, for policies that keep to a target.
+class BatchPricer {
+ public:
+  virtual ~BatchPricer() = default;
+  /// Time of such an iteration in ps, host included. Costs a call of the device model.
+  virtual std::int64_t time_ps(const BatchSketch& sketch) const = 0;
+};
+
 /// What a policy may know. Valid during the call only.
 struct BatchView {
   sim::Time now;
@@ -108,27 +124,34 @@ struct BatchView {
   const std::deque<SeqId>& waiting;     ///< front first: arrivals at the back, preempted sequences at the front
   std::span<const Sequence> sequences;  ///< indexed by SeqId
   const KvView& kv;
-  std::int64_t clock = 0;          ///< decode clock, see Sequence
-  std::int64_t decoding = 0;       ///< how many of `running` are in decode
-  std::int64_t decode_tokens = 0;  ///< new tokens if all of them take one step (branches counted)
-  std::int64_t growth_blocks = 0;  ///< blocks that this step would take
+  std::int64_t clock = 0;           ///< decode clock, see Sequence
+  std::int64_t decoding = 0;        ///< how many of `running` are in decode
+  std::int64_t decode_tokens = 0;   ///< new tokens if all of them take one step (branches counted)
+  std::int64_t growth_blocks = 0;   ///< blocks that this step would take
+  std::int64_t decode_context = 0;  ///< tokens that they would attend to, the new ones included
   std::int32_t mode = 0;
   ReplicaLimits limits;
+  const BatchPricer* pricer = nullptr;  ///< null: nobody knows (on paper)
 
   const Sequence& operator[](SeqId id) const { return sequences[id.index]; }
   std::int64_t kv_tokens(SeqId id) const { return (*this)[id].kv_tokens(clock); }
   std::int64_t generated(SeqId id) const { return (*this)[id].generated(clock); }
   /// Blocks that preempting `id` makes available, its share of growth_blocks included in neither.
   std::int64_t blocks_of(SeqId id) const {
-    const Sequence& seq = (*this)[id];
-    return std::max(kv.held_blocks(id), kv.blocks_of(seq, seq.kv_tokens(clock)));
+    const std::int64_t held = kv.held_blocks(id);
+    return holds(id, held) - held + kv.releasable_blocks(id);
   }
   /// Its share of growth_blocks: blocks `id` needs for one more token, if it decodes.
   std::int64_t growth_of(SeqId id) const {
     const Sequence& seq = (*this)[id];
     if (seq.phase != Phase::decode) return 0;
-    const std::int64_t missing = kv.blocks_of(seq, seq.kv_tokens(clock) + 1) - blocks_of(id);
+    const std::int64_t missing = kv.blocks_of(seq, seq.kv_tokens(clock) + 1) - holds(id, kv.held_blocks(id));
     return missing > 0 ? missing : 0;
+  }
+  /// Blocks `id` holds now, of which the cache knows `held`.
+  std::int64_t holds(SeqId id, std::int64_t held) const {
+    const Sequence& seq = (*this)[id];
+    return std::max(held, kv.blocks_of(seq, seq.kv_tokens(clock)));
   }
   /// Tokens that a waiting sequence still has to compute if it is admitted now.
   std::int64_t to_compute(SeqId id) const {

@@ -17,6 +17,14 @@
 
 namespace orrery::policies {
 
+/// What a cache counted over a run; figures that do not apply stay 0.
+struct KvCounters {
+  std::int64_t evicted_blocks = 0;  ///< reusable prefixes given up for want of room
+  std::int64_t moved_tokens = 0;    ///< copied inside the device to make a hole large enough
+  std::int64_t shared_steps = 0;    ///< blocks, summed over decode steps of sequences with branches: as they were …
+  std::int64_t unshared_steps = 0;  ///< … and as they would have been had no branch shared any
+};
+
 /// Read-only side: what batching and routing decide on.
 class KvView {
  public:
@@ -31,6 +39,10 @@ class KvView {
   virtual std::int64_t blocks_for(std::int64_t tokens) const = 0;
   /// Blocks `seq` holds, without those it took since it became a steady decode; shared ones count for each holder.
   virtual std::int64_t held_blocks(SeqId seq) const = 0;
+  /// Of these, the blocks that its leaving makes available: those that nobody else holds.
+  virtual std::int64_t releasable_blocks(SeqId seq) const { return held_blocks(seq); }
+  /// Runs of neighbouring blocks that `seq` holds: as many copies does moving one layer of it take.
+  virtual std::int64_t pieces(SeqId seq) const { return held_blocks(seq); }
   /// Tokens at the head of this waiting sequence's prompt that the cache has now; 0 where nothing is kept.
   virtual std::int64_t match_prefix(const Sequence&) const { return 0; }
   /// The same for a text that need not belong to a sequence: what routers ask.
@@ -46,6 +58,14 @@ class KvView {
   virtual std::int64_t blocks_to_admit(const Sequence& seq, std::int64_t tokens) const {
     return blocks_of(seq, tokens);
   }
+
+  /// Tokens there is room for, in all and in what sequences hold (or asked for: rounding by the allocator is nobody's).
+  /// Only asked where reports_split().
+  virtual std::int64_t total_tokens() const { return 0; }
+  virtual std::int64_t allocated_tokens() const { return 0; }
+  /// Whether the replica is to sum how the memory divides into tokens, reservations, waste and holes.
+  virtual bool reports_split() const { return false; }
+  virtual KvCounters counters() const { return {}; }
 
   /// Blocks that can be had at once.
   std::int64_t available_blocks() const { return free_blocks() + evictable_blocks(); }
@@ -64,6 +84,9 @@ enum class Leave : std::uint8_t {
 
 class KvCache : public KvView {
  public:
+  /// Holds what `seq` matches, so that those admitted before it in the same decision do not push it out; admit()
+  /// follows in that decision.
+  virtual void pin(SeqId, const Sequence&) {}
   /// Gives a waiting sequence blocks for at least `tokens` tokens, those of its matched prefix shared. Returns how many
   /// tokens of its prompt are there already (at most prefill_tokens - 1), or nothing (and no change) if blocks lack.
   virtual std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) {

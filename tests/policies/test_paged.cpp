@@ -1,14 +1,14 @@
-#include "tests/policies/view.hpp"
-
-#include "sim/base/random.hpp"
+#include "tests/policies/kv_support.hpp"
 
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
 namespace {
-const Sequence one;  // a sequence of one branch
-}
+
+const Sequence kOne{};  // a sequence with one branch
+
+}  // namespace
 
 TEST_CASE("blocks are counted up, whole, and given back", "[unit]") {
   const auto kv = paged_cache(10);
@@ -16,40 +16,95 @@ TEST_CASE("blocks are counted up, whole, and given back", "[unit]") {
   CHECK(kv->blocks_for(1) == 1);
   CHECK(kv->blocks_for(16) == 1);
   CHECK(kv->blocks_for(17) == 2);
-  REQUIRE(kv->reserve({3}, one, 33));  // 3 blocks
+  REQUIRE(kv->reserve({3}, kOne, 33));  // 3 blocks
   CHECK(kv->free_blocks() == 7);
-  CHECK(kv->capacity({3}, one) == 48);
+  CHECK(kv->capacity({3}, kOne) == 48);
   CHECK(kv->used_bytes() == 48);
-  REQUIRE(kv->reserve({3}, one, 48));  // fits what it has
+  REQUIRE(kv->reserve({3}, kOne, 48));  // fits what it has
   CHECK(kv->free_blocks() == 7);
-  REQUIRE(kv->reserve({3}, one, 49));
+  REQUIRE(kv->reserve({3}, kOne, 49));
   CHECK(kv->held_blocks({3}) == 4);
-  kv->release({3}, one, 0, Leave::keep);
+  kv->release({3}, kOne, 49, Leave::keep);
   CHECK(kv->free_blocks() == 10);
-  kv->release({3}, one, 0, Leave::keep);  // nothing left to give back
-  kv->release({99}, one, 0, Leave::keep);
+  kv->release({3}, kOne, 0, Leave::keep);  // nothing left to give back
+  kv->release({99}, kOne, 0, Leave::drop);
   CHECK(kv->free_blocks() == 10);
 }
 
 TEST_CASE("a reservation that does not fit changes nothing", "[unit]") {
   const auto kv = paged_cache(4);
-  REQUIRE(kv->reserve({0}, one, 32));
-  CHECK_FALSE(kv->reserve({1}, one, 48));
+  REQUIRE(kv->reserve({0}, kOne, 32));
+  CHECK_FALSE(kv->reserve({1}, kOne, 48));
   CHECK(kv->free_blocks() == 2);
   CHECK(kv->held_blocks({1}) == 0);
-  CHECK(kv->blocks_to_admit(one, 32) == kv->available_blocks());
 }
 
 TEST_CASE("bytes that hold no block make an empty cache", "[unit]") {
-  KvCacheRegistry registry("kvcache");
-  register_kv_caches(registry);
-  sim::Faults faults;
-  const auto make = [&](KvGeometry geometry) {
-    return registry.prepare("paged", nullptr, {}, faults).make(geometry)->total_blocks();
-  };
-  CHECK(make({.bytes_per_token = 10, .bytes_available = 159}) == 0);
-  CHECK(make({.bytes_per_token = 10, .bytes_available = 160}) == 1);
-  CHECK(make({.bytes_per_token = 10, .bytes_available = -5}) == 0);
+  const auto blocks = [](std::int64_t bytes) { return make_cache("paged", "{}", bytes, 10)->total_blocks(); };
+  CHECK(blocks(159) == 0);  // a block is 160 bytes
+  CHECK(blocks(160) == 1);
+  CHECK(blocks(-5) == 0);
+}
+
+TEST_CASE("blocks taken together are settled one by one", "[unit]") {
+  const auto kv = paged_cache(10);
+  REQUIRE(kv->reserve({0}, kOne, 16));
+  REQUIRE(kv->reserve({1}, kOne, 16));
+  kv->take(3);
+  CHECK(kv->free_blocks() == 5);
+  kv->settle({0}, kOne, 33);  // 3 blocks: two more
+  CHECK(kv->held_blocks({0}) == 3);
+  kv->settle({1}, kOne, 17);
+  CHECK(kv->held_blocks({1}) == 2);
+  CHECK_THROWS_AS(kv->settle({1}, kOne, 33), std::logic_error);  // nobody took that one
+  CHECK_THROWS_AS(kv->take(6), std::logic_error);
+}
+
+TEST_CASE("branches share full blocks of the prompt and copy the last", "[unit]") {
+  // 40 tokens: two full blocks, shared by 4 branches, and 8 tokens of which each has its copy: 2 + 4 = 6. At 49 tokens
+  // each takes one more: 10. Unshared: 4 x 3 and 4 x 4.
+  Sequence four;
+  four.prompt_tokens = 40;
+  four.branches = 4;
+  const auto shared = paged_cache(100);
+  CHECK(shared->blocks_of(four, 40) == 6);
+  CHECK(shared->blocks_of(four, 48) == 6);
+  CHECK(shared->blocks_of(four, 49) == 10);
+  CHECK(shared->blocks_of(four, 20) == 2);  // part of the prompt
+  REQUIRE(shared->reserve({0}, four, 40));
+  CHECK(shared->capacity({0}, four) == 48);
+  const auto plain = make_cache("paged", R"({"sharing": "none"})", 1600, 1);
+  CHECK(plain->blocks_of(four, 40) == 12);
+  CHECK(plain->blocks_of(four, 49) == 16);
+  // What ended counts its steps: tokens 41 to 48 at 6 of 12 blocks, 49 at 10 of 16.
+  REQUIRE(shared->reserve({0}, four, 49));
+  shared->release({0}, four, 49, Leave::keep);
+  CHECK(shared->counters().shared_steps == 8 * 6 + 10);
+  CHECK(shared->counters().unshared_steps == 8 * 12 + 16);
+}
+
+TEST_CASE("beams share history as far back as their ancestors are one", "[unit]") {
+  // Width 2, every second branch replaced at a step: 2 ancestors, then 2 - 0.5 x 2 x 1 / 1 = 1. So a block whose
+  // youngest token is a step old is common to both. Prompt 16: 1 block. 32 tokens: the second block ends in the
+  // newest token: 2 copies. 33 tokens: the second is one step old: 1 + 1 + 2.
+  Sequence two;
+  two.prompt_tokens = 16;
+  two.branches = 2;
+  const auto beam = make_cache("paged", R"({"sharing": "beam"})", 1600, 1);
+  CHECK(beam->blocks_of(two, 16) == 1);
+  CHECK(beam->blocks_of(two, 32) == 3);
+  CHECK(beam->blocks_of(two, 33) == 4);
+  CHECK(beam->growth_tokens() == 0);
+  // Branches that nobody replaces never meet again: no sharing but the prompt's.
+  const auto still = make_cache("paged", R"({"sharing": "beam", "fork_rate": 0})", 1600, 1);
+  CHECK(still->blocks_of(two, 80) == 1 + 2 * 4);
+  // A wider beam shares more of its history than of nothing, and never takes more than unshared.
+  Sequence six = two;
+  six.branches = 6;
+  for (std::int64_t tokens = 16; tokens < 600; tokens += 7) {
+    CHECK(beam->blocks_of(six, tokens) <= 6 * beam->blocks_for(tokens));
+    CHECK(beam->blocks_of(six, tokens) >= beam->blocks_for(tokens));
+  }
 }
 
 TEST_CASE("blocks are conserved whatever happens", "[prop]") {
@@ -59,33 +114,14 @@ TEST_CASE("blocks are conserved whatever happens", "[prop]") {
   for (int step = 0; step < 20'000; ++step) {
     const SeqId id{static_cast<std::uint32_t>(random.below(held.size()))};
     if (random.below(3) == 0) {
-      kv->release(id, one, 0, Leave::keep);
+      kv->release(id, kOne, 0, Leave::drop);
       held[id.index] = 0;
     } else {
       const auto tokens = static_cast<std::int64_t>(random.below(300));
-      if (kv->reserve(id, one, tokens)) held[id.index] = std::max(held[id.index], (tokens + 15) / 16);
+      if (kv->reserve(id, kOne, tokens)) held[id.index] = std::max(held[id.index], (tokens + 15) / 16);
     }
     std::int64_t sum = 0;
     for (const std::int64_t blocks : held) sum += blocks;
     REQUIRE(kv->free_blocks() == 200 - sum);
   }
-}
-
-TEST_CASE("blocks taken for all decodes belong to one when it leaves them", "[unit]") {
-  const auto kv = paged_cache(10);
-  REQUIRE(kv->reserve({0}, one, 16));
-  REQUIRE(kv->reserve({1}, one, 20));
-  // 20 steps: the first needs blocks at tokens 17 and 33, the second at 33.
-  kv->take(3);
-  CHECK(kv->free_blocks() == 4);
-  CHECK(kv->held_blocks({0}) == 1);
-  kv->settle({0}, one, 36);
-  CHECK(kv->held_blocks({0}) == 3);
-  CHECK(kv->free_blocks() == 4);
-  kv->release({0}, one, 36, Leave::keep);
-  kv->settle({1}, one, 40);
-  kv->release({1}, one, 40, Leave::drop);
-  CHECK(kv->free_blocks() == 10);
-  CHECK_THROWS_AS(kv->settle({1}, one, 16), std::logic_error);  // nobody took it
-  CHECK_THROWS_AS(kv->take(11), std::logic_error);
 }

@@ -1,0 +1,345 @@
+// Prefix cache by hashes of whole blocks, as in vLLM v1.
+//
+// A full block is known by the hash of its tokens chained with that of the block before it, so equal hashes mean equal
+// text from the start. A prompt takes over the longest run of its blocks that is known, but never all of it: the last
+// token is computed. What nobody holds stays known until its place is needed: freed blocks go to the back of one
+// queue, the last blocks of a sequence first, and whoever needs blocks takes them from the front, known or not; a block
+// that is taken over leaves the queue. Blocks of a prompt are known as soon as they are computed; those of the output
+// when the sequence ends (vLLM: as they fill). Two sequences that compute the same block at once both keep theirs; one
+// is known. Source: vLLM v1 (kv_cache_manager, block_pool), design document "Automatic Prefix Caching"; branches as in
+// branches.hpp. Cost: O(blocks changed); a hash table of 64-bit hashes, no block table.
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+#include <vector>
+
+#include "policies/kvcache/branches.hpp"
+#include "policies/kvcache/kvcache.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct BlockHashParams {
+  std::int64_t block_tokens = 16;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("block_tokens", &BlockHashParams::block_tokens, sim::Unit::tokens,
+                                 sim::between(1, 65536), "Tokens of one sequence that share a block.")};
+  }
+};
+
+constexpr std::uint64_t mix(std::uint64_t x) {  // splitmix64's output function
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// Appends the chained hashes of the full blocks of `text` from block `hashes.size()` on, `tokens` tokens at most.
+void hash_blocks(const Text& text, std::int64_t tokens, std::int64_t block_tokens, std::vector<std::uint64_t>& hashes) {
+  std::int64_t skip = std::ssize(hashes) * block_tokens;
+  std::uint64_t hash = hashes.empty() ? 0 : hashes.back();
+  std::int64_t left = block_tokens;  // of the block under way
+  std::int64_t room = tokens - skip;
+  for (const TextSpan& span : text) {
+    if (skip >= span.tokens) {
+      skip -= span.tokens;
+      continue;
+    }
+    std::int64_t at = skip;
+    skip = 0;
+    while (at < span.tokens && room > 0) {
+      const std::int64_t count = std::min({span.tokens - at, left, room});
+      hash = mix(hash ^ mix(span.id ^ mix(static_cast<std::uint64_t>(at))) ^ static_cast<std::uint64_t>(count));
+      at += count;
+      left -= count;
+      room -= count;
+      if (left == 0) {
+        hashes.push_back(hash);
+        left = block_tokens;
+      }
+    }
+    if (room == 0) return;
+  }
+}
+
+class BlockHashCache final : public KvCache {
+ public:
+  BlockHashCache(const BlockHashParams& params, const KvGeometry& geometry)
+      : block_tokens_(params.block_tokens), block_bytes_(params.block_tokens * geometry.bytes_per_token) {
+    total_ = block_bytes_ > 0 ? std::max<std::int64_t>(0, geometry.bytes_available / block_bytes_) : 0;
+    places_.resize(1);  // the queue's ends
+    places_[0].next = places_[0].previous = 0;
+    push_blank(total_);
+  }
+
+  std::int64_t total_blocks() const override { return total_; }
+  std::int64_t block_bytes() const override { return block_bytes_; }
+  std::int64_t free_blocks() const override { return blank_; }
+  std::int64_t evictable_blocks() const override { return evictable_; }
+  std::int64_t blocks_for(std::int64_t tokens) const override { return blocks_up(tokens, block_tokens_); }
+  std::int64_t blocks_of(const Sequence& seq, std::int64_t tokens) const override {
+    return shared_blocks_of(seq, tokens, block_tokens_);
+  }
+  std::int64_t held_blocks(SeqId id) const override {
+    return id.index < owns_.size() ? std::ssize(owns_[id.index].known) + owns_[id.index].plain : 0;
+  }
+  std::int64_t releasable_blocks(SeqId id) const override {
+    if (id.index >= owns_.size()) return 0;
+    const Own& own = owns_[id.index];
+    return own.plain + std::count_if(own.known.begin(), own.known.end(),
+                                     [&](std::uint32_t place) { return places_[place].holders == 1; });
+  }
+  std::int64_t capacity(SeqId id, const Sequence& seq) const override {
+    return shared_capacity(seq, held_blocks(id), block_tokens_);
+  }
+  std::int64_t used_bytes() const override { return (total_ - blank_ - evictable_) * block_bytes_; }
+  std::int64_t growth_tokens() const override { return block_tokens_; }
+  KvCounters counters() const override { return counters_; }
+
+  bool keeps_prefixes() const override { return true; }
+  std::int64_t match_prefix(const Sequence& seq) const override {
+    if (seq.text == nullptr) return 0;
+    return match(*seq.text, matchable(seq)).blocks * block_tokens_;
+  }
+  std::int64_t match_text(const Text& text) const override {
+    std::int64_t tokens = 0;
+    for (const TextSpan& span : text) tokens += span.tokens;
+    return match(text, tokens / block_tokens_).blocks * block_tokens_;
+  }
+  std::int64_t blocks_to_admit(const Sequence& seq, std::int64_t tokens) const override {
+    const std::int64_t all = blocks_of(seq, tokens);
+    if (seq.text == nullptr || known_.empty()) return all;
+    return all - match(*seq.text, matchable(seq)).held;
+  }
+
+  void pin(SeqId id, const Sequence& seq) override {
+    if (held_blocks(id) > 0) throw std::logic_error("block hash cache: a sequence is admitted twice");
+    Own& own = owned(id);
+    own.pinned = true;
+    if (seq.text == nullptr) return;
+    hash_blocks(*seq.text, match(*seq.text, matchable(seq)).blocks * block_tokens_, block_tokens_, own.hashes);
+    for (const std::uint64_t hash : own.hashes) {
+      const std::uint32_t place = known_.at(hash);
+      hold(place);
+      own.known.push_back(place);
+    }
+    own.shown = std::ssize(own.known);
+  }
+
+  std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    Own& own = owned(id);
+    if (!own.pinned) {
+      if (blocks_to_admit(seq, tokens) > available_blocks()) return std::nullopt;
+      pin(id, seq);
+    }
+    own.pinned = false;
+    const std::int64_t missing = std::max<std::int64_t>(0, blocks_of(seq, tokens) - std::ssize(own.known));
+    if (missing > available_blocks()) {
+      release(id, seq, 0, Leave::drop);
+      return std::nullopt;
+    }
+    own.plain = missing;
+    pop(missing);
+    return own.shown * block_tokens_;
+  }
+
+  bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    const std::int64_t missing = blocks_to_grow(id, seq, tokens);
+    if (missing > available_blocks()) return false;
+    owned(id).plain += missing;
+    pop(missing);
+    return true;
+  }
+
+  void take(std::int64_t blocks) override {
+    if (blocks > available_blocks()) throw std::logic_error("block hash cache: more blocks taken than are free");
+    pop(blocks);
+    taken_ += blocks;
+  }
+
+  void settle(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    const std::int64_t own = blocks_to_grow(id, seq, tokens);
+    owned(id).plain += own;
+    taken_ -= own;
+    if (taken_ < 0) throw std::logic_error("block hash cache: a sequence settles blocks nobody took");
+  }
+
+  void computed(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    if (seq.text != nullptr) show(owned(id), *seq.text, tokens);
+  }
+
+  void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) override {
+    if (id.index >= owns_.size()) return;
+    Own& own = owns_[id.index];
+    if (leave == Leave::keep && seq.text != nullptr)
+      show(own, *seq.text, seq.branches == 1 ? tokens : std::min(tokens, seq.prompt_tokens));
+    // Blocks that are known stand before the rest but for duplicates, whose place among the blank ones makes no
+    // difference to what stays known longest.
+    push_blank(own.plain);
+    for (auto place = own.known.rbegin(); place != own.known.rend(); ++place) let_go(*place);
+    own.plain = own.shown = 0;
+    own.pinned = false;
+    own.known.clear();
+    own.hashes.clear();
+  }
+
+ private:
+  /// What a sequence holds.
+  struct Own {
+    std::vector<std::uint32_t> known;   // places of the known blocks it holds, first to last
+    std::vector<std::uint64_t> hashes;  // of its text's blocks, as far as they were needed
+    std::int64_t plain = 0;             // blocks without a hash
+    std::int64_t shown = 0;             // blocks of its text that were looked at: known, or duplicates of known ones
+    bool pinned = false;
+  };
+  /// A known block, or a run of blank ones in the queue; linked while nobody holds it.
+  struct Place {
+    std::uint64_t hash = 0;
+    std::int64_t blanks = 0;  // 0: a known block
+    std::int32_t holders = 0;
+    std::uint32_t previous = 0, next = 0;
+  };
+  struct Match {
+    std::int64_t blocks = 0, held = 0;  // held: by others, so out of the queue already
+  };
+
+  Own& owned(SeqId id) {
+    if (id.index >= owns_.size()) owns_.resize(id.index + 1);
+    return owns_[id.index];
+  }
+
+  /// Full blocks of a waiting sequence that may come from the cache.
+  std::int64_t matchable(const Sequence& seq) const {
+    return std::max<std::int64_t>(0, seq.prefill_tokens - 1) / block_tokens_;
+  }
+
+  Match match(const Text& text, std::int64_t most) const {
+    Match found;
+    if (known_.empty() || most == 0) return found;
+    scratch_.clear();
+    // Block by block, so that a text that nobody knows costs one look-up.
+    for (std::int64_t upto = 1; upto <= most; upto = std::min(most, 2 * upto)) {
+      hash_blocks(text, upto * block_tokens_, block_tokens_, scratch_);
+      while (found.blocks < std::ssize(scratch_)) {
+        const auto at = known_.find(scratch_[static_cast<std::size_t>(found.blocks)]);
+        if (at == known_.end()) return found;
+        ++found.blocks;
+        if (places_[at->second].holders > 0) ++found.held;
+      }
+      if (upto == most || std::ssize(scratch_) < upto) break;
+    }
+    return found;
+  }
+
+  /// Makes the blocks of the first `tokens` tokens of a sequence known.
+  void show(Own& own, const Text& text, std::int64_t tokens) {
+    hash_blocks(text, tokens, block_tokens_, own.hashes);
+    const std::int64_t upto = std::min(tokens / block_tokens_, std::ssize(own.hashes));
+    for (; own.shown < upto; ++own.shown) {
+      const std::uint64_t hash = own.hashes[static_cast<std::size_t>(own.shown)];
+      const std::uint32_t place = new_place();
+      if (!known_.try_emplace(hash, place).second) {
+        free_places_.push_back(place);  // somebody computed the same meanwhile
+        continue;
+      }
+      places_[place] = {.hash = hash, .blanks = 0, .holders = 1, .previous = 0, .next = 0};
+      own.known.push_back(place);
+      --own.plain;
+    }
+    if (own.plain < 0) throw std::logic_error("block hash cache: more blocks computed than held");
+  }
+
+  std::uint32_t new_place() {
+    if (!free_places_.empty()) {
+      const std::uint32_t place = free_places_.back();
+      free_places_.pop_back();
+      return place;
+    }
+    places_.emplace_back();
+    return static_cast<std::uint32_t>(places_.size() - 1);
+  }
+
+  void link_last(std::uint32_t place) {
+    const std::uint32_t last = places_[0].previous;
+    places_[place].previous = last;
+    places_[place].next = 0;
+    places_[last].next = place;
+    places_[0].previous = place;
+  }
+  void unlink(std::uint32_t place) {
+    places_[places_[place].previous].next = places_[place].next;
+    places_[places_[place].next].previous = places_[place].previous;
+  }
+
+  void hold(std::uint32_t place) {
+    if (places_[place].holders++ > 0) return;
+    unlink(place);
+    --evictable_;
+  }
+  void let_go(std::uint32_t place) {
+    if (--places_[place].holders > 0) return;
+    if (places_[place].holders < 0) throw std::logic_error("block hash cache: a block is given back twice");
+    link_last(place);
+    ++evictable_;
+  }
+  void push_blank(std::int64_t blocks) {
+    if (blocks == 0) return;
+    blank_ += blocks;
+    const std::uint32_t last = places_[0].previous;
+    if (last != 0 && places_[last].blanks > 0) {
+      places_[last].blanks += blocks;
+      return;
+    }
+    const std::uint32_t place = new_place();
+    places_[place] = {.hash = 0, .blanks = blocks, .holders = 0, .previous = 0, .next = 0};
+    link_last(place);
+  }
+  /// Takes blocks from the front of the queue.
+  void pop(std::int64_t blocks) {
+    while (blocks > 0) {
+      const std::uint32_t first = places_[0].next;
+      if (first == 0) throw std::logic_error("block hash cache: the queue is empty");
+      Place& place = places_[first];
+      if (place.blanks > 0) {
+        const std::int64_t some = std::min(place.blanks, blocks);
+        place.blanks -= some;
+        blank_ -= some;
+        blocks -= some;
+        if (place.blanks > 0) return;
+      } else {
+        known_.erase(place.hash);
+        --evictable_;
+        --blocks;
+        ++counters_.evicted_blocks;
+      }
+      unlink(first);
+      free_places_.push_back(first);
+    }
+  }
+
+  std::int64_t block_tokens_;
+  std::int64_t block_bytes_;
+  std::int64_t total_ = 0;
+  std::int64_t blank_ = 0;      // in the queue, nothing known in them
+  std::int64_t evictable_ = 0;  // in the queue, known
+  std::int64_t taken_ = 0;      // by steady decodes, not yet attributed
+  std::vector<Own> owns_;
+  std::vector<Place> places_;  // [0] holds the queue's ends
+  std::vector<std::uint32_t> free_places_;
+  std::unordered_map<std::uint64_t, std::uint32_t> known_;  // looked up, never walked
+  KvCounters counters_;
+  mutable std::vector<std::uint64_t> scratch_;
+};
+
+}  // namespace
+
+void add_block_hash(KvCacheRegistry& registry) {
+  registry.add<BlockHashParams>(
+      "block_hash", "Whole blocks found again by chained hashes, least recently freed go first (vLLM v1).",
+      [](const BlockHashParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
+        return std::make_unique<BlockHashCache>(params, geometry);
+      });
+}
+
+}  // namespace orrery::policies

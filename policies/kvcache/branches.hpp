@@ -1,0 +1,33 @@
+// Blocks of a sequence whose outputs (branches) are sampled side by side from one prompt.
+//
+// Copy-on-write (PagedAttention, SOSP 2023, section 4.4): blocks full of prompt are shared, every branch has the rest,
+// its copy of the last, partly filled prompt block included. The copy is counted from admission on, not from the first
+// token after the prompt: a block a branch more for the time of the prefill.
+#pragma once
+
+#include <algorithm>
+
+#include "policies/types.hpp"
+
+namespace orrery::policies {
+
+constexpr std::int64_t blocks_up(std::int64_t tokens, std::int64_t block_tokens) {
+  return (tokens + block_tokens - 1) / block_tokens;
+}
+
+/// Blocks of `tokens` tokens in every branch, those full of prompt once.
+inline std::int64_t shared_blocks_of(const Sequence& seq, std::int64_t tokens, std::int64_t block_tokens) {
+  const std::int64_t blocks = blocks_up(tokens, block_tokens);
+  if (seq.branches == 1) return blocks;
+  const std::int64_t once = std::min(blocks, seq.prompt_tokens / block_tokens);
+  return once + seq.branches * (blocks - once);
+}
+
+/// Tokens in every branch that `held` blocks are enough for.
+inline std::int64_t shared_capacity(const Sequence& seq, std::int64_t held, std::int64_t block_tokens) {
+  if (seq.branches == 1) return held * block_tokens;
+  const std::int64_t once = std::min(held, seq.prompt_tokens / block_tokens);
+  return (once + (held - once) / seq.branches) * block_tokens;
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,131 @@
+// What the CPU does between iterations: stages, what hides them, and that leaps stay exact.
+#include "experiments/serving/host_time.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/experiments/bench_replica.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+using namespace orrery::experiments::test;
+using orrery::policies::test::make_batching;
+
+namespace {
+
+constexpr std::int64_t kUs = 1'000'000;  // ps
+
+HostStages stages() {
+  return {.schedule_s = 10e-6,
+          .schedule_sequence_s = 1e-6,
+          .prepare_s = 20e-6,
+          .prepare_token_s = 0.5e-6,
+          .launch_layer_s = 2e-6,
+          .graph_launch_s = 5e-6,
+          .graph_tokens = 8,
+          .sample_s = 3e-6,
+          .detokenise_sequence_s = 4e-6};
+}
+
+BatchShape decodes(std::int64_t n) {
+  BatchShape shape;
+  shape.sequences = shape.logit_rows = n;
+  Segment segment{.first = 0, .last = 32, .tokens = n};
+  segment.decode = {n, 100 * n};
+  shape.segments.push_back(segment);
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE("stages of the host add up unless they are hidden", "[unit]") {
+  // Four decodes: schedule 10 + 4, prepare 20 + 2, sample 3, detokenise 16 us: 55; the graph takes 5 to launch.
+  const StagedHostTime serial(stages(), {});
+  IterationPrice price{.time_ps = 100 * kUs, .step_ps = 7, .horizon = 50};
+  serial.apply(decodes(4), price);
+  CHECK(price.time_ps == 155 * kUs);
+  CHECK(price.step_ps == 7);
+  CHECK(price.horizon == 50);
+
+  // Nine tokens are past the graphs: 32 layers at 2 us are launched one by one, which takes longer than 50 us of
+  // kernels. Exposed: 10 + 9 + 20 + 4.5 + 3 + 36 = 82.5.
+  price = {.time_ps = 50 * kUs, .step_ps = 0, .horizon = 50};
+  serial.apply(decodes(9), price);
+  CHECK(price.time_ps == 64 * kUs + 82 * kUs + kUs / 2);
+
+  // All hidden: 55 + 5 = 60 us of CPU beside the devices.
+  const StagedHostTime hidden(stages(), {true, true, true, true, true});
+  price = {.time_ps = 100 * kUs, .step_ps = 7, .horizon = 50};
+  hidden.apply(decodes(4), price);
+  CHECK(price.time_ps == 100 * kUs);
+  CHECK(price.horizon == 50);
+  CHECK(hidden.decides_ahead());
+}
+
+TEST_CASE("a pace set by the CPU ends where the devices overtake it", "[unit]") {
+  // CPU 60 us; devices 57 + i us: the CPU's pace for i = 0, 1, 2; at i = 3 both are 60, and the devices' line begins.
+  const StagedHostTime hidden(stages(), {true, true, true, true, true});
+  IterationPrice price{.time_ps = 57 * kUs, .step_ps = kUs, .horizon = 50};
+  hidden.apply(decodes(4), price);
+  CHECK(price.time_ps == 60 * kUs);
+  CHECK(price.step_ps == 0);
+  CHECK(price.horizon == 3);
+  // Devices that grow faster with context: 62 - i us hold for i = 0, 1, 2.
+  price = {.time_ps = 62 * kUs, .step_ps = -kUs, .horizon = 50};
+  hidden.apply(decodes(4), price);
+  CHECK(price.time_ps == 62 * kUs);
+  CHECK(price.horizon == 3);
+}
+
+TEST_CASE("every horizon of a host is true", "[prop]") {
+  const StagedHostTime host(stages(), {false, true, true, false, true});
+  for (std::int64_t time = 1; time < 90; time += 4) {
+    for (const std::int64_t step : {-3, 0, 2, 5}) {
+      IterationPrice price{.time_ps = time * kUs, .step_ps = step * kUs, .horizon = step < 0 ? time / 3 + 1 : 40};
+      const std::int64_t whole = price.horizon;
+      host.apply(decodes(6), price);
+      REQUIRE(price.horizon >= 1);
+      REQUIRE(price.horizon <= whole);
+      for (std::int64_t i = 0; i < price.horizon; ++i) {
+        IterationPrice alone{.time_ps = (time + i * step) * kUs};
+        host.apply(decodes(6), alone);
+        CHECK(alone.time_ps == price.time_ps + i * price.step_ps);
+      }
+    }
+  }
+}
+
+TEST_CASE("who decides ahead admits whoever came before the last iteration began", "[unit]") {
+  // Iterations of 2 s. The first request decodes from 2 s on; the second comes at 5 s, in the iteration [4,6), when
+  // [6,8) is settled: it runs in [8,10). Without, it would run in [6,8).
+  HostRegistry registry("host");
+  register_host_times(registry);
+  for (const bool ahead : {false, true}) {
+    sim::Faults faults;
+    const sim::Node params = sim::parse_json(ahead ? R"({"ahead": true})" : R"({"ahead": false})", "test");
+    const auto host = registry.prepare("overlapped", &params, {}, faults).make();
+    faults.throw_if_any();
+    BenchReplica bench(make_batching("orca", R"({"reservation": "oracle"})"), 1000, nullptr, host.get());
+    bench.model.cost_ps = [](const BatchShape&) { return 2 * kSecond; };
+    bench.arrive(0, 10, 8);
+    bench.arrive(5, 10, 1);
+    bench.run();
+    const RequestRecord& second = bench.log.requests[0];
+    CHECK(second.id == 1);
+    CHECK(bench.seconds(second.first_token) == (ahead ? 10 : 8));
+    CHECK(bench.metrics.completed == 2);
+    CHECK(bench.replica->idle());
+  }
+}
+
+TEST_CASE("a replica that decides ahead and idles takes whoever comes at once", "[unit]") {
+  const StagedHostTime host({}, {true, true, true, true, true});
+  BenchReplica bench(make_batching("vllm_v0"), 20, nullptr, &host);
+  bench.model.cost_ps = [](const BatchShape&) { return 2 * kSecond; };
+  bench.arrive(0, 400, 10);  // 25 blocks of 20: never
+  bench.arrive(1, 10, 1);    // [1,3)
+  bench.arrive(2, 10, 1);    // all that ran has ended at 3: it starts then
+  bench.run();
+  CHECK(bench.log.statuses == std::vector<std::string>{"rejected:unschedulable", "completed", "completed"});
+  CHECK(bench.seconds(bench.log.requests[1].first_token) == 3);
+  CHECK(bench.seconds(bench.log.requests[2].first_token) == 5);
+}
