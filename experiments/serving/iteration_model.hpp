@@ -34,6 +34,7 @@ struct Drafting {
   std::int64_t steps = 0;                          ///< the longest proposal
   PrefillSums prompts;                             ///< of the iteration, which a draft model computes too
   bool any() const { return steps > 0 || prompts.sequences > 0; }
+  friend constexpr bool operator==(const Drafting&, const Drafting&) = default;
 };
 
 struct BatchShape {
