@@ -75,7 +75,7 @@ class SloSweep final : public Experiment {
     std::sort(params_.rates.begin(), params_.rates.end());
     std::sort(params_.scales.begin(), params_.scales.end());
     traces::TraceRecord first;
-    (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
+    if (!config_.program) (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
     resolved_ = config_.resolved;
     resolved_.set("system", Node::string("slo_sweep"));
     resolved_.set("slo_sweep", sim::write_params(params_));

@@ -25,6 +25,7 @@
 #include "experiments/serving/iteration_model.hpp"
 #include "experiments/serving/metrics.hpp"
 #include "experiments/serving/request.hpp"
+#include "experiments/serving/stage_pipe.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/kvcache/tier.hpp"
@@ -43,6 +44,7 @@ struct ReplicaParts {
   policies::Acceptance* acceptance = nullptr;  ///< may be null: every draft is rejected
   policies::KvTier* tier = nullptr;            ///< may be null: swapping is recomputing
   const HostTime* host = nullptr;              ///< may be null: the host takes no time
+  StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   std::unique_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
@@ -130,6 +132,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
     std::int64_t planned = 0, done = 0, grown = 0;
     IterationPrice price;       ///< as the devices take it
     std::int64_t extra_ps = 0;  ///< that the host and transfers add to each
+    std::int64_t work_ps = 0;   ///< of a pipelined replica: stage time an iteration, over stages
     std::int64_t measured = 0;  ///< steady tokens a step that count in latencies
     std::int64_t elapsed(std::int64_t n) const {
       return static_cast<std::int64_t>(static_cast<__int128>(price.time_ps + extra_ps) * n +

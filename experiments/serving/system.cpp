@@ -13,9 +13,12 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/programs/files.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 #include "experiments/serving/speculation.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
+#include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -73,13 +76,28 @@ void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const Run
 
 }  // namespace
 
+namespace {
+
+/// Formats as the config says, and as the model is published where it says nothing.
+models::NumberFormats number_formats(const ModelParams& params, const models::ModelConfig& model) {
+  models::NumberFormats formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
+  formats.cache = params.kv_dtype;
+  return formats;
+}
+
+}  // namespace
+
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
-  std::int64_t device_group = 0, tensor_parallel = 1, stages = 1;
+  std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
   std::optional<models::Transformer> transformer;
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   policies::KvGeometry geometry;  ///< of a lane
+  std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
   std::unique_ptr<TabulatedIteration> iteration_model;
   std::unique_ptr<DraftModels> drafts;
@@ -117,6 +135,7 @@ bool ServingSetup::State::enough_devices() {
                               .device_group = group.params.device_group,
                               .devices = group.devices(),
                               .stages = group.params.pipeline_parallel,
+                              .lanes = group.lanes(),
                               .peak_flops = hw::matrix_peak(gpu, config.model.dtype),
                               .peak_bytes_per_s = gpu.memory_bandwidth});
     if (devices.used <= devices.devices) continue;
@@ -130,9 +149,31 @@ bool ServingSetup::State::enough_devices() {
   return true;
 }
 
+/// Weights and KV cache of a stage's device: what the fullest stage has.
+void divide_stages(ReplicaKind& kind) {
+  const models::Transformer& model = *kind.transformer;
+  kind.layers_of = divide_layers(kind.limits.layers, kind.stages);
+  const auto all = static_cast<__int128>(models::rank_parameters(model));
+  std::int64_t most = 0, layers = 0;
+  for (const StageLayers& stage : kind.layers_of) {
+    std::int64_t parameters = (stage.last - stage.first) * models::layer_parameters(model);
+    if (stage.first == 0) parameters += models::embedding_parameters(model);
+    if (stage.last == kind.limits.layers) {
+      parameters += models::head_parameters(model);
+      if (model.config.tie_word_embeddings) parameters += models::embedding_parameters(model);  // the table again
+    }
+    most = std::max(most, parameters);
+    layers = std::max<std::int64_t>(layers, stage.last - stage.first);
+  }
+  kind.weight_bytes = static_cast<std::int64_t>((static_cast<__int128>(kind.weight_bytes) * most + all - 1) / all);
+  kind.geometry.bytes_per_token = models::kv_bytes_per_token_layer(model) * layers;
+}
+
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
-  if (const auto obstacle = models::tp_obstacle(model, kind.tensor_parallel)) {
+  const models::Split split{
+      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+  if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
   }
@@ -140,18 +181,25 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
     return false;
   }
-  kind.transformer = models::build_transformer(model, config.model.dtype, kind.tensor_parallel);
+  if (kind.stages > 1 && config.speculation.name != "none") {
+    infeasible = Infeasible{"speculation is modelled on replicas without pipeline stages only"};
+    return false;
+  }
+  kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
   kind.weight_bytes = models::weight_bytes(*kind.transformer);
   kind.usable_bytes =
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
+  if (kind.stages > 1) divide_stages(kind);
   kind.drafts = std::make_unique<DraftModels>(config, gpu, *kind.transformer);
   kind.weight_bytes += kind.drafts->weight_bytes();
-  kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer) + kind.drafts->kv_bytes_per_token();
-  kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
+  kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / kind.lanes;
   if (config.replica.kv_blocks)
-    kind.geometry.bytes_available = *config.replica.kv_blocks * group.kvcache.make(kind.geometry)->block_bytes();
+    kind.geometry.bytes_available =
+        *config.replica.kv_blocks * group.kvcache.make(kind.geometry)->block_bytes() / kind.lanes;
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
   kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact_model, kind.limits.layers);
@@ -191,7 +239,7 @@ void ServingSetup::State::build() {
     const ReplicaGroup& group = config.groups[g];
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
-             kind->stages == group.params.pipeline_parallel;
+             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes();
     });
     ReplicaKind* kind = nullptr;
     if (same == kinds.end()) {
@@ -200,6 +248,7 @@ void ServingSetup::State::build() {
       kind->device_group = group.params.device_group;
       kind->tensor_parallel = group.tensor_parallel;
       kind->stages = group.params.pipeline_parallel;
+      kind->lanes = group.lanes();
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();
@@ -207,9 +256,26 @@ void ServingSetup::State::build() {
     }
     kind_of.push_back(kind);
     machine.groups[g].weight_bytes = kind->weight_bytes;
-    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available;
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * kind->lanes;
   }
 }
+
+namespace {
+
+/// The stages of one replica. Activations go from stage to stage as one message a device pair.
+std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfig& config, std::int64_t ps_per_tick) {
+  const hw::LinkParams& link = config.parts[static_cast<std::size_t>(kind.device_group)].gpu.link;
+  const std::int64_t token_bytes = kind.transformer->config.hidden_size * hw::bytes_of(config.model.dtype);
+  const std::int64_t ranks = kind.tensor_parallel * kind.stages;
+  const auto send_ps = [&link, token_bytes, ranks](std::int64_t tokens) {
+    const hw::CollectiveCost cost =
+        hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
+    return static_cast<std::int64_t>(std::ceil(cost.time_s * 1e12));
+  };
+  return std::make_unique<StagePipe>(*kind.exact_model, kind.layers_of, send_ps, ps_per_tick);
+}
+
+}  // namespace
 
 ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_unique<State>()) {
   state_->config = config;
@@ -237,7 +303,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
   sim::Engine engine(seed, scale);
-  const auto source = open_workload(config, seed);
+  const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -253,14 +319,15 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   WorkloadParams workload = config.workload;
   if (change.rate_scale) workload.rate_scale = *change.rate_scale;
   if (change.limit) workload.limit = change.limit;
-  TraceLoad load(*source, workload);
+  const std::unique_ptr<Load> load = make_load(config, workload, source.get(), seed, metrics.warmup);
+  auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
-  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
-                            picoseconds(config.replica.sequence_overhead_s));
+                           picoseconds(config.replica.sequence_overhead_s));
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
     const ReplicaKind& kind = *state_->kind_of[g];
@@ -270,15 +337,20 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.role = group.params.role;
       member.weight = group.params.weight;
       member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
-      ReplicaParts& parts = member.lanes.emplace_back();
-      parts.model = kind.whole_model;
-      parts.speculator = kind.drafts->speculator(seed + (static_cast<std::uint64_t>(cluster.size()) << 32));
-      parts.acceptance = parts.speculator.get();
-      parts.host = &host;
-      parts.batching = group.batching.make();
-      parts.kv = group.kvcache.make(kind.geometry);
-      parts.limits = kind.limits;
-      parts.leap = config.run.leap;
+      if (kind.stages > 1) member.pipe = make_pipe(kind, config, scale.ps_per_tick());
+      for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
+        ReplicaParts& parts = member.lanes.emplace_back();
+        // Stages price their own layers; the table is for leaps, which a pipeline does not make.
+        parts.model = kind.stages > 1 ? static_cast<IterationModel*>(kind.exact_model.get()) : kind.whole_model;
+        if (kind.stages == 1)
+          parts.speculator = kind.drafts->speculator(seed + (static_cast<std::uint64_t>(cluster.size()) << 32));
+        parts.acceptance = parts.speculator.get();
+        parts.host = &host;
+        parts.batching = group.batching.make();
+        parts.kv = group.kvcache.make(kind.geometry);
+        parts.limits = kind.limits;
+        parts.leap = config.run.leap;
+      }
       cluster.add(std::move(member));
     }
   }
@@ -296,7 +368,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
   }
-  result.skipped = source->skipped();
+  if (source) result.skipped = source->skipped();
+  if (programs != nullptr) result.programs = programs->finish();
   return result;
 }
 
@@ -343,6 +416,10 @@ class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
   explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {
+    if (config_.program) {
+      (void)config_.program->does.make();
+      return;
+    }
     traces::TraceRecord first;
     (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
   }
@@ -392,6 +469,7 @@ class ServingExperiment final : public Experiment {
                         files->timeline_iterations(), result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
+      if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
     return outcome;
   }
@@ -407,8 +485,15 @@ class ServingExperiment final : public Experiment {
     for (const GroupFacts& group : machine.groups) {
       const double idle =
           machine.devices[static_cast<std::size_t>(group.device_group)].idle_watts * static_cast<double>(group.devices);
-      for (std::int64_t i = 0; i < group.replicas; ++i, ++replica)
-        streams.push_back({replica, fmt::format("replica {}", replica), idle + (replica == 0 ? unused : 0)});
+      for (std::int64_t i = 0; i < group.replicas; ++i, ++replica) {
+        // Energy of devices stands with the first lane.
+        const double watts = idle + (replica == 0 ? unused : 0);
+        for (std::int64_t lane = 0; lane < group.lanes; ++lane)
+          streams.push_back(
+              {replica,
+               group.lanes == 1 ? fmt::format("replica {}", replica) : fmt::format("replica {} lane {}", replica, lane),
+               lane == 0 ? watts : 0});
+      }
     }
     return streams;
   }
