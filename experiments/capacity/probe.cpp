@@ -63,7 +63,7 @@ NominalRate nominal_rate(const ServingConfig& config, std::optional<std::int64_t
     if (!told)
       sim::throw_fault({config.file, "/workload/program"}, "expected 'arrivals' with a rate, which can be changed");
     nominal.per_s = *told;
-    nominal.requests = limit.value_or(config.program->params.instances.value_or(1));
+    nominal.requests = limit.value_or(config.program->params.instances.value_or(100));
     return nominal;
   }
   if (told && config.generator) {
