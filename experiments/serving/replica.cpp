@@ -326,6 +326,7 @@ void Replica::add_drafts() {
     if (sequence(item.seq).phase == Phase::prefill) prompt_tokens += item.new_tokens;
   const std::int64_t most = parts_.speculator->length(steady_, prompt_tokens);
   if (most <= 0) return;
+  decision_.stable_iterations = 1;  // whoever gets none now may get some next time
   // The decision has blocks for its items and a token of every decode; proposals get what is left.
   std::int64_t spare = parts_.kv->available_blocks() - view().growth_blocks;
   for (const Item& item : decision_.items) {

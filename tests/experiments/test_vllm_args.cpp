@@ -18,6 +18,10 @@ std::string text(const sim::Node& node, std::string_view path) {
   return value->is_string() ? value->as_string() : value->dump();
 }
 
+const sim::Node& device(const sim::Node& config) {
+  return config.find("machine")->find("devices")->items().front();
+}
+
 }  // namespace
 
 TEST_CASE("A command line becomes a config that runs once it has a workload", "[unit]") {
@@ -28,7 +32,7 @@ TEST_CASE("A command line becomes a config that runs once it has a workload", "[
        R"({"method": "ngram", "num_speculative_tokens": 3})", "--enforce-eager"});
   const ImportedConfig imported = import_vllm(arguments, {.part = "h100-sxm5-80gb"});
   sim::Node config = imported.config;
-  CHECK(text(config, "machine.devices.0.count") == "2");
+  CHECK(text(device(config), "count") == "2");
   CHECK(text(config, "model.config") == "catalog:llama-3.1-8b");
   CHECK(text(config, "model.dtype") == "bf16");
   CHECK(text(config, "policies.batching.vllm_v1.max_num_seqs") == "64");
@@ -56,7 +60,7 @@ TEST_CASE("Metadata of a run: what the engine resolved wins over what it was tol
       "scheduler_config": {"max_num_batched_tokens": 2048, "enable_chunked_prefill": true, "long_prefill_token_threshold": 0},
       "speculative_config": null}})");
   const ImportedConfig imported = import_vllm(engine_arguments(file), {});
-  CHECK(text(imported.config, "machine.devices.0.part") == "rtx-4090");
+  CHECK(text(device(imported.config), "part") == "rtx-4090");
   CHECK(text(imported.config, "model.dtype") == "bf16");
   CHECK(text(imported.config, "replica.kv_blocks") == "2588");
   CHECK(text(imported.config, "replica.max_context") == "32768");
