@@ -12,6 +12,7 @@
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
 #include "policies/batching/batching.hpp"
@@ -236,6 +237,7 @@ struct ServingConfig {
   policies::SpeculationRegistry::Choice speculation;
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
   ReplicaParams replica;
+  LayoutsParams layouts;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;
