@@ -36,6 +36,16 @@ HostRegistry host_times() {
   register_host_times(registry);
   return registry;
 }
+policies::AdmissionRegistry admissions() {
+  policies::AdmissionRegistry registry("admission");
+  policies::register_admission_controls(registry);
+  return registry;
+}
+policies::ScalingRegistry scalings() {
+  policies::ScalingRegistry registry("scaling");
+  policies::register_scalings(registry);
+  return registry;
+}
 policies::RouterRegistry routers() {
   policies::RouterRegistry registry("routing");
   policies::register_routers(registry);
@@ -50,7 +60,10 @@ constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 4> kPolicies{"batching", "kvcache", "routing", "decode_routing"};
+constexpr std::array<std::string_view, 6> kPolicies{"batching",       "kvcache",   "routing",
+                                                    "decode_routing", "admission", "scaling"};
+constexpr const char* kAdmission = "all";
+constexpr const char* kScaling = "fixed";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
@@ -157,6 +170,12 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
     if (outages[i].replica >= replicas)
       faults.add(node.find("failures")->find("at")->items()[i].origin(),
                  fmt::format("expected the number of a replica, 0 to {}, got {}", replicas - 1, outages[i].replica));
+  if ((prefill || decode) && config.scaling.name != kScaling)
+    faults.add(written->origin(), "expected replicas of role 'both' where policies.scaling is not 'fixed'");
+  if (config.scaling.name != kScaling && config.cluster.scaling.least > replicas)
+    faults.add(
+        node.find("scaling")->find("least")->origin(),
+        fmt::format("expected at most the {} replicas there are, got {}", replicas, config.cluster.scaling.least));
   if (prefill != decode)
     faults.add(written->origin(), prefill ? "expected a group of role 'decode' beside that of role 'prefill'"
                                           : "expected a group of role 'prefill' beside that of role 'decode'");
@@ -187,6 +206,8 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("batching", policies::BatchingRegistry::write_block(config.batching));
   policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
+  policies.set("admission", policies::AdmissionRegistry::write_block(config.admission));
+  policies.set("scaling", policies::ScalingRegistry::write_block(config.scaling));
   policies.set("decode_routing", policies::RouterRegistry::write_block(config.decode_routing));
   root.set("policies", std::move(policies));
   Node cluster = sim::write_params(config.cluster);
@@ -261,6 +282,8 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
                    sim::name_hint(key, {kPolicies.begin(), kPolicies.end()}));
     config.batching = choose(batchings(), policies, "batching", kBatching, faults);
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
+    config.admission = choose(admissions(), policies, "admission", kAdmission, faults);
+    config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
   }
@@ -307,6 +330,8 @@ std::vector<FieldInfo> serving_fields() {
       "policies", "Who decides what.",
       {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
+       policy_field("admission", "Whether a request may come in.", admissions().components(), kAdmission),
+       policy_field("scaling", "How many replicas are up.", scalings().components(), kScaling),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
        policy_field("decode_routing", "Which replica of role decode a prefilled request goes to.",
                     routers().components(), kDecodeRouter)}));

@@ -38,6 +38,9 @@ class ProgressObserver final : public RunObserver {
     if (next_ != nullptr) next_->iterations_ended(run);
     if (++runs_ % kIterationsEvery == 0) report();
   }
+  void power_changed(std::int32_t replica, sim::Time at, double share) override {
+    if (next_ != nullptr) next_->power_changed(replica, at, share);
+  }
 
  private:
   void report() const {
@@ -262,11 +265,13 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   TraceLoad load(*source, workload);
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
+  if (config.admission.name != "all") deciders.admission = config.admission.make();
+  if (config.scaling.name != "fixed") deciders.scaling = config.scaling.make();
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
-                            picoseconds(config.replica.sequence_overhead_s));
+                           picoseconds(config.replica.sequence_overhead_s));
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
     const ReplicaKind& kind = *state_->kind_of[g];
@@ -275,6 +280,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.group = static_cast<std::int32_t>(g);
       member.role = group.params.role;
       member.weight = group.params.weight;
+      member.weight_bytes = kind.weight_bytes;
       member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
       if (kind.stages > 1) member.pipe = make_pipe(kind, config, scale.ps_per_tick());
       for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
@@ -298,6 +304,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
   result.totals = cluster.totals();
+  result.off_power = config.cluster.scaling.off_power;
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
@@ -398,7 +405,7 @@ class ServingExperiment final : public Experiment {
         outcome.notes.push_back(
             fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
                         files->timeline_iterations(), result.metrics.iterations));
-      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
+      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s, result.off_power);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
     }
     return outcome;
