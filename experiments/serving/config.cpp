@@ -8,6 +8,7 @@
 #include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -78,11 +79,15 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
     const Node* child = node.find(key);
     return child != nullptr && !child->is_null();
   };
-  if (present("trace") == present("generator")) {
-    faults.add(node.origin(), present("trace") ? "expected either 'trace' or 'generator', got both"
-                                               : "missing: expected 'trace' or 'generator'");
+  if (present("trace") + present("generator") + present("program") != 1) {
+    const bool several = present("trace") || present("generator");
+    faults.add(node.origin(), several ? "expected one of 'trace', 'generator' and 'program', got several"
+                                      : "missing: expected 'trace', 'generator' or 'program'");
     return;
   }
+  if (config.workload.program.is_object())
+    config.program = std::make_shared<ProgramsConfig>(
+        read_programs(*node.find("program"), trace_generators().arrivals, faults));
   if (config.workload.generator.is_object())
     config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
   if (config.workload.trace.is_object()) {
@@ -91,10 +96,13 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
     if (path != nullptr && path->is_string() && !std::filesystem::is_regular_file(config.trace->path))
       faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", config.trace->path));
   }
+  if (config.program && config.workload.clients)
+    faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program", "workload.program has its own");
   if (!present("arrivals")) return;
   const Node& arrivals = *node.find("arrivals");
-  if (present("generator")) {
-    faults.add(arrivals.origin(), "expected no 'arrivals' beside a generator", "the generator has arrivals of its own");
+  if (!present("trace")) {
+    const char* what = config.program ? "a program" : "a generator";
+    faults.add(arrivals.origin(), fmt::format("expected no 'arrivals' beside {}", what), "it has arrivals of its own");
     return;
   }
   config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
@@ -200,6 +208,7 @@ Node write_resolved(const ServingConfig& config) {
   Node workload = sim::write_params(config.workload);
   if (config.generator) workload.set("generator", traces::write_generator(*config.generator));
   if (config.trace) workload.set("trace", sim::write_params(*config.trace));
+  if (config.program) workload.set("program", write_programs(*config.program));
   if (config.arrivals) workload.set("arrivals", traces::ArrivalRegistry::write_block(*config.arrivals));
   root.set("workload", std::move(workload));
   Node policies = Node::object();
@@ -319,6 +328,7 @@ std::vector<FieldInfo> serving_fields() {
   generator.push_back(
       policy_field("lengths", "How long prompts and answers are.", registries.lengths.components(), nullptr));
   find_field(workload, "arrivals").policies = registries.arrivals.components();
+  find_field(workload, "program").nested = programs_fields(registries.arrivals);
   std::vector<FieldInfo> sections;
   sections.push_back(object_field("machine", "The hardware.", std::move(machine)));
   sections.back().required = true;

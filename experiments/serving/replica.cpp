@@ -146,8 +146,25 @@ policies::BatchView Replica::view() const {
           .decoding = decoding_,
           .decode_tokens = steady_branches_,
           .growth_blocks = growth_blocks,
+          .decode_context = steady_kv_ + steady_branches_,
           .mode = shape_.mode,
-          .limits = parts_.limits};
+          .limits = parts_.limits,
+          .pricer = this};
+}
+
+std::int64_t Replica::time_ps(const policies::BatchSketch& sketch) const {
+  BatchShape shape;
+  shape.mode = shape_.mode;
+  shape.sequences = sketch.decodes + (sketch.chunk_tokens > 0 ? 1 : 0);
+  shape.logit_rows = shape.sequences;
+  Segment segment{.first = 0, .last = parts_.limits.layers};
+  segment.tokens = sketch.decodes + sketch.chunk_tokens;
+  segment.decode = {sketch.decodes, sketch.decode_context};
+  if (sketch.chunk_tokens > 0) segment.prefill.add(sketch.chunk_tokens, sketch.chunk_past);
+  shape.segments.push_back(segment);
+  IterationPrice price = parts_.model->price(shape);
+  if (parts_.host != nullptr) parts_.host->apply(shape, price);
+  return price.time_ps;
 }
 
 std::int64_t Replica::queued_prefill_tokens() const {

@@ -59,7 +59,7 @@ struct ReplicaCounts {
   __int128 busy_ps = 0;
 };
 
-class Replica final : public sim::EventHandler {
+class Replica final : public sim::EventHandler, private policies::BatchPricer {
  public:
   explicit Replica(ReplicaParts parts);
 
@@ -143,6 +143,7 @@ class Replica final : public sim::EventHandler {
   const policies::Sequence& sequence(policies::SeqId id) const { return sequences_[id.index]; }
   Account& account(policies::SeqId id) { return accounts_[id.index]; }
   policies::SeqId new_slot();
+  std::int64_t time_ps(const policies::BatchSketch& sketch) const override;
 
   /// Sequences that wait, those a policy does not see yet included.
   std::int64_t queued() const { return std::ssize(waiting_) + std::ssize(arriving_); }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "experiments/figures.hpp"
+#include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/system.hpp"
 
 namespace orrery::experiments {
@@ -167,6 +168,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   root.set("replicas", replica_rows(result));
   root.set("cluster", cluster_figures(result.totals, scale));
 
+  if (result.programs) root.set("programs", summarise_programs(*result.programs, span, scale));
   root.set("iterations", Node::integer(m.iterations));
   root.set("events", Node::integer(static_cast<std::int64_t>(result.events)));
   return root;

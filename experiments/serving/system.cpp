@@ -13,6 +13,8 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/programs/files.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
 #include "hw/network/library_collective.hpp"
@@ -53,6 +55,20 @@ class ProgressObserver final : public RunObserver {
   std::optional<std::int64_t> total_;
   std::int64_t done_ = 0, runs_ = 0;
 };
+
+}  // namespace
+
+namespace {
+
+/// Formats as the config says, and as the model is published where it says nothing.
+models::NumberFormats number_formats(const ModelParams& params, const models::ModelConfig& model) {
+  models::NumberFormats formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
+  formats.cache = params.kv_dtype;
+  return formats;
+}
 
 }  // namespace
 
@@ -135,7 +151,9 @@ void divide_stages(ReplicaKind& kind) {
 
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
-  if (const auto obstacle = models::tp_obstacle(model, kind.tensor_parallel)) {
+  const models::Split split{
+      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+  if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
   }
@@ -143,7 +161,7 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
     return false;
   }
-  kind.transformer = models::build_transformer(model, config.model.dtype, kind.tensor_parallel);
+  kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
   kind.weight_bytes = models::weight_bytes(*kind.transformer);
@@ -247,7 +265,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
   sim::Engine engine(seed, scale);
-  const auto source = open_workload(config, seed);
+  const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -262,13 +280,14 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   WorkloadParams workload = config.workload;
   if (change.rate_scale) workload.rate_scale = *change.rate_scale;
   if (change.limit) workload.limit = change.limit;
-  TraceLoad load(*source, workload);
+  const std::unique_ptr<Load> load = make_load(config, workload, source.get(), seed, metrics.warmup);
+  auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
   if (config.admission.name != "all") deciders.admission = config.admission.make();
   if (config.scaling.name != "fixed") deciders.scaling = config.scaling.make();
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
-  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                            picoseconds(config.replica.sequence_overhead_s));
@@ -312,7 +331,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
   }
-  result.skipped = source->skipped();
+  if (source) result.skipped = source->skipped();
+  if (programs != nullptr) result.programs = programs->finish();
   return result;
 }
 
@@ -358,6 +378,10 @@ class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
   explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {
+    if (config_.program) {
+      (void)config_.program->does.make();
+      return;
+    }
     traces::TraceRecord first;
     (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
   }
@@ -407,6 +431,7 @@ class ServingExperiment final : public Experiment {
                         files->timeline_iterations(), result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s, result.off_power);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
+      if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
     return outcome;
   }
