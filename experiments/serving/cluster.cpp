@@ -307,11 +307,15 @@ ReplicaResult Cluster::result(std::size_t i) const {
     result.iterations += counts.iterations;
     result.processed_tokens += counts.processed_tokens;
     result.preemptions += counts.preemptions;
-    result.kv_peak_bytes += counts.kv_peak_bytes;
+    // Lanes of a pipeline share its devices, others have their own.
+    result.kv_peak_bytes = member.pipe != nullptr ? result.kv_peak_bytes + counts.kv_peak_bytes
+                                                  : std::max(result.kv_peak_bytes, counts.kv_peak_bytes);
     result.busy_ps += counts.busy_ps;
     result.cost.add(lane->cost());
   }
-  if (member.pipe != nullptr) {
+  if (member.pipe == nullptr) {
+    result.busy_ps /= std::ssize(member.lanes);
+  } else {
     result.occupied_ps = member.pipe->occupied_ps();
     result.work_ps = member.pipe->work_ps();
   }

@@ -43,6 +43,8 @@ struct ReplicaGroupParams {
   std::int64_t device_group = 0;
   std::optional<std::int64_t> tensor_parallel;
   std::int64_t pipeline_parallel = 1;
+  std::int64_t data_parallel = 1;
+  std::optional<std::int64_t> expert_parallel;
   std::optional<std::int64_t> micro_batches;
   Role role = Role::both;
   double weight = 1;
@@ -59,6 +61,11 @@ struct ReplicaGroupParams {
                    "Devices that share every layer; null: replica.tensor_parallel, else 1."),
         sim::field("pipeline_parallel", &G::pipeline_parallel, sim::Unit::count, sim::between(1, 1024),
                    "Stages that share the layers, each of tensor_parallel devices."),
+        sim::field("data_parallel", &G::data_parallel, sim::Unit::count, sim::between(1, 1024),
+                   "Lanes of tensor_parallel devices each, with KV cache and requests of their own, that meet in the "
+                   "experts; not together with pipeline_parallel."),
+        sim::field("expert_parallel", &G::expert_parallel, sim::Unit::count, sim::at_least(1),
+                   "Groups of all these devices that share out the experts; null: replica.expert_parallel."),
         sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
                    "Lanes of a pipelined replica, each with its share of KV cache and requests; null: one a stage."),
         sim::field("role", &G::role, "Which part of a request they do."),
@@ -193,9 +200,12 @@ struct ReplicaGroup {
 
   /// Iterations of a replica that can be under way at once.
   std::int64_t lanes() const {
-    return params.pipeline_parallel == 1 ? 1 : params.micro_batches.value_or(params.pipeline_parallel);
+    return params.pipeline_parallel == 1 ? params.data_parallel
+                                         : params.micro_batches.value_or(params.pipeline_parallel);
   }
-  std::int64_t devices() const { return tensor_parallel * params.pipeline_parallel; }  ///< of one replica
+  std::int64_t devices() const {
+    return tensor_parallel * params.pipeline_parallel * params.data_parallel;
+  }  ///< of one replica
 };
 
 }  // namespace orrery::experiments

@@ -86,8 +86,8 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
     return;
   }
   if (config.workload.program.is_object())
-    config.program = std::make_shared<ProgramsConfig>(
-        read_programs(*node.find("program"), trace_generators().arrivals, faults));
+    config.program =
+        std::make_shared<ProgramsConfig>(read_programs(*node.find("program"), trace_generators().arrivals, faults));
   if (config.workload.generator.is_object())
     config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
   if (config.workload.trace.is_object()) {
@@ -97,7 +97,8 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
       faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", config.trace->path));
   }
   if (config.program && config.workload.clients)
-    faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program", "workload.program has its own");
+    faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program",
+               "workload.program has its own");
   if (!present("arrivals")) return;
   const Node& arrivals = *node.find("arrivals");
   if (!present("trace")) {
@@ -167,6 +168,9 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
       faults.add(written->items()[i].find("device_group")->origin(),
                  fmt::format("expected the number of a group of machine.devices, 0 to {}, got {}",
                              config.machine.devices.size() - 1, groups[i].device_group));
+    if (groups[i].data_parallel > 1 && groups[i].pipeline_parallel > 1)
+      faults.add(written->items()[i].find("data_parallel")->origin(),
+                 "expected 1 beside pipeline_parallel: lanes share the stages or the experts, not both");
     prefill = prefill || groups[i].role == Role::prefill;
     decode = decode || groups[i].role == Role::decode;
     config.groups.push_back(std::move(group));

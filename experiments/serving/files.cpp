@@ -267,7 +267,8 @@ void write_energy(const std::filesystem::path& path, const std::vector<ReplicaRe
           if (replica.cost.class_ps[c] == 0) continue;
           append(text, "{}[{}],{},{:.9g},{:.9g}\n", group.part, number, hw::to_string(static_cast<hw::OpClass>(c)),
                  static_cast<double>(replica.cost.class_pj[c]) * 1e-12 / static_cast<double>(kind.devices),
-                 static_cast<double>(replica.cost.class_ps[c]) * 1e-12 / static_cast<double>(kind.stages));
+                 static_cast<double>(replica.cost.class_ps[c]) * 1e-12 /
+                     static_cast<double>(kind.stages > 1 ? kind.stages : kind.lanes));
         }
         idle(replica.off_ps);
       }

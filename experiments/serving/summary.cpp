@@ -137,8 +137,10 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   Node utilisation = Node::object();
   utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops() * span));
   utilisation.set("mbu", ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s() * span));
+  __int128 busy_ps = 0;
+  for (const ReplicaResult& replica : result.replicas) busy_ps += replica.busy_ps;
   utilisation.set("busy",
-                  ratio(static_cast<double>(m.busy_ps) * 1e-12, static_cast<double>(result.machine.replicas()) * span));
+                  ratio(static_cast<double>(busy_ps) * 1e-12, static_cast<double>(result.machine.replicas()) * span));
   root.set("utilisation", std::move(utilisation));
 
   double idle = result.machine.idle_watts() * span;

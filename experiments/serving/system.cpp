@@ -12,6 +12,7 @@
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
+#include "experiments/serving/lane_share.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
@@ -75,12 +76,14 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
+  std::int64_t data_parallel = 1, expert_parallel = 1;
   std::optional<models::Transformer> transformer;
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   policies::KvGeometry geometry;  ///< of a lane
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<LaneShare> lane_share;  ///< with data parallelism
   std::unique_ptr<TabulatedIteration> iteration_model;
 };
 
@@ -152,7 +155,7 @@ void divide_stages(ReplicaKind& kind) {
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   const models::Split split{
-      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+      .tp = kind.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
   if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
@@ -169,10 +172,15 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
   if (kind.stages > 1) divide_stages(kind);
-  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / kind.lanes;
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / (kind.stages > 1 ? kind.lanes : 1);
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
-  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact_model, kind.limits.layers);
+  IterationModel* lane = kind.exact_model.get();
+  if (kind.data_parallel > 1) {
+    kind.lane_share = std::make_unique<LaneShare>(*lane, kind.data_parallel);
+    lane = kind.lane_share.get();
+  }
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*lane, kind.limits.layers);
   return true;
 }
 
@@ -201,7 +209,8 @@ void ServingSetup::State::build() {
     const ReplicaGroup& group = config.groups[g];
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
-             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes();
+             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes() &&
+             kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel);
     });
     ReplicaKind* kind = nullptr;
     if (same == kinds.end()) {
@@ -211,6 +220,8 @@ void ServingSetup::State::build() {
       kind->tensor_parallel = group.tensor_parallel;
       kind->stages = group.params.pipeline_parallel;
       kind->lanes = group.lanes();
+      kind->data_parallel = group.params.data_parallel;
+      kind->expert_parallel = group.params.expert_parallel.value_or(config.replica.expert_parallel);
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();
@@ -218,7 +229,7 @@ void ServingSetup::State::build() {
     }
     kind_of.push_back(kind);
     machine.groups[g].weight_bytes = kind->weight_bytes;
-    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * kind->lanes;
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * (kind->stages > 1 ? kind->lanes : 1);
   }
 }
 
