@@ -12,6 +12,7 @@
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/host_time.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
 #include "policies/admission/admission.hpp"
 #include "models/router.hpp"
@@ -228,6 +229,7 @@ struct ServingConfig {
   policies::ScalingRegistry::Choice scaling;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
+  LayoutsParams layouts;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;
