@@ -10,14 +10,16 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
-#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
+#include "policies/admission/admission.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/routing/routing.hpp"
+#include "policies/scaling/scaling.hpp"
 #include "policies/speculation/speculation.hpp"
 #include "sim/base/params.hpp"
 #include "traces/file_trace.hpp"
@@ -102,9 +104,10 @@ struct WorkloadParams {
                    "Arrival times are divided by this: 2 doubles the request rate."),
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
                    "Use only the first requests (or instances of a program); null: all."),
-        sim::field("clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
-                   "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
-                   "at their arrivals."),
+        sim::field(
+            "clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
+            "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
+            "at their arrivals."),
         sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
                    "Of a client between an answer and its next request."),
         sim::field("predictor", &WorkloadParams::predictor,
@@ -233,6 +236,8 @@ struct ServingConfig {
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
+  policies::AdmissionRegistry::Choice admission;
+  policies::ScalingRegistry::Choice scaling;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   policies::SpeculationRegistry::Choice speculation;
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
