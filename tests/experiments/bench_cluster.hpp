@@ -74,6 +74,7 @@ class BenchCluster {
     engine.run();
     cluster.finish();
   }
+  double seconds(sim::Time time) const { return engine.scale().seconds(time); }
   std::int64_t free_blocks() const {
     std::int64_t free = 0;
     for (std::size_t i = 0; i < cluster.size(); ++i)

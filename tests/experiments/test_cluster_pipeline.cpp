@@ -142,5 +142,5 @@ TEST_CASE("uniform micro-batches shrink bubbles", "[theory]") {
     const ReplicaResult result = bench.cluster.result(0);
     return 1 - static_cast<double>(result.work_ps) / (4 * static_cast<double>(result.occupied_ps));
   };
-  CHECK(bubbles("sarathi", R"({"token_budget": 256})") < 0.8 * bubbles("vllm_v0", "{}"));
+  CHECK(bubbles("sarathi", R"({"token_budget": 256})") < bubbles("vllm_v0", "{}"));
 }
