@@ -48,9 +48,9 @@ TEST_CASE("a workload is a trace or a generator", "[unit]") {
   CHECK_THAT(faults, Catch::Contains("c.json:/workload: expected one of 'trace', 'generator' and 'program', got several"));
 }
 
-TEST_CASE("one group of devices, for now one replica", "[unit]") {
+TEST_CASE("a machine has devices", "[unit]") {
   CHECK_THAT(faults_of(R"({"system": "serving", "machine": {"devices": []}})"),
-             Catch::Contains("c.json:/machine/devices: expected one group of devices, got 0"));
+             Catch::Contains("c.json:/machine/devices: expected at least one group of devices, got none"));
 }
 
 TEST_CASE("the hash of a run is decided by what decides the result", "[unit]") {
