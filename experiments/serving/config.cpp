@@ -138,7 +138,12 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
   const Node* written = node.find("replicas");
   if (groups.empty()) {
     ReplicaGroupParams one;
-    one.tensor_parallel = config.replica.tensor_parallel.value_or(config.machine.devices.front().count);
+    const std::int64_t devices = config.machine.devices.front().count;
+    one.tensor_parallel = config.replica.tensor_parallel.value_or(devices);
+    if (!config.layouts.modes.empty()) {  // as many replicas of these devices as there are
+      one.tensor_parallel = config.layouts.modes.front().devices();
+      one.count = std::max<std::int64_t>(1, devices / *one.tensor_parallel);
+    }
     groups.push_back(one);
   }
   bool prefill = false, decode = false;
@@ -209,6 +214,7 @@ Node write_resolved(const ServingConfig& config) {
   }
   root.set("cluster", std::move(cluster));
   root.set("replica", sim::write_params(config.replica));
+  if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
   root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
@@ -274,6 +280,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
   config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
@@ -327,6 +334,8 @@ std::vector<FieldInfo> serving_fields() {
   sections.push_back(object_field("cluster", "Which replicas there are.", std::move(cluster)));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
+                                  sim::describe_params<LayoutsParams>()));
   sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));

@@ -12,6 +12,7 @@
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
 #include "policies/batching/batching.hpp"
@@ -224,6 +225,7 @@ struct ServingConfig {
   HostRegistry::Choice host;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
+  LayoutsParams layouts;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;

@@ -12,6 +12,7 @@
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
@@ -78,6 +79,7 @@ struct ReplicaKind {
   policies::KvGeometry geometry;  ///< of a lane
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<LayoutIteration> layouts_model;  ///< in its place, with layouts
   std::unique_ptr<TabulatedIteration> iteration_model;
 };
 
@@ -92,6 +94,7 @@ struct ServingSetup::State {
   void build();
   bool enough_devices();
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
+  bool make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
   bool check_memory(const ReplicaGroup& group, const ReplicaKind& kind);
 };
 
@@ -146,7 +149,41 @@ void divide_stages(ReplicaKind& kind) {
   kind.geometry.bytes_per_token = models::kv_bytes_per_token_layer(model) * layers;
 }
 
+/// A replica whose modes are the config's layouts.
+bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
+  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
+  std::vector<LayoutIteration::Mode> modes;
+  for (const LayoutParams& layout : config.layouts.modes) {
+    if (const auto obstacle = layout_obstacle(model, layout, group.devices())) {
+      infeasible = Infeasible{*obstacle};
+      return false;
+    }
+    const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
+    models::Transformer t =
+        models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
+    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
+    modes.push_back({layout, std::move(t), std::move(ranks)});
+  }
+  kind.transformer = modes.front().transformer;
+  kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
+                 static_cast<std::int32_t>(model.layers)};
+  const LayoutMemory memory = layout_memory(modes);
+  kind.weight_bytes = memory.weight_bytes;
+  kind.geometry.bytes_per_token = memory.kv_bytes_per_token;
+  kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
+  kind.usable_bytes =
+      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
+  if (!check_memory(group, kind)) return false;
+  const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
+  kind.layouts_model =
+      std::make_unique<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.layouts_model, kind.limits.layers);
+  return true;
+}
+
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
+  if (!config.layouts.modes.empty()) return make_layouts(group, kind);
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   const models::Split split{
       .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
@@ -285,7 +322,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
-                            picoseconds(config.replica.sequence_overhead_s));
+                           picoseconds(config.replica.sequence_overhead_s));
+  std::vector<std::unique_ptr<HostStore>> stores;
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
     const ReplicaKind& kind = *state_->kind_of[g];
@@ -306,6 +344,12 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
         parts.kv = group.kvcache.make(kind.geometry);
         parts.limits = kind.limits;
         parts.leap = config.run.leap;
+        if (kind.limits.tier_tokens > 0)
+          parts.tier =
+              stores
+                  .emplace_back(std::make_unique<HostStore>(engine, kind.geometry.bytes_per_token,
+                                                            kind.limits.tier_tokens, config.layouts.host_bandwidth))
+                  .get();
       }
       cluster.add(std::move(member));
     }

@@ -98,6 +98,7 @@ inline constexpr std::int64_t kStable = std::numeric_limits<std::int64_t>::max()
 struct ReplicaLimits {
   std::int64_t max_context = 0;  ///< most tokens a request may have, prompt and output together
   std::int32_t layers = 0;
+  std::int64_t tier_tokens = 0;  ///< whose KV the tier that swapped sequences go to can hold; 0: there is none
 };
 
 /// A batch through all layers, in the terms its price depends on.

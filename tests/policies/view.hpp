@@ -72,6 +72,7 @@ class PaperReplica {
                    .sequences = sequences,
                    .kv = *kv,
                    .decoding = decoding,
+                   .mode = mode,
                    .limits = limits,
                    .pricer = pricer};
     for (const SeqId id : running) {
@@ -91,6 +92,7 @@ class PaperReplica {
   std::vector<SeqId> prefilling;
   std::deque<SeqId> waiting;
   std::int64_t decoding = 0;
+  std::int32_t mode = 0;
   const BatchPricer* pricer = nullptr;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
 
