@@ -10,14 +10,16 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
-#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
+#include "policies/admission/admission.hpp"
 #include "models/router.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/routing/routing.hpp"
+#include "policies/scaling/scaling.hpp"
 #include "sim/base/params.hpp"
 #include "traces/file_trace.hpp"
 #include "traces/generator.hpp"
@@ -223,6 +225,8 @@ struct ServingConfig {
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
+  policies::AdmissionRegistry::Choice admission;
+  policies::ScalingRegistry::Choice scaling;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   LayoutsParams layouts;

@@ -65,6 +65,8 @@ class RunObserver {
   virtual ~RunObserver() = default;
   virtual void request_ended(const RequestRecord&) {}
   virtual void iterations_ended(const IterationRun&) {}
+  /// A replica's devices are switched on, or off to a share of their idle power.
+  virtual void power_changed(std::int32_t /*replica*/, sim::Time /*at*/, double /*share*/) {}
 };
 
 /// Latency targets; absent means always attained.
@@ -163,6 +165,7 @@ struct ReplicaResult {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0;
   std::int64_t kv_peak_bytes = 0;  ///< on one device
   __int128 busy_ps = 0;            ///< in which an iteration runs; of a pipeline the mean over stages
+  __int128 off_ps = 0;             ///< in which it was switched off
   __int128 occupied_ps = 0;        ///< of a pipeline: in which anything is in it, …
   __int128 work_ps = 0;            ///< … and its stages' time at work, summed
   RunCost cost;

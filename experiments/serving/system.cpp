@@ -12,6 +12,7 @@
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
+#include "experiments/serving/lane_share.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/programs/files.hpp"
@@ -40,6 +41,9 @@ class ProgressObserver final : public RunObserver {
   void iterations_ended(const IterationRun& run) override {
     if (next_ != nullptr) next_->iterations_ended(run);
     if (++runs_ % kIterationsEvery == 0) report();
+  }
+  void power_changed(std::int32_t replica, sim::Time at, double share) override {
+    if (next_ != nullptr) next_->power_changed(replica, at, share);
   }
 
  private:
@@ -73,12 +77,14 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
+  std::int64_t data_parallel = 1, expert_parallel = 1;
   std::optional<models::Transformer> transformer;
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   policies::KvGeometry geometry;  ///< of a lane
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<LaneShare> lane_share;  ///< with data parallelism
   std::unique_ptr<LayoutIteration> layouts_model;  ///< in its place, with layouts
   std::unique_ptr<TabulatedIteration> iteration_model;
 };
@@ -186,7 +192,7 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   if (!config.layouts.modes.empty()) return make_layouts(group, kind);
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   const models::Split split{
-      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+      .tp = kind.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
   if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
@@ -203,10 +209,15 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
   if (kind.stages > 1) divide_stages(kind);
-  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / kind.lanes;
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / (kind.stages > 1 ? kind.lanes : 1);
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
-  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact_model, kind.limits.layers);
+  IterationModel* lane = kind.exact_model.get();
+  if (kind.data_parallel > 1) {
+    kind.lane_share = std::make_unique<LaneShare>(*lane, kind.data_parallel);
+    lane = kind.lane_share.get();
+  }
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*lane, kind.limits.layers);
   return true;
 }
 
@@ -235,7 +246,8 @@ void ServingSetup::State::build() {
     const ReplicaGroup& group = config.groups[g];
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
-             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes();
+             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes() &&
+             kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel);
     });
     ReplicaKind* kind = nullptr;
     if (same == kinds.end()) {
@@ -245,6 +257,8 @@ void ServingSetup::State::build() {
       kind->tensor_parallel = group.tensor_parallel;
       kind->stages = group.params.pipeline_parallel;
       kind->lanes = group.lanes();
+      kind->data_parallel = group.params.data_parallel;
+      kind->expert_parallel = group.params.expert_parallel.value_or(config.replica.expert_parallel);
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();
@@ -252,7 +266,7 @@ void ServingSetup::State::build() {
     }
     kind_of.push_back(kind);
     machine.groups[g].weight_bytes = kind->weight_bytes;
-    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * kind->lanes;
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * (kind->stages > 1 ? kind->lanes : 1);
   }
 }
 
@@ -318,6 +332,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
+  if (config.admission.name != "all") deciders.admission = config.admission.make();
+  if (config.scaling.name != "fixed") deciders.scaling = config.scaling.make();
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
@@ -332,6 +348,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.group = static_cast<std::int32_t>(g);
       member.role = group.params.role;
       member.weight = group.params.weight;
+      member.weight_bytes = kind.weight_bytes;
       member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
       if (kind.stages > 1) member.pipe = make_pipe(kind, config, scale.ps_per_tick());
       for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
@@ -361,6 +378,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
   result.totals = cluster.totals();
+  result.off_power = config.cluster.scaling.off_power;
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
@@ -466,7 +484,7 @@ class ServingExperiment final : public Experiment {
         outcome.notes.push_back(
             fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
                         files->timeline_iterations(), result.metrics.iterations));
-      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
+      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s, result.off_power);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
       if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
