@@ -53,16 +53,23 @@ policies::RouterRegistry routers() {
   return registry;
 }
 
+policies::SpeculationRegistry speculators() {
+  policies::SpeculationRegistry registry("speculation");
+  policies::register_speculation(registry);
+  return registry;
+}
+
 /// Policies where a config names none.
 constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
+constexpr const char* kSpeculation = "none";
 constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 6> kPolicies{"batching",       "kvcache",   "routing",
-                                                    "decode_routing", "admission", "scaling"};
+constexpr std::array<std::string_view, 7> kPolicies{"batching",  "kvcache", "routing",    "decode_routing",
+                                                    "admission", "scaling", "speculation"};
 constexpr const char* kAdmission = "all";
 constexpr const char* kScaling = "fixed";
 
@@ -200,6 +207,19 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
                                           : "expected a group of role 'prefill' beside that of role 'decode'");
 }
 
+void read_speculation(const Node& block, ServingConfig& config, sim::Faults& faults) {
+  config.speculation = speculators().parse_block(block, kSpeculation, faults);
+  const Node* model = config.speculation.params.find("model");
+  if (model == nullptr) return;
+  const Node* params = block.find(config.speculation.name);
+  const sim::Origin where = params != nullptr ? place_of(*params, "model") : block.origin_of(config.speculation.name);
+  if (model->is_string() && !model->as_string().empty()) {
+    config.draft_file = model_file(model->as_string(), where, faults);
+  } else if (params == nullptr) {
+    faults.add(where, "missing: expected the parameters of the draft model, its 'model' at least");
+  }
+}
+
 /// How a config names a file: "catalog:NAME" for what ships, else its path.
 std::string reference_of(const std::filesystem::path& file, const char* catalog) {
   return file.parent_path() == home_folder() / catalog ? "catalog:" + file.stem().string() : file.string();
@@ -228,6 +248,10 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
   policies.set("admission", policies::AdmissionRegistry::write_block(config.admission));
   policies.set("scaling", policies::ScalingRegistry::write_block(config.scaling));
+  Node& speculation = policies.set("speculation", policies::SpeculationRegistry::write_block(config.speculation));
+  if (!config.draft_file.empty())
+    speculation.find(config.speculation.name)
+        ->set("model", Node::string(reference_of(config.draft_file, "models/catalog")));
   policies.set("decode_routing", policies::RouterRegistry::write_block(config.decode_routing));
   root.set("policies", std::move(policies));
   Node cluster = sim::write_params(config.cluster);
@@ -307,6 +331,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
+    read_speculation(section(policies, "speculation"), config, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
@@ -357,7 +382,9 @@ std::vector<FieldInfo> serving_fields() {
        policy_field("scaling", "How many replicas are up.", scalings().components(), kScaling),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
        policy_field("decode_routing", "Which replica of role decode a prefilled request goes to.",
-                    routers().components(), kDecodeRouter)}));
+                    routers().components(), kDecodeRouter),
+       policy_field("speculation", "Who proposes tokens for decodes, and how many.", speculators().components(),
+                    kSpeculation)}));
   std::vector<FieldInfo> cluster = sim::describe_params<ClusterParams>();
   std::vector<FieldInfo>& group = find_field(cluster, "replicas").nested;
   find_field(group, "batching").policies = batchings().components();

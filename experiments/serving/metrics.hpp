@@ -102,10 +102,13 @@ class TbtVerdict {
   std::int64_t count_ = 0, over_ = 0, least_over_ = 0, most_within_ = 0;
 };
 
-/// Sums and distributions of a run. Requests that arrived before `warmup` count in totals, not in latencies.
+/// Sums and distributions of a run. Requests that arrived outside [warmup, measure_until) count in totals, not in
+/// latencies.
 struct ServingMetrics {
   std::int64_t ps_per_tick = 1;
   sim::Time warmup;
+  sim::Time measure_until = sim::kNever;
+  bool measures(sim::Time at) const { return at >= warmup && at < measure_until; }
   SloTargets slo;
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
   std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
@@ -113,7 +116,8 @@ struct ServingMetrics {
   std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
   std::int64_t processed_tokens = 0;                  ///< computed, recomputation included
   std::int64_t iterations = 0;
-  sim::SampleStats ttft, e2e, queueing;    ///< in ticks
+  std::int64_t verifications = 0, drafted_tokens = 0, accepted_tokens = 0;  ///< of speculation, a sequence and step
+  sim::SampleStats ttft, e2e, queueing;                                     ///< in ticks
   sim::SampleStats tbt, tpot, normalised;  ///< in ps: they must not fall to whole coarse ticks
   RunCost cost;
   __int128 busy_ps = 0;  ///< summed over replicas

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -119,7 +120,8 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
 
   Node slo = Node::object();
   slo.set("attainment", ratio(static_cast<double>(m.attained), static_cast<double>(m.measured)));
-  slo.set("goodput_per_s", ratio(static_cast<double>(m.attained), span - scale.seconds(m.warmup)));
+  slo.set("goodput_per_s", ratio(static_cast<double>(m.attained),
+                                 std::min(span, scale.seconds(m.measure_until)) - scale.seconds(m.warmup)));
   root.set("slo", std::move(slo));
 
   Node throughput = Node::object();
@@ -170,6 +172,14 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   root.set("replicas", replica_rows(result));
   root.set("cluster", cluster_figures(result.totals, scale));
 
+  if (m.verifications > 0) {
+    Node& speculation = root.set("speculation", Node::object());
+    speculation.set("drafted", Node::integer(m.drafted_tokens));
+    speculation.set("accepted", Node::integer(m.accepted_tokens));
+    speculation.set("acceptance", ratio(static_cast<double>(m.accepted_tokens), static_cast<double>(m.drafted_tokens)));
+    speculation.set("tokens_a_step",
+                    Node::real(1 + static_cast<double>(m.accepted_tokens) / static_cast<double>(m.verifications)));
+  }
   if (result.programs) root.set("programs", summarise_programs(*result.programs, span, scale));
   root.set("iterations", Node::integer(m.iterations));
   root.set("events", Node::integer(static_cast<std::int64_t>(result.events)));

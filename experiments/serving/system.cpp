@@ -17,6 +17,7 @@
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
+#include "experiments/serving/speculation.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
 #include "hw/network/library_collective.hpp"
@@ -58,6 +59,26 @@ class ProgressObserver final : public RunObserver {
   std::int64_t done_ = 0, runs_ = 0;
 };
 
+/// Fires events up to the end that the config names.
+void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
+                   const sim::TickScale& scale) {
+  const sim::Time until = run.until_s ? sim::Time{0} + scale.duration(*run.until_s) : sim::kNever;
+  if (run.until_requests) {
+    struct Alarm final : sim::EventHandler {
+      bool rang = false;
+      void on_event(std::uint64_t) override { rang = true; }
+    } alarm;
+    if (run.until_s) engine.schedule_at(until, alarm);
+    const std::size_t ours = run.until_s ? 1 : 0;
+    while (metrics.completed + metrics.rejected < *run.until_requests && !alarm.rang) {
+      if (engine.pending() == ours) return;  // all is done, and time does not go on for nothing
+      engine.step();
+    }
+    if (!alarm.rang) return;
+  }
+  engine.run(until);
+}
+
 }  // namespace
 
 namespace {
@@ -84,9 +105,11 @@ struct ReplicaKind {
   policies::KvGeometry geometry;  ///< of a lane
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
-  std::unique_ptr<LaneShare> lane_share;  ///< with data parallelism
+  std::unique_ptr<LaneShare> lane_share;           ///< with data parallelism
   std::unique_ptr<LayoutIteration> layouts_model;  ///< in its place, with layouts
   std::unique_ptr<TabulatedIteration> iteration_model;
+  std::unique_ptr<DraftModels> drafts;
+  IterationModel* whole_model = nullptr;  ///< with drafting, where there is any
 };
 
 struct ServingSetup::State {
@@ -159,6 +182,10 @@ void divide_stages(ReplicaKind& kind) {
 bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   std::vector<LayoutIteration::Mode> modes;
+  if (config.speculation.name != "none") {
+    infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
+    return false;
+  }
   for (const LayoutParams& layout : config.layouts.modes) {
     if (const auto obstacle = layout_obstacle(model, layout, group.devices())) {
       infeasible = Infeasible{*obstacle};
@@ -185,6 +212,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
   kind.layouts_model =
       std::make_unique<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
   kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.layouts_model, kind.limits.layers);
+  kind.whole_model = kind.iteration_model.get();
   return true;
 }
 
@@ -201,6 +229,10 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
     return false;
   }
+  if (kind.stages > 1 && config.speculation.name != "none") {
+    infeasible = Infeasible{"speculation is modelled on replicas without pipeline stages only"};
+    return false;
+  }
   kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
@@ -209,7 +241,14 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
   if (kind.stages > 1) divide_stages(kind);
-  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / (kind.stages > 1 ? kind.lanes : 1);
+  kind.drafts = std::make_unique<DraftModels>(config, gpu, *kind.transformer);
+  kind.weight_bytes += kind.drafts->weight_bytes();
+  kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
+  const std::int64_t sharing = kind.stages > 1 ? kind.lanes : 1;  // lanes of a pipeline share its devices' memory
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / sharing;
+  if (config.replica.kv_blocks)
+    kind.geometry.bytes_available =
+        *config.replica.kv_blocks * group.kvcache.make(kind.geometry)->block_bytes() / sharing;
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
   IterationModel* lane = kind.exact_model.get();
@@ -218,6 +257,7 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     lane = kind.lane_share.get();
   }
   kind.iteration_model = std::make_unique<TabulatedIteration>(*lane, kind.limits.layers);
+  kind.whole_model = &kind.drafts->build(*lane, *kind.iteration_model, kind.limits.layers);
   return true;
 }
 
@@ -230,6 +270,13 @@ bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaK
   if (endless->reserve({0}, longest, kind.limits.max_context) &&
       group.kvcache.make(kind.geometry)->total_blocks() >= endless->held_blocks({0}))
     return true;
+  if (config.replica.kv_blocks) {
+    infeasible = Infeasible{fmt::format("a KV cache of {} blocks (replica.kv_blocks) does not hold one request of {} "
+                                        "tokens, which takes {}",
+                                        *config.replica.kv_blocks, kind.limits.max_context, endless->held_blocks({0})),
+                            0, 0};
+    return false;
+  }
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   infeasible = Infeasible{
       fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
@@ -320,6 +367,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingMetrics& metrics = result.metrics;
   metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
+  if (config.run.measure_until_s) metrics.measure_until = sim::Time{0} + scale.duration(*config.run.measure_until_s);
   if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
   if (config.slo.tbt_s)
     metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * change.slo_scale * 1e12));
@@ -354,8 +402,10 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
         ReplicaParts& parts = member.lanes.emplace_back();
         // Stages price their own layers; the table is for leaps, which a pipeline does not make.
-        parts.model =
-            kind.stages > 1 ? static_cast<IterationModel*>(kind.exact_model.get()) : kind.iteration_model.get();
+        parts.model = kind.stages > 1 ? static_cast<IterationModel*>(kind.exact_model.get()) : kind.whole_model;
+        if (kind.stages == 1 && kind.drafts)
+          parts.speculator = kind.drafts->speculator(seed + (static_cast<std::uint64_t>(cluster.size()) << 32));
+        parts.acceptance = parts.speculator.get();
         parts.host = &host;
         parts.batching = group.batching.make();
         parts.kv = group.kvcache.make(kind.geometry);
@@ -372,7 +422,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
     }
   }
   cluster.start(config.cluster);
-  engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
+  run_until_end(engine, metrics, config.run, scale);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
@@ -393,6 +443,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
 
 std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   std::vector<std::filesystem::path> files{config.model_file};
+  if (!config.draft_file.empty()) files.push_back(config.draft_file);
   for (const DevicePart& part : config.parts) files.push_back(part.file);
   sim::Node root = config.resolved;
   sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
