@@ -24,7 +24,8 @@ std::string faults_of(const std::string& json) {
 
 TEST_CASE("a config must say which system it is about", "[unit]") {
   CHECK(faults_of("{}") ==
-        "c.json:/system: expected the name of a system (known: graph, launch, network, serving, tune)");
+        "c.json:/system: expected the name of a system (known: capacity, graph, launch, network, plans, serving, "
+        "slo_sweep, tune)");
   CHECK(faults_of(R"({"system": "servin"})") == "c.json:/system: unknown system 'servin' (did you mean 'serving'?)");
 }
 
@@ -45,7 +46,8 @@ TEST_CASE("what is missing is named where it is missing", "[unit]") {
 TEST_CASE("a workload is a trace or a generator", "[unit]") {
   const std::string faults =
       faults_of(R"({"system": "serving", "workload": {"trace": {"path": "t.csv"}, "generator": {}}})");
-  CHECK_THAT(faults, Catch::Contains("c.json:/workload: expected one of 'trace', 'generator' and 'program', got several"));
+  CHECK_THAT(faults,
+             Catch::Contains("c.json:/workload: expected one of 'trace', 'generator' and 'program', got several"));
 }
 
 TEST_CASE("a machine has devices", "[unit]") {
