@@ -107,8 +107,8 @@ TEST_CASE("a label of ranks that are counted twice is one node", "[unit]") {
   // "TP 8, EP 8" with 64 clients, written as 64 ranks and as 8.
   const Predictions out = predict(agg("DeepSeek-R1", "64", "64,1,1,8,8") + agg("DeepSeek-R1", "64", "8,1,1,1,8") +
                                   agg("DeepSeek-R1", "2", "1,1,64,8,8") + agg("DeepSeek-R1", "16", "1,1,8,1,8"));
-  CHECK(column(predict(agg("DeepSeek-R1-0528-FP8", "64", "8,1,1,1,8")), "tpot").rows[0].predicted ==
-        column(out, "tpot").rows[0].predicted);  // publishers add to a name
+  CHECK(column(predict(agg("DeepSeek-R1-0528-FP8", "64", "8,1,1,1,8")), "tpot").rows.at(0).predicted ==
+        column(out, "tpot").rows.at(0).predicted);  // publishers add to a name
   for (const char* metric : {"tpot", "ttft"}) {
     const auto& rows = column(out, metric).rows;
     REQUIRE(rows.size() == 4);

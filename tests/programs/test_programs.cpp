@@ -133,6 +133,25 @@ TEST_CASE("workflow_trace: the next stage when all of one have ended, deadlines 
   CHECK(metrics.figures.at("slo_met") == 2);
 }
 
+TEST_CASE("workflow_trace: drawn workflows have the means of the Text-to-SQL traces", "[theory]") {
+  // 8,010 calls and 419 queries: 19.1 calls a query; 2 candidates each, of 10,790 and 672 tokens.
+  FakePort port;
+  const ProgramMetrics metrics = run(port, "workflow_trace", R"({"drawn": 400})", 1000);
+  CHECK(metrics.started == 400);
+  CHECK(static_cast<double>(metrics.calls) / 400 == Approx(19.1).epsilon(0.05));
+  double prompt = 0, output = 0;
+  std::int64_t candidates = 0;
+  for (const Sent& sent : port.sent) {
+    if (sent.kind != 2) continue;  // retrieve, extract_keywords, generate_candidate
+    ++candidates;
+    prompt += static_cast<double>(sent.prompt);
+    output += static_cast<double>(sent.output);
+  }
+  CHECK(candidates == 800);
+  CHECK(prompt / 800 == Approx(10'790).epsilon(0.03));
+  CHECK(output / 800 == Approx(672).epsilon(0.04));
+}
+
 TEST_CASE("tool_agent: a chain ends at a dead end, a tree goes back and shares the path", "[prop]") {
   FakePort chain, tree, sure;
   const std::string params = R"("dead_end": 0.3, "steps_mean": 4, "tool_time": {"mean": "1 s", "cv": 0}})";
