@@ -35,6 +35,7 @@ void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   }
   ++completed;
   prompt_tokens += record.prompt_tokens;
+  cached_tokens += record.cached_tokens;
   output_tokens += record.output_tokens;
   if (!counts) return;
   const sim::Duration first = *record.first_token - record.arrived;

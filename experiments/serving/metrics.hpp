@@ -114,6 +114,7 @@ struct ServingMetrics {
   std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
   std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
+  std::int64_t cached_tokens = 0;                     ///< of these prompts, found in a cache
   std::int64_t processed_tokens = 0;                  ///< computed, recomputation included
   std::int64_t iterations = 0;
   std::int64_t verifications = 0, drafted_tokens = 0, accepted_tokens = 0;  ///< of speculation, a sequence and step

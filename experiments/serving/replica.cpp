@@ -595,6 +595,7 @@ void Replica::complete(std::int64_t upto) {
   if (steps <= 0) return;
   const bool steady = decision_.decode_rest && steady_ > 0;
   if (steady) take_growth(from + 1);
+  if (parts_.kv->reports_split()) book_split(steps);
   ledger_->book(shape_, steps);
   ServingMetrics& metrics = *parts_.metrics;
   metrics.iterations += steps;
@@ -629,6 +630,24 @@ void Replica::take_growth(std::int64_t iterations) {
   parts_.kv->take(blocks);
   counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, parts_.kv->used_bytes());
   parts_.metrics->kv_peak_bytes = std::max(parts_.metrics->kv_peak_bytes, counts_.kv_peak_bytes);
+}
+
+/// How the cache divides in the next `steps` iterations of the leap.
+void Replica::book_split(std::int64_t steps) {
+  std::int64_t tokens = 0, in_the_end = 0;
+  for (const SeqId id : running_) {
+    const Sequence& seq = sequence(id);
+    tokens += seq.branches * seq.kv_tokens(clock_);
+    in_the_end += seq.branches * (seq.prompt_tokens + seq.output_tokens - 1);
+  }
+  const policies::KvCache& kv = *parts_.kv;
+  std::int64_t held = kv.allocated_tokens();
+  const std::int64_t grows = decision_.decode_rest ? steady_branches_ : 0;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    counts_.split.add(kv.total_tokens(), held, tokens, in_the_end);
+    tokens += grows;
+    if (growth_period_ > 0) held += growth_[residue_of(clock_ + i + 1)] * growth_tokens_;
+  }
 }
 
 /// TBTs of steady decodes: alike for all but those whose last token came by itself, and for these from their second on.

@@ -23,6 +23,7 @@
 #include "experiments/serving/gap_history.hpp"
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/iteration_model.hpp"
+#include "experiments/serving/kv_outcome.hpp"
 #include "experiments/serving/metrics.hpp"
 #include "experiments/serving/request.hpp"
 #include "experiments/serving/stage_pipe.hpp"
@@ -58,6 +59,7 @@ struct ReplicaParts {
 struct ReplicaCounts {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
   __int128 busy_ps = 0;
+  KvSplit split;  ///< where the cache reports it
 };
 
 class Replica final : public sim::EventHandler, private policies::BatchPricer {
@@ -175,6 +177,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void interrupt();
   void complete(std::int64_t upto);
   void take_growth(std::int64_t iterations);
+  void book_split(std::int64_t steps);
   void book_gaps(std::int64_t from, std::int64_t upto);
   void boundary();
   void finish_items();

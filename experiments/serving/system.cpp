@@ -432,10 +432,13 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
-      result.free_blocks += cluster.replica(i, lane).kv().free_blocks();
+      result.free_blocks += cluster.replica(i, lane).kv().available_blocks();
+      result.kv.add(cluster.replica(i, lane).kv().counters());
+      result.kv.split.add(cluster.replica(i, lane).counts().split);
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
   }
+  result.kv.cached_tokens = metrics.cached_tokens;
   if (source) result.skipped = source->skipped();
   if (programs != nullptr) result.programs = programs->finish();
   return result;
