@@ -60,6 +60,7 @@ struct ReplicaKind {
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   policies::KvGeometry geometry;  ///< of a lane
   std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<ProfileIteration> profile_model;
   std::unique_ptr<TabulatedIteration> iteration_model;
 };
 
@@ -127,7 +128,23 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
-  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact_model, kind.limits.layers);
+  IterationModel* exact = kind.exact_model.get();
+  if (const ProfileParams& profile = config.machine.profile; profile.path) {
+    const models::ModelConfig& facts = kind.transformer->config;
+    kind.profile_model = std::make_unique<ProfileIteration>(
+        OpProfile::read(*profile.path), profile,
+        ProfileFacts{.layers = facts.layers,
+                     .hidden = facts.hidden_size,
+                     .vocab_rows = kind.transformer->vocab_rows,
+                     .tensor_parallel = kind.transformer->tp,
+                     .memory_bandwidth = gpu.memory_bandwidth,
+                     .l2_bandwidth = gpu.l2_bandwidth,
+                     .l2_bytes = static_cast<double>(gpu.l2_bytes),
+                     .link = gpu.link},
+        exact);
+    exact = kind.profile_model.get();
+  }
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*exact, kind.limits.layers);
   return true;
 }
 
@@ -268,6 +285,11 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   sim::Node root = config.resolved;
   sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
     const std::filesystem::path file = path.as_string();
+    if (std::filesystem::is_directory(file)) {  // of operator tables
+      for (const char* name : {"dense.csv", "per_sequence.csv", "attention.csv", "moe.csv"})
+        if (std::filesystem::is_regular_file(file / name)) files.push_back(file / name);
+      return;
+    }
     if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
   });
   return files;
