@@ -54,8 +54,9 @@ class SarathiIterations final : public TableKind {
     hw::register_cost_models(registry);
     sim::Faults faults;
     const models::ModelConfig config = yi_34b();
-    GpuIterationModel model(models::build_transformer(config, hw::DType::bf16, kRanks), part->part,
+    GpuIterationModel exact(models::build_transformer(config, hw::DType::bf16, kRanks), part->part,
                             registry.prepare("tiled", nullptr, {}, faults).make(part->part));
+    IterationModel& model = exact;
     HostStages stages;
     stages.launch_layer_s = kLaunchLayer;
     stages.sample_sequence_s = kSequence;
