@@ -22,6 +22,19 @@ struct orrery::sim::EnumNames<orrery::hw::DType> {
       {{"fp32", E::fp32}, {"fp16", E::fp16}, {"bf16", E::bf16}, {"fp8", E::fp8}, {"int8", E::int8}}};
 };
 
+template <>
+struct orrery::sim::EnumNames<orrery::hw::WeightFormat> {
+  using E = orrery::hw::WeightFormat;
+  static constexpr std::array<std::pair<std::string_view, E>, 8> names{{{"as_dtype", E::as_dtype},
+                                                                        {"fp16", E::fp16},
+                                                                        {"bf16", E::bf16},
+                                                                        {"fp8", E::fp8},
+                                                                        {"int8", E::int8},
+                                                                        {"int4", E::int4},
+                                                                        {"mxfp4", E::mxfp4},
+                                                                        {"nvfp4", E::nvfp4}}};
+};
+
 namespace orrery::experiments {
 
 /// Reports keys of a config that are neither one of `sections` nor one that every config may have.

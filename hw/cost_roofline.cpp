@@ -35,7 +35,8 @@ class Roofline final : public CostModel {
     const Work work = work_of(kernel);
     if (is_empty(work)) return {};
     const bool vector = !uses_matrix_units(kernel);
-    const double peak = vector ? gpu_.peak.fp32 : matrix_peak(gpu_, kernel.dtype);
+    const MatrixOperands matrix = matrix_operands(gpu_, kernel.dtype, weights_of(kernel));
+    const double peak = vector ? gpu_.peak.fp32 : matrix.peak;
     const double bytes = work.read_bytes + work.write_bytes;
     const double compute_s = work.flops / (peak * params_.compute_efficiency);
     const double memory_s = bytes / (gpu_.memory_bandwidth * params_.memory_efficiency);
@@ -45,7 +46,7 @@ class Roofline final : public CostModel {
                    .memory_s = memory_s,
                    .fixed_s = gpu_.launch_s(),
                    .dram_bytes = bytes,
-                   .flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype)});
+                   .flop_j = vector ? gpu_.power.fp32_flop_j : matrix.flop_j});
   }
 
  private:

@@ -43,13 +43,14 @@ class Tiled final : public CostModel {
     if (is_empty(work)) return {};
     const TiledTime t = time_of(kernel);
     const bool vector = !uses_matrix_units(kernel);
-    Cost cost = booked(gpu_.power, work,
-                       {.time_s = gpu_.launch_s() + t.time_s,
-                        .compute_s = t.compute_s,
-                        .memory_s = t.memory_s,
-                        .fixed_s = gpu_.launch_s() + t.fixed_s,
-                        .dram_bytes = t.dram_bytes,
-                        .flop_j = vector ? gpu_.power.fp32_flop_j : matrix_flop_energy(gpu_, kernel.dtype)});
+    Cost cost = booked(
+        gpu_.power, work,
+        {.time_s = gpu_.launch_s() + t.time_s,
+         .compute_s = t.compute_s,
+         .memory_s = t.memory_s,
+         .fixed_s = gpu_.launch_s() + t.fixed_s,
+         .dram_bytes = t.dram_bytes,
+         .flop_j = vector ? gpu_.power.fp32_flop_j : matrix_operands(gpu_, kernel.dtype, weights_of(kernel)).flop_j});
     keep_to_tdp(cost);
     return cost;
   }

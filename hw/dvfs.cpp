@@ -34,7 +34,7 @@ GpuParams at_clock(const GpuParams& gpu, double clock_hz) {
   out.clock_hz = clock_hz;
   out.dvfs = change.dvfs;
   for (double* rate :
-       {&out.peak.fp32, &out.peak.fp16, &out.peak.bf16, &out.peak.fp8, &out.peak.int8, &out.l2_bandwidth})
+       {&out.peak.fp32, &out.peak.fp16, &out.peak.bf16, &out.peak.fp8, &out.peak.int8, &out.peak.fp4, &out.l2_bandwidth})
     *rate *= share;
   for (double* energy : {&out.power.fp32_flop_j, &out.power.fp16_flop_j, &out.power.fp8_flop_j}) *energy *= squared;
   out.power.active_w *= share * squared;

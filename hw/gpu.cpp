@@ -46,6 +46,8 @@ void check_peaks(const GpuParams& gpu, Check& check) {
     check.against(p.fp8 == 0 || p.fp8 >= p.fp16, "peak.fp8", "at least fp16", p.fp16, p.fp8, sim::Unit::flop_per_s);
   if (right("peak.int8", p.int8) && half)
     check.against(p.int8 == 0 || p.int8 >= p.fp16, "peak.int8", "at least fp16", p.fp16, p.int8, sim::Unit::flop_per_s);
+  if (right("peak.fp4", p.fp4) && half)
+    check.against(p.fp4 == 0 || p.fp4 >= p.fp16, "peak.fp4", "at least fp16", p.fp16, p.fp4, sim::Unit::flop_per_s);
 }
 
 /// Sizes and bandwidths. A memory is read once in 1 ms to 5 s on every part there is.
@@ -119,6 +121,31 @@ double matrix_flop_energy(const GpuParams& gpu, DType dtype) {
       return has_matrix_units(gpu, dtype) ? gpu.power.fp8_flop_j : gpu.power.fp16_flop_j;
   }
   return gpu.power.fp16_flop_j;
+}
+
+MatrixOperands matrix_operands(const GpuParams& gpu, DType dtype, WeightFormat weights) {
+  const double element = static_cast<double>(bytes_of(dtype)), weight = weight_element(weights, dtype);
+  const MatrixOperands widened{matrix_peak(gpu, dtype), element, weight, matrix_flop_energy(gpu, dtype)};
+  switch (weights) {
+    case WeightFormat::fp8:
+      if (!has_matrix_units(gpu, DType::fp8)) return widened;
+      return {gpu.peak.fp8, 1, 1, gpu.power.fp8_flop_j};
+    case WeightFormat::int8:
+      if (!has_matrix_units(gpu, DType::int8)) return widened;
+      return {gpu.peak.int8, 1, 1, gpu.power.fp8_flop_j};
+    case WeightFormat::mxfp4:
+      if (gpu.peak.fp4 <= 0 || gpu.peak.fp8 <= 0) return widened;
+      return {gpu.peak.fp8, 1, weight, gpu.power.fp8_flop_j};
+    case WeightFormat::nvfp4:
+      if (gpu.peak.fp4 <= 0) return widened;
+      return {gpu.peak.fp4, weight, weight, gpu.power.fp8_flop_j};
+    case WeightFormat::as_dtype:
+    case WeightFormat::fp16:
+    case WeightFormat::bf16:
+    case WeightFormat::int4:
+      break;
+  }
+  return widened;
 }
 
 }  // namespace orrery::hw

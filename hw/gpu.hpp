@@ -37,7 +37,7 @@ namespace orrery::hw {
 
 /// Peak rates in FLOP/s (dense; a multiply-add is two). 0: the device has no such units.
 struct PeakFlops {
-  double fp32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0;
+  double fp32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0, fp4 = 0;
   static constexpr auto fields() {
     using sim::Unit;
     return std::tuple{
@@ -46,6 +46,8 @@ struct PeakFlops {
         sim::required(sim::field("bf16", &PeakFlops::bf16, Unit::flop_per_s, sim::positive(), "Tensor units.")),
         sim::field("fp8", &PeakFlops::fp8, Unit::flop_per_s, sim::at_least(0), "Tensor units; 0 where absent."),
         sim::field("int8", &PeakFlops::int8, Unit::flop_per_s, sim::at_least(0), "Tensor units; 0 where absent."),
+        sim::field("fp4", &PeakFlops::fp4, Unit::flop_per_s, sim::at_least(0),
+                   "Tensor units, both operands of 4 bits; 0 where absent."),
     };
   }
 };
@@ -267,5 +269,18 @@ bool has_matrix_units(const GpuParams& gpu, DType dtype);
 double matrix_peak(const GpuParams& gpu, DType dtype);
 /// Dynamic energy of a FLOP of matrix units, J.
 double matrix_flop_energy(const GpuParams& gpu, DType dtype);
+
+/// What matrix units do with weights of a format and activations of a dtype.
+struct MatrixOperands {
+  double peak = 0;        ///< FLOP/s
+  double activation = 2;  ///< bytes of an element of the activations as the units read them
+  double weight = 2;      ///< bytes of a weight, in memory and on the way to the units
+  double flop_j = 0;
+};
+/// 8-bit weights, and nvfp4, are multiplied with activations turned into their own format where the device has such
+/// units (W8A8, W4A4), mxfp4 with activations of 8 bits (W4A8: the form in which gpt-oss is served on Blackwell). Else,
+/// and for int4, weights are widened on their way (weight-only) and the rate is that of `dtype`. 4-bit products take
+/// the energy of 8-bit ones a FLOP (an assumption: none is published).
+MatrixOperands matrix_operands(const GpuParams& gpu, DType dtype, WeightFormat weights);
 
 }  // namespace orrery::hw

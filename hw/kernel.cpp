@@ -29,7 +29,9 @@ Work prefill_work(const AttentionPrefill& a, double element) {
   const double rows = d(a.q_tokens) * d(a.heads), keys = d(a.kv_tokens) * d(a.kv_heads);
   const double dims = d(a.head_dim) + d(a.values());
   if (rows * keys * d(a.head_dim) == 0) return {};
-  const double read = (rows * d(a.head_dim) + keys * dims) * element + page_table_bytes(a.kv_tokens, a.page_tokens);
+  const double cached = a.cache_element > 0 ? d(a.cache_element) : element;
+  const double read =
+      rows * d(a.head_dim) * element + keys * dims * cached + page_table_bytes(a.kv_tokens, a.page_tokens);
   return {2 * d(a.heads) * dims * d(a.pairs), read, rows * d(a.values()) * element};
 }
 
@@ -38,8 +40,9 @@ Work decode_work(const AttentionDecode& a, double element) {
   const double dims = d(a.head_dim) + d(a.values());
   if (rows * keys * d(a.head_dim) == 0) return {};
   const double stored = d(cached_elements(a));
+  const double cached = a.cache_element > 0 ? d(a.cache_element) : element;
   const double read =
-      (rows * d(a.head_dim) + keys * stored) * element + page_table_bytes(a.context_tokens, a.page_tokens);
+      rows * d(a.head_dim) * element + keys * stored * cached + page_table_bytes(a.context_tokens, a.page_tokens);
   return {2 * d(a.heads) * dims * d(a.context_tokens), read, rows * d(a.values()) * element};
 }
 
@@ -64,6 +67,35 @@ std::string_view to_string(DType dtype) {
 std::optional<DType> dtype_of(std::string_view name) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16, DType::fp8, DType::int8})
     if (to_string(dtype) == name) return dtype;
+  return std::nullopt;
+}
+
+std::string_view to_string(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::as_dtype:
+      return "as_dtype";
+    case WeightFormat::fp16:
+      return "fp16";
+    case WeightFormat::bf16:
+      return "bf16";
+    case WeightFormat::fp8:
+      return "fp8";
+    case WeightFormat::int8:
+      return "int8";
+    case WeightFormat::int4:
+      return "int4";
+    case WeightFormat::mxfp4:
+      return "mxfp4";
+    case WeightFormat::nvfp4:
+      return "nvfp4";
+  }
+  return "";
+}
+
+std::optional<WeightFormat> weight_format_of(std::string_view name) {
+  for (const WeightFormat format : {WeightFormat::as_dtype, WeightFormat::fp16, WeightFormat::bf16, WeightFormat::fp8,
+                                    WeightFormat::int8, WeightFormat::int4, WeightFormat::mxfp4, WeightFormat::nvfp4})
+    if (to_string(format) == name) return format;
   return std::nullopt;
 }
 
@@ -143,15 +175,24 @@ std::string_view to_string(Bound bound) {
 
 Work work_of(const Kernel& kernel) {
   const double element = d(bytes_of(kernel.dtype));
-  return std::visit(Overloaded{
-                        [&](const AttentionPrefill& a) -> Work { return prefill_work(a, element); },
-                        [&](const AttentionDecode& a) -> Work { return decode_work(a, element); },
-                        [&](const Streaming& s) -> Work {
-                          return {d(s.flops), d(s.read_bytes), d(s.write_bytes)};
-                        },
-                        [&](const auto& other) -> Work { return shape_work(other, element); },
-                    },
-                    kernel.shape);
+  return std::visit(
+      Overloaded{
+          [&](const AttentionPrefill& a) -> Work { return prefill_work(a, element); },
+          [&](const AttentionDecode& a) -> Work { return decode_work(a, element); },
+          [&](const Streaming& s) -> Work {
+            return {d(s.flops), d(s.read_bytes), d(s.write_bytes)};
+          },
+          [&](const Gemm& g) -> Work { return shape_work(g, element, weight_element(g.weights, kernel.dtype)); },
+          [&](const GroupedGemm& g) -> Work { return shape_work(g, element, weight_element(g.weights, kernel.dtype)); },
+          [&](const auto& other) -> Work { return shape_work(other, element); },
+      },
+      kernel.shape);
+}
+
+WeightFormat weights_of(const Kernel& kernel) {
+  if (const auto* gemm = std::get_if<Gemm>(&kernel.shape)) return gemm->weights;
+  if (const auto* grouped = std::get_if<GroupedGemm>(&kernel.shape)) return grouped->weights;
+  return WeightFormat::as_dtype;
 }
 
 bool uses_matrix_units(const Kernel& kernel) {

@@ -41,6 +41,49 @@ std::string_view to_string(DType dtype);
 /// Format of that name; nothing for a name that is none.
 std::optional<DType> dtype_of(std::string_view name);
 
+/// How weights are stored, where that differs from a kernel's `dtype`, which activations and results keep. 4-bit
+/// formats come with scales: `int4` a 16-bit one for 128 weights (GPTQ, AWQ), `mxfp4` an 8-bit one for 32 (OCP
+/// Microscaling), `nvfp4` an 8-bit one for 16.
+enum class WeightFormat : std::uint8_t { as_dtype, fp16, bf16, fp8, int8, int4, mxfp4, nvfp4 };
+
+/// Bits of a weight in 1/64, its share of the scale included, so that all are whole; 0 for `as_dtype`.
+constexpr std::int64_t bits_64ths(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::as_dtype:
+      return 0;
+    case WeightFormat::fp16:
+    case WeightFormat::bf16:
+      return 64 * 16;
+    case WeightFormat::fp8:
+    case WeightFormat::int8:
+      return 64 * 8;
+    case WeightFormat::int4:
+      return 64 * 4 + 64 * 16 / 128;
+    case WeightFormat::mxfp4:
+      return 64 * 4 + 64 * 8 / 32;
+    case WeightFormat::nvfp4:
+      return 64 * 4 + 64 * 8 / 16;
+  }
+  return 0;
+}
+
+/// Bytes of `count` weights in a kernel of `dtype`, rounded up.
+constexpr std::int64_t weight_bytes(WeightFormat format, DType dtype, std::int64_t count) {
+  if (format == WeightFormat::as_dtype) return count * bytes_of(dtype);
+  const std::int64_t bits = bits_64ths(format);
+  return count / 512 * bits + (count % 512 * bits + 511) / 512;
+}
+/// Bytes of one weight.
+constexpr double weight_element(WeightFormat format, DType dtype) {
+  return format == WeightFormat::as_dtype ? static_cast<double>(bytes_of(dtype))
+                                          : static_cast<double>(bits_64ths(format)) / 512;
+}
+
+/// Name of a format as it stands in configs, e.g. "nvfp4"; "as_dtype".
+std::string_view to_string(WeightFormat format);
+/// Format of that name; nothing for a name that is none.
+std::optional<WeightFormat> weight_format_of(std::string_view name);
+
 /// Where time and energy are booked; one row of `energy.csv` a class.
 enum class OpClass : std::uint8_t {
   embedding,
@@ -79,6 +122,7 @@ std::string_view to_string(OpClass op);
 /// C[m,n] = A[m,k] B[k,n]: activations times weights, `batch` times over.
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  WeightFormat weights = WeightFormat::as_dtype;
 };
 
 /// Attention of new tokens over themselves and `past` cached tokens, all sequences of a batch in one launch.
@@ -90,9 +134,10 @@ struct AttentionPrefill {
                                ///< causal, new*(past+new) with a full mask
   std::int64_t q_tiles = 0;    ///< sum over chunks of ceil(new / 128): query tiles per head
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t value_dim = 0;    ///< elements of a value, where they differ from a key's head_dim; 0: as many
-  bool causal = true;            ///< a tile of queries stops at its last query's keys; the mask itself is in `pairs`
-  std::int64_t page_tokens = 0;  ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
+  std::int64_t value_dim = 0;      ///< elements of a value, where they differ from a key's head_dim; 0: as many
+  bool causal = true;              ///< a tile of queries stops at its last query's keys; the mask itself is in `pairs`
+  std::int64_t page_tokens = 0;    ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
+  std::int64_t cache_element = 0;  ///< bytes of an element of the cache; 0: as the kernel's dtype
 
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
@@ -102,10 +147,11 @@ struct AttentionDecode {
   std::int64_t sequences = 0;
   std::int64_t context_tokens = 0;  ///< sum of contexts, the new token included
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t value_dim = 0;    ///< elements of a value, where they differ from a key's head_dim; 0: as many
-  bool latent = false;           ///< values are the first value_dim elements of the keys, so they are read once (MLA)
-  std::int64_t longest = 0;      ///< longest context of the batch; 0: all equal
-  std::int64_t page_tokens = 0;  ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
+  std::int64_t value_dim = 0;      ///< elements of a value, where they differ from a key's head_dim; 0: as many
+  bool latent = false;             ///< values are the first value_dim elements of the keys, so they are read once (MLA)
+  std::int64_t longest = 0;        ///< longest context of the batch; 0: all equal
+  std::int64_t page_tokens = 0;    ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
+  std::int64_t cache_element = 0;  ///< bytes of an element of the cache; 0: as the kernel's dtype
 
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
@@ -116,8 +162,9 @@ constexpr std::int64_t cached_elements(const AttentionDecode& a) {
 }
 
 /// Library kernels that make passes over memory; what they do is in hw/tiled_stream.hpp. `by_class`: the one that an
-/// inference engine uses for the kernel's class. `stored_norm`: a layer norm that keeps its row in registers (CUTLASS).
-/// `compiled`: code that a compiler made for the operation.
+/// inference engine uses for the kernel's class. `expert_sort`: the small kernels that sort tokens by expert.
+/// `expert_sum`: the weighted sum of experts' rows. `stored_norm`: a layer norm that keeps its row in registers
+/// (CUTLASS). `compiled`: code that a compiler made for the operation.
 enum class Pass : std::uint8_t {
   by_class,
   elementwise,
@@ -127,7 +174,9 @@ enum class Pass : std::uint8_t {
   rope,
   softmax,
   stored_norm,
-  compiled
+  compiled,
+  expert_sort,
+  expert_sum
 };
 
 /// A pass over memory: norm, activation, residual, RoPE, embedding, sampling, copies.
@@ -147,6 +196,7 @@ struct GroupedGemm {
   /// Sum over groups of ceil(rows_i / b) for tiles of b = 16, 32, 64 and 128 rows.
   std::array<std::int64_t, 4> row_tiles{};
   std::int64_t n = 0, k = 0;
+  WeightFormat weights = WeightFormat::as_dtype;
 };
 /// Heights of the tiles that GroupedGemm::row_tiles counts.
 inline constexpr std::array<std::int64_t, 4> kGroupTiles{16, 32, 64, 128};
@@ -211,6 +261,9 @@ struct Kernel {
 
 /// Whether the kernel runs on matrix units (products, attention, convolutions) rather than vector units alone.
 bool uses_matrix_units(const Kernel& kernel);
+
+/// Format of the weights of a product; `as_dtype` for all else.
+WeightFormat weights_of(const Kernel& kernel);
 
 /// What bounds a kernel.
 enum class Bound : std::uint8_t { compute, memory, launch, network };

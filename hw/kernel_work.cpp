@@ -12,16 +12,19 @@ double d(std::int64_t value) {
 
 }  // namespace
 
-Work shape_work(const Gemm& g, double element) {
+Work shape_work(const Gemm& g, double element, double weight) {
   const double m = d(g.m), n = d(g.n), k = d(g.k), b = d(g.batch);
   if (m * n * k * b == 0) return {};
-  return {2 * m * n * k * b, (m * k + k * n) * element * b, m * n * element * b};
+  if (weight == 0 || weight == element) return {2 * m * n * k * b, (m * k + k * n) * element * b, m * n * element * b};
+  return {2 * m * n * k * b, (m * k * element + k * n * weight) * b, m * n * element * b};
 }
 
-Work shape_work(const GroupedGemm& g, double element) {
+Work shape_work(const GroupedGemm& g, double element, double weight) {
   const double rows = d(g.rows), n = d(g.n), k = d(g.k);
   if (rows * n * k == 0) return {};
-  return {2 * rows * n * k, (rows * k + d(g.groups) * k * n) * element, rows * n * element};
+  const double weights = d(g.groups) * k * n;
+  if (weight == 0 || weight == element) return {2 * rows * n * k, (rows * k + weights) * element, rows * n * element};
+  return {2 * rows * n * k, rows * k * element + weights * weight, rows * n * element};
 }
 
 Work shape_work(const Sparse& s, double element) {

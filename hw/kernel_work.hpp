@@ -6,8 +6,9 @@
 
 namespace orrery::hw {
 
-Work shape_work(const Gemm& shape, double element);
-Work shape_work(const GroupedGemm& shape, double element);
+/// `weight`: bytes of a weight; 0: as `element`.
+Work shape_work(const Gemm& shape, double element, double weight = 0);
+Work shape_work(const GroupedGemm& shape, double element, double weight = 0);
 Work shape_work(const Sparse& shape, double element);
 Work shape_work(const Fft& shape, double element);
 Work shape_work(const Conv& shape, double element);

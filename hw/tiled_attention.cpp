@@ -25,8 +25,8 @@ struct Call {
   std::int64_t longest = 0;  ///< keys of the longest sequence
   std::int64_t q_tiles = 0;  ///< of 128 queries and one head; 0: new_tokens hold for every sequence
   bool one_token = false, causal = true, latent = false, even = true;
-  double bytes = 0;  ///< compulsory
-  double element = 2;
+  double bytes = 0;                ///< compulsory
+  double element = 2, cached = 2;  ///< bytes of an element of queries and outputs, and of the cache
   std::int64_t group() const { return std::max<std::int64_t>(1, heads / kv_heads); }
 };
 
@@ -180,7 +180,7 @@ BlockTimes block_times(const GpuParams& gpu, const Call& c, const Grid& g, DType
 }
 
 double block_bytes(const Call& c, const Grid& g) {
-  return d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.element;
+  return d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.cached;
 }
 
 TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
@@ -225,6 +225,7 @@ Call call_of(const AttentionPrefill& a, DType dtype) {
   c.causal = a.causal;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
+  c.cached = a.cache_element > 0 ? d(a.cache_element) : c.element;
   return c;
 }
 
@@ -244,6 +245,7 @@ Call call_of(const AttentionDecode& a, DType dtype) {
   c.latent = a.latent;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
+  c.cached = a.cache_element > 0 ? d(a.cache_element) : c.element;
   return c;
 }
 
@@ -252,7 +254,7 @@ Call call_of(const AttentionDecode& a, DType dtype) {
 /// key head fit the L2.
 double repeated_reads(const GpuParams& gpu, const Call& c, double slots) {
   const double apart = std::clamp(d(c.group()) * d(c.sequences) / slots, 1.0, d(c.group()));
-  const double between = d(c.sequences) * c.keys * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.element;
+  const double between = d(c.sequences) * c.keys * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.cached;
   const double kept = std::clamp(2.0 - between / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
   return 1 + (1 - kept) * (apart - 1);
 }

@@ -46,16 +46,16 @@ double first_touch_bytes(const GpuParams& gpu, double a, double b, double c, con
 }
 
 /// DRAM bytes of a plan: first touches, and of operands beyond the L2 what every wave of thread blocks reads anew.
-double dram_bytes(const GpuParams& gpu, const Gemm& g, const GemmPlan& plan, double element, double first) {
-  const double operands = (d(g.m) + d(g.n)) * d(g.k) * element;
+double dram_bytes(const GpuParams& gpu, const Gemm& g, const GemmPlan& plan, const MatrixOperands& e, double first) {
+  const double operands = (d(g.m) * e.activation + d(g.n) * e.weight) * d(g.k);
   const double l2 = d(gpu.l2_bytes);
   if (operands <= l2) return first;
   const std::int64_t rows = ceil_div(g.m, plan.tile_m), columns = ceil_div(g.n, plan.tile_n);
   const double wave = std::min(d(gpu.sms), d(rows) * d(columns));
   const double wave_rows = std::min(d(rows), std::sqrt(wave)), wave_columns = wave / wave_rows;
   const double waves = d(rows) * d(columns) / wave;
-  const double read =
-      waves * (wave_rows * d(plan.tile_m) + wave_columns * d(plan.tile_n)) * d(g.k) * element * d(g.batch);
+  const double read = waves * (wave_rows * d(plan.tile_m) * e.activation + wave_columns * d(plan.tile_n) * e.weight) *
+                      d(g.k) * d(g.batch);
   const double once = operands * d(g.batch);
   return first + std::max(0.0, read - once) * (1.0 - l2 / operands);
 }
@@ -69,7 +69,7 @@ double waves_of(double ctas, double sms, double smoothing) {
 
 /// What every candidate shares: rates as times a unit of work.
 struct Rates {
-  double m, n, batch, element;
+  double m, n, batch, activation, weight;
   double sms, s_per_flop, s_per_l2_byte, cycle_s, fill_k, latency_s, memory_s;
   std::int64_t most_splits;
 };
@@ -80,7 +80,8 @@ void try_tile(const GpuParams& gpu, const Gemm& g, const Tile tile, const Rates&
   const double tiles = d(ceil_div(g.m, tile.m)) * d(ceil_div(g.n, tile.n)) * r.batch;
   const double area = d(tile.m * tile.n);
   const double resident = std::clamp(d(kResidentTile) / area, 1.0, kMostResident);
-  const double loaded = (std::min(d(tile.m), r.m) + std::min(d(tile.n), r.n)) * r.element;  // bytes a step of k
+  const double loaded =
+      std::min(d(tile.m), r.m) * r.activation + std::min(d(tile.n), r.n) * r.weight;  // bytes a step of k
   for (const std::int64_t split : kSplits) {
     const double ctas = tiles * d(split);
     if (split > 1 && (split > r.most_splits || ctas > kTilesPerSmSplit * r.sms || g.k < split * kMinSplitK)) break;
@@ -115,21 +116,23 @@ GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& g, DType dtype, const GemmC
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || g.batch <= 0) return {};
   const GemmConstants& c = gpu.gemm;
   const double element = d(bytes_of(dtype)), m = d(g.m), n = d(g.n), k = d(g.k), batch = d(g.batch);
-  const double peak = matrix_peak(gpu, dtype), sms = d(gpu.sms), cycle_s = 1 / gpu.clock_hz;
-  const double first =
-      first_touch_bytes(gpu, m * k * element * batch, n * k * element * batch, m * n * element * batch, conditions);
+  const MatrixOperands e = matrix_operands(gpu, dtype, g.weights);
+  const double peak = e.peak, sms = d(gpu.sms), cycle_s = 1 / gpu.clock_hz;
+  const double first = first_touch_bytes(gpu, m * k * e.activation * batch, n * k * e.weight * batch,
+                                         m * n * element * batch, conditions);
   const bool whole = g.m > 1 && k < c.unsplit_k && m * n * k < c.unsplit_below;
   const Rates rates{
       .m = m,
       .n = n,
       .batch = batch,
-      .element = element,
+      .activation = e.activation,
+      .weight = e.weight,
       .sms = sms,
       .s_per_flop = sms / (peak * c.efficiency),
       .s_per_l2_byte = 1 / (gpu.l2_bandwidth * c.l2_delivery * (conditions.multicast ? c.multicast : 1.0)),
       .cycle_s = cycle_s,
-      .fill_k = c.fill_k * kReferenceElement / element,
-      .latency_s = c.k_cycles * cycle_s * element / kReferenceElement,
+      .fill_k = c.fill_k * kReferenceElement / e.activation,
+      .latency_s = c.k_cycles * cycle_s * e.activation / kReferenceElement,
       .memory_s = first / (gpu.memory_bandwidth * c.memory_efficiency),
       .most_splits = whole ? 1 : kSplits.back()};
   GemmPlan best;
@@ -147,7 +150,7 @@ GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& g, DType dtype, const GemmC
   t.compute_s *= stretch;
   t.fixed_s = c.fixed_cycles * cycle_s;
   t.time_s = t.time_s * stretch + t.fixed_s;
-  t.dram_bytes = dram_bytes(gpu, g, best, element, first);
+  t.dram_bytes = dram_bytes(gpu, g, best, e, first);
   return best;
 }
 

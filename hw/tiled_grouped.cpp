@@ -36,17 +36,17 @@ double pass_time(const GpuParams& gpu, const Kernel& kernel) {
 
 GroupedPlan plan_grouped(const GpuParams& gpu, const GroupedGemm& g, DType dtype, Weights where) {
   const double element = d(bytes_of(dtype));
-  const Work work = shape_work(g, element);
-  if (work.flops <= 0) return {};
+  if (shape_work(g, element).flops <= 0) return {};
+  const MatrixOperands e = matrix_operands(gpu, dtype, g.weights);
   const MoeConstants& c = gpu.moe;
   const double n = d(g.n), sms = d(gpu.sms);
-  const double weights = d(g.groups) * n * d(g.k) * element;
+  const double weights = d(g.groups) * n * d(g.k) * e.weight;
   const double hot = where == Weights::hot ? saturating(c.l2_reach * d(gpu.l2_bytes) / weights) : 0.0;
-  const double bytes = weights * (1 - hot) + d(g.rows) * (n + d(g.k)) * element;
+  const double bytes = weights * (1 - hot) + d(g.rows) * (n * element + d(g.k) * e.activation);
   const double bytes_s = bytes / (gpu.memory_bandwidth * c.memory_efficiency);
   const double k = std::ceil(d(g.k) / kStepK) * kStepK;
-  const double sm_rate = matrix_peak(gpu, dtype) / sms * c.efficiency;
-  const bool narrow = g.n % kSpecialised != 0 || g.k % kSpecialised != 0;
+  const double sm_rate = e.peak / sms * c.efficiency;
+  const bool narrow = g.weights == WeightFormat::as_dtype && (g.n % kSpecialised != 0 || g.k % kSpecialised != 0);
   GroupedPlan best;
   for (const Tile tile : kTiles) {
     const double bm = d(kGroupTiles[tile.height]), bn = d(tile.n);
@@ -54,7 +54,7 @@ GroupedPlan plan_grouped(const GpuParams& gpu, const GroupedGemm& g, DType dtype
     const double w = ctas / sms, whole = std::ceil(w);
     const double waves = std::max(1.0, whole - c.wave_smoothing * (whole - w));
     const double compute_s = waves * (2 * bm * bn * k / (sm_rate * kRowsShare[tile.height]) + c.block_start_s);
-    const double operand = (bm + std::min(bn, n)) * d(g.k) * element;
+    const double operand = (bm * e.activation + std::min(bn, n) * e.weight) * d(g.k);
     const double memory_s = bytes_s + operand / c.cta_bandwidth;
     const double l2_s = ctas * operand / (gpu.l2_bandwidth * c.l2_delivery);
     const double narrow_s = narrow ? ctas * (bm + bn) * k / (c.unaligned_rate * sms * gpu.clock_hz) : 0.0;
@@ -87,8 +87,8 @@ double moe_layer_time(const GpuParams& gpu, const MoeLayer& layer, std::span<con
     time_s += kSquaredReluPasses * pass_time(gpu, pass);
   }
   const std::int64_t e = bytes_of(dtype);
-  const Streaming combine{all_rows * layer.hidden * e, layer.tokens * layer.hidden * e, 0};
-  time_s += gpu.launch_s() + tiled_streaming(gpu, combine, OpClass::scatter, dtype).time_s / c.combine_share;
+  const Streaming combine{all_rows * layer.hidden * e, layer.tokens * layer.hidden * e, 0, 0, Pass::expert_sum};
+  time_s += gpu.launch_s() + tiled_streaming(gpu, combine, OpClass::scatter, dtype).time_s;
   if (layer.expert_parallel) {
     const Streaming zeros{0, (all_rows - up.rows) * (up_width + layer.hidden) * e, 0};
     time_s += c.remote_s + tiled_streaming(gpu, zeros, OpClass::copy, dtype).memory_s;

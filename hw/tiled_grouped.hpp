@@ -13,8 +13,9 @@
 //   t       = |compute, memory, l2, narrow|_4, and the cheapest is taken.
 // rows share: a matrix instruction takes 64 rows, so tiles of 32 and 16 rows use a half and a quarter of it, 64
 // somewhat less than 128 (0.85). `narrow`: a kernel specialised by divisibility by 16 (Triton) cannot prove alignment
-// for other sizes and loads element by element. `hot`: weights that repeated calls find in the L2, x^4 / (1 + x^4) with
-// x = l2_reach * l2 / weights; 0 in a real layer, whose other weights have passed through the cache since.
+// for other sizes and loads element by element; weights in formats of their own are padded to whole blocks instead.
+// `hot`: weights that repeated calls find in the L2, x^4 / (1 + x^4) with x = l2_reach * l2 / weights; 0 in a real
+// layer, whose other weights have passed through the cache since.
 //
 // Fused MoE layer (vLLM's fused_experts): sort tokens by expert, grouped product up (and gate), activation, grouped
 // product down, weighted sum of the top-k rows:

@@ -25,7 +25,7 @@ constexpr double kWarp = 32;
 constexpr std::int64_t kMaxBlocksPerSm = 32;
 constexpr std::int64_t kSoftmaxWarpColumns = 1024;  // PyTorch gives shorter rows to single warps
 
-constexpr std::array<Style, 9> kStyles{{
+constexpr std::array<Style, 11> kStyles{{
     {0, 0, 0, 0, 0, 0, 0},           // by_class: resolved before use
     {0, 0, 0, 0, 0, 0, 5.75},        // elementwise: PyTorch's vectorised kernels, fp32 inside
     {1024, 1, 55, 0, 950, 1, 0},     // rms_norm: vLLM
@@ -35,6 +35,8 @@ constexpr std::array<Style, 9> kStyles{{
     {1024, 8, 500, 0, 1170, 2, 0},   // softmax: PyTorch; maximum, sum, result
     {1024, 2, 89, 0, 755, 0, 0},     // stored_norm: CUTLASS, two elements a load
     {256, 8, 6.5, 0, 4870, 2, 4.2},  // compiled: code of a compiler for one operation, norms in three sweeps
+    {0, 0, 0, 0, 0, 0, 5.75},        // expert_sort: a time of its own (hw/tiled_grouped.hpp)
+    {0, 0, 0, 0, 0, 0, 5.75},        // expert_sum
 }};
 
 double d(std::int64_t value) {
@@ -69,6 +71,7 @@ Grid grid_of(const Style& style, const Streaming& s, Pass pass, DType dtype) {
 }  // namespace
 
 Pass resolve_pass(const Streaming& s, OpClass op) {
+  if (s.pass == Pass::expert_sort || s.pass == Pass::expert_sum) return s.pass;
   if (s.rows <= 0 || s.write_bytes <= 0) return s.pass == Pass::compiled ? Pass::compiled : Pass::elementwise;
   if (s.pass != Pass::by_class) return s.pass;
   if (op == OpClass::norm) return Pass::rms_norm;
@@ -128,6 +131,8 @@ TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& s, OpClass op, 
   busy_s = std::max(busy_s, t.compute_s);
   t.memory_s = cold_bytes / memory_rate + bytes * hot / l2_rate;
   t.time_s = t.fixed_s + norm4(busy_s, t.memory_s);
+  if (pass == Pass::expert_sum) t.time_s /= gpu.moe.combine_share;
+  if (pass == Pass::expert_sort) t.time_s += gpu.moe.sort_s;
   return t;
 }
 

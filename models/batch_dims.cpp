@@ -3,8 +3,8 @@
 namespace orrery::models {
 
 std::span<const Symbol, kDims> batch_symbols() {
-  static const std::array<Symbol, kDims> symbols{Symbol("T"), Symbol("R"), Symbol("Q"), Symbol("K"),
-                                                 Symbol("P"), Symbol("S"), Symbol("C")};
+  static const std::array<Symbol, kDims> symbols{Symbol("T"), Symbol("R"), Symbol("Q"), Symbol("K"), Symbol("P"),
+                                                 Symbol("S"), Symbol("C"), Symbol("E"), Symbol("X")};
   return symbols;
 }
 

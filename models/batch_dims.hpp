@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "models/router.hpp"
 #include "models/sym_expr.hpp"
 
 namespace orrery::models {
@@ -18,9 +19,11 @@ enum class Dim : std::uint8_t {
   kv_tokens,     ///< K: keys that chunks read: cached and new, summed over chunks
   pairs,         ///< P: pairs of query and key in chunks, causal
   sequences,     ///< S: sequences that decode one token
-  context        ///< C: cached tokens that decodes attend to, summed over sequences, the new ones included
+  context,       ///< C: cached tokens that decodes attend to, summed over sequences, the new ones included
+  experts,       ///< E: experts of the rank with at least one row
+  expert_rows    ///< X: rows that the router sends to them
 };
-inline constexpr std::size_t kDims = static_cast<std::size_t>(Dim::context) + 1;
+inline constexpr std::size_t kDims = static_cast<std::size_t>(Dim::expert_rows) + 1;
 
 /// The letters of all dimensions in expressions, in the order of Dim.
 std::span<const Symbol, kDims> batch_symbols();
@@ -78,6 +81,7 @@ struct BatchDims {
   std::int64_t logit_rows = 0;  ///< positions whose next token is computed
   PrefillSums prefill;
   DecodeSums decode;
+  RoutedRows routed;  ///< what a rank's experts get of it; none for a model without experts
 
   BatchSizes bindings() const {
     BatchSizes b;
@@ -88,6 +92,8 @@ struct BatchDims {
     b[Dim::pairs] = prefill.pairs;
     b[Dim::sequences] = decode.sequences;
     b[Dim::context] = decode.context_tokens;
+    b[Dim::experts] = routed.experts;
+    b[Dim::expert_rows] = routed.rows;
     return b;
   }
 };

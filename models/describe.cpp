@@ -17,6 +17,9 @@ using Row = std::array<std::string, kColumns>;
 struct ShapeText {
   std::string_view rows;
   std::string operator()(const GemmShape& s) const { return fmt::format("[{}, {}] x [{}, {}]", rows, s.k, s.k, s.n); }
+  std::string operator()(const ExpertShape& s) const {
+    return fmt::format("[{}, {}] x E [{}, {}]", rows, s.k, s.k, s.n);
+  }
   std::string operator()(const AttentionShape& s) const {
     return fmt::format("{} heads / {} kv x {}", s.heads, s.kv_heads, s.head_dim);
   }
@@ -73,11 +76,23 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::string feed_forward(const ModelConfig& c) {
-  return fmt::format("gated SiLU, intermediate {}{}", c.intermediate_size, c.mlp_bias ? ", biases" : "");
+  return fmt::format("{}, intermediate {}{}", c.gated ? "gated SiLU" : "not gated", c.intermediate_size,
+                     c.mlp_bias ? ", biases" : "");
+}
+
+std::string experts(const ModelConfig& c) {
+  const ExpertConfig& e = c.experts;
+  std::string text = fmt::format("{} of {}, intermediate {}", e.per_token, e.count, e.intermediate_size);
+  if (e.shared_intermediate_size > 0) text += fmt::format(", shared experts of {}", e.shared_intermediate_size);
+  if (e.dense_layers > 0) text += fmt::format(", none in the first {} layers", e.dense_layers);
+  return text;
 }
 
 std::string attention(const ModelConfig& c) {
   std::string text = fmt::format("{} heads, {} KV heads, head_dim {}", c.heads, c.kv_heads, c.head_dim);
+  if (c.latent.kv_rank > 0)
+    text = fmt::format("{} heads over a latent of {} + {} elements", c.heads, c.latent.kv_rank, c.latent.rope_dim);
+  if (c.sliding_window > 0) text += fmt::format(", windows of {} tokens in some layers", c.sliding_window);
   if (c.qkv_bias) text += c.out_bias ? ", qkv and output biases" : ", qkv biases";
   if (c.qk_norm) text += ", norm of q and k";
   return text;
@@ -96,9 +111,11 @@ std::vector<std::pair<std::string, std::string>> model_facts(const Transformer& 
   add("layers", fmt::format("{} of hidden size {}", c.layers, c.hidden_size));
   add("attention", attention(c));
   add("feed-forward", feed_forward(c));
+  if (c.experts.count > 0) add("experts", experts(c));
   add("vocabulary", fmt::format("{}{}", c.vocab_size, c.tie_word_embeddings ? ", head tied to the embedding" : ""));
   add("positions", std::to_string(c.max_position_embeddings));
   add("parameters", std::to_string(parameters(c)));
+  if (c.experts.count > 0) add("active parameters", std::to_string(active_parameters(c)));
   add("dtype", dtype_name(t.dtype));
   add("tensor parallelism", fmt::format("{} rank{}; what follows is one rank's", t.tp, t.tp == 1 ? "" : "s"));
   add("weights", bytes_text(weight_bytes(t)));
@@ -118,8 +135,13 @@ std::string op_table(const Transformer& t) {
   rows.push_back({"operator", "shape", "FLOPs", "weight bytes", "activation bytes", "KV bytes"});
   rows.push_back({"before the layers"});
   add_rows(rows, t.embedding);
-  rows.push_back({fmt::format("each of {} layers", t.config.layers)});
-  add_rows(rows, t.layer);
+  for (const LayerKind& kind : t.kinds) {
+    std::string title = fmt::format("each of {} layers", kind.count);
+    if (t.kinds.size() > 1) title += kind.experts ? " with experts" : " without experts";
+    if (kind.window > 0) title += ", windowed";
+    rows.push_back({std::move(title)});
+    add_rows(rows, kind.ops);
+  }
   rows.push_back({"after the layers"});
   add_rows(rows, t.head);
   return aligned(rows);
@@ -136,6 +158,7 @@ std::string describe_model(const Transformer& t) {
       "\nT new tokens, R logit rows; prompt chunks: Q new tokens, K keys read, P query-key pairs; decodes: S "
       "sequences, "
       "C context tokens\n";
+  if (t.config.experts.count > 0) text += "E experts of the rank with rows, X rows that they get\n";
   return text;
 }
 

@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "models/hf_families.hpp"
+
 namespace orrery::models {
 namespace {
 
@@ -15,6 +17,7 @@ enum class Window : std::uint8_t {
   if_given,        ///< when it is not null
   unless_null,     ///< also when absent: then the library's default holds
   if_switched_on,  ///< when use_sliding_window is true
+  by_layer,        ///< in the layers that say so
 };
 
 /// What an architecture does without being told by a key, and which keys it reads (modeling_*.py of transformers).
@@ -25,6 +28,7 @@ struct Architecture {
   std::int64_t head_dim;  ///< default; 0: hidden_size / num_attention_heads
   bool qkv_bias, qk_norm;
   bool reads_attention_bias, reads_mlp_bias;
+  Family family = Family::plain;
 };
 
 constexpr std::array<Architecture, kArchitectures.size()> kTraits = {{
@@ -32,6 +36,14 @@ constexpr std::array<Architecture, kArchitectures.size()> kTraits = {{
     {"MistralForCausalLM", "mistral", Window::unless_null, false, 0, false, false, false, false},
     {"Qwen2ForCausalLM", "qwen2", Window::if_switched_on, false, 0, true, false, false, false},
     {"Qwen3ForCausalLM", "qwen3", Window::if_switched_on, false, 128, false, true, true, false},
+    {"MixtralForCausalLM", "mixtral", Window::if_given, false, 0, false, false, false, false, Family::mixtral},
+    {"MiniMaxM2ForCausalLM", "minimax_m2", Window::if_given, false, 0, false, true, false, false, Family::minimax},
+    {"Qwen3MoeForCausalLM", "qwen3_moe", Window::if_switched_on, false, 128, false, true, true, false,
+     Family::qwen3_moe},
+    {"GptOssForCausalLM", "gpt_oss", Window::by_layer, false, 64, true, false, false, false, Family::gpt_oss},
+    {"DeepseekV3ForCausalLM", "deepseek_v3", Window::if_given, true, 0, false, false, false, false, Family::deepseek},
+    {"OPTForCausalLM", "opt", Window::if_given, true, 0, false, false, false, false, Family::opt},
+    {"FalconForCausalLM", "falcon", Window::if_given, true, 0, false, false, false, false, Family::falcon},
 }};
 
 constexpr std::int64_t kMistralDefaultWindow = 4096;  // MistralConfig of transformers
@@ -52,7 +64,6 @@ constexpr std::pair<std::string_view, std::string_view> kUnsupported[] = {
     {"num_local_experts", "mixture of experts"},
     {"num_nextn_predict_layers", "multi-token prediction"},
     {"q_lora_rank", "latent attention"},
-    {"quantization_config", "quantised weights"},
     {"text_config", "a multimodal model"},
     {"vision_config", "a multimodal model"},
 };
@@ -62,7 +73,7 @@ constexpr std::string_view kKnown[] = {
     "architectures", "model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "tie_word_embeddings", "attention_bias",
     "mlp_bias", "hidden_act", "torch_dtype", "dtype", "sliding_window", "use_sliding_window", "layer_types",
-    "partial_rotary_factor", "rope_parameters",
+    "partial_rotary_factor", "rope_parameters", "quantization_config",
     // without influence
     "attention_dropout", "bos_token_id", "eos_token_id", "initializer_range", "max_window_layers", "pad_token_id",
     "pretraining_tp", "rms_norm_eps", "rope_interleaved", "rope_scaling", "rope_theta", "transformers_version",
@@ -93,9 +104,9 @@ std::string supported() {
 }
 
 /// Reads one config. Every reader leaves its target alone and adds a fault if the value does not do.
-class Parser {
+class Parser : private ConfigReader {
  public:
-  Parser(const sim::Node& node, sim::Faults& faults) : node_(node), faults_(faults) {}
+  Parser(const sim::Node& node, sim::Faults& faults) : ConfigReader(node, faults), node_(node), faults_(faults) {}
 
   ModelConfig parse() {
     if (!node_.is_object()) {
@@ -110,6 +121,8 @@ class Parser {
     read_shape();
     read_flags();
     read_dtype();
+    read_family(traits_->family, *this, config_);
+    read_quantisation(*this, supported(), config_);
     refuse_unsupported();
     refuse_window();
     for (const auto& [key, value] : node_.members())
@@ -118,16 +131,15 @@ class Parser {
   }
 
  private:
-  static bool is_known(std::string_view key) {
-    return key.starts_with('_') || std::ranges::find(kKnown, key) != std::end(kKnown) ||
-           std::ranges::find(kUnsupported, key, &std::pair<std::string_view, std::string_view>::first) !=
-               std::end(kUnsupported);
+  /// Whether the family of the model reads the key itself.
+  bool is_of_family(std::string_view key) const {
+    return std::ranges::find(family_keys(traits_->family), key) != family_keys(traits_->family).end();
   }
 
-  /// The member, unless absent or null (configs write null for "the default").
-  const sim::Node* find(std::string_view key) const {
-    const sim::Node* value = node_.find(key);
-    return value == nullptr || value->is_null() ? nullptr : value;
+  bool is_known(std::string_view key) const {
+    return is_of_family(key) || key.starts_with('_') || std::ranges::find(kKnown, key) != std::end(kKnown) ||
+           std::ranges::find(kUnsupported, key, &std::pair<std::string_view, std::string_view>::first) !=
+               std::end(kUnsupported);
   }
 
   const Architecture* read_architecture() {
@@ -157,23 +169,18 @@ class Parser {
     return nullptr;
   }
 
-  void read_size(const sim::Node& value, std::int64_t max, std::int64_t& out) {
-    if (value.kind() != sim::Node::Kind::integer || value.as_integer() < 1 || value.as_integer() > max) {
-      faults_.add(value.origin(), fmt::format("expected a whole number from 1 to {}, got {}", max, value.shown()));
-      return;
-    }
-    out = value.as_integer();
-  }
-
   void read_shape() {
-    for (const SizeKey& size : kSizes) {
-      if (const sim::Node* value = find(size.key)) {
-        read_size(*value, size.max, config_.*size.member);
-      } else {
-        faults_.add(node_.origin_of(size.key), fmt::format("missing: expected a whole number from 1 to {}", size.max));
-      }
+    for (const SizeKey& s : kSizes)
+      if (s.key == "hidden_size") size(s.key, s.max, config_.*s.member, true);
+    read_family_shape(traits_->family, *this, config_);
+    // What the family has given under another name need not be there.
+    for (const SizeKey& s : kSizes)
+      if (s.key != "hidden_size") size(s.key, s.max, config_.*s.member, config_.*s.member == 0);
+    if (traits_->family == Family::falcon) {
+      check_kv_heads(node_.origin_of("num_kv_heads"));
+    } else {
+      read_kv_heads();
     }
-    read_kv_heads();
     read_head_dim();
   }
 
@@ -185,15 +192,20 @@ class Parser {
       config_.kv_heads = config_.heads;
       return;
     }
-    read_size(*value, 1 << 12, config_.kv_heads);
+    size(*value, 1 << 12, config_.kv_heads);
+    check_kv_heads(value->origin());
+  }
+
+  void check_kv_heads(const sim::Origin& where) {
     if (config_.heads > 0 && config_.kv_heads > 0 && config_.heads % config_.kv_heads != 0)
-      faults_.add(value->origin(), fmt::format("expected a divisor of num_attention_heads ({}), got {}", config_.heads,
-                                               config_.kv_heads));
+      faults_.add(where, fmt::format("expected a divisor of num_attention_heads ({}), got {}", config_.heads,
+                                     config_.kv_heads));
   }
 
   void read_head_dim() {
+    if (traits_->family == Family::deepseek) return;  // its heads have sizes of their own
     if (const sim::Node* value = find("head_dim")) {
-      read_size(*value, kMaxHeadDim, config_.head_dim);
+      size(*value, kMaxHeadDim, config_.head_dim);
     } else if (traits_->head_dim != 0) {
       config_.head_dim = traits_->head_dim;
     } else if (config_.hidden_size > 0 && config_.heads > 0) {
@@ -209,16 +221,6 @@ class Parser {
         config_.head_dim = config_.hidden_size / config_.heads;
       }
     }
-  }
-
-  bool flag(std::string_view key) {
-    const sim::Node* value = find(key);
-    if (value == nullptr) return false;
-    if (value->kind() != sim::Node::Kind::boolean) {
-      faults_.add(value->origin(), "expected true or false, got " + value->shown());
-      return false;
-    }
-    return value->as_boolean();
   }
 
   void read_flags() {
@@ -257,7 +259,7 @@ class Parser {
   void refuse_unsupported() {
     for (const auto& [key, what] : kUnsupported) {
       const sim::Node* value = find(key);
-      if (value == nullptr) continue;
+      if (value == nullptr || is_of_family(key)) continue;
       const bool off = (value->kind() == sim::Node::Kind::boolean && !value->as_boolean()) ||
                        (value->is_number() && value->as_number() == 0) || (value->is_array() && value->items().empty());
       if (!off) faults_.add(value->origin(), fmt::format("unsupported: {}, got {}", what, value->shown()), supported());
@@ -265,7 +267,8 @@ class Parser {
     refuse_partial_rotary(node_);
     if (const sim::Node* rope = find("rope_parameters"); rope != nullptr && rope->is_object())
       refuse_partial_rotary(*rope);
-    if (const sim::Node* types = find("layer_types"); types != nullptr && types->is_array())
+    if (const sim::Node* types = find("layer_types");
+        types != nullptr && types->is_array() && traits_->window != Window::by_layer)
       for (const sim::Node& type : types->items())
         if (!type.is_string() || type.as_string() != "full_attention")
           faults_.add(type.origin(), "expected \"full_attention\", got " + type.shown(),
@@ -274,6 +277,7 @@ class Parser {
 
   void refuse_window() {
     const sim::Node* value = node_.find("sliding_window");
+    if (traits_->window == Window::by_layer) return;
     if (traits_->window == Window::if_switched_on && !flag("use_sliding_window")) return;
     std::int64_t window = kMistralDefaultWindow;
     if (value == nullptr) {
@@ -281,7 +285,7 @@ class Parser {
     } else {
       if (value->is_null()) return;
       window = 0;
-      read_size(*value, std::int64_t{1} << 40, window);
+      size(*value, std::int64_t{1} << 40, window);
       if (window == 0) return;
     }
     if (config_.max_position_embeddings == 0 || window >= config_.max_position_embeddings) return;  // never reached

@@ -2,169 +2,44 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "models/transformer_ops.hpp"
 
 namespace orrery::models {
 namespace {
-
-// FLOPs an element of the passes over memory, by convention: square, add, scale, weight; per pair of a head 4 products
-// and 2 sums; add; negate, exponential, add, divide, and the product with up; one comparison a logit (greedy).
-constexpr std::int64_t kNormFlops = 4, kRopeFlops = 3, kResidualFlops = 1, kActivationFlops = 5, kSamplingFlops = 1;
-constexpr std::int64_t kTokenIdBytes = 4;
-
-/// Bytes of a pass, by what they are.
-struct Pass {
-  std::int64_t weights = 0;  ///< parameters held and read
-  SymExpr reads, writes, kv_writes;
-};
-
-/// Makes the operators of one rank.
-class Builder {
- public:
-  explicit Builder(Transformer& t) : t_(t), c_(t.config), element_(hw::bytes_of(t.dtype)) {}
-
-  void build() {
-    t_.embedding = embedding();
-    t_.layer = layer();
-    t_.head = head();
-  }
-
- private:
-  /// Bytes of `width` elements a row of `rows`.
-  SymExpr bytes(Dim rows, std::int64_t width) const { return size_of(rows) * (width * element_); }
-
-  Op gemm(hw::OpClass op, Dim rows, std::int64_t n, std::int64_t k, std::int64_t biases) const {
-    Op out{.name = std::string(hw::to_string(op)), .op = op, .rows = rows, .shape = GemmShape{n, k}};
-    out.parameters = n * k + biases;
-    out.flops = size_of(rows) * (2 * n * k);
-    out.weight_bytes = n * k * element_;
-    out.activation_bytes = bytes(rows, n + k);
-    return out;
-  }
-
-  Op pass(std::string name, hw::OpClass op, Dim rows, std::int64_t flops_per_row, const Pass& p) const {
-    Op out{.name = std::move(name), .op = op, .rows = rows};
-    out.parameters = p.weights;
-    out.flops = size_of(rows) * flops_per_row;
-    out.weight_bytes = p.weights * element_;
-    out.activation_bytes = p.reads + p.writes;
-    out.kv_bytes = p.kv_writes;
-    out.shape = StreamShape{out.weight_bytes + p.reads, p.writes + p.kv_writes};
-    return out;
-  }
-
-  /// RMS norm of rows of `width` elements, in groups that share `weights` parameters.
-  Op norm(std::string name, Dim rows, std::int64_t width, std::int64_t weights) const {
-    return pass(std::move(name), hw::OpClass::norm, rows, kNormFlops * width,
-                {.weights = weights, .reads = bytes(rows, width), .writes = bytes(rows, width)});
-  }
-
-  Op attention(hw::OpClass op, Dim queries, Dim pairs, Dim keys) const {
-    const std::int64_t q_width = t_.heads * c_.head_dim;
-    Op out{.name = std::string(hw::to_string(op)), .op = op, .rows = queries};
-    out.shape = AttentionShape{t_.heads, t_.kv_heads, c_.head_dim};
-    out.flops = size_of(pairs) * (4 * q_width);
-    out.activation_bytes = bytes(queries, 2 * q_width);
-    out.kv_bytes = bytes(keys, 2 * t_.kv_heads * c_.head_dim);
-    return out;
-  }
-
-  Op collective(std::string name, Collective kind, Dim rows, std::int64_t width) const {
-    return {.name = std::move(name),
-            .op = hw::OpClass::all_reduce,
-            .rows = rows,
-            .shape = CollectiveShape{kind, bytes(rows, width), t_.tp}};
-  }
-
-  /// The all-reduce after a row-parallel operator, if there is anybody to reduce with.
-  void reduce(std::vector<Op>& ops, std::string name) const {
-    if (t_.tp > 1) ops.push_back(collective(std::move(name), Collective::all_reduce, Dim::tokens, c_.hidden_size));
-  }
-
-  Op residual(std::string name) const {
-    return pass(std::move(name), hw::OpClass::residual, Dim::tokens, kResidualFlops * c_.hidden_size,
-                {.reads = bytes(Dim::tokens, 2 * c_.hidden_size), .writes = bytes(Dim::tokens, c_.hidden_size)});
-  }
-
-  std::vector<Op> layer() const {
-    using hw::OpClass;
-    const std::int64_t h = c_.hidden_size;
-    const std::int64_t q = t_.heads * c_.head_dim;
-    const std::int64_t kv = t_.kv_heads * c_.head_dim;
-    const std::int64_t inner = t_.intermediate_size;
-    std::vector<Op> ops;
-    ops.push_back(norm("attention_norm", Dim::tokens, h, h));
-    ops.push_back(gemm(OpClass::qkv_proj, Dim::tokens, q + 2 * kv, h, c_.qkv_bias ? q + 2 * kv : 0));
-    if (c_.qk_norm) ops.push_back(norm("qk_norm", Dim::tokens, q + kv, 2 * c_.head_dim));
-    // Reads the token's sines and cosines, head_dim elements, besides q and k.
-    ops.push_back(pass("rope", OpClass::rope, Dim::tokens, kRopeFlops * (q + kv),
-                       {.reads = bytes(Dim::tokens, q + kv + c_.head_dim), .writes = bytes(Dim::tokens, q + kv)}));
-    ops.push_back(pass("kv_write", OpClass::kv_write, Dim::tokens, 0,
-                       {.reads = bytes(Dim::tokens, 2 * kv), .kv_writes = bytes(Dim::tokens, 2 * kv)}));
-    ops.push_back(attention(OpClass::attention_prefill, Dim::query_tokens, Dim::pairs, Dim::kv_tokens));
-    ops.push_back(attention(OpClass::attention_decode, Dim::sequences, Dim::context, Dim::context));
-    ops.push_back(gemm(OpClass::out_proj, Dim::tokens, h, q, c_.out_bias ? h : 0));
-    reduce(ops, "out_all_reduce");
-    ops.push_back(residual("attention_residual"));
-    ops.push_back(norm("ffn_norm", Dim::tokens, h, h));
-    ops.push_back(gemm(OpClass::ffn_up, Dim::tokens, 2 * inner, h, c_.mlp_bias ? 2 * inner : 0));
-    ops.push_back(pass("activation", OpClass::activation, Dim::tokens, kActivationFlops * inner,
-                       {.reads = bytes(Dim::tokens, 2 * inner), .writes = bytes(Dim::tokens, inner)}));
-    ops.push_back(gemm(OpClass::ffn_down, Dim::tokens, h, inner, c_.mlp_bias ? h : 0));
-    reduce(ops, "ffn_all_reduce");
-    ops.push_back(residual("ffn_residual"));
-    return ops;
-  }
-
-  std::vector<Op> embedding() const {
-    const std::int64_t h = c_.hidden_size;
-    // The rank is taken to own every token's row: the most that a rank can read.
-    Op gather{.name = "embedding", .op = hw::OpClass::embedding, .rows = Dim::tokens};
-    gather.parameters = t_.vocab_rows * h;
-    gather.weight_bytes = bytes(Dim::tokens, h);
-    gather.activation_bytes = bytes(Dim::tokens, h);
-    gather.shape = StreamShape{gather.weight_bytes, gather.activation_bytes};
-    std::vector<Op> ops{std::move(gather)};
-    reduce(ops, "embedding_all_reduce");
-    return ops;
-  }
-
-  std::vector<Op> head() const {
-    const std::int64_t h = c_.hidden_size;
-    const std::int64_t vocab = t_.vocab_rows * t_.tp;
-    std::vector<Op> ops;
-    ops.push_back(norm("final_norm", Dim::logit_rows, h, h));
-    ops.push_back(gemm(hw::OpClass::lm_head, Dim::logit_rows, t_.vocab_rows, h, 0));
-    if (c_.tie_word_embeddings) ops.back().parameters = 0;
-    if (t_.tp > 1) ops.push_back(collective("logits_all_gather", Collective::all_gather, Dim::logit_rows, vocab));
-    ops.push_back(
-        pass("sampling", hw::OpClass::sampling, Dim::logit_rows, kSamplingFlops * c_.vocab_size,
-             {.reads = bytes(Dim::logit_rows, c_.vocab_size), .writes = size_of(Dim::logit_rows) * kTokenIdBytes}));
-    return ops;
-  }
-
-  Transformer& t_;
-  const ModelConfig& c_;
-  std::int64_t element_;
-};
 
 std::int64_t held(const std::vector<Op>& ops) {
   std::int64_t sum = 0;
   for (const Op& op : ops) sum += op.parameters;
   return sum;
 }
+std::int64_t held_bytes(const std::vector<Op>& ops) {
+  std::int64_t sum = 0;
+  for (const Op& op : ops) sum += op.parameter_bytes;
+  return sum;
+}
 
-/// The share of one rank of `tp`, which has no obstacle.
-Transformer build(const ModelConfig& config, hw::DType dtype, std::int64_t tp) {
+/// The share of one rank of a split that has no obstacle.
+Transformer build(const ModelConfig& config, const NumberFormats& formats, const Split& split,
+                  const RouterParams& router) {
   Transformer t;
   t.config = config;
-  t.dtype = dtype;
-  t.tp = tp;
-  t.heads = config.heads / tp;
-  t.kv_heads = config.kv_heads >= tp ? config.kv_heads / tp : 1;
-  t.intermediate_size = config.intermediate_size / tp;
-  t.vocab_rows = (config.vocab_size + tp - 1) / tp;
-  Builder(t).build();
+  t.formats = formats;
+  t.dtype = formats.dtype;
+  t.split = split;
+  t.tp = split.tp;
+  t.heads = config.heads / split.tp;
+  t.kv_heads = config.kv_heads >= split.tp ? config.kv_heads / split.tp : 1;
+  t.intermediate_size = config.intermediate_size / split.tp;
+  t.vocab_rows = (config.vocab_size + split.tp - 1) / split.tp;
+  if (config.experts.count > 0) {
+    t.experts = config.experts.count / split.expert_parallel;
+    t.expert_intermediate_size = config.experts.intermediate_size / split.expert_tp();
+    t.router = Router(router, config.experts.count, config.experts.per_token, split.expert_parallel);
+  }
+  build_ops(t);
   return t;
 }
 
@@ -176,12 +51,17 @@ std::string_view to_string(Collective kind) {
       return "all_reduce";
     case Collective::all_gather:
       return "all_gather";
+    case Collective::reduce_scatter:
+      return "reduce_scatter";
+    case Collective::all_to_all:
+      return "all_to_all";
   }
   return "unknown";
 }
 
 bool is_matrix(const Op& op) {
-  return std::holds_alternative<GemmShape>(op.shape) || std::holds_alternative<AttentionShape>(op.shape);
+  return std::holds_alternative<GemmShape>(op.shape) || std::holds_alternative<AttentionShape>(op.shape) ||
+         std::holds_alternative<ExpertShape>(op.shape);
 }
 
 std::optional<std::string> tp_obstacle(const ModelConfig& config, std::int64_t tp) {
@@ -192,24 +72,62 @@ std::optional<std::string> tp_obstacle(const ModelConfig& config, std::int64_t t
   if (config.intermediate_size % tp != 0)
     return fmt::format("expected ranks of tensor parallelism that divide the intermediate size {}, got {}",
                        config.intermediate_size, tp);
-  if (config.kv_heads % tp != 0 && tp % config.kv_heads != 0)
+  if (config.latent.kv_rank == 0 && config.kv_heads % tp != 0 && tp % config.kv_heads != 0)
     return fmt::format(
         "expected ranks of tensor parallelism that divide the {} KV heads or are a multiple of them, got {}",
         config.kv_heads, tp);
   return std::nullopt;
 }
 
+std::optional<std::string> split_obstacle(const ModelConfig& config, const Split& split) {
+  if (std::optional<std::string> obstacle = tp_obstacle(config, split.tp)) return obstacle;
+  if (split.attention_dp < 1 || split.expert_parallel < 1)
+    return fmt::format("expected at least 1 rank of attention and expert parallelism, got {} and {}",
+                       split.attention_dp, split.expert_parallel);
+  const ExpertConfig& e = config.experts;
+  if (e.count == 0) {
+    if (split.expert_parallel == 1 && split.attention_dp == 1) return std::nullopt;
+    return "expected a model with experts for attention or expert parallelism: a dense one has replicas instead";
+  }
+  if (split.ranks() % split.expert_parallel != 0 || e.count % split.expert_parallel != 0)
+    return fmt::format("expected groups of experts that divide the {} ranks and the {} experts, got {}", split.ranks(),
+                       e.count, split.expert_parallel);
+  if (e.intermediate_size % split.expert_tp() != 0)
+    return fmt::format("expected ranks of an expert that divide its intermediate size {}, got {}", e.intermediate_size,
+                       split.expert_tp());
+  if (e.shared_intermediate_size % split.tp != 0)
+    return fmt::format("expected ranks of tensor parallelism that divide the shared experts' size {}, got {}",
+                       e.shared_intermediate_size, split.tp);
+  return std::nullopt;
+}
+
+Transformer build_transformer(const ModelConfig& config, const NumberFormats& formats, const Split& split,
+                              const RouterParams& router, const sim::Origin& where) {
+  if (std::optional<std::string> obstacle = split_obstacle(config, split))
+    sim::throw_fault(where, std::move(*obstacle));
+  return build(config, formats, split, router);
+}
+
 Transformer build_transformer(const ModelConfig& config, hw::DType dtype, std::int64_t tp, const sim::Origin& where) {
-  if (std::optional<std::string> obstacle = tp_obstacle(config, tp)) sim::throw_fault(where, std::move(*obstacle));
-  return build(config, dtype, tp);
+  return build_transformer(config, {.dtype = dtype, .cache = {}}, {.tp = tp}, {}, where);
 }
 
 std::int64_t parameters(const ModelConfig& config) {
-  return rank_parameters(build(config, hw::DType::fp16, 1));
+  return rank_parameters(build(config, {}, {}, {}));
 }
 
-std::int64_t layer_parameters(const Transformer& t) {
-  return held(t.layer);
+std::int64_t active_parameters(const ModelConfig& config) {
+  const Transformer t = build(config, {}, {}, {});
+  std::int64_t idle = 0;
+  for (const LayerKind& kind : t.kinds)
+    for (const Op& op : kind.ops)
+      if (std::holds_alternative<ExpertShape>(op.shape))
+        idle += kind.count * (op.parameters / config.experts.count) * (config.experts.count - config.experts.per_token);
+  return rank_parameters(t) - idle;
+}
+
+std::int64_t layer_parameters(const Transformer& t, std::size_t kind) {
+  return held(t.kinds.at(kind).ops);
 }
 std::int64_t embedding_parameters(const Transformer& t) {
   return held(t.embedding);
@@ -219,15 +137,35 @@ std::int64_t head_parameters(const Transformer& t) {
 }
 
 std::int64_t rank_parameters(const Transformer& t) {
-  return embedding_parameters(t) + t.config.layers * layer_parameters(t) + head_parameters(t);
+  std::int64_t sum = embedding_parameters(t) + head_parameters(t);
+  for (const LayerKind& kind : t.kinds) sum += kind.count * held(kind.ops);
+  return sum;
 }
 
 std::int64_t weight_bytes(const Transformer& t) {
-  return rank_parameters(t) * hw::bytes_of(t.dtype);
+  std::int64_t sum = held_bytes(t.embedding) + held_bytes(t.head);
+  for (const LayerKind& kind : t.kinds) sum += kind.count * held_bytes(kind.ops);
+  return sum;
+}
+std::int64_t layer_weight_bytes(const Transformer& t, std::size_t kind) {
+  return held_bytes(t.kinds.at(kind).ops);
+}
+
+std::int64_t mtp_parameters(const Transformer& t) {
+  if (t.config.mtp_layers == 0) return 0;
+  return t.config.mtp_layers * (held(t.mtp) + held(t.kinds.back().ops) + t.config.hidden_size);
+}
+std::int64_t mtp_weight_bytes(const Transformer& t) {
+  if (t.config.mtp_layers == 0) return 0;
+  return t.config.mtp_layers *
+         (held_bytes(t.mtp) + held_bytes(t.kinds.back().ops) + t.config.hidden_size * hw::bytes_of(t.dtype));
 }
 
 std::int64_t kv_bytes_per_token_layer(const Transformer& t) {
-  return 2 * t.kv_heads * t.config.head_dim * hw::bytes_of(t.dtype);
+  const std::int64_t element = hw::bytes_of(t.formats.cache.value_or(t.dtype));
+  const LatentConfig& latent = t.config.latent;
+  if (latent.kv_rank > 0) return (latent.kv_rank + latent.rope_dim) * element;
+  return 2 * t.kv_heads * t.config.head_dim * element;
 }
 std::int64_t kv_bytes_per_token(const Transformer& t) {
   return t.config.layers * kv_bytes_per_token_layer(t);
@@ -239,15 +177,19 @@ void Totals::add(const std::vector<Op>& ops, std::int64_t times) {
     weight_bytes += op.weight_bytes * times;
     activation_bytes += op.activation_bytes * times;
     kv_bytes += op.kv_bytes * times;
-    if (const auto* collective = std::get_if<CollectiveShape>(&op.shape))
-      (collective->kind == Collective::all_reduce ? reduced_bytes : gathered_bytes) += collective->bytes * times;
+    const auto* collective = std::get_if<CollectiveShape>(&op.shape);
+    if (collective == nullptr) continue;
+    const Collective kind = collective->kind;
+    (kind == Collective::all_reduce   ? reduced_bytes
+     : kind == Collective::all_gather ? gathered_bytes
+                                      : exchanged_bytes) += collective->bytes * times;
   }
 }
 
 Totals totals(const Transformer& t) {
   Totals sum;
   sum.add(t.embedding);
-  sum.add(t.layer, t.config.layers);
+  for (const LayerKind& kind : t.kinds) sum.add(kind.ops, kind.count);
   sum.add(t.head);
   return sum;
 }

@@ -11,6 +11,7 @@ namespace orrery::traces {
 namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+constexpr std::int64_t kMostClass = 1'000'000'000;  // of priorities and tenants; also of predicted tokens
 
 class CsvParser final : public LineParser {
  public:
@@ -31,6 +32,12 @@ class CsvParser final : public LineParser {
         !sim::nearest_name(format_.arrival, names_).empty();  // a misspelt optional column is not "absent"
     if (arrival_ == kNone && (slip || !format_.arrival_optional)) (void)column(format_.arrival, where);
     session_ = format_.session.empty() ? kNone : find(format_.session);
+    if (format_.extras) {
+      prefix_ = find("prefix_blocks");
+      priority_ = find("priority");
+      tenant_ = find("tenant");
+      predicted_ = find("predicted_tokens");
+    }
     fields_.resize(names_.size());
     return true;
   }
@@ -47,10 +54,17 @@ class CsvParser final : public LineParser {
       return false;
     }
     if (session_ != kNone) read_session(record.session);
-    return true;
+    return !format_.extras || read_extras(record, rejection);
   }
 
-  TraceColumns columns() const override { return {.arrivals = arrival_ != kNone, .sessions = session_ != kNone}; }
+  TraceColumns columns() const override {
+    return {.arrivals = arrival_ != kNone,
+            .sessions = session_ != kNone,
+            .prefixes = prefix_ != kNone,
+            .priorities = priority_ != kNone,
+            .tenants = tenant_ != kNone,
+            .predictions = predicted_ != kNone};
+  }
   bool wall_clock() const override { return format_.clock == CsvFormat::Clock::utc || format_.from_first; }
   bool any_order() const override { return format_.any_order; }
 
@@ -99,6 +113,44 @@ class CsvParser final : public LineParser {
     return true;
   }
 
+  bool read_extras(TraceRecord& record, Rejection& rejection) const {
+    std::int64_t priority = 0, tenant = 0;
+    if (!read_number(priority_, -kMostClass, priority, rejection) || !read_number(tenant_, 0, tenant, rejection) ||
+        !read_number(predicted_, 0, record.predicted_tokens, rejection))
+      return false;
+    record.priority = static_cast<std::int32_t>(priority);
+    record.tenant = static_cast<std::int32_t>(tenant);
+    if (prefix_ == kNone) return true;
+    std::string_view text = trim(fields_[prefix_]);
+    while (!text.empty()) {
+      const std::string_view id = text.substr(0, text.find(' '));
+      const std::optional<std::int64_t> value = parse_whole(id);
+      if (!value) {
+        rejection = {
+            SkipReason::bad_value, fmt::format("prefix_blocks: expected whole numbers, got {}", quoted(id)), {}};
+        return false;
+      }
+      record.prefix_blocks.push_back(*value);
+      text = trim(text.substr(id.size()));
+    }
+    return true;
+  }
+
+  /// An optional whole number; an empty field is 0.
+  bool read_number(std::size_t index, std::int64_t least, std::int64_t& number, Rejection& rejection) const {
+    if (index == kNone || trim(fields_[index]).empty()) return true;
+    const std::optional<std::int64_t> value = parse_whole(fields_[index]);
+    if (!value || *value < least || *value > kMostClass) {
+      rejection = {SkipReason::bad_value,
+                   fmt::format("{}: expected a whole number from {} to {}, got {}", names_[index], least, kMostClass,
+                               quoted(fields_[index])),
+                   {}};
+      return false;
+    }
+    number = *value;
+    return true;
+  }
+
   void read_session(std::string& session) const {
     const std::string_view text = fields_[session_];
     session.assign(text);
@@ -116,6 +168,7 @@ class CsvParser final : public LineParser {
   std::vector<std::string> names_;
   std::vector<std::string_view> fields_;
   std::size_t arrival_ = kNone, prompt_ = kNone, output_ = kNone, session_ = kNone;
+  std::size_t prefix_ = kNone, priority_ = kNone, tenant_ = kNone, predicted_ = kNone;
 };
 
 }  // namespace

@@ -29,8 +29,7 @@ class FileTrace final : public TraceSource {
   bool next(TraceRecord& record) override {
     while (have_line_ || next_line()) {
       have_line_ = false;
-      record.session.clear();
-      record.prefix_blocks.clear();
+      clear_extras(record);
       if (!accept(record)) continue;
       record.line = lines_.number();
       ++records_;

@@ -32,6 +32,7 @@ struct TraceParams {
   std::optional<std::string> format;
   OnError on_error = OnError::stop;
   OnFailed failed = OnFailed::skip;
+  std::int64_t prefix_block_tokens = 512;
   static constexpr auto fields();
 };
 
@@ -111,7 +112,9 @@ constexpr auto TraceParams::fields() {
       sim::field(
           "failed", &TraceParams::failed,
           "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, or "
-          "treat them as faulty lines.")};
+          "treat them as faulty lines."),
+      sim::field("prefix_block_tokens", &TraceParams::prefix_block_tokens, sim::Unit::tokens, sim::between(1, 1e9),
+                 "Tokens that a prefix block stands for (512 in Mooncake's traces).")};
 }
 
 }  // namespace orrery::traces

@@ -31,8 +31,7 @@ class GeneratedTrace final : public TraceSource {
     record.prompt_tokens = lengths.prompt_tokens;
     record.output_tokens = lengths.output_tokens;
     record.line = ++drawn_;
-    record.session.clear();
-    record.prefix_blocks.clear();
+    clear_extras(record);
     return true;
   }
 
@@ -105,13 +104,16 @@ bool LengthLimits::allow(const Lengths& lengths) const {
 }
 
 void register_arrival_processes(ArrivalRegistry& registry) {
+  arrivals::add_at_once(registry);
   arrivals::add_diurnal(registry);
   arrivals::add_fixed(registry);
   arrivals::add_gamma(registry);
   arrivals::add_poisson(registry);
+  arrivals::add_windowed_gamma(registry);
 }
 
 void register_length_samplers(LengthRegistry& registry, const FormatTable& formats) {
+  lengths::add_burstgpt(registry);
   lengths::add_empirical(registry, formats);
   lengths::add_fixed(registry);
   lengths::add_geometric(registry);

@@ -51,9 +51,9 @@ struct GeneratorRegistries {
   LengthRegistry lengths{"lengths"};
 };
 
-/// Adds poisson, gamma, fixed, diurnal.
+/// Adds at_once, diurnal, fixed, gamma, poisson, windowed_gamma.
 void register_arrival_processes(ArrivalRegistry& registry);
-/// Adds fixed, log_normal, geometric, uniform, zipf, empirical; the last reads files in `formats`.
+/// Adds burstgpt, fixed, log_normal, geometric, uniform, zipf, empirical; the last reads files in `formats`.
 void register_length_samplers(LengthRegistry& registry, const FormatTable& formats);
 
 /// Bounds that lengths must keep; a draw outside is drawn again, whole, so the distribution is cut and not piled up.

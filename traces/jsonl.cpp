@@ -8,6 +8,8 @@
 namespace orrery::traces {
 namespace {
 
+constexpr std::int64_t kMostClass = 1'000'000'000;  // of priorities and tenants; also of predicted tokens
+
 static_assert(simdjson::SIMDJSON_PADDING <= LineSource::kPadding);
 
 /// A line that is not the JSON it should be; thrown and caught inside this file, on faulty lines only.
@@ -38,7 +40,9 @@ class JsonlParser final : public LineParser {
 
   bool wall_clock() const override { return format_.any_order; }
   bool any_order() const override { return format_.any_order; }
-  TraceColumns columns() const override { return {true, !format_.session.empty(), !format_.prefix.empty()}; }
+  TraceColumns columns() const override {
+    return {true, !format_.session.empty(), !format_.prefix.empty(), format_.extras, format_.extras, format_.extras};
+  }
 
  private:
   using Value = simdjson::ondemand::value;
@@ -69,6 +73,12 @@ class JsonlParser final : public LineParser {
         output = true;
       } else if (!format_.session.empty() && key == format_.session) {
         read_session(value, record.session);
+      } else if (format_.extras && key == "priority") {
+        record.priority = small(value, key, -kMostClass);
+      } else if (format_.extras && key == "tenant") {
+        record.tenant = small(value, key, 0);
+      } else if (format_.extras && key == "predicted_tokens") {
+        record.predicted_tokens = small(value, key, 0);
       } else if (!format_.prefix.empty() && key == format_.prefix) {
         record.prefix_blocks.clear();
         for (auto id : value.get_array())
@@ -105,6 +115,14 @@ class JsonlParser final : public LineParser {
     if (!parsed) bad_value(key, expected, text);
     (void)value.get_double().value();
     return *parsed;
+  }
+
+  static std::int32_t small(Value value, std::string_view key, std::int64_t least) {
+    const std::int64_t number = whole(value, key, "a whole number");
+    if (number < least || number > kMostClass)
+      throw BadLine{
+          SkipReason::bad_value, fmt::format("{}: expected {} to {}, got {}", key, least, kMostClass, number), {}};
+    return static_cast<std::int32_t>(number);
   }
 
   void read_session(Value value, std::string& session) const {

@@ -16,6 +16,7 @@ struct JsonlFormat {
   std::string_view output;
   std::string_view session = {};  ///< optional key (string or whole number); empty: the format has none
   std::string_view prefix = {};   ///< optional key, an array of whole numbers
+  bool extras = false;            ///< optional keys priority, tenant, predicted_tokens
   bool any_order = false;         ///< lines need not stand by arrival; they count from the earliest
 };
 

@@ -18,11 +18,14 @@ inline constexpr std::int64_t kMaxTokens = 1'000'000'000;
 
 /// One request of a trace.
 struct TraceRecord {
-  std::int64_t arrival_ns = 0;     ///< >= 0 and not before the previous record's
-  std::int64_t prompt_tokens = 0;  ///< 1 … kMaxTokens
-  std::int64_t output_tokens = 0;  ///< 1 … kMaxTokens
-  std::int64_t line = 0;           ///< line in its file, or number of the draw; from 1
-  std::string session;             ///< conversation it belongs to; empty where the trace tells none
+  std::int64_t arrival_ns = 0;        ///< >= 0 and not before the previous record's
+  std::int64_t prompt_tokens = 0;     ///< 1 … kMaxTokens
+  std::int64_t output_tokens = 0;     ///< 1 … kMaxTokens
+  std::int64_t line = 0;              ///< line in its file, or number of the draw; from 1
+  std::int64_t predicted_tokens = 0;  ///< of the output, as a predictor told; 0: none
+  std::int32_t priority = 0;          ///< higher is more urgent
+  std::int32_t tenant = 0;            ///< who pays
+  std::string session;                ///< conversation it belongs to; empty where the trace tells none
   std::vector<std::int64_t>
       prefix_blocks;  ///< ids of the prompt's token blocks, first to last; equal ids are equal text
 };
@@ -52,7 +55,16 @@ struct TraceColumns {
   bool arrivals = true;   ///< false: every arrival reads 0, and the trace must be re-timed
   bool sessions = false;  ///< records may carry a session
   bool prefixes = false;  ///< records may carry prefix blocks
+  bool priorities = false, tenants = false, predictions = false;
 };
+
+/// Clears what a record may carry besides arrival and lengths.
+inline void clear_extras(TraceRecord& record) {
+  record.predicted_tokens = 0;
+  record.priority = record.tenant = 0;
+  record.session.clear();
+  record.prefix_blocks.clear();
+}
 
 /// A stream of requests in order of arrival.
 ///

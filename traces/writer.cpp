@@ -32,6 +32,10 @@ void append_csv(std::string& out, const TraceRecord& record, const TraceColumns&
   if (columns.arrivals) out += format_seconds(record.arrival_ns) += ',';
   fmt::format_to(std::back_inserter(out), "{},{}", record.prompt_tokens, record.output_tokens);
   if (columns.sessions) append_csv_text(out += ',', record.session);
+  if (columns.prefixes) fmt::format_to(std::back_inserter(out), ",{}", fmt::join(record.prefix_blocks, " "));
+  if (columns.priorities) fmt::format_to(std::back_inserter(out), ",{}", record.priority);
+  if (columns.tenants) fmt::format_to(std::back_inserter(out), ",{}", record.tenant);
+  if (columns.predictions) fmt::format_to(std::back_inserter(out), ",{}", record.predicted_tokens);
   out += '\n';
 }
 
@@ -41,6 +45,10 @@ void append_jsonl(std::string& out, const TraceRecord& record) {
   if (!record.session.empty()) out += ", \"session\": " + sim::Node::string(record.session).dump();
   if (!record.prefix_blocks.empty())
     fmt::format_to(std::back_inserter(out), ", \"prefix_blocks\": [{}]", fmt::join(record.prefix_blocks, ", "));
+  if (record.priority != 0) fmt::format_to(std::back_inserter(out), ", \"priority\": {}", record.priority);
+  if (record.tenant != 0) fmt::format_to(std::back_inserter(out), ", \"tenant\": {}", record.tenant);
+  if (record.predicted_tokens != 0)
+    fmt::format_to(std::back_inserter(out), ", \"predicted_tokens\": {}", record.predicted_tokens);
   out += "}\n";
 }
 
@@ -100,15 +108,16 @@ WrittenTrace write_trace(TraceSource& source, std::string_view format,
                      "write orrery_csv, or re-time it");
   std::string out;
   if (csv)
-    out += fmt::format("{}prompt_tokens,output_tokens{}\n", columns.arrivals ? "arrived_s," : "",
-                       columns.sessions ? ",session" : "");
+    out += fmt::format("{}prompt_tokens,output_tokens{}{}{}{}{}\n", columns.arrivals ? "arrived_s," : "",
+                       columns.sessions ? ",session" : "", columns.prefixes ? ",prefix_blocks" : "",
+                       columns.priorities ? ",priority" : "", columns.tenants ? ",tenant" : "",
+                       columns.predictions ? ",predicted_tokens" : "");
   WrittenTrace written;
   TraceRecord record;
   while (source.next(record)) {
     ++written.records;
     if (csv) {
       append_csv(out, record, columns);
-      if (!record.prefix_blocks.empty()) ++written.without_prefix;
     } else {
       append_jsonl(out, record);
     }

@@ -1,5 +1,5 @@
 // Writing traces in Orrery's own formats: the same records give the same bytes, and reading them back gives the same
-// records (orrery_csv has no place for prefix blocks).
+// records.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@ namespace orrery::traces {
 /// What a writer wrote.
 struct WrittenTrace {
   std::int64_t records = 0;
-  std::int64_t without_prefix = 0;  ///< records whose prefix blocks the format could not hold
 };
 
 /// Formats that can be written: orrery_csv, orrery_jsonl.

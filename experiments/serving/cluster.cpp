@@ -29,12 +29,14 @@ void Cluster::add(MemberParts parts) {
   member.group = parts.group;
   member.role = parts.role;
   member.kv_bytes_per_token = parts.kv_bytes_per_token;
+  member.pipe = std::move(parts.pipe);
   for (ReplicaParts& lane : parts.lanes) {
     lane.engine = &engine_;
     lane.metrics = &metrics_;
     lane.sink = this;
     lane.observer = observer_;
     lane.index = index;
+    lane.pipe = member.pipe.get();
     lane.stream = next_stream_++;
     member.lanes.push_back(std::make_unique<Replica>(std::move(lane)));
     member.caches.push_back(&member.lanes.back()->kv());
@@ -280,6 +282,10 @@ ReplicaResult Cluster::result(std::size_t i) const {
     result.kv_peak_bytes += counts.kv_peak_bytes;
     result.busy_ps += counts.busy_ps;
     result.cost.add(lane->cost());
+  }
+  if (member.pipe != nullptr) {
+    result.occupied_ps = member.pipe->occupied_ps();
+    result.work_ps = member.pipe->work_ps();
   }
   return result;
 }

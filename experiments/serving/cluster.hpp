@@ -31,6 +31,7 @@ struct MemberParts {
   Role role = Role::both;
   double weight = 1;
   std::int64_t kv_bytes_per_token = 0;  ///< over all its devices
+  std::unique_ptr<StagePipe> pipe;      ///< that the lanes pass; null: there is one lane
   std::vector<ReplicaParts> lanes;
 };
 
@@ -93,6 +94,7 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   struct Member {
     std::int32_t group = 0;
     Role role = Role::both;
+    std::unique_ptr<StagePipe> pipe;
     std::vector<std::unique_ptr<Replica>> lanes;
     std::vector<const policies::KvView*> caches;
     std::int64_t kv_bytes_per_token = 0;

@@ -118,6 +118,7 @@ void Cluster::fail(std::size_t i) {
   cancel_transfers(i);
   for (const auto& lane : member.lanes)
     for (Request* request : lane->evacuate()) restart(*request);
+  if (member.pipe != nullptr) member.pipe->clear({engine_.now().ticks, 0});
 }
 
 /// A request that lost its KV cache goes through the router again.

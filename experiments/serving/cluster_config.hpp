@@ -43,6 +43,7 @@ struct ReplicaGroupParams {
   std::int64_t device_group = 0;
   std::optional<std::int64_t> tensor_parallel;
   std::int64_t pipeline_parallel = 1;
+  std::optional<std::int64_t> micro_batches;
   Role role = Role::both;
   double weight = 1;
   sim::Node batching, kvcache;
@@ -58,6 +59,8 @@ struct ReplicaGroupParams {
                    "Devices that share every layer; null: replica.tensor_parallel, else 1."),
         sim::field("pipeline_parallel", &G::pipeline_parallel, sim::Unit::count, sim::between(1, 1024),
                    "Stages that share the layers, each of tensor_parallel devices."),
+        sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
+                   "Lanes of a pipelined replica, each with its share of KV cache and requests; null: one a stage."),
         sim::field("role", &G::role, "Which part of a request they do."),
         sim::field("weight", &G::weight, sim::Unit::none, sim::positive(),
                    "Their share of the load against other replicas: routers divide loads by it."),
@@ -135,6 +138,10 @@ struct ReplicaGroup {
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
 
+  /// Iterations of a replica that can be under way at once.
+  std::int64_t lanes() const {
+    return params.pipeline_parallel == 1 ? 1 : params.micro_batches.value_or(params.pipeline_parallel);
+  }
   std::int64_t devices() const { return tensor_parallel * params.pipeline_parallel; }  ///< of one replica
 };
 

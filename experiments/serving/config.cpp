@@ -8,6 +8,7 @@
 #include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -65,11 +66,15 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
     const Node* child = node.find(key);
     return child != nullptr && !child->is_null();
   };
-  if (present("trace") == present("generator")) {
-    faults.add(node.origin(), present("trace") ? "expected either 'trace' or 'generator', got both"
-                                               : "missing: expected 'trace' or 'generator'");
+  if (present("trace") + present("generator") + present("program") != 1) {
+    const bool several = present("trace") || present("generator");
+    faults.add(node.origin(), several ? "expected one of 'trace', 'generator' and 'program', got several"
+                                      : "missing: expected 'trace', 'generator' or 'program'");
     return;
   }
+  if (config.workload.program.is_object())
+    config.program = std::make_shared<ProgramsConfig>(
+        read_programs(*node.find("program"), trace_generators().arrivals, faults));
   if (config.workload.generator.is_object())
     config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
   if (config.workload.trace.is_object()) {
@@ -78,10 +83,13 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
     if (path != nullptr && path->is_string() && !std::filesystem::is_regular_file(config.trace->path))
       faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", config.trace->path));
   }
+  if (config.program && config.workload.clients)
+    faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program", "workload.program has its own");
   if (!present("arrivals")) return;
   const Node& arrivals = *node.find("arrivals");
-  if (present("generator")) {
-    faults.add(arrivals.origin(), "expected no 'arrivals' beside a generator", "the generator has arrivals of its own");
+  if (!present("trace")) {
+    const char* what = config.program ? "a program" : "a generator";
+    faults.add(arrivals.origin(), fmt::format("expected no 'arrivals' beside {}", what), "it has arrivals of its own");
     return;
   }
   config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
@@ -130,7 +138,12 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
   const Node* written = node.find("replicas");
   if (groups.empty()) {
     ReplicaGroupParams one;
-    one.tensor_parallel = config.replica.tensor_parallel.value_or(config.machine.devices.front().count);
+    const std::int64_t devices = config.machine.devices.front().count;
+    one.tensor_parallel = config.replica.tensor_parallel.value_or(devices);
+    if (!config.layouts.modes.empty()) {  // as many replicas of these devices as there are
+      one.tensor_parallel = config.layouts.modes.front().devices();
+      one.count = std::max<std::int64_t>(1, devices / *one.tensor_parallel);
+    }
     groups.push_back(one);
   }
   bool prefill = false, decode = false;
@@ -181,6 +194,7 @@ Node write_resolved(const ServingConfig& config) {
   Node workload = sim::write_params(config.workload);
   if (config.generator) workload.set("generator", traces::write_generator(*config.generator));
   if (config.trace) workload.set("trace", sim::write_params(*config.trace));
+  if (config.program) workload.set("program", write_programs(*config.program));
   if (config.arrivals) workload.set("arrivals", traces::ArrivalRegistry::write_block(*config.arrivals));
   root.set("workload", std::move(workload));
   Node policies = Node::object();
@@ -200,6 +214,7 @@ Node write_resolved(const ServingConfig& config) {
   }
   root.set("cluster", std::move(cluster));
   root.set("replica", sim::write_params(config.replica));
+  if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
   root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
@@ -265,6 +280,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
   config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
@@ -296,6 +312,7 @@ std::vector<FieldInfo> serving_fields() {
   generator.push_back(
       policy_field("lengths", "How long prompts and answers are.", registries.lengths.components(), nullptr));
   find_field(workload, "arrivals").policies = registries.arrivals.components();
+  find_field(workload, "program").nested = programs_fields(registries.arrivals);
   std::vector<FieldInfo> sections;
   sections.push_back(object_field("machine", "The hardware.", std::move(machine)));
   sections.back().required = true;
@@ -317,6 +334,8 @@ std::vector<FieldInfo> serving_fields() {
   sections.push_back(object_field("cluster", "Which replicas there are.", std::move(cluster)));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
+                                  sim::describe_params<LayoutsParams>()));
   sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));

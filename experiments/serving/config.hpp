@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/profile_iteration.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "hw/cost_model.hpp"
+#include "models/router.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/routing/routing.hpp"
@@ -57,19 +60,42 @@ struct MachineParams {
 struct ModelParams {
   std::string config;
   hw::DType dtype = hw::DType::fp16;
+  std::optional<hw::WeightFormat> weight_format, expert_format;
+  std::optional<hw::DType> kv_dtype;
+  models::RouterParams router;
 
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
-                                               "A Hugging Face config.json, or \"catalog:NAME\".")),
-                      sim::field("dtype", &ModelParams::dtype, "Number format of weights, activations and KV cache.")};
+    return std::tuple{
+        sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
+                                 "A Hugging Face config.json, or \"catalog:NAME\".")),
+        sim::field("dtype", &ModelParams::dtype,
+                   "Number format of activations; of weights and KV cache too, where they have none of their own."),
+        sim::field("weight_dtype", &ModelParams::weight_format,
+                   "Format of the weights of attention and feed-forward; null: as published (quantization_config)."),
+        sim::field("expert_dtype", &ModelParams::expert_format,
+                   "Format of the weights of experts; null: weight_dtype, or as published."),
+        sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
+        sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")};
+  }
+};
+
+struct PredictorParams {
+  double sigma = 0.5;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("sigma", &PredictorParams::sigma, sim::Unit::none, sim::between(0, 10),
+                                 "Deviation of the logarithm of predicted over true length; 0: always right.")};
   }
 };
 
 struct WorkloadParams {
   double rate_scale = 1;
-  std::optional<std::int64_t> limit;
+  std::optional<std::int64_t> limit, clients;
+  double think_time_s = 0;
+  std::optional<PredictorParams> predictor;
   sim::Node trace;
   sim::Node generator;
+  sim::Node program;
   sim::Node arrivals;
 
   static constexpr auto fields() {
@@ -77,9 +103,17 @@ struct WorkloadParams {
         sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
                    "Arrival times are divided by this: 2 doubles the request rate."),
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
-                   "Use only the first requests; null: all."),
+                   "Use only the first requests (or instances of a program); null: all."),
+        sim::field("clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
+                   "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
+                   "at their arrivals."),
+        sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
+                   "Of a client between an answer and its next request."),
+        sim::field("predictor", &WorkloadParams::predictor,
+                   "Predicts the length of answers for policies that look at it; null: none, or the trace's."),
         sim::field("trace", &WorkloadParams::trace, "Replay a trace file."),
         sim::field("generator", &WorkloadParams::generator, "Or draw requests at random."),
+        sim::field("program", &WorkloadParams::program, "Or run programs that call the model."),
         sim::field("arrivals", &WorkloadParams::arrivals,
                    "Arrival times drawn at random in place of the trace's (and for traces that have none).")};
   }
@@ -87,6 +121,7 @@ struct WorkloadParams {
 
 struct ReplicaParams {
   std::optional<std::int64_t> tensor_parallel;
+  std::int64_t expert_parallel = 1;
   double memory_margin = 0.1;
   std::optional<std::int64_t> max_context;
   double iteration_overhead_s = 0;
@@ -96,6 +131,8 @@ struct ReplicaParams {
     return std::tuple{
         sim::field("tensor_parallel", &ReplicaParams::tensor_parallel, sim::Unit::count, sim::at_least(1),
                    "Devices that share every layer; null: all of the machine's."),
+        sim::field("expert_parallel", &ReplicaParams::expert_parallel, sim::Unit::count, sim::at_least(1),
+                   "Groups of those devices that share out the experts; 1: every device has a slice of every expert."),
         sim::field("memory_margin", &ReplicaParams::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
                    "Share of device memory kept from weights and KV cache (activations, workspace, fragmentation)."),
         sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::between(2, 2e9),
@@ -172,6 +209,8 @@ struct DevicePart {
 };
 
 /// A validated config: parameters, chosen policies, and the same written out with all defaults.
+struct ProgramsConfig;
+
 struct ServingConfig {
   std::string file;                  ///< the config's, for messages
   std::vector<DevicePart> parts;     ///< one a group of machine.devices
@@ -183,11 +222,13 @@ struct ServingConfig {
   std::optional<traces::TraceParams> trace;                 ///< either this
   std::optional<traces::GeneratorConfig> generator;         ///< or this
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
+  std::shared_ptr<const ProgramsConfig> program;            ///< or this
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
+  LayoutsParams layouts;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;

@@ -24,23 +24,42 @@ std::int64_t to_pj(double joules) {
 }
 
 /// `bytes` of an all-gather are what it leaves on every rank.
+hw::LibraryCall call_of(models::Collective kind) {
+  switch (kind) {
+    case models::Collective::all_reduce:
+      return hw::LibraryCall::all_reduce;
+    case models::Collective::all_gather:
+      return hw::LibraryCall::all_gather;
+    case models::Collective::reduce_scatter:
+      return hw::LibraryCall::reduce_scatter;
+    case models::Collective::all_to_all:
+      return hw::LibraryCall::all_to_all;
+  }
+  throw std::logic_error("a collective that no library has");
+}
+
 hw::CollectiveCost price_collective(const hw::LinkParams& link, const models::Communication& c) {
-  const bool gather = c.kind == models::Collective::all_gather;
-  return hw::library_collective(link, gather ? hw::LibraryCall::all_gather : hw::LibraryCall::all_reduce, c.ranks,
-                                c.bytes);
+  return hw::library_collective(link, call_of(c.kind), c.ranks, c.bytes);
 }
 
 }  // namespace
 
 GpuIterationModel::GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu,
                                      std::unique_ptr<hw::CostModel> cost)
-    : transformer_(std::move(transformer)), gpu_(gpu), cost_model_(std::move(cost)) {}
+    : transformer_(std::move(transformer)), gpu_(gpu), cost_model_(std::move(cost)) {
+  const std::size_t kinds = transformer_.kinds.size();
+  dense_.resize(kinds);
+  layers_before_.assign(kinds, std::vector<std::int64_t>{0});
+  for (const std::int32_t kind_of : transformer_.kind_of)
+    for (std::size_t kind = 0; kind < kinds; ++kind)
+      layers_before_[kind].push_back(layers_before_[kind].back() + (static_cast<std::size_t>(kind_of) == kind ? 1 : 0));
+}
 
 template <class Lower>
 IterationCost GpuIterationModel::price(Lower lower) {
   launches_.clear();
   lower(launches_);
-  const std::int64_t ranks = transformer_.tp;
+  const std::int64_t ranks = transformer_.ranks();
   IterationCost out;
   for (const hw::Kernel& kernel : launches_.kernels) {
     const hw::Cost cost = cost_model_->cost(kernel);
@@ -87,8 +106,13 @@ const IterationCost& GpuIterationModel::tabulated(Table& table, std::int64_t ind
   return *table.near[i];
 }
 
-const IterationCost& GpuIterationModel::dense(std::int64_t tokens) {
-  return tabulated(dense_, tokens, [&](models::Launches& out) { models::lower_dense(transformer_, tokens, out); });
+const IterationCost& GpuIterationModel::dense(std::size_t kind, const models::TokenMix& mix) {
+  const auto lower = [&](models::Launches& out) { models::lower_dense(transformer_, kind, mix, out); };
+  if (!transformer_.kinds[kind].experts || mix.prompt == 0) return tabulated(dense_[kind], mix.tokens(), lower);
+  const std::array key{static_cast<std::int64_t>(kind), mix.decode, mix.prompt, mix.prompts};
+  if (const auto known = mixed_.find(key); known != mixed_.end()) return known->second;
+  if (mixed_.size() < kMixes) return mixed_.emplace(key, price(lower)).first->second;
+  return scratch_ = price(lower);
 }
 const IterationCost& GpuIterationModel::embedding(std::int64_t tokens) {
   return tabulated(embedding_, tokens,
@@ -100,13 +124,20 @@ const IterationCost& GpuIterationModel::head(std::int64_t rows) {
 
 void GpuIterationModel::cost(const BatchShape& shape, IterationCost& out) {
   for (const Segment& segment : shape.segments) {
-    const std::int64_t layers = segment.last - segment.first;
     if (segment.first == 0) out.add(embedding(segment.tokens));
-    out.add_scaled(dense(segment.tokens), layers);
-    const auto lower = [&](models::Launches& launches) {
-      models::lower_attention(transformer_, segment.prefill, segment.decode, launches);
-    };
-    out.add_scaled(price(lower), layers);
+    const std::int64_t prompt = segment.prefill.q_tokens;
+    const models::TokenMix mix{segment.tokens - prompt, prompt, segment.prefill.sequences};
+    for (std::size_t kind = 0; kind < dense_.size(); ++kind) {
+      const std::vector<std::int64_t>& before = layers_before_[kind];
+      const std::int64_t layers =
+          before[static_cast<std::size_t>(segment.last)] - before[static_cast<std::size_t>(segment.first)];
+      if (layers == 0) continue;
+      out.add_scaled(dense(kind, mix), layers);
+      const auto lower = [&](models::Launches& launches) {
+        models::lower_attention(transformer_, kind, segment.prefill, segment.decode, launches);
+      };
+      out.add_scaled(price(lower), layers);
+    }
   }
   if (shape.logit_rows > 0) out.add(head(shape.logit_rows));
 }

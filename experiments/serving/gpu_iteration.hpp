@@ -2,11 +2,13 @@
 // model, collectives by their closed form.
 //
 // Dense operators depend on the number of tokens alone, so their cost is computed once for each number that occurs and
-// kept; attention is priced from its sums at every call. Each kernel's time is rounded up to a whole picosecond and
-// each energy to the nearest picojoule, then everything is integer arithmetic. All ranks do the same work at the same
-// time; energy, FLOPs and traffic are of all ranks together, time is of one.
+// kept, by kind of layer; with experts they depend on where tokens come from as well, and the first kMixes batches with
+// prompts are kept too. Attention is priced from its sums at every call. Each kernel's time is rounded up to a whole
+// picosecond and each energy to the nearest picojoule, then everything is integer arithmetic. All ranks do the same
+// work at the same time; energy, FLOPs and traffic are of all ranks together, time is of one.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +29,7 @@ class GpuIterationModel final : public IterationModel {
  private:
   /// Costs by token count: an array for the counts of ordinary batches, a map for the rare large ones.
   static constexpr std::size_t kFlat = 16'384;
+  static constexpr std::size_t kMixes = 1 << 16;
   struct Table {
     std::vector<std::optional<IterationCost>> near;
     std::map<std::int64_t, IterationCost> far;
@@ -35,7 +38,7 @@ class GpuIterationModel final : public IterationModel {
   /// Cost of what `lower(launches)` appends.
   template <class Lower>
   IterationCost price(Lower lower);
-  const IterationCost& dense(std::int64_t tokens);
+  const IterationCost& dense(std::size_t kind, const models::TokenMix& mix);
   const IterationCost& embedding(std::int64_t tokens);
   const IterationCost& head(std::int64_t rows);
   template <class Lower>
@@ -45,7 +48,10 @@ class GpuIterationModel final : public IterationModel {
   hw::GpuParams gpu_;
   std::unique_ptr<hw::CostModel> cost_model_;
   models::Launches launches_;
-  Table dense_, embedding_, head_;
+  std::vector<Table> dense_;  // by kind of layer; of kinds with experts, batches of decodes alone
+  std::map<std::array<std::int64_t, 4>, IterationCost> mixed_;  // by kind, decodes, prompt tokens, prompts
+  std::vector<std::vector<std::int64_t>> layers_before_;        // by kind, then layer: layers of the kind before it
+  Table embedding_, head_;
   IterationCost scratch_;
 };
 

@@ -136,6 +136,7 @@ struct GroupFacts {
   std::int64_t device_group = 0;
   std::int64_t devices = 1;            ///< of one replica
   std::int64_t stages = 1;             ///< of its pipeline
+  std::int64_t lanes = 1;              ///< micro-batches that pass it at once
   double peak_flops = 0;               ///< of one device at the model's dtype
   double peak_bytes_per_s = 0;         ///< of one device's memory
   std::int64_t weight_bytes = 0;       ///< on one device (that with most of them)
@@ -162,6 +163,8 @@ struct ReplicaResult {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0;
   std::int64_t kv_peak_bytes = 0;  ///< on one device
   __int128 busy_ps = 0;            ///< in which an iteration runs; of a pipeline the mean over stages
+  __int128 occupied_ps = 0;        ///< of a pipeline: in which anything is in it, …
+  __int128 work_ps = 0;            ///< … and its stages' time at work, summed
   RunCost cost;
 };
 

@@ -146,8 +146,25 @@ policies::BatchView Replica::view() const {
           .decoding = decoding_,
           .decode_tokens = steady_branches_,
           .growth_blocks = growth_blocks,
+          .decode_context = steady_kv_ + steady_branches_,
           .mode = shape_.mode,
-          .limits = parts_.limits};
+          .limits = parts_.limits,
+          .pricer = this};
+}
+
+std::int64_t Replica::time_ps(const policies::BatchSketch& sketch) const {
+  BatchShape shape;
+  shape.mode = shape_.mode;
+  shape.sequences = sketch.decodes + (sketch.chunk_tokens > 0 ? 1 : 0);
+  shape.logit_rows = shape.sequences;
+  Segment segment{.first = 0, .last = parts_.limits.layers};
+  segment.tokens = sketch.decodes + sketch.chunk_tokens;
+  segment.decode = {sketch.decodes, sketch.decode_context};
+  if (sketch.chunk_tokens > 0) segment.prefill.add(sketch.chunk_tokens, sketch.chunk_past);
+  shape.segments.push_back(segment);
+  IterationPrice price = parts_.model->price(shape);
+  if (parts_.host != nullptr) parts_.host->apply(shape, price);
+  return price.time_ps;
 }
 
 std::int64_t Replica::queued_prefill_tokens() const {
@@ -193,7 +210,13 @@ bool Replica::decide() {
   if (shape_.sequences == 0) return false;
   reserve_explicit();
   IterationPrice price = parts_.model->price(shape_);
+  const std::int64_t devices_ps = price.time_ps;
   if (parts_.host != nullptr) parts_.host->apply(shape_, price);
+  if (parts_.pipe != nullptr) {
+    const std::int64_t before = stall_ps_ + price.time_ps - devices_ps;
+    price.time_ps = parts_.pipe->pass(at_.plus(before, ps_per_tick_), shape_).minus(at_, ps_per_tick_) - stall_ps_;
+    price.horizon = 1;
+  }
   begin(iterations_ahead(price), price, stall_ps_);
   stall_ps_ = 0;
   return true;
@@ -440,6 +463,7 @@ std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
 void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::int64_t extra_ps) {
   leap_ = {.start = at_, .planned = iterations, .price = price, .extra_ps = extra_ps};
   leap_.price.time_ps = std::max<std::int64_t>(1, leap_.price.time_ps);
+  if (parts_.pipe != nullptr) leap_.work_ps = parts_.pipe->last_work_ps() / parts_.pipe->stages();
   if (decision_.decode_rest && steady_ > 0) {
     const std::int64_t until = next_clock_event() - clock_;
     if (iterations > 1) {
@@ -520,7 +544,7 @@ void Replica::complete(std::int64_t upto) {
     metrics.processed_tokens += steps * segment.tokens;
     counts_.processed_tokens += steps * segment.tokens;
   }
-  book_busy(leap_.elapsed(upto) - leap_.elapsed(from));
+  book_busy(parts_.pipe != nullptr ? leap_.work_ps : leap_.elapsed(upto) - leap_.elapsed(from));
   at_ = time_of(upto);
   if (parts_.observer != nullptr) observe(from, upto);
   if (steady) {
@@ -868,7 +892,9 @@ void Replica::book_cut() {
     IterationCost cost;
     parts_.model->cost(shape_, cost);
     ledger_->book_cost(share(cost, elapsed, length));
-    book_busy(elapsed);
+    book_busy(parts_.pipe != nullptr
+                  ? static_cast<std::int64_t>(static_cast<__int128>(leap_.work_ps) * elapsed / length)
+                  : elapsed);
     if (parts_.observer != nullptr) {
       const std::int64_t energy = leap_.price.energy_pj + begun * leap_.price.step_energy_pj;
       IterationRun run{.start = start.tick(),

@@ -25,6 +25,7 @@
 #include "experiments/serving/iteration_model.hpp"
 #include "experiments/serving/metrics.hpp"
 #include "experiments/serving/request.hpp"
+#include "experiments/serving/stage_pipe.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/kvcache/tier.hpp"
@@ -43,12 +44,13 @@ struct ReplicaParts {
   policies::Acceptance* acceptance = nullptr;  ///< may be null: every draft is rejected
   policies::KvTier* tier = nullptr;            ///< may be null: swapping is recomputing
   const HostTime* host = nullptr;              ///< may be null: the host takes no time
+  StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   policies::ReplicaLimits limits;
   std::int32_t index = 0;   ///< of the replica in the cluster
   std::int32_t stream = 0;  ///< see IterationRun
-  bool leap = true;  ///< false: one iteration an event, for tests that both give the same
+  bool leap = true;         ///< false: one iteration an event, for tests that both give the same
 };
 
 /// What one replica (or lane) counts for itself.
@@ -57,7 +59,7 @@ struct ReplicaCounts {
   __int128 busy_ps = 0;
 };
 
-class Replica final : public sim::EventHandler {
+class Replica final : public sim::EventHandler, private policies::BatchPricer {
  public:
   explicit Replica(ReplicaParts parts);
 
@@ -129,6 +131,7 @@ class Replica final : public sim::EventHandler {
     std::int64_t planned = 0, done = 0, grown = 0;
     IterationPrice price;       ///< as the devices take it
     std::int64_t extra_ps = 0;  ///< that the host and transfers add to each
+    std::int64_t work_ps = 0;   ///< of a pipelined replica: stage time an iteration, over stages
     std::int64_t measured = 0;  ///< steady tokens a step that count in latencies
     std::int64_t elapsed(std::int64_t n) const {
       return static_cast<std::int64_t>(static_cast<__int128>(price.time_ps + extra_ps) * n +
@@ -140,6 +143,7 @@ class Replica final : public sim::EventHandler {
   const policies::Sequence& sequence(policies::SeqId id) const { return sequences_[id.index]; }
   Account& account(policies::SeqId id) { return accounts_[id.index]; }
   policies::SeqId new_slot();
+  std::int64_t time_ps(const policies::BatchSketch& sketch) const override;
 
   /// Sequences that wait, those a policy does not see yet included.
   std::int64_t queued() const { return std::ssize(waiting_) + std::ssize(arriving_); }

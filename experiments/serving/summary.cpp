@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "experiments/figures.hpp"
+#include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/system.hpp"
 
 namespace orrery::experiments {
@@ -52,6 +53,11 @@ Node replica_rows(const ServingResult& result) {
     row.set("iterations", Node::integer(replica.iterations));
     row.set("preemptions", Node::integer(replica.preemptions));
     row.set("busy", ratio(static_cast<double>(replica.busy_ps) * 1e-12, result.simulated_s));
+    if (group.stages > 1)
+      row.set("bubbles", Node::real(replica.occupied_ps == 0 ? 0.0
+                                                             : 1 - static_cast<double>(replica.work_ps) /
+                                                                       (static_cast<double>(replica.occupied_ps) *
+                                                                        static_cast<double>(group.stages))));
     row.set("kv_peak_bytes", Node::integer(replica.kv_peak_bytes));
     row.set("dynamic_energy_j",
             Node::real(joules(replica.cost.compute_pj + replica.cost.memory_pj + replica.cost.network_pj)));
@@ -144,6 +150,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   root.set("replicas", replica_rows(result));
   root.set("cluster", cluster_figures(result.totals));
 
+  if (result.programs) root.set("programs", summarise_programs(*result.programs, span, scale));
   root.set("iterations", Node::integer(m.iterations));
   root.set("events", Node::integer(static_cast<std::int64_t>(result.events)));
   return root;

@@ -12,9 +12,13 @@
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
+#include "experiments/serving/layouts.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/programs/files.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
+#include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -52,15 +56,32 @@ class ProgressObserver final : public RunObserver {
 
 }  // namespace
 
+namespace {
+
+/// Formats as the config says, and as the model is published where it says nothing.
+models::NumberFormats number_formats(const ModelParams& params, const models::ModelConfig& model) {
+  models::NumberFormats formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
+  formats.cache = params.kv_dtype;
+  return formats;
+}
+
+}  // namespace
+
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
-  std::int64_t device_group = 0, tensor_parallel = 1, stages = 1;
+  std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
   std::optional<models::Transformer> transformer;
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   policies::KvGeometry geometry;  ///< of a lane
+  std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
-  std::unique_ptr<ProfileIteration> profile_model;
+  std::unique_ptr<ProfileIteration> profile_model;  ///< over exact_model, with operator tables
+  IterationModel* exact = nullptr;                  ///< whichever of the two prices iterations
+  std::unique_ptr<LayoutIteration> layouts_model;  ///< in its place, with layouts
   std::unique_ptr<TabulatedIteration> iteration_model;
 };
 
@@ -75,6 +96,7 @@ struct ServingSetup::State {
   void build();
   bool enough_devices();
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
+  bool make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
   bool check_memory(const ReplicaGroup& group, const ReplicaKind& kind);
 };
 
@@ -95,6 +117,7 @@ bool ServingSetup::State::enough_devices() {
                               .device_group = group.params.device_group,
                               .devices = group.devices(),
                               .stages = group.params.pipeline_parallel,
+                              .lanes = group.lanes(),
                               .peak_flops = hw::matrix_peak(gpu, config.model.dtype),
                               .peak_bytes_per_s = gpu.memory_bandwidth});
     if (devices.used <= devices.devices) continue;
@@ -108,9 +131,65 @@ bool ServingSetup::State::enough_devices() {
   return true;
 }
 
-bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
+/// Weights and KV cache of a stage's device: what the fullest stage has.
+void divide_stages(ReplicaKind& kind) {
+  const models::Transformer& model = *kind.transformer;
+  kind.layers_of = divide_layers(kind.limits.layers, kind.stages);
+  const auto all = static_cast<__int128>(models::rank_parameters(model));
+  std::int64_t most = 0, layers = 0;
+  for (const StageLayers& stage : kind.layers_of) {
+    std::int64_t parameters = (stage.last - stage.first) * models::layer_parameters(model);
+    if (stage.first == 0) parameters += models::embedding_parameters(model);
+    if (stage.last == kind.limits.layers) {
+      parameters += models::head_parameters(model);
+      if (model.config.tie_word_embeddings) parameters += models::embedding_parameters(model);  // the table again
+    }
+    most = std::max(most, parameters);
+    layers = std::max<std::int64_t>(layers, stage.last - stage.first);
+  }
+  kind.weight_bytes = static_cast<std::int64_t>((static_cast<__int128>(kind.weight_bytes) * most + all - 1) / all);
+  kind.geometry.bytes_per_token = models::kv_bytes_per_token_layer(model) * layers;
+}
+
+/// A replica whose modes are the config's layouts.
+bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
-  if (const auto obstacle = models::tp_obstacle(model, kind.tensor_parallel)) {
+  std::vector<LayoutIteration::Mode> modes;
+  for (const LayoutParams& layout : config.layouts.modes) {
+    if (const auto obstacle = layout_obstacle(model, layout, group.devices())) {
+      infeasible = Infeasible{*obstacle};
+      return false;
+    }
+    const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
+    models::Transformer t =
+        models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
+    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
+    modes.push_back({layout, std::move(t), std::move(ranks)});
+  }
+  kind.transformer = modes.front().transformer;
+  kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
+                 static_cast<std::int32_t>(model.layers)};
+  const LayoutMemory memory = layout_memory(modes);
+  kind.weight_bytes = memory.weight_bytes;
+  kind.geometry.bytes_per_token = memory.kv_bytes_per_token;
+  kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
+  kind.usable_bytes =
+      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
+  if (!check_memory(group, kind)) return false;
+  const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
+  kind.layouts_model =
+      std::make_unique<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.layouts_model, kind.limits.layers);
+  return true;
+}
+
+bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
+  if (!config.layouts.modes.empty()) return make_layouts(group, kind);
+  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
+  const models::Split split{
+      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+  if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
   }
@@ -118,17 +197,18 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
     return false;
   }
-  kind.transformer = models::build_transformer(model, config.model.dtype, kind.tensor_parallel);
+  kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
   kind.weight_bytes = models::weight_bytes(*kind.transformer);
   kind.usable_bytes =
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
-  kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
+  if (kind.stages > 1) divide_stages(kind);
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / kind.lanes;
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
-  IterationModel* exact = kind.exact_model.get();
+  kind.exact = kind.exact_model.get();
   if (const ProfileParams& profile = config.machine.profile; profile.path) {
     const models::ModelConfig& facts = kind.transformer->config;
     kind.profile_model = std::make_unique<ProfileIteration>(
@@ -141,10 +221,10 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
                      .l2_bandwidth = gpu.l2_bandwidth,
                      .l2_bytes = static_cast<double>(gpu.l2_bytes),
                      .link = gpu.link},
-        exact);
-    exact = kind.profile_model.get();
+        kind.exact);
+    kind.exact = kind.profile_model.get();
   }
-  kind.iteration_model = std::make_unique<TabulatedIteration>(*exact, kind.limits.layers);
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact, kind.limits.layers);
   return true;
 }
 
@@ -173,7 +253,7 @@ void ServingSetup::State::build() {
     const ReplicaGroup& group = config.groups[g];
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
-             kind->stages == group.params.pipeline_parallel;
+             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes();
     });
     ReplicaKind* kind = nullptr;
     if (same == kinds.end()) {
@@ -182,6 +262,7 @@ void ServingSetup::State::build() {
       kind->device_group = group.params.device_group;
       kind->tensor_parallel = group.tensor_parallel;
       kind->stages = group.params.pipeline_parallel;
+      kind->lanes = group.lanes();
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();
@@ -189,9 +270,26 @@ void ServingSetup::State::build() {
     }
     kind_of.push_back(kind);
     machine.groups[g].weight_bytes = kind->weight_bytes;
-    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available;
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * kind->lanes;
   }
 }
+
+namespace {
+
+/// The stages of one replica. Activations go from stage to stage as one message a device pair.
+std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfig& config, std::int64_t ps_per_tick) {
+  const hw::LinkParams& link = config.parts[static_cast<std::size_t>(kind.device_group)].gpu.link;
+  const std::int64_t token_bytes = kind.transformer->config.hidden_size * hw::bytes_of(config.model.dtype);
+  const std::int64_t ranks = kind.tensor_parallel * kind.stages;
+  const auto send_ps = [&link, token_bytes, ranks](std::int64_t tokens) {
+    const hw::CollectiveCost cost =
+        hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
+    return static_cast<std::int64_t>(std::ceil(cost.time_s * 1e12));
+  };
+  return std::make_unique<StagePipe>(*kind.exact, kind.layers_of, send_ps, ps_per_tick);
+}
+
+}  // namespace
 
 ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_unique<State>()) {
   state_->config = config;
@@ -219,7 +317,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
   sim::Engine engine(seed, scale);
-  const auto source = open_workload(config, seed);
+  const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -234,14 +332,16 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   WorkloadParams workload = config.workload;
   if (change.rate_scale) workload.rate_scale = *change.rate_scale;
   if (change.limit) workload.limit = change.limit;
-  TraceLoad load(*source, workload);
+  const std::unique_ptr<Load> load = make_load(config, workload, source.get(), seed, metrics.warmup);
+  auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
-  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, load, std::move(deciders));
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
-                            picoseconds(config.replica.sequence_overhead_s));
+                           picoseconds(config.replica.sequence_overhead_s));
+  std::vector<std::unique_ptr<HostStore>> stores;
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
     const ReplicaKind& kind = *state_->kind_of[g];
@@ -251,13 +351,24 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.role = group.params.role;
       member.weight = group.params.weight;
       member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
-      ReplicaParts& parts = member.lanes.emplace_back();
-      parts.model = kind.iteration_model.get();
-      parts.host = &host;
-      parts.batching = group.batching.make();
-      parts.kv = group.kvcache.make(kind.geometry);
-      parts.limits = kind.limits;
-      parts.leap = config.run.leap;
+      if (kind.stages > 1) member.pipe = make_pipe(kind, config, scale.ps_per_tick());
+      for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
+        ReplicaParts& parts = member.lanes.emplace_back();
+        // Stages price their own layers; the table is for leaps, which a pipeline does not make.
+        parts.model =
+            kind.stages > 1 ? kind.exact : kind.iteration_model.get();
+        parts.host = &host;
+        parts.batching = group.batching.make();
+        parts.kv = group.kvcache.make(kind.geometry);
+        parts.limits = kind.limits;
+        parts.leap = config.run.leap;
+        if (kind.limits.tier_tokens > 0)
+          parts.tier =
+              stores
+                  .emplace_back(std::make_unique<HostStore>(engine, kind.geometry.bytes_per_token,
+                                                            kind.limits.tier_tokens, config.layouts.host_bandwidth))
+                  .get();
+      }
       cluster.add(std::move(member));
     }
   }
@@ -275,7 +386,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
   }
-  result.skipped = source->skipped();
+  if (source) result.skipped = source->skipped();
+  if (programs != nullptr) result.programs = programs->finish();
   return result;
 }
 
@@ -326,6 +438,10 @@ class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
   explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {
+    if (config_.program) {
+      (void)config_.program->does.make();
+      return;
+    }
     traces::TraceRecord first;
     (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
   }
@@ -375,6 +491,7 @@ class ServingExperiment final : public Experiment {
                         files->timeline_iterations(), result.metrics.iterations));
       write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
+      if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
     return outcome;
   }
@@ -390,8 +507,15 @@ class ServingExperiment final : public Experiment {
     for (const GroupFacts& group : machine.groups) {
       const double idle =
           machine.devices[static_cast<std::size_t>(group.device_group)].idle_watts * static_cast<double>(group.devices);
-      for (std::int64_t i = 0; i < group.replicas; ++i, ++replica)
-        streams.push_back({replica, fmt::format("replica {}", replica), idle + (replica == 0 ? unused : 0)});
+      for (std::int64_t i = 0; i < group.replicas; ++i, ++replica) {
+        // Energy of devices stands with the first lane.
+        const double watts = idle + (replica == 0 ? unused : 0);
+        for (std::int64_t lane = 0; lane < group.lanes; ++lane)
+          streams.push_back(
+              {replica,
+               group.lanes == 1 ? fmt::format("replica {}", replica) : fmt::format("replica {} lane {}", replica, lane),
+               lane == 0 ? watts : 0});
+      }
     }
     return streams;
   }

@@ -10,6 +10,7 @@
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/config.hpp"
 #include "experiments/serving/metrics.hpp"
+#include "experiments/serving/programs/program.hpp"
 
 namespace orrery::experiments {
 
@@ -25,6 +26,7 @@ struct ServingResult {
   double simulated_s = 0;
   std::uint64_t events = 0;
   std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended
+  std::optional<ProgramMetrics> programs;          ///< of a load that is a program
   traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
 };
 

@@ -95,10 +95,28 @@ class Decoder final : public GraphBuilder {
   std::filesystem::path catalog_;
 };
 
+/// What of a config this builder does not write down, or nothing.
+const char* not_written(const ModelConfig& c) {
+  if (c.latent.kv_rank > 0) return "attention over a latent";
+  if (c.layer_norm || !c.gated || c.learned_positions > 0 || c.parallel_block) return "layers unlike Llama's";
+  if (c.sliding_window > 0 || c.attention_sinks) return "windows and sinks of attention";
+  const ExpertConfig& e = c.experts;
+  if (e.count > 0 && (e.dense_layers > 0 || e.step != 1)) return "layers with and without experts";
+  if (e.router_bias || e.expert_bias) return "biases of experts";
+  return nullptr;
+}
+
 /// Puts the sizes of the named config in.
 void resolve(DecoderParams& p, const std::filesystem::path& catalog) {
   if (p.config.empty()) return;
   const ModelConfig config = load_model(p.config, catalog, builder_origin("decoder", "config"));
+  if (const char* what = not_written(config))
+    sim::throw_fault(builder_origin("decoder", "config"),
+                     std::string("expected a model of this builder, got one with ") + what,
+                     "the serving model takes it, operator graphs do not");
+  p.experts = config.experts.count;
+  if (config.experts.count > 0) p.experts_per_token = config.experts.per_token;
+  p.expert_intermediate = config.experts.intermediate_size;
   p.layers = config.layers;
   p.hidden = config.hidden_size;
   p.heads = config.heads;

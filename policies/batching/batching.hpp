@@ -98,6 +98,23 @@ inline constexpr std::int64_t kStable = std::numeric_limits<std::int64_t>::max()
 struct ReplicaLimits {
   std::int64_t max_context = 0;  ///< most tokens a request may have, prompt and output together
   std::int32_t layers = 0;
+  std::int64_t tier_tokens = 0;  ///< whose KV the tier that swapped sequences go to can hold; 0: there is none
+};
+
+/// A batch through all layers, in the terms its price depends on.
+struct BatchSketch {
+  std::int64_t decodes = 0;         ///< tokens of decodes (branches counted)
+  std::int64_t decode_context = 0;  ///< tokens they attend to, the new ones included
+  std::int64_t chunk_tokens = 0;    ///< new tokens of one prompt chunk …
+  std::int64_t chunk_past = 0;      ///< … behind as many of its prompt
+};
+
+/// What iterations cost, for policies that keep to a target.
+class BatchPricer {
+ public:
+  virtual ~BatchPricer() = default;
+  /// Time of such an iteration in ps, host included. Costs a call of the device model.
+  virtual std::int64_t time_ps(const BatchSketch& sketch) const = 0;
 };
 
 /// What a policy may know. Valid during the call only.
@@ -108,12 +125,14 @@ struct BatchView {
   const std::deque<SeqId>& waiting;     ///< front first: arrivals at the back, preempted sequences at the front
   std::span<const Sequence> sequences;  ///< indexed by SeqId
   const KvView& kv;
-  std::int64_t clock = 0;          ///< decode clock, see Sequence
-  std::int64_t decoding = 0;       ///< how many of `running` are in decode
-  std::int64_t decode_tokens = 0;  ///< new tokens if all of them take one step (branches counted)
-  std::int64_t growth_blocks = 0;  ///< blocks that this step would take
+  std::int64_t clock = 0;           ///< decode clock, see Sequence
+  std::int64_t decoding = 0;        ///< how many of `running` are in decode
+  std::int64_t decode_tokens = 0;   ///< new tokens if all of them take one step (branches counted)
+  std::int64_t growth_blocks = 0;   ///< blocks that this step would take
+  std::int64_t decode_context = 0;  ///< tokens that they would attend to, the new ones included
   std::int32_t mode = 0;
   ReplicaLimits limits;
+  const BatchPricer* pricer = nullptr;  ///< null: nobody knows (on paper)
 
   const Sequence& operator[](SeqId id) const { return sequences[id.index]; }
   std::int64_t kv_tokens(SeqId id) const { return (*this)[id].kv_tokens(clock); }

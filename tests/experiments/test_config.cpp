@@ -39,13 +39,13 @@ TEST_CASE("what is missing is named where it is missing", "[unit]") {
   const std::string faults = faults_of(R"({"system": "serving"})");
   CHECK_THAT(faults, Catch::Contains("c.json:/machine/devices: missing"));
   CHECK_THAT(faults, Catch::Contains("c.json:/model/config: missing"));
-  CHECK_THAT(faults, Catch::Contains("c.json:/workload: missing: expected 'trace' or 'generator'"));
+  CHECK_THAT(faults, Catch::Contains("c.json:/workload: missing: expected 'trace', 'generator' or 'program'"));
 }
 
 TEST_CASE("a workload is a trace or a generator", "[unit]") {
   const std::string faults =
       faults_of(R"({"system": "serving", "workload": {"trace": {"path": "t.csv"}, "generator": {}}})");
-  CHECK_THAT(faults, Catch::Contains("c.json:/workload: expected either 'trace' or 'generator', got both"));
+  CHECK_THAT(faults, Catch::Contains("c.json:/workload: expected one of 'trace', 'generator' and 'program', got several"));
 }
 
 TEST_CASE("one group of devices, for now one replica", "[unit]") {

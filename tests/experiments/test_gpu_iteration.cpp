@@ -122,6 +122,34 @@ TEST_CASE("a model cut into layer groups costs the whole", "[prop]") {
   CHECK(price(m, pieces).flops == price(m, whole).flops);
 }
 
+TEST_CASE("layers of kinds cost each its own, and prompts their own experts", "[unit]") {
+  const hw::GpuParams gpu = a100();
+  const models::Transformer t = model("gpt-oss-20b", 1);
+  REQUIRE(t.kinds.size() == 2);
+  GpuIterationModel m(t, gpu, cost_model("tiled", gpu));
+  const BatchShape shape = shape_of(300, 100, 12, 700, 24);
+  models::BatchDims dims{.tokens = 312, .logit_rows = 12};
+  dims.prefill.add(300, 100);
+  dims.decode = {12, 12 * 700};
+  const auto reference = cost_model("tiled", gpu);
+  double seconds = 0;
+  models::Launches out;
+  const auto add = [&](double times) {
+    for (const hw::Kernel& kernel : out.kernels) seconds += times * reference->cost(kernel).time_s;
+    out.clear();
+  };
+  for (std::size_t kind = 0; kind < 2; ++kind) {
+    models::lower_layer(t, kind, dims, out);
+    add(12);
+  }
+  models::lower_edges(t, dims, true, true, out);
+  add(1);
+  CHECK(static_cast<double>(price(m, shape).time_ps) == Approx(seconds * 1e12).epsilon(1e-6));
+  CHECK(price(m, shape).flops == models::matrix_flops(t, dims));
+  // Asked again: the batch with a prompt is kept.
+  CHECK(price(m, shape).time_ps == price(m, shape).time_ps);
+}
+
 TEST_CASE("tensor parallelism shares the work and pays for the all-reduces", "[unit]") {
   const hw::GpuParams gpu = a100();
   GpuIterationModel one(model("llama-2-7b", 1), gpu, cost_model("tiled", gpu));

@@ -194,7 +194,7 @@ TEST_CASE("lowered kernels do the work that the expressions say", "[prop]") {
     lower_edges(t, batch, true, true, edges);
     std::vector<Op> edge_ops = t.embedding;
     edge_ops.insert(edge_ops.end(), t.head.begin(), t.head.end());
-    const std::pair<const std::vector<Op>*, const Launches*> parts[] = {{&t.layer, &layer}, {&edge_ops, &edges}};
+    const std::pair<const std::vector<Op>*, const Launches*> parts[] = {{&t.kinds[0].ops, &layer}, {&edge_ops, &edges}};
     for (const auto& [ops, launches] : parts) {
       const Sum want = symbolic(*ops, batch), got = sum_of(*launches);
       REQUIRE(got.flops == want.flops);  // below 2^53, so doubles are exact

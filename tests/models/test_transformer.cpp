@@ -132,14 +132,14 @@ TEST_CASE("operators come in the order of execution", "[unit]") {
   };
   const Transformer one = of("llama-2-7b");
   CHECK(names(one.embedding) == std::vector<std::string>{"embedding"});
-  CHECK(names(one.layer) == std::vector<std::string>{"attention_norm", "qkv_proj", "rope", "kv_write",
+  CHECK(names(one.kinds[0].ops) == std::vector<std::string>{"attention_norm", "qkv_proj", "rope", "kv_write",
                                                      "attention_prefill", "attention_decode", "out_proj",
                                                      "attention_residual", "ffn_norm", "ffn_up", "activation",
                                                      "ffn_down", "ffn_residual"});
   CHECK(names(one.head) == std::vector<std::string>{"final_norm", "lm_head", "sampling"});
   const Transformer two = of("qwen3-8b", 2);
   CHECK(names(two.embedding) == std::vector<std::string>{"embedding", "embedding_all_reduce"});
-  CHECK(names(two.layer) == std::vector<std::string>{"attention_norm", "qkv_proj", "qk_norm", "rope", "kv_write",
+  CHECK(names(two.kinds[0].ops) == std::vector<std::string>{"attention_norm", "qkv_proj", "qk_norm", "rope", "kv_write",
                                                      "attention_prefill", "attention_decode", "out_proj",
                                                      "out_all_reduce", "attention_residual", "ffn_norm", "ffn_up",
                                                      "activation", "ffn_down", "ffn_all_reduce", "ffn_residual"});

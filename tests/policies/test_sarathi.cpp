@@ -72,3 +72,63 @@ TEST_CASE("sarathi stays within budget, slots and blocks", "[prop]") {
     CHECK(blocks <= replica.kv->free_blocks());
   }
 }
+
+namespace {
+
+/// 100 ps for every token of prompts, 10 for every decode, 1 for each 100 tokens of context.
+struct TokenPrice final : BatchPricer {
+  std::int64_t time_ps(const BatchSketch& sketch) const override {
+    return sketch.chunk_tokens * 100 + sketch.decodes * 10 + (sketch.decode_context + sketch.chunk_past) / 100;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sarathi: the budget of a target is the largest that meets it", "[unit]") {
+  TokenPrice price;
+  PaperReplica replica(10'000);
+  replica.pricer = &price;
+  replica.decode(100);
+  replica.wait(3000);
+  // 1 us are 10,000 tokens, more than the context limit: all of the prompt.
+  CHECK(items(replica.decide(*make_batching("sarathi", R"({"tbt_slo": "1 us", "token_budget": 7})"))) ==
+        Items{{1, 3000}});
+  // No price, no target: the number stands.
+  replica.pricer = nullptr;
+  CHECK(items(replica.decide(*make_batching("sarathi", R"({"tbt_slo": "1 us", "token_budget": 7})"))) == Items{{1, 6}});
+}
+
+TEST_CASE("sarathi: a target met beside the decodes there are, or at the end of the longest prompt", "[unit]") {
+  // A hundred times dearer, so that 1 us is 100 tokens of prompt: 10,000 ps each.
+  struct Dear final : BatchPricer {
+    std::int64_t time_ps(const BatchSketch& sketch) const override {
+      return sketch.chunk_tokens * 10'000 + sketch.decodes * 1'000 + sketch.chunk_past * 10;
+    }
+  } price;
+  PaperReplica replica(10'000);
+  replica.pricer = &price;
+  for (int i = 0; i < 10; ++i) replica.decode(100);
+  replica.wait(3000);
+  // Fixed: 96 x 10,000 + (4,096 - 96) x 10 = 1,000,000, just within. 10 decodes take 10 of the 96.
+  CHECK(items(replica.decide(*make_batching("sarathi", R"({"tbt_slo": "1 us", "budget_step": 1})"))) ==
+        Items{{10, 86}});
+  // Beside 10 decodes (10,000) a chunk at the head of its prompt: 99 x 10,000 + 10,000 = 1,000,000.
+  CHECK(items(replica.decide(*make_batching(
+            "sarathi", R"({"tbt_slo": "1 us", "budget_step": 1, "slo_budget": "iteration"})"))) == Items{{10, 99}});
+}
+
+TEST_CASE("sarathi: a chunk schedule falls along the prompt", "[unit]") {
+  // Four parts of 1,000 tokens: 1,024, then 1024 - 768/3 = 768, 512, 256.
+  const auto policy =
+      make_batching("sarathi", R"({"chunk_schedule": {"stages": 4, "high": 1024, "low": 256, "max_tokens": 4000}})");
+  const auto chunk_at = [&](std::int64_t done) {
+    PaperReplica replica(10'000);
+    replica.prefill(4096, done);
+    return replica.decide(*policy).items.at(0).new_tokens;
+  };
+  CHECK(chunk_at(0) == 1024);
+  CHECK(chunk_at(999) == 1024);
+  CHECK(chunk_at(1000) == 768);
+  CHECK(chunk_at(2500) == 512);
+  CHECK(chunk_at(3500) == 256);
+}

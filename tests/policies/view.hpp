@@ -72,10 +72,14 @@ class PaperReplica {
                    .sequences = sequences,
                    .kv = *kv,
                    .decoding = decoding,
-                   .limits = limits};
+                   .mode = mode,
+                   .limits = limits,
+                   .pricer = pricer};
     for (const SeqId id : running) {
       view.growth_blocks += view.growth_of(id);
-      if (view[id].phase == Phase::decode) view.decode_tokens += view[id].branches;
+      if (view[id].phase != Phase::decode) continue;
+      view.decode_tokens += view[id].branches;
+      view.decode_context += view[id].branches * (view[id].kv_then + 1);
     }
     policy.decide(view, out);
     return out;
@@ -88,6 +92,8 @@ class PaperReplica {
   std::vector<SeqId> prefilling;
   std::deque<SeqId> waiting;
   std::int64_t decoding = 0;
+  std::int32_t mode = 0;
+  const BatchPricer* pricer = nullptr;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
 
  private:

@@ -131,3 +131,64 @@ TEST_CASE("arrivals past what nanoseconds hold are a fault", "[unit]") {
         "generated trace: arrivals pass 292 years, the most that 64 bits of nanoseconds hold (raise the rate or ask "
         "for fewer requests)");
 }
+
+namespace {
+
+std::vector<double> gaps_of(std::string_view arrivals, int count) {
+  const auto source =
+      make_generated_trace(generator(std::string(R"({"requests": )") + std::to_string(count) +
+                                     R"(, "lengths": {"policy": "fixed"}, "arrivals": )" + std::string(arrivals) + "}"),
+                           7);
+  std::vector<double> gaps;
+  TraceRecord record;
+  std::int64_t last = 0;
+  while (source->next(record)) {
+    gaps.push_back(static_cast<double>(record.arrival_ns - last) * 1e-9);
+    last = record.arrival_ns;
+  }
+  return gaps;
+}
+
+}  // namespace
+
+TEST_CASE("at_once brings a batch", "[unit]") {
+  CHECK(gaps_of(R"({"policy": "at_once"})", 5) == std::vector<double>(5, 0.0));
+}
+
+TEST_CASE("windowed_gamma keeps the rate and has the shape's variation", "[theory]") {
+  // CV of gamma gaps: 1 / sqrt(shape). 20,000 gaps: the mean of a rate of 2 is 0.5 +- 2 %.
+  for (const double shape : {0.25, 0.5, 1.0, 4.0}) {
+    const auto gaps = gaps_of(R"({"policy": "windowed_gamma", "windowed_gamma": {"rate": "2 req/s", "shape": )" +
+                                  std::to_string(shape) + "}}",
+                              20'000);
+    CHECK(mean_of(gaps) == Approx(0.5).epsilon(0.04));
+    CHECK(cv_of(gaps) == Approx(1 / std::sqrt(shape)).epsilon(0.06));
+  }
+}
+
+TEST_CASE("windowed_gamma: windows have their own rates, mean as given", "[theory]") {
+  // Rates 3 : 1 in windows of 100 s around 10 a second: 15 and 5 a second, so three quarters of all come in even ones.
+  const auto gaps = gaps_of(
+      R"({"policy": "windowed_gamma", "windowed_gamma": {"rate": "10 req/s", "window": "100 s", "shape": 1, "rates": [3, 1]}})",
+      40'000);
+  double at = 0;
+  int even = 0;
+  for (const double gap : gaps) even += static_cast<int>((at += gap) / 100) % 2 == 0;
+  CHECK(even / 40'000.0 == Approx(0.75).epsilon(0.02));
+  CHECK(at == Approx(4000).epsilon(0.03));
+}
+
+TEST_CASE("windowed_gamma follows the day of BurstGPT's conversations", "[theory]") {
+  // 20 days at one a second. Peak hour over mean hour of the profile: 188.2 / 81.5 (its mean) = 2.31; the night falls
+  // below a thirtieth of the peak.
+  const auto gaps = gaps_of(
+      R"({"policy": "windowed_gamma", "windowed_gamma": {"rate": "0.05 req/s", "shape": 1, "day": "chatgpt_conversation"}})",
+      86'400);
+  std::vector<double> hours(24, 0);
+  double at = 0;
+  for (const double gap : gaps) hours[static_cast<std::size_t>((at += gap) / 3600) % 24] += 1;
+  const double mean = mean_of(hours);
+  CHECK(hours[16] / mean == Approx(2.31).epsilon(0.05));
+  CHECK(hours[16] / hours[4] > 30);
+  CHECK(at == Approx(86'400 / 0.05).epsilon(0.03));
+}

@@ -100,9 +100,10 @@ TEST_CASE("all faults of a generator are told at once", "[unit]") {
 
 TEST_CASE("the registries list every policy", "[unit]") {
   const GeneratorRegistries registries = all_generators();
-  CHECK(registries.arrivals.names() == std::vector<std::string>{"diurnal", "fixed", "gamma", "poisson"});
+  CHECK(registries.arrivals.names() ==
+        std::vector<std::string>{"at_once", "diurnal", "fixed", "gamma", "poisson", "windowed_gamma"});
   CHECK(registries.lengths.names() ==
-        std::vector<std::string>{"empirical", "fixed", "geometric", "log_normal", "uniform", "zipf"});
+        std::vector<std::string>{"burstgpt", "empirical", "fixed", "geometric", "log_normal", "uniform", "zipf"});
 }
 
 TEST_CASE("the shipped sample is what its generator draws with seed 1", "[unit]") {

@@ -140,3 +140,21 @@ TEST_CASE("limits cut the distribution and do not pile it up", "[unit][prop]") {
         "generated trace: no lengths within the limits in 100000 draws (widen limits, or bring the distribution closer "
         "to them)");
 }
+
+TEST_CASE("burstgpt's answers have the medians and bands of the figure they come from", "[theory]") {
+  // Prompts of 500 tokens (cv 0): median 167, 5 % below 22 and 5 % above 488.
+  const auto source = make_generated_trace(
+      generator(R"({"requests": 40000, "arrivals": {"policy": "fixed"}, "lengths": {"policy": "burstgpt", "burstgpt":
+        {"prompt_mean": 500, "prompt_cv": 0}}})"),
+      1);
+  std::vector<std::int64_t> outputs;
+  TraceRecord record;
+  while (source->next(record)) {
+    CHECK(record.prompt_tokens == 500);
+    outputs.push_back(record.output_tokens);
+  }
+  std::sort(outputs.begin(), outputs.end());
+  CHECK(outputs[20'000] == Approx(167).epsilon(0.03));
+  CHECK(outputs[2'000] == Approx(22).epsilon(0.05));
+  CHECK(outputs[38'000] == Approx(488).epsilon(0.05));
+}

@@ -12,7 +12,9 @@ namespace {
 
 constexpr const char* kJsonl =
     "{\"arrived_s\": 0, \"prompt_tokens\": 3, \"output_tokens\": 4}\n"
-    "{\"arrived_s\": 0.000000001, \"prompt_tokens\": 5, \"output_tokens\": 6, \"session\": \"a,\\\"b\\\"\"}\n"
+    "{\"arrived_s\": 0.000000001, \"prompt_tokens\": 5, \"output_tokens\": 6, \"session\": \"a,\\\"b\\\"\", "
+    "\"priority\": -2, "
+    "\"tenant\": 7, \"predicted_tokens\": 9}\n"
     "{\"arrived_s\": 2.5, \"prompt_tokens\": 7, \"output_tokens\": 8, \"prefix_blocks\": [1, 20]}\n";
 
 }  // namespace
@@ -23,16 +25,20 @@ TEST_CASE("what is written is read back, byte for byte and record for record", "
   const WrittenTrace written =
       write_trace(*open_trace({.path = first}, all_formats()), "orrery_jsonl", scratch.path("b.jsonl"));
   CHECK(written.records == 3);
-  CHECK(written.without_prefix == 0);
   CHECK(read_bytes(scratch.path("b.jsonl")) == kJsonl);
 
   const WrittenTrace table =
       write_trace(*open_trace({.path = first}, all_formats()), "orrery_csv", scratch.path("c.csv"));
-  CHECK(table.without_prefix == 1);
+  CHECK(table.records == 3);
   CHECK(read_bytes(scratch.path("c.csv")) ==
-        "arrived_s,prompt_tokens,output_tokens,session\n0,3,4,\n0.000000001,5,6,\"a,\"\"b\"\"\"\n2.5,7,8,\n");
+        "arrived_s,prompt_tokens,output_tokens,session,prefix_blocks,priority,tenant,predicted_tokens\n"
+        "0,3,4,,,0,0,0\n0.000000001,5,6,\"a,\"\"b\"\"\",,-2,7,9\n2.5,7,8,,1 20,0,0,0\n");
   const auto back = read_all({.path = scratch.path("c.csv")});
   CHECK(back[1].session == "a,\"b\"");
+  CHECK(back[1].priority == -2);
+  CHECK(back[1].tenant == 7);
+  CHECK(back[1].predicted_tokens == 9);
+  CHECK(back[2].prefix_blocks == std::vector<std::int64_t>{1, 20});
   CHECK(short_form(back) == short_form(read_all({.path = first})));
   CHECK_FALSE(std::filesystem::exists(scratch.path("c.csv.partial")));
 }

@@ -51,6 +51,8 @@ int inspect(const TraceOptions& options) {
     node.set("span_s", sim::Node::real(summary.span_s));
     node.set("rate_per_s", sim::Node::real(summary.rate_per_s));
     node.set("gap_cv", sim::Node::real(summary.gap_cv));
+    node.set("sessions_named", sim::Node::integer(summary.sessions_named));
+    node.set("prefixes_given", sim::Node::integer(summary.prefixes_given));
     node.set("prompt_tokens", lengths_node(summary.prompt));
     node.set("output_tokens", lengths_node(summary.output));
     node.set("total_tokens", lengths_node(summary.total));
@@ -65,6 +67,8 @@ int inspect(const TraceOptions& options) {
   } else {
     fmt::print("arrivals      none: give workload.arrivals to draw them\n");
   }
+  if (summary.sessions_named > 0) fmt::print("in sessions   {}\n", summary.sessions_named);
+  if (summary.prefixes_given > 0) fmt::print("with prefixes {}\n", summary.prefixes_given);
   fmt::print("\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "tokens", "mean", "p50", "p90", "p99", "max");
   for (const auto& [name, l] :
        {std::pair{"prompt", summary.prompt}, {"output", summary.output}, {"total", summary.total}})
@@ -86,9 +90,6 @@ int write(traces::TraceSource& source, const TraceOptions& options) {
   const traces::WrittenTrace written = traces::write_trace(source, format, options.output);
   fmt::print(stderr, "{}: {} requests ({})\n", options.output, written.records, format);
   if (source.skipped().total() > 0) fmt::print(stderr, "note: skipped lines: {}\n", source.skipped().text());
-  if (written.without_prefix > 0)
-    fmt::print(stderr, "note: {} requests had prefix blocks, which {} cannot hold; orrery_jsonl can\n",
-               written.without_prefix, format);
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// orrery_csv: Orrery's own table. arrived_s in decimal seconds, exact to the nanosecond; session is optional, and so is
-// arrived_s, for length-only traces.
+// orrery_csv: Orrery's own table. arrived_s in decimal seconds, exact to the nanosecond; it may be missing (length-only
+// traces), and so may session, prefix_blocks, priority, tenant and predicted_tokens.
 #include "traces/csv.hpp"
 #include "traces/formats/formats.hpp"
 
@@ -10,8 +10,11 @@ Format orrery_csv() {
                                       .arrival_optional = true,
                                       .prompt = "prompt_tokens",
                                       .output = "output_tokens",
-                                      .session = "session"};
-  return {"orrery_csv", "Orrery's table (CSV: [arrived_s,] prompt_tokens, output_tokens[, session])",
+                                      .session = "session",
+                                      .extras = true};
+  return {"orrery_csv",
+          "Orrery's table (CSV: [arrived_s,] prompt_tokens, output_tokens[, session, prefix_blocks, priority, tenant, "
+          "predicted_tokens])",
           [](std::string_view line) {
             return has_columns(line, {"prompt_tokens", "output_tokens"});
           },

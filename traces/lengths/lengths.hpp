@@ -8,6 +8,7 @@ namespace orrery::traces::lengths {
 /// Lengths and mean lengths that a sampler takes.
 inline constexpr sim::Range kTokens = sim::between(1, 1e9);
 
+void add_burstgpt(LengthRegistry& registry);
 void add_empirical(LengthRegistry& registry, const FormatTable& formats);
 void add_fixed(LengthRegistry& registry);
 void add_geometric(LengthRegistry& registry);

@@ -1,0 +1,113 @@
+// A whole deployment under a benchmark client, in closed form: TTFT and TPOT of a closed loop.
+//
+// C clients send a request each, wait for its last token and send the next. One engine step runs all n decoding
+// requests and, when a prompt waits, the prompt beside them (N = min(C, what the cache holds), L output tokens):
+//   D = T(n decodes, mean context)                      X = T(n decodes and a prompt) - D
+//   L TPOT = L D + (N - 1) X L TPOT / (TTFT + L TPOT)   every other request brings one prompt a cycle, which stretches
+//                                                       the steps of all who decode meanwhile
+//   n    = N L TPOT / (TTFT + L TPOT)
+//   TTFT = request + residual step + queue + T(n - 1 decodes and a prompt)
+// solved by iteration. Queue: all requests of the first round come at once and wait for (N - 1) / 2 prompts, as many in
+// a step as `batched_tokens` allow. They end as far apart as they were let in (A = N X), and by the spread of their
+// lengths, which adds up: in round k they come within W = sqrt(A^2 + B^2), B = spread sqrt(k) cycle, a cycle at most:
+// an M/D/1 queue of load (N - 1) X / W, times B / W, since what A keeps apart does not collide.
+// Clients beyond N wait for a place: by Little's law (C - N) cycles / N. Disaggregated: prompts on workers of their own
+// (X without decodes, a queue for each worker's share of the clients), TPOT = D.
+//
+// A closed form, not a run of the replica: a table has thousands of deployments with up to thousands of clients; what a
+// run would add (order of admissions, ragged chunks) is below what the engines' versions differ by.
+//
+// Kernels are those of models/lowering.hpp with the engines' fusions: residual sums are part of norms; small
+// all-reduces go the engines' own way (each rank reads all others' buffers once); products with block scales (nvfp4,
+// and fp8 of models published so) have a pass before them that finds the activations' scales.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hw/cost_model.hpp"
+#include "models/lowering.hpp"
+
+namespace orrery::experiments {
+
+/// What an engine adds to what kernels take, s. Named assumptions; docs/models-serving.md says how they were set.
+struct EngineOverheads {
+  double step_s = 0;      ///< between the steps of the device: scheduling and input preparation that nothing hides
+  double sequence_s = 0;  ///< of each sequence in a step: sampling, detokenising, streams of answers
+  double request_s = 0;   ///< of a request before its first step and after its first token: HTTP, tokeniser, queues
+  double kernel_s = 0;    ///< host time of a kernel in a step with a prompt, which runs outside of any graph
+  double latent_s = 0;    ///< further host time there of a layer with latent attention: it gathers and joins parts
+};
+
+struct DeploymentParams {
+  models::ModelConfig model;
+  models::NumberFormats formats;
+  models::Split split;
+  models::RouterParams router;
+  hw::GpuParams gpu;
+  EngineOverheads overheads;
+  double memory_share = 0.9;           ///< of the device, for weights and cache
+  std::int64_t batched_tokens = 8192;  ///< new tokens of a step at most
+  double expert_sort_s = 4e-6;         ///< sorting of tokens by the kernels for experts of 4 bits
+  double direct_base_s = 5e-6;         ///< of an all-reduce in which ranks read each other's buffers
+  double direct_share = 0.7;           ///< of the link's bandwidth that it reaches
+};
+
+/// What clients do.
+struct ClosedLoop {
+  double clients = 1;  ///< per group of attention data parallelism
+  double prompt_tokens = 1024, output_tokens = 1024;
+  double rounds = 10;   ///< requests of a client in the run; the first meets all others
+  double spread = 0.2;  ///< lengths are uniform from 1 - spread to 1 of the longest; those above are the means
+};
+
+/// Workers of a disaggregated deployment beside the decoding ones.
+struct PrefillPool {
+  models::Split split;
+  double workers = 1;         ///< each with its own ranks
+  double decode_workers = 1;  ///< that share the clients
+};
+
+struct LoopLatency {
+  double ttft_s = 0, tpot_s = 0;
+  double requests = 0;  ///< that the cache holds at a time, per group; clients beyond wait
+};
+
+/// Prices steps of one deployment. Not safe across threads.
+class DeploymentModel {
+ public:
+  /// Throws sim::ConfigError where the model cannot be split so.
+  explicit DeploymentModel(DeploymentParams params);
+
+  /// Time of a step, s: `decodes` of `context` tokens each, and `prompts` of `prompt_tokens` new tokens each.
+  double step_s(double decodes, double context, double prompts, double prompt_tokens) const;
+  /// Requests of `tokens` cached tokens each that fit beside the weights, per group; negative: weights alone do not
+  /// fit.
+  double capacity(double tokens) const;
+  LoopLatency closed_loop(const ClosedLoop& loop) const;
+  /// `prefill`: the model of a prefill worker.
+  LoopLatency disaggregated(const ClosedLoop& loop, const DeploymentModel& prefill, const PrefillPool& pool) const;
+
+ private:
+  /// Of a pass through the model: device time, and kernels that a host would launch.
+  struct Price {
+    double device_s = 0, kernels = 0;
+  };
+  void add(const models::Launches& launches, double times, Price& sum) const;
+  /// The pass that turns a product's activations into blocks of 8 or 4 bits with scales of their own, if it needs one.
+  /// A single scale is known beforehand and rides in the pass before.
+  std::optional<hw::Kernel> quantise(const hw::Kernel& product) const;
+  double collective_s(const models::Communication& c) const;
+  double prompt_s(double decodes, double context, double tokens) const;
+  double burst_s(double clients, double tokens) const;
+  /// Mean wait for the prompts of `others`, over the rounds of a run.
+  static double queue_s(const ClosedLoop& loop, double others, double prompt_s, double cycle_s, double burst_s);
+
+  DeploymentParams p_;
+  models::Transformer t_;
+  std::unique_ptr<hw::CostModel> cost_;
+};
+
+}  // namespace orrery::experiments

@@ -1,0 +1,241 @@
+// `serving/silicon_ttft_tpot.csv`: mean TTFT and TPOT of whole deployments under a closed loop of clients, by model,
+// system, engine, number format, lengths, batch and parallelism (aiconfigurator's collection of public benchmarks).
+//
+// Predicted by the closed form of experiments/fidelity/deployment.hpp on the catalog's part and model. What a row
+// means:
+//   clients      batch_size for each rank of attention_dp_size; disaggregated decode_batch_size x decode_num_workers
+//   lengths      1024 and 8192 tokens are drawn uniformly from 0.8 to 1 of that, ten requests a client (the public
+//                benchmark that these rows come from); other lengths are taken as given
+//   ranks        tp x attention_dp, experts in moe_ep groups. Where that is more than a node's 8 and moe_tp = moe_ep,
+//                the label was "tp N, ep N" on N ranks and the row counts them twice: N ranks, every expert on one.
+//   formats      fp8: weights of products; nvfp4: of feed-forward and experts, and of attention in dense models;
+//                int4_wo: of experts; gpt-oss always as published (mxfp4 experts). Cache in 8 bits where weights have
+//                fewer than 16, except with SGLang on Hopper and vLLM's gpt-oss on Hopper (their defaults).
+// What an engine adds to its kernels stands in kEngines: named assumptions, set on the rows of Llama-3.1-70B and of
+// DeepSeek-R1 with SGLang on H200, and judged on all others (docs/serving-models.md).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "experiments/experiment.hpp"
+#include "experiments/fidelity/deployment.hpp"
+#include "experiments/fidelity/table_kind.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+struct Engine {
+  std::string_view name;
+  EngineOverheads overheads;
+};
+/// Seconds: step, sequence, request, host time of a kernel and of a layer of latent attention in a prompt's step.
+constexpr std::array kEngines{
+    Engine{"trtllm", {0.2e-3, 2e-6, 30e-3, 30e-6, 1.0e-3}},
+    Engine{"vllm", {0.8e-3, 5e-6, 50e-3, 25e-6, 1.0e-3}},
+    Engine{"sglang", {0.5e-3, 3e-6, 80e-3, 30e-6, 1.2e-3}},
+};
+
+/// A model of the table: how its name starts, up to a '-' or the end (publishers add "-Instruct", "-FP8" …), and the
+/// catalog's entry.
+struct Named {
+  std::string_view name, entry;
+  std::string_view regime;
+};
+constexpr std::array kModels{
+    Named{"DeepSeek-R1", "deepseek-r1", "DeepSeek-R1"},
+    Named{"DeepSeek-V3", "deepseek-v3", "DeepSeek-V3"},
+    Named{"DeepSeek-V3.1", "deepseek-v3", "DeepSeek-V3"},
+    Named{"Kimi-K2", "kimi-k2", "Kimi-K2"},
+    Named{"Kimi-K2.5", "kimi-k2", "Kimi-K2"},
+    Named{"Llama-3.1-8B", "llama-3.1-8b", "Llama-3.1-8B"},
+    Named{"Llama-3.1-70B", "llama-3.1-70b", "Llama-3.1-70B"},
+    Named{"Llama-3.3-70B", "llama-3.1-70b", "Llama-3.1-70B"},
+    Named{"MiniMax-M2.5", "minimax-m2.5", "MiniMax-M2.5"},
+    Named{"gpt-oss-120b", "gpt-oss-120b", "gpt-oss-120b"},
+    Named{"gpt-oss-20b", "gpt-oss-20b", "gpt-oss-20b"},
+    Named{"Qwen3-32B", "qwen3-32b", "Qwen3-32B"},
+    Named{"Qwen3-30B-A3B", "qwen3-30b-a3b", "Qwen3-30B-A3B"},
+    Named{"Qwen3-235B-A22B", "qwen3-235b-a22b", "Qwen3-235B"},
+};
+/// Systems as regimes, which live as long as the program.
+constexpr std::array<std::string_view, 6> kSystems{"b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm"};
+constexpr std::int64_t kNodeRanks = 8;
+constexpr std::int64_t kRackRanks = 72;  ///< of a GB200 NVL72
+constexpr double kShortest = 0.8;        ///< of the longest prompt and output
+
+/// A cell that may be empty or 0 for "none".
+std::int64_t ranks_of(const MeasuredTable& table, std::size_t row, std::string_view column) {
+  if (!table.has(column) || table.text(row, column).empty()) return 1;
+  return std::max<std::int64_t>(1, table.integer(row, column));
+}
+
+/// What is not modelled, as a reason that rows share.
+struct Uncovered {
+  std::string why;
+};
+
+models::Split split_of(const MeasuredTable& table, std::size_t row, const std::string& prefix, bool rack) {
+  const std::int64_t tp = ranks_of(table, row, prefix + "tp_size");
+  const std::int64_t dp = ranks_of(table, row, prefix + "attention_dp_size");
+  const std::int64_t moe_tp = ranks_of(table, row, prefix + "moe_tp_size");
+  const std::int64_t moe_ep = ranks_of(table, row, prefix + "moe_ep_size");
+  if (ranks_of(table, row, prefix + "pp_size") != 1) throw Uncovered{"pipeline stages are not part of the closed form"};
+  models::Split split{tp, dp, std::min(moe_ep, tp * dp)};
+  if (tp * dp > kNodeRanks && moe_tp == moe_ep)
+    split = dp > 1 ? models::Split{1, moe_ep, moe_ep} : models::Split{moe_ep, 1, moe_ep};
+  if (split.ranks() > (rack ? kRackRanks : kNodeRanks)) throw Uncovered{"more ranks than devices behind one switch"};
+  return split;
+}
+
+class SiliconTables final : public TableKind {
+ public:
+  std::string_view name() const override { return "silicon"; }
+  bool reads(std::string_view path) const override {
+    return path.starts_with("serving/silicon_") && path.ends_with(".csv");
+  }
+
+  void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
+    std::map<std::string, models::ModelConfig> configs;
+    for (const Named& named : kModels)
+      configs.try_emplace(std::string(named.entry),
+                          models::load_model("catalog:" + std::string(named.entry), home_folder() / "models/catalog"));
+    for (std::size_t row = 0; row < table.rows(); ++row) {
+      try {
+        predict_row(table, row, parts, configs, out);
+      } catch (const Uncovered& reason) {
+        skip(row, reason.why, out);
+      } catch (const sim::ConfigError& error) {
+        skip(row, error.faults().front().message, out);
+      }
+    }
+  }
+
+  /// Rows of one deployment are held out together, whatever the clients.
+  std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
+    std::string key;
+    for (const char* column : {"model_path", "system", "backend", "precision", "mode", "tp_size", "attention_dp_size"})
+      if (table.has(column)) key += table.text(row, column) + "x";
+    return key;
+  }
+
+ private:
+  static void skip(std::size_t row, std::string_view why, Predictions& out) {
+    out.skip("tpot", row, why);
+    out.skip("ttft", row, why);
+  }
+
+  static const Named& model_of(const MeasuredTable& table, std::size_t row) {
+    const std::string& path = table.text(row, "model_path");
+    std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    if (name.starts_with("Meta-")) name.remove_prefix(5);
+    if (name.find("Distill") != std::string_view::npos) name = {};  // another architecture under the teacher's name
+    for (const Named& named : kModels)
+      if (name.starts_with(named.name) && (name.size() == named.name.size() || name[named.name.size()] == '-'))
+        return named;
+    throw Uncovered{fmt::format("layers of {} are not modelled", path)};
+  }
+
+  static const Engine& engine_of(const MeasuredTable& table, std::size_t row) {
+    for (const Engine& engine : kEngines)
+      if (engine.name == table.text(row, "backend")) return engine;
+    throw Uncovered{fmt::format("nothing is known of engine '{}'", table.text(row, "backend"))};
+  }
+
+  static models::NumberFormats formats_of(const MeasuredTable& table, std::size_t row, const models::ModelConfig& c) {
+    using hw::WeightFormat;
+    const auto format = [&](std::string_view column) {
+      const std::string& text = table.text(row, column);
+      if (text.starts_with("fp8")) return WeightFormat::fp8;
+      if (text == "nvfp4") return WeightFormat::nvfp4;
+      if (text == "int4_wo") return WeightFormat::int4;
+      if (text.empty() || text == "bf16" || text == "bfloat16" || text == "fp16") return WeightFormat::as_dtype;
+      throw Uncovered{fmt::format("weights in '{}' are not modelled", text)};
+    };
+    models::NumberFormats out{.dtype = hw::DType::bf16, .cache = {}};
+    out.ffn = out.attention = format("gemm_quant_mode");
+    out.experts = format("moe_quant_mode");
+    // Published 4-bit checkpoints keep latent attention, and int4 ones all but the experts, in 16 bits.
+    if (out.ffn == WeightFormat::int4) out.ffn = out.attention = WeightFormat::as_dtype;
+    if (c.latent.kv_rank > 0 && out.attention == WeightFormat::nvfp4) out.attention = WeightFormat::as_dtype;
+    if (c.attention_sinks) out.attention = out.ffn = c.weights, out.experts = c.expert_weights;
+    const std::string& backend = table.text(row, "backend");
+    const bool hopper = table.text(row, "system").starts_with("h");
+    const bool quantised = out.experts != WeightFormat::as_dtype || out.ffn != WeightFormat::as_dtype;
+    const bool wide = hopper && (backend == "sglang" || (backend == "vllm" && c.attention_sinks));
+    if (quantised && !wide) out.cache = hw::DType::fp8;
+    return out;
+  }
+
+  static ClosedLoop loop_of(const MeasuredTable& table, std::size_t row, double clients) {
+    ClosedLoop loop;
+    loop.clients = clients;
+    loop.prompt_tokens = table.number(row, "isl");
+    loop.output_tokens = table.number(row, "osl");
+    const bool drawn = loop.prompt_tokens == 1024 || loop.prompt_tokens == 8192;
+    loop.spread = drawn ? 1 - kShortest : 0;
+    const double mean = 1 - loop.spread / 2;
+    loop.prompt_tokens *= mean;
+    loop.output_tokens *= mean;
+    return loop;
+  }
+
+  static void predict_row(const MeasuredTable& table, std::size_t row, const PartShelf& parts,
+                          const std::map<std::string, models::ModelConfig>& configs, Predictions& out) {
+    const Named& named = model_of(table, row);
+    const std::string& system = table.text(row, "system");
+    const auto found = parts.for_table<hw::GpuParams>(system);
+    if (!found) throw Uncovered{fmt::format("no part of the catalog stands for '{}'", system)};
+    const models::ModelConfig& config = configs.at(std::string(named.entry));
+    const Engine& engine = engine_of(table, row);
+    const bool rack = system.starts_with("gb");
+    const bool apart = table.text(row, "mode") == "disagg";
+    const auto model = [&](const models::Split& split) {
+      if (models::split_obstacle(config, split))
+        throw Uncovered{"ranks that the model's sizes do not divide by: several groups counted as one"};
+      DeploymentParams params;
+      params.model = config;
+      params.gpu = found.entry->part;
+      params.formats = formats_of(table, row, config);
+      params.split = split;
+      params.overheads = engine.overheads;
+      return DeploymentModel(std::move(params));
+    };
+    LoopLatency latency;
+    if (apart) {
+      if (table.text(row, "decode_batch_size").empty())
+        throw Uncovered{"disaggregated: batch and number of workers are not given"};
+      const models::Split prefill = split_of(table, row, "prefill_", rack),
+                          decode = split_of(table, row, "decode_", rack);
+      PrefillPool pool;
+      pool.workers = static_cast<double>(ranks_of(table, row, "prefill_num_workers") * prefill.attention_dp);
+      pool.decode_workers = static_cast<double>(ranks_of(table, row, "decode_num_workers") * decode.attention_dp);
+      const ClosedLoop loop = loop_of(table, row, table.number(row, "decode_batch_size") * pool.decode_workers);
+      const DeploymentModel workers = model(decode), prompts = model(prefill);
+      latency = workers.disaggregated(loop, prompts, pool);
+    } else {
+      const models::Split split = split_of(table, row, "", rack);
+      const double all =
+          table.number(row, "batch_size") * static_cast<double>(ranks_of(table, row, "attention_dp_size"));
+      latency = model(split).closed_loop(loop_of(table, row, all / static_cast<double>(split.attention_dp)));
+    }
+    if (latency.requests < 1) throw Uncovered{"weights and one request do not fit the memory"};
+    const auto listed = std::find(kSystems.begin(), kSystems.end(), system);
+    const std::string_view system_regime = listed == kSystems.end() ? "another system" : *listed;
+    const std::initializer_list<std::string_view> regimes{named.regime, system_regime, engine.name,
+                                                          apart ? "disaggregated" : "one pool"};
+    out.add("tpot", row, table.number(row, "silicon_tpot_ms"), latency.tpot_s * 1e3, regimes);
+    out.add("ttft", row, table.number(row, "silicon_ttft_ms"), latency.ttft_s * 1e3, regimes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TableKind> silicon_tables() {
+  return std::make_unique<SiliconTables>();
+}
+
+}  // namespace orrery::experiments

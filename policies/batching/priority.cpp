@@ -1,0 +1,90 @@
+// Priority scheduling over a token budget, preemptive or not.
+//
+// Decides: as vllm_v1, but the queue is ordered by priority (higher first), then arrival, and where blocks lack the
+// running sequence of the lowest priority, the latest of these, is preempted. Preemptive scheduling does not wait for
+// lack of blocks: whoever waits with a higher priority than somebody who runs takes its slot and its blocks. Low
+// priorities may starve; that is what they are for. Source: vLLM V1 with scheduling policy "priority"
+// (vllm/v1/core/sched); the preemptive form is plain fixed-priority preemptive scheduling.
+#include <algorithm>
+
+#include "policies/batching/batching.hpp"
+#include "policies/batching/budget_step.hpp"
+#include "policies/batching/waiting_order.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct PriorityParams {
+  std::int64_t token_budget = 2048;
+  std::int64_t max_sequences = 256;
+  bool preemptive = false;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        sim::field("token_budget", &PriorityParams::token_budget, sim::Unit::tokens, sim::at_least(1),
+                   "Most tokens in an iteration."),
+        sim::field("max_sequences", &PriorityParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
+                   "Most sequences that run at once."),
+        sim::field("preemptive", &PriorityParams::preemptive,
+                   "Whether a waiting sequence preempts running ones of lower priority for their slots and blocks.")};
+  }
+};
+
+class PriorityBatching final : public Batching {
+ public:
+  explicit PriorityBatching(const PriorityParams& params)
+      : limits_{.tokens = params.token_budget, .sequences = params.max_sequences}, preemptive_(params.preemptive) {}
+
+  void decide(const BatchView& view, BatchDecision& out) override {
+    queue_.update(view, [&](SeqId id) { return -static_cast<std::int64_t>(view[id].priority); });
+    BudgetStep step(view, out, limits_);
+    std::optional<SeqId> first = queue_.front(view);
+    if (preemptive_ && first && !step.too_large(*first)) make_way(view, *first, step);
+    const bool made_way = !out.preempt.empty();
+    const std::size_t for_first = out.preempt.size();
+    step.run_running(Victim::lowest);
+    if (made_way && out.preempt.size() == for_first) {
+      // The one it was done for, and nobody else: others of its priority may have to make way themselves.
+      if (step.admit(*first)) queue_.pop();
+    } else if (out.preempt.empty()) {
+      for (; first; first = queue_.front(view)) {
+        if (!step.too_large(*first) && !step.admit(*first)) break;
+        queue_.pop();
+      }
+    }
+    step.settle();
+    queue_.remember(out);
+  }
+
+ private:
+  /// Preempts running sequences of lower priority until `first` has a slot and blocks, or none is left.
+  static void make_way(const BatchView& view, SeqId first, BudgetStep& step) {
+    const std::int64_t chunk = step.first_chunk(first, view.limits.max_context);
+    const std::int64_t need = step.first_blocks(first, chunk) + view.growth_blocks;
+    const std::int32_t priority = view[first].priority;
+    if (step.free_slots() > 0 && step.free_blocks() >= need) return;
+    std::vector<SeqId> lower;
+    for (const SeqId id : view.running)
+      if (view[id].priority < priority && view[id].phase != Phase::paused) lower.push_back(id);
+    std::sort(lower.begin(), lower.end(), [&](SeqId a, SeqId b) {
+      return view[a].priority != view[b].priority ? view[a].priority < view[b].priority : view[a].order > view[b].order;
+    });
+    for (const SeqId id : lower) {
+      if (step.free_slots() > 0 && step.free_blocks() >= need) return;
+      step.preempt(id);
+    }
+  }
+
+  StepLimits limits_;
+  bool preemptive_;
+  WaitingOrder queue_;
+};
+
+}  // namespace
+
+void add_priority(BatchingRegistry& registry) {
+  registry.add<PriorityParams>("priority", "Token budget, higher priorities first; preemptive if wanted (vLLM V1).",
+                               [](const PriorityParams& params) { return std::make_unique<PriorityBatching>(params); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,143 @@
+// Deployments in closed form, and what a row of the measured table stands for.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "experiments/experiment.hpp"
+#include "experiments/fidelity/deployment.hpp"
+#include "experiments/fidelity/table_kind.hpp"
+#include "models/hf_config.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+
+namespace {
+
+const PartShelf& shelf() {
+  static const PartShelf parts(home_folder() / "hw/catalog");
+  return parts;
+}
+
+DeploymentModel deployment(const std::string& model, const models::Split& split = {}) {
+  DeploymentParams p;
+  p.model = models::load_model("catalog:" + model, home_folder() / "models/catalog");
+  p.gpu = shelf().for_table<hw::GpuParams>("h200_sxm").entry->part;
+  p.formats.dtype = hw::DType::bf16;
+  p.split = split;
+  return DeploymentModel(std::move(p));
+}
+
+constexpr const char* kHeader =
+    "id,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,moe_quant_mode,batch_size,"
+    "tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size,prefill_num_workers,prefill_tp_size,prefill_pp_size,"
+    "prefill_attention_dp_size,prefill_moe_tp_size,prefill_moe_ep_size,decode_batch_size,decode_num_workers,"
+    "decode_tp_size,decode_pp_size,decode_attention_dp_size,decode_moe_tp_size,decode_moe_ep_size,silicon_ttft_ms,"
+    "silicon_tpot_ms\n";
+
+Predictions predict(const std::string& rows) {
+  Predictions out;
+  silicon_tables()->predict(MeasuredTable::parse(kHeader + rows, "serving/silicon_ttft_tpot.csv"), shelf(), out);
+  return out;
+}
+
+std::string agg(const std::string& model, const std::string& batch, const std::string& ranks,
+                const std::string& system = "h200_sxm") {
+  return "x,sglang,0,deepseek-ai/" + model + "," + system + ",fp8,agg,1024,1024,fp8,fp8," + batch + "," + ranks +
+         ",,,,,,,,,,,,,,100,10\n";
+}
+
+const Predictions::Column& column(const Predictions& out, const std::string& metric) {
+  for (const Predictions::Column& c : out.columns())
+    if (c.metric == metric) return c;
+  throw std::logic_error("no such metric");
+}
+
+}  // namespace
+
+TEST_CASE("a single client decodes alone: TPOT is the step, TTFT its prompt's step", "[theory]") {
+  const DeploymentModel d = deployment("llama-3.1-8b");
+  const LoopLatency one = d.closed_loop({.clients = 1, .prompt_tokens = 1000, .output_tokens = 500});
+  CHECK(one.tpot_s == Approx(d.step_s(1, 1250, 0, 0)).epsilon(1e-6));
+  CHECK(one.ttft_s == Approx(d.step_s(0, 0, 1, 1000)).epsilon(1e-4));
+}
+
+TEST_CASE("more clients wait longer and slow each other, and together get more", "[prop]") {
+  for (const char* model : {"llama-3.1-8b", "qwen3-30b-a3b"}) {
+    const DeploymentModel d = deployment(model);
+    LoopLatency before{};
+    double rate_before = 0;
+    for (const double clients : {1.0, 4.0, 16.0, 64.0, 128.0}) {
+      CAPTURE(model, clients);
+      const LoopLatency now = d.closed_loop({.clients = clients, .prompt_tokens = 1000, .output_tokens = 1000});
+      CHECK(now.tpot_s > before.tpot_s);
+      CHECK(now.ttft_s > before.ttft_s);
+      const double rate = clients / (now.ttft_s + 1000 * now.tpot_s);
+      CHECK(rate > rate_before);
+      rate_before = rate;
+      before = now;
+    }
+  }
+}
+
+TEST_CASE("clients beyond the cache wait for a place", "[unit]") {
+  const DeploymentModel d = deployment("llama-3.1-70b");  // 141 GB in bf16 do not fit one device of 141 GB
+  CHECK(d.capacity(2000) < 0);
+  const DeploymentModel two = deployment("llama-3.1-70b", {.tp = 2, .attention_dp = 1, .expert_parallel = 1});
+  const double room = two.capacity(10000);
+  REQUIRE(room > 1);
+  const LoopLatency fits = two.closed_loop({.clients = std::floor(room), .prompt_tokens = 9500, .output_tokens = 1000});
+  const LoopLatency waits =
+      two.closed_loop({.clients = 2 * std::floor(room), .prompt_tokens = 9500, .output_tokens = 1000});
+  // As many again as fit wait a whole cycle.
+  CHECK(waits.ttft_s > 1000 * fits.tpot_s);
+  CHECK(waits.tpot_s == Approx(fits.tpot_s).epsilon(0.05));
+}
+
+TEST_CASE("decodes of a disaggregated deployment are not stretched by prompts", "[unit]") {
+  const DeploymentModel d = deployment("llama-3.1-8b");
+  const ClosedLoop loop{.clients = 32, .prompt_tokens = 7000, .output_tokens = 1000};
+  const LoopLatency together = d.closed_loop(loop);
+  const LoopLatency apart = d.disaggregated(loop, d, {.split = {}, .workers = 2, .decode_workers = 1});
+  CHECK(apart.tpot_s < 0.8 * together.tpot_s);
+  // With a third of the workers prompts queue.
+  const LoopLatency few = d.disaggregated(loop, d, {.split = {}, .workers = 0.5, .decode_workers = 1});
+  CHECK(few.ttft_s > apart.ttft_s);
+}
+
+TEST_CASE("a label of ranks that are counted twice is one node", "[unit]") {
+  // "TP 8, EP 8" with 64 clients, written as 64 ranks and as 8.
+  const Predictions out = predict(agg("DeepSeek-R1", "64", "64,1,1,8,8") + agg("DeepSeek-R1", "64", "8,1,1,1,8") +
+                                  agg("DeepSeek-R1", "2", "1,1,64,8,8") + agg("DeepSeek-R1", "16", "1,1,8,1,8"));
+  CHECK(column(predict(agg("DeepSeek-R1-0528-FP8", "64", "8,1,1,1,8")), "tpot").rows[0].predicted ==
+        column(out, "tpot").rows[0].predicted);  // publishers add to a name
+  for (const char* metric : {"tpot", "ttft"}) {
+    const auto& rows = column(out, metric).rows;
+    REQUIRE(rows.size() == 4);
+    CHECK(rows[0].predicted == rows[1].predicted);
+    CHECK(rows[2].predicted == rows[3].predicted);  // 128 clients over 8 groups
+  }
+}
+
+TEST_CASE("rows that nothing covers say why", "[unit]") {
+  const std::pair<std::string, const char*> cases[] = {
+      {agg("Some-Model", "4", "8,1,1,8,1"), "layers of deepseek-ai/Some-Model are not modelled"},
+      {agg("DeepSeek-R1-Distill-Llama-70B", "4", "8,1,1,8,1"),
+       "layers of deepseek-ai/DeepSeek-R1-Distill-Llama-70B are not modelled"},
+      {agg("DeepSeek-V3.2-Exp", "4", "8,1,1,8,1"), "layers of deepseek-ai/DeepSeek-V3.2-Exp are not modelled"},
+      {agg("DeepSeek-R1", "4", "8,1,1,8,1", "zx81"), "no part of the catalog stands for 'zx81'"},
+      {agg("DeepSeek-R1", "4", "8,2,1,8,1"), "pipeline stages are not part of the closed form"},
+      {agg("DeepSeek-R1", "4", "16,1,1,16,1"), "more ranks than devices behind one switch"},
+      {agg("DeepSeek-R1", "4", "1,1,1,1,1"), "weights and one request do not fit the memory"},
+      {"x,sglang,0,deepseek-ai/DeepSeek-R1,h200_sxm,fp8,disagg,1024,1024,fp8,fp8,,,,,,,,8,1,1,8,1,,,8,1,1,8,1,100,10\n",
+       "disaggregated: batch and number of workers are not given"},
+  };
+  for (const auto& [row, why] : cases) {
+    CAPTURE(why);
+    const Predictions out = predict(row);
+    for (const char* metric : {"tpot", "ttft"}) {
+      CHECK(column(out, metric).uncovered == 1);
+      CHECK(column(out, metric).reasons == std::vector<std::string>{why});
+    }
+  }
+  CHECK(silicon_tables()->reads("serving/silicon_ttft_tpot.csv"));
+  CHECK_FALSE(silicon_tables()->reads("serving/apex_8xh100_vllm.csv"));
+}
