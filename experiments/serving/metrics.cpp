@@ -19,7 +19,7 @@ bool TbtVerdict::attained(std::int64_t target) const {
 }
 
 void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict& tbts) {
-  const bool counts = record.arrived >= warmup;
+  const bool counts = measures(record.arrived);
   if (counts) ++measured;
   preemptions += record.preemptions;
   if (record.preemptions > 0) ++preempted_requests;

@@ -29,7 +29,7 @@
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/kvcache/tier.hpp"
-#include "policies/speculation/acceptance.hpp"
+#include "policies/speculation/speculation.hpp"
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {
@@ -47,6 +47,7 @@ struct ReplicaParts {
   StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
+  std::unique_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
   policies::ReplicaLimits limits;
   std::int32_t index = 0;   ///< of the replica in the cluster
   std::int32_t stream = 0;  ///< see IterationRun
@@ -156,7 +157,10 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void insert_running(policies::SeqId id);
   void erase_running(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
+  void add_drafts();
+  std::int64_t fitting_drafts(policies::SeqId id, std::int64_t most, std::int64_t& spare);
   void reserve_explicit();
+  void add_drafting();
   void build_shape();
   void add_work(const policies::Item& item, Segment& segment) const;
   void build_segments();
@@ -174,7 +178,8 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void book_gaps(std::int64_t from, std::int64_t upto);
   void boundary();
   void finish_items();
-  void finish_item(const policies::Item& item);
+  void finish_item(const policies::Item& item, std::int64_t kept);
+  bool verifies(const policies::Item& item) const;
   void emit(policies::SeqId id, std::int64_t tokens, ExactTime at);
   void finish_due();
   void enter_steady(policies::SeqId id, bool fresh);
@@ -189,7 +194,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
     return range.last == 0 ? parts_.limits.layers : range.last;
   }
   std::size_t residue_of(std::int64_t clock) const { return static_cast<std::size_t>(clock % growth_tokens_); }
-  bool measured(policies::SeqId id) const { return sequences_[id.index].arrived >= parts_.metrics->warmup; }
+  bool measured(policies::SeqId id) const { return parts_.metrics->measures(sequences_[id.index].arrived); }
 
   ReplicaParts parts_;
   std::int64_t ps_per_tick_;
@@ -222,6 +227,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::optional<GapHistory> gaps_;  // with an SLO for TBT
 
   policies::BatchDecision decision_;
+  std::vector<std::int64_t> kept_;  // of the proposals of an iteration, item by item
   BatchShape shape_;
   std::vector<std::int32_t> cuts_;
   std::unique_ptr<CostLedger> ledger_;
