@@ -251,7 +251,7 @@ void Replica::preempt(const Preemption& preemption) {
       stall_ps_ += *stall;
     }
   }
-  parts_.kv->release(id, seq, kept, Leave::drop);
+  parts_.kv->release(id, seq, kept, parts_.kv->left_by_preempted());
   seq.prefilled = seq.kv_then = seq.chunk_tokens = 0;
   seq.layers_done = 0;
   waiting_.push_front(id);
