@@ -37,6 +37,11 @@ HostRegistry host_times() {
   register_host_times(registry);
   return registry;
 }
+policies::MigrationRegistry migrations() {
+  policies::MigrationRegistry registry("migration");
+  policies::register_migrations(registry);
+  return registry;
+}
 policies::RouterRegistry routers() {
   policies::RouterRegistry registry("routing");
   policies::register_routers(registry);
@@ -51,7 +56,8 @@ constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 4> kPolicies{"batching", "kvcache", "routing", "decode_routing"};
+constexpr std::array<std::string_view, 5> kPolicies{"batching", "kvcache", "routing", "decode_routing", "migration"};
+constexpr const char* kMigration = "none";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
@@ -73,8 +79,8 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
     return;
   }
   if (config.workload.program.is_object())
-    config.program = std::make_shared<ProgramsConfig>(
-        read_programs(*node.find("program"), trace_generators().arrivals, faults));
+    config.program =
+        std::make_shared<ProgramsConfig>(read_programs(*node.find("program"), trace_generators().arrivals, faults));
   if (config.workload.generator.is_object())
     config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
   if (config.workload.trace.is_object()) {
@@ -84,7 +90,8 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
       faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", config.trace->path));
   }
   if (config.program && config.workload.clients)
-    faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program", "workload.program has its own");
+    faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program",
+               "workload.program has its own");
   if (!present("arrivals")) return;
   const Node& arrivals = *node.find("arrivals");
   if (!present("trace")) {
@@ -202,6 +209,7 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
   policies.set("decode_routing", policies::RouterRegistry::write_block(config.decode_routing));
+  policies.set("migration", policies::MigrationRegistry::write_block(config.migration));
   root.set("policies", std::move(policies));
   Node cluster = sim::write_params(config.cluster);
   for (std::size_t i = 0; i < config.cluster.replicas.size(); ++i) {
@@ -214,6 +222,7 @@ Node write_resolved(const ServingConfig& config) {
   }
   root.set("cluster", std::move(cluster));
   root.set("replica", sim::write_params(config.replica));
+  root.set("migration", sim::write_params(config.migration_link));
   if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
   root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
@@ -278,8 +287,10 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
+    config.migration = choose(migrations(), policies, "migration", kMigration, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.migration_link = sim::parse_params<MigrationParams>(section(root, "migration"), faults);
   config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
   config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
@@ -325,6 +336,8 @@ std::vector<FieldInfo> serving_fields() {
       {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
+       policy_field("migration", "Which running requests move to another replica.", migrations().components(),
+                    kMigration),
        policy_field("decode_routing", "Which replica of role decode a prefilled request goes to.",
                     routers().components(), kDecodeRouter)}));
   std::vector<FieldInfo> cluster = sim::describe_params<ClusterParams>();
@@ -334,6 +347,8 @@ std::vector<FieldInfo> serving_fields() {
   sections.push_back(object_field("cluster", "Which replicas there are.", std::move(cluster)));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(object_field("migration", "The link that running requests migrate over (policies.migration).",
+                                  sim::describe_params<MigrationParams>()));
   sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
                                   sim::describe_params<LayoutsParams>()));
   sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));

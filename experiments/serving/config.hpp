@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "experiments/config_parts.hpp"
-#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/cluster_config.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/layouts.hpp"
+#include "experiments/serving/migrator.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
 #include "policies/batching/batching.hpp"
@@ -101,9 +102,10 @@ struct WorkloadParams {
                    "Arrival times are divided by this: 2 doubles the request rate."),
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
                    "Use only the first requests (or instances of a program); null: all."),
-        sim::field("clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
-                   "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
-                   "at their arrivals."),
+        sim::field(
+            "clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
+            "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
+            "at their arrivals."),
         sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
                    "Of a client between an answer and its next request."),
         sim::field("predictor", &WorkloadParams::predictor,
@@ -226,6 +228,8 @@ struct ServingConfig {
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   ReplicaParams replica;
   LayoutsParams layouts;
+  MigrationParams migration_link;
+  policies::MigrationRegistry::Choice migration;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;
