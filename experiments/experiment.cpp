@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "experiments/capacity/slo_system.hpp"
 #include "experiments/capacity/system.hpp"
 #include "experiments/catalog.hpp"
 #include "experiments/claims/study.hpp"
 #include "experiments/graph/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
+#include "experiments/plans/system.hpp"
 #include "experiments/serving/system.hpp"
 #include "experiments/tune/system.hpp"
 #include "sim/base/home.hpp"
@@ -38,7 +40,7 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), capacity_system(), network_system(), launch_system(), graph_system(),
+  static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(), plans_system(), network_system(), launch_system(), graph_system(),
                                        tune_system()};
   return all;
 }

@@ -53,6 +53,11 @@ class CsvParser final : public LineParser {
       rejection.reason = SkipReason::failed;
       return false;
     }
+    if (format_.zero_output_is_sent && record.output_tokens == 0) {
+      rejection.reason = SkipReason::failed;
+      if (record.prompt_tokens < 1) return false;
+      record.output_tokens = 1;
+    }
     if (session_ != kNone) read_session(record.session);
     return !format_.extras || read_extras(record, rejection);
   }

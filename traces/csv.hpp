@@ -30,6 +30,7 @@ struct CsvFormat {
   std::string_view session = {};       ///< optional column; empty: the format has none
   bool extras = false;                 ///< optional columns prefix_blocks ("7 8 9"), priority, tenant, predicted_tokens
   bool zero_output_is_failed = false;  ///< rows without output are failed requests, to be skipped and counted
+  bool zero_output_is_sent = false;    ///< or take one token, where there was a prompt
   bool from_first = false;             ///< seconds count from the earliest record
   bool any_order = false;              ///< rows need not stand by arrival
 };

@@ -24,7 +24,7 @@
 namespace orrery::traces {
 
 enum class OnError : std::uint8_t { stop, skip };
-enum class OnFailed : std::uint8_t { skip, error };
+enum class OnFailed : std::uint8_t { skip, error, send };
 
 /// `workload.trace` of a config: which file, and how to read it.
 struct TraceParams {
@@ -111,8 +111,8 @@ constexpr auto TraceParams::fields() {
                  "A faulty line or one out of order: stop with its file and line, or skip and count it."),
       sim::field(
           "failed", &TraceParams::failed,
-          "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, or "
-          "treat them as faulty lines."),
+          "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, treat "
+          "them as faulty lines, or send them for one output token (they loaded the system before they failed)."),
       sim::field("prefix_block_tokens", &TraceParams::prefix_block_tokens, sim::Unit::tokens, sim::between(1, 1e9),
                  "Tokens that a prefix block stands for (512 in Mooncake's traces).")};
 }
@@ -126,6 +126,8 @@ struct orrery::sim::EnumNames<orrery::traces::OnError> {
 };
 template <>
 struct orrery::sim::EnumNames<orrery::traces::OnFailed> {
-  static constexpr std::array<std::pair<std::string_view, orrery::traces::OnFailed>, 2> names{
-      {{"skip", orrery::traces::OnFailed::skip}, {"error", orrery::traces::OnFailed::error}}};
+  static constexpr std::array<std::pair<std::string_view, orrery::traces::OnFailed>, 3> names{
+      {{"skip", orrery::traces::OnFailed::skip},
+       {"error", orrery::traces::OnFailed::error},
+       {"send", orrery::traces::OnFailed::send}}};
 };

@@ -12,6 +12,7 @@
 namespace orrery::traces {
 namespace {
 
+constexpr std::int64_t kMostLeaves = 1'000'000'000'000;
 constexpr int kMostDraws = 100'000;  // of one request, before the limits are called impossible
 
 class GeneratedTrace final : public TraceSource {
@@ -21,7 +22,8 @@ class GeneratedTrace final : public TraceSource {
         arrivals_(config.arrivals.make()),
         lengths_(config.lengths.make()),
         arrival_random_(seed, "trace/arrivals"),
-        length_random_(seed, "trace/lengths") {}
+        length_random_(seed, "trace/lengths"),
+        prefix_random_(seed, "trace/prefixes") {}
 
   bool next(TraceRecord& record) override {
     if (drawn_ == params_.requests) return false;
@@ -32,13 +34,27 @@ class GeneratedTrace final : public TraceSource {
     record.output_tokens = lengths.output_tokens;
     record.line = ++drawn_;
     clear_extras(record);
+    if (params_.prefixes.depth > 0) draw_prefix(record);
     return true;
   }
 
   const SkipCounts& skipped() const override { return skipped_; }
-  TraceColumns columns() const override { return {}; }
+  TraceColumns columns() const override { return {.prefixes = params_.prefixes.depth > 0}; }
 
  private:
+  /// A path from the root: ids of its blocks, whose tokens come before the prompt.
+  void draw_prefix(TraceRecord& record) {
+    const PrefixTree& tree = params_.prefixes;
+    std::int64_t node = 0;
+    for (std::int64_t level = 0; level < tree.depth; ++level) {
+      const std::uint64_t child = prefix_random_.below(static_cast<std::uint64_t>(tree.fanout));
+      node = node * tree.fanout + 1 + static_cast<std::int64_t>(child);
+      for (std::int64_t block = 0; block < tree.node_blocks; ++block)
+        record.prefix_blocks.push_back(node * tree.node_blocks + block);
+    }
+    record.prompt_tokens += tree.depth * tree.node_blocks * kPrefixBlockTokens;
+  }
+
   Lengths draw_lengths() {
     for (int i = 0; i < kMostDraws; ++i) {
       const Lengths lengths = lengths_->sample(length_random_);
@@ -53,6 +69,7 @@ class GeneratedTrace final : public TraceSource {
   std::unique_ptr<LengthSampler> lengths_;
   sim::RandomStream arrival_random_;
   sim::RandomStream length_random_;
+  sim::RandomStream prefix_random_;
   SkipCounts skipped_;
   std::int64_t now_ns_ = 0;
   std::int64_t drawn_ = 0;
@@ -129,16 +146,23 @@ GeneratorConfig parse_generator(const sim::Node& node, const GeneratorRegistries
     faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
     return config;
   }
-  const std::vector<std::string> known{"requests", "limits", "arrivals", "lengths"};
+  const std::vector<std::string> known{"requests", "limits", "prefixes", "arrivals", "lengths"};
   sim::Node plain = sim::Node::object();  // what the field table knows of
   plain.set_origin(node.origin());
   for (const auto& [key, value] : node.members()) {
-    if (key == "requests" || key == "limits")
+    if (key == "requests" || key == "limits" || key == "prefixes")
       plain.set(key, value);
     else if (std::find(known.begin(), known.end(), key) == known.end())
       faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
   }
   config.params = sim::parse_params<GeneratorParams>(plain, faults);
+  const PrefixTree& tree = config.params.prefixes;
+  std::int64_t leaves = 1;
+  for (std::int64_t level = 0; level < tree.depth && leaves <= kMostLeaves; ++level)
+    leaves *= std::max<std::int64_t>(1, tree.fanout);
+  if (leaves > kMostLeaves)
+    faults.add(node.find("prefixes")->origin(), fmt::format("expected at most {} leaves, got {} to the power of {}",
+                                                            kMostLeaves, tree.fanout, tree.depth));
   config.arrivals = required_block(node, registries.arrivals, "poisson", faults);
   config.lengths = required_block(node, registries.lengths, "log_normal", faults);
   return config;

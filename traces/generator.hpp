@@ -77,15 +77,36 @@ struct LengthLimits {
   bool allow(const Lengths& lengths) const;
 };
 
+/// A tree of shared prefixes: every request begins with the text along a path from the root to a leaf, drawn evenly,
+/// before the prompt that is its own. Nodes are whole prefix blocks, of the 512 tokens that blocks of generated traces
+/// have.
+struct PrefixTree {
+  std::int64_t depth = 0;
+  std::int64_t fanout = 4;
+  std::int64_t node_blocks = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return std::tuple{sim::field("depth", &PrefixTree::depth, Unit::count, sim::between(0, 16),
+                                 "Nodes on a path; 0: prompts share nothing."),
+                      sim::field("fanout", &PrefixTree::fanout, Unit::count, sim::between(1, 1e6),
+                                 "Children of a node, the root's included; all leaves together 1e12 at most."),
+                      sim::field("node_blocks", &PrefixTree::node_blocks, Unit::count, sim::between(1, 1000),
+                                 "Blocks of 512 tokens of a node.")};
+  }
+};
+inline constexpr std::int64_t kPrefixBlockTokens = 512;
+
 /// The plain fields of a generator; its policy blocks `arrivals` and `lengths` stand beside them.
 struct GeneratorParams {
   std::int64_t requests = 1000;
   LengthLimits limits;
+  PrefixTree prefixes;
   static constexpr auto fields() {
     return std::tuple{
         sim::required(sim::field("requests", &GeneratorParams::requests, sim::Unit::requests, sim::at_least(1),
                                  "How many requests the trace has.")),
-        sim::field("limits", &GeneratorParams::limits, "Bounds of lengths; a draw outside is drawn again.")};
+        sim::field("limits", &GeneratorParams::limits, "Bounds of lengths; a draw outside is drawn again."),
+        sim::field("prefixes", &GeneratorParams::prefixes, "Text that prompts begin with and share.")};
   }
 };
 

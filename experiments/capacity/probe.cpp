@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/programs/program_load.hpp"
 #include "experiments/serving/workload.hpp"
 #include "sim/batch_means.hpp"
 
@@ -57,6 +58,14 @@ NominalRate nominal_rate(const ServingConfig& config, std::optional<std::int64_t
   if (config.generator) told = told_rate(config.generator->arrivals);
   if (config.arrivals) told = told_rate(*config.arrivals);
   if (!limit) limit = config.workload.limit;
+  if (config.program) {  // the rate is that of programs, each of which sends what it sends
+    if (config.program->arrivals) told = told_rate(*config.program->arrivals);
+    if (!told)
+      sim::throw_fault({config.file, "/workload/program"}, "expected 'arrivals' with a rate, which can be changed");
+    nominal.per_s = *told;
+    nominal.requests = limit.value_or(config.program->params.instances.value_or(100));
+    return nominal;
+  }
   if (told && config.generator) {
     nominal.per_s = *told;
     nominal.requests = std::min(config.generator->params.requests, limit.value_or(config.generator->params.requests));

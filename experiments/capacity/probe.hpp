@@ -120,7 +120,8 @@ struct NominalRate {
   double per_s = 0;  ///< at a rate_scale of 1: an arrival process' parameter, or requests over time in a trace
   std::int64_t requests = 0;
 };
-/// Reads a trace to its end (or to the limit). Throws sim::ConfigError for a trace whose requests all arrive at once.
+/// Reads a trace to its end (or to the limit); of programs, the rate is theirs. Throws sim::ConfigError for a trace
+/// whose requests all arrive at once.
 NominalRate nominal_rate(const ServingConfig& config, std::optional<std::int64_t> limit);
 
 class Prober {

@@ -139,7 +139,7 @@ class CapacityExperiment final : public Experiment {
   CapacityExperiment(ServingConfig config, CapacityParams params)
       : config_(std::move(config)), params_(std::move(params)), setup_(config_) {
     traces::TraceRecord first;
-    (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
+    if (!config_.program) (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
     resolved_ = config_.resolved;
     resolved_.set("system", Node::string("capacity"));
     resolved_.set("capacity", sim::write_params(params_));

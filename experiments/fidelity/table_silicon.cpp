@@ -39,18 +39,21 @@ constexpr std::array kEngines{
     Engine{"sglang", {0.5e-3, 3e-6, 80e-3, 30e-6, 1.2e-3}},
 };
 
-/// A model of the table: how its path ends, and the catalog's entry.
+/// A model of the table: how its name starts, up to a '-' or the end (publishers add "-Instruct", "-FP8" …), and the
+/// catalog's entry.
 struct Named {
-  std::string_view path, entry;
+  std::string_view name, entry;
   std::string_view regime;
 };
 constexpr std::array kModels{
     Named{"DeepSeek-R1", "deepseek-r1", "DeepSeek-R1"},
     Named{"DeepSeek-V3", "deepseek-v3", "DeepSeek-V3"},
-    Named{"DeepSeek-V3.1-NVFP4", "deepseek-v3", "DeepSeek-V3"},
+    Named{"DeepSeek-V3.1", "deepseek-v3", "DeepSeek-V3"},
+    Named{"Kimi-K2", "kimi-k2", "Kimi-K2"},
     Named{"Kimi-K2.5", "kimi-k2", "Kimi-K2"},
     Named{"Llama-3.1-8B", "llama-3.1-8b", "Llama-3.1-8B"},
     Named{"Llama-3.1-70B", "llama-3.1-70b", "Llama-3.1-70B"},
+    Named{"Llama-3.3-70B", "llama-3.1-70b", "Llama-3.1-70B"},
     Named{"MiniMax-M2.5", "minimax-m2.5", "MiniMax-M2.5"},
     Named{"gpt-oss-120b", "gpt-oss-120b", "gpt-oss-120b"},
     Named{"gpt-oss-20b", "gpt-oss-20b", "gpt-oss-20b"},
@@ -127,8 +130,12 @@ class SiliconTables final : public TableKind {
 
   static const Named& model_of(const MeasuredTable& table, std::size_t row) {
     const std::string& path = table.text(row, "model_path");
+    std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    if (name.starts_with("Meta-")) name.remove_prefix(5);
+    if (name.find("Distill") != std::string_view::npos) name = {};  // another architecture under the teacher's name
     for (const Named& named : kModels)
-      if (path.ends_with("/" + std::string(named.path)) || path == named.path) return named;
+      if (name.starts_with(named.name) && (name.size() == named.name.size() || name[named.name.size()] == '-'))
+        return named;
     throw Uncovered{fmt::format("layers of {} are not modelled", path)};
   }
 

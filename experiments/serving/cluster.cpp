@@ -1,5 +1,7 @@
 #include "experiments/serving/cluster.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace orrery::experiments {
@@ -29,6 +31,7 @@ void Cluster::add(MemberParts parts) {
   member.group = parts.group;
   member.role = parts.role;
   member.kv_bytes_per_token = parts.kv_bytes_per_token;
+  member.weight_bytes = parts.weight_bytes;
   member.pipe = std::move(parts.pipe);
   for (ReplicaParts& lane : parts.lanes) {
     lane.engine = &engine_;
@@ -53,6 +56,7 @@ void Cluster::start(const ClusterParams& params) {
     transfers_ = std::make_unique<KvTransfers>(engine_, params.transfer, members_.size());
   if (params.failures.mtbf_s || !params.failures.at.empty())
     outages_ = std::make_unique<Outages>(params.failures, engine_.scale(), engine_.stream("failures"), members_.size());
+  if (policies_.scaling != nullptr) begin_scaling(params.scaling);
   load_.start(engine_, *this);
 }
 
@@ -99,16 +103,34 @@ void Cluster::send(Request& request) {
   ++metrics_.arrived;
   if (in_system_++ == 0 && outages_) watch_outages();
   if (migrator_) migrator_->poke();
+  if (const auto reason = turned_away(request)) {
+    end(request, fmt::format("rejected:{}", *reason), std::nullopt);
+    return;
+  }
   dispatch(request);
+  if (scaling_) wake_scaling();
 }
 
 /// To the replica that the router names, or to wait for one.
 void Cluster::dispatch(Request& request) {
   if (prompts_.facts.empty()) {
+    ++totals_.parked;
     parked_.push_back(&request);
     return;
   }
   deliver(request, route(request, prompts_));
+}
+
+policies::RouteRequest Cluster::describe(const Request& request) const {
+  return {.id = request.id,
+          .arrived = request.arrived,
+          .prefill_tokens = request.prompt_tokens + request.generated,
+          .ready_tokens = request.ready_tokens,
+          .predicted_tokens = request.predicted_tokens,
+          .session = request.session,
+          .tenant = request.tenant,
+          .priority = request.priority,
+          .text = request.text.empty() ? nullptr : &request.text};
 }
 
 /// Number of the replica that a request of this pool goes to.
@@ -119,15 +141,7 @@ std::size_t Cluster::route(const Request& request, Pool& pool) {
       .now = engine_.now(),
       .ps_per_tick = metrics_.ps_per_tick,
       .replicas = pool.facts,
-      .request = {.id = request.id,
-                  .arrived = request.arrived,
-                  .prefill_tokens = request.prompt_tokens + request.generated,
-                  .ready_tokens = request.ready_tokens,
-                  .predicted_tokens = request.predicted_tokens,
-                  .session = request.session,
-                  .tenant = request.tenant,
-                  .priority = request.priority,
-                  .text = request.text.empty() ? nullptr : &request.text},
+      .request = describe(request),
       .ttft_ps = metrics_.slo.ttft ? std::optional(metrics_.slo.ttft->ticks * metrics_.ps_per_tick) : std::nullopt};
   const std::size_t place = pool.router->route(view);
   if (place >= pool.facts.size()) throw std::logic_error("the router named a replica that is not there");
@@ -178,7 +192,7 @@ void Cluster::place(Request& request, std::size_t i) {
   ++member.requests;
   queue_changed(member, request.queued_tokens);
   policies::ReplicaFacts& facts = facts_of(member);
-  ++facts.requests;
+  if (++facts.requests == 1) member.busy_since = engine_.now();
   facts.tokens += request.load_tokens;
 }
 
@@ -195,10 +209,15 @@ void Cluster::withdraw(Request& request) {
   Member& member = members_[static_cast<std::size_t>(request.replica)];
   queue_changed(member, -request.queued_tokens);
   policies::ReplicaFacts& facts = facts_of(member);
-  --facts.requests;
   facts.tokens -= request.load_tokens;
+  if (--facts.requests == 0) {
+    member.busy_ticks += (engine_.now() - *member.busy_since).ticks;
+    member.busy_since.reset();
+    member.idle_since = engine_.now();
+  }
   request.queued_tokens = request.load_tokens = 0;
   request.placed = false;
+  if (facts.requests == 0 && member.power == Power::draining) drained(static_cast<std::size_t>(request.replica));
 }
 
 void Cluster::flush() {
@@ -272,6 +291,14 @@ void Cluster::finish() {
     for (const auto& lane : member.lanes) lane->flush_unfinished();
   for (const Member& member : members_)
     for (const auto& lane : member.lanes) metrics_.cost.add(lane->cost());
+  for (Member& member : members_) {
+    if (member.power == Power::off) {
+      member.off_ticks += (engine_.now() - member.off_since).ticks;
+      member.off_since = engine_.now();
+    }
+    totals_.up_ticks += engine_.now().ticks - member.off_ticks;
+    totals_.busy_ticks += member.busy_ticks;
+  }
 }
 
 ReplicaResult Cluster::result(std::size_t i) const {
@@ -281,16 +308,21 @@ ReplicaResult Cluster::result(std::size_t i) const {
   result.requests = member.requests;
   result.completed = member.completed;
   result.output_tokens = member.output_tokens;
+  result.off_ps = static_cast<__int128>(member.off_ticks) * metrics_.ps_per_tick;
   for (const auto& lane : member.lanes) {
     const ReplicaCounts& counts = lane->counts();
     result.iterations += counts.iterations;
     result.processed_tokens += counts.processed_tokens;
     result.preemptions += counts.preemptions;
-    result.kv_peak_bytes += counts.kv_peak_bytes;
+    // Lanes of a pipeline share its devices, others have their own.
+    result.kv_peak_bytes = member.pipe != nullptr ? result.kv_peak_bytes + counts.kv_peak_bytes
+                                                  : std::max(result.kv_peak_bytes, counts.kv_peak_bytes);
     result.busy_ps += counts.busy_ps;
     result.cost.add(lane->cost());
   }
-  if (member.pipe != nullptr) {
+  if (member.pipe == nullptr) {
+    result.busy_ps /= std::ssize(member.lanes);
+  } else {
     result.occupied_ps = member.pipe->occupied_ps();
     result.work_ps = member.pipe->work_ps();
   }

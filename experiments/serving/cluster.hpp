@@ -16,12 +16,15 @@
 #include <vector>
 
 #include "experiments/serving/cluster_config.hpp"
+#include "experiments/serving/cold_start.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/migrator.hpp"
 #include "experiments/serving/outages.hpp"
 #include "experiments/serving/replica.hpp"
 #include "experiments/serving/transfer.hpp"
+#include "policies/admission/admission.hpp"
 #include "policies/routing/routing.hpp"
+#include "policies/scaling/scaling.hpp"
 
 namespace orrery::experiments {
 
@@ -32,22 +35,29 @@ struct MemberParts {
   Role role = Role::both;
   double weight = 1;
   std::int64_t kv_bytes_per_token = 0;  ///< over all its devices
+  std::int64_t weight_bytes = 0;        ///< on one device
   std::unique_ptr<StagePipe> pipe;      ///< that the lanes pass; null: there is one lane
   std::vector<ReplicaParts> lanes;
 };
 
 /// Who decides in a cluster.
 struct ClusterPolicies {
-  std::unique_ptr<policies::Router> router;         ///< of new requests; may be null for a single replica
-  std::unique_ptr<policies::Router> decode_router;  ///< of requests that others prefilled; likewise
+  std::unique_ptr<policies::Router> router;               ///< of new requests; may be null for a single replica
+  std::unique_ptr<policies::Router> decode_router;        ///< of requests that others prefilled; likewise
+  std::unique_ptr<policies::AdmissionControl> admission;  ///< null: everybody comes in
+  std::unique_ptr<policies::Scaling> scaling;             ///< null: all replicas are up
 };
 
-/// What happened to requests on their way between replicas.
+/// What happened to replicas, and to requests on their way between them.
 struct ClusterTotals {
   TransferTotals transfers;
   MigrationTotals migrations;
   std::int64_t failures = 0;  ///< of replicas
   std::int64_t rerouted = 0;  ///< requests that had to start over on another replica
+  std::int64_t parked = 0;    ///< requests that found no replica up
+  std::int64_t cold_starts = 0;
+  ColdStart cold;                         ///< summed
+  __int128 up_ticks = 0, busy_ticks = 0;  ///< over replicas: not switched off, and with requests
 };
 
 class Cluster final : public RequestSink, public RequestPort, public sim::EventHandler {
@@ -104,6 +114,7 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
     std::vector<policies::ReplicaFacts> facts;  // in order of their number
     policies::Router* router = nullptr;
   };
+  enum class Power : std::uint8_t { on, starting, draining, off };
   struct Member {
     std::int32_t group = 0;
     Role role = Role::both;
@@ -114,6 +125,11 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
     std::optional<Outage> outage;        // the next one, or that under way
     std::optional<sim::EventId> change;  // its begin or end
     bool down = false;
+    Power power = Power::on;
+    std::int64_t weight_bytes = 0;
+    sim::Time idle_since, off_since;
+    std::optional<sim::Time> busy_since;  // it has requests
+    std::int64_t busy_ticks = 0, off_ticks = 0;
     Pool* pool = nullptr;                             // null: takes no requests now
     std::size_t place = 0;                            // in the pool
     policies::ReplicaFacts away;                      // its facts while it is in none
@@ -132,7 +148,8 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
     sim::Time since;
     std::int64_t bytes = 0;
   };
-  enum Event : std::uint64_t { kChange, kArrived };  // payload: kind, and the number of replica or transfer above it
+  // payload: kind, and the number of replica or transfer above it
+  enum Event : std::uint64_t { kChange, kArrived, kScale, kStarted };
 
   Pool& pool_of(const Member& member) { return member.role == Role::decode ? decodes_ : prompts_; }
   void leave(std::size_t i);
@@ -147,7 +164,20 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   void plan_outage(std::size_t i);
   void unwatch_outages();
   void fail(std::size_t i);
+  void come_back(std::size_t i);
   void restart(Request& request);
+  policies::RouteRequest describe(const Request& request) const;
+  std::optional<std::string_view> turned_away(const Request& request);
+  void begin_scaling(const ScalingParams& params);
+  void wake_scaling();
+  void scaling_tick();
+  void scale();
+  void switch_on(std::size_t i);
+  void started(std::size_t i);
+  void drain(std::size_t i);
+  void drained(std::size_t i);
+  void switch_off(std::size_t i);
+  __int128 busy_ticks() const;
 
   policies::ReplicaFacts& facts_of(Member& member) {
     return member.pool ? member.pool->facts[member.place] : member.away;
@@ -174,6 +204,15 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   ClusterTotals totals_;
   std::unique_ptr<Migrator> migrator_;
   std::int64_t in_system_ = 0;
+  // scaling; without it all replicas are up
+  std::optional<ScalingParams> scaling_;
+  std::unique_ptr<ColdStarts> cold_starts_;
+  sim::Duration scaling_interval_{};
+  bool scaling_tick_pending_ = false;
+  std::int64_t starting_ = 0, draining_ = 0;
+  sim::Time busy_from_;       // of the interval under way …
+  __int128 busy_before_ = 0;  // … and busy_ticks() then
+  std::vector<sim::Time> idle_since_;
   std::vector<Replica*> touched_;  // lanes that got requests since the last flush
   std::int64_t next_id_ = 0;
   std::int32_t next_stream_ = 0;

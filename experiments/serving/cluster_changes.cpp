@@ -11,11 +11,16 @@ void Cluster::on_event(std::uint64_t payload) {
     case kArrived:
       arrived(number);
       break;
+    case kScale:
+      scaling_tick();
+      break;
+    case kStarted:
+      started(number);
+      break;
     case kChange: {
       Member& member = members_[number];
       if (member.down) {
-        member.down = false;
-        enter(number, pool_of(member));
+        come_back(number);
       } else {
         fail(number);
       }
@@ -95,10 +100,7 @@ void Cluster::plan_outage(std::size_t i) {
   member.outage = outages_->next(i, engine_.now());
   const bool down = member.outage && member.outage->begin <= engine_.now();
   if (down && !member.down) fail(i);
-  if (!down && member.down) {
-    member.down = false;
-    enter(i, pool_of(member));
-  }
+  if (!down && member.down) come_back(i);
   if (!member.outage || in_system_ == 0) return;
   member.change =
       engine_.schedule_at(down ? member.outage->end : member.outage->begin, *this, kChange | std::uint64_t{i} << 8);
@@ -110,9 +112,16 @@ void Cluster::unwatch_outages() {
     if (member.change) engine_.cancel(*member.change);
 }
 
+void Cluster::come_back(std::size_t i) {
+  Member& member = members_[i];
+  member.down = false;
+  if (member.power == Power::on) enter(i, pool_of(member));
+}
+
 void Cluster::fail(std::size_t i) {
   Member& member = members_[i];
   member.down = true;
+  if (member.power == Power::off) return;
   ++totals_.failures;
   if (member.pool != nullptr) leave(i);
   cancel_transfers(i);

@@ -43,6 +43,8 @@ struct ReplicaGroupParams {
   std::int64_t device_group = 0;
   std::optional<std::int64_t> tensor_parallel;
   std::int64_t pipeline_parallel = 1;
+  std::int64_t data_parallel = 1;
+  std::optional<std::int64_t> expert_parallel;
   std::optional<std::int64_t> micro_batches;
   Role role = Role::both;
   double weight = 1;
@@ -59,6 +61,11 @@ struct ReplicaGroupParams {
                    "Devices that share every layer; null: replica.tensor_parallel, else 1."),
         sim::field("pipeline_parallel", &G::pipeline_parallel, sim::Unit::count, sim::between(1, 1024),
                    "Stages that share the layers, each of tensor_parallel devices."),
+        sim::field("data_parallel", &G::data_parallel, sim::Unit::count, sim::between(1, 1024),
+                   "Lanes of tensor_parallel devices each, with KV cache and requests of their own, that meet in the "
+                   "experts; not together with pipeline_parallel."),
+        sim::field("expert_parallel", &G::expert_parallel, sim::Unit::count, sim::at_least(1),
+                   "Groups of all these devices that share out the experts; null: replica.expert_parallel."),
         sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
                    "Lanes of a pipelined replica, each with its share of KV cache and requests; null: one a stage."),
         sim::field("role", &G::role, "Which part of a request they do."),
@@ -118,16 +125,69 @@ struct FailureParams {
   }
 };
 
+/// What it takes to bring a replica up (experiments/serving/cold_start.hpp).
+struct ColdStartParams {
+  double scheduling_s = 0;
+  std::int64_t schedulers = 1;
+  std::int64_t reserved = 0;
+  double select_s = 0, create_s = 0;
+  std::int64_t creators = 16;
+  double code_s = 0;
+  double storage_bandwidth = 6.8e9;
+  std::int64_t loads = 4096;
+
+  static constexpr auto fields() {
+    using C = ColdStartParams;
+    using sim::Unit;
+    return std::tuple{
+        sim::field("scheduling", &C::scheduling_s, Unit::seconds, sim::at_least(0), "To place it."),
+        sim::field("schedulers", &C::schedulers, Unit::count, sim::between(1, 4096), "Placed at once."),
+        sim::field("reserved", &C::reserved, Unit::count, sim::between(0, 4096), "Pods that stand ready in a pool."),
+        sim::field("select", &C::select_s, Unit::seconds, sim::at_least(0), "To take one of these."),
+        sim::field("create", &C::create_s, Unit::seconds, sim::at_least(0), "To make one from scratch."),
+        sim::field("creators", &C::creators, Unit::count, sim::between(1, 4096), "Made at once."),
+        sim::field("code", &C::code_s, Unit::seconds, sim::at_least(0), "To start the server's program."),
+        sim::field("storage_bandwidth", &C::storage_bandwidth, Unit::bytes_per_s, sim::positive(),
+                   "At which each device's weights come from storage (the default is that of one nvme-gen4)."),
+        sim::field("loads", &C::loads, Unit::count, sim::between(1, 4096), "Replicas that load at once at this rate.")};
+  }
+};
+
+/// Replicas that come and go with the load.
+struct ScalingParams {
+  std::int64_t least = 1;
+  std::optional<std::int64_t> initial;
+  double interval_s = 10;
+  double off_power = 0;
+  ColdStartParams start;
+
+  static constexpr auto fields() {
+    using S = ScalingParams;
+    return std::tuple{
+        sim::field("least", &S::least, sim::Unit::count, sim::at_least(0),
+                   "Fewest replicas; the most is all there are."),
+        sim::field("initial", &S::initial, sim::Unit::count, sim::at_least(0),
+                   "Replicas that are up at the start; null: the fewest."),
+        sim::field("interval", &S::interval_s, sim::Unit::seconds, sim::positive(), "Time between two decisions."),
+        sim::field("off_power", &S::off_power, sim::Unit::ratio, sim::between(0, 1),
+                   "Power of a device whose replica is off, as a share of its idle power."),
+        sim::field("start", &S::start, "What it takes to bring a replica up.")};
+  }
+};
+
 struct ClusterParams {
   std::vector<ReplicaGroupParams> replicas;
   TransferParams transfer;
   FailureParams failures;
+  ScalingParams scaling;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("replicas", &ClusterParams::replicas,
-                                 "Groups of equal replicas; none: one replica as section `replica` says."),
-                      sim::field("transfer", &ClusterParams::transfer, "How KV caches get from replica to replica."),
-                      sim::field("failures", &ClusterParams::failures, "Replicas that fail.")};
+    return std::tuple{
+        sim::field("replicas", &ClusterParams::replicas,
+                   "Groups of equal replicas; none: one replica as section `replica` says."),
+        sim::field("transfer", &ClusterParams::transfer, "How KV caches get from replica to replica."),
+        sim::field("failures", &ClusterParams::failures, "Replicas that fail."),
+        sim::field("scaling", &ClusterParams::scaling, "Replicas that come and go, as policies.scaling decides.")};
   }
 };
 
@@ -140,9 +200,12 @@ struct ReplicaGroup {
 
   /// Iterations of a replica that can be under way at once.
   std::int64_t lanes() const {
-    return params.pipeline_parallel == 1 ? 1 : params.micro_batches.value_or(params.pipeline_parallel);
+    return params.pipeline_parallel == 1 ? params.data_parallel
+                                         : params.micro_batches.value_or(params.pipeline_parallel);
   }
-  std::int64_t devices() const { return tensor_parallel * params.pipeline_parallel; }  ///< of one replica
+  std::int64_t devices() const {
+    return tensor_parallel * params.pipeline_parallel * params.data_parallel;
+  }  ///< of one replica
 };
 
 }  // namespace orrery::experiments

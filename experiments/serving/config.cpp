@@ -42,9 +42,25 @@ policies::MigrationRegistry migrations() {
   policies::register_migrations(registry);
   return registry;
 }
+policies::AdmissionRegistry admissions() {
+  policies::AdmissionRegistry registry("admission");
+  policies::register_admission_controls(registry);
+  return registry;
+}
+policies::ScalingRegistry scalings() {
+  policies::ScalingRegistry registry("scaling");
+  policies::register_scalings(registry);
+  return registry;
+}
 policies::RouterRegistry routers() {
   policies::RouterRegistry registry("routing");
   policies::register_routers(registry);
+  return registry;
+}
+
+policies::SpeculationRegistry speculators() {
+  policies::SpeculationRegistry registry("speculation");
+  policies::register_speculation(registry);
   return registry;
 }
 
@@ -52,11 +68,15 @@ policies::RouterRegistry routers() {
 constexpr const char* kCostModel = "tiled";
 constexpr const char* kBatching = "sarathi";
 constexpr const char* kKvCache = "paged";
+constexpr const char* kSpeculation = "none";
 constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 5> kPolicies{"batching", "kvcache", "routing", "decode_routing", "migration"};
+constexpr std::array<std::string_view, 8> kPolicies{"batching",  "kvcache", "routing",     "decode_routing",
+                                                    "admission", "scaling", "speculation", "migration"};
+constexpr const char* kAdmission = "all";
+constexpr const char* kScaling = "fixed";
 constexpr const char* kMigration = "none";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
@@ -166,6 +186,11 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
       faults.add(written->items()[i].find("device_group")->origin(),
                  fmt::format("expected the number of a group of machine.devices, 0 to {}, got {}",
                              config.machine.devices.size() - 1, groups[i].device_group));
+    if (!config.layouts.modes.empty() && groups[i].data_parallel * groups[i].pipeline_parallel > 1)
+      faults.add(written->items()[i].origin(), "expected no pipeline or data parallelism of its own beside 'layouts'");
+    if (groups[i].data_parallel > 1 && groups[i].pipeline_parallel > 1)
+      faults.add(written->items()[i].find("data_parallel")->origin(),
+                 "expected 1 beside pipeline_parallel: lanes share the stages or the experts, not both");
     prefill = prefill || groups[i].role == Role::prefill;
     decode = decode || groups[i].role == Role::decode;
     config.groups.push_back(std::move(group));
@@ -177,9 +202,28 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
     if (outages[i].replica >= replicas)
       faults.add(node.find("failures")->find("at")->items()[i].origin(),
                  fmt::format("expected the number of a replica, 0 to {}, got {}", replicas - 1, outages[i].replica));
+  if ((prefill || decode) && config.scaling.name != kScaling)
+    faults.add(written->origin(), "expected replicas of role 'both' where policies.scaling is not 'fixed'");
+  if (config.scaling.name != kScaling && config.cluster.scaling.least > replicas)
+    faults.add(
+        node.find("scaling")->find("least")->origin(),
+        fmt::format("expected at most the {} replicas there are, got {}", replicas, config.cluster.scaling.least));
   if (prefill != decode)
     faults.add(written->origin(), prefill ? "expected a group of role 'decode' beside that of role 'prefill'"
                                           : "expected a group of role 'prefill' beside that of role 'decode'");
+}
+
+void read_speculation(const Node& block, ServingConfig& config, sim::Faults& faults) {
+  config.speculation = speculators().parse_block(block, kSpeculation, faults);
+  const Node* model = config.speculation.params.find("model");
+  if (model == nullptr) return;
+  const Node* params = block.find(config.speculation.name);
+  const sim::Origin where = params != nullptr ? place_of(*params, "model") : block.origin_of(config.speculation.name);
+  if (model->is_string() && !model->as_string().empty()) {
+    config.draft_file = model_file(model->as_string(), where, faults);
+  } else if (params == nullptr) {
+    faults.add(where, "missing: expected the parameters of the draft model, its 'model' at least");
+  }
 }
 
 /// How a config names a file: "catalog:NAME" for what ships, else its path.
@@ -208,6 +252,12 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("batching", policies::BatchingRegistry::write_block(config.batching));
   policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
+  policies.set("admission", policies::AdmissionRegistry::write_block(config.admission));
+  policies.set("scaling", policies::ScalingRegistry::write_block(config.scaling));
+  Node& speculation = policies.set("speculation", policies::SpeculationRegistry::write_block(config.speculation));
+  if (!config.draft_file.empty())
+    speculation.find(config.speculation.name)
+        ->set("model", Node::string(reference_of(config.draft_file, "models/catalog")));
   policies.set("decode_routing", policies::RouterRegistry::write_block(config.decode_routing));
   policies.set("migration", policies::MigrationRegistry::write_block(config.migration));
   root.set("policies", std::move(policies));
@@ -285,9 +335,12 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
                    sim::name_hint(key, {kPolicies.begin(), kPolicies.end()}));
     config.batching = choose(batchings(), policies, "batching", kBatching, faults);
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
+    config.admission = choose(admissions(), policies, "admission", kAdmission, faults);
+    config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
     config.migration = choose(migrations(), policies, "migration", kMigration, faults);
+    read_speculation(section(policies, "speculation"), config, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.migration_link = sim::parse_params<MigrationParams>(section(root, "migration"), faults);
@@ -335,11 +388,15 @@ std::vector<FieldInfo> serving_fields() {
       "policies", "Who decides what.",
       {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
+       policy_field("admission", "Whether a request may come in.", admissions().components(), kAdmission),
+       policy_field("scaling", "How many replicas are up.", scalings().components(), kScaling),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
        policy_field("migration", "Which running requests move to another replica.", migrations().components(),
                     kMigration),
        policy_field("decode_routing", "Which replica of role decode a prefilled request goes to.",
-                    routers().components(), kDecodeRouter)}));
+                    routers().components(), kDecodeRouter),
+       policy_field("speculation", "Who proposes tokens for decodes, and how many.", speculators().components(),
+                    kSpeculation)}));
   std::vector<FieldInfo> cluster = sim::describe_params<ClusterParams>();
   std::vector<FieldInfo>& group = find_field(cluster, "replicas").nested;
   find_field(group, "batching").policies = batchings().components();

@@ -16,9 +16,12 @@
 #include "experiments/serving/migrator.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
+#include "policies/admission/admission.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/routing/routing.hpp"
+#include "policies/scaling/scaling.hpp"
+#include "policies/speculation/speculation.hpp"
 #include "sim/base/params.hpp"
 #include "traces/file_trace.hpp"
 #include "traces/generator.hpp"
@@ -123,6 +126,7 @@ struct ReplicaParams {
   std::int64_t expert_parallel = 1;
   double memory_margin = 0.1;
   std::optional<std::int64_t> max_context;
+  std::optional<std::int64_t> kv_blocks;
   double iteration_overhead_s = 0;
   double sequence_overhead_s = 0;
 
@@ -136,6 +140,8 @@ struct ReplicaParams {
                    "Share of device memory kept from weights and KV cache (activations, workspace, fragmentation)."),
         sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::between(2, 2e9),
                    "Most tokens of a request, prompt and output; null: the model's limit."),
+        sim::field("kv_blocks", &ReplicaParams::kv_blocks, sim::Unit::blocks, sim::between(1, 1e9),
+                   "Blocks of the KV cache, as your engine reports them; null: what memory has room for."),
         sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::between(0, 60),
                    "CPU time between two iterations (scheduling, sampling, detokenising) that the devices wait for."),
         sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::between(0, 1),
@@ -174,7 +180,9 @@ struct RunParams {
   std::int64_t seed = 1;
   double tick_s = 1e-12;
   double warmup_s = 0;
+  std::optional<double> measure_until_s;
   std::optional<double> until_s;
+  std::optional<std::int64_t> until_requests;
   std::int64_t replications = 1;
   double series_interval_s = 1;
   bool leap = true;
@@ -187,8 +195,12 @@ struct RunParams {
                    "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
         sim::field("warmup", &RunParams::warmup_s, sim::Unit::seconds, sim::at_least(0),
                    "Requests that arrive earlier count in totals but not in latencies."),
+        sim::field("measure_until", &RunParams::measure_until_s, sim::Unit::seconds, sim::positive(),
+                   "Requests that arrive later (the cool-down) likewise; null: none."),
         sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(),
                    "End of the run; null: when all requests are done."),
+        sim::field("until_requests", &RunParams::until_requests, sim::Unit::requests, sim::at_least(1),
+                   "End of the run once so many requests are done or rejected; null: no such end."),
         sim::field(
             "replications", &RunParams::replications, sim::Unit::count, sim::between(1, 10'000),
             "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
@@ -225,7 +237,11 @@ struct ServingConfig {
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
+  policies::AdmissionRegistry::Choice admission;
+  policies::ScalingRegistry::Choice scaling;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
+  policies::SpeculationRegistry::Choice speculation;
+  std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
   ReplicaParams replica;
   LayoutsParams layouts;
   MigrationParams migration_link;

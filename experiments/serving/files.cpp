@@ -29,7 +29,7 @@ ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts&
       "id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,"
       "status\n";
   series_.buffer() = "time_s,replica,running,waiting,kv_used_bytes,batch_tokens,power_w\n";
-  for (const StreamFacts& stream : facts_.streams) streams_.push_back({.facts = stream});
+  for (const StreamFacts& stream : facts_.streams) streams_.push_back({.facts = stream, .watts = stream.idle_watts});
   if (facts_.timeline) open_timeline(folder / "timeline.pftrace");
 }
 
@@ -85,6 +85,18 @@ void ServingFiles::iterations_ended(const IterationRun& run) {
   }
 }
 
+void ServingFiles::power_changed(std::int32_t replica, sim::Time at, double share) {
+  for (Stream& stream : streams_) {
+    if (stream.facts.replica != replica) continue;
+    idle_until(stream, at);
+    const double watts = stream.facts.idle_watts * share;
+    // The row to come counts its whole interval at the new power.
+    const double before_j = (stream.watts - watts) * facts_.scale.seconds(at - stream.last_row);
+    stream.interval_energy_pj += static_cast<__int128>(before_j * 1e12);
+    stream.watts = watts;
+  }
+}
+
 void ServingFiles::series_row(Stream& stream, sim::Time at, const IterationRecord& state, std::int64_t batch_tokens) {
   series_row(stream, at, state, batch_tokens, facts_.series_interval);
 }
@@ -96,7 +108,7 @@ void ServingFiles::series_row(Stream& stream, sim::Time at, const IterationRecor
   append_seconds(out, at, facts_.scale);
   const double interval_j = static_cast<double>(stream.interval_energy_pj) * 1e-12;
   append(out, ",{},{},{},{},{},{:.9g}\n", stream.facts.replica, state.running, state.waiting, state.kv_used_bytes,
-         batch_tokens, stream.facts.idle_watts + interval_j / facts_.scale.seconds(interval));
+         batch_tokens, stream.watts + interval_j / facts_.scale.seconds(interval));
   if (first) {
     series_.line_done();
   } else if (stream.rows.size() > kMaxRowBytes) {
@@ -196,8 +208,7 @@ void ServingFiles::draw_iteration(const Stream& stream, const IterationRecord& r
   timeline_->count(stream.waiting, begin, static_cast<double>(record.waiting));
   timeline_->count(stream.kv, begin, static_cast<double>(record.kv_used_bytes) / 1073741824.0);
   const double seconds = facts_.scale.seconds(record.end - record.start);
-  timeline_->count(stream.power, begin,
-                   stream.facts.idle_watts + static_cast<double>(record.energy_pj) * 1e-12 / seconds);
+  timeline_->count(stream.power, begin, stream.watts + static_cast<double>(record.energy_pj) * 1e-12 / seconds);
 }
 
 void ServingFiles::draw_request(const RequestRecord& record) {
@@ -236,15 +247,16 @@ void ServingFiles::finish(sim::Time end) {
 }
 
 void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,
-                  const MachineFacts& machine, double simulated_s) {
+                  const MachineFacts& machine, double simulated_s, double off_power) {
   std::string text = "device,class,energy_j,busy_s\n";
   std::map<std::string, std::int64_t> numbers;  // devices of a part so far, over groups
   for (std::size_t g = 0; g < machine.devices.size(); ++g) {
     const DeviceFacts& group = machine.devices[g];
     std::int64_t device = 0;
     std::int64_t& number = numbers[group.part];
-    const auto idle = [&] {
-      append(text, "{}[{}],idle,{:.9g},{:.9g}\n", group.part, number++, group.idle_watts * simulated_s, 0.0);
+    const auto idle = [&](__int128 off_ps) {
+      const double seconds = simulated_s - static_cast<double>(off_ps) * 1e-12 * (1 - off_power);
+      append(text, "{}[{}],idle,{:.9g},{:.9g}\n", group.part, number++, group.idle_watts * seconds, 0.0);
       ++device;
     };
     for (const ReplicaResult& replica : replicas) {
@@ -255,12 +267,13 @@ void write_energy(const std::filesystem::path& path, const std::vector<ReplicaRe
           if (replica.cost.class_ps[c] == 0) continue;
           append(text, "{}[{}],{},{:.9g},{:.9g}\n", group.part, number, hw::to_string(static_cast<hw::OpClass>(c)),
                  static_cast<double>(replica.cost.class_pj[c]) * 1e-12 / static_cast<double>(kind.devices),
-                 static_cast<double>(replica.cost.class_ps[c]) * 1e-12 / static_cast<double>(kind.stages));
+                 static_cast<double>(replica.cost.class_ps[c]) * 1e-12 /
+                     static_cast<double>(kind.stages > 1 ? kind.stages : kind.lanes));
         }
-        idle();
+        idle(replica.off_ps);
       }
     }
-    while (device < group.devices) idle();
+    while (device < group.devices) idle(0);
   }
   write_text(path, text);
 }

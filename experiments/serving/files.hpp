@@ -39,6 +39,7 @@ class ServingFiles final : public RunObserver {
 
   void request_ended(const RequestRecord& record) override;
   void iterations_ended(const IterationRun& run) override;
+  void power_changed(std::int32_t replica, sim::Time at, double share) override;
   /// Completes and closes what is written as the run goes.
   void finish(sim::Time end);
   /// Whether iterations of the timeline's window are missing from it, and how many it shows.
@@ -49,6 +50,7 @@ class ServingFiles final : public RunObserver {
   /// series.csv and timeline.pftrace of one stream of iterations.
   struct Stream {
     StreamFacts facts;
+    double watts = 0;  // idle power as of now
     // series.csv: the next grid point, and the energy of the interval before it
     sim::Time next_row, last_row;
     __int128 interval_energy_pj = 0;
@@ -89,7 +91,7 @@ class ServingFiles final : public RunObserver {
 /// energy.csv: joules and busy seconds of each device by operator class, and idle energy. Replicas take the devices of
 /// their group of machine.devices in order.
 void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,
-                  const MachineFacts& machine, double simulated_s);
+                  const MachineFacts& machine, double simulated_s, double off_power);
 /// distributions.csv: `metric,quantile,value_s` at 200 even quantiles and the tail.
 void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics);
 

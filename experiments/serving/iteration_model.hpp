@@ -28,13 +28,24 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
+/// Tokens proposed before the iteration (policies/speculation): all sequences that get any take the same steps.
+struct Drafting {
+  std::int64_t sequences = 0, context_tokens = 0;  ///< decodes with proposals, and what they attend to
+  std::int64_t steps = 0;                          ///< the longest proposal
+  PrefillSums prompts;                             ///< of the iteration, which a draft model computes too
+  bool any() const { return steps > 0 || prompts.sequences > 0; }
+  friend constexpr bool operator==(const Drafting&, const Drafting&) = default;
+};
+
 struct BatchShape {
   std::int32_t mode = 0;
   std::int64_t sequences = 0;   ///< that have work in the iteration
   std::int64_t logit_rows = 0;  ///< positions whose next token is computed
   std::vector<Segment> segments;
+  Drafting drafting;
 
   void clear() {
+    drafting = {};
     sequences = 0;
     logit_rows = 0;
     segments.clear();

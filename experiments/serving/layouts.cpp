@@ -49,7 +49,7 @@ std::optional<std::string> layout_obstacle(const models::ModelConfig& model, con
                        layout.pipeline_parallel, layout.devices(), devices);
   if (layout.pipeline_parallel > model.layers)
     return fmt::format("{} pipeline stages for {} layers", layout.pipeline_parallel, model.layers);
-  return models::tp_obstacle(model, layout.tensor_parallel);
+  return models::split_obstacle(model, {.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1});
 }
 
 LayoutIteration::LayoutIteration(std::vector<Mode> modes, const hw::LinkParams& link, std::int64_t hidden_bytes,

@@ -19,7 +19,7 @@ bool TbtVerdict::attained(std::int64_t target) const {
 }
 
 void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict& tbts) {
-  const bool counts = record.arrived >= warmup;
+  const bool counts = measures(record.arrived);
   if (counts) ++measured;
   preemptions += record.preemptions;
   if (record.preemptions > 0) ++preempted_requests;
@@ -35,6 +35,7 @@ void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   }
   ++completed;
   prompt_tokens += record.prompt_tokens;
+  cached_tokens += record.cached_tokens;
   output_tokens += record.output_tokens;
   if (!counts) return;
   const sim::Duration first = *record.first_token - record.arrived;

@@ -65,6 +65,8 @@ class RunObserver {
   virtual ~RunObserver() = default;
   virtual void request_ended(const RequestRecord&) {}
   virtual void iterations_ended(const IterationRun&) {}
+  /// A replica's devices are switched on, or off to a share of their idle power.
+  virtual void power_changed(std::int32_t /*replica*/, sim::Time /*at*/, double /*share*/) {}
 };
 
 /// Latency targets; absent means always attained.
@@ -100,18 +102,23 @@ class TbtVerdict {
   std::int64_t count_ = 0, over_ = 0, least_over_ = 0, most_within_ = 0;
 };
 
-/// Sums and distributions of a run. Requests that arrived before `warmup` count in totals, not in latencies.
+/// Sums and distributions of a run. Requests that arrived outside [warmup, measure_until) count in totals, not in
+/// latencies.
 struct ServingMetrics {
   std::int64_t ps_per_tick = 1;
   sim::Time warmup;
+  sim::Time measure_until = sim::kNever;
+  bool measures(sim::Time at) const { return at >= warmup && at < measure_until; }
   SloTargets slo;
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
   std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
   std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
+  std::int64_t cached_tokens = 0;                     ///< of these prompts, found in a cache
   std::int64_t processed_tokens = 0;                  ///< computed, recomputation included
   std::int64_t iterations = 0;
-  sim::SampleStats ttft, e2e, queueing;    ///< in ticks
+  std::int64_t verifications = 0, drafted_tokens = 0, accepted_tokens = 0;  ///< of speculation, a sequence and step
+  sim::SampleStats ttft, e2e, queueing;                                     ///< in ticks
   sim::SampleStats tbt, tpot, normalised;  ///< in ps: they must not fall to whole coarse ticks
   RunCost cost;
   __int128 busy_ps = 0;  ///< summed over replicas
@@ -163,6 +170,7 @@ struct ReplicaResult {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0;
   std::int64_t kv_peak_bytes = 0;  ///< on one device
   __int128 busy_ps = 0;            ///< in which an iteration runs; of a pipeline the mean over stages
+  __int128 off_ps = 0;             ///< in which it was switched off
   __int128 occupied_ps = 0;        ///< of a pipeline: in which anything is in it, …
   __int128 work_ps = 0;            ///< … and its stages' time at work, summed
   RunCost cost;

@@ -205,6 +205,7 @@ bool Replica::decide() {
   for (const Admission& admission : decision_.admit) admit(admission);
   ++decision_number_;
   for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
+  if (parts_.speculator != nullptr && decision_.decode_rest) add_drafts();
 
   build_shape();
   if (shape_.sequences == 0) return false;
@@ -318,6 +319,64 @@ void Replica::erase_prefilling(SeqId id) {
 }
 
 /// Chunks of prompts, and decodes with an item of their own (they leave the steady ones), reserve what they write.
+/// Gives decodes without an item of their own one with as many proposals as the speculator says and blocks allow.
+void Replica::add_drafts() {
+  std::int64_t prompt_tokens = 0;
+  for (const Item& item : decision_.items)
+    if (sequence(item.seq).phase == Phase::prefill) prompt_tokens += item.new_tokens;
+  const std::int64_t most = parts_.speculator->length(steady_, prompt_tokens);
+  if (most <= 0) return;
+  decision_.stable_iterations = 1;  // whoever gets none now may get some next time
+  // The decision has blocks for its items and a token of every decode; proposals get what is left.
+  std::int64_t spare = parts_.kv->available_blocks() - view().growth_blocks;
+  for (const Item& item : decision_.items) {
+    const Sequence& seq = sequence(item.seq);
+    const std::int64_t tokens = seq.phase == Phase::decode ? 1 + item.draft_tokens : item.new_tokens;
+    spare -= parts_.kv->blocks_to_grow(item.seq, seq, seq.kv_tokens(clock_) + tokens);
+  }
+  for (const SeqId id : running_) {
+    const Sequence& seq = sequence(id);
+    if (!seq.steady || seq.branches > 1 || account(id).marked == decision_number_) continue;
+    const std::int64_t room = parts_.limits.max_context - seq.kv_tokens(clock_) - 1;
+    const std::int64_t wanted = std::min(parts_.speculator->drafts(seq, seq.generated(clock_), most), room);
+    if (wanted <= 0) continue;
+    leave_steady(id);
+    if (const std::int64_t drafts = fitting_drafts(id, wanted, spare); drafts > 0) {
+      decision_.items.push_back({.seq = id, .draft_tokens = drafts});
+    } else {
+      enter_steady(id, true);
+    }
+  }
+}
+
+/// At most as many as `spare` blocks hold beside those of the decode itself; takes them out of `spare`.
+std::int64_t Replica::fitting_drafts(SeqId id, std::int64_t most, std::int64_t& spare) {
+  const Sequence& seq = sequence(id);
+  const std::int64_t own = parts_.kv->blocks_to_grow(id, seq, seq.kv_then + 1);
+  for (std::int64_t drafts = most; drafts > 0; --drafts) {
+    const std::int64_t more = parts_.kv->blocks_to_grow(id, seq, seq.kv_then + 1 + drafts) - own;
+    if (more > std::max<std::int64_t>(0, spare)) continue;
+    spare -= more;
+    return drafts;
+  }
+  return 0;
+}
+
+/// What a draft model does before the iteration.
+void Replica::add_drafting() {
+  Drafting& drafting = shape_.drafting;
+  for (const Item& item : decision_.items) {
+    const Sequence& seq = sequence(item.seq);
+    if (seq.phase == Phase::prefill) {
+      drafting.prompts.add(item.new_tokens, seq.kv_then);
+    } else if (item.draft_tokens > 0) {
+      ++drafting.sequences;
+      drafting.context_tokens += seq.kv_then + 1;
+      drafting.steps = std::max(drafting.steps, item.draft_tokens);
+    }
+  }
+}
+
 void Replica::reserve_explicit() {
   for (const Item& item : decision_.items) {
     const Sequence& seq = sequence(item.seq);
@@ -376,6 +435,7 @@ void Replica::build_shape() {
   shape_.sequences += decision_.decode_rest ? steady_ : 0;
   shape_.logit_rows += steady;
   if (shape_.sequences == 0) return;
+  if (parts_.speculator != nullptr) add_drafting();
   bool uniform = true;
   for (const Item& item : decision_.items)
     if (item.variant != 0 || item.layers.first != 0 || last_layer(item.layers) != layers) uniform = false;
@@ -535,6 +595,7 @@ void Replica::complete(std::int64_t upto) {
   if (steps <= 0) return;
   const bool steady = decision_.decode_rest && steady_ > 0;
   if (steady) take_growth(from + 1);
+  if (parts_.kv->reports_split()) book_split(steps);
   ledger_->book(shape_, steps);
   ServingMetrics& metrics = *parts_.metrics;
   metrics.iterations += steps;
@@ -569,6 +630,24 @@ void Replica::take_growth(std::int64_t iterations) {
   parts_.kv->take(blocks);
   counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, parts_.kv->used_bytes());
   parts_.metrics->kv_peak_bytes = std::max(parts_.metrics->kv_peak_bytes, counts_.kv_peak_bytes);
+}
+
+/// How the cache divides in the next `steps` iterations of the leap.
+void Replica::book_split(std::int64_t steps) {
+  std::int64_t tokens = 0, in_the_end = 0;
+  for (const SeqId id : running_) {
+    const Sequence& seq = sequence(id);
+    tokens += seq.branches * seq.kv_tokens(clock_);
+    in_the_end += seq.branches * (seq.prompt_tokens + seq.output_tokens - 1);
+  }
+  const policies::KvCache& kv = *parts_.kv;
+  std::int64_t held = kv.allocated_tokens();
+  const std::int64_t grows = decision_.decode_rest ? steady_branches_ : 0;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    counts_.split.add(kv.total_tokens(), held, tokens, in_the_end);
+    tokens += grows;
+    if (growth_period_ > 0) held += growth_[residue_of(clock_ + i + 1)] * growth_tokens_;
+  }
 }
 
 /// TBTs of steady decodes: alike for all but those whose last token came by itself, and for these from their second on.
@@ -697,21 +776,43 @@ bool Replica::holds(const Request& request, std::int64_t id) const {
   return false;
 }
 
-void Replica::finish_items() {
-  for (const Item& item : decision_.items) finish_item(item);
+/// Proposals of a decode that pass the last layer with this item.
+bool Replica::verifies(const Item& item) const {
+  return item.draft_tokens > 0 && sequence(item.seq).phase == Phase::decode &&
+         last_layer(item.layers) == parts_.limits.layers;
 }
 
-void Replica::finish_item(const Item& item) {
+void Replica::finish_items() {
+  kept_.clear();
+  for (const Item& item : decision_.items) {
+    if (!verifies(item)) continue;
+    const std::int64_t kept =
+        parts_.acceptance != nullptr ? parts_.acceptance->accepted(sequence(item.seq), item.draft_tokens) : 0;
+    if (kept < 0 || kept > item.draft_tokens)
+      throw std::logic_error("an acceptance model kept more tokens than were proposed");
+    kept_.push_back(kept);
+  }
+  if (parts_.acceptance != nullptr && !kept_.empty()) parts_.acceptance->level(kept_);
+  std::size_t next = 0;
+  for (const Item& item : decision_.items) {
+    // Whether it verifies must be asked before it is finished: that changes its phase.
+    const std::int64_t kept = verifies(item) ? kept_[next++] : 0;
+    finish_item(item, kept);
+  }
+}
+
+void Replica::finish_item(const Item& item, std::int64_t kept) {
   Sequence& seq = sequence(item.seq);
   seq.layers_done = last_layer(item.layers);
   if (seq.phase == Phase::prefill) seq.chunk_tokens = item.new_tokens;
   if (seq.layers_done < parts_.limits.layers) return;  // part-way through the model: goes on from there
   seq.layers_done = 0;
   if (seq.phase == Phase::decode) {
-    const std::int64_t kept =
-        item.draft_tokens > 0 && parts_.acceptance != nullptr ? parts_.acceptance->accepted(seq, item.draft_tokens) : 0;
-    if (kept < 0 || kept > item.draft_tokens)
-      throw std::logic_error("an acceptance model kept more tokens than were proposed");
+    if (item.draft_tokens > 0) {
+      ++parts_.metrics->verifications;
+      parts_.metrics->drafted_tokens += item.draft_tokens;
+      parts_.metrics->accepted_tokens += kept;
+    }
     const std::int64_t tokens = std::min(1 + kept, seq.output_tokens - seq.generated_then);
     seq.kv_then += tokens;
     emit(item.seq, tokens, at_);

@@ -23,13 +23,14 @@
 #include "experiments/serving/gap_history.hpp"
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/iteration_model.hpp"
+#include "experiments/serving/kv_outcome.hpp"
 #include "experiments/serving/metrics.hpp"
 #include "experiments/serving/request.hpp"
 #include "experiments/serving/stage_pipe.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/kvcache/tier.hpp"
-#include "policies/speculation/acceptance.hpp"
+#include "policies/speculation/speculation.hpp"
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {
@@ -47,6 +48,7 @@ struct ReplicaParts {
   StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
+  std::unique_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
   policies::ReplicaLimits limits;
   std::int32_t index = 0;   ///< of the replica in the cluster
   std::int32_t stream = 0;  ///< see IterationRun
@@ -57,6 +59,7 @@ struct ReplicaParts {
 struct ReplicaCounts {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
   __int128 busy_ps = 0;
+  KvSplit split;  ///< where the cache reports it
 };
 
 class Replica final : public sim::EventHandler, private policies::BatchPricer {
@@ -166,7 +169,10 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void insert_running(policies::SeqId id);
   void erase_running(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
+  void add_drafts();
+  std::int64_t fitting_drafts(policies::SeqId id, std::int64_t most, std::int64_t& spare);
   void reserve_explicit();
+  void add_drafting();
   void build_shape();
   void add_work(const policies::Item& item, Segment& segment) const;
   void build_segments();
@@ -181,10 +187,12 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void interrupt();
   void complete(std::int64_t upto);
   void take_growth(std::int64_t iterations);
+  void book_split(std::int64_t steps);
   void book_gaps(std::int64_t from, std::int64_t upto);
   void boundary();
   void finish_items();
-  void finish_item(const policies::Item& item);
+  void finish_item(const policies::Item& item, std::int64_t kept);
+  bool verifies(const policies::Item& item) const;
   void emit(policies::SeqId id, std::int64_t tokens, ExactTime at);
   void finish_due();
   void enter_steady(policies::SeqId id, bool fresh);
@@ -199,7 +207,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
     return range.last == 0 ? parts_.limits.layers : range.last;
   }
   std::size_t residue_of(std::int64_t clock) const { return static_cast<std::size_t>(clock % growth_tokens_); }
-  bool measured(policies::SeqId id) const { return sequences_[id.index].arrived >= parts_.metrics->warmup; }
+  bool measured(policies::SeqId id) const { return parts_.metrics->measures(sequences_[id.index].arrived); }
 
   ReplicaParts parts_;
   std::int64_t ps_per_tick_;
@@ -232,6 +240,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::optional<GapHistory> gaps_;  // with an SLO for TBT
 
   policies::BatchDecision decision_;
+  std::vector<std::int64_t> kept_;  // of the proposals of an iteration, item by item
   BatchShape shape_;
   std::vector<std::int32_t> cuts_;
   std::unique_ptr<CostLedger> ledger_;

@@ -111,10 +111,11 @@ std::int64_t IterationStepPrices::draft_ps(std::int64_t sequences, std::int64_t 
   return cost.time_ps;
 }
 
-DraftModels::DraftModels(const ServingConfig& config, const models::Transformer& target) {
-  if (config.speculation.name.empty() || config.speculation.name == "none") return;
+DraftModels::DraftModels(const ServingConfig& config, const hw::GpuParams& gpu, const models::Transformer& target)
+    : choice_(config.speculation) {
+  if (choice_.name.empty() || choice_.name == "none") return;
   const NoPrices none;
-  const auto speculator = config.speculation.make(none, 0);
+  const auto speculator = choice_.make(none, 0);
   drafter_ = speculator->drafter();
   if (drafter_ == policies::Drafter::layers) {
     layers_ = static_cast<std::int32_t>(speculator->draft_layers());
@@ -127,24 +128,20 @@ DraftModels::DraftModels(const ServingConfig& config, const models::Transformer&
   if (drafter_ == policies::Drafter::model) {
     const models::ModelConfig model = models::load_model(config.draft_file.string(), home_folder() / "models/catalog");
     const std::int64_t ranks = models::tp_obstacle(model, target.tp) ? 1 : target.tp;
-    transformer_ = models::build_transformer(model, config.model.dtype, ranks);
+    const models::Transformer draft = models::build_transformer(model, config.model.dtype, ranks);
     layers_ = static_cast<std::int32_t>(model.layers);
-    weight_bytes_ = models::weight_bytes(*transformer_);
-    kv_bytes_per_token_ = models::kv_bytes_per_token(*transformer_);
+    weight_bytes_ = models::weight_bytes(draft);
+    kv_bytes_per_token_ = models::kv_bytes_per_token(draft);
+    exact_ = std::make_unique<GpuIterationModel>(draft, gpu, config.cost.make(gpu));
   }
 }
 
-IterationModel& DraftModels::build(const ServingConfig& config, IterationModel& exact, IterationModel& tabulated,
-                                   std::int32_t target_layers) {
+IterationModel& DraftModels::build(IterationModel& exact, IterationModel& tabulated, std::int32_t target_layers) {
   if (drafter_ != policies::Drafter::none) {
-    IterationModel* draft = &exact;
-    if (transformer_) {
-      exact_ = std::make_unique<GpuIterationModel>(*transformer_, config.gpu, config.cost.make(config.gpu));
-      draft = exact_.get();
-    }
-    tabulated_ = std::make_unique<TabulatedIteration>(*draft, layers_);
+    IterationModel& draft = exact_ ? static_cast<IterationModel&>(*exact_) : exact;
+    tabulated_ = std::make_unique<TabulatedIteration>(draft, layers_);
     std::int64_t overhead_ps = 0;
-    if (const sim::Node* overhead = config.speculation.params.find("step_overhead"))
+    if (const sim::Node* overhead = choice_.params.find("step_overhead"))
       overhead_ps = static_cast<std::int64_t>(
           std::ceil(sim::parse_quantity(overhead->as_string(), sim::Unit::seconds).value_or(0) * 1e12));
     speculative_ = std::make_unique<SpeculativeIteration>(tabulated, *tabulated_, layers_, overhead_ps);
@@ -154,9 +151,9 @@ IterationModel& DraftModels::build(const ServingConfig& config, IterationModel& 
   return tabulated;
 }
 
-std::unique_ptr<policies::Speculator> DraftModels::speculator(const ServingConfig& config, std::uint64_t seed) const {
-  if (config.speculation.name.empty() || config.speculation.name == "none") return nullptr;
-  return config.speculation.make(*prices_, seed);
+std::unique_ptr<policies::Speculator> DraftModels::speculator(std::uint64_t seed) const {
+  if (choice_.name.empty() || choice_.name == "none") return nullptr;
+  return choice_.make(*prices_, seed);
 }
 
 }  // namespace orrery::experiments

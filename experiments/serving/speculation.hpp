@@ -59,21 +59,20 @@ class DraftModels {
  public:
   /// Reads the draft model, if there is one. It runs on as many devices as the target where its heads divide by them,
   /// else on each alone. Throws sim::ConfigError.
-  DraftModels(const ServingConfig& config, const models::Transformer& target);
+  DraftModels(const ServingConfig& config, const hw::GpuParams& gpu, const models::Transformer& target);
   /// On one device, beside the target's.
   std::int64_t weight_bytes() const { return weight_bytes_; }
   std::int64_t kv_bytes_per_token() const { return kv_bytes_per_token_; }
   /// The iteration model of a replica: `tabulated`, with drafting before it where that costs anything. Call once.
-  IterationModel& build(const ServingConfig& config, IterationModel& exact, IterationModel& tabulated,
-                        std::int32_t target_layers);
+  IterationModel& build(IterationModel& exact, IterationModel& tabulated, std::int32_t target_layers);
   /// A speculator for one replica, or null if there is none. After build().
-  std::unique_ptr<policies::Speculator> speculator(const ServingConfig& config, std::uint64_t seed) const;
+  std::unique_ptr<policies::Speculator> speculator(std::uint64_t seed) const;
 
  private:
+  policies::SpeculationRegistry::Choice choice_;
   policies::Drafter drafter_ = policies::Drafter::none;
   std::int32_t layers_ = 0;
   std::int64_t weight_bytes_ = 0, kv_bytes_per_token_ = 0;
-  std::optional<models::Transformer> transformer_;
   std::unique_ptr<GpuIterationModel> exact_;
   std::unique_ptr<TabulatedIteration> tabulated_;
   std::unique_ptr<SpeculativeIteration> speculative_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -67,7 +68,7 @@ Node replica_rows(const ServingResult& result) {
 }
 
 /// What became of requests between replicas: the member `cluster`.
-Node cluster_figures(const ClusterTotals& totals) {
+Node cluster_figures(const ClusterTotals& totals, const sim::TickScale& scale) {
   Node cluster = Node::object();
   const auto transfers = static_cast<double>(totals.transfers.count);
   Node transfer = Node::object();
@@ -85,6 +86,19 @@ Node cluster_figures(const ClusterTotals& totals) {
   cluster.set("migrations", std::move(migration));
   cluster.set("failures", Node::integer(totals.failures));
   cluster.set("rerouted", Node::integer(totals.rerouted));
+  cluster.set("parked", Node::integer(totals.parked));
+  const auto starts = static_cast<double>(totals.cold_starts);
+  Node cold = Node::object();
+  cold.set("count", Node::integer(totals.cold_starts));
+  cold.set("mean_s", ratio(scale.seconds(totals.cold.total()), starts));
+  cold.set("scheduling_s", ratio(scale.seconds(totals.cold.scheduling), starts));
+  cold.set("allocation_s", ratio(scale.seconds(totals.cold.allocation), starts));
+  cold.set("code_s", ratio(scale.seconds(totals.cold.code), starts));
+  cold.set("load_s", ratio(scale.seconds(totals.cold.load), starts));
+  cluster.set("cold_starts", std::move(cold));
+  const double tick_s = static_cast<double>(scale.ps_per_tick()) * 1e-12;
+  cluster.set("up_s", Node::real(static_cast<double>(totals.up_ticks) * tick_s));
+  cluster.set("idle_s", Node::real(static_cast<double>(totals.up_ticks - totals.busy_ticks) * tick_s));
   return cluster;
 }
 
@@ -114,7 +128,8 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
 
   Node slo = Node::object();
   slo.set("attainment", ratio(static_cast<double>(m.attained), static_cast<double>(m.measured)));
-  slo.set("goodput_per_s", ratio(static_cast<double>(m.attained), span - scale.seconds(m.warmup)));
+  slo.set("goodput_per_s", ratio(static_cast<double>(m.attained),
+                                 std::min(span, scale.seconds(m.measure_until)) - scale.seconds(m.warmup)));
   root.set("slo", std::move(slo));
 
   Node throughput = Node::object();
@@ -132,11 +147,18 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   Node utilisation = Node::object();
   utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops() * span));
   utilisation.set("mbu", ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s() * span));
+  __int128 busy_ps = 0;
+  for (const ReplicaResult& replica : result.replicas) busy_ps += replica.busy_ps;
   utilisation.set("busy",
-                  ratio(static_cast<double>(m.busy_ps) * 1e-12, static_cast<double>(result.machine.replicas()) * span));
+                  ratio(static_cast<double>(busy_ps) * 1e-12, static_cast<double>(result.machine.replicas()) * span));
   root.set("utilisation", std::move(utilisation));
 
-  const double idle = result.machine.idle_watts() * span;
+  double idle = result.machine.idle_watts() * span;
+  for (const ReplicaResult& replica : result.replicas) {
+    const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(replica.group)];
+    idle -= result.machine.devices[static_cast<std::size_t>(group.device_group)].idle_watts *
+            static_cast<double>(group.devices) * static_cast<double>(replica.off_ps) * 1e-12 * (1 - result.off_power);
+  }
   const double dynamic = joules(m.cost.compute_pj + m.cost.memory_pj + m.cost.network_pj);
   Node energy = Node::object();
   energy.set("total", Node::real(idle + dynamic));
@@ -155,9 +177,18 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   memory.set("kv_peak", Node::integer(result.replicas[fullest].kv_peak_bytes));
   memory.set("kv_capacity", Node::integer(group.kv_capacity_bytes));
   root.set("memory_bytes", std::move(memory));
+  root.set("kv", summarise(result.kv, m.prompt_tokens));
   root.set("replicas", replica_rows(result));
-  root.set("cluster", cluster_figures(result.totals));
+  root.set("cluster", cluster_figures(result.totals, scale));
 
+  if (m.verifications > 0) {
+    Node& speculation = root.set("speculation", Node::object());
+    speculation.set("drafted", Node::integer(m.drafted_tokens));
+    speculation.set("accepted", Node::integer(m.accepted_tokens));
+    speculation.set("acceptance", ratio(static_cast<double>(m.accepted_tokens), static_cast<double>(m.drafted_tokens)));
+    speculation.set("tokens_a_step",
+                    Node::real(1 + static_cast<double>(m.accepted_tokens) / static_cast<double>(m.verifications)));
+  }
   if (result.programs) root.set("programs", summarise_programs(*result.programs, span, scale));
   root.set("iterations", Node::integer(m.iterations));
   root.set("events", Node::integer(static_cast<std::int64_t>(result.events)));

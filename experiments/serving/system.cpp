@@ -12,10 +12,12 @@
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
+#include "experiments/serving/lane_share.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
+#include "experiments/serving/speculation.hpp"
 #include "experiments/serving/tabulated_iteration.hpp"
 #include "experiments/serving/workload.hpp"
 #include "hw/network/library_collective.hpp"
@@ -41,6 +43,9 @@ class ProgressObserver final : public RunObserver {
     if (next_ != nullptr) next_->iterations_ended(run);
     if (++runs_ % kIterationsEvery == 0) report();
   }
+  void power_changed(std::int32_t replica, sim::Time at, double share) override {
+    if (next_ != nullptr) next_->power_changed(replica, at, share);
+  }
 
  private:
   void report() const {
@@ -53,6 +58,26 @@ class ProgressObserver final : public RunObserver {
   std::optional<std::int64_t> total_;
   std::int64_t done_ = 0, runs_ = 0;
 };
+
+/// Fires events up to the end that the config names.
+void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
+                   const sim::TickScale& scale) {
+  const sim::Time until = run.until_s ? sim::Time{0} + scale.duration(*run.until_s) : sim::kNever;
+  if (run.until_requests) {
+    struct Alarm final : sim::EventHandler {
+      bool rang = false;
+      void on_event(std::uint64_t) override { rang = true; }
+    } alarm;
+    if (run.until_s) engine.schedule_at(until, alarm);
+    const std::size_t ours = run.until_s ? 1 : 0;
+    while (metrics.completed + metrics.rejected < *run.until_requests && !alarm.rang) {
+      if (engine.pending() == ours) return;  // all is done, and time does not go on for nothing
+      engine.step();
+    }
+    if (!alarm.rang) return;
+  }
+  engine.run(until);
+}
 
 }  // namespace
 
@@ -73,14 +98,18 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
+  std::int64_t data_parallel = 1, expert_parallel = 1;
   std::optional<models::Transformer> transformer;
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   policies::KvGeometry geometry;  ///< of a lane
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<LaneShare> lane_share;           ///< with data parallelism
   std::unique_ptr<LayoutIteration> layouts_model;  ///< in its place, with layouts
   std::unique_ptr<TabulatedIteration> iteration_model;
+  std::unique_ptr<DraftModels> drafts;
+  IterationModel* whole_model = nullptr;  ///< with drafting, where there is any
 };
 
 struct ServingSetup::State {
@@ -153,6 +182,10 @@ void divide_stages(ReplicaKind& kind) {
 bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   std::vector<LayoutIteration::Mode> modes;
+  if (config.speculation.name != "none") {
+    infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
+    return false;
+  }
   for (const LayoutParams& layout : config.layouts.modes) {
     if (const auto obstacle = layout_obstacle(model, layout, group.devices())) {
       infeasible = Infeasible{*obstacle};
@@ -179,6 +212,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
   kind.layouts_model =
       std::make_unique<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
   kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.layouts_model, kind.limits.layers);
+  kind.whole_model = kind.iteration_model.get();
   return true;
 }
 
@@ -186,13 +220,17 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   if (!config.layouts.modes.empty()) return make_layouts(group, kind);
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   const models::Split split{
-      .tp = kind.tensor_parallel, .attention_dp = 1, .expert_parallel = config.replica.expert_parallel};
+      .tp = kind.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
   if (const auto obstacle = models::split_obstacle(model, split)) {
     infeasible = Infeasible{*obstacle};
     return false;
   }
   if (kind.stages > model.layers) {
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
+    return false;
+  }
+  if (kind.stages > 1 && config.speculation.name != "none") {
+    infeasible = Infeasible{"speculation is modelled on replicas without pipeline stages only"};
     return false;
   }
   kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
@@ -203,10 +241,23 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
   kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
   if (kind.stages > 1) divide_stages(kind);
-  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / kind.lanes;
+  kind.drafts = std::make_unique<DraftModels>(config, gpu, *kind.transformer);
+  kind.weight_bytes += kind.drafts->weight_bytes();
+  kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
+  const std::int64_t sharing = kind.stages > 1 ? kind.lanes : 1;  // lanes of a pipeline share its devices' memory
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / sharing;
+  if (config.replica.kv_blocks)
+    kind.geometry.bytes_available =
+        *config.replica.kv_blocks * group.kvcache.make(kind.geometry)->block_bytes() / sharing;
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
-  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.exact_model, kind.limits.layers);
+  IterationModel* lane = kind.exact_model.get();
+  if (kind.data_parallel > 1) {
+    kind.lane_share = std::make_unique<LaneShare>(*lane, kind.data_parallel);
+    lane = kind.lane_share.get();
+  }
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*lane, kind.limits.layers);
+  kind.whole_model = &kind.drafts->build(*lane, *kind.iteration_model, kind.limits.layers);
   return true;
 }
 
@@ -219,6 +270,13 @@ bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaK
   if (endless->reserve({0}, longest, kind.limits.max_context) &&
       group.kvcache.make(kind.geometry)->total_blocks() >= endless->held_blocks({0}))
     return true;
+  if (config.replica.kv_blocks) {
+    infeasible = Infeasible{fmt::format("a KV cache of {} blocks (replica.kv_blocks) does not hold one request of {} "
+                                        "tokens, which takes {}",
+                                        *config.replica.kv_blocks, kind.limits.max_context, endless->held_blocks({0})),
+                            0, 0};
+    return false;
+  }
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   infeasible = Infeasible{
       fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
@@ -235,7 +293,8 @@ void ServingSetup::State::build() {
     const ReplicaGroup& group = config.groups[g];
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
-             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes();
+             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes() &&
+             kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel);
     });
     ReplicaKind* kind = nullptr;
     if (same == kinds.end()) {
@@ -245,6 +304,8 @@ void ServingSetup::State::build() {
       kind->tensor_parallel = group.tensor_parallel;
       kind->stages = group.params.pipeline_parallel;
       kind->lanes = group.lanes();
+      kind->data_parallel = group.params.data_parallel;
+      kind->expert_parallel = group.params.expert_parallel.value_or(config.replica.expert_parallel);
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();
@@ -252,7 +313,7 @@ void ServingSetup::State::build() {
     }
     kind_of.push_back(kind);
     machine.groups[g].weight_bytes = kind->weight_bytes;
-    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * kind->lanes;
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * (kind->stages > 1 ? kind->lanes : 1);
   }
 }
 
@@ -306,6 +367,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingMetrics& metrics = result.metrics;
   metrics.ps_per_tick = scale.ps_per_tick();
   metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
+  if (config.run.measure_until_s) metrics.measure_until = sim::Time{0} + scale.duration(*config.run.measure_until_s);
   if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
   if (config.slo.tbt_s)
     metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * change.slo_scale * 1e12));
@@ -318,6 +380,8 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   ClusterPolicies deciders;
   deciders.router = config.routing.make(engine.stream("routing"));
+  if (config.admission.name != "all") deciders.admission = config.admission.make();
+  if (config.scaling.name != "fixed") deciders.scaling = config.scaling.make();
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   cluster.migrate(config.migration.make(), config.migration_link);
@@ -333,13 +397,16 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.group = static_cast<std::int32_t>(g);
       member.role = group.params.role;
       member.weight = group.params.weight;
+      member.weight_bytes = kind.weight_bytes;
       member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
       if (kind.stages > 1) member.pipe = make_pipe(kind, config, scale.ps_per_tick());
       for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
         ReplicaParts& parts = member.lanes.emplace_back();
         // Stages price their own layers; the table is for leaps, which a pipeline does not make.
-        parts.model =
-            kind.stages > 1 ? static_cast<IterationModel*>(kind.exact_model.get()) : kind.iteration_model.get();
+        parts.model = kind.stages > 1 ? static_cast<IterationModel*>(kind.exact_model.get()) : kind.whole_model;
+        if (kind.stages == 1 && kind.drafts)
+          parts.speculator = kind.drafts->speculator(seed + (static_cast<std::uint64_t>(cluster.size()) << 32));
+        parts.acceptance = parts.speculator.get();
         parts.host = &host;
         parts.batching = group.batching.make();
         parts.kv = group.kvcache.make(kind.geometry);
@@ -356,19 +423,23 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
     }
   }
   cluster.start(config.cluster);
-  engine.run(config.run.until_s ? sim::Time{0} + scale.duration(*config.run.until_s) : sim::kNever);
+  run_until_end(engine, metrics, config.run, scale);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
   result.totals = cluster.totals();
+  result.off_power = config.cluster.scaling.off_power;
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
-      result.free_blocks += cluster.replica(i, lane).kv().free_blocks();
+      result.free_blocks += cluster.replica(i, lane).kv().available_blocks();
+      result.kv.add(cluster.replica(i, lane).kv().counters());
+      result.kv.split.add(cluster.replica(i, lane).counts().split);
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
   }
+  result.kv.cached_tokens = metrics.cached_tokens;
   if (source) result.skipped = source->skipped();
   if (programs != nullptr) result.programs = programs->finish();
   return result;
@@ -376,6 +447,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
 
 std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   std::vector<std::filesystem::path> files{config.model_file};
+  if (!config.draft_file.empty()) files.push_back(config.draft_file);
   for (const DevicePart& part : config.parts) files.push_back(part.file);
   sim::Node root = config.resolved;
   sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
@@ -467,7 +539,7 @@ class ServingExperiment final : public Experiment {
         outcome.notes.push_back(
             fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
                         files->timeline_iterations(), result.metrics.iterations));
-      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
+      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s, result.off_power);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
       if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }

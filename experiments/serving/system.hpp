@@ -9,6 +9,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/config.hpp"
+#include "experiments/serving/kv_outcome.hpp"
 #include "experiments/serving/metrics.hpp"
 #include "experiments/serving/programs/program.hpp"
 
@@ -22,10 +23,12 @@ struct ServingResult {
   MachineFacts machine;
   std::vector<ReplicaResult> replicas;
   ClusterTotals totals;
+  double off_power = 0;  ///< of a replica that is switched off, in idle power
   sim::Time end;
   double simulated_s = 0;
   std::uint64_t events = 0;
-  std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended
+  KvOutcome kv;
+  std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended; prefixes count as free
   std::optional<ProgramMetrics> programs;          ///< of a load that is a program
   traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
 };

@@ -23,7 +23,7 @@ std::unique_ptr<Load> make_load(const ServingConfig& config, const WorkloadParam
   Predictor predictor(workload.predictor, seed);
   if (!config.program)
     return std::make_unique<TraceLoad>(*source, workload, std::move(predictor),
-                                       config.trace ? config.trace->prefix_block_tokens : 512);
+                                       config.trace ? config.trace->prefix_block_tokens : traces::kPrefixBlockTokens);
   ProgramsConfig programs = *config.program;
   if (workload.limit)
     programs.params.instances = std::min(programs.params.instances.value_or(*workload.limit), *workload.limit);

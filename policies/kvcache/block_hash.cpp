@@ -15,6 +15,7 @@
 
 #include "policies/kvcache/branches.hpp"
 #include "policies/kvcache/kvcache.hpp"
+#include "sim/base/mix.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -27,13 +28,6 @@ struct BlockHashParams {
                                  sim::between(1, 65536), "Tokens of one sequence that share a block.")};
   }
 };
-
-constexpr std::uint64_t mix(std::uint64_t x) {  // splitmix64's output function
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 /// Appends the chained hashes of the full blocks of `text` from block `hashes.size()` on, `tokens` tokens at most.
 void hash_blocks(const Text& text, std::int64_t tokens, std::int64_t block_tokens, std::vector<std::uint64_t>& hashes) {
@@ -50,7 +44,8 @@ void hash_blocks(const Text& text, std::int64_t tokens, std::int64_t block_token
     skip = 0;
     while (at < span.tokens && room > 0) {
       const std::int64_t count = std::min({span.tokens - at, left, room});
-      hash = mix(hash ^ mix(span.id ^ mix(static_cast<std::uint64_t>(at))) ^ static_cast<std::uint64_t>(count));
+      hash = sim::mix64(hash ^ sim::mix64(span.id ^ sim::mix64(static_cast<std::uint64_t>(at))) ^
+                        static_cast<std::uint64_t>(count));
       at += count;
       left -= count;
       room -= count;
@@ -166,14 +161,13 @@ class BlockHashCache final : public KvCache {
   }
 
   void computed(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    if (seq.text != nullptr) show(owned(id), *seq.text, tokens);
+    if (seq.text != nullptr) show(owned(id), *seq.text, common_to_branches(seq, tokens));
   }
 
   void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) override {
     if (id.index >= owns_.size()) return;
     Own& own = owns_[id.index];
-    if (leave == Leave::keep && seq.text != nullptr)
-      show(own, *seq.text, seq.branches == 1 ? tokens : std::min(tokens, seq.prompt_tokens));
+    if (leave == Leave::keep && seq.text != nullptr) show(own, *seq.text, common_to_branches(seq, tokens));
     // Blocks that are known stand before the rest but for duplicates, whose place among the blank ones makes no
     // difference to what stays known longest.
     push_blank(own.plain);
@@ -211,7 +205,7 @@ class BlockHashCache final : public KvCache {
 
   /// Full blocks of a waiting sequence that may come from the cache.
   std::int64_t matchable(const Sequence& seq) const {
-    return std::max<std::int64_t>(0, seq.prefill_tokens - 1) / block_tokens_;
+    return common_to_branches(seq, std::max<std::int64_t>(0, seq.prefill_tokens - 1)) / block_tokens_;
   }
 
   Match match(const Text& text, std::int64_t most) const {

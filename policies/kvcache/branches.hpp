@@ -23,6 +23,11 @@ inline std::int64_t shared_blocks_of(const Sequence& seq, std::int64_t tokens, s
   return once + seq.branches * (blocks - once);
 }
 
+/// Of the first `tokens` tokens of a sequence, those that are the same in every branch: a text names no more.
+inline std::int64_t common_to_branches(const Sequence& seq, std::int64_t tokens) {
+  return seq.branches == 1 ? tokens : std::min(tokens, seq.prompt_tokens);
+}
+
 /// Tokens in every branch that `held` blocks are enough for.
 inline std::int64_t shared_capacity(const Sequence& seq, std::int64_t held, std::int64_t block_tokens) {
   if (seq.branches == 1) return held * block_tokens;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "policies/types.hpp"
 
@@ -16,6 +17,8 @@ class Acceptance {
   virtual ~Acceptance() = default;
   /// Of `drafted` proposed tokens for `seq`, how many are kept: 0 … drafted. Called once an item, in batch order.
   virtual std::int64_t accepted(const Sequence& seq, std::int64_t drafted) = 0;
+  /// Once all of a batch are known, in batch order: may keep fewer of them.
+  virtual void level(std::span<std::int64_t> /*kept*/) {}
 };
 
 }  // namespace orrery::policies

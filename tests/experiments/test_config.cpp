@@ -24,7 +24,7 @@ std::string faults_of(const std::string& json) {
 
 TEST_CASE("a config must say which system it is about", "[unit]") {
   CHECK(faults_of("{}") ==
-        "c.json:/system: expected the name of a system (known: graph, launch, network, serving, tune)");
+        "c.json:/system: expected the name of a system (known: capacity, graph, launch, network, serving, tune)");
   CHECK(faults_of(R"({"system": "servin"})") == "c.json:/system: unknown system 'servin' (did you mean 'serving'?)");
 }
 
@@ -45,12 +45,13 @@ TEST_CASE("what is missing is named where it is missing", "[unit]") {
 TEST_CASE("a workload is a trace or a generator", "[unit]") {
   const std::string faults =
       faults_of(R"({"system": "serving", "workload": {"trace": {"path": "t.csv"}, "generator": {}}})");
-  CHECK_THAT(faults, Catch::Contains("c.json:/workload: expected one of 'trace', 'generator' and 'program', got several"));
+  CHECK_THAT(faults,
+             Catch::Contains("c.json:/workload: expected one of 'trace', 'generator' and 'program', got several"));
 }
 
-TEST_CASE("one group of devices, for now one replica", "[unit]") {
+TEST_CASE("a machine has devices", "[unit]") {
   CHECK_THAT(faults_of(R"({"system": "serving", "machine": {"devices": []}})"),
-             Catch::Contains("c.json:/machine/devices: expected one group of devices, got 0"));
+             Catch::Contains("c.json:/machine/devices: expected at least one group of devices, got none"));
 }
 
 TEST_CASE("the hash of a run is decided by what decides the result", "[unit]") {

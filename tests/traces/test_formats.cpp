@@ -77,6 +77,11 @@ TEST_CASE("burstgpt reads parts with and without sessions and leaves failed requ
         first +
             ":3: output tokens: expected 1 to 1000000000, got 0 (set on_error to \"skip\" to leave such lines out)");
 
+  // Sent, they cost a prompt; one without a prompt never was anything.
+  const auto sent = open_trace({.path = first, .failed = OnFailed::send}, all_formats());
+  CHECK(short_form(read_all(*sent)) == Texts{"5000000000/472/18", "45000000000/1087/1", "118000000000/417/276"});
+  CHECK(sent->skipped().of(SkipReason::failed) == 1);
+
   const auto records =
       read_all({.path = scratch.file(
                     "b",

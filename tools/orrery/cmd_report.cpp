@@ -8,13 +8,16 @@ namespace orrery::tools {
 namespace {
 
 struct ReportOptions {
-  std::string run, out, png;
+  std::string run, out, png, against;
+  bool json = false;
 };
 
 int report(const ReportOptions& options) {
   std::vector<std::string> arguments{options.run};
   if (!options.out.empty()) arguments.insert(arguments.end(), {"--out", options.out});
   if (!options.png.empty()) arguments.insert(arguments.end(), {"--png", options.png});
+  if (!options.against.empty()) arguments.insert(arguments.end(), {"--against", options.against});
+  if (options.json) arguments.push_back("--json");
   return run_python_tool("orrery_report", arguments);
 }
 
@@ -26,6 +29,9 @@ void add_report(CLI::App& app, Action& action) {
   command->add_option("RUN", options->run, "Folder of a run")->required();
   command->add_option("--out", options->out, "The HTML file (default RUN/report.html)");
   command->add_option("--png", options->png, "Folder for PNG plots (default RUN/png; \"no\" for none)");
+  command->add_option("--against", options->against,
+                      "Print the run beside this request log (CSV of a vLLM run, or its benchmark's JSON) instead");
+  command->add_flag("--json", options->json, "With --against: as JSON");
   command->callback([options, &action] { action = [options] { return report(*options); }; });
 }
 

@@ -10,19 +10,13 @@
 #include "experiments/run_folder.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/progress.hpp"
+#include "tools/orrery/run_command.hpp"
 #include "tools/orrery/summary_table.hpp"
 
 namespace orrery::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct RunOptions {
-  std::string config, out;
-  std::vector<std::string> assignments;
-  std::optional<std::int64_t> seed;
-  bool force = false, dry_run = false, json = false, quiet = false;
-};
 
 void print_result(const sim::Node& summary, const RunOptions& options) {
   if (options.json) {
@@ -38,7 +32,8 @@ volatile std::sig_atomic_t g_interrupted = 0;
 struct Interrupted {};
 
 int run(const RunOptions& options) {
-  std::vector<std::string> assignments = options.assignments;
+  std::vector<std::string> assignments = options.before;
+  assignments.insert(assignments.end(), options.assignments.begin(), options.assignments.end());
   if (options.seed) assignments.push_back(fmt::format("run.seed={}", *options.seed));
   const auto experiment = experiments::read_experiment(options.config, assignments);
   const std::string hash = experiments::config_hash(*experiment);
@@ -82,28 +77,32 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
+int run_config(const RunOptions& options) {
+  try {
+    return run(options);
+  } catch (const Interrupted&) {
+    fmt::print(stderr, "interrupted: nothing was written\n");
+    return 130;
+  }
+}
+
+void add_run_options(CLI::App& command, RunOptions& options) {
+  command.add_option("CONFIG", options.config, "Experiment config (JSON)")->required();
+  command.add_option("--set", options.assignments, "Change a value: a.b.c=value (may be given several times)")
+      ->allow_extra_args(false);
+  command.add_option("--out", options.out, "Folder for the results (default runs/CONFIG-HASH)");
+  command.add_option("--seed", options.seed, "Seed of the random streams (run.seed)")->check(CLI::NonNegativeNumber);
+  command.add_flag("--force", options.force, "Replace the folder if it exists");
+  command.add_flag("--dry-run", options.dry_run, "Validate, print the config with all defaults, write nothing");
+  command.add_flag("--json", options.json, "Print summary.json instead of a table");
+  command.add_flag("--quiet", options.quiet, "No progress and no notes");
+}
+
 void add_run(CLI::App& app, Action& action) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run one experiment and write its results");
-  command->add_option("CONFIG", options->config, "Experiment config (JSON)")->required();
-  command->add_option("--set", options->assignments, "Change a value: a.b.c=value (may be given several times)")
-      ->allow_extra_args(false);
-  command->add_option("--out", options->out, "Folder for the results (default runs/CONFIG-HASH)");
-  command->add_option("--seed", options->seed, "Seed of the random streams (run.seed)")->check(CLI::NonNegativeNumber);
-  command->add_flag("--force", options->force, "Replace the folder if it exists");
-  command->add_flag("--dry-run", options->dry_run, "Validate, print the config with all defaults, write nothing");
-  command->add_flag("--json", options->json, "Print summary.json instead of a table");
-  command->add_flag("--quiet", options->quiet, "No progress and no notes");
-  command->callback([options, &action] {
-    action = [options] {
-      try {
-        return run(*options);
-      } catch (const Interrupted&) {
-        fmt::print(stderr, "interrupted: nothing was written\n");
-        return 130;
-      }
-    };
-  });
+  add_run_options(*command, *options);
+  command->callback([options, &action] { action = [options] { return run_config(*options); }; });
 }
 
 }  // namespace orrery::tools

@@ -25,5 +25,9 @@ void add_fidelity(CLI::App& app, Action& action);
 void add_graph(CLI::App& app, Action& action);
 void add_reproduce(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
+void add_capacity(CLI::App& app, Action& action);
+void add_slo(CLI::App& app, Action& action);
+void add_plans(CLI::App& app, Action& action);
+void add_import(CLI::App& app, Action& action);
 
 }  // namespace orrery::tools

@@ -31,6 +31,10 @@ int main(int argc, char** argv) {
   tools::add_graph(app, action);
   tools::add_reproduce(app, action);
   tools::add_plan(app, action);
+  tools::add_capacity(app, action);
+  tools::add_slo(app, action);
+  tools::add_plans(app, action);
+  tools::add_import(app, action);
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {

@@ -68,6 +68,9 @@ std::string summary_table(const Node& summary) {
   const Node* status = summary.find("status");
   if (status != nullptr && status->is_string() && status->as_string() == "infeasible") return infeasible(summary);
   if (summary.find("links") != nullptr) return network_table(summary);
+  if (summary.find("capacity_per_s") != nullptr) return capacity_table(summary);
+  if (summary.find("by_scale") != nullptr) return slo_table(summary);
+  if (summary.find("plan_count") != nullptr) return plans_table(summary);
   if (summary.find("platforms") != nullptr) return launch_table(summary);
   if (summary.find("compile_s") != nullptr) return graph_table(summary);
   std::string out;

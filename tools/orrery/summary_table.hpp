@@ -13,6 +13,11 @@ std::string summary_table(const sim::Node& summary);
 std::string network_table(const sim::Node& summary);
 /// The same for a launch run.
 std::string launch_table(const sim::Node& summary);
+/// The same for a search of capacity.
+std::string capacity_table(const sim::Node& summary);
+/// The same for a sweep of targets, and for plans.
+std::string slo_table(const sim::Node& summary);
+std::string plans_table(const sim::Node& summary);
 /// The same for a graph run.
 std::string graph_table(const sim::Node& summary);
 

@@ -16,6 +16,7 @@ Format burstgpt() {
           [](const TraceParams& params) {
             CsvFormat columns = kColumns;
             columns.zero_output_is_failed = params.failed == OnFailed::skip;
+            columns.zero_output_is_sent = params.failed == OnFailed::send;
             return make_csv_parser(columns);
           }};
 }

@@ -127,7 +127,7 @@ class PlanAndBudget final : public Program {
     double sum = 0;
     for (std::size_t i = 0; i < m; ++i) sum += weights[i] = weight(i, m) * (params_.by_difficulty ? difficulty[i] : 1);
     for (std::size_t i = 0; i < m; ++i) {
-      const auto cap = static_cast<std::int64_t>(static_cast<double>(params_.budget) * weights[i] / sum);
+      const std::int64_t cap = traces::to_tokens(static_cast<double>(params_.budget) * weights[i] / sum);
       tokens[i] = std::min(tokens[i], std::max(params_.least, cap));
     }
     return tokens;

@@ -5,9 +5,10 @@
 // calls side by side whose prompts are the whole path, so what trajectories share is a prefix of both.
 //
 // The trajectories are drawn: the reward of a step is sigmoid(q), q the parent's plus a normal step; a continuation
-// says the same as a sibling before it with probability `repeat` (its cluster; embeddings and their clustering are not
-// modelled). Step and total lengths are the paper's: at most 256 and 1,024 tokens, lambda_c 1, lambda_s 1.5 / 1.4
-// / 1.45 at width 16 / 64 / 256. The reward model runs elsewhere and takes `score_time` a step.
+// says the same as one drawn before it in this round, whatever its parent, with probability `repeat`, which gives
+// clusters of all sizes (the Chinese restaurant's; embeddings and their clustering are not modelled). Step and total
+// lengths are the paper's: at most 256 and 1,024 tokens, lambda_c 1, lambda_s 1.5 / 1.4 / 1.45 at width 16 / 64 / 256.
+// The reward model runs elsewhere and takes `score_time` a step.
 //
 // Figures: `unique_tokens`: tokens of the question and of all steps on the paths that a round continues, each once,
 // mean over rounds (what a prefix cache must hold); `path_tokens`: the same, counted for every path (without sharing);
@@ -60,7 +61,7 @@ struct TreeSearchParams {
         field("reward_step", &P::reward_step, sim::Unit::none, sim::between(0, 100),
               "Deviation of a step of a reward's logit."),
         field("repeat", &P::repeat, sim::Unit::ratio, sim::between(0, 1),
-              "Probability that a continuation says what a sibling says."),
+              "Probability that a continuation says what another of its round says."),
         field("score_time", &P::score_s, sim::Unit::seconds, sim::between(0, 1e3), "Of the reward model, a step."),
         field("question", &P::question, "Tokens of a question."),
         field("step", &P::step, "Tokens of a step, before it is cut.")};
@@ -166,7 +167,6 @@ class TreeSearch final : public Program {
     std::int32_t clusters = 0;
     for (std::size_t i = 0; i < old.size(); ++i) {
       const auto from = static_cast<std::size_t>(old[i]);
-      const std::size_t first = state.tree.clusters.size();
       for (std::int64_t c = 0; c < counts[i]; ++c) {
         const std::int64_t tokens = std::min(params_.step_most, params_.step.draw(client.random));
         Future future = co_await client.call(engine, state.path[from].ask(tokens));
@@ -177,9 +177,9 @@ class TreeSearch final : public Program {
         Dialogue path = state.path[from];
         path.append(future.output());
         state.path.push_back(std::move(path));
-        const std::size_t siblings = state.tree.clusters.size() - first;
-        if (siblings > 0 && client.random.bernoulli(params_.repeat)) {
-          state.tree.clusters.push_back(state.tree.clusters[first + client.random.below(siblings)]);
+        const std::size_t before = state.tree.clusters.size();
+        if (before > 0 && client.random.bernoulli(params_.repeat)) {
+          state.tree.clusters.push_back(state.tree.clusters[client.random.below(before)]);
         } else {
           state.tree.clusters.push_back(clusters++);
         }

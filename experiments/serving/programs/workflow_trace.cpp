@@ -3,7 +3,8 @@
 // its public simulator).
 //
 // File: CSV with the columns query, call_index, step, input_tokens, output_tokens[, trace]; a workflow is what has the
-// same trace and query, in the order of the file. Lines that start with '#' are comments.
+// same trace and query, in the order of the file. Lines that start with '#' are comments. Without a file, workflows are
+// drawn like those of the Text-to-SQL agent that Hexgen-Flow was judged on.
 //
 // With `slo` every stage has a deadline, as Hexgen-Flow gives it: of the time that the workflow has left, the share
 // t(step) / (t(step) + t(steps still to come)), where "to come" is the standard workflow (steps in the order in which
@@ -22,7 +23,8 @@ namespace orrery::experiments {
 namespace {
 
 struct WorkflowTraceParams {
-  std::string path;
+  std::optional<std::string> path;
+  std::int64_t drawn = 400;
   std::optional<double> slo_s;
   double prompt_weight = 0.0117;
   double shared_prompt = 0;
@@ -30,8 +32,11 @@ struct WorkflowTraceParams {
   static constexpr auto fields() {
     using sim::field;
     return std::tuple{
-        sim::required(field("path", &WorkflowTraceParams::path, sim::Unit::path, sim::any_value(),
-                            "CSV: query, call_index, step, input_tokens, output_tokens[, trace].")),
+        field("path", &WorkflowTraceParams::path, sim::Unit::path, sim::any_value(),
+              "CSV: query, call_index, step, input_tokens, output_tokens[, trace]; null: workflows drawn like "
+              "Text-to-SQL."),
+        field("drawn", &WorkflowTraceParams::drawn, sim::Unit::count, sim::between(1, 1e6),
+              "Workflows that are drawn where there is no file; the same ones in every run."),
         field("slo", &WorkflowTraceParams::slo_s, sim::Unit::seconds, sim::positive(),
               "Time in which a workflow should end; null: calls have no deadlines."),
         field(
@@ -52,7 +57,14 @@ using Workflow = std::vector<Stage>;
 
 class WorkflowTrace final : public Program {
  public:
-  explicit WorkflowTrace(const WorkflowTraceParams& params) : params_(params) { read(); }
+  explicit WorkflowTrace(const WorkflowTraceParams& params) : params_(params) {
+    if (params.path) {
+      read();
+    } else {
+      draw();
+    }
+    sum_up();
+  }
 
   std::optional<std::int64_t> instances() const override { return std::ssize(workflows_); }
 
@@ -79,44 +91,89 @@ class WorkflowTrace final : public Program {
 
  private:
   void read() {
-    const std::filesystem::path path(params_.path);
+    const std::filesystem::path path(*params_.path);
     const sim::CsvTable table = sim::CsvTable::read(path.parent_path(), path.filename().string());
-    std::vector<std::string> steps;
-    std::vector<double> cost_sum, count;
     std::string last;
     for (std::size_t row = 0; row < table.rows(); ++row) {
       const std::string key =
           (table.has("trace") ? table.text(row, "trace") : std::string{}) + '\n' + table.text(row, "query");
       if (row == 0 || key != last) workflows_.emplace_back();
       last = key;
-      const std::string& name = table.text(row, "step");
-      auto found = std::find(steps.begin(), steps.end(), name);
-      if (found == steps.end()) {
-        steps.push_back(name);
-        cost_sum.push_back(0);
-        count.push_back(0);
-        found = steps.end() - 1;
-      }
-      const auto step = static_cast<std::size_t>(found - steps.begin());
-      const WorkflowCall call{static_cast<std::int32_t>(step), table.count(row, "input_tokens"),
-                              table.count(row, "output_tokens")};
-      cost_sum[step] += static_cast<double>(call.output) + params_.prompt_weight * static_cast<double>(call.input);
-      count[step] += 1;
-      Workflow& workflow = workflows_.back();
-      if (workflow.empty() || workflow.back().front().step != call.step) workflow.emplace_back();
-      workflow.back().push_back(call);
+      add(table.text(row, "step"), table.count(row, "input_tokens"), table.count(row, "output_tokens"));
     }
-    if (workflows_.empty()) sim::throw_fault({params_.path, ""}, "expected at least one workflow, got none");
-    std::vector<double> stages(steps.size(), 0);
-    for (const Workflow& workflow : workflows_)
-      for (const Stage& stage : workflow) stages[static_cast<std::size_t>(stage.front().step)] += 1;
+    if (workflows_.empty()) sim::throw_fault({*params_.path, ""}, "expected at least one workflow, got none");
+  }
+
+  /// Workflows with the stages, counts and lengths of the 419 Text-to-SQL queries (8,010 calls) that Hexgen-Flow's
+  /// repository has: shares of stages, means and deviations of each step.
+  void draw() {
+    sim::RandomStream random(1, "workflows");
+    steps_ = {"retrieve",           "extract_keywords", "generate_candidate", "revise", "unit_tester",
+              "generate_unit_test", "evaluate"};
+    const auto calls = [&](const std::string& step, std::int64_t count, const TokenLaw& input, const TokenLaw& output) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t tokens = input.draw(random);
+        add(step, tokens, output.draw(random));
+      }
+    };
+    const TokenLaw looked_up{306, 0.014}, found{7.4, 1.1};
+    for (std::int64_t i = 0; i < params_.drawn; ++i) {
+      workflows_.emplace_back();
+      const bool keywords = random.bernoulli(342.0 / 419);
+      calls("retrieve", keywords ? 1 : 4, looked_up, found);
+      if (keywords) {
+        calls("extract_keywords", 1, {677, 0.038}, {49, 0.39});
+        calls("retrieve", 3, looked_up, found);
+      }
+      calls("generate_candidate", 2, {10790, 0.2}, {672, 0.3});
+      if (random.bernoulli(300.0 / 419)) {
+        const std::int64_t revisions = TokenLaw{4.73, 0.59}.draw(random);
+        calls("revise", revisions, {6988, 0.15}, {129, 1.29});
+      }
+      calls("unit_tester", 1, {275, 0.01}, {4.7, 0.2});
+      if (!random.bernoulli(404.0 / 419)) continue;
+      calls("generate_unit_test", 1, {1145, 0.21}, {99.6, 0.37});
+      calls("unit_tester", 1, {275, 0.01}, {4.7, 0.2});
+      const std::int64_t evaluations = TokenLaw{5.13, 0.27}.draw(random);
+      calls("evaluate", evaluations, {1077, 0.29}, {30, 1.08});
+      calls("unit_tester", 1, {275, 0.01}, {4.7, 0.2});
+    }
+  }
+
+  /// Adds a call to the last workflow.
+  void add(const std::string& name, std::int64_t input, std::int64_t output) {
+    auto found = std::find(steps_.begin(), steps_.end(), name);
+    if (found == steps_.end()) {
+      steps_.push_back(name);
+      found = steps_.end() - 1;
+    }
+    const WorkflowCall call{static_cast<std::int32_t>(found - steps_.begin()), input, output};
+    Workflow& workflow = workflows_.back();
+    if (workflow.empty() || workflow.back().front().step != call.step) workflow.emplace_back();
+    workflow.back().push_back(call);
+  }
+
+  /// What a step costs on average, and what is still to come after it in the standard workflow.
+  void sum_up() {
+    std::vector<double> cost(steps_.size(), 0), count(steps_.size(), 0), stages(steps_.size(), 0);
+    for (const Workflow& workflow : workflows_) {
+      for (const Stage& stage : workflow) {
+        const auto step = static_cast<std::size_t>(stage.front().step);
+        stages[step] += 1;
+        for (const WorkflowCall& call : stage) {
+          cost[step] += static_cast<double>(call.output) + params_.prompt_weight * static_cast<double>(call.input);
+          count[step] += 1;
+        }
+      }
+    }
     const auto queries = static_cast<double>(workflows_.size());
-    remaining_.resize(steps.size());
+    cost_.resize(steps_.size());
+    remaining_.resize(steps_.size());
     double sum = 0;
-    for (std::size_t step = steps.size(); step-- > 0;) {
-      cost_.insert(cost_.begin(), cost_sum[step] / count[step]);
+    for (std::size_t step = steps_.size(); step-- > 0;) {
+      cost_[step] = count[step] > 0 ? cost[step] / count[step] : 0;
       remaining_[step] = sum;
-      sum += cost_.front() * std::max(1.0, stages[step] / queries) * std::min(1.0, stages[step] / queries);
+      sum += cost_[step] * stages[step] / queries;
     }
   }
 
@@ -140,6 +197,7 @@ class WorkflowTrace final : public Program {
 
   WorkflowTraceParams params_;
   std::vector<Workflow> workflows_;
+  std::vector<std::string> steps_;
   std::vector<double> cost_, remaining_;  // by step
 };
 

@@ -1,4 +1,4 @@
-"""The command line: `orrery_report RUN [--out FILE] [--png DIR|no]`."""
+"""The command line: `orrery_report RUN [--out FILE] [--png DIR|no]`, or `orrery_report RUN --against LOG [--json]`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML file (default: RUN/report.html)")
     parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of the PNG figures (default: RUN/png), or "
                         "`no` for none")
+    parser.add_argument("--against", metavar="LOG", type=Path, help="print the run beside this request log instead")
+    parser.add_argument("--json", action="store_true", help="with --against: as JSON")
     options = parser.parse_args(arguments)
     try:
+        if options.against:
+            print(comparison(options.run, options.against, options.json))
+            return 0
         for path in report(options.run, options.out, options.png):
             print(path)
     except InputError as error:
@@ -28,6 +33,16 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def comparison(folder: Path, log: Path, as_json: bool) -> str:
+    """The run in `folder` beside a request log, as a table or as JSON."""
+    import json
+
+    from . import against
+
+    result = against.compare(against.of_run(folder), against.of_log(log))
+    return json.dumps(result, indent=2) if as_json else against.text(result)
 
 
 def report(folder: Path, out: Path | None = None, png: str | None = None) -> list[Path]:

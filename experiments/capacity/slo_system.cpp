@@ -1,0 +1,202 @@
+#include "experiments/capacity/slo_system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/capacity/system.hpp"
+#include "experiments/config_parts.hpp"
+#include "experiments/run_folder.hpp"
+#include "experiments/serving/workload.hpp"
+#include "experiments/text_file.hpp"
+#include "sim/batch_means.hpp"
+
+namespace orrery::experiments {
+namespace capacity {
+namespace {
+
+using sim::Node;
+
+struct SweepParams {
+  std::vector<double> rates;
+  std::int64_t points = 8;
+  double from = 0.25, to = 2;
+  std::vector<double> scales{0.5, 0.75, 1, 1.5, 2, 3, 5};
+  double target = 0.95;
+  std::optional<std::int64_t> requests;
+  std::int64_t replications = 3;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = SweepParams;
+    return std::tuple{
+        sim::field("rates", &P::rates, Unit::per_s, sim::between(1e-9, 1e9),
+                   "Rates of requests; none: `points` of them from `from` to `to`."),
+        sim::field("points", &P::points, Unit::count, sim::between(1, 1000), "How many rates, evenly spaced."),
+        sim::field("from", &P::from, Unit::ratio, sim::positive(), "Least rate, as a multiple of the workload's own."),
+        sim::field("to", &P::to, Unit::ratio, sim::positive(), "Greatest rate, likewise."),
+        sim::field("scales", &P::scales, Unit::ratio, sim::positive(), "What the targets of `slo` are multiplied by."),
+        sim::field("target", &P::target, Unit::ratio, sim::between(0, 1),
+                   "Share of requests for which a rate's least scale, and a scale's greatest rate, are told."),
+        sim::field("requests", &P::requests, Unit::requests, sim::at_least(1),
+                   "Requests of a run, the first of the workload; null: all of them."),
+        sim::field("replications", &P::replications, Unit::count, sim::between(1, 1000),
+                   "Runs of a point, with seeds seed, seed + 1, ….")};
+  }
+};
+
+struct Point {
+  double rate = 0, scale = 0, mean = 0, half_width = 0;
+};
+
+Point point_of(double rate, double scale, const std::vector<double>& values) {
+  Point point{.rate = rate, .scale = scale};
+  const auto n = static_cast<double>(values.size());
+  for (const double value : values) point.mean += value / n;
+  double squares = 0;
+  for (const double value : values) squares += (value - point.mean) * (value - point.mean);
+  if (values.size() > 1)
+    point.half_width =
+        sim::student_t(0.95, static_cast<std::int64_t>(values.size()) - 1) * std::sqrt(squares / (n - 1) / n);
+  return point;
+}
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> all = serving_fields();
+  all.push_back(object_field("slo_sweep", "Rates and scales of targets.", sim::describe_params<SweepParams>()));
+  return all;
+}
+
+class SloSweep final : public Experiment {
+ public:
+  SloSweep(ServingConfig config, SweepParams params)
+      : config_(std::move(config)), params_(std::move(params)), setup_(config_) {
+    std::sort(params_.rates.begin(), params_.rates.end());
+    std::sort(params_.scales.begin(), params_.scales.end());
+    traces::TraceRecord first;
+    if (!config_.program) (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
+    resolved_ = config_.resolved;
+    resolved_.set("system", Node::string("slo_sweep"));
+    resolved_.set("slo_sweep", sim::write_params(params_));
+  }
+  const Node& resolved() const override { return resolved_; }
+  std::int64_t seed() const override { return config_.run.seed; }
+  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
+  Node identity() const override {
+    Node node = serving_identity(config_);
+    node.set("system", Node::string("slo_sweep"));
+    node.set("slo_sweep", sim::write_params(params_));
+    return node;
+  }
+
+  Outcome run(const RunSink& sink) const override {
+    Outcome outcome;
+    if (setup_.infeasible()) {
+      outcome.summary = summarise(*setup_.infeasible());
+      return outcome;
+    }
+    const NominalRate nominal = nominal_rate(config_, params_.requests);
+    std::vector<double> rates = params_.rates;
+    for (std::int64_t i = 0; rates.empty() || (params_.rates.empty() && i < params_.points); ++i) {
+      const double step =
+          params_.points > 1 ? (params_.to - params_.from) / static_cast<double>(params_.points - 1) : 0;
+      rates.push_back(nominal.per_s * (params_.from + step * static_cast<double>(i)));
+    }
+    std::vector<Point> points;
+    for (const double rate : rates) {
+      for (const double scale : params_.scales) points.push_back(measure(rate, scale, nominal, outcome));
+      if (sink.progress)
+        sink.progress({std::ssize(points), std::ssize(rates) * std::ssize(params_.scales), 0, "points"});
+    }
+    outcome.summary = summary(rates, points, nominal);
+    outcome.notes = serving_notes(config_, setup_);
+    if (sink.folder) {
+      std::string text = "rate_per_s,scale,attainment,half_width\n";
+      for (const Point& p : points)
+        append(text, "{:.9g},{:.9g},{:.9g},{:.9g}\n", p.rate, p.scale, p.mean, p.half_width);
+      write_text(*sink.folder / "slo.csv", text);
+    }
+    return outcome;
+  }
+
+ private:
+  Point measure(double rate, double scale, const NominalRate& nominal, Outcome& outcome) const {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < params_.replications; ++i) {
+      const ServingResult result = setup_.run(
+          nullptr, {},
+          {.replication = i, .rate_scale = rate / nominal.per_s, .limit = params_.requests, .slo_scale = scale});
+      outcome.events += result.events;
+      const ServingMetrics& m = result.metrics;
+      values.push_back(m.measured > 0 ? static_cast<double>(m.attained) / static_cast<double>(m.measured) : 0);
+    }
+    return point_of(rate, scale, values);
+  }
+
+  Node summary(const std::vector<double>& rates, const std::vector<Point>& points, const NominalRate& nominal) const {
+    Node root = Node::object();
+    root.set("status", Node::string("ok"));
+    root.set("nominal_rate_per_s", Node::real(nominal.per_s));
+    root.set("target", Node::real(params_.target));
+    Node by_rate = Node::array();
+    for (const double rate : rates) {
+      Node node = Node::object();
+      node.set("rate_per_s", Node::real(rate));
+      Node& attainment = node.set("attainment", Node::object());
+      std::optional<double> least;
+      for (const Point& p : points) {
+        if (p.rate != rate) continue;
+        attainment.set(fmt::format("{}", p.scale), Node::real(p.mean));
+        if (!least && p.mean >= params_.target) least = p.scale;
+      }
+      node.set("least_scale", least ? Node::real(*least) : Node{});
+      by_rate.push(std::move(node));
+    }
+    root.set("by_rate", std::move(by_rate));
+    Node by_scale = Node::array();
+    for (const double scale : params_.scales) {
+      Node node = Node::object();
+      node.set("scale", Node::real(scale));
+      std::optional<double> greatest;
+      for (const Point& p : points) {
+        if (p.scale != scale) continue;
+        if (p.mean < params_.target) break;  // rates in order: beyond the first miss nothing counts
+        greatest = p.rate;
+      }
+      node.set("greatest_rate_per_s", greatest ? Node::real(*greatest) : Node{});
+      by_scale.push(std::move(node));
+    }
+    root.set("by_scale", std::move(by_scale));
+    return root;
+  }
+
+  ServingConfig config_;
+  SweepParams params_;
+  ServingSetup setup_;
+  Node resolved_;
+};
+
+}  // namespace
+}  // namespace capacity
+
+System slo_sweep_system() {
+  System system;
+  system.name = "slo_sweep";
+  system.doc = "Attainment of a serving system against rate and against the scale of its targets.";
+  system.fields = capacity::fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    ServingConfig config = capacity::read_serving_part(root, "slo_sweep", faults);
+    const sim::Node node = section(root, "slo_sweep");
+    auto params = sim::parse_params<capacity::SweepParams>(node, faults);
+    if (!config.slo.ttft_s && !config.slo.tbt_s)
+      faults.add(place_of(root, "slo"), "expected a target: ttft or tbt", "\"slo\": {\"ttft\": \"2 s\"}");
+    if (params.scales.empty()) faults.add(place_of(node, "scales"), "expected at least one scale");
+    if (params.from > params.to) faults.add(place_of(node, "from"), "expected no more than 'to'");
+    faults.throw_if_any();
+    return std::make_unique<capacity::SloSweep>(std::move(config), std::move(params));
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,428 @@
+#include "experiments/plans/system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "experiments/capacity/system.hpp"
+#include "experiments/config_parts.hpp"
+#include "experiments/run_folder.hpp"
+#include "experiments/text_file.hpp"
+
+namespace orrery::experiments {
+namespace plans {
+
+enum class Objective : std::uint8_t { latency, ttft, throughput, energy, cost, slo, capacity };
+
+}  // namespace plans
+}  // namespace orrery::experiments
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::plans::Objective> {
+  using E = orrery::experiments::plans::Objective;
+  static constexpr std::array<std::pair<std::string_view, E>, 7> names{{{"latency", E::latency},
+                                                                        {"ttft", E::ttft},
+                                                                        {"throughput", E::throughput},
+                                                                        {"energy", E::energy},
+                                                                        {"cost", E::cost},
+                                                                        {"slo", E::slo},
+                                                                        {"capacity", E::capacity}}};
+};
+
+namespace orrery::experiments {
+namespace plans {
+namespace {
+
+using sim::Node;
+
+struct PartParams {
+  std::string part;
+  std::optional<double> price_per_hour;
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("part", &PartParams::part, sim::Unit::reference, sim::any_value(),
+                                               "Part from the catalog, or a JSON file like the catalog's.")),
+                      sim::field("price_per_hour", &PartParams::price_per_hour, sim::Unit::none, sim::at_least(0),
+                                 "Of one device, in whatever money; null: plans.price_per_hour.")};
+  }
+};
+
+struct PlansParams {
+  std::vector<PartParams> parts;
+  std::vector<std::int64_t> devices, tensor_parallel, pipeline_parallel;
+  sim::TextList batching, dtypes;
+  std::vector<double> clocks;
+  std::optional<double> price_per_hour;
+  std::vector<Objective> objectives{Objective::latency, Objective::throughput, Objective::energy};
+  Objective rank = Objective::latency;
+  bool capacity = false;
+  std::int64_t jobs = 1;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = PlansParams;
+    constexpr auto kCounts = sim::between(1, 4096);
+    return std::tuple{
+        sim::field("parts", &P::parts, "Hardware parts; none: the config's."),
+        sim::field("devices", &P::devices, Unit::count, kCounts, "Numbers of devices; none: the config's."),
+        sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kCounts,
+                   "Devices that share a layer; none: every power of two up to the devices."),
+        sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kCounts, "Stages; none: 1."),
+        sim::field("batching", &P::batching, "Batching policies, with the config's parameters; none: the config's."),
+        sim::field("dtypes", &P::dtypes, "Number formats of the model; none: the config's."),
+        sim::field("clocks", &P::clocks, Unit::hertz, sim::positive(), "Clocks of the devices; none: the config's."),
+        sim::field("price_per_hour", &P::price_per_hour, Unit::none, sim::at_least(0),
+                   "Of one device of a part without a price of its own; null: cost is not told."),
+        sim::field("objectives", &P::objectives, "What the Pareto front is of."),
+        sim::field("rank", &P::rank, "What the best plan is best at."),
+        sim::field("capacity", &P::capacity,
+                   "Search every plan's capacity (section `capacity`) and judge it there, instead of at the workload's "
+                   "own rate."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),
+                   "Threads; decide nothing but how long it takes.")};
+  }
+};
+
+struct Plan {
+  std::string part, batching, dtype;
+  std::optional<double> clock_hz, price;
+  std::int64_t devices = 1, tp = 1, pp = 1, dp = 1;
+  std::string status = "ok", reason;
+  double tpot = NAN, e2e = NAN, ttft_p99 = NAN, tbt_p99 = NAN, tokens_per_s = NAN, requests_per_s = NAN;
+  double energy_per_token = NAN, cost_per_million = NAN, attainment = NAN, capacity = NAN;
+  bool front = false;
+
+  /// Smaller is better.
+  double score(Objective objective) const {
+    switch (objective) {
+      case Objective::latency:
+        return e2e;
+      case Objective::ttft:
+        return ttft_p99;
+      case Objective::throughput:
+        return -tokens_per_s;
+      case Objective::energy:
+        return energy_per_token;
+      case Objective::cost:
+        return cost_per_million;
+      case Objective::slo:
+        return -attainment;
+      case Objective::capacity:
+        return -capacity;
+    }
+    return NAN;
+  }
+};
+
+double figure(const Node& summary, std::string_view path) {
+  const Node* value = summary.at(path);
+  return value != nullptr && value->is_number() ? value->as_number() : NAN;
+}
+
+/// Lists, or what stands for an empty one.
+template <class T>
+std::vector<T> or_else(std::vector<T> list, std::vector<T> fallback) {
+  return list.empty() ? fallback : list;
+}
+
+std::vector<Plan> enumerate(const PlansParams& params, const ServingConfig& config) {
+  const DeviceGroup& own = config.machine.devices.front();
+  std::vector<PartParams> parts = params.parts;
+  if (parts.empty()) parts.push_back({.part = own.part});
+  std::vector<std::optional<double>> clocks(params.clocks.begin(), params.clocks.end());
+  if (clocks.empty()) clocks.push_back(own.clock_hz);
+  std::string own_dtype;
+  for (const auto& [name, dtype] : sim::EnumNames<hw::DType>::names)
+    if (dtype == config.model.dtype) own_dtype = name;
+  std::vector<Plan> all;
+  for (const PartParams& part : parts) {
+    for (const std::int64_t devices : or_else(params.devices, {own.count})) {
+      std::vector<std::int64_t> widths = params.tensor_parallel;
+      if (widths.empty())
+        for (std::int64_t tp = 1; tp <= devices; tp *= 2) widths.push_back(tp);
+      for (const std::int64_t tp : widths) {
+        for (const std::int64_t pp : or_else(params.pipeline_parallel, {std::int64_t{1}})) {
+          if (tp * pp > devices || devices % (tp * pp) != 0) continue;
+          for (const std::string& batching : or_else(params.batching.items, {config.batching.name}))
+            for (const std::string& dtype : or_else(params.dtypes.items, {own_dtype}))
+              for (const std::optional<double>& clock : clocks) {
+                Plan& plan = all.emplace_back();
+                plan.part = part.part;
+                plan.price = part.price_per_hour ? part.price_per_hour : params.price_per_hour;
+                plan.devices = devices;
+                plan.tp = tp;
+                plan.pp = pp;
+                plan.dp = devices / (tp * pp);
+                plan.batching = batching;
+                plan.dtype = dtype;
+                plan.clock_hz = clock;
+              }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// The serving (or capacity) config of a plan.
+Node config_of(const Plan& plan, const Node& base, bool capacity) {
+  Node root = base;
+  root.erase("plans");
+  if (!capacity) root.erase("capacity");
+  root.set("system", Node::string(capacity ? "capacity" : "serving"));
+  const auto set = [&](std::string_view path, Node value) {
+    value.set_origin(base.origin_at(path));
+    sim::assign(root, path, value);
+  };
+  set("machine.devices.0.part", Node::string(plan.part));
+  set("machine.devices.0.count", Node::integer(plan.devices));
+  if (plan.clock_hz)
+    set("machine.devices.0.clock", Node::string(sim::format_quantity(*plan.clock_hz, sim::Unit::hertz)));
+  set("policies.batching.policy", Node::string(plan.batching));
+  set("model.dtype", Node::string(plan.dtype));
+  Node group = Node::object();
+  group.set("count", Node::integer(plan.dp));
+  group.set("tensor_parallel", Node::integer(plan.tp));
+  group.set("pipeline_parallel", Node::integer(plan.pp));
+  Node cluster = Node::object();
+  cluster.set("replicas", Node::array()).push(std::move(group));
+  if (const Node* own = base.find("cluster"))
+    for (const auto& [key, value] : own->members())
+      if (key != "replicas") cluster.set(key, value);
+  set("cluster", std::move(cluster));
+  return root;
+}
+
+void evaluate(Plan& plan, const Node& base, bool capacity) {
+  Node summary;
+  try {
+    summary = read_experiment(config_of(plan, base, capacity))->run({}).summary;
+  } catch (const sim::ConfigError& error) {  // the base is sound: a clock or format that this part has not
+    plan.status = "infeasible";
+    plan.reason = error.faults().front().text();
+    return;
+  }
+  plan.status = summary.find("status")->as_string();
+  if (const Node* reason = summary.find("reason"); reason != nullptr && reason->is_string())
+    plan.reason = reason->as_string();
+  if (capacity) {
+    plan.capacity = figure(summary, "capacity_per_s");
+    const Node* there = summary.find("at_capacity");
+    if (there == nullptr) return;
+    const Node at = *there;
+    summary = at;
+    if (plan.status == "bound_meets") plan.status = "ok";
+  }
+  if (plan.status != "ok") return;
+  plan.tpot = figure(summary, "tpot_s.mean");
+  plan.e2e = figure(summary, "e2e_s.mean");
+  plan.ttft_p99 = figure(summary, "ttft_s.p99");
+  plan.tbt_p99 = figure(summary, "tbt_s.p99");
+  plan.tokens_per_s = figure(summary, "throughput.output_tokens_per_s");
+  plan.requests_per_s = figure(summary, "throughput.requests_per_s");
+  plan.energy_per_token = figure(summary, "energy_per_output_token_j");
+  plan.attainment = figure(summary, "slo.attainment");
+  if (plan.price)
+    plan.cost_per_million = *plan.price * static_cast<double>(plan.devices) / 3600 / plan.tokens_per_s * 1e6;
+}
+
+/// A plan is on the front if no other is as good in every objective and better in one. Quadratic, on few plans.
+void mark_front(std::vector<Plan>& plans, const std::vector<Objective>& objectives) {
+  const auto beats = [&](const Plan& a, const Plan& b) {
+    bool better = false;
+    for (const Objective objective : objectives) {
+      if (std::isnan(a.score(objective)) && std::isnan(b.score(objective))) continue;  // told of neither
+      if (!(a.score(objective) <= b.score(objective))) return false;
+      better = better || a.score(objective) < b.score(objective);
+    }
+    return better;
+  };
+  for (Plan& plan : plans)
+    plan.front = plan.status == "ok" && std::none_of(plans.begin(), plans.end(), [&](const Plan& other) {
+                   return other.status == "ok" && beats(other, plan);
+                 });
+}
+
+Node number_or_null(double value) {
+  return std::isnan(value) ? Node{} : Node::real(value);
+}
+
+Node plan_node(const Plan& plan) {
+  Node node = Node::object();
+  node.set("part", Node::string(plan.part));
+  node.set("devices", Node::integer(plan.devices));
+  node.set("tensor_parallel", Node::integer(plan.tp));
+  node.set("pipeline_parallel", Node::integer(plan.pp));
+  node.set("replicas", Node::integer(plan.dp));
+  node.set("batching", Node::string(plan.batching));
+  node.set("dtype", Node::string(plan.dtype));
+  node.set("clock_hz", plan.clock_hz ? Node::real(*plan.clock_hz) : Node{});
+  node.set("status", Node::string(plan.status));
+  node.set("reason", plan.reason.empty() ? Node{} : Node::string(plan.reason));
+  node.set("e2e_s", number_or_null(plan.e2e));
+  node.set("tpot_s", number_or_null(plan.tpot));
+  node.set("ttft_p99_s", number_or_null(plan.ttft_p99));
+  node.set("tbt_p99_s", number_or_null(plan.tbt_p99));
+  node.set("requests_per_s", number_or_null(plan.requests_per_s));
+  node.set("output_tokens_per_s", number_or_null(plan.tokens_per_s));
+  node.set("energy_per_output_token_j", number_or_null(plan.energy_per_token));
+  node.set("cost_per_million_tokens", number_or_null(plan.cost_per_million));
+  node.set("attainment", number_or_null(plan.attainment));
+  node.set("capacity_per_s", number_or_null(plan.capacity));
+  node.set("pareto", Node::boolean(plan.front));
+  return node;
+}
+
+/// A node's members as a CSV line; nothing in them needs quotes but the reason.
+void write_csv(const std::filesystem::path& path, const std::vector<Plan>& plans) {
+  std::string text;
+  for (const Plan& plan : plans) {
+    const Node node = plan_node(plan);
+    if (text.empty()) {
+      for (const auto& [key, value] : node.members()) text += (text.empty() ? "" : ",") + key;
+      text += '\n';
+    }
+    std::string line;
+    for (const auto& [key, value] : node.members()) {
+      if (&key != &node.members().front().first) line += ',';
+      if (value.is_null()) continue;
+      line += value.is_string() && key != "reason" ? value.as_string() : value.dump();
+    }
+    text += line + '\n';
+  }
+  write_text(path, text);
+}
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> all = serving_fields();
+  all.push_back(object_field("capacity", "Targets to meet, and how the rate is searched.",
+                             sim::describe_params<capacity::CapacityParams>()));
+  all.push_back(object_field("plans", "What plans are made of.", sim::describe_params<PlansParams>()));
+  return all;
+}
+
+class PlansExperiment final : public Experiment {
+ public:
+  PlansExperiment(Node root, ServingConfig config, PlansParams params)
+      : root_(std::move(root)), config_(std::move(config)), params_(std::move(params)) {
+    resolved_ = config_.resolved;
+    resolved_.set("system", Node::string("plans"));
+    resolved_.set("plans", sim::write_params(params_));
+    if (const Node* own = root_.find("capacity")) resolved_.set("capacity", *own);
+  }
+  const Node& resolved() const override { return resolved_; }
+  std::int64_t seed() const override { return config_.run.seed; }
+  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
+  Node identity() const override {
+    Node node = serving_identity(config_);
+    node.set("system", Node::string("plans"));
+    Node own = sim::write_params(params_);
+    own.erase("jobs");
+    node.set("plans", std::move(own));
+    if (const Node* search = root_.find("capacity")) node.set("capacity", *search);
+    return node;
+  }
+
+  Outcome run(const RunSink& sink) const override {
+    std::vector<Plan> plans = enumerate(params_, config_);
+    evaluate_all(plans, sink);
+    mark_front(plans, params_.objectives);
+    Outcome outcome;
+    outcome.summary = summary(plans);
+    if (sink.folder) write_csv(*sink.folder / "plans.csv", plans);
+    return outcome;
+  }
+
+ private:
+  /// Rows keep their order, whichever thread makes them; what a thread throws is thrown for the first such row.
+  void evaluate_all(std::vector<Plan>& plans, const RunSink& sink) const {
+    std::atomic<std::size_t> next{0};
+    std::vector<std::exception_ptr> errors(plans.size());
+    std::mutex mutex;
+    std::int64_t done = 0;
+    const auto worker = [&] {
+      for (std::size_t i = next++; i < plans.size(); i = next++) {
+        try {
+          evaluate(plans[i], root_, params_.capacity);
+          const std::lock_guard lock(mutex);
+          if (sink.progress) sink.progress({++done, std::ssize(plans), 0, "plans"});
+        } catch (...) {
+          errors[i] = std::current_exception();
+          next = plans.size();
+        }
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (std::int64_t i = 1; i < params_.jobs; ++i) threads.emplace_back(worker);
+      worker();
+    }
+    for (const std::exception_ptr& error : errors)
+      if (error) std::rethrow_exception(error);
+  }
+
+  /// The plan that a rule of thumb gives: as much tensor parallelism as the devices allow, rows in order.
+  static const Plan* widest(const std::vector<Plan>& plans) {
+    const Plan* best = nullptr;
+    for (const Plan& plan : plans)
+      if (plan.status == "ok" && (best == nullptr || plan.tp > best->tp)) best = &plan;
+    return best;
+  }
+
+  Node summary(const std::vector<Plan>& plans) const {
+    Node root = Node::object();
+    const Plan* best = nullptr;
+    std::int64_t feasible = 0;
+    for (const Plan& plan : plans) {
+      if (plan.status != "ok") continue;
+      ++feasible;
+      if (best == nullptr || plan.score(params_.rank) < best->score(params_.rank)) best = &plan;
+    }
+    root.set("status", Node::string(best != nullptr ? "ok" : "infeasible"));
+    if (best == nullptr)
+      root.set("reason", Node::string(plans.empty() ? "no combination of the lists uses the devices"
+                                                    : "no plan is feasible; the first: " + plans.front().reason));
+    root.set("plan_count", Node::integer(std::ssize(plans)));
+    root.set("feasible", Node::integer(feasible));
+    if (best != nullptr) root.set("best", plan_node(*best));
+    if (const Plan* plan = widest(plans)) root.set("widest", plan_node(*plan));
+    Node list = Node::array();
+    for (const Plan& plan : plans) list.push(plan_node(plan));
+    root.set("plans", std::move(list));
+    return root;
+  }
+
+  Node root_;
+  ServingConfig config_;
+  PlansParams params_;
+  Node resolved_;
+};
+
+}  // namespace
+}  // namespace plans
+
+System plans_system() {
+  System system;
+  system.name = "plans";
+  system.doc = "Simulates every plan of parts, parallelism, batching, formats and clocks, and tells the Pareto front.";
+  system.fields = plans::fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    sim::Node serving = root;
+    serving.erase("plans");
+    ServingConfig config = capacity::read_serving_part(serving, "capacity", faults);
+    auto params = sim::parse_params<plans::PlansParams>(section(root, "plans"), faults);
+    if (params.capacity && faults.empty()) (void)capacity::read_capacity(root, config, faults);
+    if (config.machine.devices.size() != 1)
+      faults.add(place_of(section(root, "machine"), "devices"), "expected one group of devices: plans change it");
+    faults.throw_if_any();
+    return std::make_unique<plans::PlansExperiment>(root, std::move(config), std::move(params));
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,19 @@
+// Everybody comes in.
+#include "policies/admission/admission.hpp"
+
+namespace orrery::policies {
+namespace {
+
+class AdmitAll final : public AdmissionControl {
+ public:
+  std::optional<std::string_view> reject(const AdmissionView&) override { return std::nullopt; }
+};
+
+}  // namespace
+
+void add_admit_all(AdmissionRegistry& registry) {
+  registry.add<sim::NoParams>("all", "Everybody comes in.",
+                              [](const sim::NoParams&) { return std::make_unique<AdmitAll>(); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,441 @@
+// RadixAttention: prefixes of any length, kept in a tree.
+//
+// A node of the tree is a run of text that no two kept texts divide; a prompt takes over the longest path that it
+// begins with, but for its last token, which is computed. Sequences that run count as users of every node of their
+// path; a node without users may go, leaves first, the least recently used of them first, whole, so that what many
+// texts begin with lasts longest. Cache and running sequences share one pool: nothing is set aside for either. Text
+// enters the tree when it is computed (`publish`: as SGLang does) or only when a sequence ends (as its paper says); the
+// output enters at the end, if the request's text names it. What somebody else has entered meanwhile is given back.
+// Source: SGLang (NeurIPS 2024, arXiv 2312.07104v2), section 3, and mem_cache/radix_cache.py; pages of 1 token unless
+// `page_tokens` says otherwise. Branches as in branches.hpp.
+// Cost: O(spans of the text + nodes on its path), O(log leaves) a node that is used or evicted.
+#include <algorithm>
+#include <array>
+#include <set>
+#include <stdexcept>
+#include <unordered_map>
+#include <vector>
+
+#include "policies/kvcache/branches.hpp"
+#include "policies/kvcache/kvcache.hpp"
+
+namespace orrery::policies {
+namespace {
+
+enum class Publish : std::uint8_t { computed, end };
+
+}  // namespace
+}  // namespace orrery::policies
+
+template <>
+struct orrery::sim::EnumNames<orrery::policies::Publish> {
+  using E = orrery::policies::Publish;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"computed", E::computed}, {"end", E::end}}};
+};
+
+namespace orrery::policies {
+namespace {
+
+struct RadixParams {
+  std::int64_t page_tokens = 1;
+  Publish publish = Publish::computed;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("page_tokens", &RadixParams::page_tokens, sim::Unit::tokens, sim::between(1, 65536),
+                                 "Tokens of a page; prefixes are shared in whole pages."),
+                      sim::field("publish", &RadixParams::publish,
+                                 "When a prompt may be found by others: as it is computed, or when its request ends.")};
+  }
+};
+
+/// A run of text inside a span: tokens [at, at + tokens) of the stream `id`.
+struct Piece {
+  std::uint64_t id = 0;
+  std::int64_t at = 0, tokens = 0;
+};
+
+struct BranchKey {
+  std::uint32_t parent = 0;
+  std::uint64_t id = 0;
+  std::int64_t at = 0;
+  friend bool operator==(const BranchKey&, const BranchKey&) = default;
+};
+struct BranchHash {
+  std::size_t operator()(const BranchKey& key) const {
+    std::uint64_t x =
+        key.id * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(key.at) * 0xbf58476d1ce4e5b9U + key.parent;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+    return static_cast<std::size_t>(x ^ (x >> 31));
+  }
+};
+
+/// A place in a text.
+class Cursor {
+ public:
+  Cursor(const Text& text, std::int64_t tokens) : text_(text), left_(tokens) { normalise(); }
+  /// Tokens up to the end of the text, or of what is asked for.
+  bool done() const { return left_ <= 0 || span_ >= text_.size(); }
+  /// What stands here, up to the end of its span.
+  Piece piece() const { return {text_[span_].id, at_, std::min(text_[span_].tokens - at_, left_)}; }
+  void advance(std::int64_t tokens) {
+    left_ -= tokens;
+    at_ += tokens;
+    normalise();
+  }
+  /// Over any number of spans.
+  void skip(std::int64_t tokens) {
+    while (tokens > 0 && !done()) {
+      const std::int64_t step = std::min(tokens, piece().tokens);
+      advance(step);
+      tokens -= step;
+    }
+  }
+
+ private:
+  void normalise() {
+    while (span_ < text_.size() && at_ >= text_[span_].tokens) {
+      ++span_;
+      at_ = 0;
+    }
+  }
+  const Text& text_;
+  std::size_t span_ = 0;
+  std::int64_t at_ = 0, left_ = 0;
+};
+
+class RadixCache final : public KvCache {
+ public:
+  RadixCache(const RadixParams& params, const KvGeometry& geometry)
+      : params_(params), page_tokens_(params.page_tokens), page_bytes_(params.page_tokens * geometry.bytes_per_token) {
+    total_ = page_bytes_ > 0 ? std::max<std::int64_t>(0, geometry.bytes_available / page_bytes_) : 0;
+    free_ = total_;
+    nodes_.resize(1);  // the root, which is used for ever
+    nodes_[0].users = 1;
+  }
+
+  std::int64_t total_blocks() const override { return total_; }
+  std::int64_t block_bytes() const override { return page_bytes_; }
+  std::int64_t free_blocks() const override { return free_; }
+  std::int64_t evictable_blocks() const override { return evictable_; }
+  std::int64_t blocks_for(std::int64_t tokens) const override { return blocks_up(tokens, page_tokens_); }
+  std::int64_t blocks_of(const Sequence& seq, std::int64_t tokens) const override {
+    return shared_blocks_of(seq, tokens, page_tokens_);
+  }
+  std::int64_t held_blocks(SeqId id) const override {
+    return id.index < owns_.size() ? owns_[id.index].shared + owns_[id.index].plain : 0;
+  }
+  std::int64_t releasable_blocks(SeqId id) const override {
+    if (id.index >= owns_.size()) return 0;
+    std::int64_t pages = owns_[id.index].plain;
+    for (std::uint32_t node = owns_[id.index].node; node != 0 && nodes_[node].users == 1; node = nodes_[node].parent)
+      pages += nodes_[node].tokens / page_tokens_;
+    return pages;
+  }
+  std::int64_t capacity(SeqId id, const Sequence& seq) const override {
+    return shared_capacity(seq, held_blocks(id), page_tokens_);
+  }
+  std::int64_t used_bytes() const override { return (total_ - free_ - evictable_) * page_bytes_; }
+  std::int64_t growth_tokens() const override { return page_tokens_; }
+  KvCounters counters() const override { return counters_; }
+
+  bool keeps_prefixes() const override { return true; }
+  std::int64_t match_prefix(const Sequence& seq) const override {
+    return seq.text == nullptr ? 0 : match(*seq.text, matchable(seq)).tokens;
+  }
+  std::int64_t match_text(const Text& text) const override {
+    std::int64_t tokens = 0;
+    for (const TextSpan& span : text) tokens += span.tokens;
+    return match(text, tokens).tokens;
+  }
+  std::int64_t blocks_to_admit(const Sequence& seq, std::int64_t tokens) const override {
+    const std::int64_t all = blocks_of(seq, tokens);
+    return seq.text == nullptr ? all : all - match(*seq.text, matchable(seq)).used / page_tokens_;
+  }
+
+  void pin(SeqId id, const Sequence& seq) override {
+    if (held_blocks(id) > 0) throw std::logic_error("radix cache: a sequence is admitted twice");
+    Own& own = owned(id);
+    own.pinned = true;
+    if (seq.text == nullptr) return;
+    const Match found = match(*seq.text, matchable(seq));
+    own.node = found.tokens == 0 ? 0
+               : found.rest == 0 ? found.node
+                                 : split(found.node, nodes_[found.node].tokens - found.rest);
+    own.shared = found.tokens / page_tokens_;
+    use(own.node, 0);
+  }
+
+  std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    Own& own = owned(id);
+    if (!own.pinned) {
+      if (blocks_to_admit(seq, tokens) > available_blocks()) return std::nullopt;
+      pin(id, seq);
+    }
+    own.pinned = false;
+    const std::int64_t missing = std::max<std::int64_t>(0, blocks_of(seq, tokens) - own.shared);
+    if (missing > available_blocks()) {
+      release(id, seq, 0, Leave::drop);
+      return std::nullopt;
+    }
+    allot(missing);
+    own.plain = missing;
+    return own.shared * page_tokens_;
+  }
+
+  bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    const std::int64_t missing = blocks_to_grow(id, seq, tokens);
+    if (missing > available_blocks()) return false;
+    allot(missing);
+    owned(id).plain += missing;
+    return true;
+  }
+
+  void take(std::int64_t blocks) override {
+    if (blocks > available_blocks()) throw std::logic_error("radix cache: more pages taken than are free");
+    allot(blocks);
+    taken_ += blocks;
+  }
+
+  void settle(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    const std::int64_t own = blocks_to_grow(id, seq, tokens);
+    owned(id).plain += own;
+    taken_ -= own;
+    if (taken_ < 0) throw std::logic_error("radix cache: a sequence settles pages nobody took");
+  }
+
+  void computed(SeqId id, const Sequence& seq, std::int64_t tokens) override {
+    if (params_.publish == Publish::computed && seq.text != nullptr)
+      enter(owned(id), *seq.text, common_to_branches(seq, tokens));
+  }
+
+  void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) override {
+    if (id.index >= owns_.size()) return;
+    Own& own = owns_[id.index];
+    if (leave == Leave::keep && seq.text != nullptr) enter(own, *seq.text, common_to_branches(seq, tokens));
+    leave_path(own.node);
+    free_ += own.plain;
+    own = {};
+    if (free_ + evictable_ > total_) throw std::logic_error("radix cache: more pages free than there are");
+  }
+
+ private:
+  struct Node {
+    std::uint32_t parent = 0;
+    std::int32_t users = 0, children = 0;
+    std::int64_t tokens = 0;  // of all pieces: whole pages
+    std::int64_t last_used = 0;
+    std::vector<Piece> pieces;
+  };
+  /// What a sequence holds.
+  struct Own {
+    std::uint32_t node = 0;   // the end of its path in the tree
+    std::int64_t shared = 0;  // pages of that path
+    std::int64_t plain = 0;   // pages of its own
+    bool pinned = false;
+  };
+  struct Match {
+    std::int64_t tokens = 0;  // whole pages
+    std::int64_t used = 0;    // of these, in nodes with users
+    std::uint32_t node = 0;   // the last one on the path, …
+    std::int64_t rest = 0;    // … of whose end so many tokens do not match
+  };
+  using Leaf = std::pair<std::int64_t, std::uint32_t>;  // last use, node
+
+  Own& owned(SeqId id) {
+    if (id.index >= owns_.size()) owns_.resize(id.index + 1);
+    return owns_[id.index];
+  }
+  std::int64_t whole_pages(std::int64_t tokens) const { return tokens / page_tokens_ * page_tokens_; }
+  /// Tokens of a waiting sequence that may come from the cache.
+  std::int64_t matchable(const Sequence& seq) const {
+    return whole_pages(common_to_branches(seq, std::max<std::int64_t>(0, seq.prefill_tokens - 1)));
+  }
+  BranchKey key(std::uint32_t parent, const Piece& piece) const { return {parent, piece.id, piece.at}; }
+
+  /// Longest path along `text`, `most` tokens at most, from `start` on, which ends at `cursor`.
+  Match match_from(std::uint32_t start, Cursor cursor) const {
+    Match found;
+    found.node = start;
+    while (!cursor.done()) {
+      const auto child = children_.find(key(found.node, cursor.piece()));
+      if (child == children_.end()) return found;
+      const Node& node = nodes_[child->second];
+      std::int64_t same = 0;
+      for (const Piece& piece : node.pieces) {
+        if (cursor.done()) break;
+        const Piece here = cursor.piece();
+        if (here.id != piece.id || here.at != piece.at) break;
+        const std::int64_t common = std::min(here.tokens, piece.tokens);
+        same += common;
+        cursor.advance(common);
+        if (common < piece.tokens) break;
+      }
+      same = whole_pages(same);
+      if (same == 0) return found;
+      found.tokens += same;
+      if (node.users > 0) found.used += same;
+      found.node = child->second;
+      found.rest = node.tokens - same;
+      if (found.rest > 0) return found;
+    }
+    return found;
+  }
+  Match match(const Text& text, std::int64_t most) const { return match_from(0, Cursor(text, most)); }
+
+  /// Cuts a node after `tokens` tokens; returns the new one that holds the head.
+  std::uint32_t split(std::uint32_t tail, std::int64_t tokens) {
+    const std::uint32_t head = new_node();
+    Node& below = nodes_[tail];
+    Node& above = nodes_[head];
+    above.parent = below.parent;
+    above.users = below.users;
+    above.children = 1;
+    above.tokens = tokens;
+    above.last_used = below.last_used;
+    children_[key(below.parent, below.pieces.front())] = head;
+    std::size_t whole = 0;
+    std::int64_t left = tokens;
+    while (left >= below.pieces[whole].tokens) left -= below.pieces[whole++].tokens;
+    above.pieces.assign(below.pieces.begin(), below.pieces.begin() + static_cast<std::ptrdiff_t>(whole));
+    below.pieces.erase(below.pieces.begin(), below.pieces.begin() + static_cast<std::ptrdiff_t>(whole));
+    if (left > 0) {
+      Piece& cut = below.pieces.front();
+      above.pieces.push_back({cut.id, cut.at, left});
+      cut.at += left;
+      cut.tokens -= left;
+    }
+    below.tokens -= tokens;
+    below.parent = head;
+    children_[key(head, below.pieces.front())] = tail;
+    return head;
+  }
+
+  /// Enters the first `tokens` tokens of a sequence's text, and makes their nodes its path.
+  void enter(Own& own, const Text& text, std::int64_t tokens) {
+    std::int64_t named = 0;
+    for (const TextSpan& span : text) named += span.tokens;
+    tokens = whole_pages(std::min(tokens, named));
+    const std::int64_t before = own.shared * page_tokens_;
+    if (tokens <= before) return;
+    Cursor cursor(text, tokens);
+    cursor.skip(before);
+    const Match found = match_from(own.node, cursor);
+    std::uint32_t node = own.node;
+    if (found.tokens > 0)
+      node = found.rest == 0 ? found.node : split(found.node, nodes_[found.node].tokens - found.rest);
+    const std::int64_t fresh = tokens - before - found.tokens;
+    if (fresh > 0) {
+      cursor.skip(found.tokens);
+      const std::uint32_t leaf = new_node();
+      Node& added = nodes_[leaf];
+      added.parent = node;
+      added.tokens = fresh;
+      while (!cursor.done()) {
+        added.pieces.push_back(cursor.piece());
+        cursor.advance(added.pieces.back().tokens);
+      }
+      // Two pages that begin alike and differ later hang on one key: the later one stays with its sequence.
+      if (!children_.try_emplace(key(node, added.pieces.front()), leaf).second) {
+        drop_node(leaf);
+        if (found.tokens == 0) return;
+        tokens -= fresh;
+      } else {
+        if (nodes_[node].children++ == 0 && node != 0 && nodes_[node].users == 0)
+          leaves_.erase({nodes_[node].last_used, node});
+        evictable_ += fresh / page_tokens_;  // until use() below
+        leaves_.insert({0, leaf});
+        node = leaf;
+      }
+    }
+    // The path grows down to `node`: what is new on it is used from now on, what others had entered is given back.
+    const std::int64_t pages = (tokens - before) / page_tokens_;
+    use(node, own.node);
+    own.node = node;
+    own.shared += pages;
+    own.plain -= pages;
+    free_ += found.tokens / page_tokens_;
+    if (own.plain < 0) throw std::logic_error("radix cache: more pages computed than held");
+  }
+
+  /// One more user for the nodes from `node` up to `above`, not included; all of the path was used just now.
+  void use(std::uint32_t node, std::uint32_t above) {
+    ++now_;
+    bool counted = true;
+    for (; node != 0; node = nodes_[node].parent) {
+      if (node == above) counted = false;
+      Node& one = nodes_[node];
+      if (counted && one.users++ == 0) {
+        evictable_ -= one.tokens / page_tokens_;
+        if (one.children == 0) leaves_.erase({one.last_used, node});
+      }
+      one.last_used = now_;
+    }
+  }
+  void leave_path(std::uint32_t node) {
+    for (; node != 0; node = nodes_[node].parent) {
+      Node& one = nodes_[node];
+      if (--one.users > 0) continue;
+      if (one.users < 0) throw std::logic_error("radix cache: a path is given back twice");
+      evictable_ += one.tokens / page_tokens_;
+      if (one.children == 0) leaves_.insert({one.last_used, node});
+    }
+  }
+
+  /// Takes pages out of the pool, and leaves out of the tree as long as there are too few.
+  void allot(std::int64_t pages) {
+    while (free_ < pages) {
+      if (leaves_.empty()) throw std::logic_error("radix cache: no leaf is left to evict");
+      const std::uint32_t leaf = leaves_.begin()->second;
+      leaves_.erase(leaves_.begin());
+      Node& gone = nodes_[leaf];
+      const std::int64_t held = gone.tokens / page_tokens_;
+      free_ += held;
+      evictable_ -= held;
+      counters_.evicted_blocks += held;
+      children_.erase(key(gone.parent, gone.pieces.front()));
+      Node& parent = nodes_[gone.parent];
+      if (--parent.children == 0 && parent.users == 0) leaves_.insert({parent.last_used, gone.parent});
+      drop_node(leaf);
+    }
+    free_ -= pages;
+  }
+
+  std::uint32_t new_node() {
+    if (!free_nodes_.empty()) {
+      const std::uint32_t node = free_nodes_.back();
+      free_nodes_.pop_back();
+      return node;
+    }
+    nodes_.emplace_back();
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+  void drop_node(std::uint32_t node) {
+    nodes_[node] = {};
+    free_nodes_.push_back(node);
+  }
+
+  RadixParams params_;
+  std::int64_t page_tokens_, page_bytes_;
+  std::int64_t total_ = 0;
+  std::int64_t free_ = 0;
+  std::int64_t evictable_ = 0;  // in nodes without users
+  std::int64_t taken_ = 0;      // by steady decodes, not yet attributed
+  std::int64_t now_ = 0;        // counts uses
+  std::vector<Own> owns_;
+  std::vector<Node> nodes_;  // [0] is the root
+  std::vector<std::uint32_t> free_nodes_;
+  std::unordered_map<BranchKey, std::uint32_t, BranchHash> children_;  // looked up, never walked
+  std::set<Leaf> leaves_;                                              // without users
+  KvCounters counters_;
+};
+
+}  // namespace
+
+void add_radix(KvCacheRegistry& registry) {
+  registry.add<RadixParams>("radix", "Prefixes of any length in a tree, least recently used leaves go first (SGLang).",
+                            [](const RadixParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
+                              return std::make_unique<RadixCache>(params, geometry);
+                            });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,93 @@
+// Target tracking, the rule of Kubernetes' horizontal autoscaler: with a load a replica of m and a target of t,
+//     wanted = ceil(up x m / t), unless m / t is within `tolerance` of 1.
+// More are wanted at once; fewer only if the most wanted in the last `stabilisation` was fewer.
+#include <deque>
+
+#include "policies/scaling/scaling.hpp"
+
+namespace orrery::policies {
+namespace {
+
+enum class ScaleOn : std::uint8_t { utilisation, requests, queued_tokens };
+
+struct TargetParams {
+  ScaleOn metric = ScaleOn::requests;
+  double target = 32;
+  double tolerance = 0.1;
+  double stabilisation_s = 300;
+
+  static constexpr auto fields();
+};
+
+}  // namespace
+}  // namespace orrery::policies
+
+template <>
+struct orrery::sim::EnumNames<orrery::policies::ScaleOn> {
+  using E = orrery::policies::ScaleOn;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"utilisation", E::utilisation}, {"requests", E::requests}, {"queued_tokens", E::queued_tokens}}};
+};
+
+namespace orrery::policies {
+namespace {
+
+constexpr auto TargetParams::fields() {
+  using T = TargetParams;
+  return std::tuple{
+      sim::field("metric", &T::metric,
+                 "Load of a replica: share of time with requests, requests there, or tokens still to prefill."),
+      sim::field("target", &T::target, sim::Unit::none, sim::positive(), "What it should be."),
+      sim::field("tolerance", &T::tolerance, sim::Unit::ratio, sim::between(0, 10),
+                 "Deviation from the target, as a share of it, at which nothing is done."),
+      sim::field("stabilisation", &T::stabilisation_s, sim::Unit::seconds, sim::at_least(0),
+                 "Replicas are stopped only if none of the answers in this time wanted them.")};
+}
+
+class Target final : public Scaling {
+ public:
+  explicit Target(const TargetParams& params) : params_(params) {}
+  std::int64_t wanted(const ScalingView& view) override {
+    const auto up = static_cast<double>(view.up());
+    double load = static_cast<double>(view.parked);
+    for (const ReplicaFacts& facts : view.replicas)
+      load += static_cast<double>(params_.metric == ScaleOn::queued_tokens ? facts.queued_tokens : facts.requests);
+    if (params_.metric == ScaleOn::utilisation)
+      load = view.busy * static_cast<double>(std::ssize(view.replicas)) + static_cast<double>(view.parked > 0);
+    std::int64_t now = view.up();
+    if (up == 0 || load / up > params_.target * (1 + params_.tolerance) ||
+        load / up < params_.target * (1 - params_.tolerance)) {
+      const double exact = load / params_.target;
+      now = static_cast<std::int64_t>(exact);
+      if (static_cast<double>(now) < exact) ++now;
+    }
+    return stabilised(view, now);
+  }
+
+ private:
+  /// The most wanted in the window.
+  std::int64_t stabilised(const ScalingView& view, std::int64_t now) {
+    const double window_ticks = params_.stabilisation_s * 1e12 / static_cast<double>(view.ps_per_tick);
+    while (!answers_.empty() && static_cast<double>((view.now - answers_.front().at).ticks) > window_ticks)
+      answers_.pop_front();
+    while (!answers_.empty() && answers_.back().wanted <= now) answers_.pop_back();
+    answers_.push_back({view.now, now});
+    return answers_.front().wanted;
+  }
+
+  struct Answer {
+    sim::Time at;
+    std::int64_t wanted = 0;
+  };
+  TargetParams params_;
+  std::deque<Answer> answers_;  // of the window, falling
+};
+
+}  // namespace
+
+void add_target_scaling(ScalingRegistry& registry) {
+  registry.add<TargetParams>("target", "As many as bring the load of a replica to its target.",
+                             [](const TargetParams& params) { return std::make_unique<Target>(params); });
+}
+
+}  // namespace orrery::policies

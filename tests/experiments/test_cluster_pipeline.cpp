@@ -1,0 +1,146 @@
+#include "tests/experiments/bench_cluster.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+using namespace orrery::experiments::test;
+using orrery::policies::test::make_batching;
+
+namespace {
+
+/// A layer takes 1 ps a token; the head `head_ps`.
+class LayerModel : public IterationModel {
+ public:
+  std::int64_t head_ps = 0;
+  void cost(const BatchShape& shape, IterationCost& out) override {
+    for (const Segment& segment : shape.segments) out.time_ps += segment.tokens * (segment.last - segment.first);
+    if (shape.logit_rows > 0) out.time_ps += head_ps;
+  }
+};
+
+BatchShape batch(std::int64_t tokens) {
+  BatchShape shape;
+  shape.sequences = shape.logit_rows = 1;
+  shape.segments.push_back({.first = 0, .last = 4, .tokens = tokens});
+  return shape;
+}
+
+std::int64_t no_send(std::int64_t) {
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("layers divide as evenly as they go", "[unit]") {
+  const auto stages = divide_layers(10, 4);
+  std::vector<std::int32_t> sizes;
+  for (const StageLayers& stage : stages) sizes.push_back(stage.last - stage.first);
+  CHECK(sizes == std::vector<std::int32_t>{2, 3, 2, 3});
+  CHECK(stages.front().first == 0);
+  CHECK(stages.back().last == 10);
+}
+
+TEST_CASE("equal micro-batches: (m + stages - 1) x stage time", "[theory]") {
+  // 4 stages of one layer, batches of 10 tokens: 10 ps a stage. 6 batches: (6 + 3) x 10 = 90 ps, and a share of
+  // 3 / 9 of bubbles.
+  LayerModel model;
+  StagePipe pipe(model, divide_layers(4, 4), no_send, 1);
+  ExactTime left;
+  for (int i = 0; i < 6; ++i) left = pipe.pass({0, 0}, batch(10));
+  CHECK(left.ticks == 90);
+  CHECK(pipe.work_ps() == 6 * 40);
+  CHECK(pipe.occupied_ps() == 90);
+  CHECK(1 - static_cast<double>(pipe.work_ps()) / (4.0 * 90) == Approx(3.0 / 9));
+}
+
+TEST_CASE("unequal micro-batches make bubbles, by hand", "[unit]") {
+  // 2 stages of two layers; stage times 2 a token. Batches of 10, 40, 10 tokens: 20, 80, 20 ps a stage.
+  //   stage 0: [0,20) [20,100) [100,120); stage 1: [20,40) [100,180) [180,200). Stage 1 idles from 40 to 100.
+  LayerModel model;
+  StagePipe pipe(model, divide_layers(4, 2), no_send, 1);
+  CHECK(pipe.pass({0, 0}, batch(10)).ticks == 40);
+  CHECK(pipe.pass({0, 0}, batch(40)).ticks == 180);
+  CHECK(pipe.pass({0, 0}, batch(10)).ticks == 200);
+  CHECK(pipe.occupied_ps() == 200);
+  CHECK(pipe.work_ps() == 2 * (20 + 80 + 20));
+  // The same tokens in equal batches of 20: 40 ps a stage, (3 + 1) x 40 = 160.
+  StagePipe even(model, divide_layers(4, 2), no_send, 1);
+  even.pass({0, 0}, batch(20));
+  even.pass({0, 0}, batch(20));
+  CHECK(even.pass({0, 0}, batch(20)).ticks == 160);
+}
+
+TEST_CASE("sends delay the next stage, not the sender; the head is the last stage's", "[unit]") {
+  LayerModel model;
+  model.head_ps = 7;
+  StagePipe pipe(
+      model, divide_layers(4, 2), [](std::int64_t tokens) { return tokens / 2; }, 1);
+  // [0,20) send 5 [25,45) head [45,52).
+  CHECK(pipe.pass({0, 0}, batch(10)).ticks == 52);
+  // Stage 0 is free at 20: [20,40), 45; stage 1 is free at 52: [52,79).
+  CHECK(pipe.pass({0, 0}, batch(10)).ticks == 79);
+  CHECK(pipe.last_work_ps() == 20 + 27);
+}
+
+TEST_CASE("a pipelined replica: as many lanes as stages keep it full", "[theory]") {
+  // Decodes only matter: 64 requests of 1 prompt token and 50 outputs on 4 stages of 8 layers. An iteration of 16
+  // sequences takes 16 x 8 = 128 ps a stage. One lane: every iteration waits for the one before it, 4 x 128 ps each,
+  // and three stages of four idle. Four lanes: one iteration leaves every 128 ps.
+  const auto run = [](int lanes) {
+    BenchCluster bench;
+    LayerModel model;
+    auto pipe = std::make_unique<StagePipe>(model, divide_layers(32, 4), no_send, 1);
+    MemberParts member;
+    member.pipe = std::move(pipe);
+    for (int i = 0; i < lanes; ++i) {
+      ReplicaParts& parts = member.lanes.emplace_back();
+      parts.model = &model;
+      parts.batching = make_batching("orca", R"({"reservation": "oracle", "max_sequences": 16})");
+      parts.kv = policies::test::paged_cache(1000);
+      parts.limits = {.max_context = 4096, .layers = 32};
+    }
+    bench.cluster.add(std::move(member));
+    for (int i = 0; i < 64; ++i) bench.load.entries.push_back({0, 1, 50});
+    bench.run();
+    CHECK(bench.metrics.completed == 64);
+    const ReplicaResult result = bench.cluster.result(0);
+    return std::pair(bench.engine.now().ticks,
+                     1 - static_cast<double>(result.work_ps) / (4 * static_cast<double>(result.occupied_ps)));
+  };
+  // One lane: 4 rounds of 16 requests x 50 iterations x 512 ps. (The first iterations fall a little short: requests of
+  // one instant come one after the other.)
+  const auto [alone, alone_bubbles] = run(1);
+  const auto [full, full_bubbles] = run(4);
+  CHECK(alone == Approx(4 * 50 * 512).epsilon(0.03));
+  CHECK(alone_bubbles == Approx(0.75).epsilon(0.01));
+  CHECK(full == Approx(50 * 512).epsilon(0.05));
+  CHECK(full_bubbles < 0.05);
+}
+
+TEST_CASE("uniform micro-batches shrink bubbles", "[theory]") {
+  // Long prompts among decodes: whole prompts make iterations that differ by an order of magnitude, chunks do not.
+  const auto bubbles = [](const char* policy, const char* params) {
+    BenchCluster bench;
+    LayerModel model;
+    MemberParts member;
+    member.pipe = std::make_unique<StagePipe>(model, divide_layers(32, 4), no_send, 1);
+    for (int i = 0; i < 4; ++i) {
+      ReplicaParts& parts = member.lanes.emplace_back();
+      parts.model = &model;
+      parts.batching = make_batching(policy, params);
+      parts.kv = policies::test::paged_cache(2000);
+      parts.limits = {.max_context = 4096, .layers = 32};
+    }
+    bench.cluster.add(std::move(member));
+    sim::RandomStream random(9, "bubbles");
+    std::int64_t at = 0;
+    for (int i = 0; i < 300; ++i) {
+      at += static_cast<std::int64_t>(random.exponential(18'000));
+      bench.load.entries.push_back({at, static_cast<std::int64_t>(100 + random.below(2000)), 60});
+    }
+    bench.run();
+    CHECK(bench.metrics.completed == 300);
+    const ReplicaResult result = bench.cluster.result(0);
+    return 1 - static_cast<double>(result.work_ps) / (4 * static_cast<double>(result.occupied_ps));
+  };
+  CHECK(bubbles("sarathi", R"({"token_budget": 256})") < bubbles("vllm_v0", "{}"));
+}

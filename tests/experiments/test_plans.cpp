@@ -1,0 +1,94 @@
+// Sweeps of targets and plans: orders that must hold, fronts that must be fronts, the same rows for any threads.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "experiments/experiment.hpp"
+#include "tests/experiments/support.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+using namespace orrery::experiments::test;
+
+namespace {
+
+sim::Node base(const std::string& system, const std::string& extra) {
+  return sim::parse_json(R"({"system": ")" + system +
+                             R"(", "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 4}]},
+    "model": {"config": "catalog:llama-2-7b"}, "slo": {"ttft": "300 ms"}, "replica": {"tensor_parallel": 1},
+    "workload": {"generator": {"requests": 200, "arrivals": {"policy": "poisson", "poisson": {"rate": "4 1/s"}},
+      "lengths": {"policy": "fixed", "fixed": {"prompt": 512, "output": 64}}}}, )" +
+                             extra + "}",
+                         "plans");
+}
+sim::Node run(const sim::Node& root) {
+  return read_experiment(root)->run({}).summary;
+}
+double number(const sim::Node& node, std::string_view path) {
+  const sim::Node* value = node.at(path);
+  REQUIRE(value != nullptr);
+  return value->as_number();
+}
+
+}  // namespace
+
+TEST_CASE("Attainment never rises with the rate nor falls with the scale", "[prop]") {
+  const sim::Node summary = run(base("slo_sweep", R"("slo_sweep": {"rates": ["2 1/s", "8 1/s", "32 1/s"],
+    "scales": [0.25, 1, 4], "replications": 2})"));
+  double above = 2;
+  for (const sim::Node& row : summary.find("by_rate")->items()) {
+    double before = -1;
+    for (const auto& [scale, value] : row.find("attainment")->members()) {
+      CHECK(value.as_number() >= before);  // the same requests against longer targets: exact
+      before = value.as_number();
+    }
+    CHECK(row.at("attainment.1")->as_number() <= above + 0.02);
+    above = row.at("attainment.1")->as_number();
+  }
+  CHECK_THROWS_AS(read_experiment(base("slo_sweep", R"("slo_sweep": {"scales": []})")), sim::ConfigError);
+}
+
+TEST_CASE("Plans: every row, the infeasible ones with a reason, and a front that nothing beats", "[unit][prop]") {
+  const std::string lists = R"("plans": {"parts": [{"part": "a100-sxm4-80gb", "price_per_hour": 2}, {"part": "t4"}],
+    "devices": [2, 4], "batching": ["sarathi", "vllm_v0"], "objectives": ["latency", "energy", "cost"])";
+  const sim::Node summary = run(base("plans", lists + "}"));
+  // Two parts x (2 devices: TP 1, 2; 4 devices: TP 1, 2, 4) x two batchings.
+  CHECK(number(summary, "plan_count") == 2 * 5 * 2);
+  for (const sim::Node& plan : summary.find("plans")->items()) {
+    const bool ok = plan.find("status")->as_string() == "ok";
+    if (!ok) CHECK(!plan.find("reason")->as_string().empty());
+    if (plan.find("part")->as_string() == "t4" && number(plan, "tensor_parallel") == 1) CHECK(!ok);  // 13.5 GB of 15
+    CHECK(number(plan, "tensor_parallel") * number(plan, "replicas") == number(plan, "devices"));
+    if (!plan.find("pareto")->as_boolean()) continue;
+    for (const sim::Node& other : summary.find("plans")->items()) {
+      if (other.find("status")->as_string() != "ok") continue;
+      const bool beats = number(other, "e2e_s") < number(plan, "e2e_s") &&
+                         number(other, "energy_per_output_token_j") < number(plan, "energy_per_output_token_j") &&
+                         other.find("cost_per_million_tokens")->is_number() &&
+                         number(other, "cost_per_million_tokens") < number(plan, "cost_per_million_tokens");
+      CHECK(!beats);
+    }
+  }
+  // Cost: 2 an hour and device over tokens a second.
+  const sim::Node& best = *summary.find("best");
+  CHECK(number(best, "cost_per_million_tokens") ==
+        Approx(2 * number(best, "devices") / 3600 / number(best, "output_tokens_per_s") * 1e6));
+  for (const sim::Node& plan : summary.find("plans")->items())
+    if (plan.find("status")->as_string() == "ok") CHECK(number(plan, "e2e_s") >= number(best, "e2e_s"));
+  CHECK(run(base("plans", lists + R"(, "jobs": 3})")).dump() == summary.dump());
+}
+
+TEST_CASE("Plans may be judged at their capacity", "[unit]") {
+  const sim::Node summary = run(base("plans", R"("capacity": {"attainment": 0.9, "tolerance": 0.2, "replications": 1},
+    "plans": {"tensor_parallel": [1, 4], "capacity": true, "rank": "capacity"})"));
+  CHECK(number(summary, "plan_count") == 2);
+  for (const sim::Node& plan : summary.find("plans")->items()) CHECK(number(plan, "capacity_per_s") > 0);
+  CHECK(number(summary, "best.capacity_per_s") >= number(summary, "widest.capacity_per_s"));
+}
+
+TEST_CASE("When no plan fits, that is the result", "[unit]") {
+  const sim::Node none = run(base("plans", R"("plans": {"parts": [{"part": "t4"}], "devices": [1]})"));
+  CHECK(none.find("status")->as_string() == "infeasible");
+  const sim::Node odd = run(base("plans", R"("plans": {"devices": [3], "tensor_parallel": [2]})"));
+  CHECK(odd.find("status")->as_string() == "infeasible");
+  CHECK(number(odd, "plan_count") == 0);
+}

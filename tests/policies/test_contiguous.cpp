@@ -1,0 +1,93 @@
+#include "tests/policies/kv_support.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+
+namespace {
+
+const Sequence kOne{};
+
+}  // namespace
+
+TEST_CASE("slabs go into the first hole that is large enough", "[unit]") {
+  const auto kv = make_cache("contiguous", "{}", 100);
+  REQUIRE(kv->reserve({0}, kOne, 30));
+  REQUIRE(kv->reserve({1}, kOne, 20));
+  REQUIRE(kv->reserve({2}, kOne, 30));
+  CHECK(kv->free_blocks() == 20);
+  kv->release({0}, kOne, 0, Leave::keep);
+  CHECK(kv->free_blocks() == 30);           // 50 tokens are free, in holes of 30 and 20
+  CHECK_FALSE(kv->reserve({3}, kOne, 31));  // external fragmentation
+  REQUIRE(kv->reserve({3}, kOne, 15));      // first fit: [0, 15)
+  CHECK(kv->free_blocks() == 20);
+  REQUIRE(kv->reserve({3}, kOne, 25));  // grows into the hole behind it
+  CHECK(kv->counters().moved_tokens == 0);
+  REQUIRE(kv->reserve({3}, kOne, 45));  // 20 more, of the 25 that are left in two holes: all move
+  CHECK(kv->counters().moved_tokens == 20 + 30 + 25);
+  CHECK(kv->used_bytes() == 95);
+}
+
+TEST_CASE("chunks are powers of two", "[unit]") {
+  // Table 1 of the PagedAttention paper: 15.7k places; seven reservations of 2,048 fit, and 8.85 % is left.
+  const auto kv = make_cache("buddy", "{}", 15'728);
+  std::uint32_t count = 0;
+  while (kv->reserve({count}, kOne, 2048)) ++count;
+  CHECK(count == 7);
+  CHECK(15'728 - kv->allocated_tokens() == 1392);
+  CHECK(kv->free_blocks() == 1024);  // 1,392 = 1024 + 256 + 64 + 32 + 16
+  CHECK(kv->blocks_for(1025) == 2048);
+  CHECK_FALSE(kv->reserve({9}, kOne, 1025));
+  REQUIRE(kv->reserve({9}, kOne, 600));
+  CHECK(kv->held_blocks({9}) == 1024);
+  CHECK(kv->allocated_tokens() == 7 * 2048 + 600);
+}
+
+TEST_CASE("halves that are both free join again", "[unit]") {
+  const auto kv = make_cache("buddy", "{}", 64);
+  for (std::uint32_t i = 0; i < 4; ++i) REQUIRE(kv->reserve({i}, kOne, 16));
+  CHECK(kv->free_blocks() == 0);
+  kv->release({0}, kOne, 0, Leave::keep);
+  kv->release({2}, kOne, 0, Leave::keep);
+  CHECK(kv->free_blocks() == 16);  // 32 are free, but not side by side
+  kv->release({1}, kOne, 0, Leave::keep);
+  CHECK(kv->free_blocks() == 32);
+  kv->release({3}, kOne, 0, Leave::keep);
+  CHECK(kv->free_blocks() == 64);
+}
+
+TEST_CASE("places are conserved, and what is said to be free can be had", "[prop]") {
+  const std::string name = GENERATE("contiguous", "buddy");
+  CAPTURE(name);
+  sim::RandomStream random(3, name);
+  for (int round = 0; round < 20; ++round) {
+    const auto total = static_cast<std::int64_t>(200 + random.below(3000));
+    const auto kv = make_cache(name, "{}", total);
+    std::vector<std::int64_t> asked(20);
+    for (int step = 0; step < 1000; ++step) {
+      const SeqId id{static_cast<std::uint32_t>(random.below(asked.size()))};
+      if (random.below(3) == 0) {
+        kv->release(id, kOne, 0, Leave::drop);
+        asked[id.index] = 0;
+      } else {
+        const auto tokens = static_cast<std::int64_t>(1 + random.below(400));
+        const bool sure = kv->blocks_to_grow(id, kOne, tokens) <= kv->free_blocks();
+        const bool done = kv->reserve(id, kOne, tokens);
+        if (sure) REQUIRE(done);
+        if (done) asked[id.index] = std::max(asked[id.index], tokens);
+      }
+      std::int64_t sum = 0, held = 0;
+      for (std::uint32_t i = 0; i < asked.size(); ++i) {
+        sum += asked[i];
+        held += kv->held_blocks({i});
+        REQUIRE(kv->held_blocks({i}) >= asked[i]);
+      }
+      REQUIRE(kv->allocated_tokens() == sum);
+      REQUIRE(kv->used_bytes() == held);
+      REQUIRE(held <= total);
+    }
+    for (std::uint32_t i = 0; i < asked.size(); ++i) kv->release({i}, kOne, 0, Leave::drop);
+    CHECK(kv->used_bytes() == 0);
+    if (name == "contiguous") CHECK(kv->free_blocks() == total);
+  }
+}

@@ -1,0 +1,99 @@
+// How instances of programs are started, and what is booked of them.
+#include "fake_port.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+using namespace orrery::experiments::test;
+
+namespace {
+
+/// A conversation of one turn: a prompt of 10 tokens, an answer of 3: 3 s.
+constexpr const char* kOneCall =
+    R"("does": {"policy": "conversation", "conversation": {"one_turn": 1, "message": {"mean": 10, "cv": 0}, "output": {"mean": 3, "cv": 0}}})";
+
+}  // namespace
+
+TEST_CASE("without clients and arrivals all instances start at 0", "[unit]") {
+  FakePort port;
+  const auto load = load_of(programs(std::string(R"({"instances": 5, )") + kOneCall + "}"));
+  port.run(*load);
+  CHECK(port.most == 5);
+  CHECK(port.flushes == 1);  // sent together
+  CHECK(port.engine.now().ticks == 3 * kSecond);
+  const ProgramMetrics metrics = load->finish();
+  CHECK(metrics.completed == 5);
+  CHECK(metrics.calls == 5);
+  CHECK(metrics.prompt_tokens == 50);
+  CHECK(metrics.output_tokens == 15);
+  CHECK(metrics.latency.mean() == 3 * kSecond);
+  CHECK(port.sent[3].session == 3);
+}
+
+TEST_CASE("clients: as many at a time, thinking in between", "[unit]") {
+  FakePort port;
+  const auto load =
+      load_of(programs(std::string(R"({"instances": 5, "clients": 2, "think_time": "1 s", )") + kOneCall + "}"));
+  port.run(*load);
+  CHECK(port.most == 2);
+  std::vector<std::int64_t> starts;
+  for (const Sent& sent : port.sent) starts.push_back(sent.at_s);
+  CHECK(starts == std::vector<std::int64_t>{0, 0, 4, 4, 8});
+  CHECK(load->finish().completed == 5);
+}
+
+TEST_CASE("arrivals start instances at their times", "[unit]") {
+  FakePort port;
+  const auto load = load_of(
+      programs(std::string(R"({"instances": 3, "arrivals": {"policy": "fixed", "fixed": {"rate": "0.5 req/s"}}, )") +
+               kOneCall + "}"));
+  port.run(*load);
+  std::vector<std::int64_t> starts;
+  for (const Sent& sent : port.sent) starts.push_back(sent.at_s);
+  CHECK(starts == std::vector<std::int64_t>{2, 4, 6});
+}
+
+TEST_CASE("a rejected call ends its instance as failed, and never hangs", "[unit]") {
+  for (const char* policy : {"appl", "conversation", "opus", "plan_and_budget", "tool_agent", "tree_search"}) {
+    FakePort port(5);  // nothing fits
+    const auto load =
+        load_of(programs(std::string(R"({"instances": 4, "clients": 1, "does": {"policy": ")") + policy + R"("}})"));
+    port.run(*load);
+    const ProgramMetrics metrics = load->finish();
+    INFO(policy);
+    CHECK(metrics.started == 4);
+    CHECK(metrics.completed + metrics.failed == 4);
+    if (std::string(policy) != "opus") CHECK(metrics.failed == 4);  // a workflow may need no call
+  }
+}
+
+TEST_CASE("a run that is cut short leaves instances unfinished", "[unit]") {
+  FakePort port;
+  {
+    const auto load = load_of(programs(std::string(R"({"instances": 4, "clients": 1, )") + kOneCall + "}"));
+    port.run(*load, sim::Time{7 * kSecond});
+    const ProgramMetrics metrics = load->finish();
+    CHECK(metrics.started == 3);
+    CHECK(metrics.completed == 2);
+    CHECK_FALSE(metrics.records[2].finished);
+  }  // the load goes before the engine: its processes end
+}
+
+TEST_CASE("faults of workload.program name their places", "[unit]") {
+  const auto fault = [](const std::string& json) -> std::string {
+    try {
+      (void)programs(json);
+    } catch (const sim::ConfigError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK_THAT(fault(R"({"instances": 3})"), Catch::Contains("does"));
+  CHECK_THAT(fault(R"({"does": {"policy": "chat"}})"), Catch::Contains("unknown program policy 'chat'"));
+  CHECK_THAT(fault(R"({"does": {"policy": "conversation"}, "clients": 2, "arrivals": {"policy": "poisson"}})"),
+             Catch::Contains("test.json:/arrivals: expected either 'clients' or 'arrivals', got both"));
+  CHECK_THAT(fault(R"({"does": {"policy": "conversation"}, "clients": 0})"), Catch::Contains("test.json:/clients"));
+  CHECK_THAT(
+      fault(
+          R"({"does": {"policy": "conversation"}, "arrivals": {"policy": "poisson", "poisson": {"rate": "0 req/s"}}})"),
+      Catch::Contains("/arrivals/poisson/rate"));
+}

@@ -1,0 +1,102 @@
+// REBASE's shares by hand, and ETS's integer program against all 2^N choices.
+#include <catch2/catch.hpp>
+
+#include "experiments/serving/programs/tree_choice.hpp"
+#include "sim/base/random.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+
+namespace {
+
+/// The best of all choices.
+double brute_force(const SearchTree& tree, const std::vector<double>& shares, double lambda_c, double lambda_s) {
+  double best = -1e18;
+  const std::size_t n = tree.leaves.size();
+  std::vector<char> keep(n);
+  for (std::uint64_t mask = 1; mask < (1ULL << n); ++mask) {
+    for (std::size_t i = 0; i < n; ++i) keep[i] = static_cast<char>((mask >> i) & 1);
+    best = std::max(best, choice_value(tree, shares, lambda_c, lambda_s, keep));
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("rebase shares: rounded up in falling order until the width is gone", "[unit]") {
+  // Equal rewards, 3 leaves, width 4: ceil(4/3) = 2 of 4; ceil(2/2) = 1 of 2; 1.
+  CHECK(rebase_shares({0.5, 0.5, 0.5}, 4, 0.2) == std::vector<std::int64_t>{2, 1, 1});
+  // Far apart: all to the best.
+  CHECK(rebase_shares({0.1, 0.9}, 8, 0.01) == std::vector<std::int64_t>{0, 8});
+  // e^(0.2 ln 3 / 0.2) = 3 to 1: ceil(8 * 3/4) = 6, then 2.
+  CHECK(rebase_shares({0.2 * 1.0986122886681098, 0}, 8, 0.2) == std::vector<std::int64_t>{6, 2});
+  CHECK(rebase_shares({0.3}, 5, 0.2) == std::vector<std::int64_t>{5});
+}
+
+TEST_CASE("the objective by hand", "[unit]") {
+  // root 0 - a 1 - leaves 2, 3; root - b 4 - leaf 5. N = 3, M = 3: a node costs 1 / 6. Clusters {2, 3}, {5}: 1.5 / 2
+  // each.
+  const SearchTree tree{{-1, 0, 1, 1, 0, 4}, {2, 3, 5}, {0, 0, 1}};
+  const std::vector<double> shares{0.5, 0.3, 0.2};
+  // Leaf 2 alone: 0.5 + 0.75 - (leaf, a, root) 3 / 6 = 0.75.
+  CHECK(choice_value(tree, shares, 1, 1.5, {1, 0, 0}) == Approx(0.75));
+  // All: 1 + 1.5 - 1 = 1.5. Without leaf 3: 0.7 + 1.5 - 5 / 6 = 1.3667.
+  CHECK(choice_value(tree, shares, 1, 1.5, {1, 1, 1}) == Approx(1.5));
+  CHECK(choice_value(tree, shares, 1, 1.5, {1, 0, 1}) == Approx(2.2 - 5.0 / 6));
+  const TreeChoice choice = choose_leaves(tree, shares, 1, 1.5);
+  CHECK(choice.exact());
+  CHECK(choice.keep == std::vector<char>{1, 1, 1});
+  // Nodes so dear that none is worth it: still one is kept, the one that costs least.
+  const TreeChoice dear = choose_leaves(tree, shares, 100, 0);
+  CHECK(std::count(dear.keep.begin(), dear.keep.end(), 1) == 1);
+  CHECK(dear.keep[0] == 1);
+}
+
+TEST_CASE("choices are optimal on random trees, clusters across branches included", "[prop]") {
+  sim::RandomStream random(3, "trees");
+  for (int round = 0; round < 120; ++round) {
+    SearchTree tree;
+    tree.parent.push_back(-1);
+    const auto inner = 1 + static_cast<std::int32_t>(random.below(8));
+    for (std::int32_t i = 1; i <= inner; ++i)
+      tree.parent.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i))));
+    const std::size_t n = 1 + random.below(11);
+    std::vector<double> shares;
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      tree.leaves.push_back(static_cast<std::int32_t>(tree.parent.size()));
+      tree.parent.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inner + 1))));
+      shares.push_back(random.exponential(1));
+      sum += shares.back();
+    }
+    const std::size_t clusters = 1 + random.below(n);
+    for (std::size_t i = 0; i < n; ++i)  // every cluster has a leaf
+      tree.clusters.push_back(static_cast<std::int32_t>(i < clusters ? i : random.below(clusters)));
+    for (double& share : shares) share /= sum;
+    const double lambda_c = random.uniform(0.2, 4), lambda_s = random.uniform(0, 2);
+    const TreeChoice choice = choose_leaves(tree, shares, lambda_c, lambda_s, 100'000);
+    CHECK(choice.exact());
+    CHECK(choice.value == Approx(brute_force(tree, shares, lambda_c, lambda_s)).margin(1e-9));
+    CHECK(choice.value == Approx(choice_value(tree, shares, lambda_c, lambda_s, choice.keep)).margin(1e-12));
+  }
+}
+
+TEST_CASE("a search that is cut short says so", "[unit]") {
+  sim::RandomStream random(5, "trees");
+  SearchTree tree;
+  tree.parent.push_back(-1);
+  std::vector<double> shares;
+  for (std::int32_t i = 0; i < 12; ++i) tree.parent.push_back(0);
+  for (std::int32_t i = 0; i < 64; ++i) {
+    tree.leaves.push_back(static_cast<std::int32_t>(tree.parent.size()));
+    tree.parent.push_back(1 + i % 12);
+    tree.clusters.push_back(i % 16);
+    shares.push_back(random.uniform() / 32);
+  }
+  const TreeChoice one = choose_leaves(tree, shares, 2, 1.5, 1);
+  const TreeChoice many = choose_leaves(tree, shares, 2, 1.5, 5000);
+  CHECK(one.nodes == 1);
+  CHECK(many.value >= one.value - 1e-12);
+  CHECK(many.bound <= one.bound + 1e-9);
+  CHECK(one.bound >= one.value);
+}

@@ -1,0 +1,115 @@
+// The table of a capacity search.
+#include <fmt/format.h>
+
+#include "sim/base/units.hpp"
+#include "tools/orrery/summary_table.hpp"
+
+namespace orrery::tools {
+namespace {
+
+using sim::Node;
+using sim::Unit;
+
+double number(const Node& node, std::string_view path) {
+  const Node* value = node.at(path);
+  return value != nullptr && value->is_number() ? value->as_number() : 0;
+}
+
+/// "1.92 s (at most 2 s)", with what the replications leave open.
+std::string figure(const std::string& name, const Node& node) {
+  const bool seconds = name.find("_s.") != std::string::npos;
+  const auto shown = [&](const Node* value) {
+    if (value == nullptr || !value->is_number()) return std::string("-");
+    return seconds ? sim::humanise(value->as_number(), Unit::seconds) : fmt::format("{:.4f}", value->as_number());
+  };
+  std::string text = fmt::format("{} {}", name, shown(node.find("mean")));
+  if (const Node* half = node.find("half_width"); half->is_number() && half->as_number() > 0)
+    text += " +- " + shown(half);
+  const Node* most = node.find("most");
+  return text +
+         fmt::format(" ({} {})", most != nullptr ? "<=" : ">=", shown(most != nullptr ? most : node.find("least")));
+}
+
+}  // namespace
+
+std::string capacity_table(const Node& summary) {
+  const std::string& status = summary.find("status")->as_string();
+  std::string out;
+  if (status == "ok") {
+    out = fmt::format("capacity     {:.4g} requests/s meet the targets, {:.4g} do not\n",
+                      number(summary, "bracket_per_s.meets"), number(summary, "bracket_per_s.fails"));
+  } else {
+    out = fmt::format("capacity     none found: {}\n", summary.find("reason")->as_string());
+  }
+  out += fmt::format("workload     {:.4g} requests/s by itself\n", number(summary, "nominal_rate_per_s"));
+  out += fmt::format("\n{:>12} {:<6} {:>5}  {}\n", "requests/s", "meets", "runs", "figures");
+  for (const Node& probe : summary.find("probes")->items()) {
+    std::string figures;
+    for (const auto& [name, node] : probe.find("figures")->members())
+      figures += (figures.empty() ? "" : ", ") + figure(name, node);
+    out += fmt::format("{:>12.4g} {:<6} {:>5.0f}  {}{}\n", number(probe, "rate_per_s"),
+                       probe.find("meets")->as_boolean() ? "yes" : "no", number(probe, "replications"), figures,
+                       probe.find("certain")->as_boolean() ? "" : ", by the means only");
+  }
+  if (summary.at("at_capacity") != nullptr)
+    out += fmt::format("\nat capacity  {:.5g} output tokens/s, {} per output token\n",
+                       number(summary, "at_capacity.throughput.output_tokens_per_s"),
+                       sim::humanise(number(summary, "at_capacity.energy_per_output_token_j"), Unit::joules));
+  return out;
+}
+
+std::string slo_table(const Node& summary) {
+  std::string out = "attainment by rate and by scale of the targets\n\n" + fmt::format("{:>12}", "requests/s");
+  for (const auto& [scale, value] : summary.find("by_rate")->items().front().find("attainment")->members())
+    out += fmt::format("{:>9}", "x" + scale);
+  out += '\n';
+  for (const Node& row : summary.find("by_rate")->items()) {
+    out += fmt::format("{:>12.4g}", number(row, "rate_per_s"));
+    for (const auto& [scale, value] : row.find("attainment")->members())
+      out += fmt::format("{:>9.4f}", value.as_number());
+    out += '\n';
+  }
+  out += fmt::format("\ngreatest rate at which {:.4g} % attain them\n", 100 * number(summary, "target"));
+  for (const Node& row : summary.find("by_scale")->items()) {
+    const Node* rate = row.find("greatest_rate_per_s");
+    out += fmt::format("{:>12} {}\n", fmt::format("x{:g}", number(row, "scale")),
+                       rate->is_number() ? fmt::format("{:.4g} requests/s", rate->as_number()) : "none of these");
+  }
+  return out;
+}
+
+std::string plans_table(const Node& summary) {
+  std::string out =
+      fmt::format("{:.0f} plans, {:.0f} feasible\n\n", number(summary, "plan_count"), number(summary, "feasible"));
+  out += fmt::format("  {:<20} {:>7} {:>10} {:<12} {:<5} {:>8} {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}\n",
+                     "part", "devices", "TPxPPxDP", "batching", "dtype", "clock", "E2E", "TTFT P99", "TBT P99",
+                     "tokens/s", "J/token", "per Mtok", "SLO", "capacity");
+  const auto figure = [](const Node& plan, const char* key, Unit unit) {
+    const Node* value = plan.find(key);
+    return value->is_number() ? sim::humanise(value->as_number(), unit) : std::string("-");
+  };
+  for (const Node& plan : summary.find("plans")->items()) {
+    const Node* clock = plan.find("clock_hz");
+    out += fmt::format("{} {:<20} {:>7.0f} {:>10} {:<12} {:<5} {:>8}", plan.find("pareto")->as_boolean() ? "*" : " ",
+                       plan.find("part")->as_string(), number(plan, "devices"),
+                       fmt::format("{:.0f}x{:.0f}x{:.0f}", number(plan, "tensor_parallel"),
+                                   number(plan, "pipeline_parallel"), number(plan, "replicas")),
+                       plan.find("batching")->as_string(), plan.find("dtype")->as_string(),
+                       clock->is_number() ? sim::humanise(clock->as_number(), Unit::hertz) : "highest");
+    if (plan.find("status")->as_string() != "ok") {
+      out += fmt::format("  {}: {}\n", plan.find("status")->as_string(),
+                         plan.find("reason")->is_string() ? plan.find("reason")->as_string() : "");
+      continue;
+    }
+    out += fmt::format(" {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}\n", figure(plan, "e2e_s", Unit::seconds),
+                       figure(plan, "ttft_p99_s", Unit::seconds), figure(plan, "tbt_p99_s", Unit::seconds),
+                       figure(plan, "output_tokens_per_s", Unit::none),
+                       figure(plan, "energy_per_output_token_j", Unit::joules),
+                       figure(plan, "cost_per_million_tokens", Unit::none), figure(plan, "attainment", Unit::none),
+                       figure(plan, "capacity_per_s", Unit::none));
+  }
+  out += "\n* on the Pareto front\n";
+  return out;
+}
+
+}  // namespace orrery::tools
