@@ -14,6 +14,7 @@
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/profile_iteration.hpp"
 #include "experiments/serving/layouts.hpp"
+#include "experiments/serving/migrator.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
 #include "policies/admission/admission.hpp"
@@ -246,6 +247,8 @@ struct ServingConfig {
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
   ReplicaParams replica;
   LayoutsParams layouts;
+  MigrationParams migration_link;
+  policies::MigrationRegistry::Choice migration;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;
