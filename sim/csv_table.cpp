@@ -49,7 +49,9 @@ CsvTable CsvTable::read(const std::filesystem::path& folder, const std::string& 
   if (!in) throw_fault({(folder / name).string(), ""}, "cannot be read");
   std::ostringstream text;
   text << in.rdbuf();
-  return parse(text.str(), name, ragged);
+  CsvTable table = parse(text.str(), name, ragged);
+  table.root_ = folder;
+  return table;
 }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, Ragged ragged) {
@@ -94,6 +96,7 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name, Ragged 
 CsvTable CsvTable::subset(const std::vector<char>& keep) const {
   CsvTable out;
   out.name_ = name_;
+  out.root_ = root_;
   for (const auto& [name, whole] : columns_) {
     Column& part = out.columns_[name];
     for (std::size_t row = 0; row < rows_; ++row)

@@ -29,6 +29,7 @@ class CsvTable {
   CsvTable subset(const std::vector<char>& keep) const;
 
   const std::string& name() const { return name_; }  ///< relative path, "gemm/a100.csv"
+  const std::filesystem::path& root() const { return root_; }  ///< the folder `name` counts from; empty for text
   std::string folder() const;                        ///< "gemm"
   std::string stem() const;                          ///< "h100_sxm": file name up to its first dot
   std::size_t rows() const { return rows_; }
@@ -53,6 +54,7 @@ class CsvTable {
   [[noreturn]] void throw_cell(std::size_t row, std::string_view column, std::string_view expected) const;
 
   std::string name_;
+  std::filesystem::path root_;
   std::size_t rows_ = 0, left_out_ = 0;
   std::map<std::string, Column, std::less<>> columns_;
   std::vector<std::size_t> lines_;  ///< of the file, for messages

@@ -135,6 +135,7 @@ void register_length_samplers(LengthRegistry& registry, const FormatTable& forma
   lengths::add_fixed(registry);
   lengths::add_geometric(registry);
   lengths::add_log_normal(registry);
+  lengths::add_rank_power(registry);
   lengths::add_uniform(registry);
   lengths::add_zipf(registry);
 }

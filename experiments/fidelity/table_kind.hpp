@@ -81,6 +81,9 @@ std::unique_ptr<TableKind> moe_tables();
 std::unique_ptr<TableKind> npu_tables();
 std::unique_ptr<TableKind> pim_tables();
 std::unique_ptr<TableKind> profile_tables();
+std::unique_ptr<TableKind> serving_sarathi_tables();
+std::unique_ptr<TableKind> serving_splitwise_tables();
+std::unique_ptr<TableKind> serving_vllm_tables();
 std::unique_ptr<TableKind> silicon_tables();
 std::unique_ptr<TableKind> stream_tables();
 

@@ -241,7 +241,7 @@ class Importer {
     // To a whole 1e-6: 1 - 0.9 is no number one would write.
     const double used = share != nullptr && share->is_number() ? share->as_number() : 0.9;
     replica.set("memory_margin",
-                Node::real(static_cast<double>(static_cast<std::int64_t>((1 - used) * 1e6 + 0.5)) * 1e-6));
+                Node::real(static_cast<double>(static_cast<std::int64_t>((1 - used) * 1e6 + 0.5)) / 1e6));
     if (const std::int64_t length = number("max_model_len", 0); length > 0)
       replica.set("max_context", Node::integer(length));
     if (const std::int64_t blocks = number("num_gpu_blocks", 0); blocks > 0) {

@@ -102,6 +102,7 @@ void Cluster::send(Request& request) {
   if (finishing_) return pool_.recycle(request);  // too late to matter
   ++metrics_.arrived;
   if (in_system_++ == 0 && outages_) watch_outages();
+  if (migrator_) migrator_->poke();
   if (const auto reason = turned_away(request)) {
     end(request, fmt::format("rejected:{}", *reason), std::nullopt);
     return;
@@ -155,6 +156,7 @@ void Cluster::read_live(Pool& pool) {
       facts.waiting += lane->waiting();
       facts.kv_blocks += lane->kv().total_blocks() - lane->kv().available_blocks();
     }
+    if (pool.router->reads_reports()) facts.load = report_load(*this, static_cast<std::size_t>(facts.replica));
   }
 }
 
@@ -267,6 +269,7 @@ void Cluster::end(Request& request, std::string_view status, std::optional<sim::
   metrics_.request_ended(record, request.tbts);
   if (observer_ != nullptr) observer_->request_ended(record);
   if (--in_system_ == 0 && outages_) unwatch_outages();
+  if (in_system_ == 0 && migrator_) migrator_->rest();
   load_.request_ended(request, status, finished);
   pool_.recycle(request);
 }
@@ -278,6 +281,10 @@ void Cluster::finish() {
     transfers_->cancel(moving.flow);
     moving.lane->let_go(moving.seq);
     request_ended(*moving.request, "unfinished", std::nullopt);
+  }
+  if (migrator_) {
+    for (Request* request : migrator_->finish()) end(*request, "unfinished", std::nullopt);
+    totals_.migrations = migrator_->totals();
   }
   for (Request* request : parked_) end(*request, "unfinished", std::nullopt);
   for (const Member& member : members_)

@@ -18,6 +18,7 @@
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/cold_start.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/migrator.hpp"
 #include "experiments/serving/outages.hpp"
 #include "experiments/serving/replica.hpp"
 #include "experiments/serving/transfer.hpp"
@@ -50,6 +51,7 @@ struct ClusterPolicies {
 /// What happened to replicas, and to requests on their way between them.
 struct ClusterTotals {
   TransferTotals transfers;
+  MigrationTotals migrations;
   std::int64_t failures = 0;  ///< of replicas
   std::int64_t rerouted = 0;  ///< requests that had to start over on another replica
   std::int64_t parked = 0;    ///< requests that found no replica up
@@ -94,6 +96,17 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   void deliver(Request& request, std::size_t i);
   /// It was taken out of its replica: no longer counts there.
   void withdraw(Request& request);
+  /// Who moves running requests between replicas; before start().
+  void migrate(std::unique_ptr<policies::Migration> policy, const MigrationParams& params) {
+    migrator_ = std::make_unique<Migrator>(engine_, *this, std::move(policy), params);
+  }
+  void boundary(std::int32_t replica) override {
+    if (migrator_) migrator_->boundary(static_cast<std::size_t>(replica));
+  }
+  /// Bytes of a block on all devices of a replica.
+  std::int64_t block_bytes(std::size_t i) const {
+    return members_[i].kv_bytes_per_token * replica(i).kv().growth_tokens();
+  }
 
  private:
   /// Replicas that a router chooses from.
@@ -189,6 +202,7 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   std::vector<std::size_t> free_moving_;
   std::unique_ptr<Outages> outages_;
   ClusterTotals totals_;
+  std::unique_ptr<Migrator> migrator_;
   std::int64_t in_system_ = 0;
   // scaling; without it all replicas are up
   std::optional<ScalingParams> scaling_;

@@ -37,6 +37,11 @@ HostRegistry host_times() {
   register_host_times(registry);
   return registry;
 }
+policies::MigrationRegistry migrations() {
+  policies::MigrationRegistry registry("migration");
+  policies::register_migrations(registry);
+  return registry;
+}
 policies::AdmissionRegistry admissions() {
   policies::AdmissionRegistry registry("admission");
   policies::register_admission_controls(registry);
@@ -68,10 +73,11 @@ constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 7> kPolicies{"batching",  "kvcache", "routing",    "decode_routing",
-                                                    "admission", "scaling", "speculation"};
+constexpr std::array<std::string_view, 8> kPolicies{"batching",  "kvcache", "routing",     "decode_routing",
+                                                    "admission", "scaling", "speculation", "migration"};
 constexpr const char* kAdmission = "all";
 constexpr const char* kScaling = "fixed";
+constexpr const char* kMigration = "none";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
@@ -253,6 +259,7 @@ Node write_resolved(const ServingConfig& config) {
     speculation.find(config.speculation.name)
         ->set("model", Node::string(reference_of(config.draft_file, "models/catalog")));
   policies.set("decode_routing", policies::RouterRegistry::write_block(config.decode_routing));
+  policies.set("migration", policies::MigrationRegistry::write_block(config.migration));
   root.set("policies", std::move(policies));
   Node cluster = sim::write_params(config.cluster);
   for (std::size_t i = 0; i < config.cluster.replicas.size(); ++i) {
@@ -265,6 +272,7 @@ Node write_resolved(const ServingConfig& config) {
   }
   root.set("cluster", std::move(cluster));
   root.set("replica", sim::write_params(config.replica));
+  root.set("migration", sim::write_params(config.migration_link));
   if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
   root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
@@ -331,9 +339,11 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
+    config.migration = choose(migrations(), policies, "migration", kMigration, faults);
     read_speculation(section(policies, "speculation"), config, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
+  config.migration_link = sim::parse_params<MigrationParams>(section(root, "migration"), faults);
   config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
   config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
@@ -381,6 +391,8 @@ std::vector<FieldInfo> serving_fields() {
        policy_field("admission", "Whether a request may come in.", admissions().components(), kAdmission),
        policy_field("scaling", "How many replicas are up.", scalings().components(), kScaling),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
+       policy_field("migration", "Which running requests move to another replica.", migrations().components(),
+                    kMigration),
        policy_field("decode_routing", "Which replica of role decode a prefilled request goes to.",
                     routers().components(), kDecodeRouter),
        policy_field("speculation", "Who proposes tokens for decodes, and how many.", speculators().components(),
@@ -392,6 +404,8 @@ std::vector<FieldInfo> serving_fields() {
   sections.push_back(object_field("cluster", "Which replicas there are.", std::move(cluster)));
   sections.push_back(
       object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
+  sections.push_back(object_field("migration", "The link that running requests migrate over (policies.migration).",
+                                  sim::describe_params<MigrationParams>()));
   sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
                                   sim::describe_params<LayoutsParams>()));
   sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));

@@ -12,7 +12,9 @@
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/host_time.hpp"
+#include "experiments/serving/profile_iteration.hpp"
 #include "experiments/serving/layouts.hpp"
+#include "experiments/serving/migrator.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
 #include "policies/admission/admission.hpp"
@@ -49,11 +51,13 @@ struct DeviceGroup {
 struct MachineParams {
   std::vector<DeviceGroup> devices;
   sim::Node cost;
+  ProfileParams profile;
 
   static constexpr auto fields() {
     return std::tuple{
         sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
-        sim::field("cost", &MachineParams::cost, "Cost model of the devices.")};
+        sim::field("cost", &MachineParams::cost, "Cost model of the devices."),
+        sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times.")};
   }
 };
 
@@ -243,6 +247,8 @@ struct ServingConfig {
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
   ReplicaParams replica;
   LayoutsParams layouts;
+  MigrationParams migration_link;
+  policies::MigrationRegistry::Choice migration;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;

@@ -251,7 +251,7 @@ void Replica::preempt(const Preemption& preemption) {
       stall_ps_ += *stall;
     }
   }
-  parts_.kv->release(id, seq, kept, Leave::drop);
+  parts_.kv->release(id, seq, kept, parts_.kv->left_by_preempted());
   seq.prefilled = seq.kv_then = seq.chunk_tokens = 0;
   seq.layers_done = 0;
   waiting_.push_front(id);
@@ -733,7 +733,47 @@ void Replica::boundary() {
   finish_due();
   if (any_finished_) remove_finished();
   unsettled_ = false;
+  if (boundary_asked_) {
+    boundary_asked_ = false;
+    parts_.sink->boundary(parts_.index);
+  }
   wake();
+}
+
+void Replica::ask_boundary() {
+  if (!iterating_) return parts_.sink->boundary(parts_.index);
+  boundary_asked_ = true;
+  interrupt();
+}
+
+std::optional<SeqId> Replica::hold(std::int64_t tokens) {
+  interrupt();
+  // The iteration under way may not have taken its own blocks yet.
+  if (iterating_ && decision_.decode_rest && steady_ > 0 && leap_.planned > leap_.done) take_growth(leap_.done + 1);
+  const SeqId id = new_slot();
+  sequence(id).phase = Phase::paused;
+  if (!parts_.kv->reserve(id, sequence(id), tokens)) {
+    sequence(id).phase = Phase::waiting;
+    free_slots_.push_back(id);
+    return std::nullopt;
+  }
+  ++leaving_;
+  return id;
+}
+
+void Replica::drop_hold(SeqId id) {
+  interrupt();
+  --leaving_;
+  parts_.kv->release(id, sequence(id), 0, Leave::drop);
+  sequence(id).phase = Phase::waiting;
+  sequence(id).order = -1;
+  free_slots_.push_back(id);
+}
+
+bool Replica::holds(const Request& request, std::int64_t id) const {
+  for (const SeqId seq : running_)
+    if (accounts_[seq.index].request == &request) return request.id == id;
+  return false;
 }
 
 /// Proposals of a decode that pass the last layer with this item.

@@ -91,6 +91,15 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   /// Gives back the blocks of a sequence that prefill_done() or take_out() took away. wake() follows.
   void let_go(policies::SeqId id);
 
+  /// Has RequestSink::boundary() called between two decisions: at the end of the iteration under way, or at once.
+  void ask_boundary();
+  /// Sets blocks for `tokens` tokens aside (for a request to come); nothing if they are not to be had.
+  std::optional<policies::SeqId> hold(std::int64_t tokens);
+  /// Gives them back. wake() follows.
+  void drop_hold(policies::SeqId id);
+  /// Whether this request, by its address and number, is one that runs here.
+  bool holds(const Request& request, std::int64_t id) const;
+
   const policies::KvCache& kv() const { return *parts_.kv; }
   bool idle() const { return !iterating_ && running_.empty() && queued() == 0; }
   bool iterating() const { return iterating_; }
@@ -101,6 +110,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   /// What a batching policy would see: for routing, migration and load reports. Call sync() before.
   policies::BatchView view() const;
   const Request& request(policies::SeqId id) const { return *accounts_[id.index].request; }
+  Request& request_of(policies::SeqId id) { return *accounts_[id.index].request; }
   /// Tokens to prefill of all that wait or prefill, kept up to date.
   std::int64_t queued_prefill_tokens() const;
   /// Of what was booked.
@@ -207,10 +217,10 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::deque<policies::SeqId> waiting_;
   std::deque<std::pair<policies::SeqId, sim::Time>> arriving_;  // and since when: not yet seen by who decides ahead
   sim::Time begun_{-1};                                         // start of the last iteration that is over
-  std::vector<policies::SeqId> running_;     // by order
-  std::vector<policies::SeqId> prefilling_;  // of these, by order
-  std::int64_t decoding_ = 0;                // running sequences in decode
-  std::int64_t leaving_ = 0;                 // sequences taken away whose blocks are still here
+  std::vector<policies::SeqId> running_;                        // by order
+  std::vector<policies::SeqId> prefilling_;                     // of these, by order
+  std::int64_t decoding_ = 0;                                   // running sequences in decode
+  std::int64_t leaving_ = 0;                                    // sequences taken away whose blocks are still here
 
   // steady decodes
   std::int64_t clock_ = 0;
@@ -240,6 +250,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   bool iterating_ = false;
   bool decide_due_ = false;  // an event of ours at this instant is pending
   bool any_finished_ = false;
+  bool boundary_asked_ = false;
   bool unsettled_ = false;  // in the middle of a boundary or a decision: whoever wakes it now comes too early
   ReplicaCounts counts_;
   std::int64_t decision_number_ = 0;

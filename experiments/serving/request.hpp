@@ -55,9 +55,9 @@ struct Request {
   ExactTime last_token;
   TbtVerdict tbts;
   std::int32_t preemptions = 0;
-  std::int32_t replica = 0;  ///< where it is, or was last
-  std::int32_t lane = 0;     ///< of that replica
-  bool placed = false;       ///< a replica has it, or it is on its way to one
+  std::int32_t replica = 0;                         ///< where it is, or was last
+  std::int32_t lane = 0;                            ///< of that replica
+  bool placed = false;                              ///< a replica has it, or it is on its way to one
   std::int64_t queued_tokens = 0, load_tokens = 0;  ///< what the cluster counts it for at its replica
 };
 
@@ -89,9 +89,11 @@ class RequestSink {
   /// It is over: "completed", "rejected:REASON" or "unfinished". The request may be recycled; `finished` is set if it
   /// completed. Called while the replica is between decisions: submit to it freely, its wake() follows.
   virtual void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) = 0;
-  /// Its prefill is done and a token emitted; true takes it away from the replica (to decode elsewhere): its blocks stay
-  /// until Replica::let_go(seq).
+  /// Its prefill is done and a token emitted; true takes it away from the replica (to decode elsewhere): its blocks
+  /// stay until Replica::let_go(seq).
   virtual bool prefill_done(Request&, policies::SeqId /*seq*/) { return false; }
+  /// A replica that was asked for it (Replica::ask_boundary) is between two decisions: sequences may be taken out.
+  virtual void boundary(std::int32_t /*replica*/) {}
 };
 
 }  // namespace orrery::experiments

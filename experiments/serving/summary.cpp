@@ -76,6 +76,14 @@ Node cluster_figures(const ClusterTotals& totals, const sim::TickScale& scale) {
   transfer.set("bytes", Node::integer(totals.transfers.bytes));
   transfer.set("mean_s", ratio(static_cast<double>(totals.transfers.ps) * 1e-12, transfers));
   cluster.set("kv_transfers", std::move(transfer));
+  const MigrationTotals& moved = totals.migrations;
+  Node migration = Node::object();
+  migration.set("completed", Node::integer(moved.completed));
+  migration.set("aborted", Node::integer(moved.aborted));
+  migration.set("bytes", Node::integer(moved.bytes));
+  migration.set("downtime_s",
+                ratio(static_cast<double>(moved.downtime_ps) * 1e-12, static_cast<double>(moved.completed)));
+  cluster.set("migrations", std::move(migration));
   cluster.set("failures", Node::integer(totals.failures));
   cluster.set("rerouted", Node::integer(totals.rerouted));
   cluster.set("parked", Node::integer(totals.parked));

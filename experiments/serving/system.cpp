@@ -105,6 +105,8 @@ struct ReplicaKind {
   policies::KvGeometry geometry;  ///< of a lane
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<ProfileIteration> profile_model;  ///< over exact_model, with operator tables
+  IterationModel* exact = nullptr;                  ///< whichever of the two prices iterations
   std::unique_ptr<LaneShare> lane_share;           ///< with data parallelism
   std::unique_ptr<LayoutIteration> layouts_model;  ///< in its place, with layouts
   std::unique_ptr<TabulatedIteration> iteration_model;
@@ -251,7 +253,23 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
         *config.replica.kv_blocks * group.kvcache.make(kind.geometry)->block_bytes() / sharing;
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
-  IterationModel* lane = kind.exact_model.get();
+  kind.exact = kind.exact_model.get();
+  if (const ProfileParams& profile = config.machine.profile; profile.path) {
+    const models::ModelConfig& facts = kind.transformer->config;
+    kind.profile_model = std::make_unique<ProfileIteration>(
+        OpProfile::read(*profile.path), profile,
+        ProfileFacts{.layers = facts.layers,
+                     .hidden = facts.hidden_size,
+                     .vocab_rows = kind.transformer->vocab_rows,
+                     .tensor_parallel = kind.transformer->tp,
+                     .memory_bandwidth = gpu.memory_bandwidth,
+                     .l2_bandwidth = gpu.l2_bandwidth,
+                     .l2_bytes = static_cast<double>(gpu.l2_bytes),
+                     .link = gpu.link},
+        kind.exact);
+    kind.exact = kind.profile_model.get();
+  }
+  IterationModel* lane = kind.exact;
   if (kind.data_parallel > 1) {
     kind.lane_share = std::make_unique<LaneShare>(*lane, kind.data_parallel);
     lane = kind.lane_share.get();
@@ -329,7 +347,7 @@ std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfi
         hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
     return static_cast<std::int64_t>(std::ceil(cost.time_s * 1e12));
   };
-  return std::make_unique<StagePipe>(*kind.exact_model, kind.layers_of, send_ps, ps_per_tick);
+  return std::make_unique<StagePipe>(*kind.exact, kind.layers_of, send_ps, ps_per_tick);
 }
 
 }  // namespace
@@ -384,6 +402,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   if (config.scaling.name != "fixed") deciders.scaling = config.scaling.make();
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
+  cluster.migrate(config.migration.make(), config.migration_link);
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                            picoseconds(config.replica.sequence_overhead_s));
@@ -402,7 +421,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
         ReplicaParts& parts = member.lanes.emplace_back();
         // Stages price their own layers; the table is for leaps, which a pipeline does not make.
-        parts.model = kind.stages > 1 ? static_cast<IterationModel*>(kind.exact_model.get()) : kind.whole_model;
+        parts.model = kind.stages > 1 ? kind.exact : kind.whole_model;
         if (kind.stages == 1 && kind.drafts)
           parts.speculator = kind.drafts->speculator(seed + (static_cast<std::uint64_t>(cluster.size()) << 32));
         parts.acceptance = parts.speculator.get();
@@ -451,6 +470,11 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   sim::Node root = config.resolved;
   sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
     const std::filesystem::path file = path.as_string();
+    if (std::filesystem::is_directory(file)) {  // of operator tables
+      for (const char* name : {"dense.csv", "per_sequence.csv", "attention.csv", "moe.csv"})
+        if (std::filesystem::is_regular_file(file / name)) files.push_back(file / name);
+      return;
+    }
     if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
   });
   return files;

@@ -93,6 +93,7 @@ class BlockHashCache final : public KvCache {
   KvCounters counters() const override { return counters_; }
 
   bool keeps_prefixes() const override { return true; }
+  Leave left_by_preempted() const override { return Leave::keep; }  // full blocks are known when they are freed
   std::int64_t match_prefix(const Sequence& seq) const override {
     if (seq.text == nullptr) return 0;
     return match(*seq.text, matchable(seq)).blocks * block_tokens_;

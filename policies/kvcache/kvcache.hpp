@@ -98,6 +98,8 @@ class KvCache : public KvView {
   virtual bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) = 0;
   /// The first `tokens` tokens of its prompt are computed: a prefix cache may show them to others.
   virtual void computed(SeqId, const Sequence&, std::int64_t /*tokens*/) {}
+  /// What becomes known of the blocks of a sequence that is preempted for want of memory.
+  virtual Leave left_by_preempted() const { return Leave::drop; }
   /// Gives back all blocks of a sequence that holds `tokens` tokens.
   virtual void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) = 0;
   /// Tokens every branch can hold without another reserve() (counted before any take()).

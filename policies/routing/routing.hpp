@@ -12,6 +12,7 @@
 #include <span>
 
 #include "policies/kvcache/kvcache.hpp"
+#include "policies/load_report.hpp"
 #include "policies/types.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/registry.hpp"
@@ -30,6 +31,8 @@ struct ReplicaFacts {
   double weight = 1;                ///< its share of the load against others, as configured: loads are divided by it
   double prefill_tokens_per_s = 0;  ///< measured lately while something was queued; 0: not yet
   std::span<const KvView* const> caches;  ///< one a lane of a pipelined replica, else one
+
+  LoadReport load;  ///< only for a router that reads_reports()
 
   /// Tokens at the head of `text` that it has in a prefix cache.
   std::int64_t match(const Text& text) const {
@@ -67,6 +70,8 @@ class Router {
   virtual std::size_t route(const RouteView& view) = 0;
   /// Whether `waiting` and `kv_blocks` are read: all replicas are then brought up to date before each call.
   virtual bool reads_live() const { return false; }
+  /// Whether it reads `load` too. O(queue) a replica and call.
+  virtual bool reads_reports() const { return false; }
 };
 
 /// The stream is for the router's draws.

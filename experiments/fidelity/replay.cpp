@@ -1,0 +1,74 @@
+#include "experiments/fidelity/replay.hpp"
+
+#include <cmath>
+
+#include "experiments/serving/metrics.hpp"
+#include "experiments/serving/replica.hpp"
+#include "sim/engine.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+class Rig final : public RequestSink, public sim::EventHandler {
+ public:
+  Rig(const ReplayParts& parts, const std::vector<ReplayRequest>& requests)
+      : requests_(requests), live_(requests.size()), times_(requests.size()) {
+    for (std::int64_t i = 0; i < parts.replicas; ++i) {
+      ReplicaParts own;
+      own.engine = &engine_;
+      own.model = parts.model;
+      own.metrics = &metrics_;
+      own.sink = this;
+      own.host = parts.host;
+      own.batching = parts.batching.make();
+      own.kv = parts.kvcache.make(parts.geometry);
+      own.limits = parts.limits;
+      own.leap = parts.leap;
+      own.index = static_cast<std::int32_t>(i);
+      replicas_.push_back(std::make_unique<Replica>(std::move(own)));
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      engine_.schedule_at(sim::Time{static_cast<std::int64_t>(std::llround(requests[i].arrived_s * 1e12))}, *this, i);
+  }
+
+  std::vector<std::optional<ReplayTimes>> run() {
+    engine_.run(sim::kNever);
+    return std::move(times_);
+  }
+
+  void on_event(std::uint64_t payload) override {
+    const auto i = static_cast<std::size_t>(payload);
+    Request& request = live_[i];
+    request.id = static_cast<std::int64_t>(payload);
+    request.arrived = engine_.now();
+    request.prompt_tokens = requests_[i].prompt_tokens;
+    request.output_tokens = requests_[i].output_tokens;
+    request.text = {{payload + 1, request.prompt_tokens + request.output_tokens}};
+    Replica& replica = *replicas_[i % replicas_.size()];
+    replica.submit(request);
+    replica.wake();
+  }
+
+  void request_ended(Request& request, std::string_view, std::optional<sim::Time> finished) override {
+    if (!finished || !request.first_token) return;
+    const auto seconds = [&](sim::Time at) { return static_cast<double>((at - request.arrived).ticks) * 1e-12; };
+    times_[static_cast<std::size_t>(request.id)] = {seconds(*request.first_token), seconds(*finished),
+                                                    request.preemptions};
+  }
+
+ private:
+  const std::vector<ReplayRequest>& requests_;
+  sim::Engine engine_{1, sim::TickScale{1}};
+  ServingMetrics metrics_;
+  std::vector<Request> live_;
+  std::vector<std::optional<ReplayTimes>> times_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+};
+
+}  // namespace
+
+std::vector<std::optional<ReplayTimes>> replay(const ReplayParts& parts, const std::vector<ReplayRequest>& requests) {
+  return Rig(parts, requests).run();
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,92 @@
+// Live migration of running requests between replicas of a cluster, in two stages.
+//
+// Stage 0 copies all full blocks of the request while it goes on decoding; the destination sets aside what it needs.
+// Then the request leaves the batch at the end of an iteration, and stage 1 copies the rest: the last block and those
+// that decoding has filled since. It then joins the destination's queue with its KV. Downtime is stage 1: bytes over
+// the link, and a handshake. A migration is aborted if by the end of stage 0 the request has ended, was preempted or
+// left, or if the destination lacks blocks. Rounds are checked every `interval` while requests are there, and only when
+// none is under way. Left out: contention of several migrations for one link, slower iterations while copying (1 to 3 %
+// in the source). Source: Llumnix (OSDI 2024, sections 4.2 and 6.2) and its artefact.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "experiments/serving/replica.hpp"
+#include "policies/migration/migration.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments {
+
+class Cluster;
+
+struct MigrationParams {
+  double bandwidth = 2.6e9;
+  double handshake_s = 9e-3;
+  double interval_s = 0.2;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("bandwidth", &MigrationParams::bandwidth, sim::Unit::bytes_per_s, sim::at_least(0),
+                                 "Of a copy between two replicas, all devices of one together; 0: nothing migrates."),
+                      sim::field("handshake", &MigrationParams::handshake_s, sim::Unit::seconds, sim::between(0, 60),
+                                 "Added to each stage: messages, allocation."),
+                      sim::field("interval", &MigrationParams::interval_s, sim::Unit::seconds, sim::between(1e-3, 1e6),
+                                 "Between two looks at the loads.")};
+  }
+};
+
+struct MigrationTotals {
+  std::int64_t completed = 0, aborted = 0, bytes = 0;
+  std::int64_t downtime_ps = 0;
+};
+
+class Migrator final : public sim::EventHandler {
+ public:
+  Migrator(sim::Engine& engine, Cluster& cluster, std::unique_ptr<policies::Migration> policy,
+           const MigrationParams& params)
+      : engine_(engine), cluster_(cluster), policy_(std::move(policy)), params_(params) {}
+
+  /// A request came: looks begin, if they have stopped.
+  void poke();
+  /// No request is left: looks stop.
+  void rest();
+  void on_event(std::uint64_t payload) override;
+  /// Replica `i` is between two decisions.
+  void boundary(std::size_t i);
+  /// The run is over: the requests that are between two replicas.
+  std::vector<Request*> finish();
+  const MigrationTotals& totals() const { return totals_; }
+
+ private:
+  enum class Stage : std::uint8_t { free, copying, leaving, down };
+  struct Move {
+    Stage stage = Stage::free;
+    std::size_t from = 0, to = 0;
+    Request* request = nullptr;
+    std::int64_t id = 0, preemptions = 0, sent_blocks = 0, bytes = 0;
+    policies::SeqId seq, held;
+    sim::Time since;
+  };
+  void look();
+  void begin(std::size_t from, std::size_t to);
+  void copied(Move& move);
+  void leave(Move& move);
+  void commit(Move& move);
+  void abort(Move& move);
+  sim::Time after(std::int64_t bytes) const;
+
+  sim::Engine& engine_;
+  Cluster& cluster_;
+  std::unique_ptr<policies::Migration> policy_;
+  MigrationParams params_;
+  std::vector<Move> moves_;
+  std::int64_t under_way_ = 0;
+  std::optional<sim::EventId> looking_;
+  MigrationTotals totals_;
+};
+
+/// What a replica of the cluster reports; its lanes are brought up to date first.
+policies::LoadReport report_load(Cluster& cluster, std::size_t i);
+
+}  // namespace orrery::experiments

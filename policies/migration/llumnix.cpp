@@ -1,0 +1,81 @@
+// Llumnix: sources are replicas whose freeness is below a threshold or that have preempted requests, destinations those
+// above it without any; the worst is paired with the best, and so on. Of each source the latest-arrived running request
+// in decode and of normal priority goes. Source: Llumnix (OSDI 2024, section 4.4.3) and its artefact
+// (vllm/core/request_scheduler.py).
+#include <algorithm>
+
+#include "policies/migration/migration.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct LlumnixParams {
+  double threshold = 3;
+  FreenessParams freeness;
+
+  static constexpr auto fields() {
+    return std::tuple{sim::field("threshold", &LlumnixParams::threshold, sim::Unit::none, sim::any_value(),
+                                 "Freeness below which a replica gives requests away, and above which it takes them."),
+                      sim::field("freeness", &LlumnixParams::freeness, "How freeness is computed.")};
+  }
+};
+
+class LlumnixMigration final : public Migration {
+ public:
+  explicit LlumnixMigration(const LlumnixParams& params) : params_(params) {}
+
+  std::vector<MigrationPair> pair(std::span<const LoadReport> loads) override {
+    struct Entry {
+      double freeness;
+      std::size_t place;
+    };
+    std::vector<Entry> sources, destinations;
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      const double free = freeness(loads[i], params_.freeness, false);
+      if ((free < params_.threshold || loads[i].preempted) && loads[i].running > 0) sources.push_back({free, i});
+      if (free > params_.threshold && !loads[i].preempted) destinations.push_back({free, i});
+    }
+    const auto worst = [](const Entry& a, const Entry& b) { return a.freeness < b.freeness; };
+    const auto best = [](const Entry& a, const Entry& b) { return a.freeness > b.freeness; };
+    std::stable_sort(sources.begin(), sources.end(), worst);
+    std::stable_sort(destinations.begin(), destinations.end(), best);
+    std::vector<MigrationPair> pairs;
+    for (std::size_t i = 0; i < std::min(sources.size(), destinations.size()); ++i)
+      pairs.push_back({sources[i].place, destinations[i].place});
+    return pairs;
+  }
+
+  std::optional<SeqId> victim(const BatchView& source) override {
+    for (auto id = source.running.rbegin(); id != source.running.rend(); ++id)
+      if (source[*id].phase == Phase::decode && source[*id].priority <= 0) return *id;
+    return std::nullopt;
+  }
+
+ private:
+  LlumnixParams params_;
+};
+
+struct NoneParams {
+  static constexpr auto fields() { return std::tuple{}; }
+};
+
+class NoMigration final : public Migration {
+ public:
+  explicit NoMigration(const NoneParams&) {}
+  bool active() const override { return false; }
+  std::vector<MigrationPair> pair(std::span<const LoadReport>) override { return {}; }
+  std::optional<SeqId> victim(const BatchView&) override { return std::nullopt; }
+};
+
+}  // namespace
+
+void add_llumnix_migration(MigrationRegistry& registry) {
+  registry.add<LlumnixParams>("llumnix", "From replicas of little freeness to those of much (OSDI 2024).",
+                              [](const LlumnixParams& params) { return std::make_unique<LlumnixMigration>(params); });
+}
+void add_no_migration(MigrationRegistry& registry) {
+  registry.add<NoneParams>("none", "Requests stay where they are.",
+                           [](const NoneParams& params) { return std::make_unique<NoMigration>(params); });
+}
+
+}  // namespace orrery::policies
