@@ -89,7 +89,7 @@ TEST_CASE("chunked prefills trade first tokens for steady ones, and in overload 
     // … and waiting is a matter of capacity. The same tokens are done in less busy time, because weights that are read
     // for a chunk serve the decodes beside it: fewer bytes are moved for the same work, in fewer iterations.
     CHECK(sarathi.metrics.output_tokens == vllm.metrics.output_tokens);
-    CHECK(sarathi.metrics.busy_ticks < vllm.metrics.busy_ticks);
+    CHECK(sarathi.metrics.busy_ps < vllm.metrics.busy_ps);
     CHECK(sarathi.metrics.iterations < vllm.metrics.iterations);
     CHECK(sarathi.metrics.cost.dram_bytes < vllm.metrics.cost.dram_bytes);
     // vllm_v0 also throws work away: it admits on what a prompt needs now and preempts when decodes grow.
