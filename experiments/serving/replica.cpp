@@ -50,7 +50,7 @@ SeqId Replica::new_slot() {
   return id;
 }
 
-void Replica::submit(Request& request) {
+void Replica::submit(Request& request, bool first) {
   const sim::Time now = parts_.engine->now();
   if (now != last_submit_) {
     last_submit_ = now;
@@ -84,6 +84,8 @@ void Replica::submit(Request& request) {
   }
   if (parts_.host != nullptr && parts_.host->decides_ahead()) {
     arriving_.emplace_back(id, now);
+  } else if (first) {
+    waiting_.push_front(id);
   } else {
     waiting_.push_back(id);
   }

@@ -68,7 +68,8 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
 
   /// Takes a request now; it may be rejected at once. Call wake() after the last one of an instant. Its output so far
   /// (request.generated) counts as prompt to prefill, as far as request.ready_tokens does not bring its KV along.
-  void submit(Request& request);
+  /// `first`: at the head of the queue.
+  void submit(Request& request, bool first = false);
   /// Starts an iteration if none is under way and there is work, once all events of this instant are through.
   void wake();
   /// Iterations ended.

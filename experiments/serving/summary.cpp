@@ -79,7 +79,15 @@ Node cluster_figures(const ClusterTotals& totals, const sim::TickScale& scale) {
   const MigrationTotals& moved = totals.migrations;
   Node migration = Node::object();
   migration.set("completed", Node::integer(moved.completed));
-  migration.set("aborted", Node::integer(moved.aborted));
+  std::int64_t aborted = 0;
+  Node reasons = Node::object();
+  for (const auto& [name, reason] : sim::EnumNames<MigrationAbort>::names) {
+    const std::int64_t count = moved.aborted[static_cast<std::size_t>(reason)];
+    aborted += count;
+    reasons.set(std::string(name), Node::integer(count));
+  }
+  migration.set("aborted", Node::integer(aborted));
+  migration.set("aborted_by_reason", std::move(reasons));
   migration.set("bytes", Node::integer(moved.bytes));
   migration.set("downtime_s",
                 ratio(static_cast<double>(moved.downtime_ps) * 1e-12, static_cast<double>(moved.completed)));
