@@ -31,7 +31,7 @@ ServingResult run(const std::string& text) {
 }
 
 std::string dump(const ServingResult& result) {
-  sim::Node node = summarise(result, {});
+  sim::Node node = summarise(result, sim::TickScale{});
   node.set("events", sim::Node::integer(0));
   return node.dump();
 }

@@ -60,7 +60,7 @@ TEST_CASE("tiers: what was used longest ago moves on", "[unit]") {
 }
 
 TEST_CASE("block groups: counts are those of paged, runs are few", "[prop]") {
-  sim::RandomStream random(7);
+  sim::RandomStream random(7, "block groups");
   const auto groups = make_cache("block_groups", "{}", 400 * 16);
   const auto paged = make_cache("paged", "{}", 400 * 16);
   const Sequence seq{};
