@@ -186,6 +186,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   memory.set("kv_capacity", Node::integer(group.kv_capacity_bytes));
   root.set("memory_bytes", std::move(memory));
   root.set("kv", summarise(result.kv, m.prompt_tokens));
+  if (result.kv_tiers) root.set("kv_tiers", summarise(*result.kv_tiers));
   root.set("replicas", replica_rows(result));
   root.set("cluster", cluster_figures(result.totals, scale));
 
