@@ -40,6 +40,8 @@ std::vector<Variant> all_policies() {
            {"priority", R"({"preemptive": true, "max_sequences": 8})"},
            {"sjf", R"({"aging": 0, "max_sequences": 8})"},
            {"urgency", R"({"max_sequences": 8})"},
+           {"batchllm", R"({"oracle": true, "prefill_tokens": 100})"},
+           {"batchllm", R"({"order": "reverse", "kv_limit": 0.95})"},
            {"vtc", R"({"max_sequences": 8})"}})
     all.push_back({name, params});
   return all;

@@ -1,4 +1,6 @@
 // Generators as a whole: configs, independent streams, re-timing, and the shipped sample.
+#include <map>
+
 #include "sim/base/document.hpp"
 #include "support.hpp"
 #include "traces/summary.hpp"
@@ -96,6 +98,47 @@ TEST_CASE("all faults of a generator are told at once", "[unit]") {
   CHECK(fault_of([] { generator("[]"); }) == "g.json: expected an object, got an array");
   CHECK(fault_of([] { generator(R"({"requests": 1, "lengths": {}, "arrivals": {"poisson": {"rate": 2}}})"); }) ==
         "g.json:/arrivals/poisson/rate: expected a quantity in 1/s such as \"2.5 1/s\", got 2");
+}
+
+TEST_CASE("generated prefixes are paths of one tree, before the prompts that are drawn without them", "[unit][prop]") {
+  const auto base = draw(kChat);
+  const auto with =
+      draw(replaced(kChat, "\"lengths\"", R"("prefixes": {"depth": 3, "fanout": 4, "node_blocks": 2}, "lengths")"));
+  REQUIRE(with.size() == base.size());
+  CHECK(column(base, &TraceRecord::output_tokens) == column(with, &TraceRecord::output_tokens));
+  CHECK(column(base, &TraceRecord::arrival_ns) == column(with, &TraceRecord::arrival_ns));
+  std::map<std::int64_t, std::int64_t> parent;  // of a block: the one before it, always the same
+  std::map<std::int64_t, std::int64_t> leaves;
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    CHECK(base[i].prefix_blocks.empty());
+    // 3 nodes of 2 blocks of 512 tokens
+    CHECK(with[i].prompt_tokens == base[i].prompt_tokens + 3072);
+    REQUIRE(with[i].prefix_blocks.size() == 6);
+    std::int64_t before = -1;
+    for (const std::int64_t block : with[i].prefix_blocks) {
+      CHECK(parent.try_emplace(block, before).first->second == before);
+      before = block;
+    }
+    ++leaves[before];
+  }
+  // 4 + 16 + 64 nodes. 500 draws out of 64 leaves: 7.8 each, 0.02 leaves are missed on average, and a count has a
+  // standard deviation of 2.8.
+  CHECK(leaves.size() == 64);
+  CHECK(parent.size() == 2 * 84);
+  for (const auto& [leaf, count] : leaves) CHECK(count < 25);  // 6 of them up
+  CHECK(draw(kChat)[0].prefix_blocks.empty());
+}
+
+TEST_CASE("a tree of prefixes is written as read, and must not have too many leaves", "[unit]") {
+  const auto tree = [](const std::string& json) {
+    return replaced(kChat, "\"lengths\"", "\"prefixes\": " + json + ", \"lengths\"");
+  };
+  const GeneratorConfig config = generator(tree(R"({"depth": 2, "fanout": 1000000})"));
+  CHECK(make_generated_trace(config, 1)->columns().prefixes);
+  CHECK(write_generator(generator(write_generator(config).dump())).dump() == write_generator(config).dump());
+  CHECK(fault_of([&] { generator(tree(R"({"depth": 3, "fanout": 100000})")); }) ==
+        "g.json:/prefixes: expected at most 1000000000000 leaves, got 100000 to the power of 3");
+  CHECK(fault_of([&] { generator(tree(R"({"depth": 17})")); }).find("g.json:/prefixes/depth: expected 0 to 16") == 0);
 }
 
 TEST_CASE("the registries list every policy", "[unit]") {

@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "policies/batching/prefix_groups.hpp"
+#include "tests/policies/kv_support.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+
+namespace {
+
+std::int64_t length(const Text& text) {
+  std::int64_t tokens = 0;
+  for (const TextSpan& span : text) tokens += span.tokens;
+  return tokens;
+}
+
+std::vector<PrefixGroup> groups_of(const std::vector<Text>& texts) {
+  std::vector<SharedText> shared;
+  for (const Text& text : texts) shared.push_back({&text, length(text)});
+  return prefix_groups(shared);
+}
+
+std::int64_t saved(const std::vector<PrefixGroup>& groups) {
+  std::int64_t tokens = 0;
+  for (const PrefixGroup& group : groups) tokens += group.shared * (std::ssize(group.members) - 1);
+  return tokens;
+}
+
+using Tokens = std::vector<std::pair<std::uint64_t, std::int64_t>>;
+
+/// The most that subtrees which lie beside each other save, by trying every set of prefixes that two texts have in
+/// common.
+std::int64_t most_saved(const std::vector<Text>& texts) {
+  std::vector<Tokens> all;
+  for (const Text& text : texts) all.push_back(tokens_of(text));
+  std::set<Tokens> prefixes;
+  for (const Tokens& a : all)
+    for (const Tokens& b : all) {
+      if (&a == &b) continue;
+      std::size_t n = 0;
+      while (n < a.size() && n < b.size() && a[n] == b[n]) ++n;
+      prefixes.insert(Tokens(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n)));
+    }
+  const std::vector<Tokens> nodes(prefixes.begin(), prefixes.end());
+  const auto begins = [](const Tokens& text, const Tokens& with) {
+    return with.size() <= text.size() && std::equal(with.begin(), with.end(), text.begin());
+  };
+  std::int64_t best = 0;
+  for (std::uint32_t set = 0; set < (1U << nodes.size()); ++set) {
+    std::int64_t sum = 0;
+    bool beside = true;
+    for (std::size_t i = 0; i < nodes.size() && beside; ++i) {
+      if ((set >> i & 1U) == 0) continue;
+      for (std::size_t j = 0; j < nodes.size(); ++j)
+        if (j != i && (set >> j & 1U) != 0 && begins(nodes[j], nodes[i])) beside = false;
+      const auto readers = std::count_if(all.begin(), all.end(), [&](const Tokens& t) { return begins(t, nodes[i]); });
+      sum += static_cast<std::int64_t>(nodes[i].size()) * (readers - 1);
+    }
+    if (beside) best = std::max(best, sum);
+  }
+  return best;
+}
+
+struct TextReplica : PaperReplica {
+  explicit TextReplica(std::int64_t pages) : PaperReplica(1) { kv = make_cache("radix", "{}", pages); }
+  SeqId say(const Text& text, std::int64_t predicted = 0) {
+    texts.push_back(text);
+    const SeqId id = wait(length(text));
+    sequences[id.index].text = &texts.back();
+    sequences[id.index].predicted_tokens = predicted;
+    return id;
+  }
+  /// Applies a decision on paper: all items are computed at once.
+  void apply(const BatchDecision& decision) {
+    for (const Admission& admission : decision.admit) {
+      Sequence& seq = sequences[admission.seq.index];
+      const auto there = kv->admit(admission.seq, seq, admission.reserve_tokens);
+      REQUIRE(there);
+      seq.prefilled = *there;
+      seq.phase = Phase::prefill;
+      std::erase(waiting, admission.seq);
+      running.push_back(admission.seq);
+      prefilling.push_back(admission.seq);
+    }
+    for (const Item& item : decision.items) {
+      Sequence& seq = sequences[item.seq.index];
+      REQUIRE(kv->reserve(item.seq, seq, seq.prefilled + item.new_tokens));
+      seq.prefilled += item.new_tokens;
+      seq.kv_then = seq.prefilled;
+      kv->computed(item.seq, seq, seq.prefilled);
+      if (seq.prefill_left() > 0) continue;
+      seq.phase = Phase::decode;
+      seq.generated_then = 1;
+      std::erase(prefilling, item.seq);
+      ++decoding;
+    }
+  }
+  std::deque<Text> texts;
+};
+
+std::vector<std::uint32_t> indices(const std::vector<SeqId>& ids) {
+  std::vector<std::uint32_t> all;
+  for (const SeqId id : ids) all.push_back(id.index);
+  return all;
+}
+using Line = std::vector<std::uint32_t>;
+
+}  // namespace
+
+TEST_CASE("prefix groups: one prefix each, where it saves most", "[unit]") {
+  // Four share 10 tokens; two of them 30, two others 25. Apart 30 + 25 = 55 are saved, together 3 x 10 = 30.
+  auto groups = groups_of({{{1, 10}, {2, 20}, {11, 5}},
+                           {{1, 10}, {3, 15}, {12, 5}},
+                           {{1, 10}, {2, 20}, {13, 5}},
+                           {{1, 10}, {3, 15}, {14, 5}},
+                           {{9, 7}}});
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].shared == 30);
+  CHECK(groups[0].members == std::vector<std::size_t>{0, 2});
+  CHECK(groups[1].shared == 25);
+  CHECK(groups[1].members == std::vector<std::size_t>{1, 3});
+  CHECK(groups[2].shared == 0);
+  CHECK(groups[2].members == std::vector<std::size_t>{4});
+  // With 50 tokens in common rather than 10: 3 x 50 = 150 over 70 + 65 = 135.
+  groups = groups_of({{{1, 50}, {2, 20}, {11, 5}},
+                      {{1, 50}, {3, 15}, {12, 5}},
+                      {{1, 50}, {2, 20}, {13, 5}},
+                      {{1, 50}, {3, 15}, {14, 5}}});
+  REQUIRE(groups.size() == 1);
+  CHECK(groups[0].shared == 50);
+  CHECK(groups[0].members.size() == 4);
+}
+
+TEST_CASE("prefix groups: texts that end early, are alike, say nothing, or are not there", "[unit]") {
+  const Text shorter{{1, 20}}, longer{{1, 40}, {2, 5}}, none;
+  std::vector<SharedText> texts{{&shorter, 19}, {nullptr, 100}, {&longer, 44}, {&none, 10}, {&longer, 44}};
+  const auto groups = prefix_groups(texts);
+  // The two alike share 44; with the short one all three share 19, which saves 38.
+  REQUIRE(groups.size() == 4);
+  CHECK(groups[2].shared == 44);
+  CHECK(groups[2].members == std::vector<std::size_t>{2, 4});
+  CHECK(saved(groups) == 44);
+  CHECK(prefix_groups({}).empty());
+}
+
+TEST_CASE("prefix groups: as good as any set of subtrees, on small random trees", "[prop]") {
+  sim::RandomStream random(3, "groups");
+  std::int64_t some = 0;
+  for (int round = 0; round < 600; ++round) {
+    std::vector<Text> texts;
+    for (auto n = 1 + random.below(8); n > 0; --n) texts.push_back(random_text(random));
+    const auto groups = groups_of(texts);
+    CHECK(saved(groups) == most_saved(texts));
+    some += saved(groups) > 0 ? 1 : 0;
+    std::vector<std::size_t> members;
+    for (const PrefixGroup& group : groups) {
+      for (const std::size_t a : group.members) {
+        members.push_back(a);
+        for (const std::size_t b : group.members) CHECK((a == b || common_tokens(texts[a], texts[b]) >= group.shared));
+      }
+    }
+    std::sort(members.begin(), members.end());
+    REQUIRE(members.size() == texts.size());
+    for (std::size_t i = 0; i < members.size(); ++i) CHECK(members[i] == i);
+  }
+  CHECK(some > 100);
+}
+
+TEST_CASE("batchllm: group after group, the first member of each ahead", "[unit]") {
+  TextReplica replica(10'000);
+  const auto policy = make_batching("batchllm", R"({"order": "arrival"})");
+  replica.say({{1, 100}, {11, 10}});  // 0
+  replica.say({{2, 100}, {12, 10}});  // 1
+  replica.say({{1, 100}, {13, 10}});  // 2
+  replica.say({{2, 100}, {14, 10}});  // 3
+  replica.say({{1, 100}, {15, 10}});  // 4
+  replica.say({{3, 50}});             // 5, by itself
+  BatchDecision decision = replica.decide(*policy);
+  CHECK(indices(admitted(decision)) == Line{0, 1, 5});
+  replica.apply(decision);
+  decision = replica.decide(*policy);
+  CHECK(items(decision) == Items{{2, 10}, {4, 10}, {3, 10}});  // only what is their own
+  CHECK(decision.decode_rest);
+  replica.apply(decision);
+  replica.say({{1, 100}, {16, 10}});  // in the next plan
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{6});
+}
+
+TEST_CASE("batchllm: a group waits as long as its prefix is computed, chunk by chunk", "[unit]") {
+  TextReplica replica(10'000);
+  const auto policy = make_batching("batchllm", R"({"prefill_tokens": 60})");
+  replica.say({{1, 100}, {11, 10}});
+  replica.say({{1, 100}, {12, 10}});
+  replica.say({{3, 30}});
+  for (const Items& expected : {Items{{0, 60}}, Items{{0, 50}, {2, 10}}, Items{{2, 20}, {1, 10}}}) {
+    const BatchDecision decision = replica.decide(*policy);
+    CHECK(items(decision) == expected);
+    replica.apply(decision);
+  }
+  CHECK(replica.waiting.empty());
+}
+
+TEST_CASE("batchllm: groups by decode tokens over tokens to compute", "[unit]") {
+  const auto order = [](const std::string& params) {
+    TextReplica replica(10'000);
+    const auto policy = make_batching("batchllm", params);
+    replica.say({{1, 100}, {11, 10}}, 20);  // 40 over 100 + 2 x 10
+    replica.say({{2, 40}}, 60);             // 60 over 40
+    replica.say({{1, 100}, {12, 10}}, 20);
+    replica.say({{3, 50}}, 40);  // 40 over 50
+    Line line;
+    while (!replica.waiting.empty()) {
+      const BatchDecision decision = replica.decide(*policy);
+      for (const std::uint32_t i : indices(admitted(decision))) line.push_back(i);
+      replica.apply(decision);
+    }
+    return line;
+  };
+  CHECK(order("{}") == Line{1, 3, 0, 2});
+  CHECK(order(R"({"order": "reverse"})") == Line{0, 3, 1, 2});  // 2 waits for what 0 computes
+  CHECK(order(R"({"order": "arrival"})") == Line{0, 1, 3, 2});
+  // True lengths are 10 each: 20 over 120, 10 over 40, 10 over 50.
+  CHECK(order(R"({"oracle": true})") == Line{1, 3, 0, 2});
+}
+
+TEST_CASE("batchllm: memory is the limit, as it is expected to be used", "[unit]") {
+  const auto count = [](std::int64_t pages, std::int64_t predicted, const std::string& params = "{}") {
+    TextReplica replica(pages);
+    for (std::uint64_t i = 0; i < 3; ++i) replica.say({{10 + i, 50}}, predicted);
+    return replica.decide(*make_batching("batchllm", params)).admit.size();
+  };
+  CHECK(count(150, 0) == 3);
+  CHECK(count(149, 0) == 2);
+  // 50 + 31 - 1 tokens each at the end.
+  CHECK(count(240, 31) == 3);
+  CHECK(count(239, 31) == 2);
+  CHECK(count(300, 31, R"({"kv_limit": 0.8})") == 3);
+  CHECK(count(300, 31, R"({"kv_limit": 0.79})") == 2);
+  CHECK(count(60, 31) == 1);  // alone: one may always try
+}
+
+TEST_CASE("batchllm: what is too large does not stop the others", "[unit]") {
+  TextReplica replica(100);
+  replica.say({{1, 200}});
+  replica.say({{2, 50}});
+  const auto policy = make_batching("batchllm");
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{1});
+  // By itself it leads to an empty decision, by which the replica refuses it.
+  TextReplica alone(100);
+  alone.say({{1, 200}});
+  CHECK(alone.decide(*make_batching("batchllm")).admit.empty());
+}
+
+TEST_CASE("batchllm: who was preempted goes before the plan", "[unit]") {
+  TextReplica replica(100);
+  const auto policy = make_batching("batchllm", R"({"order": "arrival"})");
+  replica.decode(50);
+  const SeqId later = replica.decode(49);
+  replica.say({{1, 1}});
+  BatchDecision decision = replica.decide(*policy);
+  CHECK(preempted(decision) == std::vector<SeqId>{later});
+  CHECK(decision.admit.empty());
+  Sequence& seq = replica.sequences[later.index];
+  replica.kv->release(later, seq, seq.kv_then, Leave::drop);
+  seq.phase = Phase::waiting;
+  replica.running.pop_back();
+  --replica.decoding;
+  seq.prefilled = seq.kv_then = 0;
+  replica.waiting.push_front(later);
+  decision = replica.decide(*policy);
+  CHECK(indices(admitted(decision)) == Line{1});  // 50 pages are free, one is for the decode: nobody else
+}
