@@ -178,9 +178,9 @@ void Cluster::queue_changed(Member& member, std::int64_t tokens) {
   facts.queued_tokens += tokens;
 }
 
-void Cluster::deliver(Request& request, std::size_t i) {
+void Cluster::deliver(Request& request, std::size_t i, bool first) {
   place(request, i);
-  submit(request);
+  submit(request, first);
 }
 
 /// The request counts at a replica from now on.
@@ -198,12 +198,12 @@ void Cluster::place(Request& request, std::size_t i) {
 }
 
 /// It is there.
-void Cluster::submit(Request& request) {
+void Cluster::submit(Request& request, bool first) {
   Member& member = members_[static_cast<std::size_t>(request.replica)];
   request.lane = lane_for(member);
   Replica& lane = *member.lanes[static_cast<std::size_t>(request.lane)];
   if (touched_.empty() || touched_.back() != &lane) touched_.push_back(&lane);
-  lane.submit(request);
+  lane.submit(request, first);
 }
 
 void Cluster::withdraw(Request& request) {
@@ -272,7 +272,10 @@ void Cluster::end(Request& request, std::string_view status, std::optional<sim::
   metrics_.request_ended(record, request.tbts);
   if (observer_ != nullptr) observer_->request_ended(record);
   if (--in_system_ == 0 && outages_) unwatch_outages();
-  if (in_system_ == 0 && migrator_) migrator_->rest();
+  if (migrator_) {
+    migrator_->ended(request);
+    if (in_system_ == 0) migrator_->rest();
+  }
   load_.request_ended(request, status, finished);
   pool_.recycle(request);
 }

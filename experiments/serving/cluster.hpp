@@ -92,8 +92,14 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   ReplicaResult result(std::size_t i) const;
   const ClusterTotals& totals() const { return totals_; }
   /// Gives a request that is in no replica to this one (migrated, failed over): it counts there from now on. flush()
-  /// after the last.
-  void deliver(Request& request, std::size_t i);
+  /// after the last. `first`: at the head of its queue.
+  void deliver(Request& request, std::size_t i, bool first = false);
+  /// A request that is in no replica has lost its KV and goes through the router again.
+  void reroute(Request& request);
+  /// Whether a replica takes requests now: it has not failed, and is neither off nor about to be.
+  bool takes(std::size_t i) const { return members_[i].pool != nullptr; }
+  /// Whether it decodes.
+  bool decodes(std::size_t i) const { return members_[i].role != Role::prefill; }
   /// It was taken out of its replica: no longer counts there.
   void withdraw(Request& request);
   /// Who moves running requests between replicas; before start().
@@ -154,7 +160,7 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   Pool& pool_of(const Member& member) { return member.role == Role::decode ? decodes_ : prompts_; }
   void leave(std::size_t i);
   void place(Request& request, std::size_t i);
-  void submit(Request& request);
+  void submit(Request& request, bool first = false);
   void dispatch(Request& request);
   bool hand_over(Request& request, policies::SeqId seq);
   void arrived(std::size_t slot);

@@ -133,6 +133,10 @@ void Cluster::fail(std::size_t i) {
 /// A request that lost its KV cache goes through the router again.
 void Cluster::restart(Request& request) {
   withdraw(request);
+  reroute(request);
+}
+
+void Cluster::reroute(Request& request) {
   request.ready_tokens = 0;
   ++totals_.rerouted;
   dispatch(request);

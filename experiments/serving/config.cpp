@@ -274,6 +274,7 @@ Node write_resolved(const ServingConfig& config) {
   root.set("replica", sim::write_params(config.replica));
   root.set("migration", sim::write_params(config.migration_link));
   if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
+  if (!config.kv_tiers.tiers.empty()) root.set("kv_tiers", sim::write_params(config.kv_tiers));
   root.set("host", HostRegistry::write_block(config.host));
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
@@ -345,6 +346,10 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.migration_link = sim::parse_params<MigrationParams>(section(root, "migration"), faults);
   config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
+  const Node kv_tiers = section(root, "kv_tiers");
+  config.kv_tiers = sim::parse_params<KvTiersParams>(kv_tiers, faults);
+  if (!config.kv_tiers.tiers.empty() && !config.layouts.modes.empty())
+    faults.add(kv_tiers.origin(), "expected no 'kv_tiers' beside 'layouts'", "layouts have a store of their own");
   config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
@@ -408,6 +413,8 @@ std::vector<FieldInfo> serving_fields() {
                                   sim::describe_params<MigrationParams>()));
   sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
                                   sim::describe_params<LayoutsParams>()));
+  sections.push_back(object_field("kv_tiers", "Memories behind a device that preempted sequences are swapped to.",
+                                  sim::describe_params<KvTiersParams>()));
   sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
   sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));

@@ -12,9 +12,10 @@
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/host_time.hpp"
-#include "experiments/serving/profile_iteration.hpp"
+#include "experiments/serving/kv_tiers.hpp"
 #include "experiments/serving/layouts.hpp"
 #include "experiments/serving/migrator.hpp"
+#include "experiments/serving/profile_iteration.hpp"
 #include "hw/cost_model.hpp"
 #include "models/router.hpp"
 #include "policies/admission/admission.hpp"
@@ -247,6 +248,7 @@ struct ServingConfig {
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
   ReplicaParams replica;
   LayoutsParams layouts;
+  KvTiersParams kv_tiers;
   MigrationParams migration_link;
   policies::MigrationRegistry::Choice migration;
   ClusterParams cluster;

@@ -131,14 +131,14 @@ std::int64_t HostStore::copy(Way& way, std::int64_t tokens) {
   return stall;
 }
 
-std::optional<std::int64_t> HostStore::swap_out(std::int64_t key, std::int64_t tokens, std::int64_t) {
+std::optional<std::int64_t> HostStore::swap_out(std::int64_t key, std::int64_t tokens, std::int64_t, std::int64_t) {
   if (tokens > free_tokens_) return std::nullopt;
   free_tokens_ -= tokens;
   held_[key] += tokens;
   return copy(out_, tokens);
 }
 
-std::int64_t HostStore::swap_in(std::int64_t key, std::int64_t tokens, std::int64_t) {
+std::int64_t HostStore::swap_in(std::int64_t key, std::int64_t tokens, std::int64_t, std::int64_t) {
   drop(key);
   return copy(in_, tokens);
 }

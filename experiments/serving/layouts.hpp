@@ -102,8 +102,9 @@ class HostStore final : public policies::KvTier {
   /// Bytes are those of one device, which copies its shard over its own link of `bandwidth` bytes/s.
   HostStore(const sim::Engine& engine, std::int64_t bytes_per_token, std::int64_t capacity_tokens, double bandwidth)
       : engine_(engine), bytes_per_token_(bytes_per_token), free_tokens_(capacity_tokens), bandwidth_(bandwidth) {}
-  std::optional<std::int64_t> swap_out(std::int64_t key, std::int64_t tokens, std::int64_t blocks) override;
-  std::int64_t swap_in(std::int64_t key, std::int64_t tokens, std::int64_t blocks) override;
+  std::optional<std::int64_t> swap_out(std::int64_t key, std::int64_t tokens, std::int64_t blocks,
+                                       std::int64_t pieces) override;
+  std::int64_t swap_in(std::int64_t key, std::int64_t tokens, std::int64_t blocks, std::int64_t pieces) override;
   void drop(std::int64_t key) override;
 
  private:

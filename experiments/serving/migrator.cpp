@@ -14,6 +14,7 @@ constexpr std::uint64_t kLook = ~std::uint64_t{0};
 policies::LoadReport report_load(Cluster& cluster, std::size_t i) {
   policies::LoadReport report;
   report.replica = static_cast<std::int32_t>(i);
+  report.terminating = !cluster.takes(i);
   for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
     cluster.replica(i, lane).sync();
     policies::add_load(cluster.replica(i, lane).view(), report);
@@ -47,7 +48,8 @@ void Migrator::look() {
   if (under_way_ > 0) return;
   std::vector<policies::LoadReport> loads;
   for (std::size_t i = 0; i < cluster_.size(); ++i)
-    if (cluster_.lanes(i) == 1) loads.push_back(report_load(cluster_, i));  // a pipeline's lanes share no cache
+    if (cluster_.lanes(i) == 1 && cluster_.decodes(i))
+      loads.push_back(report_load(cluster_, i));  // a pipeline's lanes share no cache
   moves_.clear();
   for (const policies::MigrationPair& pair : policy_->pair(loads))
     begin(static_cast<std::size_t>(loads[pair.source].replica),
@@ -72,11 +74,10 @@ void Migrator::begin(std::size_t from, std::size_t to) {
   move.preemptions = request.preemptions;
   move.sent_blocks = std::max<std::int64_t>(0, source.kv().blocks_for(tokens) - 1);
   // Room for what it has and a block more.
-  const auto held = cluster_.replica(to).hold(tokens + source.kv().growth_tokens());
-  if (!held) {
-    ++totals_.aborted;
-    return;
-  }
+  Replica& destination = cluster_.replica(to);
+  if (destination.waiting() > 0) return count(MigrationAbort::destination_queue);
+  const auto held = destination.hold(tokens + source.kv().growth_tokens());
+  if (!held) return count(MigrationAbort::destination_full);
   move.held = *held;
   ++under_way_;
   moves_.push_back(move);
@@ -85,13 +86,24 @@ void Migrator::begin(std::size_t from, std::size_t to) {
   engine_.schedule_at(after(bytes), *this, moves_.size() - 1);
 }
 
+std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
+  if (move.request == nullptr) return MigrationAbort::ended;
+  if (move.request->preemptions != move.preemptions) return MigrationAbort::preempted;
+  if (!cluster_.takes(move.to) || !cluster_.replica(move.from).holds(*move.request, move.id))
+    return MigrationAbort::closed;
+  return std::nullopt;
+}
+
 void Migrator::copied(Move& move) {
-  Replica& source = cluster_.replica(move.from);
-  const auto seq = source.holds(*move.request, move.id) ? source.decoding_sequence(*move.request) : std::nullopt;
-  if (!seq || move.request->preemptions != move.preemptions) return abort(move);
-  move.seq = *seq;
+  if (const auto reason = obstacle(move)) return abort(move, *reason);
   move.stage = Stage::leaving;
-  source.ask_boundary();
+  cluster_.replica(move.from).ask_boundary();
+}
+
+void Migrator::ended(const Request& request) {
+  if (under_way_ == 0) return;
+  for (Move& move : moves_)
+    if (move.request == &request) move.request = nullptr;
 }
 
 void Migrator::boundary(std::size_t i) {
@@ -101,8 +113,9 @@ void Migrator::boundary(std::size_t i) {
 
 void Migrator::leave(Move& move) {
   Replica& source = cluster_.replica(move.from);
-  const auto seq = source.holds(*move.request, move.id) ? source.decoding_sequence(*move.request) : std::nullopt;
-  if (!seq || move.request->preemptions != move.preemptions) return abort(move);
+  if (const auto reason = obstacle(move)) return abort(move, *reason);
+  const auto seq = source.decoding_sequence(*move.request);
+  if (!seq) return abort(move, MigrationAbort::preempted);
   move.seq = *seq;
   Request& request = source.take_out(*seq);
   cluster_.withdraw(request);
@@ -123,13 +136,18 @@ void Migrator::commit(Move& move) {
   totals_.downtime_ps += (engine_.now() - move.since).ticks * engine_.scale().ps_per_tick();
   move.stage = Stage::free;
   --under_way_;
-  cluster_.deliver(*move.request, move.to);
+  Request& request = *move.request;
+  if (cluster_.takes(move.to)) {
+    cluster_.deliver(request, move.to, true);
+  } else {
+    cluster_.reroute(request);
+  }
   source.wake();
   cluster_.flush();
 }
 
-void Migrator::abort(Move& move) {
-  ++totals_.aborted;
+void Migrator::abort(Move& move, MigrationAbort reason) {
+  count(reason);
   move.stage = Stage::free;
   --under_way_;
   Replica& destination = cluster_.replica(move.to);

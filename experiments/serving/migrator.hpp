@@ -2,13 +2,16 @@
 //
 // Stage 0 copies all full blocks of the request while it goes on decoding; the destination sets aside what it needs.
 // Then the request leaves the batch at the end of an iteration, and stage 1 copies the rest: the last block and those
-// that decoding has filled since. It then joins the destination's queue with its KV. Downtime is stage 1: bytes over
-// the link, and a handshake. A migration is aborted if by the end of stage 0 the request has ended, was preempted or
-// left, or if the destination lacks blocks. Rounds are checked every `interval` while requests are there, and only when
-// none is under way. Left out: contention of several migrations for one link, slower iterations while copying (1 to 3 %
-// in the source). Source: Llumnix (OSDI 2024, sections 4.2 and 6.2) and its artefact.
+// that decoding has filled since. It then goes to the head of the destination's queue with its KV: nobody
+// else gets what was set aside. Downtime is stage 1: bytes over the link, and a handshake. A migration is aborted at
+// its start if requests wait at the destination or it lacks blocks, and at the end of stage 0 if the request has ended
+// or was preempted, or if one of the two replicas has failed or closed. Rounds are checked every `interval` while
+// requests are there, and only when none is under way. A replica that drains counts as full without end. Left out:
+// contention of several migrations for one link, slower iterations while copying (1 to 3 % in the source). Source:
+// Llumnix (OSDI 2024, sections 4.2 and 6.2) and its artefact.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,8 +39,12 @@ struct MigrationParams {
   }
 };
 
+/// Why a migration came to nothing.
+enum class MigrationAbort : std::uint8_t { destination_full, destination_queue, ended, preempted, closed };
+
 struct MigrationTotals {
-  std::int64_t completed = 0, aborted = 0, bytes = 0;
+  std::int64_t completed = 0, bytes = 0;
+  std::array<std::int64_t, 5> aborted{};  ///< by MigrationAbort
   std::int64_t downtime_ps = 0;
 };
 
@@ -52,6 +59,8 @@ class Migrator final : public sim::EventHandler {
   /// No request is left: looks stop.
   void rest();
   void on_event(std::uint64_t payload) override;
+  /// A request is over, wherever it was.
+  void ended(const Request& request);
   /// Replica `i` is between two decisions.
   void boundary(std::size_t i);
   /// The run is over: the requests that are between two replicas.
@@ -63,7 +72,7 @@ class Migrator final : public sim::EventHandler {
   struct Move {
     Stage stage = Stage::free;
     std::size_t from = 0, to = 0;
-    Request* request = nullptr;
+    Request* request = nullptr;  // null: it has ended
     std::int64_t id = 0, preemptions = 0, sent_blocks = 0, bytes = 0;
     policies::SeqId seq, held;
     sim::Time since;
@@ -73,7 +82,9 @@ class Migrator final : public sim::EventHandler {
   void copied(Move& move);
   void leave(Move& move);
   void commit(Move& move);
-  void abort(Move& move);
+  void abort(Move& move, MigrationAbort reason);
+  std::optional<MigrationAbort> obstacle(const Move& move);
+  void count(MigrationAbort reason) { ++totals_.aborted[static_cast<std::size_t>(reason)]; }
   sim::Time after(std::int64_t bytes) const;
 
   sim::Engine& engine_;
@@ -85,6 +96,20 @@ class Migrator final : public sim::EventHandler {
   std::optional<sim::EventId> looking_;
   MigrationTotals totals_;
 };
+
+}  // namespace orrery::experiments
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::MigrationAbort> {
+  using E = orrery::experiments::MigrationAbort;
+  static constexpr std::array<std::pair<std::string_view, E>, 5> names{{{"destination_full", E::destination_full},
+                                                                        {"destination_queue", E::destination_queue},
+                                                                        {"ended", E::ended},
+                                                                        {"preempted", E::preempted},
+                                                                        {"closed", E::closed}}};
+};
+
+namespace orrery::experiments {
 
 /// What a replica of the cluster reports; its lanes are brought up to date first.
 policies::LoadReport report_load(Cluster& cluster, std::size_t i);

@@ -50,7 +50,7 @@ SeqId Replica::new_slot() {
   return id;
 }
 
-void Replica::submit(Request& request) {
+void Replica::submit(Request& request, bool first) {
   const sim::Time now = parts_.engine->now();
   if (now != last_submit_) {
     last_submit_ = now;
@@ -84,6 +84,8 @@ void Replica::submit(Request& request) {
   }
   if (parts_.host != nullptr && parts_.host->decides_ahead()) {
     arriving_.emplace_back(id, now);
+  } else if (first) {
+    waiting_.push_front(id);
   } else {
     waiting_.push_back(id);
   }
@@ -114,8 +116,13 @@ void Replica::start_iteration() {
   if (at_.tick() < parts_.engine->now()) at_ = {parts_.engine->now().ticks, 0};
   unsettled_ = true;
   for (take_arrivals(); !running_.empty() || !waiting_.empty(); take_arrivals()) {
+    finish_loads();
     if (decide()) break;
     if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
+    if (!loading_.empty()) {                   // nothing to run but what is on its way back
+      await_load();
+      continue;
+    }
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!running_.empty()) broken_policy("sequences run, but none was given work");
     if (leaving_ > 0) break;  // their blocks may be what it lacks
@@ -211,6 +218,13 @@ bool Replica::decide() {
   build_shape();
   if (shape_.sequences == 0) return false;
   reserve_explicit();
+  if (!outbound_.empty()) {
+    // What this iteration writes to must have been read; blocks of sequences on their way back are written to later.
+    std::int64_t unused = parts_.kv->available_blocks();
+    if (decision_.decode_rest && growth_tokens_ > 0) unused -= growth(clock_, 1);
+    for (const Copy& copy : loading_) unused += copy.blocks;
+    stall(outbound_until(unused).minus(at_, ps_per_tick_));
+  }
   IterationPrice price = parts_.model->price(shape_);
   const std::int64_t devices_ps = price.time_ps;
   if (parts_.host != nullptr) parts_.host->apply(shape_, price);
@@ -247,9 +261,15 @@ void Replica::preempt(const Preemption& preemption) {
   seq.prefill_tokens = seq.prompt_tokens + seq.generated_then;
   seq.ready_tokens = 0;
   if (preemption.how == Preempt::swap && parts_.tier != nullptr && kept > 0) {
-    if (const auto stall = parts_.tier->swap_out(account(id).request->id, kept, parts_.kv->held_blocks(id))) {
+    const std::int64_t blocks = parts_.kv->held_blocks(id);
+    if (const auto ps = parts_.tier->swap_out(account(id).request->id, kept, blocks, parts_.kv->pieces(id))) {
       seq.ready_tokens = std::min(kept, seq.prefill_tokens - 1);
-      stall_ps_ += *stall;
+      if (parts_.tier->overlaps()) {
+        out_free_ = std::max(out_free_, at_).plus(*ps, ps_per_tick_);
+        outbound_.push_back({id, blocks, out_free_});
+      } else {
+        stall(*ps);
+      }
     }
   }
   parts_.kv->release(id, seq, kept, parts_.kv->left_by_preempted());
@@ -288,9 +308,6 @@ void Replica::admit(const Admission& admission) {
   // At least the last prompt token is computed, or there would be nothing to sample the first token from.
   const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
   Request& request = *account(id).request;
-  if (seq.ready_tokens > cached && parts_.tier != nullptr && seq.preemptions > 0)
-    stall_ps_ +=
-        parts_.tier->swap_in(request.id, seq.ready_tokens - cached, parts_.kv->blocks_for(seq.ready_tokens - cached));
   seq.prefilled = seq.kv_then = std::max(cached, seq.ready_tokens);
   seq.since = clock_;
   if (!request.admitted) {
@@ -299,6 +316,64 @@ void Replica::admit(const Admission& admission) {
   }
   seq.phase = Phase::prefill;
   insert_running(id);
+  if (seq.ready_tokens > cached && parts_.tier != nullptr && seq.preemptions > 0)
+    bring_back(id, seq.ready_tokens - cached);
+}
+
+void Replica::stall(std::int64_t ps) {
+  stall_ps_ += ps;
+  counts_.swap_stall_ps += ps;
+}
+
+/// Copies `tokens` tokens of an admitted sequence back: the next iteration waits for it, or the sequence for the copy.
+void Replica::bring_back(SeqId id, std::int64_t tokens) {
+  const std::int64_t blocks = parts_.kv->blocks_for(tokens);
+  const std::int64_t ps =
+      parts_.tier->swap_in(account(id).request->id, tokens, blocks, std::min(blocks, parts_.kv->pieces(id)));
+  if (!parts_.tier->overlaps()) return stall(ps);
+  // Into blocks that others are still being read from it goes when these are through.
+  ExactTime start = std::max({in_free_, at_, outbound_until(parts_.kv->available_blocks())});
+  for (const Copy& copy : outbound_)
+    if (copy.seq == id) start = std::max(start, copy.until);
+  in_free_ = start.plus(ps, ps_per_tick_);
+  erase_prefilling(id);
+  sequence(id).phase = Phase::paused;
+  std::erase_if(decision_.items, [&](const Item& item) { return item.seq == id; });
+  loading_.push_back({id, blocks, in_free_});
+}
+
+/// Sequences whose copy back is through go on: in decode where they were in decode.
+void Replica::finish_loads() {
+  while (!loading_.empty() && loading_.front().until <= at_) {
+    const SeqId id = loading_.front().seq;
+    loading_.pop_front();
+    Sequence& seq = sequence(id);
+    if (seq.generated_then > 0 && seq.prefill_left() == 1) seq.prefilled = seq.prefill_tokens;
+    resume(id);
+  }
+}
+
+/// Waits for the first copy back.
+void Replica::await_load() {
+  const ExactTime until = loading_.front().until;
+  if (at_ < until) {
+    counts_.swap_stall_ps += until.minus(at_, ps_per_tick_);
+    at_ = until;
+  }
+}
+
+/// When so many copies off the device are through that `unused` blocks hold the rest.
+ExactTime Replica::outbound_until(std::int64_t unused) {
+  while (!outbound_.empty() && outbound_.front().until <= at_) outbound_.pop_front();
+  std::int64_t under_way = 0;
+  for (const Copy& copy : outbound_) under_way += copy.blocks;
+  ExactTime until = at_;
+  for (const Copy& copy : outbound_) {
+    if (under_way <= unused) break;
+    under_way -= copy.blocks;
+    until = copy.until;
+  }
+  return until;
 }
 
 void Replica::insert_running(SeqId id) {
@@ -515,8 +590,8 @@ std::int64_t Replica::next_clock_event() {
 }
 
 std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
-  if (!parts_.leap || !arriving_.empty() || stall_ps_ > 0 || !decision_.items.empty() || !decision_.preempt.empty() ||
-      steady_ == 0 || self_growing_ > 0)
+  if (!parts_.leap || !arriving_.empty() || stall_ps_ > 0 || !loading_.empty() || !outbound_.empty() ||
+      !decision_.items.empty() || !decision_.preempt.empty() || steady_ == 0 || self_growing_ > 0)
     return 1;
   return std::max<std::int64_t>(1, std::min(price.horizon, decision_.stable_iterations));
 }
@@ -1086,6 +1161,8 @@ std::vector<Request*> Replica::evacuate() {
   waiting_.clear();
   arriving_.clear();
   fresh_.clear();
+  loading_.clear();
+  outbound_.clear();
   finished_.clear();
   any_finished_ = false;
   decoding_ = 0;

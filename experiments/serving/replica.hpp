@@ -59,7 +59,8 @@ struct ReplicaParts {
 struct ReplicaCounts {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
   __int128 busy_ps = 0;
-  KvSplit split;  ///< where the cache reports it
+  KvSplit split;               ///< where the cache reports it
+  __int128 swap_stall_ps = 0;  ///< that iterations waited for copies of swapped sequences
 };
 
 class Replica final : public sim::EventHandler, private policies::BatchPricer {
@@ -68,7 +69,8 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
 
   /// Takes a request now; it may be rejected at once. Call wake() after the last one of an instant. Its output so far
   /// (request.generated) counts as prompt to prefill, as far as request.ready_tokens does not bring its KV along.
-  void submit(Request& request);
+  /// `first`: at the head of the queue.
+  void submit(Request& request, bool first = false);
   /// Starts an iteration if none is under way and there is work, once all events of this instant are through.
   void wake();
   /// Iterations ended.
@@ -103,6 +105,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   const policies::KvCache& kv() const { return *parts_.kv; }
   /// What iterations cost here.
   const policies::BatchPricer& pricer() const { return *this; }
+  const policies::KvTier* tier() const { return parts_.tier; }
   bool idle() const { return !iterating_ && running_.empty() && queued() == 0; }
   bool iterating() const { return iterating_; }
   std::int64_t waiting() const { return queued(); }
@@ -173,6 +176,11 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void erase_prefilling(policies::SeqId id);
   void add_drafts();
   std::int64_t fitting_drafts(policies::SeqId id, std::int64_t most, std::int64_t& spare);
+  void bring_back(policies::SeqId id, std::int64_t tokens);
+  void finish_loads();
+  void await_load();
+  void stall(std::int64_t ps);
+  ExactTime outbound_until(std::int64_t unused);
   void reserve_explicit();
   void add_drafting();
   void build_shape();
@@ -260,7 +268,16 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::int64_t switches_ = 0;
   std::int64_t stall_ps_ = 0;  // of mode switches and transfers, before the next iteration
   sim::Time last_submit_{-1};
-  std::int64_t waiting_then_ = 0;  // before the first request of that instant
+
+  // copies to and from tiers that run beside iterations
+  struct Copy {
+    policies::SeqId seq;  // on its way back
+    std::int64_t blocks = 0;
+    ExactTime until;
+  };
+  std::deque<Copy> outbound_, loading_;  // by end
+  ExactTime out_free_, in_free_;         // when each direction of the link is
+  std::int64_t waiting_then_ = 0;        // before the first request of that instant
   std::int64_t record_decodes_ = 0, record_prefill_ = 0, record_waiting_ = 0;
 };
 

@@ -79,7 +79,15 @@ Node cluster_figures(const ClusterTotals& totals, const sim::TickScale& scale) {
   const MigrationTotals& moved = totals.migrations;
   Node migration = Node::object();
   migration.set("completed", Node::integer(moved.completed));
-  migration.set("aborted", Node::integer(moved.aborted));
+  std::int64_t aborted = 0;
+  Node reasons = Node::object();
+  for (const auto& [name, reason] : sim::EnumNames<MigrationAbort>::names) {
+    const std::int64_t count = moved.aborted[static_cast<std::size_t>(reason)];
+    aborted += count;
+    reasons.set(std::string(name), Node::integer(count));
+  }
+  migration.set("aborted", Node::integer(aborted));
+  migration.set("aborted_by_reason", std::move(reasons));
   migration.set("bytes", Node::integer(moved.bytes));
   migration.set("downtime_s",
                 ratio(static_cast<double>(moved.downtime_ps) * 1e-12, static_cast<double>(moved.completed)));
@@ -178,6 +186,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   memory.set("kv_capacity", Node::integer(group.kv_capacity_bytes));
   root.set("memory_bytes", std::move(memory));
   root.set("kv", summarise(result.kv, m.prompt_tokens));
+  if (result.kv_tiers) root.set("kv_tiers", summarise(*result.kv_tiers));
   root.set("replicas", replica_rows(result));
   root.set("cluster", cluster_figures(result.totals, scale));
 

@@ -107,8 +107,8 @@ struct ReplicaKind {
   std::unique_ptr<GpuIterationModel> exact_model;
   std::unique_ptr<ProfileIteration> profile_model;  ///< over exact_model, with operator tables
   IterationModel* exact = nullptr;                  ///< whichever of the two prices iterations
-  std::unique_ptr<LaneShare> lane_share;           ///< with data parallelism
-  std::unique_ptr<LayoutIteration> layouts_model;  ///< in its place, with layouts
+  std::unique_ptr<LaneShare> lane_share;            ///< with data parallelism
+  std::unique_ptr<LayoutIteration> layouts_model;   ///< in its place, with layouts
   std::unique_ptr<TabulatedIteration> iteration_model;
   std::unique_ptr<DraftModels> drafts;
   IterationModel* whole_model = nullptr;  ///< with drafting, where there is any
@@ -256,17 +256,16 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   kind.exact = kind.exact_model.get();
   if (const ProfileParams& profile = config.machine.profile; profile.path) {
     const models::ModelConfig& facts = kind.transformer->config;
-    kind.profile_model = std::make_unique<ProfileIteration>(
-        OpProfile::read(*profile.path), profile,
-        ProfileFacts{.layers = facts.layers,
-                     .hidden = facts.hidden_size,
-                     .vocab_rows = kind.transformer->vocab_rows,
-                     .tensor_parallel = kind.transformer->tp,
-                     .memory_bandwidth = gpu.memory_bandwidth,
-                     .l2_bandwidth = gpu.l2_bandwidth,
-                     .l2_bytes = static_cast<double>(gpu.l2_bytes),
-                     .link = gpu.link},
-        kind.exact);
+    kind.profile_model = std::make_unique<ProfileIteration>(OpProfile::read(*profile.path), profile,
+                                                            ProfileFacts{.layers = facts.layers,
+                                                                         .hidden = facts.hidden_size,
+                                                                         .vocab_rows = kind.transformer->vocab_rows,
+                                                                         .tensor_parallel = kind.transformer->tp,
+                                                                         .memory_bandwidth = gpu.memory_bandwidth,
+                                                                         .l2_bandwidth = gpu.l2_bandwidth,
+                                                                         .l2_bytes = static_cast<double>(gpu.l2_bytes),
+                                                                         .link = gpu.link},
+                                                            kind.exact);
     kind.exact = kind.profile_model.get();
   }
   IterationModel* lane = kind.exact;
@@ -406,7 +405,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                            picoseconds(config.replica.sequence_overhead_s));
-  std::vector<std::unique_ptr<HostStore>> stores;
+  std::vector<std::unique_ptr<policies::KvTier>> stores;
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
     const ReplicaKind& kind = *state_->kind_of[g];
@@ -431,11 +430,12 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
         parts.limits = kind.limits;
         parts.leap = config.run.leap;
         if (kind.limits.tier_tokens > 0)
-          parts.tier =
-              stores
-                  .emplace_back(std::make_unique<HostStore>(engine, kind.geometry.bytes_per_token,
-                                                            kind.limits.tier_tokens, config.layouts.host_bandwidth))
-                  .get();
+          stores.push_back(std::make_unique<HostStore>(engine, kind.geometry.bytes_per_token, kind.limits.tier_tokens,
+                                                       config.layouts.host_bandwidth));
+        if (!config.kv_tiers.tiers.empty())
+          stores.push_back(make_tiers(config.kv_tiers, parts.kv->block_bytes(),
+                                      (kind.limits.layers + kind.stages - 1) / kind.stages));
+        if (kind.limits.tier_tokens > 0 || !config.kv_tiers.tiers.empty()) parts.tier = stores.back().get();
       }
       cluster.add(std::move(member));
     }
@@ -456,6 +456,13 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       result.kv.split.add(cluster.replica(i, lane).counts().split);
       result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
     }
+  }
+  if (!config.kv_tiers.tiers.empty()) {
+    TierOutcome& tiers = result.kv_tiers.emplace();
+    for (const auto& store : stores) tiers.add(store->counters());
+    for (std::size_t i = 0; i < cluster.size(); ++i)
+      for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane)
+        tiers.stall_ps += cluster.replica(i, lane).counts().swap_stall_ps;
   }
   result.kv.cached_tokens = metrics.cached_tokens;
   if (source) result.skipped = source->skipped();

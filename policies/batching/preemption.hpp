@@ -1,9 +1,13 @@
 // Making room for decodes when the cache runs out: shared by the policies that allocate blocks on demand.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
+#include <utility>
 
 #include "policies/batching/batching.hpp"
+#include "sim/base/params.hpp"
 
 namespace orrery::policies {
 
@@ -13,3 +17,10 @@ namespace orrery::policies {
 std::int64_t make_room_for_decodes(const BatchView& view, BatchDecision& out, Preempt how = Preempt::recompute);
 
 }  // namespace orrery::policies
+
+template <>
+struct orrery::sim::EnumNames<orrery::policies::Preempt> {
+  using E = orrery::policies::Preempt;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
+      {{"recompute", E::recompute}, {"swap", E::swap}}};
+};

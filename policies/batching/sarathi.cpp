@@ -60,6 +60,7 @@ struct SarathiParams {
   SloBudget slo_budget = SloBudget::fixed;
   std::int64_t budget_step = 64;
   ChunkSchedule chunk_schedule;
+  Preempt preemption = Preempt::recompute;
 
   static constexpr auto fields() {
     return std::tuple{
@@ -75,7 +76,10 @@ struct SarathiParams {
         sim::field("budget_step", &SarathiParams::budget_step, sim::Unit::tokens, sim::between(1, 65536),
                    "Budgets of tbt_slo are multiples of this, so that tiles are full; one at least."),
         sim::field("chunk_schedule", &SarathiParams::chunk_schedule,
-                   "Budgets that fall with the position in the prompt, in place of token_budget.")};
+                   "Budgets that fall with the position in the prompt, in place of token_budget."),
+        sim::field("preemption", &SarathiParams::preemption,
+                   "What becomes of the cache of a preempted sequence: dropped and computed again, or copied to "
+                   "kv_tiers (dropped where there are none, or no room).")};
   }
 };
 
@@ -96,7 +100,7 @@ class SarathiBatching final : public Batching {
   }
 
   void decide(const BatchView& view, BatchDecision& out) override {
-    std::int64_t free = make_room_for_decodes(view, out);
+    std::int64_t free = make_room_for_decodes(view, out, params_.preemption);
     std::int64_t decodes = view.decode_tokens;
     const std::int64_t first_preempted =
         out.preempt.empty() ? std::numeric_limits<std::int64_t>::max() : view[out.preempt.back().seq].order;

@@ -17,6 +17,7 @@ struct VllmV0Params {
   std::int64_t max_sequences = 256;
   double watermark = 0.01;
   bool padded_budget = false;
+  Preempt preemption = Preempt::recompute;
 
   static constexpr auto fields() {
     return std::tuple{
@@ -27,7 +28,10 @@ struct VllmV0Params {
         sim::field("watermark", &VllmV0Params::watermark, sim::Unit::ratio, sim::between(0, 1),
                    "Share of the blocks that admission leaves free."),
         sim::field("padded_budget", &VllmV0Params::padded_budget,
-                   "Count a batch of prompts as its number times its longest, as releases 0.2 to 0.3 did.")};
+                   "Count a batch of prompts as its number times its longest, as releases 0.2 to 0.3 did."),
+        sim::field("preemption", &VllmV0Params::preemption,
+                   "What becomes of the cache of a preempted sequence: dropped and computed again, or copied to "
+                   "kv_tiers (dropped where there are none, or no room).")};
   }
 };
 
@@ -38,10 +42,11 @@ class VllmV0Batching final : public Batching {
   void decide(const BatchView& view, BatchDecision& out) override {
     admit_prompts(view, out);
     if (!out.admit.empty()) {
-      out.decode_rest = false;
+      // Decodes that were swapped out go on beside the others, as long as these need not make room.
+      out.decode_rest = params_.preemption == Preempt::swap && only_swapped(view, out);
       return;
     }
-    make_room_for_decodes(view, out);
+    make_room_for_decodes(view, out, params_.preemption);
     if (out.preempt.empty()) out.stable_iterations = kStable;  // what did not fit now won't while decodes grow
   }
 
@@ -54,6 +59,16 @@ class VllmV0Batching final : public Batching {
  private:
   std::int64_t budget(const ReplicaLimits& limits) const {
     return params_.max_batched_tokens.value_or(std::max<std::int64_t>(limits.max_context, 2048));
+  }
+
+  static bool only_swapped(const BatchView& view, const BatchDecision& out) {
+    std::int64_t free = view.kv.available_blocks() - view.growth_blocks;
+    for (const Admission& admission : out.admit) {
+      const Sequence& seq = view[admission.seq];
+      if (seq.generated_then == 0 || seq.ready_tokens + 1 < seq.prefill_tokens) return false;
+      free -= view.kv.blocks_to_admit(seq, seq.prefill_tokens);
+    }
+    return free >= 0;
   }
 
   void admit_prompts(const BatchView& view, BatchDecision& out) const {

@@ -46,9 +46,14 @@ class LlumnixMigration final : public Migration {
   }
 
   std::optional<SeqId> victim(const BatchView& source) override {
-    for (auto id = source.running.rbegin(); id != source.running.rend(); ++id)
-      if (source[*id].phase == Phase::decode && source[*id].priority <= 0) return *id;
-    return std::nullopt;
+    // By arrival in the system: one that has just come from elsewhere is not the latest, or it would go on at once.
+    std::optional<SeqId> latest;
+    for (const SeqId id : source.running) {
+      const Sequence& seq = source[id];
+      if (seq.phase != Phase::decode || seq.priority > 0) continue;
+      if (!latest || seq.arrived >= source[*latest].arrived) latest = id;
+    }
+    return latest;
   }
 
  private:

@@ -100,19 +100,19 @@ TEST_CASE("layouts: a switch loads the shard of the layout it goes to", "[unit]"
 TEST_CASE("host store: a copy runs beside the next iteration, and stalls the one after by what is left", "[unit]") {
   sim::Engine engine;
   HostStore store(engine, 1, 100, 1e12);  // a byte a ps
-  CHECK(store.swap_out(1, 60, 0) == 0);
-  CHECK(store.swap_out(2, 30, 0) == 0);  // behind it on the link: until 90
-  CHECK_FALSE(store.swap_out(3, 11, 0));
+  CHECK(store.swap_out(1, 60, 0, 0) == 0);
+  CHECK(store.swap_out(2, 30, 0, 0) == 0);  // behind it on the link: until 90
+  CHECK_FALSE(store.swap_out(3, 11, 0, 0));
   struct Nothing final : sim::EventHandler {
     void on_event(std::uint64_t) override {}
   } nothing;
   engine.schedule_at(sim::Time{50}, nothing, 0);
   engine.run();
-  CHECK(store.swap_in(1, 60, 0) == 0);  // the other direction is idle
-  CHECK(store.swap_out(3, 70, 0) == 40);
+  CHECK(store.swap_in(1, 60, 0, 0) == 0);  // the other direction is idle
+  CHECK(store.swap_out(3, 70, 0, 0) == 40);
   store.drop(2);
   store.drop(3);
-  CHECK(store.swap_out(4, 100, 0) == 0);
+  CHECK(store.swap_out(4, 100, 0, 0) == 0);
 }
 
 TEST_CASE("seesaw: leaping and stepping give the same, nothing is lost", "[prop]") {

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "policies/routing/routing.hpp"
+#include "tests/policies/view.hpp"
+
 using namespace orrery;
 using namespace orrery::policies;
 
@@ -47,4 +50,70 @@ TEST_CASE("llumnix pairs the worst source with the best destination", "[unit]") 
   CHECK(pairs[0].destination == 3);
   CHECK(pairs[1].source == 0);
   CHECK(pairs[1].destination == 1);
+}
+
+TEST_CASE("llumnix names the latest arrival in decode of normal priority", "[unit]") {
+  const auto policy = make("{}");
+  test::PaperReplica replica(100);
+  const SeqId first = replica.decode(16), moved = replica.decode(16), high = replica.decode(16);
+  replica.prefill(32, 16);
+  replica.sequences[first.index].arrived = sim::Time{20};
+  replica.sequences[moved.index].arrived = sim::Time{10};  // came from elsewhere: last in order, but older
+  replica.sequences[high.index].arrived = sim::Time{30};
+  replica.sequences[high.index].priority = 1;
+  const BatchView view{.running = replica.running,
+                       .prefilling = replica.prefilling,
+                       .waiting = replica.waiting,
+                       .sequences = replica.sequences,
+                       .kv = *replica.kv,
+                       .limits = replica.limits};
+  CHECK(policy->victim(view)->index == first.index);
+}
+
+TEST_CASE("a load report adds up a lane by hand", "[unit]") {
+  test::PaperReplica replica(100);
+  replica.decode(20, 5);  // 24 tokens: 2 blocks
+  replica.wait(40);       // 3 blocks, and the head
+  replica.wait(16);       // 1 block
+  LoadReport report;
+  const BatchView view{.running = replica.running,
+                       .prefilling = replica.prefilling,
+                       .waiting = replica.waiting,
+                       .sequences = replica.sequences,
+                       .kv = *replica.kv,
+                       .limits = replica.limits};
+  add_load(view, report);
+  CHECK(report.total_blocks == 100);
+  CHECK(report.used_blocks == 2);
+  CHECK(report.running == 1);
+  CHECK(report.waiting == 2);
+  CHECK(report.head_blocks == 3);
+  CHECK(report.waiting_blocks == 4);
+  CHECK_FALSE(report.preempted);
+}
+
+TEST_CASE("routers by load: freeness counts requests, memory does not; ties go to the first", "[unit]") {
+  RouterRegistry registry("routing");
+  register_routers(registry);
+  std::vector<ReplicaFacts> facts(3);
+  const auto choose = [&](const std::string& name, const std::string& params) {
+    sim::Faults faults;
+    const sim::Node node = sim::parse_json(params, "test");
+    const auto choice = registry.prepare(name, &node, {}, faults);
+    faults.throw_if_any();
+    return choice.make(sim::RandomStream(1, "router"))->route({.replicas = facts});
+  };
+  for (ReplicaFacts& fact : facts) fact.load = {.total_blocks = 100};
+  CHECK(choose("infaas", "{}") == 0);
+  CHECK(choose("llumnix", "{}") == 0);
+  // Free and running: 60 of 10, 40 of 2, 90 but 60 queued for.
+  facts[0].load = {.total_blocks = 100, .used_blocks = 40, .running = 10};
+  facts[1].load = {.total_blocks = 100, .used_blocks = 60, .running = 2};
+  facts[2].load = {
+      .total_blocks = 100, .used_blocks = 10, .running = 1, .waiting = 20, .head_blocks = 3, .waiting_blocks = 60};
+  CHECK(choose("infaas", "{}") == 0);                           // 0.4, 0.6, 0.7
+  CHECK(choose("llumnix", R"({"formula": "paper"})") == 2);     // 6, 20, 87: of the queue its head alone counts
+  CHECK(choose("llumnix", R"({"formula": "artefact"})") == 1);  // 6, 20, 30 / 21
+  facts[1].load.terminating = true;
+  CHECK(choose("llumnix", R"({"formula": "artefact"})") == 0);
 }

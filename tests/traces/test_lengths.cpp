@@ -158,3 +158,31 @@ TEST_CASE("burstgpt's answers have the medians and bands of the figure they come
   CHECK(outputs[2'000] == Approx(22).epsilon(0.05));
   CHECK(outputs[38'000] == Approx(488).epsilon(0.05));
 }
+
+TEST_CASE("rank_power: quantiles of the law, and samples that keep the mean", "[unit][prop]") {
+  // Ranks 1 ... 511 with P ~ r^-1.5: half of the mass is below rank 2 (1 / 2.52 = 0.397, and 0.140 more); the scale is
+  // 256 / 17.2 = 14.9. So the least length is 15, the median two ranks, and the longest are cut at the cap.
+  constexpr const char* kLaw = R"({"policy": "rank_power", "rank_power": {"prompt_mean": 256, "prompt_exponent": 1.5,
+      "output_mean": 256, "output_exponent": 1.5, "sample": SAMPLE}})";
+  const auto block = [&](const std::string& sample) {
+    std::string text = kLaw;
+    return text.replace(text.find("SAMPLE"), 6, sample);
+  };
+  const auto law = draw(block("0"));
+  std::vector<std::int64_t> prompts;
+  for (const TraceRecord& record : law) prompts.push_back(record.prompt_tokens);
+  std::sort(prompts.begin(), prompts.end());
+  CHECK(prompts.front() == 15);
+  CHECK(prompts[prompts.size() / 2] == 30);
+  CHECK(prompts.back() == 6144);
+  // Rounding up adds at most 1, half of it on average; the cap takes some 3 tokens away.
+  double spread = 0;
+  for (int seed = 1; seed <= 8; ++seed) {
+    const auto free = read_all(*make_generated_trace(with_lengths(block("0"), "{}", 3000), seed));
+    const auto kept = read_all(*make_generated_trace(with_lengths(block("3000"), "{}", 3000), seed));
+    spread = std::max(spread, std::fabs(moments(free, kPrompt).mean - 256));
+    CHECK(moments(kept, kPrompt).mean == Approx(254.5).margin(3));
+    CHECK(moments(kept, kOutput).mean == Approx(254.5).margin(3));
+  }
+  CHECK(spread > 8);  // the law's own mean is that far from those of samples
+}

@@ -1,0 +1,50 @@
+#include "tests/policies/view.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+
+TEST_CASE("fairness: without draws it is first come, first served, prompts first", "[unit]") {
+  PaperReplica replica(100);
+  const auto policy = make_batching("fairness_priority", R"({"period": 0})");
+  replica.decode(20);
+  const SeqId a = replica.wait(30), b = replica.wait(40);
+  const BatchDecision out = replica.decide(*policy);
+  CHECK(admitted(out) == std::vector<SeqId>{a, b});
+  CHECK_FALSE(out.decode_rest);
+  CHECK(out.preempt.empty());
+}
+
+TEST_CASE("fairness: one that comes back goes on beside the decodes", "[unit]") {
+  PaperReplica replica(100);
+  const auto policy = make_batching("fairness_priority", R"({"period": 0})");
+  replica.decode(20);
+  const SeqId back = replica.wait(30);
+  Sequence& seq = replica.sequences[back.index];
+  seq.generated_then = 5;
+  seq.prefill_tokens = 35;
+  seq.ready_tokens = 34;
+  seq.preemptions = 1;
+  const BatchDecision out = replica.decide(*policy);
+  REQUIRE(out.items.size() == 1);
+  CHECK(out.items[0].new_tokens == 1);
+  CHECK(out.decode_rest);
+}
+
+TEST_CASE("fairness: the last makes way by swapping where blocks lack", "[unit]") {
+  PaperReplica replica(4);  // two sequences of two full blocks each
+  const auto policy = make_batching("fairness_priority", R"({"period": 0})");
+  replica.decode(32);
+  const SeqId last = replica.decode(32);
+  const BatchDecision out = replica.decide(*policy);
+  REQUIRE(preempted(out) == std::vector<SeqId>{last});
+  CHECK(out.preempt[0].how == Preempt::swap);
+  CHECK(out.admit.empty());
+}
+
+TEST_CASE("fairness: a decision of decodes holds until the next draw", "[unit]") {
+  PaperReplica replica(100);
+  replica.decode(20);
+  CHECK(replica.decide(*make_batching("fairness_priority", R"({"period": 25})")).stable_iterations == 25);
+  CHECK(replica.decide(*make_batching("fairness_priority", R"({"period": 0})")).stable_iterations == kStable);
+}
