@@ -34,6 +34,16 @@ std::string part_of(const PartShelf& parts, const std::string& kind, const std::
   return {};
 }
 
+/// The word of a table's path that catalog entries name: the stem of the file, or the folder of the GPU
+/// (profiles/<gpu>/<model>/tp<k>/dense.csv).
+std::string word_of_part(const std::string& file) {
+  constexpr std::string_view kProfiles = "profiles/";
+  if (file.starts_with(kProfiles))
+    return file.substr(kProfiles.size(), file.find('/', kProfiles.size()) - kProfiles.size());
+  const std::string base = file.substr(file.rfind('/') + 1);
+  return base.substr(0, base.find('.'));
+}
+
 /// Training rows: those of shapes that are not held out, thinned evenly to at most `limit`.
 std::vector<char> training_rows(const MeasuredTable& table, const TableKind& kind, const CalibrationOptions& options) {
   std::vector<char> mask(table.rows(), 0);
@@ -63,8 +73,7 @@ std::vector<FitTable> load_tables(const CalibrationBlock& block, const std::vect
     for (const auto& kind : table_kinds()) {
       if (!kind->reads(file)) continue;
       if (!contains(block.table_kinds, kind->name())) break;
-      const std::string base = file.substr(file.rfind('/') + 1);
-      const std::string part = part_of(parts, block.part_kind, base.substr(0, base.find('.')));
+      const std::string part = part_of(parts, block.part_kind, word_of_part(file));
       if (!contains(names, part)) break;
       FitTable table{kind.get(), MeasuredTable::read(options.data, file), {}, {}, part};
       table.in_training = training ? training_rows(table.whole, *kind, options) : std::vector<char>(table.whole.rows());
@@ -80,13 +89,19 @@ bool counts(const CalibrationBlock& block, const Predictions::Column& column) {
   return block.metrics.empty() || contains(block.metrics, column.metric);
 }
 
+bool counts(const CalibrationBlock& block, const Predictions::Row& row) {
+  return block.regimes.empty() || std::any_of(row.regimes.begin(), row.regimes.end(),
+                                              [&](std::string_view regime) { return contains(block.regimes, regime); });
+}
+
 /// Whether a table has a row that the block is fitted to.
 bool contributes(const CalibrationBlock& block, const FitTable& table, const PartShelf& parts) {
   Predictions out;
   table.kind->predict(table.training, parts, out);
   const auto& columns = out.columns();
   return std::any_of(columns.begin(), columns.end(), [&](const Predictions::Column& column) {
-    return counts(block, column) && !column.rows.empty();
+    return counts(block, column) && std::any_of(column.rows.begin(), column.rows.end(),
+                                                [&](const Predictions::Row& row) { return counts(block, row); });
   });
 }
 
@@ -100,6 +115,7 @@ void predict_training(const CalibrationBlock& block, const std::vector<FitTable>
     for (const Predictions::Column& column : out.columns()) {
       if (!counts(block, column)) continue;
       for (const Predictions::Row& row : column.rows) {
+        if (!counts(block, row)) continue;
         predicted.push_back(row.predicted);
         if (measured != nullptr) measured->push_back(row.measured);
       }
@@ -121,8 +137,9 @@ void add_errors(const CalibrationBlock& block, const std::vector<FitTable>& tabl
       if (held_out == HeldOut::whole ||
           (held_out == HeldOut::shapes && is_held_out(table.kind->shape_key(table.whole, row))))
         held[row] = 1;
-    for (const Predictions::Column& column : out.columns()) {
+    for (Predictions::Column column : out.columns()) {
       if (!counts(block, column)) continue;
+      std::erase_if(column.rows, [&](const Predictions::Row& row) { return !counts(block, row); });
       const auto add = [&](const char* role, const std::vector<char>& mask) {
         for (FidelityLine& line : fidelity_lines(table.whole, column, mask))
           if (line.covered > 0) errors.push_back({role, std::move(line)});
@@ -165,8 +182,7 @@ CalibrationResult::Block fit_block(const CalibrationBlock& block, const std::vec
   predict_training(block, tables, parts, scratch, &measured);
   out.rows = measured.size();
   if (measured.empty())
-    sim::throw_fault({tables.front().whole.name(), ""},
-                     fmt::format("no row is of use to block '{}'", block.name),
+    sim::throw_fault({tables.front().whole.name(), ""}, fmt::format("no row is of use to block '{}'", block.name),
                      "`orrery fidelity` says why rows are not covered");
   const auto set_all = [&](std::span<const double> values, const std::vector<std::string>& targets) {
     for (const std::string& name : targets)
@@ -214,6 +230,7 @@ CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) 
   CalibrationResult result;
   for (const CalibrationBlock& block : calibration_blocks()) {
     if (!options.blocks.empty() && !contains(options.blocks, block.name)) continue;
+    if (block.own_part && options.hold_out) continue;
     const std::vector<FitTable> tables = load_tables(block, trained, parts, options, true);
     if (tables.empty()) continue;
     // A device that is held out takes every constant of the block's object from its family, fitted here or not.

@@ -26,6 +26,9 @@ struct CalibrationBlock {
   };
   std::vector<Constant> constants;
   std::vector<std::string> metrics = {};  ///< columns that are fitted; empty: all
+  std::vector<std::string> regimes = {};  ///< rows of these sub-regimes are fitted; empty: all
+  /// Fitted to the part's own tables alone: nothing of it is handed on to a part that is held out.
+  bool own_part = false;
 };
 
 /// All blocks, in the order in which they are fitted.

@@ -45,6 +45,10 @@ void Migrator::on_event(std::uint64_t payload) {
 void Migrator::look() {
   looking_.reset();
   poke();
+  // A source that failed comes to no boundary.
+  for (Move& move : moves_)
+    if (move.stage == Stage::leaving)
+      if (const auto reason = obstacle(move)) abort(move, *reason);
   if (under_way_ > 0) return;
   std::vector<policies::LoadReport> loads;
   for (std::size_t i = 0; i < cluster_.size(); ++i)
