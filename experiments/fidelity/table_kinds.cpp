@@ -17,6 +17,7 @@ const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
     all.push_back(npu_tables());
     all.push_back(pim_tables());
     all.push_back(profile_tables());
+    all.push_back(serving_apex_tables());
     all.push_back(serving_sarathi_tables());
     all.push_back(serving_splitwise_tables());
     all.push_back(serving_vllm_tables());

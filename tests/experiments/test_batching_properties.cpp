@@ -42,6 +42,8 @@ std::vector<Variant> all_policies() {
            {"urgency", R"({"max_sequences": 8})"},
            {"batchllm", R"({"oracle": true, "prefill_tokens": 100})"},
            {"batchllm", R"({"order": "reverse", "kv_limit": 0.95})"},
+           {"fairness_priority", R"({"period": 5, "max_sequences": 8})"},
+           {"fairness_priority", R"({"period": 3, "pattern": "markov"})"},
            {"vtc", R"({"max_sequences": 8})"}})
     all.push_back({name, params});
   return all;
