@@ -48,6 +48,7 @@ void Cluster::add(MemberParts parts) {
   member.away.replica = index;
   member.away.weight = parts.weight;
   member.away.caches = member.caches;
+  member.away.pricer = &member.lanes.front()->pricer();
   enter(members_.size() - 1, pool_of(member));
 }
 
@@ -217,6 +218,8 @@ void Cluster::withdraw(Request& request) {
   }
   request.queued_tokens = request.load_tokens = 0;
   request.placed = false;
+  if (prompts_.router != nullptr) prompts_.router->left(request.id);
+  if (decodes_.router != nullptr) decodes_.router->left(request.id);
   if (facts.requests == 0 && member.power == Power::draining) drained(static_cast<std::size_t>(request.replica));
 }
 

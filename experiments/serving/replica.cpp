@@ -131,7 +131,8 @@ policies::BatchView Replica::view() const {
           .decode_context = steady_kv_ + steady_branches_,
           .mode = shape_.mode,
           .limits = parts_.limits,
-          .pricer = this};
+          .pricer = this,
+          .ps_per_tick = ps_per_tick_};
 }
 
 std::int64_t Replica::time_ps(const policies::BatchSketch& sketch) const {

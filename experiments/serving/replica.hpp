@@ -103,6 +103,8 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   bool holds(const Request& request, std::int64_t id) const;
 
   const policies::KvCache& kv() const { return *parts_.kv; }
+  /// What iterations cost here.
+  const policies::BatchPricer& pricer() const { return *this; }
   const policies::KvTier* tier() const { return parts_.tier; }
   bool idle() const { return !iterating_ && running_.empty() && queued() == 0; }
   bool iterating() const { return iterating_; }

@@ -117,6 +117,16 @@ class BatchPricer {
   virtual std::int64_t time_ps(const BatchSketch& sketch) const = 0;
 };
 
+/// Time in ps that a request of so many prompt tokens, `past` of which are in the cache, and `output` tokens takes with
+/// nobody beside it: its prompt in one iteration, then a token an iteration at the context half-way. At most two calls
+/// of the device model.
+inline std::int64_t alone_ps(const BatchPricer& pricer, std::int64_t prompt, std::int64_t past, std::int64_t output) {
+  past = std::clamp<std::int64_t>(past, 0, std::max<std::int64_t>(0, prompt - 1));
+  std::int64_t time = pricer.time_ps({.chunk_tokens = std::max<std::int64_t>(1, prompt - past), .chunk_past = past});
+  if (output > 1) time += (output - 1) * pricer.time_ps({.decodes = 1, .decode_context = prompt + output / 2});
+  return time;
+}
+
 /// What a policy may know. Valid during the call only.
 struct BatchView {
   sim::Time now;
@@ -133,6 +143,7 @@ struct BatchView {
   std::int32_t mode = 0;
   ReplicaLimits limits;
   const BatchPricer* pricer = nullptr;  ///< null: nobody knows (on paper)
+  std::int64_t ps_per_tick = 1;
 
   const Sequence& operator[](SeqId id) const { return sequences[id.index]; }
   std::int64_t kv_tokens(SeqId id) const { return (*this)[id].kv_tokens(clock); }

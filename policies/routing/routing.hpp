@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/load_report.hpp"
 #include "policies/types.hpp"
@@ -32,7 +33,8 @@ struct ReplicaFacts {
   double prefill_tokens_per_s = 0;  ///< measured lately while something was queued; 0: not yet
   std::span<const KvView* const> caches;  ///< one a lane of a pipelined replica, else one
 
-  LoadReport load;  ///< only for a router that reads_reports()
+  LoadReport load;                      ///< only for a router that reads_reports()
+  const BatchPricer* pricer = nullptr;  ///< what iterations cost there; null: nobody knows (on paper)
 
   /// Tokens at the head of `text` that it has in a prefix cache.
   std::int64_t match(const Text& text) const {
@@ -68,6 +70,9 @@ class Router {
   virtual ~Router() = default;
   /// Place in view.replicas.
   virtual std::size_t route(const RouteView& view) = 0;
+  /// A request is no longer at a replica: it ended, moved on, or the replica failed. It may be one that this router did
+  /// not place.
+  virtual void left(std::int64_t /*request*/) {}
   /// Whether `waiting` and `kv_blocks` are read: all replicas are then brought up to date before each call.
   virtual bool reads_live() const { return false; }
   /// Whether it reads `load` too. O(queue) a replica and call.

@@ -39,6 +39,7 @@ std::vector<Variant> all_policies() {
            {"lightllm", R"({"max_new_tokens": 50})"},
            {"priority", R"({"preemptive": true, "max_sequences": 8})"},
            {"sjf", R"({"aging": 0, "max_sequences": 8})"},
+           {"urgency", R"({"max_sequences": 8})"},
            {"batchllm", R"({"oracle": true, "prefill_tokens": 100})"},
            {"batchllm", R"({"order": "reverse", "kv_limit": 0.95})"},
            {"fairness_priority", R"({"period": 5, "max_sequences": 8})"},
@@ -79,6 +80,7 @@ class LinearModel final : public IterationModel {
 struct Job {
   std::int64_t arrived_ms, prompt, output, predicted;
   std::int32_t priority, tenant, branches;
+  std::int64_t due_ms = 0;  // 0: no deadline
 };
 
 class Bench final : public sim::EventHandler, public RequestSink {
@@ -114,6 +116,7 @@ class Bench final : public sim::EventHandler, public RequestSink {
     request.priority = job.priority;
     request.tenant = job.tenant;
     request.branches = job.branches;
+    if (job.due_ms > 0) request.deadline_ticks = job.due_ms * (kSecond / 1000);
     ++metrics.arrived;
     replica->submit(request);
     replica->wake();
@@ -175,6 +178,7 @@ std::vector<Job> random_jobs(std::uint64_t seed, int count, std::int64_t span_ms
     job.priority = static_cast<std::int32_t>(draw(random, -1, 1));
     job.tenant = static_cast<std::int32_t>(draw(random, 0, 3));
     job.branches = random.below(12) == 0 ? 2 : 1;
+    if (i % 3 != 0) job.due_ms = job.arrived_ms + 100 * (i * i % 101);
     jobs.push_back(job);
   }
   return jobs;

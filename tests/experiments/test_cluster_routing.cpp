@@ -8,8 +8,8 @@ using orrery::policies::test::make_batching;
 
 namespace {
 
-const std::vector<std::string> kRouters{"jsq",    "least_loaded", "power_of_two",     "prefix_aware",
-                                        "random", "round_robin",  "session_affinity", "slo_aware"};
+const std::vector<std::string> kRouters{"hexgen", "jsq",         "least_loaded",     "power_of_two", "prefix_aware",
+                                        "random", "round_robin", "session_affinity", "slo_aware"};
 
 /// Mean time in a system of n servers that serve one request at a time, exponential with mean 1 s, Poisson arrivals.
 double mean_time(const std::string& router, int servers, double load, int requests) {

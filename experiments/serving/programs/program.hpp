@@ -70,7 +70,8 @@ struct TimeLaw {
 struct Call {
   policies::Text text;  ///< the prompt; its tokens are the prompt's length
   std::int64_t output_tokens = 1;
-  std::int32_t kind = 0;  ///< stage or step, for policies that look at it
+  std::int64_t expected_tokens = 0;  ///< output as the program expects it, told where the run has no predictor; 0: none
+  std::int32_t kind = 0;             ///< stage or step, for policies that look at it
   std::int32_t priority = 0;
   std::int64_t deadline_ticks = std::numeric_limits<std::int64_t>::max();
 };

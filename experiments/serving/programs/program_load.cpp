@@ -167,6 +167,7 @@ void ProgramLoad::on_event(std::uint64_t) {
     request.prompt_tokens = std::max<std::int64_t>(1, tokens);
     request.output_tokens = state->call.output_tokens;
     request.predicted_tokens = predictor_.predict(request.output_tokens);
+    if (request.predicted_tokens == 0) request.predicted_tokens = state->call.expected_tokens;
     request.deadline_ticks = state->call.deadline_ticks;
     request.session = state->record->id;
     request.priority = state->call.priority;

@@ -9,10 +9,12 @@
 // With `slo` every stage has a deadline, as Hexgen-Flow gives it: of the time that the workflow has left, the share
 // t(step) / (t(step) + t(steps still to come)), where "to come" is the standard workflow (steps in the order in which
 // they first appear in the file, each as often as a workflow has it on average) and t(step) is the step's mean output
-// tokens plus `prompt_weight` times its mean prompt tokens: only ratios count.
+// tokens plus `prompt_weight` times its mean prompt tokens: only ratios count. A call is expected to give its step's
+// mean output (where the run has no predictor).
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "experiments/serving/programs/program.hpp"
@@ -155,7 +157,8 @@ class WorkflowTrace final : public Program {
 
   /// What a step costs on average, and what is still to come after it in the standard workflow.
   void sum_up() {
-    std::vector<double> cost(steps_.size(), 0), count(steps_.size(), 0), stages(steps_.size(), 0);
+    std::vector<double> cost(steps_.size(), 0), count(steps_.size(), 0), stages(steps_.size(), 0),
+        output(steps_.size(), 0);
     for (const Workflow& workflow : workflows_) {
       for (const Stage& stage : workflow) {
         const auto step = static_cast<std::size_t>(stage.front().step);
@@ -163,15 +166,18 @@ class WorkflowTrace final : public Program {
         for (const WorkflowCall& call : stage) {
           cost[step] += static_cast<double>(call.output) + params_.prompt_weight * static_cast<double>(call.input);
           count[step] += 1;
+          output[step] += static_cast<double>(call.output);
         }
       }
     }
     const auto queries = static_cast<double>(workflows_.size());
     cost_.resize(steps_.size());
+    expected_.resize(steps_.size());
     remaining_.resize(steps_.size());
     double sum = 0;
     for (std::size_t step = steps_.size(); step-- > 0;) {
       cost_[step] = count[step] > 0 ? cost[step] / count[step] : 0;
+      expected_[step] = count[step] > 0 ? std::max<std::int64_t>(1, std::llround(output[step] / count[step])) : 0;
       remaining_[step] = sum;
       sum += cost_[step] * stages[step] / queries;
     }
@@ -191,6 +197,7 @@ class WorkflowTrace final : public Program {
     prompt.append(Client::shared(static_cast<std::uint64_t>(call.step), shared));
     prompt.append(client.fresh(call.input - shared));
     Call result = prompt.ask(call.output, call.step);
+    result.expected_tokens = expected_[static_cast<std::size_t>(call.step)];
     result.deadline_ticks = deadline;
     return result;
   }
@@ -199,6 +206,7 @@ class WorkflowTrace final : public Program {
   std::vector<Workflow> workflows_;
   std::vector<std::string> steps_;
   std::vector<double> cost_, remaining_;  // by step
+  std::vector<std::int64_t> expected_;    // output of a step
 };
 
 }  // namespace

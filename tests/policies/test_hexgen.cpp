@@ -1,0 +1,99 @@
+// Hexgen-Flow's dispatch, by hand.
+#include <catch2/catch.hpp>
+
+#include "policies/routing/routing.hpp"
+#include "sim/base/document.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+
+namespace {
+
+/// So many ps for every token.
+struct PerToken final : BatchPricer {
+  explicit PerToken(std::int64_t ps) : each(ps) {}
+  std::int64_t time_ps(const BatchSketch& sketch) const override {
+    return each * (sketch.chunk_tokens + sketch.decodes);
+  }
+  std::int64_t each;
+};
+
+std::unique_ptr<Router> make_hexgen(const std::string& params) {
+  RouterRegistry registry("routing");
+  register_routers(registry);
+  sim::Faults faults;
+  const sim::Node node = sim::parse_json(params, "test");
+  const auto choice = registry.prepare("hexgen", &node, {}, faults);
+  faults.throw_if_any();
+  return choice.make(sim::RandomStream(1, "router"));
+}
+
+/// A fast engine and one at half its speed.
+struct Engines {
+  PerToken fast{10}, slow{20};
+  std::vector<ReplicaFacts> facts{2};
+  std::int64_t next = 0;
+
+  Engines() {
+    facts[1].replica = 1;
+    facts[0].pricer = &fast;
+    facts[1].pricer = &slow;
+  }
+  /// A request of 100 tokens that is to give 11: 110 tokens are computed, 1,100 ps here and 2,200 there.
+  std::size_t route(Router& router) {
+    RouteView view;
+    view.replicas = facts;
+    view.request.id = next++;
+    view.request.prefill_tokens = 100;
+    view.request.predicted_tokens = 11;
+    return router.route(view);
+  }
+  std::vector<std::size_t> route(Router& router, int count) {
+    std::vector<std::size_t> places;
+    for (int i = 0; i < count; ++i) places.push_back(route(router));
+    return places;
+  }
+};
+using Places = std::vector<std::size_t>;
+
+}  // namespace
+
+TEST_CASE("hexgen: speed against work given so far", "[unit]") {
+  // alpha 0.5: the base scores 0.5 - 0.5 = 0 always, the slow one 0.25 - W / W_base / 2: 0.25 at first; then W is 2,200
+  // and it is chosen again when W_base is above 4,400, after four more for the base.
+  Engines engines;
+  CHECK(engines.route(*make_hexgen(R"({"alpha": 0.5})"), 7) == Places{0, 1, 0, 0, 0, 0, 1});
+  // alpha 0: equal work, so two of three to the fast one; ties to the first.
+  CHECK(engines.route(*make_hexgen(R"({"alpha": 0})"), 8) == Places{0, 1, 0, 0, 1, 0, 0, 1});
+  // alpha 1: the fastest, whatever its load.
+  CHECK(engines.route(*make_hexgen(R"({"alpha": 1})"), 4) == Places{0, 0, 0, 0});
+}
+
+TEST_CASE("hexgen: work that has left counts no longer, if so wanted", "[unit]") {
+  Engines engines;
+  const auto router = make_hexgen(R"({"alpha": 0.5, "outstanding": true})");
+  CHECK(engines.route(*router, 2) == Places{0, 1});
+  router->left(0);  // nothing is left at the base: it is next
+  router->left(0);  // once only
+  CHECK(engines.route(*router) == 0);
+  router->left(77);  // of another router
+  router->left(1);   // nothing is left at the slow one: 0.25 against 0
+  CHECK(engines.route(*router) == 1);
+  const auto forever = make_hexgen(R"({"alpha": 0.5})");
+  engines.next = 0;
+  CHECK(engines.route(*forever, 2) == Places{0, 1});
+  forever->left(1);
+  CHECK(engines.route(*forever) == 0);
+}
+
+TEST_CASE("hexgen: weights, the base, and engines that are away", "[unit]") {
+  Engines engines;
+  // Work of a replica of weight 4 counts a quarter: with alpha 0 it gets four times the work, two requests to one.
+  engines.facts[1].weight = 4;
+  CHECK(engines.route(*make_hexgen(R"({"alpha": 0})"), 6) == Places{0, 1, 1, 0, 1, 1});
+  engines.facts[1].weight = 1;
+  const auto router = make_hexgen(R"({"base": 1})");
+  CHECK(engines.route(*router) == 1);
+  engines.facts.erase(engines.facts.begin() + 1);
+  CHECK(engines.route(*router) == 0);
+}
