@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/serving/gpu_iteration.hpp"
 #include "hw/kernel_builders.hpp"
 #include "hw/network/library_collective.hpp"
 
@@ -23,20 +24,6 @@ hw::GpuParams with_sort(const DeploymentParams& p) {
   return gpu;
 }
 
-hw::LibraryCall call_of(models::Collective kind) {
-  switch (kind) {
-    case models::Collective::all_reduce:
-      return hw::LibraryCall::all_reduce;
-    case models::Collective::all_gather:
-      return hw::LibraryCall::all_gather;
-    case models::Collective::reduce_scatter:
-      return hw::LibraryCall::reduce_scatter;
-    case models::Collective::all_to_all:
-      return hw::LibraryCall::all_to_all;
-  }
-  return hw::LibraryCall::all_reduce;
-}
-
 }  // namespace
 
 DeploymentModel::DeploymentModel(DeploymentParams params)
@@ -45,7 +32,7 @@ DeploymentModel::DeploymentModel(DeploymentParams params)
       cost_(hw::make_cost_model("tiled", with_sort(p_))) {}
 
 double DeploymentModel::collective_s(const models::Communication& c) const {
-  const double library_s = hw::library_collective(p_.gpu.link, call_of(c.kind), c.ranks, c.bytes).time_s;
+  const double library_s = hw::library_collective(p_.gpu.link, library_call(c.kind), c.ranks, c.bytes).time_s;
   const double ranks = static_cast<double>(c.ranks), bytes = static_cast<double>(c.bytes);
   // Bytes that a rank reads from others when each fetches what it needs: all buffers, or all but its own share.
   const double read = c.kind == models::Collective::all_reduce ? (ranks - 1) * bytes : (ranks - 1) / ranks * bytes;

@@ -258,17 +258,7 @@ void Cluster::request_ended(Request& request, std::string_view status, std::opti
 
 /// It is over, and in no replica any longer.
 void Cluster::end(Request& request, std::string_view status, std::optional<sim::Time> finished) {
-  const RequestRecord record{.id = request.id,
-                             .arrived = request.arrived,
-                             .admitted = request.admitted,
-                             .first_token = request.first_token,
-                             .finished = finished,
-                             .prompt_tokens = request.prompt_tokens,
-                             .output_tokens = request.output_tokens,
-                             .cached_tokens = request.cached_tokens,
-                             .preemptions = request.preemptions,
-                             .replica = request.replica,
-                             .status = status};
+  const RequestRecord record = record_of(request, status, finished);
   metrics_.request_ended(record, request.tbts);
   if (observer_ != nullptr) observer_->request_ended(record);
   if (--in_system_ == 0 && outages_) unwatch_outages();

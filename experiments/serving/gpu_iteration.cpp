@@ -23,8 +23,13 @@ std::int64_t to_pj(double joules) {
   return whole(std::floor(joules * 1e12 + 0.5), "J");
 }
 
-/// `bytes` of an all-gather are what it leaves on every rank.
-hw::LibraryCall call_of(models::Collective kind) {
+hw::CollectiveCost price_collective(const hw::LinkParams& link, const models::Communication& c) {
+  return hw::library_collective(link, library_call(c.kind), c.ranks, c.bytes);
+}
+
+}  // namespace
+
+hw::LibraryCall library_call(models::Collective kind) {
   switch (kind) {
     case models::Collective::all_reduce:
       return hw::LibraryCall::all_reduce;
@@ -37,12 +42,6 @@ hw::LibraryCall call_of(models::Collective kind) {
   }
   throw std::logic_error("a collective that no library has");
 }
-
-hw::CollectiveCost price_collective(const hw::LinkParams& link, const models::Communication& c) {
-  return hw::library_collective(link, call_of(c.kind), c.ranks, c.bytes);
-}
-
-}  // namespace
 
 GpuIterationModel::GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu,
                                      std::unique_ptr<hw::CostModel> cost)

@@ -16,9 +16,13 @@
 
 #include "experiments/serving/iteration_model.hpp"
 #include "hw/cost_model.hpp"
+#include "hw/network/library_collective.hpp"
 #include "models/lowering.hpp"
 
 namespace orrery::experiments {
+
+/// The library's call for a collective; bytes of an all-gather are what it leaves on every rank in both.
+hw::LibraryCall library_call(models::Collective kind);
 
 class GpuIterationModel final : public IterationModel {
  public:

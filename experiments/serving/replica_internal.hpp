@@ -1,4 +1,4 @@
-// What the files of the replica share: replica.cpp decides, replica_leap.cpp advances, replica_end.cpp finishes,
+// What the files of the replica share: replica.cpp decides, replica_batch.cpp says what that is as work, replica_leap.cpp advances, replica_end.cpp finishes,
 // replica_moves.cpp takes requests away.
 #pragma once
 

@@ -61,6 +61,21 @@ struct Request {
   std::int64_t queued_tokens = 0, load_tokens = 0;  ///< what the cluster counts it for at its replica
 };
 
+/// What is reported of a request when it is over.
+inline RequestRecord record_of(const Request& request, std::string_view status, std::optional<sim::Time> finished) {
+  return {.id = request.id,
+          .arrived = request.arrived,
+          .admitted = request.admitted,
+          .first_token = request.first_token,
+          .finished = finished,
+          .prompt_tokens = request.prompt_tokens,
+          .output_tokens = request.output_tokens,
+          .cached_tokens = request.cached_tokens,
+          .preemptions = request.preemptions,
+          .replica = request.replica,
+          .status = status};
+}
+
 /// Requests at stable addresses.
 class RequestPool {
  public:

@@ -85,16 +85,7 @@ class BenchReplica : public sim::EventHandler, public RequestSink {
     replica->submit(request);
   }
   void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override {
-    const RequestRecord record{.id = request.id,
-                               .arrived = request.arrived,
-                               .admitted = request.admitted,
-                               .first_token = request.first_token,
-                               .finished = finished,
-                               .prompt_tokens = request.prompt_tokens,
-                               .output_tokens = request.output_tokens,
-                               .cached_tokens = request.cached_tokens,
-                               .preemptions = request.preemptions,
-                               .status = status};
+    const RequestRecord record = record_of(request, status, finished);
     metrics.request_ended(record, request.tbts);
     log.request_ended(record);
     pool.recycle(request);

@@ -21,6 +21,14 @@ inline std::unique_ptr<KvCache> make_cache(const std::string& name, const std::s
   return choice.make({.bytes_per_token = bytes_per_token, .bytes_available = bytes});
 }
 
+/// A waiting sequence whose prompt says `text`, as far as it goes.
+inline Sequence prompt(const Text& text, std::int64_t prompt_tokens) {
+  Sequence seq;
+  seq.text = &text;
+  seq.prompt_tokens = seq.prefill_tokens = prompt_tokens;
+  return seq;
+}
+
 /// A text of some 0 to 6 spans out of a small tree of common ones, so that texts share heads of any length.
 inline Text random_text(sim::RandomStream& random) {
   Text text;

@@ -9,13 +9,6 @@ using namespace orrery::policies::test;
 
 namespace {
 
-Sequence prompt(const Text& text, std::int64_t prompt_tokens) {
-  Sequence seq;
-  seq.text = &text;
-  seq.prompt_tokens = seq.prefill_tokens = prompt_tokens;
-  return seq;
-}
-
 /// Every block by itself: contents spelled out, one queue in a list.
 class SlowCache {
  public:

@@ -6,16 +6,7 @@ using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
-namespace {
-
-Sequence prompt(const Text& text, std::int64_t prompt_tokens) {
-  Sequence seq;
-  seq.text = &text;
-  seq.prompt_tokens = seq.prefill_tokens = prompt_tokens;
-  return seq;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("prefixes of any length are found", "[unit]") {
   const auto kv = make_cache("radix", "{}", 200);  // 200 tokens
