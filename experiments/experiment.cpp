@@ -13,6 +13,7 @@
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/plans/system.hpp"
+#include "experiments/rl/env.hpp"
 #include "experiments/serving/system.hpp"
 #include "experiments/tune/system.hpp"
 #include "sim/base/home.hpp"
@@ -99,6 +100,7 @@ std::vector<sim::ComponentInfo> all_components() {
       all.push_back({"section", section.name, system.name + ": " + section.doc, section.nested});
     collect(collect, system.fields);
   }
+  for (const sim::ComponentInfo& env : rl::env_registry().components()) add(env);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
   for (sim::ComponentInfo& study : claims::study_components()) all.push_back(std::move(study));
   return all;

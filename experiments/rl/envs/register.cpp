@@ -1,0 +1,12 @@
+#include "experiments/rl/env.hpp"
+
+namespace orrery::experiments::rl {
+
+// One line an environment: each is declared and called here, and defined in its own file.
+// clang-format off
+void register_envs(EnvRegistry& registry) {
+  void add_contextual_bandit_env(EnvRegistry&); add_contextual_bandit_env(registry);
+}
+// clang-format on
+
+}  // namespace orrery::experiments::rl
