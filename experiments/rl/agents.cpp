@@ -56,10 +56,10 @@ class SplitEnv final : public Env {
     const AgentSpec whole = spec_.agents[0];
     spec_.agents.clear();
     for (std::size_t part = 0; part < whole.action.parts(); ++part)
-      spec_.agents.push_back({.name = part < whole.action.names.size() ? whole.action.names[part]
-                                                                       : "part" + std::to_string(part),
-                              .observation = whole.observation,
-                              .action = ActionSpace::discrete(whole.action.choices[part])});
+      spec_.agents.push_back(
+          {.name = part < whole.action.names.size() ? whole.action.names[part] : "part" + std::to_string(part),
+           .observation = whole.observation,
+           .action = ActionSpace::discrete(whole.action.choices[part])});
     spec_.shared_reward = true;
   }
 

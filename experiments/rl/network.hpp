@@ -9,7 +9,9 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -100,6 +102,9 @@ class Normaliser {
   void add(const MatrixXd& columns);
   /// Within ±10; as it is before anything was seen.
   MatrixXd apply(const MatrixXd& columns) const;
+  /// Of a number; 0 and 1 before anything was seen.
+  double mean(Index i) const { return mean_[i]; }
+  double deviation(Index i) const { return count_ < 2 ? 1 : std::sqrt(std::max(square_[i] / count_, 1e-8)); }
   void state(Archive& archive) { archive(count_, mean_, square_); }
 
  private:

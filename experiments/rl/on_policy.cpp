@@ -46,6 +46,7 @@ class OnPolicy final : public Learner {
         width_(static_cast<Index>(setup.spec.observation_size())),
         mask_width_(setup.spec.masked ? setup.spec.mask_size() : 0),
         normaliser_(width_),
+        returns_(static_cast<Index>(setup.spec.agents.size())),
         observations_(width_, static_cast<Index>(settings.horizon) * static_cast<Index>(setup.envs)) {
     Index observation = 0;
     std::size_t action = 0, mask = 0;
@@ -105,6 +106,7 @@ class OnPolicy final : public Learner {
   Index width_;
   std::size_t mask_width_;
   Normaliser normaliser_;
+  Normaliser returns_;  ///< of each agent, so far
   std::vector<Actor> actors_;
   std::vector<Critic> critics_;
   MatrixXd observations_;  ///< of this round, as they were seen
@@ -172,8 +174,10 @@ MatrixXd OnPolicy::values(const MatrixXd& seen) const {
   MatrixXd all(static_cast<Index>(actors_.size()), seen.cols());
   for (const Critic& critic : critics_) {
     const MatrixXd out = critic.net.forward(seen.middleRows(critic.observation, critic.width));
-    for (std::size_t i = 0; i < critic.agents.size(); ++i)
-      all.row(static_cast<Index>(critic.agents[i])) = out.row(static_cast<Index>(i));
+    for (std::size_t i = 0; i < critic.agents.size(); ++i) {
+      const auto agent = static_cast<Index>(critic.agents[i]);
+      all.row(agent) = (returns_.deviation(agent) * out.row(static_cast<Index>(i))).array() + returns_.mean(agent);
+    }
   }
   return all;
 }
@@ -203,6 +207,11 @@ void OnPolicy::estimate() {
       }
     }
   }
+  MatrixXd returns(all.rows(), all.cols());
+  for (std::size_t a = 0; a < actors_.size(); ++a)
+    returns.row(static_cast<Index>(a)) =
+        Eigen::Map<const Eigen::RowVectorXd>(actors_[a].returns.data(), returns.cols());
+  returns_.add(returns);
 }
 
 void OnPolicy::update() {
@@ -260,10 +269,15 @@ void OnPolicy::improve_critic(Critic& critic, std::span<const std::size_t> colum
   Mlp::Tape tape;
   const MatrixXd& out = critic.net.forward(gather(observations_, critic.observation, critic.width, columns), tape);
   MatrixXd d(out.rows(), out.cols());
-  for (std::size_t k = 0; k < critic.agents.size(); ++k)
-    for (std::size_t i = 0; i < columns.size(); ++i)
+  for (std::size_t k = 0; k < critic.agents.size(); ++k) {
+    const std::size_t agent = critic.agents[k];
+    const double mean = returns_.mean(static_cast<Index>(agent)), scale = returns_.deviation(static_cast<Index>(agent));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const double aim = (actors_[agent].returns[columns[i]] - mean) / scale;
       d(static_cast<Index>(k), static_cast<Index>(i)) =
-          (out(static_cast<Index>(k), static_cast<Index>(i)) - actors_[critic.agents[k]].returns[columns[i]]) / count;
+          (out(static_cast<Index>(k), static_cast<Index>(i)) - aim) / count;
+    }
+  }
   critic_loss_ = 0.5 * count * d.squaredNorm() / static_cast<double>(d.rows());
   VectorXd gradient = critic.net.zero();
   critic.net.backward(tape, d, gradient);
@@ -271,8 +285,8 @@ void OnPolicy::improve_critic(Critic& critic, std::span<const std::size_t> colum
 }
 
 void OnPolicy::state(Archive& archive) {
-  archive(normaliser_, observations_, masks_, ended_, calls_, updates_, filled_, steps_, entropy_, critic_loss_,
-          clipped_);
+  archive(normaliser_, returns_, observations_, masks_, ended_, calls_, updates_, filled_, steps_, entropy_,
+          critic_loss_, clipped_);
   for (Actor& actor : actors_)
     archive(actor.net, actor.adam, actor.raw, actor.log_probability, actor.rewards, actor.next_values);
   for (Critic& critic : critics_) archive(critic.net, critic.adam);

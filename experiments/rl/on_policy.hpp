@@ -6,7 +6,9 @@
 // where V(s_t+1) is 0 if the episode terminated and V of its last observation if it was truncated; returns are A + V.
 // Actors climb the clipped objective min(q A, clip(q, 1 - c, 1 + c) A) + entropy bonus, with q the ratio of the
 // action's probability to that at which it was taken (Schulman et al., arXiv 1707.06347, 2017); critics descend the
-// squared error to the returns. With one pass over a whole round, no clip and lambda 1 this is REINFORCE with baseline.
+// squared error to the returns, both in units of the deviation of all returns so far around their mean, so that no step
+// size depends on the scale of rewards. With one pass over a whole round, no clip and lambda 1 this is REINFORCE with
+// baseline.
 //
 // Each agent has an actor of its own. Critics: one an agent that sees what the agent sees (independent learners), or
 // one for all that sees everything (the shared critic of Yu et al., "The surprising effectiveness of PPO in cooperative

@@ -69,8 +69,7 @@ void Training::step() {
 
 void Training::evaluate() {
   CurvePoint point{.steps = steps_, .episodes = episodes_};
-  point.train_return =
-      ended_ > 0 ? ended_sum_ / static_cast<double>(ended_) : std::numeric_limits<double>::quiet_NaN();
+  point.train_return = ended_ > 0 ? ended_sum_ / static_cast<double>(ended_) : std::numeric_limits<double>::quiet_NaN();
   ended_sum_ = 0;
   ended_ = 0;
   point.info.assign(spec().info.size(), 0.0);

@@ -22,16 +22,15 @@ struct TrainingPlan {
   std::uint64_t seed = 1;
 };
 
-/// One evaluation. Returns are sums of rewards, over agents their mean; NaN where no episode ended since the last point.
+/// One evaluation. Returns are sums of rewards, over agents their mean; NaN where no episode ended since the last
+/// point.
 struct CurvePoint {
   std::int64_t steps = 0, episodes = 0;
   double train_return = 0;  ///< mean of the episodes that ended since the last point
   double eval_return = 0, eval_length = 0;
   std::vector<double> info;     ///< mean of the environment's figures at the ends of the evaluation's episodes
   std::vector<double> figures;  ///< the learner's
-  void state(Archive& archive) {
-    archive(steps, episodes, train_return, eval_return, eval_length, info, figures);
-  }
+  void state(Archive& archive) { archive(steps, episodes, train_return, eval_return, eval_length, info, figures); }
 };
 
 class Training {
