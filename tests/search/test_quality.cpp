@@ -1,0 +1,71 @@
+// What each driver reaches on test functions: the table of docs/drivers.md, and thresholds that hold it.
+//
+// Figures are medians over seeds: with one objective the best value above the optimum, with two the share of the true
+// front's hypervolume. `ORRERY_TABLE=1 test_search "[quality]"` prints the table.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "quality.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+using namespace test;
+
+struct Row {
+  const char* driver;
+  const char* problem;
+  std::int64_t budget;
+  double threshold;  ///< most of a gap, least of a share
+  const char* params = "{}";
+  std::size_t dimensions = 0;
+  std::size_t batch = 8;
+};
+
+const std::vector<Row> kQuick{
+    {"random", "sphere", 1000, 8, "{}", 4},
+    {"random", "mixed", 500, 1.5},
+    {"latin_hypercube", "sphere", 1000, 8, "{}", 4},
+    {"sobol", "sphere", 1000, 8, "{}", 4},
+    {"hill_climbing", "sphere", 1000, 1e-3, "{}", 4},
+    {"hill_climbing", "mixed", 500, 0.1},
+    {"hill_climbing", "conditional", 500, 0.1},
+    {"hill_climbing", "bottleneck", 500, 0.02},
+    {"annealing", "sphere", 1000, 0.05, "{}", 4},
+    {"annealing", "rastrigin", 3000, 2, "{}", 4},
+    {"annealing", "mixed", 500, 0.1},
+    {"annealing", "bottleneck", 500, 0.02},
+    {"genetic", "sphere", 1000, 0.05, "{}", 4},
+    {"genetic", "rastrigin", 3000, 1, "{}", 4},
+    {"genetic", "mixed", 500, 0.1},
+    {"genetic", "conditional", 500, 0.1},
+    {"genetic", "bottleneck", 500, 0.02},
+};
+
+Quality measure(const Row& row) {
+  return quality(row.problem, row.driver, row.params, {.budget = row.budget, .batch = row.batch, .seeds = 7},
+                 row.dimensions);
+}
+
+bool holds(const Row& row, const Quality& reached) {
+  return make_problem(row.problem).objectives == 2 ? reached.median >= row.threshold : reached.median <= row.threshold;
+}
+
+/// One line of the table, for ORRERY_TABLE=1.
+void print(const Row& row, const Quality& reached) {
+  const std::string size = row.dimensions != 0 ? fmt::format(" ({})", row.dimensions) : "";
+  fmt::print("| `{}` | {}{} | {} | {} | {} |\n", row.driver, row.problem, size, row.budget, text_of(reached),
+             row.threshold);
+}
+
+TEST_CASE("drivers reach their quality", "[search][quality]") {
+  for (const Row& row : kQuick) {
+    const Quality reached = measure(row);
+    if (std::getenv("ORRERY_TABLE") != nullptr) print(row, reached);
+    INFO(row.driver << " on " << row.problem << ": " << text_of(reached) << ", threshold " << row.threshold);
+    CHECK(holds(row, reached));
+  }
+}
+
+}  // namespace
+}  // namespace orrery::experiments::search
