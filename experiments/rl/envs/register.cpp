@@ -6,6 +6,10 @@ namespace orrery::experiments::rl {
 // clang-format off
 void register_envs(EnvRegistry& registry) {
   void add_contextual_bandit_env(EnvRegistry&); add_contextual_bandit_env(registry);
+  void add_serving_admission_env(EnvRegistry&); add_serving_admission_env(registry);
+  void add_serving_batching_env(EnvRegistry&); add_serving_batching_env(registry);
+  void add_serving_routing_env(EnvRegistry&); add_serving_routing_env(registry);
+  void add_serving_scaling_env(EnvRegistry&); add_serving_scaling_env(registry);
 }
 // clang-format on
 
