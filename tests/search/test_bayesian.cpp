@@ -7,6 +7,7 @@
 #include "experiments/search/acquisition.hpp"
 #include "experiments/search/gp_learner.hpp"
 #include "experiments/search/gp_likelihood.hpp"
+#include "quality.hpp"
 #include "sim/base/math.hpp"
 #include "table_grid.hpp"
 
@@ -182,19 +183,11 @@ std::vector<Trial> search_with(const std::string& name, const Space& space, cons
   return run_search(driver, on_threads(evaluate, jobs), options);
 }
 
-double best_of(const std::vector<Trial>& trials) {
-  double best = std::numeric_limits<double>::infinity();
-  for (const Trial& trial : trials)
-    if (trial.result.feasible()) best = std::min(best, trial.result.objectives[0]);
-  return best;
-}
-
 template <class F>
 double median_over_seeds(int seeds, F figure) {
   std::vector<double> all;
   for (int seed = 1; seed <= seeds; ++seed) all.push_back(figure(static_cast<std::uint64_t>(seed)));
-  std::sort(all.begin(), all.end());
-  return all[all.size() / 2];
+  return quartiles(std::move(all)).median;
 }
 
 TEST_CASE("Bayesian optimisation finds Branin's minimum in forty points", "[search][bayes]") {
@@ -272,14 +265,9 @@ TEST_CASE("two objectives by expected hypervolume improvement", "[search][bayes]
     return {.objectives = {p.point[0], g * (1 - std::sqrt(p.point[0] / g))}};
   };
   const auto area = [](const std::vector<Trial>& trials) {
-    std::vector<Pair> all;
-    for (const Trial& trial : trials) all.push_back({trial.result.objectives[0], trial.result.objectives[1]});
-    double sum = 0, level = 1.1;
-    for (const Pair& point : front_below(all, {1.1, 1.1})) {
-      sum += (1.1 - point[0]) * (level - point[1]);
-      level = point[1];
-    }
-    return sum;
+    std::vector<std::vector<double>> all;
+    for (const Trial& trial : trials) all.push_back(trial.result.objectives);
+    return area_of(std::move(all), {1.1, 1.1});
   };
   const double reached = median_over_seeds(
       5, [&](std::uint64_t seed) { return area(search_with("bayesian", space, evaluate, seed, {.budget = 50}, 2)); });

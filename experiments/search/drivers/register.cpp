@@ -5,9 +5,9 @@ namespace orrery::experiments::search {
 // One line a driver: each is declared and called here, and defined in its own file.
 // clang-format off
 void register_drivers(DriverRegistry& registry) {
-  void add_bayesian_driver(DriverRegistry&); add_bayesian_driver(registry);
   void add_annealing_driver(DriverRegistry&); add_annealing_driver(registry);
   void add_ant_colony_driver(DriverRegistry&); add_ant_colony_driver(registry);
+  void add_bayesian_driver(DriverRegistry&); add_bayesian_driver(registry);
   void add_beam_driver(DriverRegistry&); add_beam_driver(registry);
   void add_bottleneck_driver(DriverRegistry&); add_bottleneck_driver(registry);
   void add_cma_es_driver(DriverRegistry&); add_cma_es_driver(registry);
