@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "policies/batching/batching.hpp"
@@ -20,12 +21,17 @@ class WaitingOrder {
   void update(const BatchView& view, const Key& key) {
     for (const Preemption& gone : returned_) push(view, gone.seq, key);
     returned_.clear();
-    // Arrivals stand at the back, by order; who was preempted stands at the front.
+    // Arrivals stand at the back, by order; whoever came with its cache (migrated) stands before all others, and who
+    // was preempted stands behind these.
     std::int64_t newest = last_order_;
-    for (auto at = view.waiting.rbegin(); at != view.waiting.rend() && view[*at].order > last_order_; ++at) {
-      newest = std::max(newest, view[*at].order);
-      push(view, *at, key);
-    }
+    const auto take = [&](SeqId id) {
+      newest = std::max(newest, view[id].order);
+      push(view, id, key);
+    };
+    auto known = view.waiting.begin();
+    for (; known != view.waiting.end() && view[*known].order > last_order_; ++known) take(*known);
+    for (auto at = view.waiting.end(); at != known && view[*std::prev(at)].order > last_order_; --at)
+      take(*std::prev(at));
     last_order_ = newest;
   }
   /// Who goes first, or nothing if nobody waits.
