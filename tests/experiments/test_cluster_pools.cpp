@@ -47,7 +47,7 @@ TEST_CASE("a decode pool that scales to zero and comes back, by hand", "[unit]")
   bench.load.entries.push_back({0, 10, 4});
   bench.load.entries.push_back({5 * kSecond, 10, 4});
   ClusterParams params;
-  params.transfer = {.bandwidth = 1e18, .latency_s = 0, .fixed_s = 0};
+  params.transfer = {.bandwidth = 1e12, .latency_s = 0, .fixed_s = 0};
   params.decode_scaling.least = 0;
   params.decode_scaling.interval_s = 2;
   params.decode_scaling.start.storage_bandwidth = 5e9;
