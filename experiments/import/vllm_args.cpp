@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <set>
 
 #include "experiments/catalog.hpp"
@@ -46,6 +47,27 @@ Node value_of(const std::string& word) {
     }
   }
   return Node::string(word);
+}
+
+/// A whole number, as the engine's command line has it: 32k is 32,000, 32K is 32,768. Nothing for anything else.
+std::optional<std::int64_t> count_of(const Node& node) {
+  constexpr double kMost = 9e15;  // what a double counts exactly
+  if (node.is_number()) {
+    const double number = node.as_number();
+    if (!(number >= -kMost && number <= kMost)) return std::nullopt;
+    return static_cast<std::int64_t>(number);
+  }
+  if (!node.is_string()) return std::nullopt;
+  static const std::map<char, double> kUnits{{'k', 1e3},  {'m', 1e6},    {'g', 1e9},
+                                             {'K', 1024}, {'M', 0x1p20}, {'G', 0x1p30}};
+  const std::string& text = node.as_string();
+  const auto unit = text.empty() ? kUnits.end() : kUnits.find(text.back());
+  const std::string digits = text.substr(0, text.empty() ? 0 : text.size() - 1);
+  if (unit == kUnits.end() || digits.empty() || digits.size() > 12 ||
+      digits.find_first_not_of("0123456789.") != std::string::npos)
+    return std::nullopt;
+  const double count = std::strtod(digits.c_str(), nullptr) * unit->second;
+  return count <= kMost ? std::optional(static_cast<std::int64_t>(count)) : std::nullopt;
 }
 
 /// Adds what an object holds; an argument that is there already stays unless `over`.
@@ -128,7 +150,10 @@ class Importer {
   }
   std::int64_t number(const std::string& name, std::int64_t fallback) {
     const Node* node = find(name);
-    return node != nullptr && node->is_number() ? static_cast<std::int64_t>(node->as_number()) : fallback;
+    if (node == nullptr) return fallback;
+    const std::optional<std::int64_t> count = count_of(*node);
+    if (!count) out_.ignored.push_back(name + "=" + node->dump());
+    return count.value_or(fallback);
   }
   bool flag(const std::string& name, bool fallback) {
     const Node* node = find(name);

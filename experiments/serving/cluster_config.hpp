@@ -112,6 +112,7 @@ struct OutageParams {
 struct FailureParams {
   std::optional<double> mtbf_s;
   double mttr_s = 300;
+  std::int64_t retries = 100;
   std::vector<OutageParams> at;
 
   static constexpr auto fields() {
@@ -121,6 +122,8 @@ struct FailureParams {
                    "Mean time that a replica is up, exponential; null: none fails at random."),
         sim::field("mttr", &F::mttr_s, sim::Unit::seconds, sim::at_least(0),
                    "Mean time that it then is down, exponential (restart and loading of weights included)."),
+        sim::field("retries", &F::retries, sim::Unit::count, sim::at_least(0),
+                   "Times that a request starts over; at the next failure it is rejected (\"failures\")."),
         sim::field("at", &F::at, "Failures at given times.")};
   }
 };

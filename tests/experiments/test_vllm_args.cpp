@@ -82,3 +82,16 @@ TEST_CASE("What is no argument is a fault, what is unknown is listed", "[unit]")
   CHECK(says("unknown-7b"));
   CHECK(says("num_gpu_blocks"));
 }
+
+TEST_CASE("Counts as vLLM's command line writes them; what is none is told", "[unit]") {
+  const ImportedConfig imported =
+      import_vllm(engine_arguments({"--model", "m", "--max-model-len", "32K", "--max-num-batched-tokens", "8k",
+                                    "--max-num-seqs", "many", "--block-size", "1e300"}),
+                  {});
+  CHECK(text(imported.config, "replica.max_context") == "32768");
+  CHECK(text(imported.config, "policies.batching.vllm_v1.max_num_batched_tokens") == "8000");
+  CHECK(text(imported.config, "policies.batching.vllm_v1.max_num_seqs") == "256");
+  CHECK(std::count(imported.ignored.begin(), imported.ignored.end(), "max_num_seqs=\"many\"") == 1);
+  CHECK(std::any_of(imported.ignored.begin(), imported.ignored.end(),
+                    [](const std::string& name) { return name.starts_with("block_size="); }));
+}
