@@ -8,10 +8,12 @@
 #include "experiments/capacity/system.hpp"
 #include "experiments/catalog.hpp"
 #include "experiments/claims/study.hpp"
+#include "experiments/dram/system.hpp"
 #include "experiments/graph/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
 #include "experiments/plans/system.hpp"
+#include "experiments/rl/env.hpp"
 #include "experiments/serving/system.hpp"
 #include "experiments/tune/system.hpp"
 #include "sim/base/home.hpp"
@@ -40,8 +42,9 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(), plans_system(), network_system(), launch_system(), graph_system(),
-                                       tune_system()};
+  static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
+                                       plans_system(),   network_system(),  launch_system(),
+                                       graph_system(),   tune_system(),     dram_system()};
   return all;
 }
 
@@ -97,6 +100,7 @@ std::vector<sim::ComponentInfo> all_components() {
       all.push_back({"section", section.name, system.name + ": " + section.doc, section.nested});
     collect(collect, system.fields);
   }
+  for (const sim::ComponentInfo& env : rl::env_registry().components()) add(env);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
   for (sim::ComponentInfo& study : claims::study_components()) all.push_back(std::move(study));
   return all;

@@ -106,9 +106,9 @@ std::optional<double> quantity_of(const std::string& text) {
   return std::nullopt;
 }
 
-AxisValue read_axis_value(const Node& node, const std::vector<std::string>& paths, std::size_t index, Faults& faults) {
+Choice read_axis_value(const Node& node, const std::vector<std::string>& paths, std::size_t index, Faults& faults) {
   const Node* is = &node;
-  AxisValue value;
+  Choice value;
   if (node.is_object()) {
     check_keys_of(node, {"is", "set"}, faults);
     is = node.find("is");
@@ -159,8 +159,8 @@ void read_axis(const Node& node, ClaimStudy& study, Faults& faults) {
   if (values == nullptr) return;
   if (values->items().empty()) faults.add(values->origin(), "expected at least one value");
   for (const Node& item : values->items()) {
-    AxisValue value = read_axis_value(item, paths, axis.values.size(), faults);
-    const auto same = [&](const AxisValue& other) { return other.label == value.label; };
+    Choice value = read_axis_value(item, paths, axis.values.size(), faults);
+    const auto same = [&](const Choice& other) { return other.label == value.label; };
     if (std::any_of(axis.values.begin(), axis.values.end(), same))
       faults.add(item.origin(), fmt::format("'{}' is on this axis already", value.label));
     axis.values.push_back(std::move(value));
@@ -225,7 +225,7 @@ sim::FormulaNames formula_names(const ClaimStudy& study) {
   for (const Axis& axis : study.axes) {
     if (names.find(axis.name) != nullptr) continue;  // reported already
     std::vector<std::pair<std::string, double>> labels;
-    for (const AxisValue& value : axis.values)
+    for (const Choice& value : axis.values)
       if (value.text) labels.emplace_back(value.label, value.number);
     const std::size_t slot = names.series(axis.name, std::move(labels));
     if (study.axes.size() == 1) names.set_default_axis(slot);

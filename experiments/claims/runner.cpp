@@ -1,11 +1,11 @@
 #include "experiments/claims/runner.hpp"
 
-#include <atomic>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
+
+#include "experiments/parallel.hpp"
 
 namespace orrery::experiments::claims {
 namespace {
@@ -62,22 +62,16 @@ class Tasks {
 /// Calls `work` for every task, on `jobs` threads; what it throws stays with the task.
 template <class Work>
 void for_each_task(std::vector<Task>& tasks, std::size_t jobs, Work work) {
-  std::atomic<std::size_t> next{0};
-  const auto worker = [&] {
-    for (std::size_t i = next++; i < tasks.size(); i = next++) {
-      if (!tasks[i].faults.empty()) continue;
-      try {
-        work(tasks[i]);
-      } catch (const sim::ConfigError& error) {
-        tasks[i].faults = error.faults();
-      } catch (...) {
-        tasks[i].error = std::current_exception();
-      }
+  parallel_for(tasks.size(), jobs, [&](std::size_t i) {
+    if (!tasks[i].faults.empty()) return;
+    try {
+      work(tasks[i]);
+    } catch (const sim::ConfigError& error) {
+      tasks[i].faults = error.faults();
+    } catch (...) {
+      tasks[i].error = std::current_exception();
     }
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min(jobs, tasks.size()); ++i) threads.emplace_back(worker);
-  worker();
+  });
 }
 
 void read(Task& task) {

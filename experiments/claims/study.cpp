@@ -92,7 +92,7 @@ std::string study_text(const std::string& name) {
   if (!study.axes.empty()) text += "\nx:\n";
   for (const Axis& axis : study.axes) {
     text += fmt::format("  {}:", axis.name);
-    for (const AxisValue& value : axis.values) text += " " + value.label;
+    for (const Choice& value : axis.values) text += " " + value.label;
     text += '\n';
   }
   text += "\nmeasures:\n";

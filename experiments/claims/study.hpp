@@ -13,17 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/assignment.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/formula.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments::claims {
-
-/// A value for a dotted path of the experiment's config.
-struct Assignment {
-  std::string path;
-  sim::Node value;
-};
 
 /// One way to run the base experiment.
 struct Variant {
@@ -31,18 +26,9 @@ struct Variant {
   std::vector<Assignment> assignments;
 };
 
-/// One place on an axis: what it is called, its number (of a quantity in SI; of a mere text its position), what it
-/// sets.
-struct AxisValue {
-  std::string label;
-  double number = 0;
-  bool text = false;  ///< formulas compare it with the label
-  std::vector<Assignment> assignments;
-};
-
 struct Axis {
   std::string name;
-  std::vector<AxisValue> values;
+  std::vector<Choice> values;
 };
 
 /// A figure of summary.json by its dotted path, in which {AXIS} and {variant} stand for what a run is at.

@@ -31,6 +31,7 @@ std::optional<SeqId> Replica::hold(std::int64_t tokens) {
   const SeqId id = new_slot();
   sequence(id).phase = Phase::paused;
   sequence(id).order = -1;  // it is nobody
+  tell_time({parts_.engine->now().ticks, 0});
   if (!parts_.kv->reserve(id, sequence(id), tokens)) {
     sequence(id).phase = Phase::waiting;
     free_slots_.push_back(id);
@@ -240,6 +241,7 @@ void Replica::remove_finished() {
   for (const SeqId id : finished_) {
     --decoding_;
     erase_running(id);
+    if (parts_.tier != nullptr && parts_.tier->keeps_turns()) keep_turn(id);
     parts_.kv->release(id, sequence(id), sequence(id).kv_then, Leave::keep);
     end_request(id, "completed", at_.tick());
   }

@@ -12,6 +12,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
+#include "policies/batching/whole_prompts.hpp"
 #include "sim/base/mix.hpp"
 
 namespace orrery::policies {
@@ -63,6 +64,10 @@ class FairnessBatching final : public Batching {
   explicit FairnessBatching(const FairnessParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
+    if (run_whole_prompts(view, out)) {
+      out.decode_rest = false;
+      return;
+    }
     const std::int64_t draw = params_.period > 0 ? view.clock / params_.period : 0;
     room_ = {.free = view.kv.available_blocks(),
              .growth = view.growth_blocks,
@@ -139,7 +144,7 @@ class FairnessBatching final : public Batching {
   /// Admits a waiting sequence if there is room; false if there is none for it, or for any.
   bool admit(const BatchView& view, SeqId id, BatchDecision& out) {
     const Sequence& seq = view[id];
-    const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
+    const std::int64_t blocks = blocks_to_admit_beside(view, out, id, seq.prefill_tokens);
     const std::int64_t tokens = view.to_compute(id);
     // One that is computed again may have outgrown the budget; it then goes alone.
     const bool outgrown = seq.preemptions > 0 && out.admit.empty();

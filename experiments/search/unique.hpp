@@ -1,0 +1,36 @@
+// Never the same point twice, whatever the driver proposes.
+//
+// What was evaluated is told to the driver at once from memory, which costs nothing of the budget; where a driver keeps
+// coming back to known points, unseen ones are drawn at random in their place; where none is left, the search ends.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "experiments/search/driver.hpp"
+
+namespace orrery::experiments::search {
+
+class UniqueDriver final : public Driver {
+ public:
+  UniqueDriver(std::unique_ptr<Driver> inner, const Space& space, sim::RandomStream random);
+  std::vector<Proposal> ask(std::size_t most) override;
+  /// Results of the last batch that ask() gave, in its order.
+  void tell(std::span<const Trial> trials) override;
+  std::vector<std::pair<std::string, double>> statistics() const override { return inner_->statistics(); }
+  std::size_t distinct() const { return known_.size(); }
+
+ private:
+  using Key = std::pair<std::string, double>;
+  Key key(const Proposal& proposal) const;
+  std::optional<Proposal> unseen(double fidelity, const std::set<Key>& taken);
+
+  std::unique_ptr<Driver> inner_;
+  const Space& space_;
+  sim::RandomStream random_;
+  std::map<Key, Evaluation> known_;
+  std::vector<Proposal> asked_;  ///< the inner driver's batch, known points included
+  std::uint64_t next_grid_ = 0;  ///< where the walk for an unseen point goes on
+};
+
+}  // namespace orrery::experiments::search

@@ -1,0 +1,120 @@
+// The search loop: order, threads, resume, no point twice.
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "experiments/search/unique.hpp"
+#include "spaces.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+using namespace test;
+
+Evaluation bowl(const Proposal& proposal) {
+  double sum = 0;
+  for (const double x : proposal.point)
+    if (!std::isnan(x)) sum += x * x;
+  return {.objectives = {sum}};
+}
+
+std::string trace_of(const Space& space, const std::vector<Trial>& trials) {
+  std::string text;
+  for (const Trial& trial : trials) text += space.text(trial.proposal.point) + "\n";
+  return text;
+}
+
+TEST_CASE("a grid visits every allowed point once", "[search]") {
+  Space space;
+  add(space, categorical("policy", {"fcfs", "sarathi"}));
+  add(space, ordinal("budget", {256, 512}), "policy == \"sarathi\"");
+  add(space, integer("tp", 1, 3));
+  constrain(space, "tp != 2");
+  const auto driver = make_driver("grid", {.space = &space});
+  const auto trials = run_search(*driver, on_threads(bowl, 1), {.budget = 100, .batch = 4});
+  CHECK(trace_of(space, trials) ==
+        "policy=fcfs, tp=1\npolicy=fcfs, tp=3\n"
+        "policy=sarathi, budget=256, tp=1\npolicy=sarathi, budget=256, tp=3\n"
+        "policy=sarathi, budget=512, tp=1\npolicy=sarathi, budget=512, tp=3\n");
+}
+
+TEST_CASE("random search does not depend on the number of threads", "[search]") {
+  const Space space = mixed_space();
+  std::set<std::string> traces;
+  for (const std::size_t jobs : {1, 2, 5}) {
+    UniqueDriver driver(make_driver("random", {.space = &space}), space, {1, "unique"});
+    traces.insert(trace_of(space, run_search(driver, on_threads(bowl, jobs), {.budget = 60, .batch = 7})));
+  }
+  CHECK(traces.size() == 1);
+}
+
+TEST_CASE("a search goes on over what an earlier one committed", "[search]") {
+  const Space space = mixed_space();
+  const auto search = [&](std::int64_t stop_after, std::map<std::string, Evaluation>& store, int& runs) {
+    UniqueDriver driver(make_driver("random", {.space = &space}), space, {1, "unique"});
+    SearchOptions options{.budget = 40, .batch = 8};
+    options.known = [&](const Proposal& p) -> std::optional<Evaluation> {
+      const auto found = store.find(space.key(p.point));
+      return found == store.end() ? std::nullopt : std::optional(found->second);
+    };
+    options.commit = [&](const Trial& trial) { store.emplace(space.key(trial.proposal.point), trial.result); };
+    options.stop = [&] { return runs >= stop_after; };
+    return run_search(driver, on_threads([&](const Proposal& p) { return ++runs, bowl(p); }, 1), options);
+  };
+  std::map<std::string, Evaluation> whole, parts;
+  int runs = 0, first = 0, second = 0;
+  const auto straight = search(1000, whole, runs);
+  (void)search(16, parts, first);
+  const auto resumed = search(1000, parts, second);
+  CHECK(first == 16);
+  CHECK(second == 24);  // 40 - 16: nothing is run again
+  CHECK(trace_of(space, straight) == trace_of(space, resumed));
+}
+
+TEST_CASE("a small space is exhausted without a repeat, then the search ends", "[search]") {
+  Space space;
+  add(space, integer("a", 1, 7));
+  add(space, integer("b", 1, 11));
+  UniqueDriver driver(make_driver("random", {.space = &space}), space, {1, "unique"});
+  const auto trials = run_search(driver, on_threads(bowl, 1), {.budget = 1000, .batch = 5});
+  std::set<std::string> seen;
+  for (const Trial& trial : trials) seen.insert(space.key(trial.proposal.point));
+  CHECK(trials.size() == 77);  // 7 * 11
+  CHECK(seen.size() == 77);
+}
+
+TEST_CASE("a space that allows nothing ends at once", "[search]") {
+  Space space;
+  add(space, integer("a", 1, 7));
+  constrain(space, "a > 9");
+  UniqueDriver driver(make_driver("random", {.space = &space}), space, {1, "unique"});
+  CHECK(run_search(driver, on_threads(bowl, 1), {.budget = 10}).empty());
+}
+
+TEST_CASE("an objective that is no number is a failed trial", "[search]") {
+  Space space;
+  add(space, integer("a", 1, 3));
+  const auto driver = make_driver("grid", {.space = &space});
+  const auto none = [](const Proposal&) {
+    return Evaluation{.objectives = {std::numeric_limits<double>::quiet_NaN()}};
+  };
+  const auto trials = run_search(*driver, on_threads(none, 1), {.budget = 10});
+  REQUIRE(trials.size() == 3);
+  CHECK(trials[0].result.status == TrialStatus::failed);
+  CHECK(trials[0].result.reason == "an objective is not a finite number");
+}
+
+TEST_CASE("constraint domination", "[search]") {
+  const Evaluation good{.objectives = {1, 2}, .violations = {0}}, worse{.objectives = {1, 3}, .violations = {0}},
+      over{.objectives = {0, 0}, .violations = {0.5}}, broken{.status = TrialStatus::failed};
+  CHECK(dominates(good, worse));
+  CHECK_FALSE(dominates(worse, good));
+  CHECK_FALSE(dominates(good, good));
+  CHECK(dominates(worse, over));
+  CHECK(dominates(over, broken));
+  CHECK(better(good, over));
+  CHECK_FALSE(better(broken, broken));
+}
+
+}  // namespace
+}  // namespace orrery::experiments::search
