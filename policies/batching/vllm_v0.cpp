@@ -9,6 +9,7 @@
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
 #include "policies/batching/waiting_order.hpp"
+#include "policies/batching/whole_prompts.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -44,6 +45,10 @@ class VllmV0Batching final : public Batching {
   explicit VllmV0Batching(const VllmV0Params& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
+    if (run_whole_prompts(view, out)) {
+      out.decode_rest = false;
+      return;
+    }
     Batch batch{.free = view.kv.available_blocks()};
     if (params_.priorities) {
       queue_.update(view, [&](SeqId id) { return -static_cast<std::int64_t>(view[id].priority); });
