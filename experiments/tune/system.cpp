@@ -203,7 +203,7 @@ class TuneExperiment final : public Experiment {
   }
 
   struct Tally {
-    sim::Samples all_to_best;
+    sim::SampleStats all_to_best;
     double runs = 0, evaluations = 0, to_best = 0, failures = 0, found = 0, quality = 0, least = 0, most = 0;
 
     void add(const policies::slapo::TuneResult& result, double best) {
@@ -213,7 +213,7 @@ class TuneExperiment final : public Experiment {
       ++runs;
       evaluations += count;
       to_best += static_cast<double>(result.evaluations_to_best);
-      all_to_best.add(static_cast<double>(result.evaluations_to_best));
+      all_to_best.add(result.evaluations_to_best);
       failures += static_cast<double>(result.failures);
       found += result.value && *result.value >= best ? 1 : 0;
       quality += best > 0 ? result.value.value_or(0) / best : 0;
