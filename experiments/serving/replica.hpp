@@ -174,6 +174,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void preempt(const policies::Preemption& preemption);
   void resume(policies::SeqId id);
   void admit(const policies::Admission& admission);
+  void trim_items();
   void insert_running(policies::SeqId id);
   void erase_running(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
@@ -200,6 +201,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::int64_t growth(std::int64_t clock, std::int64_t steps) const;
   std::int64_t next_clock_event();
   ExactTime time_of(std::int64_t iterations) const { return leap_.start.plus(leap_.elapsed(iterations), ps_per_tick_); }
+  void fit_in_time();
   std::int64_t over_by_now() const;
   void interrupt();
   void complete(std::int64_t upto);
