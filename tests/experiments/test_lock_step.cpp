@@ -117,7 +117,7 @@ TEST_CASE("experts over lanes: lock-step waits for the fullest lane, and writes 
   const auto config = [](const char* lock_step, const char* lengths) {
     return std::string(R"({"system": "serving", "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 4}]},
       "model": {"config": "catalog:qwen3-30b-a3b", "dtype": "bf16"}, "replica": {"max_context": 8192},
-      "workload": {"generator": {"requests": 120, "arrivals": {"policy": "poisson", "poisson": {"rate": "8 1/s"}},
+      "workload": {"generator": {"requests": 120, "limits": {"total_max": 8000}, "arrivals": {"policy": "poisson", "poisson": {"rate": "8 1/s"}},
         "lengths": )") +
            lengths + R"(}},
       "cluster": {"replicas": [{"tensor_parallel": 1, "data_parallel": 4, "expert_parallel": 4, "lock_step": )" +
