@@ -43,6 +43,8 @@ std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
   if (!parts_.leap || !arriving_.empty() || stall_ps_ > 0 || !loading_.empty() || !outbound_.empty() ||
       !decision_.items.empty() || !decision_.preempt.empty() || steady_ == 0 || self_growing_ > 0)
     return 1;
+  // What decodes push out of a prefix cache comes to be found in a tier some time later: who waits may want it then.
+  if (hands_on_ && !waiting_.empty()) return 1;
   return std::max<std::int64_t>(1, std::min(price.horizon, decision_.stable_iterations));
 }
 
@@ -150,10 +152,17 @@ void Replica::complete(std::int64_t upto) {
 /// Takes the blocks of the leap's first `iterations` iterations, as far as they are not taken.
 void Replica::take_growth(std::int64_t iterations) {
   if (iterations <= leap_.grown) return;
-  const std::int64_t blocks = growth(clock_ + leap_.grown - leap_.done, iterations - leap_.grown);
-  leap_.grown = iterations;
-  if (blocks == 0) return;
-  parts_.kv->take(blocks);
+  // A tier is told of each block when it goes; without one they go together.
+  const std::int64_t stride = hands_on_ ? 1 : iterations - leap_.grown;
+  bool any = false;
+  for (; leap_.grown < iterations; leap_.grown += stride) {
+    const std::int64_t blocks = growth(clock_ + leap_.grown - leap_.done, stride);
+    if (blocks == 0) continue;
+    if (hands_on_) tell_time(time_of(leap_.grown));
+    parts_.kv->take(blocks);
+    any = true;
+  }
+  if (!any) return;
   counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, parts_.kv->used_bytes());
   parts_.metrics->kv_peak_bytes = std::max(parts_.metrics->kv_peak_bytes, counts_.kv_peak_bytes);
 }

@@ -59,6 +59,12 @@ class ProgressObserver final : public RunObserver {
   std::int64_t done_ = 0, runs_ = 0;
 };
 
+void add_counts(const ReplicaCounts& counts, TierOutcome& tiers) {
+  tiers.stall_ps += counts.swap_stall_ps;
+  tiers.prompt_tokens += counts.prompt_tokens;
+  tiers.device_tokens += counts.device_tokens;
+}
+
 /// Fires events up to the end that the config names.
 void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
                    const sim::TickScale& scale) {
@@ -433,7 +439,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
           stores.push_back(std::make_unique<HostStore>(engine, kind.geometry.bytes_per_token, kind.limits.tier_tokens,
                                                        config.layouts.host_bandwidth));
         if (!config.kv_tiers.tiers.empty())
-          stores.push_back(make_tiers(config.kv_tiers, parts.kv->block_bytes(),
+          stores.push_back(make_tiers(config.kv_tiers, parts.kv->block_bytes(), parts.kv->growth_tokens(),
                                       (kind.limits.layers + kind.stages - 1) / kind.stages));
         if (kind.limits.tier_tokens > 0 || !config.kv_tiers.tiers.empty()) parts.tier = stores.back().get();
       }
@@ -460,9 +466,11 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   if (!config.kv_tiers.tiers.empty()) {
     TierOutcome& tiers = result.kv_tiers.emplace();
     for (const auto& store : stores) tiers.add(store->counters());
+    tiers.turns = config.kv_tiers.turns;
+    if (config.kv_tiers.prefixes)
+      for (const KvTierParams& tier : config.kv_tiers.tiers) tiers.prefix_tiers.push_back(tier.name);
     for (std::size_t i = 0; i < cluster.size(); ++i)
-      for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane)
-        tiers.stall_ps += cluster.replica(i, lane).counts().swap_stall_ps;
+      for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) add_counts(cluster.replica(i, lane).counts(), tiers);
   }
   result.kv.cached_tokens = metrics.cached_tokens;
   if (source) result.skipped = source->skipped();

@@ -7,6 +7,7 @@ namespace orrery::experiments::search {
 void register_drivers(DriverRegistry& registry) {
   void add_annealing_driver(DriverRegistry&); add_annealing_driver(registry);
   void add_ant_colony_driver(DriverRegistry&); add_ant_colony_driver(registry);
+  void add_bayesian_driver(DriverRegistry&); add_bayesian_driver(registry);
   void add_beam_driver(DriverRegistry&); add_beam_driver(registry);
   void add_bottleneck_driver(DriverRegistry&); add_bottleneck_driver(registry);
   void add_cma_es_driver(DriverRegistry&); add_cma_es_driver(registry);
