@@ -14,6 +14,7 @@
 #include "experiments/network/system.hpp"
 #include "experiments/plans/system.hpp"
 #include "experiments/rl/env.hpp"
+#include "experiments/search/function_system.hpp"
 #include "experiments/serving/system.hpp"
 #include "experiments/tune/system.hpp"
 #include "sim/base/home.hpp"
@@ -44,7 +45,8 @@ bool Outcome::feasible() const {
 const std::vector<System>& systems() {
   static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
                                        plans_system(),   network_system(),  launch_system(),
-                                       graph_system(),   tune_system(),     dram_system()};
+                                       graph_system(),   tune_system(),     dram_system(),
+                                       search::function_system()};
   return all;
 }
 
