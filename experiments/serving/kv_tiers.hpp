@@ -21,7 +21,7 @@ struct KvTierParams {
     return std::tuple{sim::field("name", &KvTierParams::name, sim::Unit::none, sim::any_value(), "What it is called."),
                       sim::required(sim::field("capacity", &KvTierParams::capacity, sim::Unit::bytes,
                                                sim::between(0, 1e18), "Memory for swapped KV, a device.")),
-                      sim::field("bandwidth", &KvTierParams::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+                      sim::field("bandwidth", &KvTierParams::bandwidth, sim::Unit::bytes_per_s, sim::at_least(1e4),
                                  "Between it and one device, each way."),
                       sim::field("copy", &KvTierParams::copy_s, sim::Unit::seconds, sim::between(0, 1),
                                  "Fixed cost of a copy, before its first byte moves.")};

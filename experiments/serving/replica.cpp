@@ -89,17 +89,38 @@ void Replica::wake() {
 }
 
 void Replica::start_iteration() {
+  if (parts_.lock_step != nullptr) return parts_.lock_step->ready();
   // The devices went on to the picosecond; if they idled, they start with the event.
-  if (at_.tick() < parts_.engine->now()) {
-    const ExactTime now{parts_.engine->now().ticks, 0};
-    const std::int64_t over = std::min(stall_ps_, now.minus(at_, ps_per_tick_));  // copies went on meanwhile
-    stall(-over);
-    at_ = now;
-  }
+  if (at_.tick() < parts_.engine->now()) move_on({parts_.engine->now().ticks, 0});
+  settle_on_iteration();
+}
+
+/// Time goes on to `now` without an iteration; copies went on meanwhile.
+void Replica::move_on(ExactTime now) {
+  stall(-std::min(stall_ps_, now.minus(at_, ps_per_tick_)));
+  at_ = now;
+}
+
+bool Replica::plan(ExactTime start) {
+  if (at_ < start) move_on(start);
+  return settle_on_iteration();
+}
+
+void Replica::go(std::int64_t time_ps) {
+  planned_.time_ps = time_ps;
+  planned_.step_ps = 0;
+  planned_.horizon = 1;
+  stall_ps_ = 0;
+  begin(1, planned_, 0);
+}
+
+/// Asks the policy until there is an iteration, or nothing left to make one of.
+bool Replica::settle_on_iteration() {
+  bool decided = false;
   unsettled_ = true;
   for (take_arrivals(); !running_.empty() || !waiting_.empty(); take_arrivals()) {
     finish_loads();
-    if (decide()) break;
+    if ((decided = decide())) break;
     if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     if (!loading_.empty()) {                   // nothing to run but what is on its way back
       await_load();
@@ -111,6 +132,7 @@ void Replica::start_iteration() {
     reject_head();
   }
   unsettled_ = false;
+  return decided;
 }
 
 void Replica::reject_head() {
@@ -194,18 +216,12 @@ bool Replica::decide() {
   if (decision_.admit.size() > 1 && parts_.kv->keeps_prefixes())
     for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequence(admission.seq));
   for (const Admission& admission : decision_.admit) admit(admission);
+  if (!decision_.preempt.empty()) trim_items();
   // Prompts had the iteration for themselves, but are on their way from a tier: decodes need not wait.
   if (!loading_.empty() && decision_.items.empty() && !decision_.decode_rest)
     decision_.decode_rest = view().growth_blocks <= parts_.kv->available_blocks();
   ++decision_number_;
-  for (Item& item : decision_.items) {
-    Account& its = account(item.seq);
-    its.marked = decision_number_;
-    // What a preempted sequence left behind in a cache of prefixes may be more than the policy could see.
-    const Sequence& seq = sequence(item.seq);
-    if (!decision_.preempt.empty() && !decision_.admit.empty() && seq.phase == Phase::prefill && item.new_tokens > 0)
-      item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
-  }
+  for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
   if (parts_.speculator != nullptr && decision_.decode_rest) add_drafts();
 
   build_shape();
@@ -225,6 +241,10 @@ bool Replica::decide() {
     const std::int64_t before = stall_ps_ + price.time_ps - devices_ps;
     price.time_ps = parts_.pipe->pass(at_.plus(before, ps_per_tick_), shape_).minus(at_, ps_per_tick_) - stall_ps_;
     price.horizon = 1;
+  }
+  if (parts_.lock_step != nullptr) {
+    planned_ = price;
+    return true;
   }
   begin(iterations_ahead(price), price, stall_ps_);
   stall_ps_ = 0;
@@ -286,14 +306,17 @@ void Replica::admit(const Admission& admission) {
   const SeqId id = admission.seq;
   Sequence& seq = sequence(id);
   if (seq.phase != Phase::waiting) broken_policy("it admitted a sequence that does not wait");
+  const std::optional<std::int64_t> found =
+      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.ready_tokens));
+  if (!found) {
+    if (decision_.preempt.empty()) broken_policy("it admitted a sequence whose blocks are not free");
+    return;
+  }
   if (waiting_.front() == id) {
     waiting_.pop_front();
   } else {
     waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
   }
-  const std::optional<std::int64_t> found =
-      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.ready_tokens));
-  if (!found) broken_policy("it admitted a sequence whose blocks are not free");
   // At least the last prompt token is computed, or there would be nothing to sample the first token from.
   const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
   Request& request = *account(id).request;
@@ -310,6 +333,16 @@ void Replica::admit(const Admission& admission) {
   seq.phase = Phase::prefill;
   insert_running(id);
   if (parts_.tier != nullptr) load(id, cached, first);
+}
+
+/// Where sequences were preempted, the policy could not see exactly what the cache has then: who still waits gets no
+/// chunk, and nobody more than is left of its prompt.
+void Replica::trim_items() {
+  std::erase_if(decision_.items, [&](const Item& item) { return sequence(item.seq).phase == Phase::waiting; });
+  for (Item& item : decision_.items) {
+    const Sequence& seq = sequence(item.seq);
+    if (seq.phase == Phase::prefill) item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
+  }
 }
 
 void Replica::stall(std::int64_t ps) {
