@@ -55,6 +55,15 @@ TEST_CASE("asking why takes fewer evaluations than not asking", "[search][bottle
   }
 }
 
+TEST_CASE("remedies that name the wrong parameters cost evaluations", "[search][bottleneck]") {
+  Problem problem = make_problem("bottleneck");
+  const Quality right = evaluations(problem, "bottleneck", R"({"start": "random"})");
+  problem.remedies = {{"compute", {3}}, {"memory", {0}}, {"network", {1}}};
+  const Quality wrong = evaluations(problem, "bottleneck", R"({"start": "random"})");
+  INFO("right " << text_of(right) << ", wrong " << text_of(wrong));
+  CHECK(1.5 * right.median < wrong.median);
+}
+
 TEST_CASE("where many parameters do nothing it is the remedies that count", "[search][bottleneck]") {
   Problem problem = with_decoys();
   const Quality named = evaluations(problem, "bottleneck", R"({"start": "random"})");
