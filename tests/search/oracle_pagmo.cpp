@@ -1,8 +1,8 @@
 // NSGA-II against pagmo's on the same functions: the hypervolume of everything evaluated, medians over seeds.
 //
-// Built where pagmo is installed (tools/setup optional). Both get 100 points a generation and 250 generations; pagmo runs
-// once with our constants (crossing 0.9 with index 15, mutation one in n with index 20) and once with its own.
-// Our median must be no more than 2 % below pagmo's better one. Prints a row a function.
+// Built where pagmo is installed (tools/setup optional). Both get 100 points a generation and 250 generations; pagmo
+// runs once with our constants (crossing 0.9 with index 15, mutation one in n with index 20) and once with its own. Our
+// median must be no more than 2 % below pagmo's better one. Prints a row a function.
 #include <cstdlib>
 #include <memory>
 #include <pagmo/algorithm.hpp>
