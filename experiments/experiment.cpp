@@ -8,6 +8,7 @@
 #include "experiments/capacity/system.hpp"
 #include "experiments/catalog.hpp"
 #include "experiments/claims/study.hpp"
+#include "experiments/dram/system.hpp"
 #include "experiments/graph/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
@@ -42,8 +43,9 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(), plans_system(), network_system(), launch_system(), graph_system(),
-                                       tune_system()};
+  static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
+                                       plans_system(),   network_system(),  launch_system(),
+                                       graph_system(),   tune_system(),     dram_system()};
   return all;
 }
 

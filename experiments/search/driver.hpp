@@ -67,6 +67,8 @@ class Driver {
   virtual ~Driver() = default;
   virtual std::vector<Proposal> ask(std::size_t most) = 0;
   virtual void tell(std::span<const Trial> trials) = 0;
+  /// Figures of its own progress, for people: acceptance, step sizes, restarts. None decides anything.
+  virtual std::vector<std::pair<std::string, double>> statistics() const { return {}; }
 };
 
 /// What a driver may know beside its own parameters. The space outlives the driver.

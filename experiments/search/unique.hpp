@@ -17,6 +17,7 @@ class UniqueDriver final : public Driver {
   std::vector<Proposal> ask(std::size_t most) override;
   /// Results of the last batch that ask() gave, in its order.
   void tell(std::span<const Trial> trials) override;
+  std::vector<std::pair<std::string, double>> statistics() const override { return inner_->statistics(); }
   std::size_t distinct() const { return known_.size(); }
 
  private:

@@ -163,15 +163,15 @@ struct ScalingParams {
 
   static constexpr auto fields() {
     using S = ScalingParams;
-    return std::tuple{
-        sim::field("least", &S::least, sim::Unit::count, sim::at_least(0),
-                   "Fewest replicas; the most is all there are."),
-        sim::field("initial", &S::initial, sim::Unit::count, sim::at_least(0),
-                   "Replicas that are up at the start; null: the fewest."),
-        sim::field("interval", &S::interval_s, sim::Unit::seconds, sim::positive(), "Time between two decisions."),
-        sim::field("off_power", &S::off_power, sim::Unit::ratio, sim::between(0, 1),
-                   "Power of a device whose replica is off, as a share of its idle power."),
-        sim::field("start", &S::start, "What it takes to bring a replica up.")};
+    return std::tuple{sim::field("least", &S::least, sim::Unit::count, sim::at_least(0),
+                                 "Fewest replicas; the most is all there are."),
+                      sim::field("initial", &S::initial, sim::Unit::count, sim::at_least(0),
+                                 "Replicas that are up at the start; null: the fewest."),
+                      sim::field("interval", &S::interval_s, sim::Unit::seconds, sim::between(1e-3, 1e6),
+                                 "Time between two decisions."),
+                      sim::field("off_power", &S::off_power, sim::Unit::ratio, sim::between(0, 1),
+                                 "Power of a device whose replica is off, as a share of its idle power."),
+                      sim::field("start", &S::start, "What it takes to bring a replica up.")};
   }
 };
 

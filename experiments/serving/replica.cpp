@@ -187,7 +187,14 @@ bool Replica::decide() {
     for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequence(admission.seq));
   for (const Admission& admission : decision_.admit) admit(admission);
   ++decision_number_;
-  for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
+  for (Item& item : decision_.items) {
+    Account& its = account(item.seq);
+    its.marked = decision_number_;
+    // What a preempted sequence left behind in a cache of prefixes may be more than the policy could see.
+    const Sequence& seq = sequence(item.seq);
+    if (!decision_.preempt.empty() && !decision_.admit.empty() && seq.phase == Phase::prefill && item.new_tokens > 0)
+      item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
+  }
   if (parts_.speculator != nullptr && decision_.decode_rest) add_drafts();
 
   build_shape();

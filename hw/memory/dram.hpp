@@ -107,7 +107,7 @@ struct DramTiming {
 /// Energy in J per bit by level of the path, and of the device without commands in W.
 struct DramEnergy {
   double activate_bit_j = 0, cell_bit_j = 0, column_bit_j = 0, group_bit_j = 0, tsv_bit_j = 0, io_bit_j = 0;
-  double background_w = 0;
+  double background_w = 0, open_rows_w = 0;
   static constexpr auto fields() {
     using sim::Unit;
     using E = DramEnergy;
@@ -121,6 +121,7 @@ struct DramEnergy {
         sim::field("tsv_bit", &E::tsv_bit_j, Unit::joules, kAny, "Through the stack."),
         sim::field("io_bit", &E::io_bit_j, Unit::joules, kAny, "From the device to the host."),
         sim::field("background", &E::background_w, Unit::watts, kAny, "Of the device, whatever it does."),
+        sim::field("open_rows", &E::open_rows_w, Unit::watts, kAny, "Of the device on top, while a row is open."),
     };
   }
 };

@@ -135,6 +135,13 @@ void DramTimer::issue(DramOp op, std::int64_t bank, std::int64_t clock, std::int
   }
 }
 
+std::int64_t DramTimer::close_after_access(std::int64_t bank) {
+  Bank& b = bank_[at(bank)];
+  raise(b.activate, b.precharge + timing_.rp);
+  open_row_[at(bank)] = kClosed;
+  return b.precharge;
+}
+
 std::int64_t DramTimer::earliest_set(DramOp op, BankSet banks) const {
   std::int64_t clock = 0;
   for (BankSet rest = banks; rest != 0; rest &= rest - 1) {

@@ -59,6 +59,10 @@ class DramTimer {
   /// Books the command at `clock`, which is no earlier than earliest(). `row` matters to activations only.
   void issue(DramOp op, std::int64_t bank, std::int64_t clock, std::int64_t row = 0);
 
+  /// Closes a bank by the column command it has just had (auto-precharge): as a precharge at its earliest clock, which
+  /// is returned, but with no place on the bus of row commands.
+  std::int64_t close_after_access(std::int64_t bank);
+
   /// The same for all banks of a set at once. Precharge may include closed banks.
   std::int64_t earliest_set(DramOp op, BankSet banks) const;
   void issue_set(DramOp op, BankSet banks, std::int64_t clock, std::int64_t row = 0);

@@ -50,7 +50,7 @@ struct BatchLlmParams {
     return std::tuple{
         sim::field("order", &P::order,
                    "Groups by decode tokens over prompt tokens, most first; the reverse; or as they came."),
-        sim::field("prefill_tokens", &P::prefill_tokens, sim::Unit::tokens, sim::at_least(1),
+        sim::field("prefill_tokens", &P::prefill_tokens, sim::Unit::tokens, sim::between(1, 1e12),
                    "Most prompt tokens in an iteration, beside all decodes."),
         sim::field("kv_limit", &P::kv_limit, sim::Unit::ratio, sim::between(0.01, 1),
                    "Share of the cache that what runs may be expected to fill."),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policies/batching/preemption.hpp"
+
 namespace orrery::policies {
 
 BudgetStep::BudgetStep(const BatchView& view, BatchDecision& out, const StepLimits& limits)
@@ -102,15 +104,6 @@ bool BudgetStep::too_large(SeqId id) const {
   return view_.kv.blocks_of(view_[id], view_[id].prefill_tokens) > view_.kv.total_blocks();
 }
 
-std::int64_t BudgetStep::first_chunk(SeqId id, std::int64_t budget) const {
-  return std::min({view_.to_compute(id), limits_.chunk, budget});
-}
-
-std::int64_t BudgetStep::first_blocks(SeqId id, std::int64_t chunk) const {
-  const Sequence& seq = view_[id];
-  return view_.kv.blocks_to_admit(seq, seq.prefill_tokens - view_.to_compute(id) + chunk);
-}
-
 bool BudgetStep::admit(SeqId id) {
   if (full() || too_large(id)) return false;
   const Sequence& seq = view_[id];
@@ -119,9 +112,9 @@ bool BudgetStep::admit(SeqId id) {
   if (!limits_.chunked && std::min({left, limits_.chunk, limits_.tokens}) > budget_) return false;
   const std::int64_t chunk = std::min({left, limits_.chunk, budget_});
   const std::int64_t tokens = seq.prefill_tokens - left + chunk;
-  const std::int64_t blocks = view_.kv.blocks_to_admit(seq, tokens);
+  const std::int64_t blocks = blocks_to_admit_beside(view_, out_, id, tokens);
   if (blocks > free_) return false;
-  if (limits_.room_for_all && view_.kv.blocks_to_admit(seq, seq.prefill_tokens) > free_) return false;
+  if (limits_.room_for_all && blocks_to_admit_beside(view_, out_, id, seq.prefill_tokens) > free_) return false;
   free_ -= blocks;
   budget_ -= chunk;
   ++running_;

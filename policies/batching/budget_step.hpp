@@ -45,9 +45,6 @@ class BudgetStep {
   bool full() const { return budget_ <= 0 || running_ >= limits_.sequences; }
   /// Not even the whole cache would hold what this waiting sequence has to prefill.
   bool too_large(SeqId id) const;
-  /// First chunk of a waiting sequence if it had the budget `budget`, and the blocks it takes.
-  std::int64_t first_chunk(SeqId id, std::int64_t budget) const;
-  std::int64_t first_blocks(SeqId id, std::int64_t chunk) const;
   /// Blocks that are left.
   std::int64_t free_blocks() const { return free_; }
   std::int64_t free_slots() const { return limits_.sequences - running_; }

@@ -139,7 +139,7 @@ class FairnessBatching final : public Batching {
   /// Admits a waiting sequence if there is room; false if there is none for it, or for any.
   bool admit(const BatchView& view, SeqId id, BatchDecision& out) {
     const Sequence& seq = view[id];
-    const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
+    const std::int64_t blocks = blocks_to_admit_beside(view, out, id, seq.prefill_tokens);
     const std::int64_t tokens = view.to_compute(id);
     // One that is computed again may have outgrown the budget; it then goes alone.
     const bool outgrown = seq.preemptions > 0 && out.admit.empty();

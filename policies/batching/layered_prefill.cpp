@@ -33,7 +33,7 @@ struct LayeredPrefillParams {
                    "Most sequences that run at once."),
         sim::field("stages", &LayeredPrefillParams::stages, sim::Unit::count, sim::between(1, 4096),
                    "Most groups of layers; the authors use 4, 12, 16 or 24."),
-        sim::field("group_tokens", &LayeredPrefillParams::group_tokens, sim::Unit::tokens, sim::at_least(1),
+        sim::field("group_tokens", &LayeredPrefillParams::group_tokens, sim::Unit::tokens, sim::between(1, 1e12),
                    "A wave of up to this many tokens passes in one group, of twice as many in two, and so on; past "
                    "eight times as many, in all stages.")};
   }

@@ -11,6 +11,14 @@
 
 namespace orrery::policies {
 
+/// Blocks that admitting `id` with room for `tokens` takes beside what `out` preempts. What a preempted sequence alone
+/// holds is counted as free once it goes, so that nobody who comes in its place may count it as shared. (What it leaves
+/// in a cache of prefixes may shorten their prompts; the replica cuts their items to what is left then.)
+inline std::int64_t blocks_to_admit_beside(const BatchView& view, const BatchDecision& out, SeqId id,
+                                           std::int64_t tokens) {
+  return out.preempt.empty() ? view.kv.blocks_to_admit(view[id], tokens) : view.kv.blocks_of(view[id], tokens);
+}
+
 /// Preempts latest-arrived running sequences, one by one, until every remaining decode can grow by a token; appends
 /// them to `out.preempt`. O(1) if nobody has to go. Returns the blocks that are free once preemption and growth are
 /// done. Source: the v0 scheduler of vLLM (preemption by recompute, SOSP 2023, section 4.5).

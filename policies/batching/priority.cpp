@@ -57,22 +57,27 @@ class PriorityBatching final : public Batching {
   }
 
  private:
-  /// Preempts running sequences of lower priority until `first` has a slot and blocks, or none is left.
+  /// Preempts running sequences of lower priority, as many as it takes for `first` to have a slot and blocks for all of
+  /// its prompt; nobody, if all of them together do not make that room.
   static void make_way(const BatchView& view, SeqId first, BudgetStep& step) {
-    const std::int64_t chunk = step.first_chunk(first, view.limits.max_context);
-    const std::int64_t need = step.first_blocks(first, chunk) + view.growth_blocks;
+    const std::int64_t prompt = view[first].prefill_tokens;
     const std::int32_t priority = view[first].priority;
-    if (step.free_slots() > 0 && step.free_blocks() >= need) return;
+    const std::int64_t free = step.free_blocks() - view.growth_blocks;
+    if (step.free_slots() > 0 && free >= view.kv.blocks_to_admit(view[first], prompt)) return;
     std::vector<SeqId> lower;
     for (const SeqId id : view.running)
       if (view[id].priority < priority && view[id].phase != Phase::paused) lower.push_back(id);
     std::sort(lower.begin(), lower.end(), [&](SeqId a, SeqId b) {
       return view[a].priority != view[b].priority ? view[a].priority < view[b].priority : view[a].order > view[b].order;
     });
-    for (const SeqId id : lower) {
-      if (step.free_slots() > 0 && step.free_blocks() >= need) return;
-      step.preempt(id);
-    }
+    // See blocks_to_admit_beside(): what those who go hold is not shared any longer.
+    std::int64_t missing = view.kv.blocks_of(view[first], prompt) - free;
+    std::int64_t slots = step.free_slots();
+    std::size_t goes = 0;
+    for (; goes < lower.size() && (missing > 0 || slots <= 0); ++goes, ++slots)
+      missing -= view.blocks_of(lower[goes]) + view.growth_of(lower[goes]);
+    if (missing > 0 || slots <= 0) return;
+    for (std::size_t i = 0; i < goes; ++i) step.preempt(lower[i]);
   }
 
   StepLimits limits_;

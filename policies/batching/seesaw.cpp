@@ -112,7 +112,7 @@ class SeesawBatching final : public Batching {
       if (stored(view, id)) continue;
       const Sequence& seq = view[id];
       const std::int64_t prompt = view.to_compute(id);
-      const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
+      const std::int64_t blocks = blocks_to_admit_beside(view, out, id, seq.prefill_tokens);
       if ((tokens > 0 && tokens + prompt > budget(view)) || blocks > free || seq.prefill_tokens > room) return;
       if (std::ssize(out.admit) >= params_.max_sequences) return;
       tokens += prompt;
@@ -166,7 +166,7 @@ class SeesawBatching final : public Batching {
       if (running >= params_.max_sequences) return;
       if (!stored(view, id)) continue;
       const Sequence& seq = view[id];
-      const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
+      const std::int64_t blocks = blocks_to_admit_beside(view, out, id, seq.prefill_tokens);
       if (blocks > (running > 0 ? free - spare : free)) return;
       free -= blocks;
       ++running;

@@ -9,9 +9,10 @@
 //    request (Theorem 3.1).
 // A prompt of which one that is being prefilled computes `hold_shared` tokens or more that are not in the cache yet
 // waits until that is done, for computing both at once would do the same work twice. Nothing keeps lpm from
-// starving a prompt that shares little. Source: SGLang (NeurIPS 2024, arXiv 2312.07104v2), section 3, and
-// managers/schedule_policy.py (there, held prompts go last in their batch). The scheduler's own time and its overlap
-// with the devices are the host's (replica.*), not the policy's.
+// starving a prompt that shares little. Who finds no room is not asked again before a sequence has left
+// (batch_is_full), though what decodes push out of the cache changes who matches most. Source: SGLang (NeurIPS 2024,
+// arXiv 2312.07104v2), section 3, and managers/schedule_policy.py (there, held prompts go last in their batch). The
+// scheduler's own time and its overlap with the devices are the host's (replica.*), not the policy's.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -75,6 +76,14 @@ class SglangBatching final : public Batching {
   explicit SglangBatching(const SglangParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
+    if (view.running.empty() || std::ssize(view.running) < expected_) full_ = false;
+    choose(view, out);
+    if (!out.preempt.empty()) full_ = false;
+    expected_ = std::ssize(view.running) + std::ssize(out.admit) - std::ssize(out.preempt);
+  }
+
+ private:
+  void choose(const BatchView& view, BatchDecision& out) {
     std::int64_t budget = params_.max_prefill_tokens;
     std::int64_t free = view.kv.available_blocks();
     if (params_.mixed) {
@@ -82,7 +91,7 @@ class SglangBatching final : public Batching {
       if (!out.preempt.empty()) return finish_chunks(view, out, budget);
     }
     finish_chunks(view, out, budget);
-    if (!view.waiting.empty() && budget > 0 && std::ssize(view.running) < params_.max_sequences)
+    if (!full_ && !view.waiting.empty() && budget > 0 && std::ssize(view.running) < params_.max_sequences)
       admit(view, out, budget, free);
     if (!out.items.empty()) {
       out.decode_rest = params_.mixed;
@@ -92,7 +101,6 @@ class SglangBatching final : public Batching {
     if (out.preempt.empty()) out.stable_iterations = kStable;
   }
 
- private:
   struct Candidate {
     SeqId id;
     std::int64_t matched = 0;
@@ -158,6 +166,7 @@ class SglangBatching final : public Batching {
       const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
       if (free - blocks < spare) {
         if (view.running.empty() && out.admit.empty()) continue;  // it never will: let the others by
+        full_ = true;
         return;
       }
       free -= blocks;
@@ -170,6 +179,8 @@ class SglangBatching final : public Batching {
   }
 
   SglangParams params_;
+  bool full_ = false;          // somebody found no room, and nobody has left since
+  std::int64_t expected_ = 0;  // sequences that run now if none of them has ended
   std::vector<Candidate> line_;
   std::map<std::uint64_t, std::vector<const Text*>> under_way_;  // texts being prefilled, by their first span
 };

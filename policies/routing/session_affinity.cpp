@@ -35,8 +35,7 @@ class SessionAffinity final : public Router {
     if (view.request.session < 0) return least_loaded(view.replicas, params_.load);
     double sum = 0;
     for (const ReplicaFacts& facts : view.replicas) sum += load_of(facts, params_.load);
-    // One more request is on its way; loads are counted with it.
-    const double mean = (sum + 1) / static_cast<double>(view.replicas.size());
+    const double mean = (sum + added(view.request)) / static_cast<double>(view.replicas.size());
     const std::uint64_t key = mix(static_cast<std::uint64_t>(view.request.session));
     std::size_t best = view.replicas.size();
     std::uint64_t most = 0;
@@ -53,6 +52,21 @@ class SessionAffinity final : public Router {
   bool reads_live() const override { return is_live(params_.load); }
 
  private:
+  /// What the request at hand adds to the load of all, whoever takes it; as a share of a cache that is not known.
+  double added(const RouteRequest& request) const {
+    switch (params_.load) {
+      case LoadOf::requests:
+      case LoadOf::waiting:
+        return 1;
+      case LoadOf::queued_tokens:
+      case LoadOf::tokens:
+        return static_cast<double>(request.prefill_tokens);
+      case LoadOf::kv:
+        return 0;
+    }
+    return 0;
+  }
+
   SessionAffinityParams params_;
 };
 

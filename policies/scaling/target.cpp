@@ -37,7 +37,7 @@ constexpr auto TargetParams::fields() {
   return std::tuple{
       sim::field("metric", &T::metric,
                  "Load of a replica: share of time with requests, requests there, or tokens still to prefill."),
-      sim::field("target", &T::target, sim::Unit::none, sim::positive(), "What it should be."),
+      sim::field("target", &T::target, sim::Unit::none, sim::between(1e-6, 1e12), "What it should be."),
       sim::field("tolerance", &T::tolerance, sim::Unit::ratio, sim::between(0, 10),
                  "Deviation from the target, as a share of it, at which nothing is done."),
       sim::field("stabilisation", &T::stabilisation_s, sim::Unit::seconds, sim::at_least(0),

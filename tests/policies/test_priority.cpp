@@ -1,3 +1,4 @@
+#include "tests/policies/kv_support.hpp"
 #include "tests/policies/view.hpp"
 
 using namespace orrery::policies;
@@ -91,4 +92,51 @@ TEST_CASE("priority: blocks are taken from the lowest, as many as the prompt nee
   const BatchDecision decision = replica.decide(*policy);
   CHECK(preempted(decision) == std::vector<SeqId>{b});
   CHECK(admitted(decision) == std::vector<SeqId>{high});
+}
+
+TEST_CASE("priority: nobody is stopped where that does not make room enough", "[unit]") {
+  // 4 + 5 of 10 blocks are held; the prompt needs 6 and a block is free: with the 4 of the lower it would have 5.
+  PaperReplica replica(10);
+  const auto policy = make_batching("priority", R"({"preemptive": true})");
+  const SeqId low = replica.decode(60);
+  const SeqId equal = replica.decode(75);
+  const SeqId high = replica.wait(96);
+  set(replica, low, -1);
+  set(replica, equal, 2);
+  set(replica, high, 2);
+  CHECK(replica.decide(*policy).preempt.empty());
+}
+
+TEST_CASE("priority: what those who make way hold of the prompt does not count as shared any longer", "[unit]") {
+  // A document of 64 tokens is 4 blocks. A reader holds 6 of 10 blocks, somebody else 3, and one is free. Who comes
+  // shares 4 of its own 8 blocks with the reader; in its place it would find 7 of 8.
+  const Text text{{1, 64}, {2, 1000}};
+  const Text other{{1, 64}, {3, 1000}};
+  for (const std::int64_t blocks : {10, 11}) {
+    PaperReplica replica(blocks);
+    replica.kv = make_cache("block_hash", "{}", blocks * 16);
+    const auto policy = make_batching("priority", R"({"preemptive": true})");
+    const SeqId low = replica.wait(90);
+    replica.waiting.clear();
+    Sequence& reader = replica.sequences[low.index];
+    reader.text = &text;
+    REQUIRE(replica.kv->admit(low, reader, 90));
+    replica.kv->computed(low, reader, 90);
+    reader.phase = Phase::decode;
+    reader.prefilled = reader.kv_then = 90;
+    reader.generated_then = 1;
+    reader.priority = -1;
+    replica.running.push_back(low);
+    ++replica.decoding;
+    set(replica, replica.decode(40), 1);
+    const SeqId high = replica.wait(120);
+    replica.sequences[high.index].text = &other;
+    const BatchDecision decision = replica.decide(*policy);
+    // In ten blocks it is admitted with what there is beside the reader or not at all, in eleven in its place.
+    CHECK(preempted(decision) == (blocks == 10 ? std::vector<SeqId>{} : std::vector<SeqId>{low}));
+    for (const Preemption& gone : decision.preempt)
+      replica.kv->release(gone.seq, replica.sequences[gone.seq.index], 90, Leave::drop);
+    for (const Admission& one : decision.admit)
+      CHECK(replica.kv->admit(one.seq, replica.sequences[one.seq.index], one.reserve_tokens));
+  }
 }

@@ -1,0 +1,74 @@
+// Admission: the learner lets every request in, or turns it away.
+//
+// It sees how many replicas take requests, the least and the mean of their requests and queued tokens (as ln(1 + x)),
+// the request's prompt, its priority, and how many wait for a replica to come up. Choices: 0 turn away, 1 let in.
+#include <algorithm>
+#include <limits>
+
+#include "experiments/rl/envs/serving_env.hpp"
+
+namespace orrery::experiments::rl {
+namespace {
+
+struct ServingAdmissionParams : ServingEnvParams {
+  ServingAdmissionParams() { reward = ServingReward::slo; }
+  static constexpr auto fields() { return shared_fields<ServingAdmissionParams>(); }
+};
+
+class AskingAdmission final : public policies::AdmissionControl {
+ public:
+  explicit AskingAdmission(DecisionPort& port) : port_(port) {}
+
+  std::optional<std::string_view> reject(const policies::AdmissionView& view) override {
+    double least_requests = 0, least_queued = 0, requests = 0, queued = 0;
+    for (std::size_t i = 0; i < view.replicas.size(); ++i) {
+      const auto of_requests = static_cast<double>(view.replicas[i].requests);
+      const auto of_queued = static_cast<double>(view.replicas[i].queued_tokens);
+      least_requests = i == 0 ? of_requests : std::min(least_requests, of_requests);
+      least_queued = i == 0 ? of_queued : std::min(least_queued, of_queued);
+      requests += of_requests;
+      queued += of_queued;
+    }
+    const auto up = static_cast<double>(std::max<std::size_t>(1, view.replicas.size()));
+    const double seen[] = {static_cast<double>(view.replicas.size()),
+                           squeezed(least_requests),
+                           squeezed(requests / up),
+                           squeezed(least_queued),
+                           squeezed(queued / up),
+                           squeezed(static_cast<double>(view.request.prefill_tokens)),
+                           static_cast<double>(view.request.priority),
+                           squeezed(static_cast<double>(view.parked))};
+    std::copy(std::begin(seen), std::end(seen), port_.observation().begin());
+    if (port_.ask(view.now)[0] != 0) return std::nullopt;
+    return "turned_away";
+  }
+
+ private:
+  DecisionPort& port_;
+};
+
+EnvSpec spec_of(const ServingConfig&) {
+  const double endless = std::numeric_limits<double>::infinity();
+  AgentSpec agent{.name = "admission", .action = ActionSpace::discrete(2)};
+  for (const char* name :
+       {"replicas", "least_requests", "mean_requests", "least_queued_tokens", "mean_queued_tokens", "prompt_tokens"})
+    agent.observation.push_back({name, 0, endless});
+  agent.observation.push_back({"priority", -endless, endless});
+  agent.observation.push_back({"parked", 0, endless});
+  return {.agents = {std::move(agent)}};
+}
+
+}  // namespace
+
+void add_serving_admission_env(EnvRegistry& registry) {
+  registry.add<ServingAdmissionParams>(
+      "serving_admission", "Whether every request of a serving run comes in.",
+      [](const ServingAdmissionParams& params) {
+        return std::make_unique<ServingEnv>(params, spec_of, [](ServingConfig& config, DecisionPort& port) {
+          config.admission.name = "learner";
+          config.admission.make = [&port] { return std::make_unique<AskingAdmission>(port); };
+        });
+      });
+}
+
+}  // namespace orrery::experiments::rl

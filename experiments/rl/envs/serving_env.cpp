@@ -1,0 +1,110 @@
+#include "experiments/rl/envs/serving_env.hpp"
+
+#include <stdexcept>
+
+#include "experiments/serving/system.hpp"
+#include "sim/base/math.hpp"
+
+namespace orrery::experiments::rl {
+
+double squeezed(double x) {
+  return sim::det_log1p(x);
+}
+
+std::span<const double> DecisionPort::ask(sim::Time now) {
+  now_ = now;
+  run_->pause();
+  return action_;
+}
+
+/// Books the worth of requests as they end.
+class ServingEnv::Meter final : public RunObserver {
+ public:
+  Meter(const ServingEnvParams& params, const ServingConfig& config, DecisionPort& port)
+      : params_(params), slo_(config.slo), scale_(tick_scale(config.run.tick_s)), port_(port) {}
+
+  void request_ended(const RequestRecord& record) override {
+    ++ended;
+    port_.add_reward(record.status == "completed" ? worth(record) : params_.rejected);
+  }
+  double seconds(sim::Time time) const { return scale_.seconds(time); }
+  std::int64_t ended = 0;
+
+ private:
+  double worth(const RequestRecord& record) const {
+    const double ttft = scale_.seconds(*record.first_token - record.arrived);
+    const double e2e = scale_.seconds(*record.finished - record.arrived);
+    const auto tokens = static_cast<double>(record.output_tokens);
+    switch (params_.reward) {
+      case ServingReward::ttft:
+        return -ttft;
+      case ServingReward::e2e:
+        return -e2e;
+      case ServingReward::normalised:
+        return -e2e / tokens;
+      case ServingReward::slo:
+        break;
+    }
+    const bool first = !slo_.ttft_s || ttft <= *slo_.ttft_s;
+    const bool rest = !slo_.tbt_s || tokens < 2 || (e2e - ttft) / (tokens - 1) <= *slo_.tbt_s;
+    return first && rest ? 1 : 0;
+  }
+
+  ServingEnvParams params_;
+  SloParams slo_;
+  sim::TickScale scale_;
+  DecisionPort& port_;
+};
+
+ServingEnv::ServingEnv(const ServingEnvParams& params, const std::function<EnvSpec(const ServingConfig&)>& spec,
+                       const std::function<void(ServingConfig&, DecisionPort&)>& install)
+    : params_(params) {
+  const std::filesystem::path shipped = home_folder() / "experiments/studies/first_light.json";
+  sim::Node root = sim::read_config(params.config.empty() ? shipped : std::filesystem::path(params.config));
+  if (params.override_.is_object()) sim::merge_over(root, params.override_);
+  sim::Faults faults;
+  ServingConfig config = read_serving_config(root, faults);
+  faults.throw_if_any();
+  spec_ = spec(config);
+  spec_.info = {"time_s", "ended"};
+  install(config, port_);
+  meter_ = std::make_unique<Meter>(params_, config, port_);
+  setup_ = std::make_unique<ServingSetup>(config);
+  if (setup_->infeasible()) throw std::invalid_argument(setup_->infeasible()->reason);
+}
+
+ServingEnv::~ServingEnv() {
+  run_.reset();  // before what it runs on
+}
+
+void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
+  run_.reset();
+  port_ = {};
+  meter_->ended = 0;
+  run_ = std::make_unique<PausableRun>([this, seed](PausableRun&) {
+    RunChange change;
+    change.replication = static_cast<std::int64_t>(seed >> 1);  // a seed of 64 bits, a number of 63
+    change.limit = params_.requests;
+    (void)setup_->run(meter_.get(), {}, change);
+  });
+  port_.run_ = run_.get();
+  advance(out);
+  out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
+}
+
+void ServingEnv::step(std::span<const double> action, TimeStep& out) {
+  port_.action_ = action;
+  advance(out);
+}
+
+void ServingEnv::advance(TimeStep& out) {
+  clear_step(spec_, out);
+  port_.step_ = &out;
+  port_.reward_ = 0;
+  out.terminated = !run_->resume();
+  out.rewards[0] = port_.reward_;
+  out.info[0] = meter_->seconds(port_.now_);
+  out.info[1] = static_cast<double>(meter_->ended);
+}
+
+}  // namespace orrery::experiments::rl

@@ -1,0 +1,303 @@
+// Bayesian optimisation: believe something of every point, look where most can be gained, learn.
+//
+// After a few points at random, a Gaussian process an objective (gaussian_process.hpp) says what to expect elsewhere;
+// the next point is the one of the largest expected improvement, for two objectives of the largest expected hypervolume
+// improvement, for more that of a random weighing (ParEGO, Knowles 2006), times the probability of being feasible. What
+// did not run or broke a limit is learned by a process over labels, +1 and below 0: one for all points that gave no
+// result, one for each limit. In a batch each point is believed to give its mean before the next is chosen (kriging
+// believer, Ginsbourger 2010). No point is proposed twice. Small spaces are weighed whole, others at random and near
+// good points.
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/search/acquisition.hpp"
+#include "experiments/search/candidates.hpp"
+#include "experiments/search/driver.hpp"
+#include "experiments/search/gp_learner.hpp"
+#include "sim/base/math.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+struct BayesianParams {
+  std::int64_t initial = 4;
+  std::int64_t candidates = 500;
+  double refit = 0.05;
+
+  static constexpr auto fields() {
+    using P = BayesianParams;
+    return std::tuple{
+        sim::field("initial", &P::initial, sim::Unit::count, sim::at_least(1),
+                   "Points at random before the first model."),
+        sim::field("candidates", &P::candidates, sim::Unit::count, sim::at_least(10),
+                   "Points weighed up for a proposal where the space is too large to weigh all."),
+        sim::field("refit", &P::refit, sim::Unit::ratio, sim::at_least(0),
+                   "Lengths and noise are fitted again when there are more points by this share."),
+    };
+  }
+};
+
+using Coordinates = std::vector<double>;
+
+// Values of a figure may change over any distance; whether a point runs says so little (one bit) that its likelihood
+// favours steps and certainty, so the lengths of labels stay near the middle.
+constexpr double kFigureSpread = 1.2, kLabelSpread = 0.3;
+
+class BayesianDriver final : public Driver {
+ public:
+  BayesianDriver(const BayesianParams& params, const DriverSetup& setup)
+      : params_(params),
+        space_(*setup.space),
+        random_(setup.random),
+        inputs_(space_),
+        candidates_(space_),
+        runs_(inputs_, kLabelSpread, params.refit) {
+    const std::size_t models = setup.objectives <= 2 ? setup.objectives : 1;
+    objectives_ = std::vector(models, GpLearner(inputs_, kFigureSpread, params.refit));
+    limits_ = std::vector(setup.limits, GpLearner(inputs_, kLabelSpread, params.refit));
+  }
+
+  std::vector<Proposal> ask(std::size_t most) override {
+    std::vector<Proposal> batch;
+    bool models = false;
+    while (batch.size() < most) {
+      const bool random = std::ssize(told_) + std::ssize(batch) < params_.initial || told_.empty();
+      std::optional<Point> point;
+      if (random) {
+        point = candidates_.any(random_);
+      } else {
+        if (!models) learn();
+        models = true;
+        point = suggest();
+      }
+      if (!point) break;
+      candidates_.mark(*point);
+      if (models && batch.size() + 1 < most) believe(inputs_.coordinates_of(*point));
+      batch.push_back({*std::move(point)});
+    }
+    if (models) forget_beliefs();
+    return batch;
+  }
+
+  void tell(std::span<const Trial> trials) override {
+    for (const Trial& trial : trials) {
+      if (trial.proposal.fidelity != 1 || !known_.insert(space_.key(trial.proposal.point)).second) continue;
+      candidates_.mark(trial.proposal.point);
+      told_.push_back({trial.proposal.point, trial.result});
+      all_.push_back(inputs_.coordinates_of(trial.proposal.point));
+      if (trial.result.ok()) {
+        ok_.push_back(told_.size() - 1);
+        good_.push_back(all_.back());
+      }
+    }
+  }
+
+ private:
+  static constexpr Pair kNowhere{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  struct Told {
+    Point point;
+    Evaluation result;
+  };
+
+  void learn() {
+    std::vector<double> ran;
+    for (const Told& told : told_) ran.push_back(told.result.ok() ? 1 : -1);
+    runs_fail_ = good_.size() < told_.size();
+    if (runs_fail_) runs_.learn(all_, std::move(ran));
+    limits_break_.assign(limits_.size(), false);
+    for (std::size_t l = 0; l < limits_.size(); ++l) {
+      std::vector<double> violations;
+      for (const std::size_t i : ok_) {
+        const auto& all = told_[i].result.violations;
+        violations.push_back(l < all.size() ? all[l] : 0);
+      }
+      std::vector<double> labels = met_labels(violations);
+      limits_break_[l] = !labels.empty();
+      if (limits_break_[l]) limits_[l].learn(good_, std::move(labels));
+    }
+    feasible_.clear();
+    for (std::size_t i = 0; i < told_.size(); ++i)
+      if (told_[i].result.feasible()) feasible_.push_back(i);
+    if (!feasible_.empty()) learn_objectives();
+  }
+
+  void learn_objectives() {
+    const std::size_t count = told_[ok_[0]].result.objectives.size();
+    std::vector<std::vector<double>> scaled(count);
+    for (std::size_t o = 0; o < count; ++o) {
+      for (const std::size_t i : ok_) scaled[o].push_back(told_[i].result.objectives[o]);
+      const ObjectiveScale scale(scaled[o]);
+      for (double& value : scaled[o]) value = scale(value);
+    }
+    if (count > 2) {
+      objectives_[0].fit_next_time();
+      scaled = {weighed(scaled)};
+    }
+    fill_gaps(scaled);
+    for (std::size_t o = 0; o < scaled.size(); ++o) objectives_[o].learn(all_, std::move(scaled[o]));
+    set_targets();
+  }
+
+  /// Gives a value to points without result: one that gains nothing, the worst on the front (for one objective: the
+  /// best). Without it the processes go on promising more where nothing runs.
+  void fill_gaps(std::vector<std::vector<double>>& scaled) const {
+    for (std::vector<double>& values : scaled) {
+      std::vector<double> all(told_.size());
+      for (std::size_t g = 0; g < ok_.size(); ++g) all[ok_[g]] = values[g];
+      values = std::move(all);
+    }
+    std::vector<Pair> pairs;
+    for (const std::size_t i : feasible_) pairs.push_back({scaled.front()[i], scaled.back()[i]});
+    const std::vector<Pair> front = front_below(std::move(pairs), kNowhere);
+    for (std::size_t i = 0; i < told_.size(); ++i) {
+      if (told_[i].result.ok()) continue;
+      scaled.back()[i] = front.front()[1];
+      scaled.front()[i] = front.back()[0];
+    }
+  }
+
+  /// Augmented Chebyshev sums of objectives with random weights.
+  std::vector<double> weighed(const std::vector<std::vector<double>>& scaled) {
+    std::vector<double> weights, least, sums(ok_.size(), 0), tops(ok_.size(), 0);
+    double total = 0;
+    for (std::size_t o = 0; o < scaled.size(); ++o) {
+      weights.push_back(random_.exponential(1));
+      total += weights.back();
+    }
+    for (std::size_t o = 0; o < scaled.size(); ++o) {
+      const double low = *std::min_element(scaled[o].begin(), scaled[o].end());
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const double part = weights[o] / total * (scaled[o][i] - low);
+        sums[i] += part;
+        tops[i] = std::max(tops[i], part);
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = tops[i] + 0.05 * sums[i];
+    const ObjectiveScale scale(sums);
+    for (double& value : sums) value = scale(value);
+    return sums;
+  }
+
+  /// What is to be improved on: the best mean, or the front of means and a reference behind it.
+  void set_targets() {
+    std::vector<std::vector<double>> means;
+    for (const GpLearner& learner : objectives_) means.push_back(learner.smoothed());
+    level_ = means[0][feasible_[0]];
+    for (const std::size_t g : feasible_) level_ = std::min(level_, means[0][g]);
+    if (objectives_.size() < 2) return;
+    reached_.clear();
+    for (const std::size_t g : feasible_) reached_.push_back({means[0][g], means[1][g]});
+    set_front();
+  }
+
+  void set_front() {
+    front_ = front_below(reached_, kNowhere);
+    Pair worst = front_.front();
+    for (const Pair& pair : front_.size() > 1 ? front_ : reached_)
+      for (std::size_t o = 0; o < 2; ++o) worst[o] = std::max(worst[o], pair[o]);
+    const Pair best{front_.front()[0], front_.back()[1]};
+    for (std::size_t o = 0; o < 2; ++o) reference_[o] = worst[o] + 0.1 * std::max(worst[o] - best[o], 0.1);
+  }
+
+  std::vector<double> scores(const std::vector<Point>& points) const {
+    std::vector<Coordinates> where;
+    for (const Point& point : points) where.push_back(inputs_.coordinates_of(point));
+    std::vector<double> all(points.size(), 0.0);
+    const auto add_feasibility = [&](const GpLearner& learner) {
+      const auto beliefs = learner.predict(where);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] += log_normal_below(beliefs[i].mean / beliefs[i].deviation);
+    };
+    if (runs_fail_) add_feasibility(runs_);
+    for (std::size_t l = 0; l < limits_.size(); ++l)
+      if (limits_break_[l]) add_feasibility(limits_[l]);
+    if (feasible_.empty()) return all;
+    std::vector<std::vector<Gaussian>> beliefs;
+    for (const GpLearner& learner : objectives_) beliefs.push_back(learner.predict(where));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] += beliefs.size() == 1
+                    ? log_expected_below(beliefs[0][i], level_)
+                    : sim::det_log(std::max(
+                          1e-300, expected_hypervolume_improvement(beliefs[0][i], beliefs[1][i], front_, reference_)));
+    return all;
+  }
+
+  /// Good points to look around: the best few for each objective.
+  std::vector<Point> good_points() const {
+    std::vector<std::size_t> order(told_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::vector<Point> points;
+    const std::size_t count = ok_.empty() ? 1 : told_[ok_[0]].result.objectives.size();
+    const std::size_t each = count == 1 ? 3 : 2;
+    for (std::size_t o = 0; o < count; ++o) {
+      const auto before = [&](std::size_t a, std::size_t b) { return better(told_[a].result, told_[b].result, o); };
+      std::stable_sort(order.begin(), order.end(), before);
+      for (std::size_t i = 0; i < std::min(each, order.size()); ++i) points.push_back(told_[order[i]].point);
+    }
+    return points;
+  }
+
+  std::optional<Point> suggest() {
+    const auto most = static_cast<std::size_t>(params_.candidates) / std::max<std::size_t>(1, objectives_.size());
+    std::vector<Point> points = candidates_.draw(most, good_points(), random_);
+    if (points.empty()) return std::nullopt;
+    const auto best_of = [&](std::vector<Point>& some) {
+      const std::vector<double> all = scores(some);
+      const auto best = static_cast<std::size_t>(std::max_element(all.begin(), all.end()) - all.begin());
+      return std::pair(all[best], std::move(some[best]));
+    };
+    auto best = best_of(points);
+    if (candidates_.whole()) return best.second;
+    for (const double width : {0.1, 0.03, 0.01}) {
+      std::vector<Point> closer = candidates_.near(best.second, most / 10, width, random_);
+      if (closer.empty()) continue;
+      if (auto next = best_of(closer); next.first > best.first) best = std::move(next);
+    }
+    return best.second;
+  }
+
+  void believe(const Coordinates& point) {
+    if (runs_fail_) runs_.believe(point);
+    for (std::size_t l = 0; l < limits_.size(); ++l)
+      if (limits_break_[l]) limits_[l].believe(point);
+    if (feasible_.empty()) return;
+    if (objectives_.size() == 2) {
+      reached_.push_back({objectives_[0].predict({point})[0].mean, objectives_[1].predict({point})[0].mean});
+      set_front();
+    }
+    for (GpLearner& learner : objectives_) learner.believe(point);
+  }
+  void forget_beliefs() {
+    runs_.forget_beliefs();
+    for (GpLearner& learner : limits_) learner.forget_beliefs();
+    for (GpLearner& learner : objectives_) learner.forget_beliefs();
+  }
+
+  BayesianParams params_;
+  const Space& space_;
+  sim::RandomStream random_;
+  GpInputs inputs_;
+  Candidates candidates_;
+  std::set<std::string> known_;
+  std::vector<Told> told_;
+  std::vector<std::size_t> ok_;          ///< of told_, those with a result
+  std::vector<Coordinates> all_, good_;  ///< of told_; of ok_
+  std::vector<std::size_t> feasible_;    ///< of told_
+  GpLearner runs_;
+  std::vector<GpLearner> limits_, objectives_;
+  std::vector<bool> limits_break_;
+  bool runs_fail_ = false;
+  double level_ = 0;
+  std::vector<Pair> reached_, front_;
+  Pair reference_{};
+};
+
+}  // namespace
+
+void add_bayesian_driver(DriverRegistry& registry) {
+  registry.add<BayesianParams>("bayesian", "Gaussian processes and expected (hypervolume) improvement.",
+                               [](const BayesianParams& params, const DriverSetup& setup) {
+                                 return std::make_unique<BayesianDriver>(params, setup);
+                               });
+}
+
+}  // namespace orrery::experiments::search

@@ -1,0 +1,152 @@
+#include "experiments/search/gaussian_process.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "experiments/search/gp_likelihood.hpp"
+#include "sim/base/math.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+constexpr Eigen::Index kLanes = 8;  // points predicted together
+using Lanes = Eigen::Array<double, kLanes, 1>;
+constexpr double kHalf = 0.5;          // how far a number that does not count stands from the middle of those that do
+constexpr double kLeastPivot = 1e-10;  // of a correlation matrix with ones on its diagonal
+
+}  // namespace
+
+GpInputs::GpInputs(const Space& space) : space_(space), parameters_(space.size()) {
+  for (std::size_t i = 0; i < space.size(); ++i) {
+    const Parameter& parameter = space.parameters()[i];
+    const bool category = parameter.kind == ParameterKind::categorical;
+    conditional_.push_back(!category && parameter.counts ? 1 : 0);
+    for (int n = 0; n <= conditional_.back(); ++n) {
+      owner_.push_back(i);
+      category_.push_back(category ? 1 : 0);
+    }
+  }
+}
+
+std::vector<double> GpInputs::coordinates_of(const Point& point) const {
+  std::vector<double> all;
+  all.reserve(owner_.size());
+  for (std::size_t i = 0; i < parameters_; ++i) {
+    const bool counts = !std::isnan(point[i]);
+    if (space_.parameters()[i].kind == ParameterKind::categorical) {
+      all.push_back(counts ? point[i] : -1);
+      continue;
+    }
+    all.push_back(space_.to_unit(i, point[i]));
+    if (conditional_[i] != 0) all.push_back(counts ? 0 : kHalf);
+  }
+  return all;
+}
+
+void GpInputs::squares(const double* a, const double* b, double* out) const {
+  std::fill(out, out + parameters_, 0.0);
+  for (std::size_t c = 0; c < owner_.size(); ++c) {
+    const double apart = a[c] - b[c];
+    out[owner_[c]] += category_[c] != 0 ? (apart != 0 ? 1.0 : 0.0) : apart * apart;
+  }
+}
+
+GaussianProcess::GaussianProcess(const GpInputs& inputs, double length_spread)
+    : inputs_(inputs), length_spread_(length_spread), hyper_(gp_start(inputs.parameters())) {
+  scale_lengths();
+}
+
+void GaussianProcess::scale_lengths() {
+  scale_.resize(inputs_.coordinates());
+  for (std::size_t c = 0; c < scale_.size(); ++c) scale_[c] = sim::det_exp(-hyper_.log_lengths[inputs_.owner(c)]);
+}
+
+void GaussianProcess::fit(const std::vector<std::vector<double>>& points, const std::vector<double>& values,
+                          int steps) {
+  shrink(0);
+  if (points.size() > 1) {
+    hyper_ = fit_gp(inputs_, points, values, length_spread_, hyper_, steps);
+    scale_lengths();
+  }
+  for (const auto& point : points) append(point);
+  observe(values);
+}
+
+void GaussianProcess::row(const double* point, double* out) const {
+  const std::size_t width = scale_.size();
+  for (std::size_t j = 0; j < count_; ++j) {
+    const double* other = points_.data() + j * width;
+    double square = 0;
+    for (std::size_t c = 0; c < width; ++c) {
+      const double apart = (point[c] - other[c]) * scale_[c];
+      square += inputs_.category(c) ? (apart != 0 ? scale_[c] * scale_[c] : 0.0) : apart * apart;
+    }
+    out[j] = matern52(square);
+  }
+}
+
+void GaussianProcess::append(const std::vector<double>& point) {
+  const std::size_t start = factor_.size(), n = count_;
+  factor_.resize(start + n + 1);
+  double* line = factor_.data() + start;
+  row(point.data(), line);
+  extend_factor(factor_.data(), n, line, 1 + sim::det_exp(hyper_.log_noise), kLeastPivot);
+  points_.insert(points_.end(), point.begin(), point.end());
+  ++count_;
+}
+
+void GaussianProcess::observe(const std::vector<double>& values) {
+  values_ = values;
+  values_.resize(count_);
+  whitened_ = values_;
+  forward(factor_.data(), count_, whitened_.data());
+  signal_ = profiled_signal(whitened_);
+}
+
+void GaussianProcess::shrink(std::size_t n) {
+  count_ = std::min(count_, n);
+  points_.resize(count_ * scale_.size());
+  factor_.resize(count_ * (count_ + 1) / 2);
+}
+
+std::vector<Gaussian> GaussianProcess::predict(const std::vector<std::vector<double>>& points) const {
+  std::vector<Gaussian> all(points.size());
+  std::vector<double> correlation(count_);
+  std::vector<Lanes> lanes(count_);
+  for (std::size_t first = 0; first < points.size(); first += kLanes) {
+    const std::size_t here = std::min<std::size_t>(kLanes, points.size() - first);
+    for (std::size_t lane = 0; lane < here; ++lane) {
+      row(points[first + lane].data(), correlation.data());
+      for (std::size_t j = 0; j < count_; ++j) lanes[j][Eigen::Index(lane)] = correlation[j];
+    }
+    for (std::size_t lane = here; lane < kLanes; ++lane)
+      for (std::size_t j = 0; j < count_; ++j) lanes[j][Eigen::Index(lane)] = 0;
+    Lanes mean = Lanes::Zero(), explained = Lanes::Zero();
+    const double* line = factor_.data();
+    for (std::size_t i = 0; i < count_; line += ++i) {
+      Lanes sum = lanes[i];
+      for (std::size_t j = 0; j < i; ++j) sum -= line[j] * lanes[j];
+      lanes[i] = sum / line[i];
+      mean += whitened_[i] * lanes[i];
+      explained += lanes[i] * lanes[i];
+    }
+    for (std::size_t lane = 0; lane < here; ++lane) {
+      const double left = std::max(1 - explained[Eigen::Index(lane)], 1e-12);
+      all[first + lane] = {mean[Eigen::Index(lane)], std::sqrt(signal_ * left)};
+    }
+  }
+  return all;
+}
+
+std::vector<double> GaussianProcess::smoothed() const {
+  // K (K + noise)^-1 y = y - noise (K + noise)^-1 y
+  std::vector<double> weights = whitened_;
+  backward(factor_.data(), count_, weights.data());
+  const double noise = sim::det_exp(hyper_.log_noise);
+  std::vector<double> means(count_);
+  for (std::size_t i = 0; i < count_; ++i) means[i] = values_[i] - noise * weights[i];
+  return means;
+}
+
+}  // namespace orrery::experiments::search

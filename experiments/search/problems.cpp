@@ -1,0 +1,190 @@
+#include "experiments/search/problems.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <stdexcept>
+
+#include "experiments/search/problem_parts.hpp"
+#include "sim/base/math.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+using namespace problem_parts;
+
+using Vector = std::span<const double>;
+constexpr double kPi = 3.14159265358979323846;
+
+double square(double x) {
+  return x * x;
+}
+
+/// x1 … xn in [low, high].
+Space box(std::size_t n, double low, double high) {
+  Space space;
+  for (std::size_t i = 1; i <= n; ++i) add_parameter(space, real(fmt::format("x{}", i), low, high));
+  return space;
+}
+
+Problem single(std::string name, std::string doc, std::size_t n, double low, double high, double (*f)(Vector)) {
+  Problem problem{.name = std::move(name), .doc = std::move(doc), .space = box(n, low, high), .optimum = 0};
+  problem.evaluate = [f](const Proposal& p) { return Evaluation{.objectives = {f(p.point)}}; };
+  return problem;
+}
+
+double sphere(Vector x) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += square(x[i] - 1 + 0.5 * static_cast<double>(i % 3));
+  return sum;
+}
+double rosenbrock(Vector x) {
+  double sum = 0;
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) sum += 100 * square(x[i + 1] - square(x[i])) + square(1 - x[i]);
+  return sum;
+}
+double rastrigin(Vector x) {
+  double sum = 10 * static_cast<double>(x.size());
+  for (const double xi : x) sum += square(xi) - 10 * sim::det_cos(2 * kPi * xi);
+  return sum;
+}
+
+using Shape = double (*)(double f1, double g);
+
+/// A ZDT problem: f1, g of the other variables, f2 = g shape(f1, g); on the front g = 1, and f1 goes from `least` to 1.
+Problem zdt(std::string name, std::string doc, Space space, double (*f1)(Vector), double (*g)(Vector), Shape shape,
+            double least = 0) {
+  Problem problem{.name = std::move(name), .doc = std::move(doc), .space = std::move(space), .objectives = 2};
+  problem.evaluate = [f1, g, shape](const Proposal& p) {
+    const double first = f1(p.point), rest = g(p.point);
+    return Evaluation{.objectives = {first, rest * shape(first, rest)}};
+  };
+  problem.front = [least, shape](std::size_t n) {
+    std::vector<std::vector<double>> points;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double first = least + (1 - least) * static_cast<double>(i) / static_cast<double>(n - 1);
+      points.push_back({first, shape(first, 1)});
+    }
+    return not_dominated(std::move(points));
+  };
+  problem.reference = {1.1, 1.1};
+  return problem;
+}
+
+double first_variable(Vector x) {
+  return x[0];
+}
+double mean_rest(Vector x) {
+  double sum = 0;
+  for (const double xi : x.subspan(1)) sum += xi;
+  return 1 + 9 * sum / static_cast<double>(x.size() - 1);
+}
+double rastrigin_rest(Vector x) {
+  double sum = 1 + 10 * static_cast<double>(x.size() - 1);
+  for (const double xi : x.subspan(1)) sum += square(xi) - 10 * sim::det_cos(4 * kPi * xi);
+  return sum;
+}
+double zdt6_first(Vector x) {
+  const double sine = sim::det_sin(6 * kPi * x[0]);
+  return 1 - sim::det_exp(-4 * x[0]) * square(sine * sine * sine);
+}
+double zdt6_rest(Vector x) {
+  double sum = 0;
+  for (const double xi : x.subspan(1)) sum += xi;
+  return 1 + 9 * std::sqrt(std::sqrt(sum / static_cast<double>(x.size() - 1)));
+}
+double convex(double f, double g) {
+  return 1 - std::sqrt(f / g);
+}
+double concave(double f, double g) {
+  return 1 - square(f / g);
+}
+double pieces(double f, double g) {
+  return 1 - std::sqrt(f / g) - f / g * sim::det_sin(10 * kPi * f);
+}
+
+Problem zdt4(std::size_t n) {
+  Space space;
+  add_parameter(space, real("x1", 0, 1));
+  for (std::size_t i = 2; i <= n; ++i) add_parameter(space, real(fmt::format("x{}", i), -5, 5));
+  return zdt("zdt4", "Two objectives, 21^(n-1) local fronts.", std::move(space), first_variable, rastrigin_rest,
+             convex);
+}
+
+/// DTLZ1 and 2 with two objectives: f1 and f2 of the angle x1, g of the other variables.
+Problem dtlz(std::string name, std::string doc, std::size_t n, double (*g)(Vector), double (*f1)(double),
+             double (*f2)(double), double reference) {
+  Problem problem{
+      .name = std::move(name), .doc = std::move(doc), .space = box(n, 0, 1), .objectives = 2, .optimum = {}};
+  problem.evaluate = [=](const Proposal& p) {
+    const double scale = 1 + g(Vector(p.point).subspan(1));
+    return Evaluation{.objectives = {scale * f1(p.point[0]), scale * f2(p.point[0])}};
+  };
+  problem.front = [=](std::size_t count) {
+    std::vector<std::vector<double>> points;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double x = static_cast<double>(i) / static_cast<double>(count - 1);
+      points.push_back({f1(x), f2(x)});
+    }
+    return not_dominated(std::move(points));
+  };
+  problem.reference = {reference, reference};
+  return problem;
+}
+
+double dtlz1_g(Vector x) {
+  double sum = static_cast<double>(x.size());
+  for (const double xi : x) sum += square(xi - 0.5) - sim::det_cos(20 * kPi * (xi - 0.5));
+  return 100 * sum;
+}
+double dtlz2_g(Vector x) {
+  double sum = 0;
+  for (const double xi : x) sum += square(xi - 0.5);
+  return sum;
+}
+
+Problem dtlz1(std::size_t n) {
+  return dtlz(
+      "dtlz1", "Two objectives on a line, 11^(n-1) local fronts.", n, dtlz1_g, [](double x) { return 0.5 * x; },
+      [](double x) { return 0.5 * (1 - x); }, 0.55);
+}
+
+Problem dtlz2(std::size_t n) {
+  return dtlz(
+      "dtlz2", "Two objectives on a quarter circle.", n, dtlz2_g, [](double x) { return sim::det_cos(x * kPi / 2); },
+      [](double x) { return sim::det_sin(x * kPi / 2); }, 1.1);
+}
+
+}  // namespace
+
+std::vector<std::string> problem_names() {
+  return {"bnh",    "bottleneck", "conditional", "dtlz1", "dtlz2", "mixed", "rastrigin", "rosenbrock", "rungs",
+          "sphere", "srn",        "tnk",         "zdt1",  "zdt2",  "zdt3",  "zdt4",      "zdt6"};
+}
+
+Problem make_problem(const std::string& name, std::size_t dimensions) {
+  const auto size = [&](std::size_t usual) { return dimensions == 0 ? usual : dimensions; };
+  if (name == "sphere") return single(name, "Sum of squares around 1, 0.5, 0, 1 …", size(5), -5, 5, sphere);
+  if (name == "rosenbrock") return single(name, "A bent valley.", size(5), -5, 10, rosenbrock);
+  if (name == "rastrigin")
+    return single(name, "A bowl full of local minima, off the middle.", size(5), -4.1, 6.4, rastrigin);
+  if (name == "zdt1")
+    return zdt(name, "Two objectives, a convex front.", box(size(30), 0, 1), first_variable, mean_rest, convex);
+  if (name == "zdt2")
+    return zdt(name, "Two objectives, a concave front.", box(size(30), 0, 1), first_variable, mean_rest, concave);
+  if (name == "zdt3")
+    return zdt(name, "Two objectives, a front in five pieces.", box(size(30), 0, 1), first_variable, mean_rest, pieces);
+  if (name == "zdt4") return zdt4(size(10));
+  if (name == "zdt6")
+    return zdt(name, "Two objectives, a concave front that is reached unevenly.", box(size(10), 0, 1), zdt6_first,
+               zdt6_rest, concave, 0.2807753191);
+  if (name == "dtlz1") return dtlz1(size(6));
+  if (name == "dtlz2") return dtlz2(size(11));
+  for (Problem (*make)() : {bnh, srn, tnk, mixed, conditional, bottleneck, rungs})
+    if (Problem problem = make(); problem.name == name) return problem;
+  throw std::invalid_argument("no problem is called '" + name + "'");
+}
+
+}  // namespace orrery::experiments::search

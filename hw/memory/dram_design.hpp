@@ -1,0 +1,154 @@
+// A memory controller whose every choice is a parameter: the design space of DRAM controllers.
+//
+// Threads send accesses to one pseudo-channel; an arbiter lets them in, a scheduler's buffer holds them, the scheduler
+// and a page policy make commands, refreshes may be postponed or pulled in, and responses go back in one order or
+// another. The choices and their values are those of DRAMSys, as the space of ArchGym lists them (10 parameters,
+// 442,368 points: data/systems/dram_controller_space.csv); what each does is our reading, below. The timings are
+// DramTimer's. With an open page, FR-FCFS, one shared buffer and no limits it is run_requests() of dram_controller.hpp,
+// command by command (a test).
+//
+// Reading
+//  - Arbiter. simple: accesses enter in the order in which they became ready, one that has no room holds all behind it.
+//    fifo: the same, and a thread has at most `max_active_transactions` on their way. reorder: in addition a thread
+//    gets its responses in the order of its accesses, and one without room holds its own thread only.
+//  - Buffer. `request_buffer_size` places for each bank, for reads and for writes, or for all together.
+//  - Scheduler, bank by bank. fifo: the oldest access. fr_fcfs: the oldest that hits the open row, else the oldest.
+//    fr_fcfs_grp: the oldest hit of the bus' present direction first, then as fr_fcfs, and among banks too a column
+//    command of that direction goes before one that turns the bus around, if both may go at once.
+//  - Page. open: a row stays open until another is wanted. closed: every access closes it (auto-precharge, which takes
+//    no place on the command bus). open_adaptive: closes it if the buffer holds an access to another row of the bank
+//    and none to this one. closed_adaptive: leaves it open only if the buffer holds an access to this row.
+//  - Refresh of all banks of a rank. One falls due every tREFI; up to `refresh_max_postponed` of them wait while there
+//    are accesses, after which one goes at once; with the buffer empty those owed go, and up to
+//    `refresh_max_pulled_in` before their time.
+//  - Responses. fifo: as they come. reorder: in the order in which the controller took the accesses.
+// Left out: power-down, refresh by bank, the time of arbiter and queues themselves.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "hw/memory/dram_controller.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::hw {
+
+enum class PagePolicy : std::uint8_t { open, open_adaptive, closed, closed_adaptive };
+enum class DramScheduler : std::uint8_t { fifo, fr_fcfs, fr_fcfs_grp };
+enum class DramBuffer : std::uint8_t { bankwise, read_write, shared };
+enum class DramResponses : std::uint8_t { fifo, reorder };
+enum class DramRefresh : std::uint8_t { none, all_bank };
+enum class DramArbiter : std::uint8_t { simple, fifo, reorder };
+
+}  // namespace orrery::hw
+
+namespace orrery::sim {
+template <>
+struct EnumNames<hw::PagePolicy> {
+  using E = hw::PagePolicy;
+  static constexpr std::array<std::pair<std::string_view, E>, 4> names{{{"open", E::open},
+                                                                        {"open_adaptive", E::open_adaptive},
+                                                                        {"closed", E::closed},
+                                                                        {"closed_adaptive", E::closed_adaptive}}};
+};
+template <>
+struct EnumNames<hw::DramScheduler> {
+  using E = hw::DramScheduler;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"fifo", E::fifo}, {"fr_fcfs", E::fr_fcfs}, {"fr_fcfs_grp", E::fr_fcfs_grp}}};
+};
+template <>
+struct EnumNames<hw::DramBuffer> {
+  using E = hw::DramBuffer;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"bankwise", E::bankwise}, {"read_write", E::read_write}, {"shared", E::shared}}};
+};
+template <>
+struct EnumNames<hw::DramResponses> {
+  using E = hw::DramResponses;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"fifo", E::fifo}, {"reorder", E::reorder}}};
+};
+template <>
+struct EnumNames<hw::DramRefresh> {
+  using E = hw::DramRefresh;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"none", E::none}, {"all_bank", E::all_bank}}};
+};
+template <>
+struct EnumNames<hw::DramArbiter> {
+  using E = hw::DramArbiter;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"simple", E::simple}, {"fifo", E::fifo}, {"reorder", E::reorder}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::hw {
+
+/// One controller out of the space.
+struct DramDesign {
+  PagePolicy page_policy = PagePolicy::open;
+  DramScheduler scheduler = DramScheduler::fr_fcfs;
+  DramBuffer scheduler_buffer = DramBuffer::shared;
+  std::int64_t request_buffer_size = 32;
+  DramResponses response_queue = DramResponses::fifo;
+  DramRefresh refresh_policy = DramRefresh::all_bank;
+  std::int64_t refresh_max_postponed = 1;
+  std::int64_t refresh_max_pulled_in = 1;
+  DramArbiter arbiter = DramArbiter::simple;
+  std::int64_t max_active_transactions = 32;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using D = DramDesign;
+    constexpr sim::Range kSizes = sim::between(1, 4096), kRefreshes = sim::between(0, 64);
+    return std::tuple{
+        sim::field("page_policy", &D::page_policy, "When a row is closed."),
+        sim::field("scheduler", &D::scheduler, "Which access of a bank goes next."),
+        sim::field("scheduler_buffer", &D::scheduler_buffer, "How its buffer is divided."),
+        sim::field("request_buffer_size", &D::request_buffer_size, Unit::count, kSizes,
+                   "Accesses that each part of the buffer holds."),
+        sim::field("response_queue", &D::response_queue, "In what order the controller gives responses."),
+        sim::field("refresh_policy", &D::refresh_policy, "Whether rows are refreshed."),
+        sim::field("refresh_max_postponed", &D::refresh_max_postponed, Unit::count, kRefreshes,
+                   "Refreshes that may be owed while there are accesses."),
+        sim::field("refresh_max_pulled_in", &D::refresh_max_pulled_in, Unit::count, kRefreshes,
+                   "Refreshes that may go before their time while there are none."),
+        sim::field("arbiter", &D::arbiter, "How accesses of threads come in."),
+        sim::field("max_active_transactions", &D::max_active_transactions, Unit::count, kSizes,
+                   "Accesses a thread may have on their way; the simple arbiter has no limit."),
+    };
+  }
+};
+
+/// One access of a thread to a burst. A thread's accesses are given in its order.
+struct DramAccess {
+  std::int64_t thread = 0;
+  std::int64_t ready = 0;  ///< clock from which it may be sent …
+  bool dependent = false;  ///< … or, if set, clocks after the response to the thread's previous one
+  std::int64_t bank = 0, row = 0;
+  bool write = false;
+};
+
+struct DramDesignRun {
+  DramRun commands;                     ///< latency_clocks: from ready to the response
+  std::vector<std::int64_t> latencies;  ///< clocks, by access
+  std::int64_t open_clocks = 0;         ///< with at least one row open
+};
+
+/// Plays all accesses to their responses. Deterministic; some 0.3 us an access. Throws std::invalid_argument for a bank
+/// that there is not, or a negative clock.
+DramDesignRun run_design(const DramParams& dram, const DramDesign& design, std::span<const DramAccess> accesses,
+                         std::vector<DramCommand>* log = nullptr);
+
+/// Energy of a run in J: rows opened, bits moved, rows refreshed, background, and what open rows add to it.
+struct DramDesignEnergy {
+  double rows = 0, bits = 0, refresh = 0, background = 0;
+  double total() const { return rows + bits + refresh + background; }
+};
+DramDesignEnergy design_energy(const DramParams& dram, const DramDesignRun& run);
+
+}  // namespace orrery::hw

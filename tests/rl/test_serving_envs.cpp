@@ -1,0 +1,161 @@
+// Environments backed by serving runs: an episode is the run that the same decisions would make.
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "experiments/rl/pausable.hpp"
+#include "experiments/serving/system.hpp"
+#include "support.hpp"
+
+namespace orrery::experiments::rl {
+namespace {
+
+using namespace test;
+
+const std::string kConfig = std::string(ORRERY_SOURCE_DIR) + "/experiments/studies/first_light.json";
+
+std::string params(const std::string& more, const std::string& override_ = "{}") {
+  return R"({"config": ")" + kConfig + R"(", "requests": 60, "override": )" + override_ +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+
+const char* const kThree = R"({"machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 3}]},
+                               "workload": {"rate_scale": 4}, "replica": {"tensor_parallel": 1},
+                               "cluster": {"replicas": [{"count": 3}]}})";
+
+/// Plays an episode; `choose` sees the step and gives the choice.
+template <class Choose>
+std::vector<double> play(Env& env, std::uint64_t seed, Choose choose, double* total = nullptr) {
+  TimeStep now;
+  env.reset(seed, now);
+  std::vector<double> trace;
+  double sum = 0;
+  while (!now.ended()) {
+    check_step(env.spec(), now);
+    const std::vector<double> action{choose(now)};
+    check_action(env.spec(), now.mask, action);
+    env.step(action, now);
+    sum += now.rewards[0];
+    trace.insert(trace.end(), now.observation.begin(), now.observation.end());
+    trace.push_back(now.rewards[0]);
+    trace.push_back(now.info[0]);
+  }
+  if (total != nullptr) *total = sum;
+  return trace;
+}
+
+TEST_CASE("a paused run goes on where it stopped, throws to who resumes it, and unwinds when dropped", "[unit]") {
+  std::vector<int> seen;
+  PausableRun run([&](PausableRun& self) {
+    for (int i = 0; i < 3; ++i) {
+      seen.push_back(i);
+      self.pause();
+    }
+  });
+  CHECK(seen.empty());
+  CHECK(run.resume());
+  CHECK(seen == std::vector<int>{0});
+  CHECK(run.resume());
+  CHECK(run.resume());
+  CHECK_FALSE(run.resume());
+  CHECK_THROWS_AS(run.resume(), std::logic_error);
+  PausableRun broken([](PausableRun& self) {
+    self.pause();
+    throw std::runtime_error("broken");
+  });
+  CHECK(broken.resume());
+  CHECK_THROWS_WITH(broken.resume(), "broken");
+  bool unwound = false;
+  {
+    PausableRun dropped([&](PausableRun& self) {
+      struct Mark {
+        bool& set;
+        ~Mark() { set = true; }
+      } mark{unwound};
+      self.pause();
+    });
+    CHECK(dropped.resume());
+    CHECK_FALSE(unwound);
+  }
+  CHECK(unwound);
+}
+
+TEST_CASE("routing by hand is round robin, request by request", "[unit]") {
+  const auto env = make_env("serving_routing", params("", kThree));
+  REQUIRE(env->spec().agents[0].action.choices == std::vector<std::int64_t>{3});
+  double total = 0, turn = 0;
+  int decisions = 0;
+  (void)play(
+      *env, 0,
+      [&](const TimeStep&) {
+        ++decisions;
+        const double chosen = turn;
+        turn = chosen == 2 ? 0 : chosen + 1;
+        return chosen;
+      },
+      &total);
+  CHECK(decisions == 60);  // one a request
+  // The same run with the policy of that name: rewards are the negative sum of latencies.
+  sim::Node root = sim::read_config(kConfig);
+  sim::merge_over(root, sim::parse_json(kThree, "test"));
+  sim::assign(root, "policies.routing.policy=round_robin");
+  sim::assign(root, "workload.limit=60");
+  sim::Faults faults;
+  const ServingConfig config = read_serving_config(root, faults);
+  faults.throw_if_any();
+  struct Sum final : RunObserver {
+    sim::TickScale scale{1};
+    double e2e = 0;
+    void request_ended(const RequestRecord& record) override {
+      e2e += scale.seconds(*record.finished - record.arrived);
+    }
+  } sum;
+  sum.scale = tick_scale(config.run.tick_s);
+  (void)ServingSetup(config).run(&sum);
+  CHECK(total == Approx(-sum.e2e).epsilon(1e-12));
+}
+
+TEST_CASE("episodes are functions of seed and actions; dropping one in the middle is harmless", "[prop]") {
+  const std::string batching = params(
+      R"("choices": [{"policy": "vllm_v1"}, {"policy": "sarathi", "sarathi": {"token_budget": 256}}, {"policy": "orca"}])");
+  const std::string scaling = params(
+      "", R"({"machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 2}]}, "replica": {"tensor_parallel": 1},
+              "cluster": {"replicas": [{"count": 2}]}, "policies": {"scaling": {"policy": "fixed"}}})");
+  const std::pair<std::string, std::string> all[] = {{"serving_routing", params("", kThree)},
+                                                     {"serving_batching", batching},
+                                                     {"serving_admission", params("")},
+                                                     {"serving_scaling", scaling}};
+  for (const auto& [name, config] : all) {
+    INFO(name);
+    const auto a = make_env(name, config), b = make_env(name, config);
+    const auto random_play = [&](Env& env, std::uint64_t seed) {
+      sim::RandomStream random(seed, "actions");
+      return play(env, seed, [&](const TimeStep& now) { return random_action(env.spec(), now, random)[0]; });
+    };
+    const std::vector<double> first = random_play(*a, 5);
+    CHECK_FALSE(first.empty());
+    TimeStep now;
+    a->reset(6, now);  // left after its first decision
+    CHECK(random_play(*a, 5) == first);
+    CHECK(random_play(*b, 5) == first);
+  }
+}
+
+TEST_CASE("turning everybody away costs what it says", "[unit]") {
+  const auto env = make_env("serving_admission", params(R"("rejected": -2)"));
+  double total = 0;
+  (void)play(
+      *env, 0, [](const TimeStep&) { return 0.0; }, &total);
+  CHECK(total == -120);  // 60 requests
+}
+
+TEST_CASE("faults of environments of serving", "[unit]") {
+  CHECK_THROWS_AS(make_env("serving_batching", params(R"("choices": [{"policy": "orca"}])")), std::invalid_argument);
+  CHECK_THROWS_AS(make_env("serving_batching", params(R"("choices": [{"policy": "orca"}, {"policy": "orcca"}])")),
+                  sim::ConfigError);
+  CHECK_THROWS_AS(make_env("serving_routing", R"({"config": "/nowhere.json"})"), sim::ConfigError);
+  CHECK_THROWS_AS(make_env("serving_routing", params("", R"({"model": {"config": "llama-3-70b"}})")),
+                  std::invalid_argument);  // does not fit
+}
+
+}  // namespace
+}  // namespace orrery::experiments::rl
