@@ -13,6 +13,8 @@ namespace fs = std::filesystem;
 using search::TrialStatus;
 using sim::Node;
 
+constexpr std::size_t kMostRows = 40;  ///< of a table for people
+
 std::string shown(const Cell& cell) {
   if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.5g}", *real);
   const std::string text = text_of(cell);
@@ -92,6 +94,7 @@ std::vector<std::vector<std::string>> rows_of(const BestPoints& best) {
   for (const Column& column : columns) rows[0].push_back(heading(column));
   if (best.beyond) rows[0].emplace_back("violation");
   for (const BestPoint& point : best.points) {
+    if (rows.size() > kMostRows) break;
     std::vector<std::string>& row = rows.emplace_back();
     if (several) row.push_back(best.studies[point.store]);
     row.push_back(fmt::format("{}", point.row.id));
@@ -136,6 +139,8 @@ std::string best_text(const BestPoints& best) {
   if (best.points.empty()) return text + "no point has a result\n";
   text += "\n" + kind_text(best) + "\n";
   text += table_text(rows_of(best));
+  if (best.points.size() > kMostRows)
+    text += fmt::format("and {} more: --json, or `orrery export`\n", best.points.size() - kMostRows);
   if (best.best_of_repeats.size() > 1) {
     std::vector<double> sorted = best.best_of_repeats;
     std::sort(sorted.begin(), sorted.end());
