@@ -21,6 +21,18 @@ std::string absence(const claims::FigureSearch& search) {
   return fmt::format("{} has no '{}' ({})", where, search.missing, sim::name_hint(search.missing, search.members));
 }
 
+/// The same with members in the order of their names: in which order a config states them decides nothing.
+sim::Node sorted(const sim::Node& node) {
+  sim::Node out = node;
+  for (sim::Node& item : out.items()) item = sorted(item);
+  if (!node.is_object()) return out;
+  std::map<std::string, sim::Node> members;
+  for (const auto& [key, value] : node.members()) members.emplace(key, sorted(value));
+  out = sim::Node::object();
+  for (auto& [key, value] : members) out.set(key, std::move(value));
+  return out;
+}
+
 }  // namespace
 
 std::string InputDigests::of(const std::filesystem::path& file) {
@@ -34,7 +46,7 @@ PreparedRun prepare_run(const std::function<sim::Node()>& make, InputDigests& di
   PreparedRun run;
   try {
     run.experiment = read_experiment(make());
-    std::uint64_t hash = sim::hash_text(run.experiment->identity().dump());
+    std::uint64_t hash = sim::hash_text(sorted(run.experiment->identity()).dump());
     for (const auto& file : run.experiment->inputs()) {
       run.inputs.emplace_back(file.string(), digests.of(file));
       hash = sim::hash_text(run.inputs.back().second, hash);

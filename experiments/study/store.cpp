@@ -62,15 +62,13 @@ Store::Store(const fs::path& file, const StoreFacts& facts, bool any_build)
     : file_(file), lock_(lock_file(file)), last_(std::chrono::steady_clock::now()) {
   try {
     database_.emplace(file, true);
-    database_->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY");
     Statement tables = database_->prepare("SELECT count(*) FROM sqlite_master");
     (void)tables.step();
     fresh_ = tables.integer(0) == 0;
     tables.reset();
-    if (fresh_)
-      create(facts);
-    else
-      check(facts, any_build);
+    if (!fresh_) check(facts, any_build);  // first: what is refused stays as it is, to the byte
+    database_->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY");
+    if (fresh_) create(facts);
     prepare(facts);
   } catch (const StoreError& error) {
     const bool other = std::string_view(error.what()).find("not a database") != std::string_view::npos;
