@@ -45,6 +45,7 @@ struct ReplicaGroupParams {
   std::int64_t pipeline_parallel = 1;
   std::int64_t data_parallel = 1;
   std::optional<std::int64_t> expert_parallel;
+  bool lock_step = true;
   std::optional<std::int64_t> micro_batches;
   Role role = Role::both;
   double weight = 1;
@@ -64,6 +65,9 @@ struct ReplicaGroupParams {
         sim::field("data_parallel", &G::data_parallel, sim::Unit::count, sim::between(1, 1024),
                    "Lanes of tensor_parallel devices each, with KV cache and requests of their own, that meet in the "
                    "experts; not together with pipeline_parallel."),
+        sim::field("lock_step", &G::lock_step,
+                   "Whether the iterations of these lanes begin and end together, for they meet in the experts; if "
+                   "not, each goes on by itself."),
         sim::field("expert_parallel", &G::expert_parallel, sim::Unit::count, sim::at_least(1),
                    "Groups of all these devices that share out the experts; null: replica.expert_parallel."),
         sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
@@ -85,7 +89,7 @@ struct TransferParams {
   static constexpr auto fields() {
     using T = TransferParams;
     return std::tuple{
-        sim::field("bandwidth", &T::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+        sim::field("bandwidth", &T::bandwidth, sim::Unit::bytes_per_s, sim::between(1e4, 1e15),
                    "Of a replica's links, each way (the default is one port of 400 Gbit/s)."),
         sim::field("latency", &T::latency_s, sim::Unit::seconds, sim::at_least(0), "From replica to replica."),
         sim::field("fixed", &T::fixed_s, sim::Unit::seconds, sim::at_least(0),
@@ -112,15 +116,18 @@ struct OutageParams {
 struct FailureParams {
   std::optional<double> mtbf_s;
   double mttr_s = 300;
+  std::int64_t retries = 100;
   std::vector<OutageParams> at;
 
   static constexpr auto fields() {
     using F = FailureParams;
     return std::tuple{
-        sim::field("mtbf", &F::mtbf_s, sim::Unit::seconds, sim::positive(),
+        sim::field("mtbf", &F::mtbf_s, sim::Unit::seconds, sim::between(1, 1e12),
                    "Mean time that a replica is up, exponential; null: none fails at random."),
         sim::field("mttr", &F::mttr_s, sim::Unit::seconds, sim::at_least(0),
                    "Mean time that it then is down, exponential (restart and loading of weights included)."),
+        sim::field("retries", &F::retries, sim::Unit::count, sim::at_least(0),
+                   "Times that a request starts over; at the next failure it is rejected (\"failures\")."),
         sim::field("at", &F::at, "Failures at given times.")};
   }
 };
@@ -179,7 +186,7 @@ struct ClusterParams {
   std::vector<ReplicaGroupParams> replicas;
   TransferParams transfer;
   FailureParams failures;
-  ScalingParams scaling;
+  ScalingParams scaling, decode_scaling;
 
   static constexpr auto fields() {
     return std::tuple{
@@ -187,7 +194,9 @@ struct ClusterParams {
                    "Groups of equal replicas; none: one replica as section `replica` says."),
         sim::field("transfer", &ClusterParams::transfer, "How KV caches get from replica to replica."),
         sim::field("failures", &ClusterParams::failures, "Replicas that fail."),
-        sim::field("scaling", &ClusterParams::scaling, "Replicas that come and go, as policies.scaling decides.")};
+        sim::field("scaling", &ClusterParams::scaling, "Replicas that come and go, as policies.scaling decides."),
+        sim::field("decode_scaling", &ClusterParams::decode_scaling,
+                   "The same for replicas of role 'decode', as policies.decode_scaling decides.")};
   }
 };
 

@@ -110,7 +110,7 @@ struct WorkloadParams {
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
                    "Use only the first requests (or instances of a program); null: all."),
         sim::field(
-            "clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
+            "clients", &WorkloadParams::clients, sim::Unit::count, sim::between(1, 1e7),
             "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
             "at their arrivals."),
         sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
@@ -242,7 +242,7 @@ struct ServingConfig {
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
   policies::AdmissionRegistry::Choice admission;
-  policies::ScalingRegistry::Choice scaling;
+  policies::ScalingRegistry::Choice scaling, decode_scaling;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   policies::SpeculationRegistry::Choice speculation;
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one

@@ -35,6 +35,8 @@
 
 namespace orrery::experiments {
 
+class LockStep;
+
 /// What a replica is made of; everything is borrowed and must outlive it, except the policies, which it owns.
 struct ReplicaParts {
   sim::Engine* engine = nullptr;
@@ -46,6 +48,7 @@ struct ReplicaParts {
   policies::KvTier* tier = nullptr;            ///< may be null: swapping is recomputing
   const HostTime* host = nullptr;              ///< may be null: the host takes no time
   StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
+  LockStep* lock_step = nullptr;               ///< may be null: it begins its iterations by itself
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   std::unique_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
@@ -59,8 +62,10 @@ struct ReplicaParts {
 struct ReplicaCounts {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
   __int128 busy_ps = 0;
-  KvSplit split;               ///< where the cache reports it
-  __int128 swap_stall_ps = 0;  ///< that iterations waited for copies of swapped sequences
+  KvSplit split;                   ///< where the cache reports it
+  __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
+  std::int64_t prompt_tokens = 0;  ///< of first admissions, …
+  std::int64_t device_tokens = 0;  ///< … and what the cache had of them on the device
 };
 
 class Replica final : public sim::EventHandler, private policies::BatchPricer {
@@ -77,6 +82,16 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void on_event(std::uint64_t payload) override;
   /// Books all iterations that are over by now: what the accessors below say is then exact.
   void sync();
+  // Lanes in lock-step.
+  /// Decides on an iteration that would start at `start`; false: there is none.
+  bool plan(ExactTime start);
+  /// How long it would take by itself, stalls included.
+  std::int64_t planned_ps() const { return planned_.time_ps + stall_ps_; }
+  /// It begins, and takes so long.
+  void go(std::int64_t time_ps);
+  /// Whether there is work, and nothing that keeps it back.
+  bool can_begin() const { return !running_.empty() || (queued() > 0 && leaving_ == 0); }
+
   /// Reports whatever is still here as unfinished (the run was cut short), and the part of an iteration that was seen.
   void flush_unfinished();
   /// Takes every request away, cache and all (the replica fails, or is shut down), and cuts the iteration under way.
@@ -135,6 +150,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
     bool fresh = false;              ///< its last token came other than by the last step of all
     bool finished = false;
     bool self_growing = false;  ///< reserves for itself at every step
+    bool stored = false;        ///< what comes with it (ready_tokens) comes from the tier
   };
   /// Something that happens to a steady decode at a value of the clock.
   struct ClockEvent {
@@ -167,16 +183,23 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::int64_t queued() const { return std::ssize(waiting_) + std::ssize(arriving_); }
   void take_arrivals();
   void start_iteration();
+  void move_on(ExactTime now);
+  bool settle_on_iteration();
   bool decide();
   void preempt(const policies::Preemption& preemption);
   void resume(policies::SeqId id);
   void admit(const policies::Admission& admission);
+  void trim_items();
   void insert_running(policies::SeqId id);
   void erase_running(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
   void add_drafts();
   std::int64_t fitting_drafts(policies::SeqId id, std::int64_t most, std::int64_t& spare);
-  void bring_back(policies::SeqId id, std::int64_t tokens);
+  void load(policies::SeqId id, std::int64_t cached, bool first);
+  void claim_turn(policies::SeqId id);
+  void keep_turn(policies::SeqId id);
+  void copy_out(policies::SeqId id, std::int64_t blocks, std::int64_t ps);
+  void tell_time(const ExactTime& time);
   void finish_loads();
   void await_load();
   void stall(std::int64_t ps);
@@ -193,6 +216,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::int64_t growth(std::int64_t clock, std::int64_t steps) const;
   std::int64_t next_clock_event();
   ExactTime time_of(std::int64_t iterations) const { return leap_.start.plus(leap_.elapsed(iterations), ps_per_tick_); }
+  void fit_in_time();
   std::int64_t over_by_now() const;
   void interrupt();
   void complete(std::int64_t upto);
@@ -255,6 +279,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::vector<std::int32_t> cuts_;
   std::unique_ptr<CostLedger> ledger_;
   Leap leap_;
+  IterationPrice planned_;  // in lock-step: of the iteration that is to begin
   sim::EventId event_;
   ExactTime at_;  // the end of what was last booked
   bool iterating_ = false;
@@ -275,6 +300,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
     std::int64_t blocks = 0;
     ExactTime until;
   };
+  bool hands_on_ = false;                // the cache gives what it evicts to the tier
   std::deque<Copy> outbound_, loading_;  // by end
   ExactTime out_free_, in_free_;         // when each direction of the link is
   std::int64_t waiting_then_ = 0;        // before the first request of that instant

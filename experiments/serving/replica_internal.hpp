@@ -1,5 +1,5 @@
-// What the files of the replica share: replica.cpp decides, replica_batch.cpp says what that is as work, replica_leap.cpp advances, replica_end.cpp finishes,
-// replica_moves.cpp takes requests away.
+// What the files of the replica share: replica.cpp decides, replica_batch.cpp says what that is as work,
+// replica_leap.cpp advances, replica_end.cpp finishes, replica_moves.cpp takes requests away.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "experiments/serving/lock_step.hpp"
 #include "experiments/serving/replica.hpp"
 
 namespace orrery::experiments {
