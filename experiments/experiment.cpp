@@ -47,11 +47,7 @@ const std::vector<System>& systems() {
   static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
                                        plans_system(),   network_system(),  launch_system(),
                                        graph_system(),   tune_system(),     dram_system(),
-<<<<<<< HEAD
-                                       rl_system()};
-=======
-                                       search::function_system()};
->>>>>>> 60556fae508510184b26c01b4ca82e2ce47c6516
+                                       rl_system(),      search::function_system()};
   return all;
 }
 
