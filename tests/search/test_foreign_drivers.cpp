@@ -54,7 +54,7 @@ TEST_CASE("pagmo searches, the same way for one seed", "[search][pagmo]") {
                   sim::ConfigError);
 }
 
-TEST_CASE("Optuna searches, the same way for one seed", "[search][optuna]") {
+TEST_CASE("Optuna searches, the same way for one seed", "[search][optuna][slow]") {
   if (!has_optuna()) return;
   CHECK(trace("optuna", 1) == trace("optuna", 1));
   CHECK(trace("optuna", 1) != trace("optuna", 2));
