@@ -16,52 +16,41 @@ namespace {
 using sim::FieldInfo;
 using sim::Node;
 
-hw::CostModelRegistry cost_models() {
-  hw::CostModelRegistry registry("cost_model");
-  hw::register_cost_models(registry);
+template <class Registry>
+Registry filled(const char* kind, void (*add)(Registry&)) {
+  Registry registry(kind);
+  add(registry);
   return registry;
+}
+hw::CostModelRegistry cost_models() {
+  return filled<hw::CostModelRegistry>("cost_model", hw::register_cost_models);
 }
 policies::BatchingRegistry batchings() {
-  policies::BatchingRegistry registry("batching");
-  policies::register_batching_policies(registry);
-  return registry;
+  return filled<policies::BatchingRegistry>("batching", policies::register_batching_policies);
 }
 policies::KvCacheRegistry kv_caches() {
-  policies::KvCacheRegistry registry("kvcache");
-  policies::register_kv_caches(registry);
-  return registry;
+  return filled<policies::KvCacheRegistry>("kvcache", policies::register_kv_caches);
 }
-
 HostRegistry host_times() {
-  HostRegistry registry("host");
-  register_host_times(registry);
-  return registry;
+  return filled<HostRegistry>("host", register_host_times);
 }
 policies::MigrationRegistry migrations() {
-  policies::MigrationRegistry registry("migration");
-  policies::register_migrations(registry);
-  return registry;
+  return filled<policies::MigrationRegistry>("migration", policies::register_migrations);
 }
 policies::AdmissionRegistry admissions() {
-  policies::AdmissionRegistry registry("admission");
-  policies::register_admission_controls(registry);
-  return registry;
+  return filled<policies::AdmissionRegistry>("admission", policies::register_admission_controls);
 }
 policies::ScalingRegistry scalings() {
-  policies::ScalingRegistry registry("scaling");
-  policies::register_scalings(registry);
-  return registry;
+  return filled<policies::ScalingRegistry>("scaling", policies::register_scalings);
+}
+policies::ClockRegistry clock_policies() {
+  return filled<policies::ClockRegistry>("power", policies::register_clock_policies);
 }
 policies::RouterRegistry routers() {
-  policies::RouterRegistry registry("routing");
-  policies::register_routers(registry);
-  return registry;
+  return filled<policies::RouterRegistry>("routing", policies::register_routers);
 }
-
 policies::SpeculationRegistry speculators() {
-  policies::SpeculationRegistry registry("speculation");
-  policies::register_speculation(registry);
-  return registry;
+  return filled<policies::SpeculationRegistry>("speculation", policies::register_speculation);
 }
 
 /// Policies where a config names none.
@@ -73,10 +62,11 @@ constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 8> kPolicies{"batching",  "kvcache", "routing",     "decode_routing",
-                                                    "admission", "scaling", "speculation", "migration"};
+constexpr std::array<std::string_view, 9> kPolicies{
+    "batching", "kvcache", "routing", "decode_routing", "admission", "scaling", "speculation", "migration", "power"};
 constexpr const char* kAdmission = "all";
 constexpr const char* kScaling = "fixed";
+constexpr const char* kPower = "highest";
 constexpr const char* kMigration = "none";
 
 /// A policy block inside a section; absent means the fallback with its defaults.
@@ -122,16 +112,28 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
   config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
 }
 
-/// Sets the clock of a group of devices; one that the part does not reach is a fault.
-void set_clock(const Node& group, double clock_hz, hw::GpuParams& gpu, sim::Faults& faults) {
-  if (clock_hz >= gpu.dvfs.lowest_clock_hz && clock_hz <= gpu.clock_hz) {
-    gpu = hw::at_clock(gpu, clock_hz);
-    return;
-  }
+/// The part at a clock; one that it does not reach is a fault.
+hw::GpuParams clocked(const hw::GpuParams& gpu, double clock_hz, const sim::Origin& where, sim::Faults& faults) {
+  if (clock_hz >= gpu.dvfs.lowest_clock_hz && clock_hz <= gpu.clock_hz) return hw::at_clock(gpu, clock_hz);
   faults.add(
-      group.find("clock")->origin(),
+      where,
       fmt::format("expected a clock from {} to {}, got {}", sim::humanise(gpu.dvfs.lowest_clock_hz, sim::Unit::hertz),
                   sim::humanise(gpu.clock_hz, sim::Unit::hertz), sim::humanise(clock_hz, sim::Unit::hertz)));
+  return gpu;
+}
+
+/// Sets the clock of a group of devices, or those that it may choose from.
+void set_clocks(const Node& group, const DeviceGroup& params, DevicePart& device, sim::Faults& faults) {
+  const hw::GpuParams whole = device.gpu;
+  if (params.clock_hz) device.gpu = clocked(whole, *params.clock_hz, place_of(group, "clock"), faults);
+  const sim::Origin where = place_of(group, "clocks");
+  if (params.clock_hz && !params.clocks_hz.empty()) faults.add(where, "expected no 'clocks' beside 'clock'");
+  for (std::size_t i = 0; i < params.clocks_hz.size(); ++i) {
+    if (i > 0 && params.clocks_hz[i] >= params.clocks_hz[i - 1])
+      faults.add(where, "expected clocks from the highest down, each once");
+    device.at_clocks.push_back(clocked(whole, params.clocks_hz[i], where, faults));
+  }
+  if (!device.at_clocks.empty()) device.gpu = device.at_clocks.front();
 }
 
 /// Finds the files of part and model, and reads the part with its overrides, so that what is wrong is reported where it
@@ -149,12 +151,21 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     const Node& changes = config.machine.devices[i].override_;
     if (changes.is_object()) sim::merge_over(node, changes);
     device.gpu = hw::parse_part<hw::GpuParams>(node, faults).part;
-    if (const std::optional<double> clock = config.machine.devices[i].clock_hz)
-      set_clock(group, *clock, device.gpu, faults);
+    set_clocks(group, config.machine.devices[i], device, faults);
   }
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())
     config.model_file = model_file(reference->as_string(), reference->origin(), faults);
+}
+
+/// Clocks need somebody to choose them, and whoever chooses needs clocks; tables of measured operators have one.
+void check_power(const Node& policies, const Node& machine, const ServingConfig& config, sim::Faults& faults) {
+  const bool any = std::any_of(config.parts.begin(), config.parts.end(),
+                               [](const DevicePart& part) { return !part.at_clocks.empty(); });
+  if (config.power.name != kPower && !any)
+    faults.add(place_of(policies, "power"), "expected 'clocks' of a group of machine.devices to choose from");
+  if (any && config.machine.profile.path)
+    faults.add(place_of(machine, "profile"), "expected no measured tables beside 'clocks' of devices");
 }
 
 /// Reads the section `cluster` and makes the groups of replicas, one where the section has none.
@@ -254,6 +265,7 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
   policies.set("admission", policies::AdmissionRegistry::write_block(config.admission));
   policies.set("scaling", policies::ScalingRegistry::write_block(config.scaling));
+  policies.set("power", policies::ClockRegistry::write_block(config.power));
   Node& speculation = policies.set("speculation", policies::SpeculationRegistry::write_block(config.speculation));
   if (!config.draft_file.empty())
     speculation.find(config.speculation.name)
@@ -338,10 +350,12 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
     config.admission = choose(admissions(), policies, "admission", kAdmission, faults);
     config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
+    config.power = choose(clock_policies(), policies, "power", kPower, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
     config.migration = choose(migrations(), policies, "migration", kMigration, faults);
     read_speculation(section(policies, "speculation"), config, faults);
+    check_power(policies, machine, config, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.migration_link = sim::parse_params<MigrationParams>(section(root, "migration"), faults);
@@ -395,6 +409,7 @@ std::vector<FieldInfo> serving_fields() {
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
        policy_field("admission", "Whether a request may come in.", admissions().components(), kAdmission),
        policy_field("scaling", "How many replicas are up.", scalings().components(), kScaling),
+       policy_field("power", "At which of its clocks a device runs.", clock_policies().components(), kPower),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
        policy_field("migration", "Which running requests move to another replica.", migrations().components(),
                     kMigration),

@@ -9,6 +9,7 @@
 
 #include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
+#include "experiments/serving/clocked.hpp"
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/gpu_iteration.hpp"
@@ -105,6 +106,7 @@ struct ReplicaKind {
   policies::KvGeometry geometry;  ///< of a lane
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<ClockedIteration> clocked_model;  ///< in place of exact_model, where there are clocks to choose from
   std::unique_ptr<ProfileIteration> profile_model;  ///< over exact_model, with operator tables
   IterationModel* exact = nullptr;                  ///< whichever of the two prices iterations
   std::unique_ptr<LaneShare> lane_share;            ///< with data parallelism
@@ -184,6 +186,10 @@ void divide_stages(ReplicaKind& kind) {
 bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
   std::vector<LayoutIteration::Mode> modes;
+  if (!config.parts[static_cast<std::size_t>(kind.device_group)].at_clocks.empty()) {
+    infeasible = Infeasible{"clocks are chosen for replicas of one layout only"};
+    return false;
+  }
   if (config.speculation.name != "none") {
     infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
     return false;
@@ -231,6 +237,10 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
     infeasible = Infeasible{fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers)};
     return false;
   }
+  if (kind.stages > 1 && !config.parts[static_cast<std::size_t>(kind.device_group)].at_clocks.empty()) {
+    infeasible = Infeasible{"clocks are chosen for replicas without pipeline stages only"};
+    return false;
+  }
   if (kind.stages > 1 && config.speculation.name != "none") {
     infeasible = Infeasible{"speculation is modelled on replicas without pipeline stages only"};
     return false;
@@ -254,6 +264,13 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
   kind.exact = kind.exact_model.get();
+  if (const auto& clocks = config.parts[static_cast<std::size_t>(kind.device_group)].at_clocks; !clocks.empty()) {
+    std::vector<std::unique_ptr<IterationModel>> modes;
+    for (const hw::GpuParams& at_clock : clocks)
+      modes.push_back(std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.cost.make(at_clock)));
+    kind.clocked_model = std::make_unique<ClockedIteration>(std::move(modes));
+    kind.exact = kind.clocked_model.get();
+  }
   if (const ProfileParams& profile = config.machine.profile; profile.path) {
     const models::ModelConfig& facts = kind.transformer->config;
     kind.profile_model = std::make_unique<ProfileIteration>(OpProfile::read(*profile.path), profile,
@@ -426,6 +443,14 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
         parts.acceptance = parts.speculator.get();
         parts.host = &host;
         parts.batching = group.batching.make();
+        if (kind.clocked_model)
+          parts.batching =
+              with_clocks(std::move(parts.batching),
+                          {.policy = config.power.make(),
+                           .clocks_hz = config.machine.devices[static_cast<std::size_t>(kind.device_group)].clocks_hz,
+                           .tbt_ps = config.slo.tbt_s ? std::optional(picoseconds(*config.slo.tbt_s)) : std::nullopt,
+                           .model = kind.whole_model,
+                           .layers = kind.limits.layers});
         parts.kv = group.kvcache.make(kind.geometry);
         parts.limits = kind.limits;
         parts.leap = config.run.leap;

@@ -9,6 +9,7 @@ void register_envs(EnvRegistry& registry) {
   void add_contextual_bandit_env(EnvRegistry&); add_contextual_bandit_env(registry);
   void add_serving_admission_env(EnvRegistry&); add_serving_admission_env(registry);
   void add_serving_batching_env(EnvRegistry&); add_serving_batching_env(registry);
+  void add_serving_clock_env(EnvRegistry&); add_serving_clock_env(registry);
   void add_serving_routing_env(EnvRegistry&); add_serving_routing_env(registry);
   void add_serving_scaling_env(EnvRegistry&); add_serving_scaling_env(registry);
   void add_job_shop_env(EnvRegistry&); add_job_shop_env(registry);
