@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "experiments/capacity/system.hpp"
 #include "experiments/config_parts.hpp"
@@ -105,7 +106,11 @@ class SloSweep final : public Experiment {
     }
     std::vector<Point> points;
     for (const double rate : rates) {
-      for (const double scale : params_.scales) points.push_back(measure(rate, scale, nominal, outcome));
+      try {
+        for (const double scale : params_.scales) points.push_back(measure(rate, scale, nominal, outcome));
+      } catch (const std::overflow_error& error) {  // a rate so low that time does not reach as far
+        sim::throw_fault({config_.file, ""}, error.what());
+      }
       if (sink.progress)
         sink.progress({std::ssize(points), std::ssize(rates) * std::ssize(params_.scales), 0, "points"});
     }

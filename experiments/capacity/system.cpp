@@ -68,6 +68,7 @@ SearchBounds bounds_of(const CapacityParams& params, const NominalRate& nominal,
   const double horizon_s = 9.2e18 * tick_s * kHorizonShare;
   bounds.least =
       params.min_rate.value_or(std::max(bounds.start / 1024, static_cast<double>(nominal.requests) / horizon_s));
+  if (params.max_rate && !params.min_rate) bounds.least = std::min(bounds.least, *params.max_rate);
   bounds.most = std::max(params.max_rate.value_or(bounds.start * 1024), bounds.least);
   return bounds;
 }

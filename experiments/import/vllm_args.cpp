@@ -8,55 +8,12 @@
 #include <set>
 
 #include "experiments/catalog.hpp"
+#include "experiments/import/vllm_words.hpp"
 
 namespace orrery::experiments {
 namespace {
 
 using sim::Node;
-
-std::string with_underscores(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-/// Short names and old ones.
-std::string canonical(std::string name) {
-  static const std::map<std::string, std::string> kSame{{"tp", "tensor_parallel_size"},
-                                                        {"pp", "pipeline_parallel_size"},
-                                                        {"dp", "data_parallel_size"},
-                                                        {"ep", "enable_expert_parallel"},
-                                                        {"q", "quantization"},
-                                                        {"num_gpu_blocks_override", "num_gpu_blocks"},
-                                                        {"cache_dtype", "kv_cache_dtype"},
-                                                        {"policy", "scheduling_policy"}};
-  name = with_underscores(std::move(name));
-  const auto same = kSame.find(name);
-  return same == kSame.end() ? name : same->second;
-}
-
-/// A word as JSON where it is some, else as text.
-Node value_of(const std::string& word) {
-  if (word == "True" || word == "true") return Node::boolean(true);
-  if (word == "False" || word == "false") return Node::boolean(false);
-  if (!word.empty() && (word.front() == '{' || word.find_first_not_of("0123456789.eE+-") == std::string::npos)) {
-    try {
-      return sim::parse_json(word, "arguments");
-    } catch (const sim::ConfigError&) {
-      return Node::string(word);
-    }
-  }
-  return Node::string(word);
-}
-
-/// Adds what an object holds; an argument that is there already stays unless `over`.
-void add_members(const Node* object, EngineArguments& arguments, bool over) {
-  if (object == nullptr || !object->is_object()) return;
-  for (const auto& [name, value] : object->members()) {
-    if (over && (value.is_null() || (value.is_object() && name != "speculative_config"))) continue;
-    const auto [entry, fresh] = arguments.try_emplace(canonical(name), value);
-    if (!fresh && over) entry->second = value;
-  }
-}
 
 /// Lower case, the last part of a path, without what publishers add.
 std::string short_name(std::string name) {
@@ -114,6 +71,8 @@ class Importer {
     policies(root);
     cluster(root, tp, pp, dp);
     replica(root);
+    offloading(root, tp);
+    host(root);
     root.set("run", Node::object()).set("seed", Node::integer(number("seed", 1)));
     for (const auto& [name, value] : arguments_)
       if (!used_.contains(name)) out_.ignored.push_back(name + "=" + value.dump());
@@ -126,18 +85,32 @@ class Importer {
     const auto entry = arguments_.find(name);
     return entry == arguments_.end() || entry->second.is_null() ? nullptr : &entry->second;
   }
+  /// Lists what has no counterpart.
+  void ignore(const std::string& name, const Node& value) { out_.ignored.push_back(name + "=" + value.dump()); }
+  void ignore(const std::string& name, const std::string& value) { out_.ignored.push_back(name + "=" + value); }
   std::int64_t number(const std::string& name, std::int64_t fallback) {
     const Node* node = find(name);
-    return node != nullptr && node->is_number() ? static_cast<std::int64_t>(node->as_number()) : fallback;
+    if (node == nullptr) return fallback;
+    if (node->is_number()) return static_cast<std::int64_t>(node->as_number());
+    if (node->is_string())
+      if (const auto value = human_number(node->as_string())) return *value;
+    ignore(name, *node);
+    return fallback;
   }
   bool flag(const std::string& name, bool fallback) {
     const Node* node = find(name);
     if (const Node* no = find("no_" + name); no != nullptr) return false;
-    return node != nullptr && node->kind() == Node::Kind::boolean ? node->as_boolean() : fallback;
+    if (node == nullptr) return fallback;
+    if (node->kind() == Node::Kind::boolean) return node->as_boolean();
+    ignore(name, *node);
+    return fallback;
   }
   std::string text(const std::string& name) {
     const Node* node = find(name);
-    return node != nullptr && node->is_string() ? node->as_string() : "";
+    if (node == nullptr) return "";
+    if (node->is_string()) return node->as_string();
+    ignore(name, *node);
+    return "";
   }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
 
@@ -171,30 +144,59 @@ class Importer {
         note(fmt::format("model '{}' is not in the catalog: --model takes its config.json", name));
       }
     }
-    std::string dtype = text("dtype");
-    if (dtype.starts_with("torch.")) dtype.erase(0, 6);
-    const std::map<std::string, const char*> formats{{"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"},
-                                                     {"float32", "fp32"},  {"float", "fp32"},   {"fp8", "fp8"}};
-    const auto format = formats.find(dtype);
-    node.set("dtype", Node::string(format != formats.end() ? format->second : "bf16"));
-    if (format == formats.end()) note("dtype auto: bf16 is assumed");
-    const std::string cache = text("kv_cache_dtype");
-    if (!cache.empty() && cache != "auto") out_.ignored.push_back("kv_cache_dtype=" + cache);
+    const std::string dtype = text("dtype");
+    const auto format = number_format(dtype);
+    node.set("dtype", Node::string(std::string(format.value_or("bf16"))));
+    if (!format) note("dtype auto: bf16 is assumed");
+    if (!format && !dtype.empty() && dtype != "auto") ignore("dtype", dtype);
+    if (const std::string cache = text("kv_cache_dtype"); !cache.empty() && cache != "auto") {
+      const auto kv = number_format(cache);
+      if (kv) {
+        node.set("kv_dtype", Node::string(std::string(*kv)));
+      } else {
+        ignore("kv_cache_dtype", cache);
+      }
+    }
+    quantisation(node);
+  }
+
+  void quantisation(Node& model) {
+    const std::string method = text("quantization");
+    if (method.empty()) return;
+    if (method == "experts_int8") {
+      model.set("expert_dtype", Node::string("int8"));
+    } else if (const auto weights = weight_format(method)) {
+      model.set("weight_dtype", Node::string(std::string(*weights)));
+      if (method.starts_with("gptq")) note("quantization gptq: 4 bits are assumed, model.weight_dtype sets others");
+    } else {
+      ignore("quantization", method);
+      note(
+          fmt::format("quantization '{}': weights as the model's config.json says, or set model.weight_dtype", method));
+    }
   }
 
   void policies(Node& root) {
     Node& policies = root.set("policies", Node::object());
     Node& batching = policies.set("batching", Node::object());
-    batching.set("policy", Node::string("vllm_v1"));
-    Node& v1 = batching.set("vllm_v1", Node::object());
     if (find("max_num_batched_tokens") == nullptr) note("max_num_batched_tokens by default: 2048 (a server's)");
-    v1.set("max_num_batched_tokens", Node::integer(number("max_num_batched_tokens", 2048)));
-    v1.set("max_num_seqs", Node::integer(number("max_num_seqs", 256)));
-    if (const std::int64_t threshold = number("long_prefill_token_threshold", 0); threshold > 0)
-      v1.set("long_prefill_token_threshold", Node::integer(threshold));
-    v1.set("chunked_prefill", Node::boolean(flag("enable_chunked_prefill", true)));
-    if (const std::string order = text("scheduling_policy"); !order.empty() && order != "fcfs")
-      out_.ignored.push_back("scheduling_policy=" + order);
+    const std::int64_t tokens = number("max_num_batched_tokens", 2048), sequences = number("max_num_seqs", 256);
+    const std::int64_t threshold = number("long_prefill_token_threshold", 0);
+    const bool chunked = flag("enable_chunked_prefill", true);
+    const std::string order = text("scheduling_policy");
+    const bool by_priority = order == "priority";
+    if (!order.empty() && order != "fcfs" && !by_priority) ignore("scheduling_policy", order);
+    batching.set("policy", Node::string(by_priority ? "priority" : "vllm_v1"));
+    Node& params = batching.set(by_priority ? "priority" : "vllm_v1", Node::object());
+    params.set(by_priority ? "token_budget" : "max_num_batched_tokens", Node::integer(tokens));
+    params.set(by_priority ? "max_sequences" : "max_num_seqs", Node::integer(sequences));
+    if (by_priority) {
+      note("scheduling_policy priority: here a higher number goes first, in vLLM a lower one");
+      if (threshold > 0) ignore("long_prefill_token_threshold", Node::integer(threshold));
+      if (!chunked) ignore("enable_chunked_prefill", "false");
+    } else {
+      if (threshold > 0) params.set("long_prefill_token_threshold", Node::integer(threshold));
+      params.set("chunked_prefill", Node::boolean(chunked));
+    }
     const bool prefixes = flag("enable_prefix_caching", true);
     const char* cache = prefixes ? "block_hash" : "paged";
     Node& kv = policies.set("kvcache", Node::object());
@@ -205,7 +207,11 @@ class Importer {
 
   void speculation(Node& policies) {
     const Node* config = find("speculative_config");
-    if (config == nullptr || !config->is_object()) return;
+    if (config == nullptr) return;
+    if (!config->is_object()) return ignore("speculative_config", *config);
+    for (const auto& [key, value] : config->members())
+      if (key != "method" && key != "model" && key != "num_speculative_tokens")
+        ignore("speculative_config." + key, value);
     const Node* method = config->find("method");
     const Node* model = config->find("model");
     std::string name = method != nullptr && method->is_string() ? method->as_string() : "draft_model";
@@ -227,12 +233,50 @@ class Importer {
 
   void cluster(Node& root, std::int64_t tp, std::int64_t pp, std::int64_t dp) {
     Node group = Node::object();
-    group.set("count", Node::integer(dp));
+    // Ranks that share the experts out are one replica of several lanes; stages of a pipeline have theirs each.
+    const bool experts = flag("enable_expert_parallel", false);
+    const bool lanes = experts && pp == 1;
+    group.set("count", Node::integer(lanes ? 1 : dp));
     group.set("tensor_parallel", Node::integer(tp));
     group.set("pipeline_parallel", Node::integer(pp));
+    if (lanes) group.set("data_parallel", Node::integer(dp));
+    if (experts) group.set("expert_parallel", Node::integer(lanes ? tp * dp : tp));
     root.set("cluster", Node::object()).set("replicas", Node::array()).push(std::move(group));
-    if (dp > 1) note("data_parallel_size: replicas of their own behind the router of policies.routing");
-    if (flag("enable_expert_parallel", false)) out_.ignored.push_back("enable_expert_parallel=true");
+    if (dp > 1 && !lanes) note("data_parallel_size: replicas of their own behind the router of policies.routing");
+  }
+
+  /// KV blocks that the cache gives up go to host memory: a size in GiB over all ranks of a replica.
+  void offloading(Node& root, std::int64_t tp) {
+    const Node* size = find("kv_offloading_size");
+    const std::string backend = text("kv_offloading_backend");
+    if (size == nullptr || !size->is_number() || size->as_number() <= 0) {
+      if (size != nullptr) ignore("kv_offloading_size", *size);
+      if (!backend.empty()) ignore("kv_offloading_backend", backend);
+      return;
+    }
+    if (!flag("enable_prefix_caching", true)) return ignore("kv_offloading_size", *size);
+    Node host = Node::object();
+    host.set("name", Node::string("host"));
+    host.set("capacity", Node::string(fmt::format("{} GiB", size->as_number() / static_cast<double>(tp))));
+    Node& tiers = root.set("kv_tiers", Node::object());
+    tiers.set("tiers", Node::array()).push(std::move(host));
+    tiers.set("prefixes", Node::boolean(true));
+    tiers.set("overlap", Node::boolean(true));
+    note(
+        "kv_offloading_size: blocks are copied out when the cache gives them up, over 25 GB/s a device: set kv_tiers "
+        "to "
+        "your link");
+    if (!backend.empty() && backend != "native") ignore("kv_offloading_backend", backend);
+  }
+
+  /// Whether an iteration is decided upon when the one before it begins.
+  void host(Node& root) {
+    if (find("async_scheduling") == nullptr && find("no_async_scheduling") == nullptr)
+      return note("host time between iterations is 0: measure your engine's (docs/serving.md)");
+    Node& host = root.set("host", Node::object());
+    host.set("policy", Node::string("vllm_v1"));
+    host.set("vllm_v1", Node::object()).set("ahead", Node::boolean(flag("async_scheduling", true)));
+    note("host time of vllm_v1: assumed figures (orrery describe vllm_v1), set yours under host");
   }
 
   void replica(Node& root) {
@@ -240,6 +284,7 @@ class Importer {
     const Node* share = find("gpu_memory_utilization");
     // To a whole 1e-6: 1 - 0.9 is no number one would write.
     const double used = share != nullptr && share->is_number() ? share->as_number() : 0.9;
+    if (share != nullptr && !share->is_number()) ignore("gpu_memory_utilization", *share);
     replica.set("memory_margin",
                 Node::real(static_cast<double>(static_cast<std::int64_t>((1 - used) * 1e6 + 0.5)) / 1e6));
     if (const std::int64_t length = number("max_model_len", 0); length > 0)
@@ -250,7 +295,6 @@ class Importer {
       note(
           "num_gpu_blocks is not among the arguments: the cache is what memory has room for; your engine's log has it");
     }
-    note("host time between iterations is 0: measure your engine's (docs/serving.md)");
   }
 
   const EngineArguments& arguments_;
@@ -260,70 +304,6 @@ class Importer {
 };
 
 }  // namespace
-
-EngineArguments engine_arguments(const std::vector<std::string>& words) {
-  EngineArguments arguments;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (!word.starts_with("-")) {
-      // `vllm serve MODEL` names the model by its place.
-      if (word == "vllm" || word == "serve") continue;
-      if (arguments.contains("model"))
-        sim::throw_fault({"arguments", ""}, fmt::format("expected --NAME VALUE, got '{}'", word));
-      arguments["model"] = Node::string(word);
-      continue;
-    }
-    std::string name = word.substr(word.find_first_not_of('-') == std::string::npos ? 0 : word.find_first_not_of('-'));
-    if (const std::size_t equals = name.find('='); equals != std::string::npos) {
-      arguments[canonical(name.substr(0, equals))] = value_of(name.substr(equals + 1));
-    } else if (i + 1 < words.size() && !words[i + 1].starts_with("--")) {
-      arguments[canonical(name)] = value_of(words[++i]);
-    } else {
-      arguments[canonical(name)] = Node::boolean(true);
-    }
-  }
-  return arguments;
-}
-
-EngineArguments engine_arguments(const std::filesystem::path& file) {
-  const Node root = sim::read_json(file);
-  if (!root.is_object()) sim::throw_fault({file.string(), ""}, "expected an object of engine arguments");
-  EngineArguments arguments;
-  const Node* resolved = root.find("resolved_config");
-  if (root.find("engine_kwargs") == nullptr && resolved == nullptr) {
-    add_members(&root, arguments, false);
-    return arguments;
-  }
-  add_members(root.find("engine_kwargs"), arguments, false);
-  // Of what an engine resolved, only what one may set and something here stands for.
-  static constexpr std::array kResolved{"dtype",
-                                        "max_model_len",
-                                        "block_size",
-                                        "num_gpu_blocks",
-                                        "gpu_memory_utilization",
-                                        "enable_prefix_caching",
-                                        "max_num_batched_tokens",
-                                        "max_num_seqs",
-                                        "enable_chunked_prefill",
-                                        "long_prefill_token_threshold",
-                                        "speculative_config",
-                                        "quantization",
-                                        "tensor_parallel_size",
-                                        "pipeline_parallel_size"};
-  if (resolved != nullptr) {
-    for (const auto& [section, values] : resolved->members()) {
-      for (const char* name : kResolved) {
-        const Node* value = section == name ? &values : values.find(name);
-        if (value != nullptr && !value->is_null()) arguments[canonical(name)] = *value;
-      }
-    }
-  }
-  if (const Node* cache = root.find("kv_cache"); cache != nullptr && cache->is_object())
-    for (const char* name : {"num_gpu_blocks", "block_size", "gpu_memory_utilization", "enable_prefix_caching"})
-      if (const Node* value = cache->find(name); value != nullptr && !value->is_null()) arguments[name] = *value;
-  if (const Node* name = root.at("hardware.device_name")) arguments["device_name"] = *name;
-  return arguments;
-}
 
 ImportedConfig import_vllm(const EngineArguments& arguments, const ImportOptions& options) {
   return Importer(arguments, options).make();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "experiments/capacity/system.hpp"
+#include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
 #include "experiments/run_folder.hpp"
 #include "experiments/text_file.hpp"
@@ -403,6 +404,32 @@ class PlansExperiment final : public Experiment {
   Node resolved_;
 };
 
+/// Names that stand for nothing anywhere: a slip of the pen, not a plan that does not fit.
+void check_names(const std::vector<std::string>& names, const std::vector<std::string>& known, const Node& list,
+                 const char* what, sim::Faults& faults) {
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      faults.add(list.origin(), fmt::format("unknown {} '{}'", what, name), sim::name_hint(name, known));
+}
+
+void check_plans(const Node& node, const PlansParams& params, sim::Faults& faults) {
+  policies::BatchingRegistry batching("batching");
+  policies::register_batching_policies(batching);
+  std::vector<std::string> dtypes;
+  for (const auto& [name, dtype] : sim::EnumNames<hw::DType>::names) dtypes.emplace_back(name);
+  if (const Node* list = node.find("batching"))
+    check_names(params.batching.items, batching.names(), *list, "batching policy", faults);
+  if (const Node* list = node.find("dtypes")) check_names(params.dtypes.items, dtypes, *list, "number format", faults);
+  for (std::size_t i = 0; i < params.parts.size(); ++i)
+    (void)part_file(params.parts[i].part, place_of(node.find("parts")->items()[i], "part"), faults);
+  const bool priced = params.price_per_hour || std::any_of(params.parts.begin(), params.parts.end(),
+                                                           [](const PartParams& p) { return p.price_per_hour; });
+  if (params.rank == Objective::cost && !priced)
+    faults.add(place_of(node, "rank"), "expected a price to rank plans by cost", "plans.price_per_hour, or --price");
+  if (params.rank == Objective::capacity && !params.capacity)
+    faults.add(place_of(node, "rank"), "expected capacities to rank plans by", "plans.capacity, or --capacity");
+}
+
 }  // namespace
 }  // namespace plans
 
@@ -415,7 +442,9 @@ System plans_system() {
     sim::Node serving = root;
     serving.erase("plans");
     ServingConfig config = capacity::read_serving_part(serving, "capacity", faults);
-    auto params = sim::parse_params<plans::PlansParams>(section(root, "plans"), faults);
+    const sim::Node node = section(root, "plans");
+    auto params = sim::parse_params<plans::PlansParams>(node, faults);
+    if (faults.empty()) plans::check_plans(node, params, faults);
     if (params.capacity && faults.empty()) (void)capacity::read_capacity(root, config, faults);
     if (config.machine.devices.size() != 1)
       faults.add(place_of(section(root, "machine"), "devices"), "expected one group of devices: plans change it");

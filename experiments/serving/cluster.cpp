@@ -57,6 +57,7 @@ void Cluster::start(const ClusterParams& params) {
     transfers_ = std::make_unique<KvTransfers>(engine_, params.transfer, members_.size());
   if (params.failures.mtbf_s || !params.failures.at.empty())
     outages_ = std::make_unique<Outages>(params.failures, engine_.scale(), engine_.stream("failures"), members_.size());
+  retries_ = params.failures.retries;
   if (policies_.scaling != nullptr) begin_scaling(params.scaling);
   load_.start(engine_, *this);
 }
@@ -138,12 +139,13 @@ policies::RouteRequest Cluster::describe(const Request& request) const {
 std::size_t Cluster::route(const Request& request, Pool& pool) {
   if (pool.facts.size() == 1 || pool.router == nullptr) return static_cast<std::size_t>(pool.facts.front().replica);
   if (pool.router->reads_live()) read_live(pool);
-  const policies::RouteView view{
-      .now = engine_.now(),
-      .ps_per_tick = metrics_.ps_per_tick,
-      .replicas = pool.facts,
-      .request = describe(request),
-      .ttft_ps = metrics_.slo.ttft ? std::optional(metrics_.slo.ttft->ticks * metrics_.ps_per_tick) : std::nullopt};
+  const policies::RouteView view{.now = engine_.now(),
+                                 .ps_per_tick = metrics_.ps_per_tick,
+                                 .replicas = pool.facts,
+                                 .request = describe(request),
+                                 .ttft_ps = metrics_.slo.ttft
+                                                ? std::optional(to_ps(metrics_.slo.ttft->ticks, metrics_.ps_per_tick))
+                                                : std::nullopt};
   const std::size_t place = pool.router->route(view);
   if (place >= pool.facts.size()) throw std::logic_error("the router named a replica that is not there");
   return static_cast<std::size_t>(pool.facts[place].replica);
@@ -173,7 +175,9 @@ std::int32_t Cluster::lane_for(const Member& member) const {
 void Cluster::queue_changed(Member& member, std::int64_t tokens) {
   policies::ReplicaFacts& facts = facts_of(member);
   const sim::Time now = engine_.now();
-  if (facts.queued_tokens > 0) member.prefill_ps += (now - member.counted).ticks * metrics_.ps_per_tick;
+  if (facts.queued_tokens > 0)
+    member.prefill_ps =
+        to_ps(static_cast<__int128>((now - member.counted).ticks) * metrics_.ps_per_tick + member.prefill_ps, 1);
   member.counted = now;
   facts.queued_tokens += tokens;
 }

@@ -130,7 +130,7 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
     std::int64_t kv_bytes_per_token = 0;
     std::optional<Outage> outage;        // the next one, or that under way
     std::optional<sim::EventId> change;  // its begin or end
-    bool down = false;
+    bool down = false, deferred = false;
     Power power = Power::on;
     std::int64_t weight_bytes = 0;
     sim::Time idle_since, off_since;
@@ -207,6 +207,7 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   std::vector<Moving> moving_;
   std::vector<std::size_t> free_moving_;
   std::unique_ptr<Outages> outages_;
+  std::int64_t retries_ = 0;
   ClusterTotals totals_;
   std::unique_ptr<Migrator> migrator_;
   std::int64_t in_system_ = 0;

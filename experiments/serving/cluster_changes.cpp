@@ -19,6 +19,13 @@ void Cluster::on_event(std::uint64_t payload) {
       break;
     case kChange: {
       Member& member = members_[number];
+      // Iterations that end at this very instant have ended.
+      if (!member.deferred && engine_.more_now()) {
+        member.deferred = true;
+        member.change = engine_.schedule_in({}, *this, payload);
+        break;
+      }
+      member.deferred = false;
       if (member.down) {
         come_back(number);
       } else {
@@ -65,7 +72,7 @@ void Cluster::arrived(std::size_t slot) {
   free_moving_.push_back(slot);
   ++totals_.transfers.count;
   totals_.transfers.bytes += moving.bytes;
-  totals_.transfers.ps += (engine_.now() - moving.since).ticks * metrics_.ps_per_tick;
+  totals_.transfers.ps += static_cast<__int128>((engine_.now() - moving.since).ticks) * metrics_.ps_per_tick;
   moving.lane->let_go(moving.seq);
   touched_.push_back(moving.lane);
   submit(*moving.request);
@@ -130,9 +137,11 @@ void Cluster::fail(std::size_t i) {
   if (member.pipe != nullptr) member.pipe->clear({engine_.now().ticks, 0});
 }
 
-/// A request that lost its KV cache goes through the router again.
+/// A request that lost its KV cache goes through the router again, but not for ever: one that needs longer than
+/// replicas stay up would never end.
 void Cluster::restart(Request& request) {
   withdraw(request);
+  if (++request.restarts > retries_) return end(request, "rejected:failures", std::nullopt);
   reroute(request);
 }
 

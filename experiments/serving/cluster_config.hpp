@@ -85,7 +85,7 @@ struct TransferParams {
   static constexpr auto fields() {
     using T = TransferParams;
     return std::tuple{
-        sim::field("bandwidth", &T::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+        sim::field("bandwidth", &T::bandwidth, sim::Unit::bytes_per_s, sim::between(1e4, 1e15),
                    "Of a replica's links, each way (the default is one port of 400 Gbit/s)."),
         sim::field("latency", &T::latency_s, sim::Unit::seconds, sim::at_least(0), "From replica to replica."),
         sim::field("fixed", &T::fixed_s, sim::Unit::seconds, sim::at_least(0),
@@ -112,15 +112,18 @@ struct OutageParams {
 struct FailureParams {
   std::optional<double> mtbf_s;
   double mttr_s = 300;
+  std::int64_t retries = 100;
   std::vector<OutageParams> at;
 
   static constexpr auto fields() {
     using F = FailureParams;
     return std::tuple{
-        sim::field("mtbf", &F::mtbf_s, sim::Unit::seconds, sim::positive(),
+        sim::field("mtbf", &F::mtbf_s, sim::Unit::seconds, sim::between(1, 1e12),
                    "Mean time that a replica is up, exponential; null: none fails at random."),
         sim::field("mttr", &F::mttr_s, sim::Unit::seconds, sim::at_least(0),
                    "Mean time that it then is down, exponential (restart and loading of weights included)."),
+        sim::field("retries", &F::retries, sim::Unit::count, sim::at_least(0),
+                   "Times that a request starts over; at the next failure it is rejected (\"failures\")."),
         sim::field("at", &F::at, "Failures at given times.")};
   }
 };

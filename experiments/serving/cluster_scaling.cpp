@@ -14,7 +14,8 @@ std::optional<std::string_view> Cluster::turned_away(const Request& request) {
        .replicas = prompts_.facts,
        .request = describe(request),
        .parked = std::ssize(parked_),
-       .ttft_ps = metrics_.slo.ttft ? std::optional(metrics_.slo.ttft->ticks * metrics_.ps_per_tick) : std::nullopt});
+       .ttft_ps =
+           metrics_.slo.ttft ? std::optional(to_ps(metrics_.slo.ttft->ticks, metrics_.ps_per_tick)) : std::nullopt});
 }
 
 /// All replicas past the first few are off until they are wanted.

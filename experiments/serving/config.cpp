@@ -346,7 +346,8 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
       if (std::find(kPolicies.begin(), kPolicies.end(), key) == kPolicies.end())
         faults.add(value.origin(), fmt::format("unknown key '{}'", key),
                    sim::name_hint(key, {kPolicies.begin(), kPolicies.end()}));
-    config.batching = choose(batchings(), policies, "batching", kBatching, faults);
+    if (!swaps_without_swapping(policies, faults))
+      config.batching = choose(batchings(), policies, "batching", kBatching, faults);
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
     config.admission = choose(admissions(), policies, "admission", kAdmission, faults);
     config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
@@ -362,10 +363,9 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
   const Node kv_tiers = section(root, "kv_tiers");
   config.kv_tiers = sim::parse_params<KvTiersParams>(kv_tiers, faults);
-  if (!config.kv_tiers.tiers.empty() && !config.layouts.modes.empty())
-    faults.add(kv_tiers.origin(), "expected no 'kv_tiers' beside 'layouts'", "layouts have a store of their own");
   config.host = choose(host_times(), root, "host", kHost, faults);
   read_cluster(section(root, "cluster"), config, faults);
+  check_tiers(kv_tiers, config, faults);
   config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
   const Node run = section(root, "run");
   config.run = sim::parse_params<RunParams>(run, faults);
@@ -428,7 +428,7 @@ std::vector<FieldInfo> serving_fields() {
                                   sim::describe_params<MigrationParams>()));
   sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
                                   sim::describe_params<LayoutsParams>()));
-  sections.push_back(object_field("kv_tiers", "Memories behind a device that preempted sequences are swapped to.",
+  sections.push_back(object_field("kv_tiers", "Memories behind a device that KV is copied to.",
                                   sim::describe_params<KvTiersParams>()));
   sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
   sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));

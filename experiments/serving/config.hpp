@@ -114,7 +114,7 @@ struct WorkloadParams {
         sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
                    "Use only the first requests (or instances of a program); null: all."),
         sim::field(
-            "clients", &WorkloadParams::clients, sim::Unit::count, sim::at_least(1),
+            "clients", &WorkloadParams::clients, sim::Unit::count, sim::between(1, 1e7),
             "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
             "at their arrivals."),
         sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),

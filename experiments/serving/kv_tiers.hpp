@@ -1,4 +1,4 @@
-// The config section `kv_tiers`: memories behind a device that swapped sequences go to, and what was copied there.
+// The config section `kv_tiers`: memories behind a device that KV goes to, and what was copied there.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct KvTierParams {
     return std::tuple{sim::field("name", &KvTierParams::name, sim::Unit::none, sim::any_value(), "What it is called."),
                       sim::required(sim::field("capacity", &KvTierParams::capacity, sim::Unit::bytes,
                                                sim::between(0, 1e18), "Memory for swapped KV, a device.")),
-                      sim::field("bandwidth", &KvTierParams::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+                      sim::field("bandwidth", &KvTierParams::bandwidth, sim::Unit::bytes_per_s, sim::at_least(1e4),
                                  "Between it and one device, each way."),
                       sim::field("copy", &KvTierParams::copy_s, sim::Unit::seconds, sim::between(0, 1),
                                  "Fixed cost of a copy, before its first byte moves.")};
@@ -32,6 +32,8 @@ struct KvTiersParams {
   std::vector<KvTierParams> tiers;
   bool overlap = false;
   bool reuse = false;
+  bool turns = false;
+  bool prefixes = false;
 
   static constexpr auto fields() {
     return std::tuple{
@@ -43,56 +45,41 @@ struct KvTiersParams {
                    "copy ends. Off: the next iteration waits for all copies of a decision."),
         sim::field("reuse", &KvTiersParams::reuse,
                    "Whether a copy is kept when its sequence goes back, so that only what has been added is copied out "
-                   "the next time.")};
+                   "the next time."),
+        sim::field("turns", &KvTiersParams::turns,
+                   "Whether the KV of a conversation is copied out when a turn ends, and the next turn, on the same "
+                   "replica, begins from that copy in place of a prefill."),
+        sim::field("prefixes", &KvTiersParams::prefixes,
+                   "Whether blocks that a prefix cache (block_hash) gives up are copied out, and loaded in place of "
+                   "being computed when a prompt matches them.")};
   }
 };
 
-/// The tiers of one replica. `block_bytes`: of a block of KV on one device; `layers` on that device.
-inline std::unique_ptr<policies::TieredStore> make_tiers(const KvTiersParams& params, std::int64_t block_bytes,
-                                                         std::int64_t layers) {
-  std::vector<policies::TierFacts> facts;
-  for (const KvTierParams& tier : params.tiers)
-    facts.push_back({.capacity_bytes = static_cast<std::int64_t>(tier.capacity),
-                     .bandwidth = tier.bandwidth,
-                     .copy_ps = static_cast<std::int64_t>(tier.copy_s * 1e12 + 0.5)});
-  return std::make_unique<policies::TieredStore>(
-      std::move(facts),
-      policies::TieredStoreOptions{
-          .block_bytes = block_bytes, .copies_per_run = 2 * layers, .overlap = params.overlap, .reuse = params.reuse});
-}
+struct ServingConfig;
+
+/// Faults of the section that only the rest of the config shows: tiers beside layouts, prefixes of a cache that hands
+/// none on.
+void check_tiers(const sim::Node& section, const ServingConfig& config, sim::Faults& faults);
+/// vLLM V1 has no swapping; whoever asks for it is told who has. True if that is a fault.
+bool swaps_without_swapping(const sim::Node& policies, sim::Faults& faults);
+
+/// The tiers of one replica. `block_bytes`: of a block of KV on one device; `block_tokens` in it, 0 where blocks are
+/// not a whole number of them; `layers` on that device.
+std::unique_ptr<policies::TieredStore> make_tiers(const KvTiersParams& params, std::int64_t block_bytes,
+                                                  std::int64_t block_tokens, std::int64_t layers);
 
 /// Member `kv_tiers` of summary.json; bytes are those of one device of each replica, summed over replicas.
 struct TierOutcome {
   policies::TierCounters counters;
-  __int128 stall_ps = 0;  ///< that iterations waited for copies
+  __int128 stall_ps = 0;                  ///< that iterations waited for copies
+  bool turns = false;                     ///< whether copies between turns were asked for
+  std::vector<std::string> prefix_tiers;  ///< names of the tiers that prefixes went to; empty: not asked for
+  std::int64_t prompt_tokens = 0;         ///< of first admissions, …
+  std::int64_t device_tokens = 0;         ///< … and what the cache on the device had of them
 
-  void add(const policies::TierCounters& other) {
-    counters.out_bytes += other.out_bytes;
-    counters.in_bytes += other.in_bytes;
-    counters.outs += other.outs;
-    counters.ins += other.ins;
-    counters.copies += other.copies;
-    counters.demoted_bytes += other.demoted_bytes;
-    counters.dropped += other.dropped;
-    counters.refused += other.refused;
-    counters.reused_bytes += other.reused_bytes;
-  }
+  void add(const policies::TierCounters& other);
 };
 
-inline sim::Node summarise(const TierOutcome& outcome) {
-  using sim::Node;
-  Node node = Node::object();
-  node.set("swapped_out", Node::integer(outcome.counters.outs));
-  node.set("swapped_in", Node::integer(outcome.counters.ins));
-  node.set("out_bytes", Node::integer(outcome.counters.out_bytes));
-  node.set("in_bytes", Node::integer(outcome.counters.in_bytes));
-  node.set("reused_bytes", Node::integer(outcome.counters.reused_bytes));
-  node.set("copies", Node::integer(outcome.counters.copies));
-  node.set("demoted_bytes", Node::integer(outcome.counters.demoted_bytes));
-  node.set("dropped", Node::integer(outcome.counters.dropped));
-  node.set("refused", Node::integer(outcome.counters.refused));
-  node.set("stall_s", Node::real(static_cast<double>(outcome.stall_ps) * 1e-12));
-  return node;
-}
+sim::Node summarise(const TierOutcome& outcome);
 
 }  // namespace orrery::experiments

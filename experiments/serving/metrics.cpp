@@ -43,9 +43,11 @@ void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   ttft.add(first.ticks);
   e2e.add(whole.ticks);
   queueing.add((*record.admitted - record.arrived).ticks);
-  normalised.add(whole.ticks * ps_per_tick / record.output_tokens);
-  if (record.output_tokens > 1)
-    tpot.add((*record.finished - *record.first_token).ticks * ps_per_tick / (record.output_tokens - 1));
+  const auto per_token = [&](sim::Duration time, std::int64_t tokens) {
+    return to_ps(static_cast<__int128>(time.ticks) * ps_per_tick / tokens, 1);
+  };
+  normalised.add(per_token(whole, record.output_tokens));
+  if (record.output_tokens > 1) tpot.add(per_token(*record.finished - *record.first_token, record.output_tokens - 1));
   const bool ttft_ok = !slo.ttft || first <= *slo.ttft;
   const bool tbt_ok = !slo.tbt_ps || tbts.attained(*slo.tbt_ps);
   if (ttft_ok && tbt_ok) ++attained;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,13 @@
 #include "sim/statistics.hpp"
 
 namespace orrery::experiments {
+
+/// Whole ticks in ps; the most that there is where they are too many (106 days and more).
+constexpr std::int64_t to_ps(__int128 ticks, std::int64_t ps_per_tick) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const __int128 ps = ticks * ps_per_tick;
+  return ps < kMost ? static_cast<std::int64_t>(ps) : kMost;
+}
 
 /// One request when it leaves the system (a row of requests.csv).
 struct RequestRecord {

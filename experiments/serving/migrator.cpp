@@ -30,6 +30,12 @@ void Migrator::poke() {
 void Migrator::rest() {
   if (looking_) engine_.cancel(*looking_);
   looking_.reset();
+  // Copies of what has ended are for nobody: time is not to go on for them.
+  for (Move& move : moves_) {
+    if (move.stage == Stage::free) continue;
+    engine_.cancel(move.arrival);
+    abort(move, MigrationAbort::ended);
+  }
 }
 
 void Migrator::on_event(std::uint64_t payload) {
@@ -87,7 +93,7 @@ void Migrator::begin(std::size_t from, std::size_t to) {
   moves_.push_back(move);
   const std::int64_t bytes = move.sent_blocks * cluster_.block_bytes(from);
   moves_.back().bytes = bytes;
-  engine_.schedule_at(after(bytes), *this, moves_.size() - 1);
+  moves_.back().arrival = engine_.schedule_at(after(bytes), *this, moves_.size() - 1);
 }
 
 std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
@@ -137,7 +143,7 @@ void Migrator::commit(Move& move) {
   cluster_.replica(move.to).drop_hold(move.held);
   ++totals_.completed;
   totals_.bytes += move.bytes;
-  totals_.downtime_ps += (engine_.now() - move.since).ticks * engine_.scale().ps_per_tick();
+  totals_.downtime_ps += static_cast<__int128>((engine_.now() - move.since).ticks) * engine_.scale().ps_per_tick();
   move.stage = Stage::free;
   --under_way_;
   Request& request = *move.request;
@@ -145,6 +151,7 @@ void Migrator::commit(Move& move) {
     cluster_.deliver(request, move.to, true);
   } else {
     cluster_.reroute(request);
+    cluster_.replica(move.to).wake();  // others there may have waited for what was set aside
   }
   source.wake();
   cluster_.flush();

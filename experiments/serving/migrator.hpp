@@ -45,7 +45,7 @@ enum class MigrationAbort : std::uint8_t { destination_full, destination_queue, 
 struct MigrationTotals {
   std::int64_t completed = 0, bytes = 0;
   std::array<std::int64_t, 5> aborted{};  ///< by MigrationAbort
-  std::int64_t downtime_ps = 0;
+  __int128 downtime_ps = 0;
 };
 
 class Migrator final : public sim::EventHandler {
@@ -56,7 +56,7 @@ class Migrator final : public sim::EventHandler {
 
   /// A request came: looks begin, if they have stopped.
   void poke();
-  /// No request is left: looks stop.
+  /// No request is left: looks stop, and copies of what has ended.
   void rest();
   void on_event(std::uint64_t payload) override;
   /// A request is over, wherever it was.
@@ -76,6 +76,7 @@ class Migrator final : public sim::EventHandler {
     std::int64_t id = 0, preemptions = 0, sent_blocks = 0, bytes = 0;
     policies::SeqId seq, held;
     sim::Time since;
+    sim::EventId arrival;  ///< of the copy under way
   };
   void look();
   void begin(std::size_t from, std::size_t to);

@@ -9,6 +9,7 @@ Replica::Replica(ReplicaParts parts)
       growth_(static_cast<std::size_t>(growth_tokens_), 0),
       ledger_(parts_.model->ledger()) {
   if (parts_.metrics->slo.tbt_ps) gaps_.emplace(*parts_.metrics->slo.tbt_ps);
+  hands_on_ = parts_.tier != nullptr && parts_.tier->takes_prefixes() && parts_.kv->hand_on_to(*parts_.tier);
 }
 
 SeqId Replica::new_slot() {
@@ -57,6 +58,7 @@ void Replica::submit(Request& request, bool first) {
     end_request(id, fmt::format("rejected:{}", *reason), std::nullopt);
     return;
   }
+  if (parts_.tier != nullptr && parts_.tier->keeps_turns()) claim_turn(id);
   if (parts_.host != nullptr && parts_.host->decides_ahead()) {
     arriving_.emplace_back(id, now);
   } else if (first) {
@@ -88,7 +90,12 @@ void Replica::wake() {
 
 void Replica::start_iteration() {
   // The devices went on to the picosecond; if they idled, they start with the event.
-  if (at_.tick() < parts_.engine->now()) at_ = {parts_.engine->now().ticks, 0};
+  if (at_.tick() < parts_.engine->now()) {
+    const ExactTime now{parts_.engine->now().ticks, 0};
+    const std::int64_t over = std::min(stall_ps_, now.minus(at_, ps_per_tick_));  // copies went on meanwhile
+    stall(-over);
+    at_ = now;
+  }
   unsettled_ = true;
   for (take_arrivals(); !running_.empty() || !waiting_.empty(); take_arrivals()) {
     finish_loads();
@@ -174,6 +181,7 @@ bool Replica::decide() {
     growth_period_ += sequence(event.seq).branches;
   }
   decision_.clear();
+  tell_time(at_);
   parts_.batching->decide(view(), decision_);
 
   for (const Preemption& preemption : decision_.preempt) preempt(preemption);
@@ -186,15 +194,12 @@ bool Replica::decide() {
   if (decision_.admit.size() > 1 && parts_.kv->keeps_prefixes())
     for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequence(admission.seq));
   for (const Admission& admission : decision_.admit) admit(admission);
+  if (!decision_.preempt.empty()) trim_items();
+  // Prompts had the iteration for themselves, but are on their way from a tier: decodes need not wait.
+  if (!loading_.empty() && decision_.items.empty() && !decision_.decode_rest)
+    decision_.decode_rest = view().growth_blocks <= parts_.kv->available_blocks();
   ++decision_number_;
-  for (Item& item : decision_.items) {
-    Account& its = account(item.seq);
-    its.marked = decision_number_;
-    // What a preempted sequence left behind in a cache of prefixes may be more than the policy could see.
-    const Sequence& seq = sequence(item.seq);
-    if (!decision_.preempt.empty() && !decision_.admit.empty() && seq.phase == Phase::prefill && item.new_tokens > 0)
-      item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
-  }
+  for (const Item& item : decision_.items) account(item.seq).marked = decision_number_;
   if (parts_.speculator != nullptr && decision_.decode_rest) add_drafts();
 
   build_shape();
@@ -246,12 +251,8 @@ void Replica::preempt(const Preemption& preemption) {
     const std::int64_t blocks = parts_.kv->held_blocks(id);
     if (const auto ps = parts_.tier->swap_out(account(id).request->id, kept, blocks, parts_.kv->pieces(id))) {
       seq.ready_tokens = std::min(kept, seq.prefill_tokens - 1);
-      if (parts_.tier->overlaps()) {
-        out_free_ = std::max(out_free_, at_).plus(*ps, ps_per_tick_);
-        outbound_.push_back({id, blocks, out_free_});
-      } else {
-        stall(*ps);
-      }
+      account(id).stored = true;
+      copy_out(id, blocks, *ps);
     }
   }
   parts_.kv->release(id, seq, kept, parts_.kv->left_by_preempted());
@@ -279,27 +280,43 @@ void Replica::admit(const Admission& admission) {
   const SeqId id = admission.seq;
   Sequence& seq = sequence(id);
   if (seq.phase != Phase::waiting) broken_policy("it admitted a sequence that does not wait");
+  const std::optional<std::int64_t> found =
+      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.ready_tokens));
+  if (!found) {
+    if (decision_.preempt.empty()) broken_policy("it admitted a sequence whose blocks are not free");
+    return;
+  }
   if (waiting_.front() == id) {
     waiting_.pop_front();
   } else {
     waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
   }
-  const std::optional<std::int64_t> found =
-      parts_.kv->admit(id, seq, std::max(admission.reserve_tokens, seq.ready_tokens));
-  if (!found) broken_policy("it admitted a sequence whose blocks are not free");
   // At least the last prompt token is computed, or there would be nothing to sample the first token from.
   const std::int64_t cached = std::min(*found, seq.prefill_tokens - 1);
   Request& request = *account(id).request;
   seq.prefilled = seq.kv_then = std::max(cached, seq.ready_tokens);
   seq.since = clock_;
-  if (!request.admitted) {
+  const bool first = !request.admitted;
+  if (first) {
     request.admitted = parts_.engine->now();
-    request.cached_tokens = seq.cached_tokens = cached;
+    const std::int64_t there = account(id).stored ? seq.prefilled : cached;
+    request.cached_tokens = seq.cached_tokens = std::min(there, seq.prompt_tokens);
+    counts_.prompt_tokens += seq.prompt_tokens;
+    counts_.device_tokens += cached;
   }
   seq.phase = Phase::prefill;
   insert_running(id);
-  if (seq.ready_tokens > cached && parts_.tier != nullptr && seq.preemptions > 0)
-    bring_back(id, seq.ready_tokens - cached);
+  if (parts_.tier != nullptr) load(id, cached, first);
+}
+
+/// Where sequences were preempted, the policy could not see exactly what the cache has then: who still waits gets no
+/// chunk, and nobody more than is left of its prompt.
+void Replica::trim_items() {
+  std::erase_if(decision_.items, [&](const Item& item) { return sequence(item.seq).phase == Phase::waiting; });
+  for (Item& item : decision_.items) {
+    const Sequence& seq = sequence(item.seq);
+    if (seq.phase == Phase::prefill) item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
+  }
 }
 
 void Replica::stall(std::int64_t ps) {
@@ -307,19 +324,68 @@ void Replica::stall(std::int64_t ps) {
   counts_.swap_stall_ps += ps;
 }
 
-/// Copies `tokens` tokens of an admitted sequence back: the next iteration waits for it, or the sequence for the copy.
-void Replica::bring_back(SeqId id, std::int64_t tokens) {
-  const std::int64_t blocks = parts_.kv->blocks_for(tokens);
-  const std::int64_t ps =
-      parts_.tier->swap_in(account(id).request->id, tokens, blocks, std::min(blocks, parts_.kv->pieces(id)));
+/// What a tier is told happens at `time`.
+void Replica::tell_time(const ExactTime& time) {
+  if (hands_on_) parts_.tier->at(static_cast<policies::Picoseconds>(time.ticks) * ps_per_tick_ + time.ps);
+}
+
+/// A copy off the device begins: the next iteration waits for it, or whoever writes to its blocks does.
+void Replica::copy_out(SeqId id, std::int64_t blocks, std::int64_t ps) {
   if (!parts_.tier->overlaps()) return stall(ps);
+  out_free_ = std::max(out_free_, at_).plus(ps, ps_per_tick_);
+  outbound_.push_back({id, blocks, out_free_});
+}
+
+/// The next turn of a conversation whose KV waits here comes with that.
+void Replica::claim_turn(SeqId id) {
+  Sequence& seq = sequence(id);
+  const Request& request = *account(id).request;
+  if (request.session < 0 || seq.text == nullptr || seq.branches != 1 || seq.ready_tokens > 0) return;
+  seq.ready_tokens = parts_.tier->claim_turn(request.id, request.session, *seq.text, seq.prefill_tokens - 1);
+  account(id).stored = seq.ready_tokens > 0;
+}
+
+/// The KV of a turn that ends, and is no steady decode any more, waits for the next one.
+void Replica::keep_turn(SeqId id) {
+  const Sequence& seq = sequence(id);
+  const Request& request = *account(id).request;
+  if (request.session < 0 || seq.text == nullptr || seq.branches != 1) return;
+  const std::int64_t blocks = parts_.kv->held_blocks(id);
+  const auto ps =
+      parts_.tier->keep_turn(request.id, request.session, *seq.text, seq.kv_then, blocks, parts_.kv->pieces(id));
+  if (ps) copy_out(SeqId{~0U}, blocks, *ps);
+}
+
+/// Copies to the device what a tier has of an admitted sequence, its own KV and blocks of its prefix, behind the
+/// `cached` tokens that were found: the next iteration waits for it, or the sequence for the copy.
+void Replica::load(SeqId id, std::int64_t cached, bool first) {
+  Sequence& seq = sequence(id);
+  Account& own = account(id);
+  std::int64_t ps = 0, blocks = 0;
+  if (hands_on_) {
+    if (const std::span<const std::uint64_t> hashes = parts_.kv->to_load(id); !hashes.empty()) {
+      blocks += std::ssize(hashes);
+      ps += parts_.tier->load_blocks(hashes, growth_tokens_, first);
+      if (first) counts_.device_tokens -= std::ssize(hashes) * growth_tokens_;
+    }
+  }
+  if (own.stored && seq.ready_tokens > cached) {
+    const std::int64_t more = parts_.kv->blocks_for(seq.ready_tokens - cached);
+    blocks += more;
+    ps += parts_.tier->swap_in(own.request->id, seq.ready_tokens - cached, more, std::min(more, parts_.kv->pieces(id)));
+  }
+  if (blocks == 0) return;
+  if (!parts_.tier->overlaps()) {
+    if (hands_on_) parts_.kv->computed(id, seq, seq.prefilled);
+    return stall(ps);
+  }
   // Into blocks that others are still being read from it goes when these are through.
   ExactTime start = std::max({in_free_, at_, outbound_until(parts_.kv->available_blocks())});
   for (const Copy& copy : outbound_)
-    if (copy.seq == id) start = std::max(start, copy.until);
+    if (copy.seq == id || (own.stored && copy.seq == SeqId{~0U})) start = std::max(start, copy.until);
   in_free_ = start.plus(ps, ps_per_tick_);
   erase_prefilling(id);
-  sequence(id).phase = Phase::paused;
+  seq.phase = Phase::paused;
   std::erase_if(decision_.items, [&](const Item& item) { return item.seq == id; });
   loading_.push_back({id, blocks, in_free_});
 }
@@ -330,6 +396,7 @@ void Replica::finish_loads() {
     const SeqId id = loading_.front().seq;
     loading_.pop_front();
     Sequence& seq = sequence(id);
+    if (hands_on_) parts_.kv->computed(id, seq, seq.prefilled);
     if (seq.generated_then > 0 && seq.prefill_left() == 1) seq.prefilled = seq.prefill_tokens;
     resume(id);
   }

@@ -59,8 +59,10 @@ struct ReplicaParts {
 struct ReplicaCounts {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
   __int128 busy_ps = 0;
-  KvSplit split;               ///< where the cache reports it
-  __int128 swap_stall_ps = 0;  ///< that iterations waited for copies of swapped sequences
+  KvSplit split;                   ///< where the cache reports it
+  __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
+  std::int64_t prompt_tokens = 0;  ///< of first admissions, …
+  std::int64_t device_tokens = 0;  ///< … and what the cache had of them on the device
 };
 
 class Replica final : public sim::EventHandler, private policies::BatchPricer {
@@ -135,6 +137,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
     bool fresh = false;              ///< its last token came other than by the last step of all
     bool finished = false;
     bool self_growing = false;  ///< reserves for itself at every step
+    bool stored = false;        ///< what comes with it (ready_tokens) comes from the tier
   };
   /// Something that happens to a steady decode at a value of the clock.
   struct ClockEvent {
@@ -171,12 +174,17 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void preempt(const policies::Preemption& preemption);
   void resume(policies::SeqId id);
   void admit(const policies::Admission& admission);
+  void trim_items();
   void insert_running(policies::SeqId id);
   void erase_running(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
   void add_drafts();
   std::int64_t fitting_drafts(policies::SeqId id, std::int64_t most, std::int64_t& spare);
-  void bring_back(policies::SeqId id, std::int64_t tokens);
+  void load(policies::SeqId id, std::int64_t cached, bool first);
+  void claim_turn(policies::SeqId id);
+  void keep_turn(policies::SeqId id);
+  void copy_out(policies::SeqId id, std::int64_t blocks, std::int64_t ps);
+  void tell_time(const ExactTime& time);
   void finish_loads();
   void await_load();
   void stall(std::int64_t ps);
@@ -193,6 +201,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::int64_t growth(std::int64_t clock, std::int64_t steps) const;
   std::int64_t next_clock_event();
   ExactTime time_of(std::int64_t iterations) const { return leap_.start.plus(leap_.elapsed(iterations), ps_per_tick_); }
+  void fit_in_time();
   std::int64_t over_by_now() const;
   void interrupt();
   void complete(std::int64_t upto);
@@ -275,6 +284,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
     std::int64_t blocks = 0;
     ExactTime until;
   };
+  bool hands_on_ = false;                // the cache gives what it evicts to the tier
   std::deque<Copy> outbound_, loading_;  // by end
   ExactTime out_free_, in_free_;         // when each direction of the link is
   std::int64_t waiting_then_ = 0;        // before the first request of that instant

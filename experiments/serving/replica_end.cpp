@@ -30,6 +30,8 @@ std::optional<SeqId> Replica::hold(std::int64_t tokens) {
   if (iterating_ && decision_.decode_rest && steady_ > 0 && leap_.planned > leap_.done) take_growth(leap_.done + 1);
   const SeqId id = new_slot();
   sequence(id).phase = Phase::paused;
+  sequence(id).order = -1;  // it is nobody
+  tell_time({parts_.engine->now().ticks, 0});
   if (!parts_.kv->reserve(id, sequence(id), tokens)) {
     sequence(id).phase = Phase::waiting;
     free_slots_.push_back(id);
@@ -44,7 +46,6 @@ void Replica::drop_hold(SeqId id) {
   --leaving_;
   parts_.kv->release(id, sequence(id), 0, Leave::drop);
   sequence(id).phase = Phase::waiting;
-  sequence(id).order = -1;
   free_slots_.push_back(id);
 }
 
@@ -240,6 +241,7 @@ void Replica::remove_finished() {
   for (const SeqId id : finished_) {
     --decoding_;
     erase_running(id);
+    if (parts_.tier != nullptr && parts_.tier->keeps_turns()) keep_turn(id);
     parts_.kv->release(id, sequence(id), sequence(id).kv_then, Leave::keep);
     end_request(id, "completed", at_.tick());
   }

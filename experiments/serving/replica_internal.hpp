@@ -1,5 +1,5 @@
-// What the files of the replica share: replica.cpp decides, replica_batch.cpp says what that is as work, replica_leap.cpp advances, replica_end.cpp finishes,
-// replica_moves.cpp takes requests away.
+// What the files of the replica share: replica.cpp decides, replica_batch.cpp says what that is as work,
+// replica_leap.cpp advances, replica_end.cpp finishes, replica_moves.cpp takes requests away.
 #pragma once
 
 #include <fmt/format.h>

@@ -43,6 +43,8 @@ std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
   if (!parts_.leap || !arriving_.empty() || stall_ps_ > 0 || !loading_.empty() || !outbound_.empty() ||
       !decision_.items.empty() || !decision_.preempt.empty() || steady_ == 0 || self_growing_ > 0)
     return 1;
+  // What decodes push out of a prefix cache comes to be found in a tier some time later: who waits may want it then.
+  if (hands_on_ && !waiting_.empty()) return 1;
   return std::max<std::int64_t>(1, std::min(price.horizon, decision_.stable_iterations));
 }
 
@@ -68,6 +70,7 @@ void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::i
     }
     leap_.measured = steady_measured_;
   }
+  fit_in_time();
   leap_.grown = 1;
   record_waiting_ = queued();
   ServingMetrics& metrics = *parts_.metrics;
@@ -77,6 +80,22 @@ void Replica::begin(std::int64_t iterations, const IterationPrice& price, std::i
   // Several iterations may end within a tick: exact time goes on all the same.
   event_ =
       parts_.engine->schedule_at(std::max(time_of(leap_.planned).tick(), parts_.engine->now()), *this, kIterationEnd);
+}
+
+/// Cuts a leap that lasts longer than 63 bits of picoseconds tell. Throws std::overflow_error for one that ends past
+/// the reach of the tick.
+void Replica::fit_in_time() {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  const auto last = static_cast<__int128>(leap_.planned);
+  const __int128 length = static_cast<__int128>(leap_.price.time_ps + leap_.extra_ps) * last +
+                          static_cast<__int128>(leap_.price.step_ps) * last * (last - 1) / 2;
+  if (length < kMost && leap_.start.ticks < kMost) return;  // and their sum fits
+  if (length >= kMost && leap_.planned > 1) {
+    leap_.planned /= 2;
+    return fit_in_time();
+  }
+  const sim::TickScale& scale = parts_.engine->scale();
+  (void)scale.duration(scale.seconds(sim::Time{leap_.start.ticks}) + static_cast<double>(length) * 1e-12);
 }
 
 /// Iterations of the leap that are over by now.
@@ -96,7 +115,8 @@ std::int64_t Replica::over_by_now() const {
 }
 
 void Replica::sync() {
-  if (iterating_ && leap_.planned > 1) complete(over_by_now());
+  // Stepping too: an iteration that ends at this very instant is over, whether its event came first or not.
+  if (iterating_) complete(over_by_now());
 }
 
 /// Ends the leap with the iteration under way, for somebody wants to be decided upon.
@@ -150,10 +170,17 @@ void Replica::complete(std::int64_t upto) {
 /// Takes the blocks of the leap's first `iterations` iterations, as far as they are not taken.
 void Replica::take_growth(std::int64_t iterations) {
   if (iterations <= leap_.grown) return;
-  const std::int64_t blocks = growth(clock_ + leap_.grown - leap_.done, iterations - leap_.grown);
-  leap_.grown = iterations;
-  if (blocks == 0) return;
-  parts_.kv->take(blocks);
+  // A tier is told of each block when it goes; without one they go together.
+  const std::int64_t stride = hands_on_ ? 1 : iterations - leap_.grown;
+  bool any = false;
+  for (; leap_.grown < iterations; leap_.grown += stride) {
+    const std::int64_t blocks = growth(clock_ + leap_.grown - leap_.done, stride);
+    if (blocks == 0) continue;
+    if (hands_on_) tell_time(time_of(leap_.grown));
+    parts_.kv->take(blocks);
+    any = true;
+  }
+  if (!any) return;
   counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, parts_.kv->used_bytes());
   parts_.metrics->kv_peak_bytes = std::max(parts_.metrics->kv_peak_bytes, counts_.kv_peak_bytes);
 }

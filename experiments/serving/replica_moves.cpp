@@ -49,7 +49,9 @@ void Replica::book_cut() {
   const ExactTime start = time_of(begun);
   const ExactTime now{parts_.engine->now().ticks, 0};
   const std::int64_t length = leap_.elapsed(begun + 1) - leap_.elapsed(begun);
-  const std::int64_t elapsed = begun < leap_.planned ? now.minus(start, ps_per_tick_) : 0;
+  // One that begins within this very tick has not begun: stepping, it would not have been decided upon.
+  const bool under_way = begun < leap_.planned && start.tick() < parts_.engine->now();
+  const std::int64_t elapsed = under_way ? now.minus(start, ps_per_tick_) : 0;
   if (elapsed > 0) {
     IterationCost cost;
     parts_.model->cost(shape_, cost);

@@ -27,9 +27,9 @@ struct ExactTime {
     const std::int64_t sum = ps + length;
     return {ticks + sum / ps_per_tick, sum % ps_per_tick};
   }
-  /// Picoseconds since `earlier`.
+  /// Picoseconds since `earlier`, which is not later; the most there is past 106 days (a replica may be down as long).
   std::int64_t minus(const ExactTime& earlier, std::int64_t ps_per_tick) const {
-    return (ticks - earlier.ticks) * ps_per_tick + ps - earlier.ps;
+    return to_ps(static_cast<__int128>(ticks - earlier.ticks) * ps_per_tick + ps - earlier.ps, 1);
   }
   /// The first tick not before it.
   sim::Time tick() const { return {ticks + (ps > 0 ? 1 : 0)}; }
@@ -54,7 +54,7 @@ struct Request {
   std::optional<sim::Time> admitted, first_token;
   ExactTime last_token;
   TbtVerdict tbts;
-  std::int32_t preemptions = 0;
+  std::int32_t preemptions = 0, restarts = 0;       ///< the latter because replicas failed
   std::int32_t replica = 0;                         ///< where it is, or was last
   std::int32_t lane = 0;                            ///< of that replica
   bool placed = false;                              ///< a replica has it, or it is on its way to one

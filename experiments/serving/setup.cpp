@@ -60,6 +60,12 @@ class ProgressObserver final : public RunObserver {
   std::int64_t done_ = 0, runs_ = 0;
 };
 
+void add_counts(const ReplicaCounts& counts, TierOutcome& tiers) {
+  tiers.stall_ps += counts.swap_stall_ps;
+  tiers.prompt_tokens += counts.prompt_tokens;
+  tiers.device_tokens += counts.device_tokens;
+}
+
 /// Fires events up to the end that the config names.
 void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
                    const sim::TickScale& scale) {
@@ -104,6 +110,7 @@ struct ReplicaKind {
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   policies::KvGeometry geometry;  ///< of a lane
+  std::int64_t block_bytes = 0;   ///< of the KV cache that it was made for
   std::vector<StageLayers> layers_of;
   std::unique_ptr<GpuIterationModel> exact_model;
   std::unique_ptr<ClockedIteration> clocked_model;  ///< in place of exact_model, where there are clocks to choose from
@@ -256,11 +263,13 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   kind.drafts = std::make_unique<DraftModels>(config, gpu, *kind.transformer);
   kind.weight_bytes += kind.drafts->weight_bytes();
   kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
+  kind.block_bytes = group.kvcache.make({kind.geometry.bytes_per_token, 0})->block_bytes();
   const std::int64_t sharing = kind.stages > 1 ? kind.lanes : 1;  // lanes of a pipeline share its devices' memory
   kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / sharing;
   if (config.replica.kv_blocks)
-    kind.geometry.bytes_available =
-        *config.replica.kv_blocks * group.kvcache.make(kind.geometry)->block_bytes() / sharing;
+    kind.geometry.bytes_available = static_cast<std::int64_t>(
+        std::min<__int128>(std::numeric_limits<std::int64_t>::max() / 4,
+                           static_cast<__int128>(*config.replica.kv_blocks) * kind.block_bytes / sharing));
   if (!check_memory(group, kind)) return false;
   kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
   kind.exact = kind.exact_model.get();
@@ -328,7 +337,9 @@ void ServingSetup::State::build() {
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
              kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes() &&
-             kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel);
+             kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel) &&
+             (!config.replica.kv_blocks ||
+              kind->block_bytes == group.kvcache.make({kind->geometry.bytes_per_token, 0})->block_bytes());
     });
     ReplicaKind* kind = nullptr;
     if (same == kinds.end()) {
@@ -392,7 +403,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const ServingConfig& config = state_->config;
   if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
   const sim::TickScale scale = tick_scale(config.run.tick_s);
-  const auto seed = static_cast<std::uint64_t>(config.run.seed + change.replication);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed) + static_cast<std::uint64_t>(change.replication);
   sim::Engine engine(seed, scale);
   const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
 
@@ -458,7 +469,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
           stores.push_back(std::make_unique<HostStore>(engine, kind.geometry.bytes_per_token, kind.limits.tier_tokens,
                                                        config.layouts.host_bandwidth));
         if (!config.kv_tiers.tiers.empty())
-          stores.push_back(make_tiers(config.kv_tiers, parts.kv->block_bytes(),
+          stores.push_back(make_tiers(config.kv_tiers, parts.kv->block_bytes(), parts.kv->growth_tokens(),
                                       (kind.limits.layers + kind.stages - 1) / kind.stages));
         if (kind.limits.tier_tokens > 0 || !config.kv_tiers.tiers.empty()) parts.tier = stores.back().get();
       }
@@ -485,9 +496,11 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   if (!config.kv_tiers.tiers.empty()) {
     TierOutcome& tiers = result.kv_tiers.emplace();
     for (const auto& store : stores) tiers.add(store->counters());
+    tiers.turns = config.kv_tiers.turns;
+    if (config.kv_tiers.prefixes)
+      for (const KvTierParams& tier : config.kv_tiers.tiers) tiers.prefix_tiers.push_back(tier.name);
     for (std::size_t i = 0; i < cluster.size(); ++i)
-      for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane)
-        tiers.stall_ps += cluster.replica(i, lane).counts().swap_stall_ps;
+      for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) add_counts(cluster.replica(i, lane).counts(), tiers);
   }
   result.kv.cached_tokens = metrics.cached_tokens;
   if (source) result.skipped = source->skipped();

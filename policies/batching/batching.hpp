@@ -8,7 +8,9 @@
 //  - A policy changes nothing but its own members, and draws no random numbers of its own: equal views and history give
 //    equal decisions. A call that changes nothing should be O(1):
 //    `prefilling`, `decoding` and `growth_blocks` are there so that nobody has to walk all of `running`.
-//  - Order of application: preempt, switch mode, admit, items, decodes. Blocks that preemption frees may be counted on.
+//  - Order of application: preempt, switch mode, admit, items, decodes. Blocks that preemption frees may be counted on;
+//    where they turn out fewer (what was shared with who left, holes), an admission beside it is put off: the sequence
+//    still waits.
 //  - Whatever is scheduled must fit: after the decision every item and decode has its blocks, or the replica stops the
 //    run with std::logic_error (a broken policy, not bad input).
 //  - An empty decision with sequences waiting and none running rejects the head of the queue ("unschedulable"), so that
@@ -164,6 +166,15 @@ struct BatchView {
   std::int64_t holds(SeqId id, std::int64_t held) const {
     const Sequence& seq = (*this)[id];
     return std::max(held, kv.blocks_of(seq, seq.kv_tokens(clock)));
+  }
+  /// Iterations of decodes alone (at least 1) in which they take no more blocks than are free, so that what the cache
+  /// keeps of waiting prompts stays as it is: as it goes, so may the blocks that their first chunk takes, and who fits.
+  std::int64_t until_eviction() const {
+    if (waiting.empty() || !kv.keeps_prefixes()) return kStable;
+    const std::int64_t each = kv.free_blocks() / std::max<std::int64_t>(1, decode_tokens);
+    std::int64_t steps = 1;
+    while (steps < (std::int64_t{1} << 40) && kv.blocks_for(2 * steps) <= each) steps *= 2;
+    return steps;
   }
   /// Tokens that a waiting sequence still has to compute if it is admitted now.
   std::int64_t to_compute(SeqId id) const {

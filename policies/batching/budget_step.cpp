@@ -124,7 +124,8 @@ bool BudgetStep::admit(SeqId id) {
 }
 
 void BudgetStep::settle() const {
-  if (out_.items.empty() && out_.preempt.empty() && out_.decode_rest) out_.stable_iterations = kStable;
+  if (out_.items.empty() && out_.preempt.empty() && out_.decode_rest)
+    out_.stable_iterations = full() ? kStable : view_.until_eviction();
 }
 
 }  // namespace orrery::policies

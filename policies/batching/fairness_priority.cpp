@@ -12,6 +12,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
+#include "policies/batching/whole_prompts.hpp"
 #include "sim/base/mix.hpp"
 
 namespace orrery::policies {
@@ -63,6 +64,10 @@ class FairnessBatching final : public Batching {
   explicit FairnessBatching(const FairnessParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
+    if (run_whole_prompts(view, out)) {
+      out.decode_rest = false;
+      return;
+    }
     const std::int64_t draw = params_.period > 0 ? view.clock / params_.period : 0;
     room_ = {.free = view.kv.available_blocks(),
              .growth = view.growth_blocks,

@@ -8,6 +8,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/reservation.hpp"
+#include "policies/batching/whole_prompts.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -28,7 +29,7 @@ class FasterTransformer final : public Batching {
 
   void decide(const BatchView& view, BatchDecision& out) override {
     if (!view.running.empty()) {
-      out.stable_iterations = kStable;
+      if (!run_whole_prompts(view, out)) out.stable_iterations = kStable;
       return;
     }
     const std::int64_t each = view.kv.blocks_for(view.limits.max_context);

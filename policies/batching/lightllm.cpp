@@ -13,6 +13,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
+#include "policies/batching/whole_prompts.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -38,6 +39,10 @@ class LightLlm final : public Batching {
   explicit LightLlm(const LightLlmParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
+    if (run_whole_prompts(view, out)) {
+      out.decode_rest = false;
+      return;
+    }
     const std::int64_t steps = admit(view, out);
     if (!out.admit.empty()) {
       out.decode_rest = false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "policies/batching/whole_prompts.hpp"
+
 namespace orrery::policies {
 
 std::int64_t reserved_tokens(const Sequence& seq, Reservation reservation, std::int64_t max_context) {
@@ -15,6 +17,7 @@ std::int64_t reserved_tokens(const Sequence& seq, Reservation reservation, std::
 }
 
 void admit_reserved(const BatchView& view, std::int64_t slots, Reservation reservation, BatchDecision& out) {
+  run_whole_prompts(view, out);
   std::int64_t free = view.kv.available_blocks();
   for (const SeqId id : view.waiting) {
     if (std::ssize(out.admit) >= slots) break;

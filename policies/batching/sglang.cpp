@@ -98,7 +98,9 @@ class SglangBatching final : public Batching {
       return;
     }
     if (!params_.mixed) make_room_for_decodes(view, out);
-    if (out.preempt.empty()) out.stable_iterations = kStable;
+    if (!out.preempt.empty()) return;
+    const bool slots = std::ssize(view.running) < params_.max_sequences;
+    out.stable_iterations = slots ? view.until_eviction() : kStable;  // who is first in line depends on what is kept
   }
 
   struct Candidate {

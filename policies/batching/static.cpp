@@ -5,6 +5,7 @@
 // their cache; nobody takes their place.
 #include "policies/batching/batching.hpp"
 #include "policies/batching/reservation.hpp"
+#include "policies/batching/whole_prompts.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -27,7 +28,7 @@ class StaticBatching final : public Batching {
 
   void decide(const BatchView& view, BatchDecision& out) override {
     if (!view.running.empty()) {
-      out.stable_iterations = kStable;
+      if (!run_whole_prompts(view, out)) out.stable_iterations = kStable;
       return;
     }
     admit_reserved(view, params_.max_sequences, params_.reservation, out);

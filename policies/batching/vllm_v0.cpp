@@ -8,6 +8,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
+#include "policies/batching/whole_prompts.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -40,6 +41,10 @@ class VllmV0Batching final : public Batching {
   explicit VllmV0Batching(const VllmV0Params& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
+    if (run_whole_prompts(view, out)) {
+      out.decode_rest = false;
+      return;
+    }
     admit_prompts(view, out);
     if (!out.admit.empty()) {
       // Decodes that were swapped out go on beside the others, as long as these need not make room.

@@ -12,6 +12,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/budget_step.hpp"
+#include "policies/batching/waiting_order.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -58,7 +59,8 @@ class VtcBatching final : public Batching {
       }
     }
     step.settle();
-    if (out.stable_iterations == kStable) out.stable_iterations = steps_until_overtaken(view, step);
+    if (out.stable_iterations > 1)
+      out.stable_iterations = std::min(out.stable_iterations, steps_until_overtaken(view, step));
     for (const Preemption& gone : out.preempt) returned_.push_back(gone.seq);
   }
 
@@ -106,15 +108,9 @@ class VtcBatching final : public Batching {
       tenant.queue.insert(at, {id, view[id].order});
     };
     for (const SeqId id : returned_)
-      if (view[id].phase == Phase::waiting) join(id);
+      if (waits(view, id)) join(id);
     returned_.clear();
-    std::size_t fresh = 0;
-    while (fresh < view.waiting.size() && view[view.waiting[view.waiting.size() - 1 - fresh]].order > last_order_)
-      ++fresh;
-    for (std::size_t i = view.waiting.size() - fresh; i < view.waiting.size(); ++i) {
-      last_order_ = view[view.waiting[i]].order;
-      join(view.waiting[i]);
-    }
+    last_order_ = take_newcomers(view, last_order_, join);
   }
 
   static void forget_gone(const BatchView& view, Tenant& tenant) {

@@ -12,21 +12,41 @@
 
 namespace orrery::policies {
 
+/// Whether `id`, which was preempted, is still in the queue: it may have left with its replica's failure since.
+inline bool waits(const BatchView& view, SeqId id) {
+  return view[id].phase == Phase::waiting && view[id].order >= 0;
+}
+
+/// Calls take(id) for everybody in the queue who is newer than the sequence numbered `last`, in order of the queue;
+/// returns the newest number. Newcomers stand at the ends: arrivals at the back, who migrated here at the front. In
+/// between are those from before, whoever was preempted first.
+template <class Take>
+std::int64_t take_newcomers(const BatchView& view, std::int64_t last, const Take& take) {
+  const std::size_t all = view.waiting.size();
+  const auto is_new = [&](std::size_t i) { return view[view.waiting[i]].order > last; };
+  std::size_t front = 0;
+  while (front < all && is_new(front)) ++front;
+  std::size_t back = all;
+  while (back > front && is_new(back - 1)) --back;
+  std::int64_t newest = last;
+  const auto join = [&](std::size_t i) {
+    newest = std::max(newest, view[view.waiting[i]].order);
+    take(view.waiting[i]);
+  };
+  for (std::size_t i = 0; i < front; ++i) join(i);
+  for (std::size_t i = back; i < all; ++i) join(i);
+  return newest;
+}
+
 class WaitingOrder {
  public:
   /// Takes in who arrived or came back since the last call; `key(id)` says who goes first (the least). Call it first in
   /// every decide(). O(log n) a newcomer.
   template <class Key>
   void update(const BatchView& view, const Key& key) {
-    for (const Preemption& gone : returned_) push(view, gone.seq, key);
+    for (const SeqId id : returned_) push(view, id, key);
     returned_.clear();
-    // Arrivals stand at the back, by order; who was preempted stands at the front.
-    std::int64_t newest = last_order_;
-    for (auto at = view.waiting.rbegin(); at != view.waiting.rend() && view[*at].order > last_order_; ++at) {
-      newest = std::max(newest, view[*at].order);
-      push(view, *at, key);
-    }
-    last_order_ = newest;
+    last_order_ = take_newcomers(view, last_order_, [&](SeqId id) { push(view, id, key); });
   }
   /// Who goes first, or nothing if nobody waits.
   std::optional<SeqId> front(const BatchView& view) {
@@ -43,8 +63,12 @@ class WaitingOrder {
     std::pop_heap(heap_.begin(), heap_.end(), after);
     heap_.pop_back();
   }
-  /// Remembers who comes back to the queue. Call it last in every decide().
-  void remember(const BatchDecision& out) { returned_ = out.preempt; }
+  /// Remembers who comes back to the queue, or may have to stay in it. Call it last in every decide().
+  void remember(const BatchDecision& out) {
+    for (const Preemption& gone : out.preempt) returned_.push_back(gone.seq);
+    if (out.preempt.empty()) return;
+    for (const Admission& admission : out.admit) returned_.push_back(admission.seq);
+  }
 
  private:
   struct Entry {
@@ -55,13 +79,13 @@ class WaitingOrder {
 
   template <class Key>
   void push(const BatchView& view, SeqId id, const Key& key) {
-    if (view[id].phase != Phase::waiting) return;
+    if (!waits(view, id)) return;
     heap_.push_back({key(id), view[id].order, id});
     std::push_heap(heap_.begin(), heap_.end(), after);
   }
 
   std::vector<Entry> heap_;
-  std::vector<Preemption> returned_;
+  std::vector<SeqId> returned_;
   std::int64_t last_order_ = -1;
 };
 

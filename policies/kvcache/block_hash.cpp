@@ -15,6 +15,7 @@
 
 #include "policies/kvcache/branches.hpp"
 #include "policies/kvcache/kvcache.hpp"
+#include "policies/kvcache/tier.hpp"
 #include "sim/base/mix.hpp"
 
 namespace orrery::policies {
@@ -96,7 +97,8 @@ class BlockHashCache final : public KvCache {
   Leave left_by_preempted() const override { return Leave::keep; }  // full blocks are known when they are freed
   std::int64_t match_prefix(const Sequence& seq) const override {
     if (seq.text == nullptr) return 0;
-    return match(*seq.text, matchable(seq)).blocks * block_tokens_;
+    const Match found = match(*seq.text, matchable(seq));
+    return (found.blocks + below(*seq.text, matchable(seq), found.blocks)) * block_tokens_;
   }
   std::int64_t match_text(const Text& text) const override {
     std::int64_t tokens = 0;
@@ -114,13 +116,19 @@ class BlockHashCache final : public KvCache {
     Own& own = owned(id);
     own.pinned = true;
     if (seq.text == nullptr) return;
-    hash_blocks(*seq.text, match(*seq.text, matchable(seq)).blocks * block_tokens_, block_tokens_, own.hashes);
-    for (const std::uint64_t hash : own.hashes) {
+    own.shown = match(*seq.text, matchable(seq)).blocks;
+    own.below = below(*seq.text, matchable(seq), own.shown);
+    hash_blocks(*seq.text, (own.shown + own.below) * block_tokens_, block_tokens_, own.hashes);
+    for (std::int64_t i = 0; i < std::ssize(own.hashes); ++i) {
+      const std::uint64_t hash = own.hashes[static_cast<std::size_t>(i)];
+      if (i >= own.shown) {
+        tier_->pin_block(hash);
+        continue;
+      }
       const std::uint32_t place = known_.at(hash);
       hold(place);
       own.known.push_back(place);
     }
-    own.shown = std::ssize(own.known);
   }
 
   std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) override {
@@ -130,6 +138,7 @@ class BlockHashCache final : public KvCache {
       pin(id, seq);
     }
     own.pinned = false;
+    tokens = std::max(tokens, (own.shown + own.below) * block_tokens_);
     const std::int64_t missing = std::max<std::int64_t>(0, blocks_of(seq, tokens) - std::ssize(own.known));
     if (missing > available_blocks()) {
       release(id, seq, 0, Leave::drop);
@@ -137,7 +146,17 @@ class BlockHashCache final : public KvCache {
     }
     own.plain = missing;
     pop(missing);
-    return own.shown * block_tokens_;
+    return (own.shown + own.below) * block_tokens_;
+  }
+
+  bool hand_on_to(KvTier& tier) override {
+    tier_ = &tier;
+    return true;
+  }
+  std::span<const std::uint64_t> to_load(SeqId id) const override {
+    if (id.index >= owns_.size()) return {};
+    const Own& own = owns_[id.index];
+    return std::span(own.hashes).subspan(static_cast<std::size_t>(own.shown), static_cast<std::size_t>(own.below));
   }
 
   bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) override {
@@ -162,7 +181,9 @@ class BlockHashCache final : public KvCache {
   }
 
   void computed(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    if (seq.text != nullptr) show(owned(id), *seq.text, common_to_branches(seq, tokens));
+    Own& own = owned(id);
+    own.below = 0;  // loaded
+    if (seq.text != nullptr) show(own, *seq.text, common_to_branches(seq, tokens));
   }
 
   void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) override {
@@ -173,7 +194,7 @@ class BlockHashCache final : public KvCache {
     // difference to what stays known longest.
     push_blank(own.plain);
     for (auto place = own.known.rbegin(); place != own.known.rend(); ++place) let_go(*place);
-    own.plain = own.shown = 0;
+    own.plain = own.shown = own.below = 0;
     own.pinned = false;
     own.known.clear();
     own.hashes.clear();
@@ -186,6 +207,7 @@ class BlockHashCache final : public KvCache {
     std::vector<std::uint64_t> hashes;  // of its text's blocks, as far as they were needed
     std::int64_t plain = 0;             // blocks without a hash
     std::int64_t shown = 0;             // blocks of its text that were looked at: known, or duplicates of known ones
+    std::int64_t below = 0;             // blocks after these that the tier has, until they are loaded
     bool pinned = false;
   };
   /// A known block, or a run of blank ones in the queue; linked while nobody holds it.
@@ -225,6 +247,19 @@ class BlockHashCache final : public KvCache {
       if (upto == most || std::ssize(scratch_) < upto) break;
     }
     return found;
+  }
+
+  /// Of the `most` first blocks of a text, those from the `from`-th on that the tier has without a gap.
+  std::int64_t below(const Text& text, std::int64_t most, std::int64_t from) const {
+    if (tier_ == nullptr) return 0;
+    scratch_.clear();
+    std::int64_t blocks = from;
+    for (std::int64_t upto = std::min(most, from + 1); blocks < most; upto = std::min(most, 2 * upto)) {
+      hash_blocks(text, upto * block_tokens_, block_tokens_, scratch_);
+      while (blocks < std::ssize(scratch_) && tier_->has_block(scratch_[static_cast<std::size_t>(blocks)])) ++blocks;
+      if (blocks < upto) break;
+    }
+    return blocks - from;
   }
 
   /// Makes the blocks of the first `tokens` tokens of a sequence known.
@@ -304,6 +339,7 @@ class BlockHashCache final : public KvCache {
         if (place.blanks > 0) return;
       } else {
         known_.erase(place.hash);
+        if (tier_ != nullptr) tier_->keep_block(place.hash);
         --evictable_;
         --blocks;
         ++counters_.evicted_blocks;
@@ -323,6 +359,7 @@ class BlockHashCache final : public KvCache {
   std::vector<Place> places_;  // [0] holds the queue's ends
   std::vector<std::uint32_t> free_places_;
   std::unordered_map<std::uint64_t, std::uint32_t> known_;  // looked up, never walked
+  KvTier* tier_ = nullptr;                                  // where evicted blocks go
   KvCounters counters_;
   mutable std::vector<std::uint64_t> scratch_;
 };

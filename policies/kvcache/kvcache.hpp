@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "policies/types.hpp"
 #include "sim/base/registry.hpp"
@@ -43,9 +44,10 @@ class KvView {
   virtual std::int64_t releasable_blocks(SeqId seq) const { return held_blocks(seq); }
   /// Runs of neighbouring blocks that `seq` holds: as many copies does moving one layer of it take.
   virtual std::int64_t pieces(SeqId seq) const { return held_blocks(seq); }
-  /// Tokens at the head of this waiting sequence's prompt that the cache has now; 0 where nothing is kept.
+  /// Tokens at the head of this waiting sequence's prompt that the cache, and a tier behind it, have now; 0 where
+  /// nothing is kept.
   virtual std::int64_t match_prefix(const Sequence&) const { return 0; }
-  /// The same for a text that need not belong to a sequence: what routers ask.
+  /// The same for a text that need not belong to a sequence, of the cache alone: what routers ask.
   virtual std::int64_t match_text(const Text&) const { return 0; }
   /// Whether a cache keeps prefixes at all, so that asking is worth it.
   virtual bool keeps_prefixes() const { return false; }
@@ -82,8 +84,15 @@ enum class Leave : std::uint8_t {
   keep   ///< prompt and output (it ended)
 };
 
+class KvTier;
+
 class KvCache : public KvView {
  public:
+  /// Gives what it evicts to `tier`, and finds prefixes there too: match_prefix() and admit() count them from then on.
+  /// False: it cannot (and nothing changes).
+  virtual bool hand_on_to(KvTier& /*tier*/) { return false; }
+  /// Of what admit() found for `seq`, the blocks that the tier has and that are to be loaded, in order.
+  virtual std::span<const std::uint64_t> to_load(SeqId) const { return {}; }
   /// Holds what `seq` matches, so that those admitted before it in the same decision do not push it out; admit()
   /// follows in that decision.
   virtual void pin(SeqId, const Sequence&) {}

@@ -92,3 +92,26 @@ TEST_CASE("When no plan fits, that is the result", "[unit]") {
   CHECK(odd.find("status")->as_string() == "infeasible");
   CHECK(number(odd, "plan_count") == 0);
 }
+
+TEST_CASE("A plan of names that nothing has, or ranked by what nobody told, is a fault", "[unit]") {
+  const auto fault = [](const std::string& extra) {
+    try {
+      (void)read_experiment(base("plans", R"("plans": {)" + extra + "}"));
+    } catch (const sim::ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  CHECK(fault(R"("batching": ["sarahti"])").find("/plans/batching: unknown batching policy 'sarahti'") !=
+        std::string::npos);
+  CHECK(fault(R"("dtypes": ["fp17"])").find("/plans/dtypes: unknown number format 'fp17'") != std::string::npos);
+  CHECK(fault(R"("parts": [{"part": "h1000"}])").find("/plans/parts/0/part") != std::string::npos);
+  CHECK(fault(R"("rank": "cost")").find("/plans/rank: expected a price") != std::string::npos);
+  CHECK(fault(R"("rank": "capacity")").find("/plans/rank: expected capacities") != std::string::npos);
+  CHECK(fault(R"("rank": "cost", "parts": [{"part": "a10g", "price_per_hour": 1}])") == "none");
+}
+
+TEST_CASE("A rate so low that time does not reach as far is a fault of the config", "[unit]") {
+  CHECK_THROWS_AS(run(base("slo_sweep", R"("slo_sweep": {"rates": ["1e-9 1/s"], "scales": [1], "replications": 1})")),
+                  sim::ConfigError);
+}

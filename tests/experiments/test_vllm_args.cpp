@@ -82,3 +82,67 @@ TEST_CASE("What is no argument is a fault, what is unknown is listed", "[unit]")
   CHECK(says("unknown-7b"));
   CHECK(says("num_gpu_blocks"));
 }
+
+TEST_CASE("Formats, experts, order, offloading and asynchronous scheduling are carried over", "[unit]") {
+  const ImportedConfig imported = import_vllm(engine_arguments({"serve",
+                                                                "Qwen/Qwen3-30B-A3B",
+                                                                "--tensor-parallel-size",
+                                                                "2",
+                                                                "--data-parallel-size",
+                                                                "2",
+                                                                "--enable-expert-parallel",
+                                                                "--quantization",
+                                                                "fp8",
+                                                                "--kv-cache-dtype",
+                                                                "fp8_e4m3",
+                                                                "--max-model-len",
+                                                                "32k",
+                                                                "--scheduling-policy",
+                                                                "priority",
+                                                                "--max-num-seqs",
+                                                                "64",
+                                                                "--kv-offloading-size",
+                                                                "64",
+                                                                "--no-async-scheduling",
+                                                                "--long-prefill-token-threshold",
+                                                                "512",
+                                                                "--dtype",
+                                                                "bfloat16"}),
+                                              {.part = "h100-sxm5-80gb"});
+  sim::Node config = imported.config;
+  CHECK(text(device(config), "count") == "4");
+  CHECK(text(config, "model.weight_dtype") == "fp8");
+  CHECK(text(config, "model.kv_dtype") == "fp8");
+  CHECK(text(config, "replica.max_context") == "32000");
+  const sim::Node& group = config.find("cluster")->find("replicas")->items().front();
+  CHECK(text(group, "count") == "1");
+  CHECK(text(group, "data_parallel") == "2");
+  CHECK(text(group, "expert_parallel") == "4");
+  CHECK(text(config, "policies.batching.policy") == "priority");
+  CHECK(text(config, "policies.batching.priority.max_sequences") == "64");
+  // 64 GiB over both ranks of a replica
+  CHECK(text(config.find("kv_tiers")->find("tiers")->items().front(), "capacity") == "32 GiB");
+  CHECK(text(config, "kv_tiers.prefixes") == "true");
+  CHECK(text(config, "host.vllm_v1.ahead") == "false");
+  CHECK(imported.ignored == std::vector<std::string>{"long_prefill_token_threshold=512"});
+  sim::assign(config, R"(workload={"generator": {"requests": 5, "arrivals": {"policy": "poisson"},
+    "lengths": {"policy": "fixed", "fixed": {"prompt": 50, "output": 10}}}})");
+  CHECK(read_experiment(sim::parse_json(config.dump(), "imported"))->run({}).feasible());
+}
+
+TEST_CASE("What an argument says and nothing here can express is listed", "[unit]") {
+  const ImportedConfig imported =
+      import_vllm(engine_arguments({"--model", "Qwen/Qwen3-8B", "--quantization", "compressed-tensors",
+                                    "--kv-cache-dtype", "fp8_ds_mla", "--max-model-len", "auto",
+                                    "--gpu-memory-utilization", "most", "--dtype", "float64", "--speculative-config",
+                                    R"({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 4})"}),
+                  {.part = "h100-sxm5-80gb"});
+  std::vector<std::string> ignored = imported.ignored;
+  std::sort(ignored.begin(), ignored.end());
+  CHECK(ignored == std::vector<std::string>{"dtype=float64", "gpu_memory_utilization=\"most\"",
+                                            "kv_cache_dtype=fp8_ds_mla", "max_model_len=\"auto\"",
+                                            "quantization=compressed-tensors",
+                                            "speculative_config.prompt_lookup_max=4"});
+  CHECK(imported.config.at("model.weight_dtype") == nullptr);
+  CHECK(imported.config.at("model.kv_dtype") == nullptr);
+}

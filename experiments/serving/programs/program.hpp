@@ -204,7 +204,7 @@ struct ProgramsParams {
     return std::tuple{
         sim::field("instances", &ProgramsParams::instances, sim::Unit::count, sim::at_least(1),
                    "Runs of the program; null: 100, or as many as its trace has."),
-        sim::field("clients", &ProgramsParams::clients, sim::Unit::count, sim::at_least(1),
+        sim::field("clients", &ProgramsParams::clients, sim::Unit::count, sim::between(1, 1e7),
                    "Closed loop: this many at a time, each starts the next instance when its last has ended."),
         sim::field("think_time", &ProgramsParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
                    "Of a client between two instances."),

@@ -1,0 +1,99 @@
+// Tables of measured iterations: rows with known answers.
+#include <catch2/catch.hpp>
+
+#include "experiments/experiment.hpp"
+#include "experiments/fidelity/table_kind.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+
+namespace {
+
+const PartShelf& shelf() {
+  static const PartShelf parts(home_folder() / "hw/catalog");
+  return parts;
+}
+
+Predictions predict(const TableKind& kind, const std::string& text, const std::string& name) {
+  Predictions out;
+  kind.predict(MeasuredTable::parse(text, name), shelf(), out);
+  return out;
+}
+
+const Predictions::Column& column(const Predictions& out, const std::string& metric) {
+  for (const Predictions::Column& c : out.columns())
+    if (c.metric == metric) return c;
+  throw std::logic_error("no such metric");
+}
+
+const std::string kSplitwise =
+    "model,hardware,prompt_size,batch_size,token_size,prompt_time,token_time,tensor_parallel\n";
+const std::string kSarathi = "batch_num_decode_tokens,batch_num_prefill_tokens,Batch Id,batch_execution_time\n";
+const char* const kFile = "serving/sarathi_osdi24/x.csv";
+
+}  // namespace
+
+TEST_CASE("Splitwise rows: a token costs the weights and the host, prompts their batch", "[unit]") {
+  const auto kind = serving_splitwise_tables();
+  REQUIRE(kind->reads("serving/splitwise_perf_power.csv"));
+  const Predictions out = predict(*kind,
+                                  kSplitwise +
+                                      "llama2-70b,a100-80gb,512,1,128,100,30,4\n"
+                                      "llama2-70b,a100-80gb,512,2,128,200,30,4\n"
+                                      "llama2-70b,h100-80gb,512,1,128,50,20,4\n"
+                                      "llama2-70b,a100-80gb,512,64,128,100,30,2\n"
+                                      "llama2-70b,h100-80gb-pcap,512,1,128,100,30,4\n"
+                                      "bloom-176b,a100-80gb,512,1,128,100,30,4\n",
+                                  "serving/splitwise_perf_power.csv");
+  const Predictions::Column &prompt = column(out, "prompt"), &token = column(out, "token");
+  // 69e9 weights x 2 B / 4 ranks / 2.04 TB/s = 16.9 ms (the embedding is not read whole), and 9 ms of the host. Twice
+  // that covers a bandwidth that is not reached, and 160 all-reduces.
+  CHECK(token.rows.at(0).predicted > 9 + 16.5);
+  CHECK(token.rows.at(0).predicted < 9 + 16.9 * 2);
+  CHECK(token.rows.at(0).measured == 30);
+  // 2 x 69e9 x 512 FLOP / 4 ranks / 312 TFLOP/s = 57 ms at the peak, of which they reach 40 % at least.
+  CHECK(prompt.rows.at(0).predicted > 9 + 57);
+  CHECK(prompt.rows.at(0).predicted < 9 + 57 * 2.5);
+  CHECK(prompt.rows.at(1).predicted > 1.6 * prompt.rows.at(0).predicted);
+  CHECK(token.rows.at(1).predicted < 1.1 * token.rows.at(0).predicted);
+  CHECK(prompt.rows.at(2).predicted < prompt.rows.at(0).predicted);
+  // Not covered: a batch that did not run in one, a part under a cap, another model.
+  CHECK(prompt.rows.size() == 3);
+  CHECK(prompt.uncovered == 3);
+  CHECK(token.rows.size() == 4);
+  CHECK(token.uncovered == 2);
+}
+
+TEST_CASE("Sarathi rows: decodes, prompts and both; the first batch warms up", "[unit]") {
+  const auto kind = serving_sarathi_tables();
+  REQUIRE(kind->reads(kFile));
+  const Predictions out =
+      predict(*kind, kSarathi + "1,0,0,9\n1,0,1,0.05\n128,0,2,0.2\n0,2048,3,0.3\n128,2048,4,0.5\n", kFile);
+  const Predictions::Column& time = column(out, "time");
+  REQUIRE(time.rows.size() == 4);
+  CHECK(time.uncovered == 1);
+  CHECK(time.rows[0].regimes == std::vector<std::string_view>{"decode only"});
+  CHECK(time.rows[2].regimes == std::vector<std::string_view>{"prefill only"});
+  CHECK(time.rows[3].regimes == std::vector<std::string_view>{"hybrid"});
+  // One decode is paced by the launches of 60 layers, 0.78 ms each, and its own 1.15 ms.
+  CHECK(time.rows[0].predicted == Approx(60 * 0.78e-3 + 1.15e-3).epsilon(0.05));
+  // 127 more decodes: 1.15 ms each on the host, and what the devices take past the pace of launches.
+  CHECK(time.rows[1].predicted - time.rows[0].predicted > 127 * 1.15e-3 - 1e-9);
+  // Both together take longer than each, and less than one after the other.
+  CHECK(time.rows[3].predicted > time.rows[1].predicted);
+  CHECK(time.rows[3].predicted > time.rows[2].predicted);
+  CHECK(time.rows[3].predicted < time.rows[1].predicted + time.rows[2].predicted);
+}
+
+TEST_CASE("Sarathi rows: a table without the columns is left out with a reason", "[unit]") {
+  const Predictions out = predict(*serving_sarathi_tables(), "a,b\n1,2\n3,4\n", kFile);
+  CHECK(column(out, "time").uncovered == 2);
+  CHECK(column(out, "time").reasons.size() == 1);
+}
+
+TEST_CASE("vLLM runs of parts and models nobody knows are left out with a reason", "[unit]") {
+  const Predictions out =
+      predict(*serving_vllm_tables(), "arrived_at,num_prefill_tokens\n0,1\n", "serving/vllm_NOPART_Llama-3.1-8B.csv");
+  REQUIRE(column(out, "ttft").reasons.size() == 1);
+  CHECK_THAT(column(out, "ttft").reasons.front(), Catch::Contains("NOPART"));
+}
