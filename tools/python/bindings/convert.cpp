@@ -18,14 +18,14 @@ py::object to_python(const sim::Node& node) {
     case Kind::array: {
       py::list list;
       for (const sim::Node& item : node.items()) list.append(to_python(item));
-      return std::move(list);
+      return list;
     }
     case Kind::object:
       break;
   }
   py::dict dict;
   for (const auto& [key, value] : node.members()) dict[py::str(key)] = to_python(value);
-  return std::move(dict);
+  return dict;
 }
 
 }  // namespace orrery::python

@@ -69,7 +69,7 @@ py::object column(const Cells& cells) {
     Py_XDECREF(out[i]);  // numpy fills with None
     out[i] = it->second.inc_ref().ptr();
   }
-  return std::move(array);
+  return array;
 }
 
 /// Columns by name, in the order of the file.
