@@ -9,6 +9,7 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
+#include "experiments/serving/read.hpp"
 #include "experiments/serving/workload.hpp"
 
 namespace orrery::experiments {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,11 +16,6 @@
 namespace orrery::experiments {
 
 System serving_system();
-
-/// Reads a serving experiment as the system does; `change` puts policies into its config that stand in no registry.
-/// What it puts in place of a policy it also writes into `resolved`, which tells one experiment from another.
-std::unique_ptr<Experiment> read_serving(const sim::Node& root, sim::Faults& faults,
-                                         const std::function<void(ServingConfig&)>& change);
 
 /// A serving run without files: for benchmarks and tests.
 struct ServingResult {

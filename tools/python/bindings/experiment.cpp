@@ -7,7 +7,7 @@
 #include "experiments/claims/runner.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/run_folder.hpp"
-#include "experiments/serving/system.hpp"
+#include "experiments/serving/read.hpp"
 #include "tools/python/bindings/policy.hpp"
 
 namespace orrery::python {
