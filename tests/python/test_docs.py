@@ -1,5 +1,7 @@
 """Every snippet of docs/python.md runs, in the order of the page, in one namespace and an empty folder."""
 
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -30,7 +32,7 @@ class DocsTest(unittest.TestCase):
             try:
                 names: dict = {"__name__": "docs"}
                 for line, text in snippets():
-                    with self.subTest(line=line):
+                    with self.subTest(line=line), contextlib.redirect_stdout(io.StringIO()):
                         exec(compile("\n" * (line - 1) + text, str(PAGE), "exec"), names)  # noqa: S102 - our own page
             finally:
                 os.chdir(here)

@@ -10,7 +10,12 @@ from orrery import spaces
 
 
 def parameters(name: str) -> dict:
-    return {"requests": 30} if name.startswith("serving") else {}
+    """Two replicas, so that routers are asked."""
+    if not name.startswith("serving"):
+        return {}
+    devices = [{"part": "a100-sxm4-80gb", "count": 2}]
+    replicas = [{"count": 2, "tensor_parallel": 1}]
+    return {"requests": 30, "override": {"machine": {"devices": devices}, "cluster": {"replicas": replicas}}}
 
 
 class ProtocolTest(unittest.TestCase):
@@ -57,6 +62,15 @@ class ProtocolTest(unittest.TestCase):
             if not info["action_mask"][0]:
                 break
         with self.assertRaisesRegex(ValueError, "not allowed now"):
+            env.step(0)
+
+    def test_episode_without_a_decision(self):
+        """With one replica no router is asked: the first step ends it."""
+        env = orrery.make_env("serving_routing", requests=5)
+        env.reset(seed=1)
+        _, reward, terminated, truncated, _ = env.step(0)
+        self.assertEqual((reward, terminated, truncated), (0.0, True, False))
+        with self.assertRaisesRegex(RuntimeError, "the episode has ended"):
             env.step(0)
 
     def test_faults(self):

@@ -1,6 +1,7 @@
 // One environment. The lock is let go while it is reset or stepped.
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include "experiments/rl/vector_env.hpp"
 #include "tools/python/bindings/env_support.hpp"
@@ -69,6 +70,7 @@ class PyEnv {
       begun_ = false;
       env_->reset(seed, step_);
       begun_ = true;
+      nothing_asked_ = step_.ended();
     }
     return told();
   }
@@ -77,12 +79,7 @@ class PyEnv {
     {
       const py::gil_scoped_release release;
       const std::lock_guard one_at_a_time(mutex_);
-      if (!begun_) throw std::runtime_error("reset() comes before step()");
-      if (step_.ended()) throw std::runtime_error("the episode has ended: reset() begins the next");
-      check_action(env_->spec(), step_.mask, span_of(action));
-      begun_ = false;
-      env_->step(span_of(action), step_);
-      begun_ = true;
+      advance(span_of(action));
     }
     return told();
   }
@@ -97,10 +94,21 @@ class PyEnv {
                           row(step_.mask), row(step_.info));
   }
 
+  void advance(std::span<const double> action) {
+    if (!begun_) throw std::runtime_error("reset() comes before step()");
+    // An episode without a decision ends with the first step, whatever that is.
+    if (std::exchange(nothing_asked_, false)) return;
+    if (step_.ended()) throw std::runtime_error("the episode has ended: reset() begins the next");
+    check_action(env_->spec(), step_.mask, action);
+    begun_ = false;
+    env_->step(action, step_);
+    begun_ = true;
+  }
+
   std::mutex mutex_;
   std::unique_ptr<Env> env_;
   TimeStep step_;
-  bool begun_ = false;
+  bool begun_ = false, nothing_asked_ = false;
 };
 
 }  // namespace

@@ -103,8 +103,9 @@ class Env(_Base):
 
     def reset(self, *, seed=None, options=None):
         """Begins an episode: (observation, info). Without a seed the next of the sequence that the last seed began."""
+        episode = self._episodes.next(seed)
         super().reset(seed=seed)
-        observation, _, _, _, mask, figures = self._core.reset(self._episodes.next(seed))
+        observation, _, _, _, mask, figures = self._core.reset(episode)
         return observation, self._info(mask, figures)
 
     def step(self, action):

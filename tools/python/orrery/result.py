@@ -31,7 +31,7 @@ class Result:
     `result["ttft_s.p99"]` is a figure of the summary by its dotted path.
     """
 
-    def __init__(self, told: dict, config: dict, folder: pathlib.Path | None, owner=None):
+    def __init__(self, told: dict, config: dict, folder: pathlib.Path | None):
         self.summary: dict = told["summary"]
         self.config: dict = config
         self.events: int = told["events"]
@@ -39,7 +39,6 @@ class Result:
         self.wall_s: float = told["wall_s"]
         self.folder = folder
         self._frames: dict = {}
-        self._owner = owner  # a temporary folder goes with the last result that reads from it
 
     @property
     def status(self) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import shutil
 import sys
 import tempfile
 import typing
+import weakref
 
 from orrery import _orrery
 from orrery import config as configs
@@ -86,15 +89,18 @@ def run(
         return Result(told, experiment.resolved(), pathlib.Path(out))
     if not tables:
         return Result(experiment.run(None, tell), experiment.resolved(), None)
-    owner = tempfile.TemporaryDirectory(prefix="orrery-")
-    told = experiment.run(owner.name, tell)
-    return Result(told, experiment.resolved(), pathlib.Path(owner.name), owner)
+    folder = tempfile.mkdtemp(prefix="orrery-")
+    try:
+        result = Result(experiment.run(folder, tell), experiment.resolved(), pathlib.Path(folder))
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    weakref.finalize(result, shutil.rmtree, folder)
+    return result
 
 
 def load(folder) -> Result:
     """The result in a run folder. ConfigError if there is none."""
-    import json
-
     folder = pathlib.Path(folder)
     try:
         summary = json.loads((folder / "summary.json").read_text())
