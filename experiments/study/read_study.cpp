@@ -80,7 +80,11 @@ void read_derived(const Node& node, std::string name, std::vector<std::string> p
   check_keys_of(node, {"name", "path", "formula", "type", "unit"}, faults);
   search::Derived figure{.name = std::move(name), .paths = std::move(paths)};
   const std::string formula = text_member(node, "formula", true, faults);
-  figure.integer = text_member(node, "type", false, faults) == "integer";
+  const std::string type = text_member(node, "type", false, faults);
+  figure.integer = type == "integer";
+  if (!type.empty() && type != "integer" && type != "real")
+    faults.add(place_of(node, "type"), fmt::format("unknown type '{}' of a formula", type),
+               sim::name_hint(type, {"integer", "real"}));
   if (const std::string unit = text_member(node, "unit", false, faults); !unit.empty()) {
     const auto known = quantity_of("1 " + unit);  // "1 GiB": the formula is in SI, the config gets the dimension
     if (known)
@@ -219,6 +223,7 @@ std::optional<double> value_of(const Parameter& parameter, const Node& node) {
   const auto number = number_of(node);
   if (!number || number->second != parameter.unit) return std::nullopt;
   if (number->first < parameter.low || number->first > parameter.high) return std::nullopt;
+  if (parameter.kind == ParameterKind::integer && number->first != std::round(number->first)) return std::nullopt;
   return number->first;
 }
 

@@ -85,6 +85,8 @@ class SweepReader {
         all.push_back(k);
       else if (steps == 0)
         all.push_back(p.low + k);
+      else if (t == 1)
+        all.push_back(p.high);  // exactly, whatever the logarithm rounds to
       else
         all.push_back(p.log ? p.low * sim::det_exp(t * sim::det_log(p.high / p.low)) : p.low + t * (p.high - p.low));
     }
