@@ -16,6 +16,7 @@
 #include "experiments/rl/env.hpp"
 #include "experiments/serving/system.hpp"
 #include "experiments/tune/system.hpp"
+#include "policies/expression.hpp"
 #include "sim/base/home.hpp"
 
 namespace orrery::experiments {
@@ -100,6 +101,7 @@ std::vector<sim::ComponentInfo> all_components() {
       all.push_back({"section", section.name, system.name + ": " + section.doc, section.nested});
     collect(collect, system.fields);
   }
+  for (const sim::ComponentInfo& names : policies::expression_components()) add(names);
   for (const sim::ComponentInfo& env : rl::env_registry().components()) add(env);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
   for (sim::ComponentInfo& study : claims::study_components()) all.push_back(std::move(study));
