@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   tools::add_capacity(app, action);
   tools::add_slo(app, action);
   tools::add_plans(app, action);
+  tools::add_evolve(app, action);
   tools::add_import(app, action);
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
