@@ -15,6 +15,7 @@
 #include "experiments/plans/system.hpp"
 #include "experiments/rl/env.hpp"
 #include "experiments/serving/system.hpp"
+#include "experiments/study/study.hpp"
 #include "experiments/tune/system.hpp"
 #include "policies/expression.hpp"
 #include "sim/base/home.hpp"
@@ -76,6 +77,9 @@ std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
   if (claims::is_claim_study(config))  // whose base is no file
     sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a claim study",
                      "`orrery reproduce` runs it");
+  if (study::is_study(config))
+    sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a study",
+                     "`orrery sweep` and `orrery search` explore it");
   return read_experiment(sim::read_config(config, assignments));
 }
 
@@ -104,7 +108,9 @@ std::vector<sim::ComponentInfo> all_components() {
   for (const sim::ComponentInfo& names : policies::expression_components()) add(names);
   for (const sim::ComponentInfo& env : rl::env_registry().components()) add(env);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
-  for (sim::ComponentInfo& study : claims::study_components()) all.push_back(std::move(study));
+  for (sim::ComponentInfo& claim : claims::study_components()) all.push_back(std::move(claim));
+  for (sim::ComponentInfo& driver : study::drivers().components()) all.push_back(std::move(driver));
+  for (sim::ComponentInfo& shipped : study::study_components()) all.push_back(std::move(shipped));
   return all;
 }
 

@@ -15,23 +15,37 @@ void add_load(const BatchView& view, LoadReport& report) {
     if (id == view.waiting.front()) report.head_blocks += blocks;
     report.waiting_blocks += blocks;
     report.preempted = report.preempted || seq.preemptions > 0;
+    report.high_waiting += seq.priority > 0 ? 1 : 0;
   }
   for (const SeqId id : view.running) report.high += view[id].priority > 0 ? 1 : 0;
 }
 
-double freeness(const LoadReport& report, const FreenessParams& params, bool dispatch) {
+namespace {
+
+/// Blocks kept for requests of high priority.
+std::int64_t headroom(const LoadReport& report, const FreenessParams& params, RoomFor who) {
+  if (!params.ideal_blocks) return 0;
+  const bool artefact = params.formula == Freeness::artefact;
+  const bool holds = report.high > 0 || (artefact && report.high_waiting > 0);
+  const bool charged = artefact && who == RoomFor::high ? !holds : holds;
+  return charged ? std::max<std::int64_t>(0, report.total_blocks - *params.ideal_blocks) : 0;
+}
+
+}  // namespace
+
+Room room(const LoadReport& report, const FreenessParams& params, RoomFor who) {
+  const std::int64_t left = report.total_blocks - report.used_blocks - headroom(report, params, who);
+  if (params.formula == Freeness::paper) return {left - report.head_blocks, report.running};
+  const std::int64_t extra = who == RoomFor::running ? std::min<std::int64_t>(report.waiting, 1) : report.waiting;
+  return {left - report.waiting_blocks, report.running + extra};
+}
+
+double freeness(const LoadReport& report, const FreenessParams& params, RoomFor who) {
   constexpr double kEndless = std::numeric_limits<double>::infinity();
   if (report.terminating) return -kEndless;
-  const std::int64_t kept = report.high > 0 ? params.headroom_blocks : 0;
-  if (params.formula == Freeness::paper) {
-    const std::int64_t usage = report.used_blocks + report.head_blocks + kept;
-    return static_cast<double>(report.total_blocks - usage) /
-           static_cast<double>(std::max<std::int64_t>(1, report.running));
-  }
-  if (report.running + report.waiting == 0) return kEndless;
-  const std::int64_t extra = dispatch ? report.waiting : std::min<std::int64_t>(report.waiting, 1);
-  return static_cast<double>(report.total_blocks - report.used_blocks - report.waiting_blocks - kept) /
-         static_cast<double>(report.running + extra);
+  const Room r = room(report, params, who);
+  if (params.formula == Freeness::artefact && r.requests == 0) return kEndless;
+  return static_cast<double>(r.blocks) / static_cast<double>(std::max<std::int64_t>(1, r.requests));
 }
 
 }  // namespace orrery::policies

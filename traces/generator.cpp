@@ -23,7 +23,8 @@ class GeneratedTrace final : public TraceSource {
         lengths_(config.lengths.make()),
         arrival_random_(seed, "trace/arrivals"),
         length_random_(seed, "trace/lengths"),
-        prefix_random_(seed, "trace/prefixes") {}
+        prefix_random_(seed, "trace/prefixes"),
+        priority_random_(seed, "trace/priorities") {}
 
   bool next(TraceRecord& record) override {
     if (drawn_ == params_.requests) return false;
@@ -35,11 +36,14 @@ class GeneratedTrace final : public TraceSource {
     record.line = ++drawn_;
     clear_extras(record);
     if (params_.prefixes.depth > 0) draw_prefix(record);
+    if (params_.high_share > 0) record.priority = priority_random_.uniform() < params_.high_share ? 1 : 0;
     return true;
   }
 
   const SkipCounts& skipped() const override { return skipped_; }
-  TraceColumns columns() const override { return {.prefixes = params_.prefixes.depth > 0}; }
+  TraceColumns columns() const override {
+    return {.prefixes = params_.prefixes.depth > 0, .priorities = params_.high_share > 0};
+  }
 
  private:
   /// A path from the root: ids of its blocks, whose tokens come before the prompt.
@@ -70,6 +74,7 @@ class GeneratedTrace final : public TraceSource {
   sim::RandomStream arrival_random_;
   sim::RandomStream length_random_;
   sim::RandomStream prefix_random_;
+  sim::RandomStream priority_random_;
   SkipCounts skipped_;
   std::int64_t now_ns_ = 0;
   std::int64_t drawn_ = 0;
@@ -135,6 +140,7 @@ void register_length_samplers(LengthRegistry& registry, const FormatTable& forma
   lengths::add_fixed(registry);
   lengths::add_geometric(registry);
   lengths::add_log_normal(registry);
+  lengths::add_quantiles(registry);
   lengths::add_rank_power(registry);
   lengths::add_uniform(registry);
   lengths::add_zipf(registry);
@@ -146,13 +152,13 @@ GeneratorConfig parse_generator(const sim::Node& node, const GeneratorRegistries
     faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
     return config;
   }
-  const std::vector<std::string> known{"requests", "limits", "prefixes", "arrivals", "lengths"};
+  const std::vector<std::string> known{"requests", "limits", "prefixes", "high_share", "arrivals", "lengths"};
   sim::Node plain = sim::Node::object();  // what the field table knows of
   plain.set_origin(node.origin());
   for (const auto& [key, value] : node.members()) {
-    if (key == "requests" || key == "limits" || key == "prefixes")
+    if (std::find(known.begin(), known.end() - 2, key) != known.end() - 2)
       plain.set(key, value);
-    else if (std::find(known.begin(), known.end(), key) == known.end())
+    else if (key != "arrivals" && key != "lengths")
       faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
   }
   config.params = sim::parse_params<GeneratorParams>(plain, faults);

@@ -4,7 +4,8 @@
 //    "lengths": {"policy": "log_normal", "log_normal": {…}}, "limits": {"total_max": 4096}}
 //
 // Arrivals draw from the stream "trace/arrivals" and lengths from "trace/lengths", so that another rate leaves the
-// lengths as they are, and the other way round. A trace from a file can be re-timed by an arrival process alone.
+// lengths as they are, and the other way round; priorities from "trace/priorities". A trace from a file can be re-timed
+// by an arrival process alone.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,8 @@ struct GeneratorRegistries {
 
 /// Adds at_once, diurnal, fixed, gamma, poisson, windowed_gamma.
 void register_arrival_processes(ArrivalRegistry& registry);
-/// Adds burstgpt, fixed, log_normal, geometric, uniform, zipf, empirical; the last reads files in `formats`.
+/// Adds burstgpt, fixed, log_normal, geometric, quantiles, rank_power, uniform, zipf, empirical; the last reads files
+/// in `formats`.
 void register_length_samplers(LengthRegistry& registry, const FormatTable& formats);
 
 /// Bounds that lengths must keep; a draw outside is drawn again, whole, so the distribution is cut and not piled up.
@@ -101,12 +103,15 @@ struct GeneratorParams {
   std::int64_t requests = 1000;
   LengthLimits limits;
   PrefixTree prefixes;
+  double high_share = 0;
   static constexpr auto fields() {
     return std::tuple{
         sim::required(sim::field("requests", &GeneratorParams::requests, sim::Unit::requests, sim::at_least(1),
                                  "How many requests the trace has.")),
         sim::field("limits", &GeneratorParams::limits, "Bounds of lengths; a draw outside is drawn again."),
-        sim::field("prefixes", &GeneratorParams::prefixes, "Text that prompts begin with and share.")};
+        sim::field("prefixes", &GeneratorParams::prefixes, "Text that prompts begin with and share."),
+        sim::field("high_share", &GeneratorParams::high_share, sim::Unit::ratio, sim::between(0, 1),
+                   "Share of the requests, drawn evenly, of priority 1; the others have 0.")};
   }
 };
 

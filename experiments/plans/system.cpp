@@ -53,9 +53,23 @@ struct PartParams {
   }
 };
 
+/// Replicas that are not all alike.
+struct MixParams {
+  std::string name;
+  std::vector<ReplicaGroupParams> replicas;
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("name", &MixParams::name, "What its rows are called.")),
+                      sim::required(sim::field("replicas", &MixParams::replicas,
+                                               "Groups of replicas, as in cluster.replicas; they say how many devices "
+                                               "the plan takes."))};
+  }
+};
+
 struct PlansParams {
   std::vector<PartParams> parts;
-  std::vector<std::int64_t> devices, tensor_parallel, pipeline_parallel;
+  std::vector<std::int64_t> devices, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel;
+  bool disaggregated = false;
+  std::vector<MixParams> mixes;
   sim::TextList batching, dtypes;
   std::vector<double> clocks;
   std::optional<double> price_per_hour;
@@ -74,6 +88,15 @@ struct PlansParams {
         sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kCounts,
                    "Devices that share a layer; none: every power of two up to the devices."),
         sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kCounts, "Stages; none: 1."),
+        sim::field("data_parallel", &P::data_parallel, Unit::count, kCounts,
+                   "Lanes of a replica that attend by themselves and meet in the experts; none: 1."),
+        sim::field("expert_parallel", &P::expert_parallel, Unit::count, kCounts,
+                   "Groups of a replica's devices that share out the experts, where they divide them; none: the "
+                   "config's replica.expert_parallel."),
+        sim::field("disaggregated", &P::disaggregated,
+                   "Beside these, divide the devices between replicas that prefill and that decode in every way: each "
+                   "pair of tensor_parallel, each number of prefill replicas."),
+        sim::field("mixes", &P::mixes, "Beside these, mixed groups of replicas."),
         sim::field("batching", &P::batching, "Batching policies, with the config's parameters; none: the config's."),
         sim::field("dtypes", &P::dtypes, "Number formats of the model; none: the config's."),
         sim::field("clocks", &P::clocks, Unit::hertz, sim::positive(), "Clocks of the devices; none: the config's."),
@@ -92,7 +115,9 @@ struct PlansParams {
 struct Plan {
   std::string part, batching, dtype;
   std::optional<double> clock_hz, price;
-  std::int64_t devices = 1, tp = 1, pp = 1, dp = 1;
+  std::string mix;  // name of unlike replicas, and
+  Node groups;      // what they are; else
+  std::int64_t devices = 1, tp = 1, pp = 1, lanes = 1, ep = 1, replicas = 1;
   std::string status = "ok", reason;
   double tpot = NAN, e2e = NAN, ttft_p99 = NAN, tbt_p99 = NAN, tokens_per_s = NAN, requests_per_s = NAN;
   double energy_per_token = NAN, cost_per_million = NAN, attainment = NAN, capacity = NAN;
@@ -131,7 +156,84 @@ std::vector<T> or_else(std::vector<T> list, std::vector<T> fallback) {
   return list.empty() ? fallback : list;
 }
 
-std::vector<Plan> enumerate(const PlansParams& params, const ServingConfig& config) {
+/// Every number of devices that share a layer, unless the lists name some.
+std::vector<std::int64_t> widths_of(const PlansParams& params, std::int64_t devices) {
+  std::vector<std::int64_t> widths = params.tensor_parallel;
+  if (widths.empty())
+    for (std::int64_t tp = 1; tp <= devices; tp *= 2) widths.push_back(tp);
+  return widths;
+}
+
+/// Ways to divide so many devices into equal replicas: as many of these as there is room for.
+void add_equal(const PlansParams& params, std::int64_t own_ep, std::int64_t devices, std::vector<Plan>& out) {
+  for (const std::int64_t tp : widths_of(params, devices)) {
+    for (const std::int64_t pp : or_else(params.pipeline_parallel, {std::int64_t{1}})) {
+      for (const std::int64_t lanes : or_else(params.data_parallel, {std::int64_t{1}})) {
+        const std::int64_t each = tp * pp * lanes;
+        if (each > devices || devices % each != 0 || (pp > 1 && lanes > 1)) continue;
+        for (const std::int64_t ep : or_else(params.expert_parallel, {own_ep})) {
+          if (!params.expert_parallel.empty() && tp * lanes % ep != 0) continue;
+          Plan plan;
+          plan.devices = devices;
+          plan.tp = tp;
+          plan.pp = pp;
+          plan.lanes = lanes;
+          plan.ep = ep;
+          plan.replicas = devices / each;
+          out.push_back(plan);
+        }
+      }
+    }
+  }
+}
+
+Node role_group(const char* role, std::int64_t count, std::int64_t tp) {
+  Node group = Node::object();
+  group.set("name", Node::string(role));
+  group.set("role", Node::string(role));
+  group.set("count", Node::integer(count));
+  group.set("tensor_parallel", Node::integer(tp));
+  return group;
+}
+
+/// Ways to divide them between prefill and decode.
+void add_disaggregated(const PlansParams& params, std::int64_t devices, std::vector<Plan>& out) {
+  const std::vector<std::int64_t> widths = widths_of(params, devices);
+  for (const std::int64_t prefill : widths) {
+    for (const std::int64_t decode : widths) {
+      for (std::int64_t count = 1; count * prefill < devices; ++count) {
+        const std::int64_t left = devices - count * prefill;
+        if (left % decode != 0) continue;
+        Plan plan;
+        plan.devices = devices;
+        plan.mix = fmt::format("{} prefill TP {} + {} decode TP {}", count, prefill, left / decode, decode);
+        plan.groups = Node::array();
+        plan.groups.push(role_group("prefill", count, prefill));
+        plan.groups.push(role_group("decode", left / decode, decode));
+        plan.replicas = count + left / decode;
+        out.push_back(std::move(plan));
+      }
+    }
+  }
+}
+
+/// The mixes that the config names; `written` is the list of them.
+void add_mixes(const PlansParams& params, const Node* written, const ServingConfig& config, std::vector<Plan>& out) {
+  for (std::size_t i = 0; i < params.mixes.size(); ++i) {
+    Plan plan;
+    plan.mix = params.mixes[i].name;
+    plan.groups = *written->items()[i].find("replicas");
+    plan.devices = plan.replicas = 0;
+    for (const ReplicaGroupParams& group : params.mixes[i].replicas) {
+      const std::int64_t tp = group.tensor_parallel.value_or(config.replica.tensor_parallel.value_or(1));
+      plan.devices += group.count * tp * group.pipeline_parallel * group.data_parallel;
+      plan.replicas += group.count;
+    }
+    out.push_back(std::move(plan));
+  }
+}
+
+std::vector<Plan> enumerate(const PlansParams& params, const Node& root, const ServingConfig& config) {
   const DeviceGroup& own = config.machine.devices.front();
   std::vector<PartParams> parts = params.parts;
   if (parts.empty()) parts.push_back({.part = own.part});
@@ -140,34 +242,40 @@ std::vector<Plan> enumerate(const PlansParams& params, const ServingConfig& conf
   std::string own_dtype;
   for (const auto& [name, dtype] : sim::EnumNames<hw::DType>::names)
     if (dtype == config.model.dtype) own_dtype = name;
-  std::vector<Plan> all;
-  for (const PartParams& part : parts) {
-    for (const std::int64_t devices : or_else(params.devices, {own.count})) {
-      std::vector<std::int64_t> widths = params.tensor_parallel;
-      if (widths.empty())
-        for (std::int64_t tp = 1; tp <= devices; tp *= 2) widths.push_back(tp);
-      for (const std::int64_t tp : widths) {
-        for (const std::int64_t pp : or_else(params.pipeline_parallel, {std::int64_t{1}})) {
-          if (tp * pp > devices || devices % (tp * pp) != 0) continue;
-          for (const std::string& batching : or_else(params.batching.items, {config.batching.name}))
-            for (const std::string& dtype : or_else(params.dtypes.items, {own_dtype}))
-              for (const std::optional<double>& clock : clocks) {
-                Plan& plan = all.emplace_back();
-                plan.part = part.part;
-                plan.price = part.price_per_hour ? part.price_per_hour : params.price_per_hour;
-                plan.devices = devices;
-                plan.tp = tp;
-                plan.pp = pp;
-                plan.dp = devices / (tp * pp);
-                plan.batching = batching;
-                plan.dtype = dtype;
-                plan.clock_hz = clock;
-              }
-        }
-      }
-    }
+  std::vector<Plan> layouts;
+  for (const std::int64_t devices : or_else(params.devices, {own.count})) {
+    add_equal(params, config.replica.expert_parallel, devices, layouts);
+    if (params.disaggregated) add_disaggregated(params, devices, layouts);
   }
+  add_mixes(params, root.at("plans.mixes"), config, layouts);
+  std::vector<Plan> all;
+  for (const PartParams& part : parts)
+    for (const Plan& layout : layouts)
+      for (const std::string& batching : or_else(params.batching.items, {config.batching.name}))
+        for (const std::string& dtype : or_else(params.dtypes.items, {own_dtype}))
+          for (const std::optional<double>& clock : clocks) {
+            Plan& plan = all.emplace_back(layout);
+            plan.part = part.part;
+            plan.price = part.price_per_hour ? part.price_per_hour : params.price_per_hour;
+            plan.batching = batching;
+            plan.dtype = dtype;
+            plan.clock_hz = clock;
+          }
   return all;
+}
+
+/// The replicas of a plan, as in cluster.replicas.
+Node groups_of(const Plan& plan) {
+  if (!plan.mix.empty()) return plan.groups;
+  Node group = Node::object();
+  group.set("count", Node::integer(plan.replicas));
+  group.set("tensor_parallel", Node::integer(plan.tp));
+  group.set("pipeline_parallel", Node::integer(plan.pp));
+  group.set("data_parallel", Node::integer(plan.lanes));
+  group.set("expert_parallel", Node::integer(plan.ep));
+  Node groups = Node::array();
+  groups.push(std::move(group));
+  return groups;
 }
 
 /// The serving (or capacity) config of a plan.
@@ -186,12 +294,8 @@ Node config_of(const Plan& plan, const Node& base, bool capacity) {
     set("machine.devices.0.clock", Node::string(sim::format_quantity(*plan.clock_hz, sim::Unit::hertz)));
   set("policies.batching.policy", Node::string(plan.batching));
   set("model.dtype", Node::string(plan.dtype));
-  Node group = Node::object();
-  group.set("count", Node::integer(plan.dp));
-  group.set("tensor_parallel", Node::integer(plan.tp));
-  group.set("pipeline_parallel", Node::integer(plan.pp));
   Node cluster = Node::object();
-  cluster.set("replicas", Node::array()).push(std::move(group));
+  cluster.set("replicas", groups_of(plan));
   if (const Node* own = base.find("cluster"))
     for (const auto& [key, value] : own->members())
       if (key != "replicas") cluster.set(key, value);
@@ -257,9 +361,13 @@ Node plan_node(const Plan& plan) {
   Node node = Node::object();
   node.set("part", Node::string(plan.part));
   node.set("devices", Node::integer(plan.devices));
-  node.set("tensor_parallel", Node::integer(plan.tp));
-  node.set("pipeline_parallel", Node::integer(plan.pp));
-  node.set("replicas", Node::integer(plan.dp));
+  const auto of_equal = [&](std::int64_t value) { return plan.mix.empty() ? Node::integer(value) : Node{}; };
+  node.set("mix", plan.mix.empty() ? Node{} : Node::string(plan.mix));
+  node.set("tensor_parallel", of_equal(plan.tp));
+  node.set("pipeline_parallel", of_equal(plan.pp));
+  node.set("data_parallel", of_equal(plan.lanes));
+  node.set("expert_parallel", of_equal(plan.ep));
+  node.set("replicas", Node::integer(plan.replicas));
   node.set("batching", Node::string(plan.batching));
   node.set("dtype", Node::string(plan.dtype));
   node.set("clock_hz", plan.clock_hz ? Node::real(*plan.clock_hz) : Node{});
@@ -279,7 +387,7 @@ Node plan_node(const Plan& plan) {
   return node;
 }
 
-/// A node's members as a CSV line; nothing in them needs quotes but the reason.
+/// A node's members as a CSV line; nothing in them needs quotes but the reason and the mix.
 void write_csv(const std::filesystem::path& path, const std::vector<Plan>& plans) {
   std::string text;
   for (const Plan& plan : plans) {
@@ -292,7 +400,7 @@ void write_csv(const std::filesystem::path& path, const std::vector<Plan>& plans
     for (const auto& [key, value] : node.members()) {
       if (&key != &node.members().front().first) line += ',';
       if (value.is_null()) continue;
-      line += value.is_string() && key != "reason" ? value.as_string() : value.dump();
+      line += value.is_string() && key != "reason" && key != "mix" ? value.as_string() : value.dump();
     }
     text += line + '\n';
   }
@@ -330,7 +438,7 @@ class PlansExperiment final : public Experiment {
   }
 
   Outcome run(const RunSink& sink) const override {
-    std::vector<Plan> plans = enumerate(params_, config_);
+    std::vector<Plan> plans = enumerate(params_, root_, config_);
     evaluate_all(plans, sink);
     mark_front(plans, params_.objectives);
     Outcome outcome;
@@ -371,7 +479,7 @@ class PlansExperiment final : public Experiment {
   static const Plan* widest(const std::vector<Plan>& plans) {
     const Plan* best = nullptr;
     for (const Plan& plan : plans)
-      if (plan.status == "ok" && (best == nullptr || plan.tp > best->tp)) best = &plan;
+      if (plan.status == "ok" && plan.mix.empty() && (best == nullptr || plan.tp > best->tp)) best = &plan;
     return best;
   }
 
@@ -445,6 +553,11 @@ System plans_system() {
     const sim::Node node = section(root, "plans");
     auto params = sim::parse_params<plans::PlansParams>(node, faults);
     if (faults.empty()) plans::check_plans(node, params, faults);
+    for (std::size_t i = 0; i < params.mixes.size(); ++i)
+      for (const ReplicaGroupParams& group : params.mixes[i].replicas)
+        if (group.device_group != 0)
+          faults.add(root.at("plans.mixes")->items()[i].origin(),
+                     "expected device_group 0 in every group: plans have one kind of device");
     if (params.capacity && faults.empty()) (void)capacity::read_capacity(root, config, faults);
     if (config.machine.devices.size() != 1)
       faults.add(place_of(section(root, "machine"), "devices"), "expected one group of devices: plans change it");

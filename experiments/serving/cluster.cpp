@@ -17,6 +17,8 @@ Cluster::Cluster(sim::Engine& engine, ServingMetrics& metrics, RunObserver* obse
     : engine_(engine), metrics_(metrics), observer_(observer), load_(load), policies_(std::move(policies)) {
   prompts_.router = policies_.router.get();
   decodes_.router = policies_.decode_router.get();
+  prompts_.scaling = policies_.scaling.get();
+  decodes_.scaling = policies_.decode_scaling.get();
 }
 
 void Cluster::add(ReplicaParts parts) {
@@ -33,6 +35,7 @@ void Cluster::add(MemberParts parts) {
   member.kv_bytes_per_token = parts.kv_bytes_per_token;
   member.weight_bytes = parts.weight_bytes;
   member.pipe = std::move(parts.pipe);
+  if (parts.lock_step) member.lock_step = std::make_unique<LockStep>(engine_);
   for (ReplicaParts& lane : parts.lanes) {
     lane.engine = &engine_;
     lane.metrics = &metrics_;
@@ -40,8 +43,10 @@ void Cluster::add(MemberParts parts) {
     lane.observer = observer_;
     lane.index = index;
     lane.pipe = member.pipe.get();
+    lane.lock_step = member.lock_step.get();
     lane.stream = next_stream_++;
     member.lanes.push_back(std::make_unique<Replica>(std::move(lane)));
+    if (member.lock_step != nullptr) member.lock_step->add(*member.lanes.back());
     member.caches.push_back(&member.lanes.back()->kv());
     member.away.kv_total += member.lanes.back()->kv().total_blocks();
   }
@@ -57,8 +62,9 @@ void Cluster::start(const ClusterParams& params) {
     transfers_ = std::make_unique<KvTransfers>(engine_, params.transfer, members_.size());
   if (params.failures.mtbf_s || !params.failures.at.empty())
     outages_ = std::make_unique<Outages>(params.failures, engine_.scale(), engine_.stream("failures"), members_.size());
+  begin_scaling(prompts_, params.scaling);
+  begin_scaling(decodes_, params.decode_scaling);
   retries_ = params.failures.retries;
-  if (policies_.scaling != nullptr) begin_scaling(params.scaling);
   load_.start(engine_, *this);
 }
 
@@ -110,7 +116,8 @@ void Cluster::send(Request& request) {
     return;
   }
   dispatch(request);
-  if (scaling_) wake_scaling();
+  wake_scaling(prompts_);
+  wake_scaling(decodes_);
 }
 
 /// To the replica that the router names, or to wait for one.
@@ -319,6 +326,11 @@ ReplicaResult Cluster::result(std::size_t i) const {
                                                   : std::max(result.kv_peak_bytes, counts.kv_peak_bytes);
     result.busy_ps += counts.busy_ps;
     result.cost.add(lane->cost());
+  }
+  if (const Pool& pool = pool_of(member); pool.scaler) result.off_power = pool.scaler->params.off_power;
+  if (member.lock_step != nullptr) {
+    result.occupied_ps = member.lock_step->occupied_ps();
+    result.work_ps = member.lock_step->work_ps();
   }
   if (member.pipe == nullptr) {
     result.busy_ps /= std::ssize(member.lanes);

@@ -18,6 +18,7 @@
 #include "experiments/serving/cluster_config.hpp"
 #include "experiments/serving/cold_start.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/lock_step.hpp"
 #include "experiments/serving/migrator.hpp"
 #include "experiments/serving/outages.hpp"
 #include "experiments/serving/replica.hpp"
@@ -34,6 +35,7 @@ struct MemberParts {
   std::int32_t group = 0;
   Role role = Role::both;
   double weight = 1;
+  bool lock_step = false;               ///< its lanes' iterations begin and end together
   std::int64_t kv_bytes_per_token = 0;  ///< over all its devices
   std::int64_t weight_bytes = 0;        ///< on one device
   std::unique_ptr<StagePipe> pipe;      ///< that the lanes pass; null: there is one lane
@@ -46,6 +48,7 @@ struct ClusterPolicies {
   std::unique_ptr<policies::Router> decode_router;        ///< of requests that others prefilled; likewise
   std::unique_ptr<policies::AdmissionControl> admission;  ///< null: everybody comes in
   std::unique_ptr<policies::Scaling> scaling;             ///< null: all replicas are up
+  std::unique_ptr<policies::Scaling> decode_scaling;      ///< of replicas that decode only; likewise
 };
 
 /// What happened to replicas, and to requests on their way between them.
@@ -115,16 +118,30 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   }
 
  private:
+  /// How many of a pool's replicas are up.
+  struct Scaler {
+    ScalingParams params;
+    std::unique_ptr<ColdStarts> cold_starts;
+    sim::Duration interval{};
+    bool tick_pending = false;
+    std::int64_t starting = 0;
+    std::int64_t missed = 0;   // that found none up since the last decision (prompts wait instead)
+    sim::Time busy_from;       // of the interval under way …
+    __int128 busy_before = 0;  // … and busy_ticks() then
+  };
   /// Replicas that a router chooses from.
   struct Pool {
     std::vector<policies::ReplicaFacts> facts;  // in order of their number
     policies::Router* router = nullptr;
+    policies::Scaling* scaling = nullptr;
+    std::optional<Scaler> scaler;  // without one all replicas are up
   };
   enum class Power : std::uint8_t { on, starting, draining, off };
   struct Member {
     std::int32_t group = 0;
     Role role = Role::both;
     std::unique_ptr<StagePipe> pipe;
+    std::unique_ptr<LockStep> lock_step;
     std::vector<std::unique_ptr<Replica>> lanes;
     std::vector<const policies::KvView*> caches;
     std::int64_t kv_bytes_per_token = 0;
@@ -154,10 +171,11 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
     sim::Time since;
     std::int64_t bytes = 0;
   };
-  // payload: kind, and the number of replica or transfer above it
+  // payload: kind, and the number of replica, transfer or pool (0: prompts, 1: decodes) above it
   enum Event : std::uint64_t { kChange, kArrived, kScale, kStarted };
 
   Pool& pool_of(const Member& member) { return member.role == Role::decode ? decodes_ : prompts_; }
+  const Pool& pool_of(const Member& member) const { return member.role == Role::decode ? decodes_ : prompts_; }
   void leave(std::size_t i);
   void place(Request& request, std::size_t i);
   void submit(Request& request, bool first = false);
@@ -174,16 +192,18 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   void restart(Request& request);
   policies::RouteRequest describe(const Request& request) const;
   std::optional<std::string_view> turned_away(const Request& request);
-  void begin_scaling(const ScalingParams& params);
-  void wake_scaling();
-  void scaling_tick();
-  void scale();
+  void begin_scaling(Pool& pool, const ScalingParams& params);
+  void wake_scaling(Pool& pool);
+  void scaling_tick(Pool& pool);
+  void scale(Pool& pool);
+  void scale_to(Pool& pool, std::int64_t wanted);
+  policies::ScalingView scaling_view(Pool& pool);
   void switch_on(std::size_t i);
   void started(std::size_t i);
   void drain(std::size_t i);
   void drained(std::size_t i);
   void switch_off(std::size_t i);
-  __int128 busy_ticks() const;
+  __int128 busy_ticks(const Pool& pool) const;
 
   policies::ReplicaFacts& facts_of(Member& member) {
     return member.pool ? member.pool->facts[member.place] : member.away;
@@ -211,14 +231,6 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   ClusterTotals totals_;
   std::unique_ptr<Migrator> migrator_;
   std::int64_t in_system_ = 0;
-  // scaling; without it all replicas are up
-  std::optional<ScalingParams> scaling_;
-  std::unique_ptr<ColdStarts> cold_starts_;
-  sim::Duration scaling_interval_{};
-  bool scaling_tick_pending_ = false;
-  std::int64_t starting_ = 0, draining_ = 0;
-  sim::Time busy_from_;       // of the interval under way …
-  __int128 busy_before_ = 0;  // … and busy_ticks() then
   std::vector<sim::Time> idle_since_;
   std::vector<Replica*> touched_;  // lanes that got requests since the last flush
   std::int64_t next_id_ = 0;

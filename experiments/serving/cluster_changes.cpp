@@ -12,7 +12,7 @@ void Cluster::on_event(std::uint64_t payload) {
       arrived(number);
       break;
     case kScale:
-      scaling_tick();
+      scaling_tick(number == 0 ? prompts_ : decodes_);
       break;
     case kStarted:
       started(number);
@@ -42,7 +42,13 @@ void Cluster::on_event(std::uint64_t payload) {
 
 /// Sends the KV cache of a request to a replica that decodes it; false if none is up.
 bool Cluster::hand_over(Request& request, policies::SeqId seq) {
-  if (decodes_.facts.empty()) return false;
+  if (decodes_.facts.empty()) {
+    if (decodes_.scaler) {
+      ++decodes_.scaler->missed;
+      wake_scaling(decodes_);
+    }
+    return false;
+  }
   std::size_t slot = moving_.size();
   if (free_moving_.empty()) {
     moving_.emplace_back();

@@ -45,6 +45,7 @@ struct ReplicaGroupParams {
   std::int64_t pipeline_parallel = 1;
   std::int64_t data_parallel = 1;
   std::optional<std::int64_t> expert_parallel;
+  bool lock_step = true;
   std::optional<std::int64_t> micro_batches;
   Role role = Role::both;
   double weight = 1;
@@ -64,6 +65,9 @@ struct ReplicaGroupParams {
         sim::field("data_parallel", &G::data_parallel, sim::Unit::count, sim::between(1, 1024),
                    "Lanes of tensor_parallel devices each, with KV cache and requests of their own, that meet in the "
                    "experts; not together with pipeline_parallel."),
+        sim::field("lock_step", &G::lock_step,
+                   "Whether the iterations of these lanes begin and end together, for they meet in the experts; if "
+                   "not, each goes on by itself."),
         sim::field("expert_parallel", &G::expert_parallel, sim::Unit::count, sim::at_least(1),
                    "Groups of all these devices that share out the experts; null: replica.expert_parallel."),
         sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
@@ -182,7 +186,7 @@ struct ClusterParams {
   std::vector<ReplicaGroupParams> replicas;
   TransferParams transfer;
   FailureParams failures;
-  ScalingParams scaling;
+  ScalingParams scaling, decode_scaling;
 
   static constexpr auto fields() {
     return std::tuple{
@@ -190,7 +194,9 @@ struct ClusterParams {
                    "Groups of equal replicas; none: one replica as section `replica` says."),
         sim::field("transfer", &ClusterParams::transfer, "How KV caches get from replica to replica."),
         sim::field("failures", &ClusterParams::failures, "Replicas that fail."),
-        sim::field("scaling", &ClusterParams::scaling, "Replicas that come and go, as policies.scaling decides.")};
+        sim::field("scaling", &ClusterParams::scaling, "Replicas that come and go, as policies.scaling decides."),
+        sim::field("decode_scaling", &ClusterParams::decode_scaling,
+                   "The same for replicas of role 'decode', as policies.decode_scaling decides.")};
   }
 };
 

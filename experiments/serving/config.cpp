@@ -73,8 +73,9 @@ constexpr const char* kHost = "serial";
 constexpr const char* kRouter = "round_robin";
 constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 8> kPolicies{"batching",  "kvcache", "routing",     "decode_routing",
-                                                    "admission", "scaling", "speculation", "migration"};
+constexpr std::array<std::string_view, 9> kPolicies{"batching",       "kvcache",     "routing",
+                                                    "decode_routing", "admission",   "scaling",
+                                                    "decode_scaling", "speculation", "migration"};
 constexpr const char* kAdmission = "all";
 constexpr const char* kScaling = "fixed";
 constexpr const char* kMigration = "none";
@@ -157,6 +158,24 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     config.model_file = model_file(reference->as_string(), reference->origin(), faults);
 }
 
+/// Bounds of what scales against the replicas there are.
+void check_scaling(const Node& node, const ServingConfig& config, sim::Faults& faults) {
+  std::int64_t decoding = 0, others = 0;
+  for (const ReplicaGroup& group : config.groups)
+    (group.params.role == Role::decode ? decoding : others) += group.params.count;
+  const auto check = [&](const char* section, const ScalingParams& params, bool scales, std::int64_t most) {
+    if (scales && params.least > most)
+      faults.add(node.find(section)->find("least")->origin(),
+                 fmt::format("expected at most the {} replicas there are, got {}", most, params.least));
+  };
+  check("scaling", config.cluster.scaling, config.scaling.name != kScaling, others);
+  if (config.decode_scaling.name != kScaling && decoding == 0)
+    faults.add(node.origin(),
+               "expected a group of role 'decode' in 'replicas' where policies.decode_scaling is not 'fixed'");
+  else
+    check("decode_scaling", config.cluster.decode_scaling, config.decode_scaling.name != kScaling, decoding);
+}
+
 /// Reads the section `cluster` and makes the groups of replicas, one where the section has none.
 void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) {
   config.cluster = sim::parse_params<ClusterParams>(node, faults);
@@ -202,12 +221,7 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
     if (outages[i].replica >= replicas)
       faults.add(node.find("failures")->find("at")->items()[i].origin(),
                  fmt::format("expected the number of a replica, 0 to {}, got {}", replicas - 1, outages[i].replica));
-  if ((prefill || decode) && config.scaling.name != kScaling)
-    faults.add(written->origin(), "expected replicas of role 'both' where policies.scaling is not 'fixed'");
-  if (config.scaling.name != kScaling && config.cluster.scaling.least > replicas)
-    faults.add(
-        node.find("scaling")->find("least")->origin(),
-        fmt::format("expected at most the {} replicas there are, got {}", replicas, config.cluster.scaling.least));
+  check_scaling(node, config, faults);
   if (prefill != decode)
     faults.add(written->origin(), prefill ? "expected a group of role 'decode' beside that of role 'prefill'"
                                           : "expected a group of role 'prefill' beside that of role 'decode'");
@@ -254,6 +268,7 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
   policies.set("admission", policies::AdmissionRegistry::write_block(config.admission));
   policies.set("scaling", policies::ScalingRegistry::write_block(config.scaling));
+  policies.set("decode_scaling", policies::ScalingRegistry::write_block(config.decode_scaling));
   Node& speculation = policies.set("speculation", policies::SpeculationRegistry::write_block(config.speculation));
   if (!config.draft_file.empty())
     speculation.find(config.speculation.name)
@@ -339,6 +354,7 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
     config.admission = choose(admissions(), policies, "admission", kAdmission, faults);
     config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
+    config.decode_scaling = choose(scalings(), policies, "decode_scaling", kScaling, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
     config.migration = choose(migrations(), policies, "migration", kMigration, faults);
@@ -395,6 +411,7 @@ std::vector<FieldInfo> serving_fields() {
        policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
        policy_field("admission", "Whether a request may come in.", admissions().components(), kAdmission),
        policy_field("scaling", "How many replicas are up.", scalings().components(), kScaling),
+       policy_field("decode_scaling", "How many replicas of role decode are up.", scalings().components(), kScaling),
        policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
        policy_field("migration", "Which running requests move to another replica.", migrations().components(),
                     kMigration),

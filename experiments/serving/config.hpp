@@ -242,7 +242,7 @@ struct ServingConfig {
   policies::KvCacheRegistry::Choice kvcache;
   HostRegistry::Choice host;
   policies::AdmissionRegistry::Choice admission;
-  policies::ScalingRegistry::Choice scaling;
+  policies::ScalingRegistry::Choice scaling, decode_scaling;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   policies::SpeculationRegistry::Choice speculation;
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one

@@ -247,14 +247,14 @@ void ServingFiles::finish(sim::Time end) {
 }
 
 void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,
-                  const MachineFacts& machine, double simulated_s, double off_power) {
+                  const MachineFacts& machine, double simulated_s) {
   std::string text = "device,class,energy_j,busy_s\n";
   std::map<std::string, std::int64_t> numbers;  // devices of a part so far, over groups
   for (std::size_t g = 0; g < machine.devices.size(); ++g) {
     const DeviceFacts& group = machine.devices[g];
     std::int64_t device = 0;
     std::int64_t& number = numbers[group.part];
-    const auto idle = [&](__int128 off_ps) {
+    const auto idle = [&](__int128 off_ps, double off_power) {
       const double seconds = simulated_s - static_cast<double>(off_ps) * 1e-12 * (1 - off_power);
       append(text, "{}[{}],idle,{:.9g},{:.9g}\n", group.part, number++, group.idle_watts * seconds, 0.0);
       ++device;
@@ -270,10 +270,10 @@ void write_energy(const std::filesystem::path& path, const std::vector<ReplicaRe
                  static_cast<double>(replica.cost.class_ps[c]) * 1e-12 /
                      static_cast<double>(kind.stages > 1 ? kind.stages : kind.lanes));
         }
-        idle(replica.off_ps);
+        idle(replica.off_ps, replica.off_power);
       }
     }
-    while (device < group.devices) idle(0);
+    while (device < group.devices) idle(0, 0);
   }
   write_text(path, text);
 }

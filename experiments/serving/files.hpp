@@ -91,7 +91,7 @@ class ServingFiles final : public RunObserver {
 /// energy.csv: joules and busy seconds of each device by operator class, and idle energy. Replicas take the devices of
 /// their group of machine.devices in order.
 void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,
-                  const MachineFacts& machine, double simulated_s, double off_power);
+                  const MachineFacts& machine, double simulated_s);
 /// distributions.csv: `metric,quantile,value_s` at 200 even quantiles and the tail.
 void write_distributions(const std::filesystem::path& path, const ServingMetrics& metrics);
 

@@ -48,6 +48,15 @@ void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   };
   normalised.add(per_token(whole, record.output_tokens));
   if (record.output_tokens > 1) tpot.add(per_token(*record.finished - *record.first_token, record.output_tokens - 1));
+  if (priorities) {
+    PriorityMetrics& own = by_priority[record.priority];
+    ++own.completed;
+    own.preemptions += record.preemptions;
+    own.ttft.add(first.ticks);
+    own.e2e.add(whole.ticks);
+    if (record.output_tokens > 1)
+      own.tpot.add(per_token(*record.finished - *record.first_token, record.output_tokens - 1));
+  }
   const bool ttft_ok = !slo.ttft || first <= *slo.ttft;
   const bool tbt_ok = !slo.tbt_ps || tbts.attained(*slo.tbt_ps);
   if (ttft_ok && tbt_ok) ++attained;

@@ -30,6 +30,7 @@ struct RequestRecord {
   std::int64_t prompt_tokens = 0, output_tokens = 0, cached_tokens = 0;
   std::int32_t preemptions = 0, replica = 0;
   std::string_view status;  ///< "completed", "rejected:REASON" or "unfinished"
+  std::int32_t priority = 0;
 };
 
 /// Consecutive iterations of the same batch when they end, and the state of the replica during them. Iteration i of
@@ -110,6 +111,13 @@ class TbtVerdict {
   std::int64_t count_ = 0, over_ = 0, least_over_ = 0, most_within_ = 0;
 };
 
+/// Requests of one priority past the warm-up.
+struct PriorityMetrics {
+  std::int64_t completed = 0, preemptions = 0;
+  sim::SampleStats ttft, e2e;  ///< in ticks
+  sim::SampleStats tpot;       ///< in ps
+};
+
 /// Sums and distributions of a run. Requests that arrived outside [warmup, measure_until) count in totals, not in
 /// latencies.
 struct ServingMetrics {
@@ -129,7 +137,9 @@ struct ServingMetrics {
   sim::SampleStats ttft, e2e, queueing;                                     ///< in ticks
   sim::SampleStats tbt, tpot, normalised;  ///< in ps: they must not fall to whole coarse ticks
   RunCost cost;
-  __int128 busy_ps = 0;  ///< summed over replicas
+  __int128 busy_ps = 0;     ///< summed over replicas
+  bool priorities = false;  ///< whether requests of each priority are told by themselves
+  std::map<std::int32_t, PriorityMetrics> by_priority;
   std::int64_t kv_peak_bytes = 0;
 
   /// Books a request that ended in whatever way.
@@ -151,7 +161,8 @@ struct GroupFacts {
   std::int64_t device_group = 0;
   std::int64_t devices = 1;            ///< of one replica
   std::int64_t stages = 1;             ///< of its pipeline
-  std::int64_t lanes = 1;              ///< micro-batches that pass it at once
+  std::int64_t lanes = 1;              ///< micro-batches that pass it at once, or ranks that attend for themselves
+  bool lock_step = false;              ///< of the latter: their iterations begin and end together
   double peak_flops = 0;               ///< of one device at the model's dtype
   double peak_bytes_per_s = 0;         ///< of one device's memory
   std::int64_t weight_bytes = 0;       ///< on one device (that with most of them)
@@ -180,7 +191,8 @@ struct ReplicaResult {
   __int128 busy_ps = 0;            ///< in which an iteration runs; of a pipeline the mean over stages
   __int128 off_ps = 0;             ///< in which it was switched off
   __int128 occupied_ps = 0;        ///< of a pipeline: in which anything is in it, …
-  __int128 work_ps = 0;            ///< … and its stages' time at work, summed
+  __int128 work_ps = 0;            ///< … and its stages' (or lock-stepped lanes') time at work, summed
+  double off_power = 0;            ///< of a device while it is off, as a share of its idle power
   RunCost cost;
 };
 

@@ -89,17 +89,38 @@ void Replica::wake() {
 }
 
 void Replica::start_iteration() {
+  if (parts_.lock_step != nullptr) return parts_.lock_step->ready();
   // The devices went on to the picosecond; if they idled, they start with the event.
-  if (at_.tick() < parts_.engine->now()) {
-    const ExactTime now{parts_.engine->now().ticks, 0};
-    const std::int64_t over = std::min(stall_ps_, now.minus(at_, ps_per_tick_));  // copies went on meanwhile
-    stall(-over);
-    at_ = now;
-  }
+  if (at_.tick() < parts_.engine->now()) move_on({parts_.engine->now().ticks, 0});
+  settle_on_iteration();
+}
+
+/// Time goes on to `now` without an iteration; copies went on meanwhile.
+void Replica::move_on(ExactTime now) {
+  stall(-std::min(stall_ps_, now.minus(at_, ps_per_tick_)));
+  at_ = now;
+}
+
+bool Replica::plan(ExactTime start) {
+  if (at_ < start) move_on(start);
+  return settle_on_iteration();
+}
+
+void Replica::go(std::int64_t time_ps) {
+  planned_.time_ps = time_ps;
+  planned_.step_ps = 0;
+  planned_.horizon = 1;
+  stall_ps_ = 0;
+  begin(1, planned_, 0);
+}
+
+/// Asks the policy until there is an iteration, or nothing left to make one of.
+bool Replica::settle_on_iteration() {
+  bool decided = false;
   unsettled_ = true;
   for (take_arrivals(); !running_.empty() || !waiting_.empty(); take_arrivals()) {
     finish_loads();
-    if (decide()) break;
+    if ((decided = decide())) break;
     if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     if (!loading_.empty()) {                   // nothing to run but what is on its way back
       await_load();
@@ -111,6 +132,7 @@ void Replica::start_iteration() {
     reject_head();
   }
   unsettled_ = false;
+  return decided;
 }
 
 void Replica::reject_head() {
@@ -219,6 +241,10 @@ bool Replica::decide() {
     const std::int64_t before = stall_ps_ + price.time_ps - devices_ps;
     price.time_ps = parts_.pipe->pass(at_.plus(before, ps_per_tick_), shape_).minus(at_, ps_per_tick_) - stall_ps_;
     price.horizon = 1;
+  }
+  if (parts_.lock_step != nullptr) {
+    planned_ = price;
+    return true;
   }
   begin(iterations_ahead(price), price, stall_ps_);
   stall_ps_ = 0;

@@ -35,6 +35,8 @@
 
 namespace orrery::experiments {
 
+class LockStep;
+
 /// What a replica is made of; everything is borrowed and must outlive it, except the policies, which it owns.
 struct ReplicaParts {
   sim::Engine* engine = nullptr;
@@ -46,6 +48,7 @@ struct ReplicaParts {
   policies::KvTier* tier = nullptr;            ///< may be null: swapping is recomputing
   const HostTime* host = nullptr;              ///< may be null: the host takes no time
   StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
+  LockStep* lock_step = nullptr;               ///< may be null: it begins its iterations by itself
   std::unique_ptr<policies::Batching> batching;
   std::unique_ptr<policies::KvCache> kv;
   std::unique_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
@@ -79,6 +82,16 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void on_event(std::uint64_t payload) override;
   /// Books all iterations that are over by now: what the accessors below say is then exact.
   void sync();
+  // Lanes in lock-step.
+  /// Decides on an iteration that would start at `start`; false: there is none.
+  bool plan(ExactTime start);
+  /// How long it would take by itself, stalls included.
+  std::int64_t planned_ps() const { return planned_.time_ps + stall_ps_; }
+  /// It begins, and takes so long.
+  void go(std::int64_t time_ps);
+  /// Whether there is work, and nothing that keeps it back.
+  bool can_begin() const { return !running_.empty() || (queued() > 0 && leaving_ == 0); }
+
   /// Reports whatever is still here as unfinished (the run was cut short), and the part of an iteration that was seen.
   void flush_unfinished();
   /// Takes every request away, cache and all (the replica fails, or is shut down), and cuts the iteration under way.
@@ -170,6 +183,8 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::int64_t queued() const { return std::ssize(waiting_) + std::ssize(arriving_); }
   void take_arrivals();
   void start_iteration();
+  void move_on(ExactTime now);
+  bool settle_on_iteration();
   bool decide();
   void preempt(const policies::Preemption& preemption);
   void resume(policies::SeqId id);
@@ -264,6 +279,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::vector<std::int32_t> cuts_;
   std::unique_ptr<CostLedger> ledger_;
   Leap leap_;
+  IterationPrice planned_;  // in lock-step: of the iteration that is to begin
   sim::EventId event_;
   ExactTime at_;  // the end of what was last booked
   bool iterating_ = false;

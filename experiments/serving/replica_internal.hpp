@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "experiments/serving/lock_step.hpp"
 #include "experiments/serving/replica.hpp"
 
 namespace orrery::experiments {

@@ -73,7 +73,8 @@ inline RequestRecord record_of(const Request& request, std::string_view status, 
           .cached_tokens = request.cached_tokens,
           .preemptions = request.preemptions,
           .replica = request.replica,
-          .status = status};
+          .status = status,
+          .priority = request.priority};
 }
 
 /// Requests at stable addresses.

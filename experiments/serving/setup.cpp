@@ -154,6 +154,7 @@ bool ServingSetup::State::enough_devices() {
                               .devices = group.devices(),
                               .stages = group.params.pipeline_parallel,
                               .lanes = group.lanes(),
+                              .lock_step = group.params.lock_step && group.params.data_parallel > 1,
                               .peak_flops = hw::matrix_peak(gpu, config.model.dtype),
                               .peak_bytes_per_s = gpu.memory_bandwidth});
     if (devices.used <= devices.devices) continue;
@@ -399,6 +400,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
   if (config.slo.tbt_s)
     metrics.slo.tbt_ps = static_cast<std::int64_t>(std::ceil(*config.slo.tbt_s * change.slo_scale * 1e12));
+  metrics.priorities = source && source->columns().priorities;
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
   WorkloadParams workload = config.workload;
@@ -410,6 +412,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   deciders.router = config.routing.make(engine.stream("routing"));
   if (config.admission.name != "all") deciders.admission = config.admission.make();
   if (config.scaling.name != "fixed") deciders.scaling = config.scaling.make();
+  if (config.decode_scaling.name != "fixed") deciders.decode_scaling = config.decode_scaling.make();
   deciders.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load, std::move(deciders));
   cluster.migrate(config.migration.make(), config.migration_link);
@@ -426,6 +429,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
       member.role = group.params.role;
       member.weight = group.params.weight;
       member.weight_bytes = kind.weight_bytes;
+      member.lock_step = state_->machine.groups[g].lock_step;
       member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
       if (kind.stages > 1) member.pipe = make_pipe(kind, config, scale.ps_per_tick());
       for (std::int64_t lane = 0; lane < kind.lanes; ++lane) {
@@ -458,7 +462,6 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
   result.totals = cluster.totals();
-  result.off_power = config.cluster.scaling.off_power;
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -59,12 +60,33 @@ Node replica_rows(const ServingResult& result) {
                                                              : 1 - static_cast<double>(replica.work_ps) /
                                                                        (static_cast<double>(replica.occupied_ps) *
                                                                         static_cast<double>(group.stages))));
+    if (group.lock_step)
+      row.set("lock_step_wait",
+              Node::real(replica.occupied_ps == 0
+                             ? 0.0
+                             : 1 - static_cast<double>(replica.work_ps) /
+                                       (static_cast<double>(replica.occupied_ps) * static_cast<double>(group.lanes))));
     row.set("kv_peak_bytes", Node::integer(replica.kv_peak_bytes));
     row.set("dynamic_energy_j",
             Node::real(joules(replica.cost.compute_pj + replica.cost.memory_pj + replica.cost.network_pj)));
     rows.push(std::move(row));
   }
   return rows;
+}
+
+/// Latencies of each priority: the member `priorities`.
+Node priority_figures(const ServingMetrics& metrics) {
+  const double tick_s = 1e-12 * static_cast<double>(metrics.ps_per_tick);
+  Node all = Node::object();
+  for (const auto& [priority, own] : metrics.by_priority) {
+    Node& node = all.set(std::to_string(priority), Node::object());
+    node.set("completed", Node::integer(own.completed));
+    node.set("preemptions", Node::integer(own.preemptions));
+    node.set("ttft_s", latency({"ttft", &own.ttft, tick_s}));
+    node.set("tpot_s", latency({"tpot", &own.tpot, 1e-12}));
+    node.set("e2e_s", latency({"e2e", &own.e2e, tick_s}));
+  }
+  return all;
 }
 
 /// What became of requests between replicas: the member `cluster`.
@@ -134,6 +156,8 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   for (const Distribution& distribution : distributions(m))
     root.set(std::string(distribution.name) + "_s", latency(distribution));
 
+  if (m.priorities) root.set("priorities", priority_figures(m));
+
   Node slo = Node::object();
   slo.set("attainment", ratio(static_cast<double>(m.attained), static_cast<double>(m.measured)));
   slo.set("goodput_per_s", ratio(static_cast<double>(m.attained),
@@ -165,7 +189,7 @@ Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   for (const ReplicaResult& replica : result.replicas) {
     const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(replica.group)];
     idle -= result.machine.devices[static_cast<std::size_t>(group.device_group)].idle_watts *
-            static_cast<double>(group.devices) * static_cast<double>(replica.off_ps) * 1e-12 * (1 - result.off_power);
+            static_cast<double>(group.devices) * static_cast<double>(replica.off_ps) * 1e-12 * (1 - replica.off_power);
   }
   const double dynamic = joules(m.cost.compute_pj + m.cost.memory_pj + m.cost.network_pj);
   Node energy = Node::object();

@@ -112,7 +112,7 @@ class ServingExperiment final : public Experiment {
         outcome.notes.push_back(
             fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
                         files->timeline_iterations(), result.metrics.iterations));
-      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s, result.off_power);
+      write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
       if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }

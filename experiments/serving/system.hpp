@@ -23,7 +23,6 @@ struct ServingResult {
   MachineFacts machine;
   std::vector<ReplicaResult> replicas;
   ClusterTotals totals;
-  double off_power = 0;  ///< of a replica that is switched off, in idle power
   sim::Time end;
   double simulated_s = 0;
   std::uint64_t events = 0;

@@ -8,13 +8,15 @@
 
 #include "experiments/config_parts.hpp"
 #include "experiments/figures.hpp"
+#include "experiments/tune/by_driver.hpp"
 #include "policies/placement/slapo_tune.hpp"
 #include "sim/csv_table.hpp"
+#include "sim/statistics.hpp"
 
 namespace orrery::experiments {
 namespace tune {
 
-enum class Search : std::uint8_t { coordinate_descent, exhaustive };
+enum class Search : std::uint8_t { coordinate_descent, exhaustive, driver };
 
 }  // namespace tune
 }  // namespace orrery::experiments
@@ -22,8 +24,8 @@ enum class Search : std::uint8_t { coordinate_descent, exhaustive };
 template <>
 struct orrery::sim::EnumNames<orrery::experiments::tune::Search> {
   using E = orrery::experiments::tune::Search;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"coordinate_descent", E::coordinate_descent}, {"exhaustive", E::exhaustive}}};
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"coordinate_descent", E::coordinate_descent}, {"exhaustive", E::exhaustive}, {"driver", E::driver}}};
 };
 
 namespace orrery::experiments {
@@ -64,6 +66,9 @@ struct SearchParams {
   bool error_stop = true;
   double tolerance = 0;
   std::int64_t restarts = 1;
+  std::string driver = "bayesian";
+  sim::Node settings;
+  bool shuffled = false;
   static constexpr auto fields() {
     using P = SearchParams;
     return std::tuple{
@@ -74,6 +79,10 @@ struct SearchParams {
                    "Loss that does not end a walk, as a share of the best value on it."),
         sim::field("restarts", &P::restarts, sim::Unit::count, sim::between(1, 1000),
                    "Descents, all but the first from random points."),
+        sim::field("driver", &P::driver, "Search driver of `search: driver` (orrery list driver)."),
+        sim::field("settings", &P::settings, "The driver's parameters."),
+        sim::field("shuffled", &P::shuffled,
+                   "Whether a driver gets the levels of every axis in a random order, as a control: no order helps."),
     };
   }
 };
@@ -92,6 +101,7 @@ struct RunParams {
 /// The table as a grid: values by point, which are all there.
 struct Grid {
   policies::slapo::TuneSpace space;
+  std::vector<std::vector<double>> levels;
   std::map<GridPoint, double> values;
   double best = 0;
   std::int64_t feasible = 0;
@@ -100,20 +110,20 @@ struct Grid {
 Grid read_grid(const std::filesystem::path& file, const WorkloadParams& params) {
   const sim::CsvTable table = sim::CsvTable::read(file.parent_path(), file.filename().string());
   Grid grid;
-  std::vector<std::vector<double>> levels;
   for (const AxisParams& axis : params.axes) {
     std::vector<double> all = table.numbers(axis.column);
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     grid.space.sizes.push_back(static_cast<std::int64_t>(all.size()));
     grid.space.demand.push_back(axis.demand);
-    levels.push_back(std::move(all));
+    grid.levels.push_back(std::move(all));
   }
   for (std::size_t row = 0; row < table.rows(); ++row) {
     GridPoint point;
-    for (std::size_t i = 0; i < levels.size(); ++i)
-      point.push_back(std::lower_bound(levels[i].begin(), levels[i].end(), table.number(row, params.axes[i].column)) -
-                      levels[i].begin());
+    for (std::size_t i = 0; i < grid.levels.size(); ++i)
+      point.push_back(
+          std::lower_bound(grid.levels[i].begin(), grid.levels[i].end(), table.number(row, params.axes[i].column)) -
+          grid.levels[i].begin());
     const double value = table.number(row, params.value);
     grid.values.emplace(std::move(point), value);
     grid.best = std::max(grid.best, value);
@@ -140,7 +150,11 @@ class TuneExperiment final : public Experiment {
     search_ = sim::parse_params<SearchParams>(section(root, "policies"), faults);
     run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
     if (workload_.axes.empty()) faults.add(place_of(workload, "axes"), "expected at least one axis");
+    const Node policies = section(root, "policies");
+    const Node* settings = policies.find("settings");
+    driver_ = search_drivers().prepare(search_.driver, settings, place_of(policies, "driver"), faults);
     if (!faults.empty()) return;
+    search_.settings = driver_.params;
     table_ = workload_.table;  // a path has been resolved against its file already
     resolved_ = resolved_header("tune");
     resolved_.set("workload", sim::write_params(workload_));
@@ -171,19 +185,25 @@ class TuneExperiment final : public Experiment {
     const sim::RandomStream random(static_cast<std::uint64_t>(run_.seed), "tune");
     Tally tally;
     for (std::int64_t i = 0; i < run_.replications; ++i)
-      tally.add(search_.search == Search::exhaustive
-                    ? policies::slapo::exhaustive(grid.space, evaluate, search_.error_stop)
-                    : policies::slapo::coordinate_descent(grid.space, evaluate,
-                                                          {search_.error_stop, search_.tolerance, search_.restarts},
-                                                          random.child(static_cast<std::uint64_t>(i))),
-                grid.best);
+      tally.add(search(grid, evaluate, random.child(static_cast<std::uint64_t>(i))), grid.best);
     Outcome outcome;
     outcome.summary = tally.summary(grid, points);
     return outcome;
   }
 
  private:
+  policies::slapo::TuneResult search(const Grid& grid, const policies::slapo::Evaluate& evaluate,
+                                     const sim::RandomStream& random) const {
+    if (search_.search == Search::exhaustive)
+      return policies::slapo::exhaustive(grid.space, evaluate, search_.error_stop);
+    if (search_.search == Search::driver)
+      return search_with_driver(driver_, grid.levels, evaluate, grid.best, search_.shuffled, random);
+    return policies::slapo::coordinate_descent(grid.space, evaluate,
+                                               {search_.error_stop, search_.tolerance, search_.restarts}, random);
+  }
+
   struct Tally {
+    sim::SampleStats all_to_best;
     double runs = 0, evaluations = 0, to_best = 0, failures = 0, found = 0, quality = 0, least = 0, most = 0;
 
     void add(const policies::slapo::TuneResult& result, double best) {
@@ -193,6 +213,7 @@ class TuneExperiment final : public Experiment {
       ++runs;
       evaluations += count;
       to_best += static_cast<double>(result.evaluations_to_best);
+      all_to_best.add(result.evaluations_to_best);
       failures += static_cast<double>(result.failures);
       found += result.value && *result.value >= best ? 1 : 0;
       quality += best > 0 ? result.value.value_or(0) / best : 0;
@@ -209,6 +230,9 @@ class TuneExperiment final : public Experiment {
       counts.set("min", Node::real(least));
       counts.set("max", Node::real(most));
       counts.set("to_best", Node::real(to_best / runs));
+      counts.set("to_best_p25", Node::real(all_to_best.quantile(0.25)));
+      counts.set("to_best_p50", Node::real(all_to_best.quantile(0.5)));
+      counts.set("to_best_p75", Node::real(all_to_best.quantile(0.75)));
       counts.set("failed", Node::real(failures / runs));
       node.set("found", Node::real(found / runs));
       node.set("quality", Node::real(quality / runs));
@@ -219,6 +243,7 @@ class TuneExperiment final : public Experiment {
   WorkloadParams workload_;
   SearchParams search_;
   RunParams run_;
+  search::DriverRegistry::Choice driver_;
   std::filesystem::path table_;
   Node resolved_;
 };

@@ -8,6 +8,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
+#include "policies/batching/waiting_order.hpp"
 #include "policies/batching/whole_prompts.hpp"
 
 namespace orrery::policies {
@@ -17,7 +18,7 @@ struct VllmV0Params {
   std::optional<std::int64_t> max_batched_tokens;
   std::int64_t max_sequences = 256;
   double watermark = 0.01;
-  bool padded_budget = false;
+  bool padded_budget = false, priorities = false;
   Preempt preemption = Preempt::recompute;
 
   static constexpr auto fields() {
@@ -30,6 +31,9 @@ struct VllmV0Params {
                    "Share of the blocks that admission leaves free."),
         sim::field("padded_budget", &VllmV0Params::padded_budget,
                    "Count a batch of prompts as its number times its longest, as releases 0.2 to 0.3 did."),
+        sim::field("priorities", &VllmV0Params::priorities,
+                   "Whether waiting requests of higher priority are admitted first and running ones of lower priority "
+                   "preempted first, as in Llumnix."),
         sim::field("preemption", &VllmV0Params::preemption,
                    "What becomes of the cache of a preempted sequence: dropped and computed again, or copied to "
                    "kv_tiers (dropped where there are none, or no room).")};
@@ -45,14 +49,19 @@ class VllmV0Batching final : public Batching {
       out.decode_rest = false;
       return;
     }
-    admit_prompts(view, out);
-    if (!out.admit.empty()) {
-      // Decodes that were swapped out go on beside the others, as long as these need not make room.
-      out.decode_rest = params_.preemption == Preempt::swap && only_swapped(view, out);
-      return;
+    Batch batch{.free = view.kv.available_blocks()};
+    if (params_.priorities) {
+      queue_.update(view, [&](SeqId id) { return -static_cast<std::int64_t>(view[id].priority); });
+      for (auto first = queue_.front(view); first; first = queue_.front(view)) {
+        if (!too_large(*first, view) && !admit(*first, view, batch, out)) break;
+        queue_.pop();
+      }
+    } else {
+      for (const SeqId id : view.waiting)
+        if (!admit(id, view, batch, out)) break;
     }
-    make_room_for_decodes(view, out, params_.preemption);
-    if (out.preempt.empty()) out.stable_iterations = kStable;  // what did not fit now won't while decodes grow
+    advance(view, out);
+    if (params_.priorities) queue_.remember(out);
   }
 
   std::optional<std::string_view> reject(const Sequence& seq, const KvView&,
@@ -62,6 +71,22 @@ class VllmV0Batching final : public Batching {
   }
 
  private:
+  /// Prompts admitted so far, and blocks that are left.
+  struct Batch {
+    std::int64_t free = 0, tokens = 0, longest = 0;
+  };
+
+  /// Runs what was admitted, or else all decodes.
+  void advance(const BatchView& view, BatchDecision& out) const {
+    if (!out.admit.empty()) {
+      // Decodes that were swapped out go on beside the others, as long as these need not make room.
+      out.decode_rest = params_.preemption == Preempt::swap && only_swapped(view, out);
+      return;
+    }
+    make_room_for_decodes(view, out, params_.preemption, params_.priorities);
+    if (out.preempt.empty()) out.stable_iterations = kStable;  // what did not fit now won't while decodes grow
+  }
+
   std::int64_t budget(const ReplicaLimits& limits) const {
     return params_.max_batched_tokens.value_or(std::max<std::int64_t>(limits.max_context, 2048));
   }
@@ -76,31 +101,37 @@ class VllmV0Batching final : public Batching {
     return free >= 0;
   }
 
-  void admit_prompts(const BatchView& view, BatchDecision& out) const {
-    const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
-    std::int64_t free = view.kv.available_blocks();
-    std::int64_t tokens = 0;
-    std::int64_t longest = 0;
-    for (const SeqId id : view.waiting) {
-      if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return;
-      const Sequence& seq = view[id];
-      const std::int64_t prompt = view.to_compute(id);
-      const std::int64_t count = std::ssize(out.admit) + 1;
-      const std::int64_t batched = params_.padded_budget ? count * std::max(longest, prompt) : tokens + prompt;
-      // A recomputed sequence may have outgrown the budget; it then runs alone, or it would wait for ever.
-      const bool outgrown = seq.preemptions > 0 && out.admit.empty();
-      if (batched > budget(view.limits) && !outgrown) return;
-      const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
-      if (free - blocks < spare) return;
-      free -= blocks;
-      tokens += prompt;
-      longest = std::max(longest, prompt);
-      out.admit.push_back({id, seq.prefill_tokens});
-      out.items.push_back({.seq = id, .new_tokens = prompt});
-    }
+  std::int64_t spare(const BatchView& view) const {
+    return static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
+  }
+
+  /// Whether not even an empty cache takes it: it must not keep others of its queue back.
+  bool too_large(SeqId id, const BatchView& view) const {
+    const Sequence& seq = view[id];
+    return view.kv.blocks_to_admit(seq, seq.prefill_tokens) > view.kv.total_blocks() - spare(view);
+  }
+
+  /// Adds a waiting sequence to the batch, if it fits.
+  bool admit(SeqId id, const BatchView& view, Batch& batch, BatchDecision& out) const {
+    if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return false;
+    const Sequence& seq = view[id];
+    const std::int64_t prompt = view.to_compute(id);
+    const std::int64_t count = std::ssize(out.admit) + 1;
+    const std::int64_t longest = std::max(batch.longest, prompt);
+    const std::int64_t batched = params_.padded_budget ? count * longest : batch.tokens + prompt;
+    // A recomputed sequence may have outgrown the budget; it then runs alone, or it would wait for ever.
+    const bool outgrown = seq.preemptions > 0 && out.admit.empty();
+    if (batched > budget(view.limits) && !outgrown) return false;
+    const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
+    if (batch.free - blocks < spare(view)) return false;
+    batch = {batch.free - blocks, batch.tokens + prompt, longest};
+    out.admit.push_back({id, seq.prefill_tokens});
+    out.items.push_back({.seq = id, .new_tokens = prompt});
+    return true;
   }
 
   VllmV0Params params_;
+  WaitingOrder queue_;  // with priorities
 };
 
 }  // namespace

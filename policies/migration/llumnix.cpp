@@ -1,7 +1,7 @@
 // Llumnix: sources are replicas whose freeness is below a threshold or that have preempted requests, destinations those
 // above it without any; the worst is paired with the best, and so on. Of each source the latest-arrived running request
-// in decode and of normal priority goes. Source: Llumnix (OSDI 2024, section 4.4.3) and its artefact
-// (vllm/core/request_scheduler.py).
+// in decode and of normal priority goes (of any, if high ones are not to be kept). Source: Llumnix (OSDI 2024,
+// section 4.4.3) and its artefact (vllm/core/request_scheduler.py).
 #include <algorithm>
 
 #include "policies/migration/migration.hpp"
@@ -11,11 +11,14 @@ namespace {
 
 struct LlumnixParams {
   double threshold = 3;
+  bool keep_high = true;
   FreenessParams freeness;
 
   static constexpr auto fields() {
     return std::tuple{sim::field("threshold", &LlumnixParams::threshold, sim::Unit::none, sim::any_value(),
                                  "Freeness below which a replica gives requests away, and above which it takes them."),
+                      sim::field("keep_high", &LlumnixParams::keep_high,
+                                 "Whether requests of high priority (above 0) stay where they are."),
                       sim::field("freeness", &LlumnixParams::freeness, "How freeness is computed.")};
   }
 };
@@ -31,7 +34,7 @@ class LlumnixMigration final : public Migration {
     };
     std::vector<Entry> sources, destinations;
     for (std::size_t i = 0; i < loads.size(); ++i) {
-      const double free = freeness(loads[i], params_.freeness, false);
+      const double free = freeness(loads[i], params_.freeness, RoomFor::running);
       if ((free < params_.threshold || loads[i].preempted) && loads[i].running > 0) sources.push_back({free, i});
       if (free > params_.threshold && !loads[i].preempted) destinations.push_back({free, i});
     }
@@ -50,7 +53,7 @@ class LlumnixMigration final : public Migration {
     std::optional<SeqId> latest;
     for (const SeqId id : source.running) {
       const Sequence& seq = source[id];
-      if (seq.phase != Phase::decode || seq.priority > 0) continue;
+      if (seq.phase != Phase::decode || (params_.keep_high && seq.priority > 0)) continue;
       if (!latest || seq.arrived >= source[*latest].arrived) latest = id;
     }
     return latest;

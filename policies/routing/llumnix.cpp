@@ -13,10 +13,11 @@ class FreenessRouter final : public Router {
   bool reads_live() const override { return true; }
   bool reads_reports() const override { return true; }
   std::size_t route(const RouteView& view) override {
+    const RoomFor who = view.request.priority > 0 ? RoomFor::high : RoomFor::normal;
     std::size_t best = 0;
     double most = 0;
     for (std::size_t i = 0; i < view.replicas.size(); ++i) {
-      const double free = freeness(view.replicas[i].load, params_, true);
+      const double free = freeness(view.replicas[i].load, params_, who);
       if (i > 0 && free <= most) continue;
       most = free;
       best = i;

@@ -21,7 +21,8 @@ struct ScalingView {
   std::span<const ReplicaFacts> replicas;  ///< that are up and take requests
   std::span<const sim::Time> idle_since;   ///< of each of these; kNever: it has requests
   std::int64_t starting = 0;               ///< on their way up
-  std::int64_t parked = 0;                 ///< requests that wait because none is up
+  std::int64_t parked = 0;                 ///< requests that wait because none is up (of decode replicas: that found
+                                           ///< none up since the last decision)
   double busy = 0;                         ///< share of the last interval in which those up had requests, mean
   std::int64_t least = 1, most = 1;        ///< bounds
 
@@ -33,6 +34,8 @@ class Scaling {
   virtual ~Scaling() = default;
   /// Replicas that should be up or on their way up; the cluster keeps it within the bounds.
   virtual std::int64_t wanted(const ScalingView& view) = 0;
+  /// Whether it reads `load` of the replicas. O(queue) a replica and call.
+  virtual bool reads_reports() const { return false; }
 };
 
 using ScalingRegistry = sim::Registry<Scaling>;

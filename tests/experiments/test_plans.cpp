@@ -85,6 +85,48 @@ TEST_CASE("Plans may be judged at their capacity", "[unit]") {
   CHECK(number(summary, "best.capacity_per_s") >= number(summary, "widest.capacity_per_s"));
 }
 
+TEST_CASE("Plans with expert parallelism: what divides, and what the model forbids", "[unit]") {
+  sim::Node root = base("plans", R"("plans": {"tensor_parallel": [1, 2, 4], "data_parallel": [1, 2, 4],
+    "expert_parallel": [1, 4]})");
+  sim::assign(root, "model.config", sim::Node::string("catalog:qwen3-30b-a3b"));
+  sim::assign(root, "workload.generator.requests", sim::Node::integer(40));
+  const sim::Node summary = run(root);
+  // 4 devices, tp x lanes: 1x1, 1x2, 1x4, 2x1, 2x2, 4x1; four groups of experts divide only the three of 4 ranks.
+  CHECK(number(summary, "plan_count") == 6 + 3);
+  std::int64_t four = 0;
+  for (const sim::Node& plan : summary.find("plans")->items()) {
+    CHECK(number(plan, "tensor_parallel") * number(plan, "data_parallel") * number(plan, "replicas") == 4);
+    if (number(plan, "expert_parallel") == 4 && plan.find("status")->as_string() == "ok") ++four;
+  }
+  CHECK(four == 3);
+  // A dense model has no experts to meet in.
+  const sim::Node dense = run(base("plans", R"("plans": {"tensor_parallel": [1], "data_parallel": [4]})"));
+  CHECK(dense.find("status")->as_string() == "infeasible");
+  CHECK(!dense.find("plans")->items()[0].find("reason")->as_string().empty());
+}
+
+TEST_CASE("Plans of unlike replicas: divided between prefill and decode, and as the config says", "[unit][prop]") {
+  const sim::Node summary = run(base("plans", R"("plans": {"tensor_parallel": [1, 2], "disaggregated": true, "jobs": 2,
+    "mixes": [{"name": "one wide, two narrow", "replicas": [{"tensor_parallel": 2}, {"count": 2}]}]})"));
+  // Equal: TP 1, 2. Divided, prefill TP x decode TP: 1x1: 1, 2 or 3 prefill replicas, 1x2:
+  // 2, for an even number must be left, 2x1 and 2x2: 1. And the mix.
+  CHECK(number(summary, "plan_count") == 2 + (3 + 1 + 1 + 1) + 1);
+  std::int64_t mixed = 0;
+  for (const sim::Node& plan : summary.find("plans")->items()) {
+    CHECK(plan.find("status")->as_string() == "ok");
+    CHECK(number(plan, "devices") == 4);
+    if (!plan.find("mix")->is_string()) continue;
+    ++mixed;
+    CHECK(plan.find("tensor_parallel")->is_null());
+    if (plan.find("mix")->as_string() == "one wide, two narrow") CHECK(number(plan, "replicas") == 3);
+    if (plan.find("mix")->as_string() == "1 prefill TP 2 + 2 decode TP 1") CHECK(number(plan, "replicas") == 3);
+  }
+  CHECK(mixed == 7);
+  CHECK_THROWS_AS(read_experiment(base("plans", R"("plans": {"mixes": [{"name": "other parts", "replicas":
+    [{"device_group": 1}]}]})")),
+                  sim::ConfigError);
+}
+
 TEST_CASE("When no plan fits, that is the result", "[unit]") {
   const sim::Node none = run(base("plans", R"("plans": {"parts": [{"part": "t4"}], "devices": [1]})"));
   CHECK(none.find("status")->as_string() == "infeasible");

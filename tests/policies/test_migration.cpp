@@ -25,13 +25,13 @@ std::unique_ptr<Migration> make(const std::string& params) {
 TEST_CASE("freeness: by hand, both formulas", "[unit]") {
   LoadReport load{
       .total_blocks = 100, .used_blocks = 60, .running = 4, .waiting = 3, .head_blocks = 8, .waiting_blocks = 20};
-  CHECK(freeness(load, {}, false) == 8);                       // (100 - 60 - 8) / 4
-  CHECK(freeness(load, {Freeness::artefact, 0}, false) == 4);  // (100 - 60 - 20) / (4 + 1)
-  CHECK(freeness(load, {Freeness::artefact, 0}, true) == Approx(20.0 / 7));
+  CHECK(freeness(load, {}, RoomFor::running) == 8);                        // (100 - 60 - 8) / 4
+  CHECK(freeness(load, {Freeness::artefact, {}}, RoomFor::running) == 4);  // (100 - 60 - 20) / (4 + 1)
+  CHECK(freeness(load, {Freeness::artefact, {}}, RoomFor::normal) == Approx(20.0 / 7));
   load.high = 1;
-  CHECK(freeness(load, {Freeness::paper, 40}, false) == -2);  // 40 blocks kept: (32 - 40) / 4
+  CHECK(freeness(load, {Freeness::paper, 60}, RoomFor::running) == -2);  // 40 blocks kept: (32 - 40) / 4
   load.terminating = true;
-  CHECK(freeness(load, {}, false) < -1e300);
+  CHECK(freeness(load, {}, RoomFor::running) < -1e300);
 }
 
 TEST_CASE("llumnix pairs the worst source with the best destination", "[unit]") {
@@ -52,6 +52,28 @@ TEST_CASE("llumnix pairs the worst source with the best destination", "[unit]") 
   CHECK(pairs[1].destination == 1);
 }
 
+TEST_CASE("headroom keeps classes apart, by hand", "[unit]") {
+  // 100 blocks, 20 of them ideal: 80 are kept.
+  const FreenessParams paper{Freeness::paper, 20}, artefact{Freeness::artefact, 20};
+  const LoadReport high{.total_blocks = 100, .used_blocks = 10, .running = 2, .high = 1};
+  const LoadReport normal{.total_blocks = 100, .used_blocks = 30, .running = 2};
+  for (const RoomFor who : {RoomFor::running, RoomFor::normal, RoomFor::high}) {
+    CHECK(freeness(high, paper, who) == 5);  // (100 - 10 - 80) / 2, whoever asks
+    CHECK(freeness(normal, paper, who) == 35);
+  }
+  // The artefact: a normal request finds 5 and 35, one of high priority 45 and -5; what runs counts as a normal one.
+  CHECK(freeness(high, artefact, RoomFor::running) == 5);
+  CHECK(freeness(high, artefact, RoomFor::normal) == 5);
+  CHECK(freeness(normal, artefact, RoomFor::normal) == 35);
+  CHECK(freeness(high, artefact, RoomFor::high) == 45);
+  CHECK(freeness(normal, artefact, RoomFor::high) == -5);
+  // One that waits is there for the artefact; the paper counts those that run.
+  LoadReport queued = normal;
+  queued.waiting = queued.high_waiting = 1;
+  CHECK(freeness(queued, artefact, RoomFor::normal) == Approx((100 - 30 - 80) / 3.0));
+  CHECK(freeness(queued, paper, RoomFor::normal) == 35);
+}
+
 TEST_CASE("llumnix names the latest arrival in decode of normal priority", "[unit]") {
   const auto policy = make("{}");
   test::PaperReplica replica(100);
@@ -68,6 +90,7 @@ TEST_CASE("llumnix names the latest arrival in decode of normal priority", "[uni
                        .kv = *replica.kv,
                        .limits = replica.limits};
   CHECK(policy->victim(view)->index == first.index);
+  CHECK(make(R"({"keep_high": false})")->victim(view)->index == high.index);
 }
 
 TEST_CASE("a load report adds up a lane by hand", "[unit]") {
@@ -114,6 +137,19 @@ TEST_CASE("routers by load: freeness counts requests, memory does not; ties go t
   CHECK(choose("infaas", "{}") == 0);                           // 0.4, 0.6, 0.7
   CHECK(choose("llumnix", R"({"formula": "paper"})") == 2);     // 6, 20, 87: of the queue its head alone counts
   CHECK(choose("llumnix", R"({"formula": "artefact"})") == 1);  // 6, 20, 30 / 21
-  facts[1].load.terminating = true;
-  CHECK(choose("llumnix", R"({"formula": "artefact"})") == 0);
+  // A request of high priority goes where its like are, one of normal priority where none is.
+  for (ReplicaFacts& fact : facts) fact.load = {.total_blocks = 100, .used_blocks = 20, .running = 4};
+  facts[2].load.high = 1;
+  const auto send = [&](std::int32_t priority) {
+    sim::Faults faults;
+    const sim::Node node = sim::parse_json(R"({"formula": "artefact", "ideal_blocks": 10})", "test");
+    const auto choice = registry.prepare("llumnix", &node, {}, faults);
+    RouteView view{.replicas = facts};
+    view.request.priority = priority;
+    return choice.make(sim::RandomStream(1, "router"))->route(view);
+  };
+  CHECK(send(1) == 2);
+  CHECK(send(0) == 0);
+  facts[0].load.terminating = true;
+  CHECK(choose("llumnix", R"({"formula": "artefact"})") == 1);
 }

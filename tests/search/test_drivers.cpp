@@ -36,13 +36,18 @@ DriverSetup setup_of(const Space& space, std::uint64_t seed) {
           .remedies = {{"compute", {2, 3}}, {"memory", {1}}}};
 }
 
+/// Fewer for drivers whose steps take milliseconds.
+std::int64_t rounds_of(const std::string& name, std::int64_t usual) {
+  return name == "bayesian" ? usual / 4 : usual;
+}
+
 TEST_CASE("drivers propose canonical allowed points, as many as asked for", "[search][drivers][prop]") {
   const Space space = mixed_space();
   for (const std::string& name : driver_names()) {
     INFO(name);
     const auto driver = make_driver(name, setup_of(space, 1));
     sim::RandomStream random(5, "sizes");
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < rounds_of(name, 60); ++round) {
       const std::size_t most = 1 + random.below(9);
       const auto batch = driver->ask(most);
       if (batch.empty() && name == "grid") break;
@@ -68,7 +73,8 @@ TEST_CASE("drivers are pure functions of their setup and of what they are told",
     const auto search = [&](std::size_t jobs, std::uint64_t seed) {
       UniqueDriver driver(make_driver(name, setup_of(space, seed)), space, {seed, "unique"});
       std::string text;
-      for (const Trial& trial : run_search(driver, on_threads(evaluate, jobs), {.budget = 150, .batch = 6}))
+      for (const Trial& trial :
+           run_search(driver, on_threads(evaluate, jobs), {.budget = rounds_of(name, 150), .batch = 6}))
         text += space.text(trial.proposal.point) + "\n";
       return text;
     };
@@ -85,7 +91,8 @@ TEST_CASE("drivers stand results that lack, that were not asked for, or are all 
     INFO(name);
     const auto driver = make_driver(name, setup_of(space, 1));
     sim::RandomStream random(7, "mess");
-    for (int round = 0; round < 120; ++round) {
+    const std::int64_t rounds = rounds_of(name, 120);
+    for (int round = 0; round < rounds; ++round) {
       const auto batch = driver->ask(5);
       REQUIRE_FALSE(batch.empty());
       std::vector<Trial> trials;
@@ -93,7 +100,7 @@ TEST_CASE("drivers stand results that lack, that were not asked for, or are all 
         const double draw = random.uniform();
         if (draw < 0.2) continue;
         Proposal told = draw < 0.4 ? Proposal{space.sample(random).value(), proposal.fidelity} : proposal;
-        const bool fails = round < 40 || draw > 0.9;
+        const bool fails = round < rounds / 3 || draw > 0.9;
         trials.push_back(
             {told, fails ? Evaluation{.status = TrialStatus::failed, .reason = "no"} : rough(space, told)});
       }

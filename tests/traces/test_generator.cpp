@@ -145,8 +145,9 @@ TEST_CASE("the registries list every policy", "[unit]") {
   const GeneratorRegistries registries = all_generators();
   CHECK(registries.arrivals.names() ==
         std::vector<std::string>{"at_once", "diurnal", "fixed", "gamma", "poisson", "windowed_gamma"});
-  CHECK(registries.lengths.names() ==
-        std::vector<std::string>{"burstgpt", "empirical", "fixed", "geometric", "log_normal", "rank_power", "uniform", "zipf"});
+  CHECK(registries.lengths.names() == std::vector<std::string>{"burstgpt", "empirical", "fixed", "geometric",
+                                                               "log_normal", "quantiles", "rank_power", "uniform",
+                                                               "zipf"});
 }
 
 TEST_CASE("the shipped sample is what its generator draws with seed 1", "[unit]") {

@@ -11,9 +11,9 @@ namespace {
 
 struct PlansOptions {
   RunOptions run;
-  std::vector<std::string> parts, devices, tp, pp, batching, dtypes, clocks, objectives;
+  std::vector<std::string> parts, devices, tp, pp, dp, ep, batching, dtypes, clocks, objectives;
   std::string price, rank, jobs;
-  bool capacity = false;
+  bool capacity = false, disaggregated = false;
 };
 
 std::string list(const std::vector<std::string>& items, const char* before, const char* after) {
@@ -36,6 +36,8 @@ int plans(const PlansOptions& options) {
   set_list("plans.devices", options.devices, "", "");
   set_list("plans.tensor_parallel", options.tp, "", "");
   set_list("plans.pipeline_parallel", options.pp, "", "");
+  set_list("plans.data_parallel", options.dp, "", "");
+  set_list("plans.expert_parallel", options.ep, "", "");
   set_list("plans.batching", options.batching, "\"", "\"");
   set_list("plans.dtypes", options.dtypes, "\"", "\"");
   set_list("plans.clocks", options.clocks, "\"", "\"");
@@ -44,6 +46,7 @@ int plans(const PlansOptions& options) {
   set("plans.rank", options.rank);
   set("plans.jobs", options.jobs);
   if (options.capacity) set("plans.capacity", "true");
+  if (options.disaggregated) set("plans.disaggregated", "true");
   return run_config(run);
 }
 
@@ -60,6 +63,8 @@ void add_plans(CLI::App& app, Action& action) {
   add("--devices", options->devices, "Numbers of devices");
   add("--tp", options->tp, "Tensor parallelism (default: powers of two)");
   add("--pp", options->pp, "Pipeline stages (default: 1)");
+  add("--dp", options->dp, "Lanes of a replica that attend by themselves (default: 1)");
+  add("--ep", options->ep, "Groups of a replica's devices that share out the experts (default: the config's)");
   add("--batching", options->batching, "Batching policies");
   add("--dtypes", options->dtypes, "Number formats");
   add("--clocks", options->clocks, "Clocks, \"1.2 GHz\"");
@@ -67,6 +72,8 @@ void add_plans(CLI::App& app, Action& action) {
   command->add_option("--rank", options->rank, "The objective that the best plan is best at");
   command->add_option("--price", options->price, "Of a device and hour: gives cost per million tokens");
   command->add_flag("--capacity", options->capacity, "Search each plan's capacity and judge it there");
+  command->add_flag("--disaggregated", options->disaggregated,
+                    "Also divide the devices between prefill and decode, in every way");
   command->add_option("--jobs", options->jobs, "Threads; results are the same for any number");
   command->callback([options, &action] { action = [options] { return plans(*options); }; });
 }

@@ -78,11 +78,25 @@ std::string slo_table(const Node& summary) {
   return out;
 }
 
+namespace {
+
+/// "TP x PP x replicas" of equal ones, with lanes and expert groups where there are several; or the name of a mix.
+std::string replicas_of(const Node& plan) {
+  if (const Node* mix = plan.find("mix"); mix->is_string()) return mix->as_string();
+  std::string text = fmt::format("{:.0f}x{:.0f}x{:.0f}", number(plan, "tensor_parallel"),
+                                 number(plan, "pipeline_parallel"), number(plan, "replicas"));
+  if (number(plan, "data_parallel") > 1) text += fmt::format(" dp{:.0f}", number(plan, "data_parallel"));
+  if (number(plan, "expert_parallel") > 1) text += fmt::format(" ep{:.0f}", number(plan, "expert_parallel"));
+  return text;
+}
+
+}  // namespace
+
 std::string plans_table(const Node& summary) {
   std::string out =
       fmt::format("{:.0f} plans, {:.0f} feasible\n\n", number(summary, "plan_count"), number(summary, "feasible"));
   out += fmt::format("  {:<20} {:>7} {:>10} {:<12} {:<5} {:>8} {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}\n",
-                     "part", "devices", "TPxPPxDP", "batching", "dtype", "clock", "E2E", "TTFT P99", "TBT P99",
+                     "part", "devices", "replicas", "batching", "dtype", "clock", "E2E", "TTFT P99", "TBT P99",
                      "tokens/s", "J/token", "per Mtok", "SLO", "capacity");
   const auto figure = [](const Node& plan, const char* key, Unit unit) {
     const Node* value = plan.find(key);
@@ -91,9 +105,7 @@ std::string plans_table(const Node& summary) {
   for (const Node& plan : summary.find("plans")->items()) {
     const Node* clock = plan.find("clock_hz");
     out += fmt::format("{} {:<20} {:>7.0f} {:>10} {:<12} {:<5} {:>8}", plan.find("pareto")->as_boolean() ? "*" : " ",
-                       plan.find("part")->as_string(), number(plan, "devices"),
-                       fmt::format("{:.0f}x{:.0f}x{:.0f}", number(plan, "tensor_parallel"),
-                                   number(plan, "pipeline_parallel"), number(plan, "replicas")),
+                       plan.find("part")->as_string(), number(plan, "devices"), replicas_of(plan),
                        plan.find("batching")->as_string(), plan.find("dtype")->as_string(),
                        clock->is_number() ? sim::humanise(clock->as_number(), Unit::hertz) : "highest");
     if (plan.find("status")->as_string() != "ok") {

@@ -13,6 +13,7 @@ void add_empirical(LengthRegistry& registry, const FormatTable& formats);
 void add_fixed(LengthRegistry& registry);
 void add_geometric(LengthRegistry& registry);
 void add_log_normal(LengthRegistry& registry);
+void add_quantiles(LengthRegistry& registry);
 void add_rank_power(LengthRegistry& registry);
 void add_uniform(LengthRegistry& registry);
 void add_zipf(LengthRegistry& registry);

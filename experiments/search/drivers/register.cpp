@@ -21,6 +21,7 @@ void register_drivers(DriverRegistry& registry) {
   void add_random_driver(DriverRegistry&); add_random_driver(registry);
   void add_sobol_driver(DriverRegistry&); add_sobol_driver(registry);
   void add_successive_halving_driver(DriverRegistry&); add_successive_halving_driver(registry);
+  void add_tpe_driver(DriverRegistry&); add_tpe_driver(registry);
 }
 // clang-format on
 

@@ -1,0 +1,63 @@
+// Which parameters an objective depends on, alone and in pairs, from the trials of any search.
+//
+// A forest is fitted to the trials with a result; everything but elementary effects is asked of the forest, so it is as
+// good as the forest, whose share of variance explained on points it has not seen is told with it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/search/analysis/forest.hpp"
+#include "experiments/search/driver.hpp"
+
+namespace orrery::experiments::search {
+
+struct ParameterImportance {
+  std::string parameter;
+  /// Share of the objective's variance over the space that this parameter explains alone (functional ANOVA; Hutter,
+  /// Hoos, Leyton-Brown 2014; here from means over a sample of the space).
+  double alone = 0;
+  /// Growth of the squared error where its values are exchanged between trials, as a share of the variance (permutation
+  /// importance, Breiman 2001, on trees that have not seen the trial). Above 0 also where it matters only with others.
+  double exchanged = 0;
+  /// Range of the prediction when it alone moves from the best trial, in units of the objective.
+  double range_at_best = 0;
+};
+
+struct Interaction {
+  std::string first, second;
+  double share = 0;  ///< of variance that both explain together beyond each alone
+};
+
+struct Elementary {
+  std::string parameter;
+  std::size_t pairs = 0;  ///< trials that differ in it alone, neighbours by value
+  double mean = 0;        ///< of |change| over the pairs, in units of the objective per whole interval (mu*)
+  double deviation = 0;   ///< of the signed changes: large where its effect depends on the others or bends (sigma)
+};
+
+struct Importance {
+  std::size_t trials = 0;
+  double explained = 0;  ///< share of variance on unseen trials; below 0 is worse than the mean
+  std::vector<ParameterImportance> parameters;
+  std::vector<Interaction> interactions;  ///< every pair, the largest first
+};
+
+struct ImportanceOptions {
+  std::uint64_t seed = 1;
+  std::size_t sample = 256;  ///< points of the space that means go over
+  std::size_t levels = 9;    ///< values of a parameter that is a number or has more choices
+  ForestOptions forest;
+};
+
+/// Of one objective. Empty if fewer than eight trials have a result. O(sample x levels^2 x pairs x trees).
+Importance importance(const Space& space, std::span<const Trial> trials, std::size_t objective = 0,
+                      const ImportanceOptions& options = {});
+
+/// Elementary effects (Morris 1991) from pairs of trials that differ in one parameter alone, as grids and walks leave
+/// them. Distances are of the unit interval, of categories 1.
+std::vector<Elementary> elementary_effects(const Space& space, std::span<const Trial> trials,
+                                           std::size_t objective = 0);
+
+}  // namespace orrery::experiments::search

@@ -1,0 +1,167 @@
+// What trials tell: fronts, volumes, histories, which parameters matter.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "experiments/search/analysis/front.hpp"
+#include "experiments/search/analysis/importance.hpp"
+#include "sim/base/math.hpp"
+#include "spaces.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+using namespace test;
+using Points = std::vector<std::vector<double>>;
+
+Trial trial(std::vector<double> objectives, double violation = 0) {
+  return {{}, {.objectives = std::move(objectives), .violations = {violation}}};
+}
+
+TEST_CASE("the front leaves out what is dominated, infeasible, failed or not a full run", "[analysis]") {
+  std::vector<Trial> trials{trial({1, 3}),
+                            trial({3, 1}),
+                            trial({2, 2}),
+                            trial({3, 3}),
+                            trial({0, 0}, 1),
+                            trial({2, 2}),
+                            {{}, {.status = TrialStatus::failed}},
+                            trial({0, 0})};
+  trials.back().proposal.fidelity = 0.5;
+  CHECK(pareto_front(trials) == std::vector<std::size_t>{0, 1, 2});
+}
+
+TEST_CASE("hypervolumes in closed form", "[analysis]") {
+  // Two squares of 2 x 1 with 1 x 1 in common: 2 + 2 - 1.
+  CHECK(hypervolume({{0, 1}, {1, 0}, {1, 1}}, std::vector<double>{2, 2}) == 3);
+  CHECK(hypervolume({{0, 3}, {3, 0}}, std::vector<double>{2, 2}) == 0);
+  CHECK(hypervolume({{0.5}, {0.25}}, std::vector<double>{1}) == 0.75);
+  // Three bricks of 2 x 1 x 1 on the axes of a cube of side 2, all three sharing one unit cube: 3 * 2 - 2 = 4.
+  CHECK(hypervolume({{0, 1, 1}, {1, 0, 1}, {1, 1, 0}}, std::vector<double>{2, 2, 2}) == 4);
+  CHECK(hypervolume({{0, 1, 1}, {0, 1, 1}}, std::vector<double>{2, 2, 2}) == 2);
+  // The same in n dimensions: n bricks of two unit cubes with one in common: n + 1.
+  for (std::size_t n = 2; n <= 6; ++n) {
+    Points points(n, std::vector<double>(n, 1));
+    for (std::size_t i = 0; i < n; ++i) points[i][i] = 0;
+    CHECK(hypervolume(points, std::vector<double>(n, 2)) == double(n + 1));
+  }
+}
+
+TEST_CASE("hypervolume in four dimensions agrees with a count of cells", "[analysis][prop]") {
+  sim::RandomStream random(4, "test");
+  constexpr std::int64_t kSide = 6;
+  for (std::size_t dimensions = 2; dimensions <= 4; ++dimensions)
+    for (int round = 0; round < 8; ++round) {
+      Points points;
+      for (int i = 0; i < 9; ++i) {
+        points.emplace_back();
+        for (std::size_t m = 0; m < dimensions; ++m) points.back().push_back(double(random.integer(0, kSide)));
+      }
+      std::int64_t cells = 0, all = 1;
+      for (std::size_t m = 0; m < dimensions; ++m) all *= kSide;
+      for (std::int64_t cell = 0; cell < all; ++cell) {
+        const auto inside = [&](const std::vector<double>& point) {
+          std::int64_t rest = cell;
+          for (std::size_t m = 0; m < dimensions; ++m, rest /= kSide)
+            if (double(rest % kSide) < point[m]) return false;
+          return true;
+        };
+        cells += std::any_of(points.begin(), points.end(), inside) ? 1 : 0;
+      }
+      CHECK(hypervolume(points, std::vector<double>(dimensions, double(kSide))) == double(cells));
+    }
+}
+
+TEST_CASE("histories", "[analysis]") {
+  const std::vector<Trial> trials{trial({5, 0}, 1), trial({1, 1}), trial({1.5, 1.5}), trial({0, 1.5}), trial({0, 0})};
+  // Reference (2, 2): nothing; 1 x 1; no more; 1 + 1 x 0.5; 2 x 2.
+  CHECK(hypervolume_history(trials, std::vector<double>{2, 2}) == std::vector<double>{0, 1, 1, 1.5, 4});
+  const std::vector<double> best = best_so_far(trials);
+  CHECK(std::isinf(best[0]));
+  CHECK(std::vector<double>(best.begin() + 1, best.end()) == std::vector<double>{1, 1, 0, 0});
+  CHECK(simple_regret(trials, -1)[4] == 1);
+  // Front (0, 0) alone, so the worst feasible: 1.5 and a tenth of 1.5.
+  CHECK(reference_behind(trials).value()[0] == Approx(1.65));
+  CHECK_FALSE(reference_behind(std::span(trials).first(1)));
+  // Front (1, 1), (0, 1.5): 1 + 0.1, 1.5 + 0.05.
+  const auto reference = reference_behind(std::span(trials).first(4)).value();
+  CHECK(reference[0] == Approx(1.1));
+  CHECK(reference[1] == Approx(1.55));
+}
+
+std::vector<Trial> trials_of(const Space& space, int count, const std::function<double(const Point&)>& f) {
+  sim::RandomStream random(9, "trials");
+  std::vector<Trial> trials;
+  for (int i = 0; i < count; ++i) {
+    Point point = *space.sample(random);
+    const double value = f(point);
+    trials.push_back({{std::move(point)}, {.objectives = {value}}});
+  }
+  return trials;
+}
+
+TEST_CASE("importance of an additive function", "[analysis]") {
+  Space space;
+  for (const char* name : {"a", "b", "idle"}) add(space, real(name, 0, 1));
+  // Variances of 2 a and b: 4/12 and 1/12, so 0.8 and 0.2 of the whole, and no interaction.
+  const auto trials = trials_of(space, 400, [](const Point& x) { return 2 * x[0] + x[1]; });
+  const Importance found = importance(space, trials);
+  CHECK(found.trials == 400);
+  CHECK(found.explained > 0.85);
+  CHECK(found.parameters[0].alone == Approx(0.8).margin(0.12));
+  CHECK(found.parameters[1].alone == Approx(0.2).margin(0.1));
+  CHECK(found.parameters[2].alone < 0.01);
+  CHECK(found.parameters[0].exchanged > 3 * found.parameters[1].exchanged);
+  CHECK(found.parameters[2].exchanged < 0.02);
+  CHECK(found.parameters[0].range_at_best == Approx(2).margin(0.6));  // leaves draw the ends towards the middle
+  CHECK(found.interactions[0].share < 0.02);
+}
+
+TEST_CASE("importance of what matters in pairs alone", "[analysis]") {
+  Space space;
+  add(space, categorical("a", {"x", "y"}));
+  add(space, categorical("b", {"x", "y"}));
+  add(space, real("c", 0, 1));
+  // Exclusive or: neither alone tells anything.
+  const auto trials = trials_of(space, 300, [](const Point& x) { return x[0] == x[1] ? 1.0 : 0.0; });
+  const Importance found = importance(space, trials);
+  CHECK(found.explained > 0.9);
+  CHECK(found.parameters[0].alone < 0.05);
+  CHECK(found.parameters[0].exchanged > 0.5);
+  CHECK(found.interactions[0].first == "a");
+  CHECK(found.interactions[0].second == "b");
+  CHECK(found.interactions[0].share > 0.8);
+  CHECK(importance(space, std::span(trials).first(5)).parameters.empty());
+}
+
+TEST_CASE("importance where parameters do not always count", "[analysis]") {
+  const Space space = mixed_space();
+  const auto trials = trials_of(space, 300, [](const Point& x) { return std::isnan(x[1]) ? 5 : x[1]; });
+  const Importance found = importance(space, trials);
+  CHECK(found.explained > 0.9);
+  CHECK(found.parameters[0].alone > 0.5);
+  CHECK(found.parameters[2].alone < 0.05);
+  const Importance again = importance(space, trials);
+  CHECK(again.parameters[0].alone == found.parameters[0].alone);
+}
+
+TEST_CASE("elementary effects of a grid", "[analysis]") {
+  Space space;
+  add(space, integer("a", 0, 3));
+  add(space, categorical("b", {"x", "y"}));
+  std::vector<Trial> trials;
+  for (double a = 0; a < 4; ++a)
+    for (double b = 0; b < 2; ++b) trials.push_back({{{a, b}}, {.objectives = {a + (b == 1 ? 2 * a : 0)}}});
+  const auto effects = elementary_effects(space, trials);
+  // a: neighbours are a quarter of the interval apart; 1 / 0.25 = 4 under x, 3 / 0.25 = 12 under y: mean 8,
+  // deviation 4.
+  CHECK(effects[0].pairs == 6);
+  CHECK(effects[0].mean == Approx(8));
+  CHECK(effects[0].deviation == Approx(4));
+  // b: 2 a for a = 0 … 3: mean 3, squares (9 + 1 + 1 + 9) / 4 = 5.
+  CHECK(effects[1].pairs == 4);
+  CHECK(effects[1].mean == Approx(3));
+  CHECK(effects[1].deviation == Approx(std::sqrt(5.0)));
+}
+
+}  // namespace
+}  // namespace orrery::experiments::search
