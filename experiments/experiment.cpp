@@ -16,6 +16,7 @@
 #include "experiments/rl/env.hpp"
 #include "experiments/serving/system.hpp"
 #include "experiments/study/study.hpp"
+#include "experiments/study_file.hpp"
 #include "experiments/tune/system.hpp"
 #include "policies/expression.hpp"
 #include "sim/base/home.hpp"
@@ -80,6 +81,9 @@ std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
   if (study::is_study(config))
     sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a study",
                      "`orrery sweep` and `orrery search` explore it");
+  if (document_kind(sim::read_json(config)) == "evolve")
+    sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a study of expressions",
+                     "`orrery evolve` searches it");
   return read_experiment(sim::read_config(config, assignments));
 }
 

@@ -78,6 +78,13 @@ Report run_config(const EvolveStudy& study, const Node& config) {
   return report;
 }
 
+Node config_of(const EvolveStudy& study, std::span<const Assignment> subject, const Scenario& scenario) {
+  Node config = study.base;
+  for (const Assignment& one : subject) sim::assign(config, one.path, one.value);
+  for (const Assignment& one : scenario.assignments) sim::assign(config, one.path, one.value);
+  return config;
+}
+
 /// Throws the faults of all runs, each once, or what else went wrong first.
 void throw_if_any(std::span<const Report> reports) {
   std::vector<sim::Fault> faults;
@@ -101,10 +108,7 @@ std::vector<Figures> Evaluator::run_all(std::span<const Assignments> subjects, s
   std::mutex mutex;
   parallel_for(reports.size(), jobs_, [&](std::size_t i) {
     try {
-      Node config = study_.base;
-      for (const Assignment& one : subjects[i / scenarios.size()]) sim::assign(config, one.path, one.value);
-      for (const Assignment& one : scenarios[i % scenarios.size()].assignments)
-        sim::assign(config, one.path, one.value);
+      const Node config = config_of(study_, subjects[i / scenarios.size()], scenarios[i % scenarios.size()]);
       reports[i] = run_config(study_, config);
     } catch (const sim::ConfigError& error) {
       reports[i].faults = error.faults();
@@ -136,6 +140,22 @@ std::vector<Figures> Evaluator::candidates(std::span<const std::string> texts, s
     subjects.push_back({{study_.path, std::move(value)}});
   }
   return run_all(subjects, scenarios, false);
+}
+
+void check_experiments(const EvolveStudy& study) {
+  std::vector<Report> reports;
+  for (const Baseline& baseline : study.baselines) {
+    for (const auto* scenarios : {&study.training, &study.held_out}) {
+      for (const Scenario& scenario : *scenarios) {
+        try {
+          (void)read_experiment(config_of(study, baseline.assignments, scenario));
+        } catch (const sim::ConfigError& error) {
+          reports.emplace_back().faults = error.faults();
+        }
+      }
+    }
+  }
+  throw_if_any(reports);
 }
 
 std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figures) {

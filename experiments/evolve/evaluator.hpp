@@ -42,6 +42,9 @@ class Evaluator {
   std::int64_t runs_ = 0;
 };
 
+/// Reads the experiments of the base and the baselines without running them. Throws sim::ConfigError with their faults.
+void check_experiments(const EvolveStudy& study);
+
 /// Mean of the figures, the sign turned where more is better, so that less always is; nothing if one is not there.
 std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figures);
 

@@ -17,22 +17,6 @@ using sim::Node;
 constexpr std::size_t kMostScenarios = 1000;
 constexpr std::string_view kPolicies = "policies.";
 
-/// Scenarios of `training` or `held_out`: variants times seeds.
-struct ScenariosParams {
-  std::vector<std::int64_t> seeds{1};
-  std::string path = "run.seed";
-  std::vector<Node> variants;
-
-  static constexpr auto fields() {
-    using S = ScenariosParams;
-    return std::tuple{
-        sim::field("seeds", &S::seeds, sim::Unit::none, sim::at_least(0), "A run of every variant with each."),
-        sim::field("path", &S::path, sim::Unit::text, sim::any_value(), "Where the seed stands in the config."),
-        sim::field("variants", &S::variants,
-                   "What else differs: objects of \"path\": value, such as traces; none: the base alone.")};
-  }
-};
-
 std::string variant_text(const std::vector<Assignment>& assignments) {
   std::string text;
   for (const Assignment& one : assignments)

@@ -108,6 +108,22 @@ struct SearchParams {
   }
 };
 
+/// `training` and `held_out`: variants times seeds.
+struct ScenariosParams {
+  std::vector<std::int64_t> seeds{1};
+  std::string path = "run.seed";
+  std::vector<sim::Node> variants;
+
+  static constexpr auto fields() {
+    using S = ScenariosParams;
+    return std::tuple{
+        sim::field("seeds", &S::seeds, sim::Unit::none, sim::at_least(0), "A run of every variant with each."),
+        sim::field("path", &S::path, sim::Unit::text, sim::any_value(), "Where the seed stands in the config."),
+        sim::field("variants", &S::variants,
+                   "What else differs: objects of \"path\": value, such as traces; none: the base alone.")};
+  }
+};
+
 /// One run of a candidate: what it changes of the base.
 struct Scenario {
   std::string name;  ///< "seed 3", or "rate_scale=2, seed 3"
@@ -141,6 +157,9 @@ struct EvolveStudy {
 /// Reads a study with assignments laid over it ("base.run.seed=2" reaches the base). Throws sim::ConfigError with all
 /// faults but those of the experiments that it makes, which the evaluator finds.
 EvolveStudy read_evolve_study(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+
+/// JSON Schema of such files.
+sim::Node evolve_schema();
 
 /// A candidate's text read as a tree: nothing, and why, if it is no expression of this study or passes its bounds.
 struct Refusal {

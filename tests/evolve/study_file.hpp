@@ -13,24 +13,23 @@ using experiments::test::command;
 using experiments::test::CommandResult;
 using experiments::test::Scratch;
 
-/// `extra` are further members, each with a leading comma; `score` is that of the base.
-inline std::string study_text(const std::string& extra = "", const std::string& score = "order") {
+/// `extra` are further members, each with a leading comma.
+inline std::string study_text(const std::string& extra = "") {
   return R"({"kind": "evolve", "version": 1, "title": "Test",
   "base": {"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 1}]},
     "model": {"config": "catalog:llama-2-7b"},
     "workload": {"generator": {"requests": 60, "arrivals": {"policy": "at_once"},
                  "lengths": {"policy": "uniform"}}, "predictor": {"sigma": 0}},
-    "policies": {"batching": {"policy": "expression", "expression": {"max_sequences": 4, "score": ")" +
-         score + R"("}}}},
+    "policies": {"batching": {"policy": "expression", "expression": {"max_sequences": 4}}}},
   "path": "policies.batching.expression.score",
   "objective": {"figure": "e2e_s.mean"},
   "training": {"seeds": [1, 2]}, "held_out": {"seeds": [11]})" +
          extra + "}";
 }
 
-inline EvolveStudy study(const std::string& extra = "", const std::string& score = "order") {
+inline EvolveStudy study(const std::string& extra = "", const std::vector<std::string>& assignments = {}) {
   const Scratch scratch;
-  return read_evolve_study(scratch.write("study.json", study_text(extra, score)));
+  return read_evolve_study(scratch.write("study.json", study_text(extra)), assignments);
 }
 
 inline Tree tree(const EvolveStudy& study, const std::string& text) {

@@ -10,7 +10,10 @@ using namespace orrery::experiments::evolve::test;
 
 namespace {
 
-const std::string kTwo = R"(, "search": {"generations": 2}, "training": {"seeds": [1]})";
+/// Two generations, one run a candidate.
+EvolveStudy two(const std::string& extra = "") {
+  return study(extra, {"search.generations=2", "training.seeds=[1]"});
+}
 
 struct Told {
   EvolveResult result;
@@ -36,8 +39,8 @@ TEST_CASE("a proposer that answers: its expressions are evaluated, it is told wh
   const Scratch scratch;
   const auto log = scratch / "log.txt";
   const Told told = with_proposer(
-      study(kTwo), "read p; echo \"$p\" > '" + log.string() + "'; while read l; do echo \"$l\" >> '" + log.string() +
-                       R"('; echo '{"candidates": ["predicted_left", "order - 0", "nonsense("]}'; done)");
+      two(), "read p; echo \"$p\" > '" + log.string() + "'; while read l; do echo \"$l\" >> '" + log.string() +
+                 R"('; echo '{"candidates": ["predicted_left", "order - 0", "nonsense("]}'; done)");
   CHECK(told.counts.answers == 2);
   CHECK(told.result.archive.size() == 2);
   CHECK(told.result.faulty == 2);
@@ -66,7 +69,7 @@ TEST_CASE("a proposer that answers: its expressions are evaluated, it is told wh
 
 TEST_CASE("garbage before an answer is counted and passed over", "[unit]") {
   const Told told = with_proposer(
-      study(kTwo),
+      two(),
       answering(
           R"(echo hello; echo '[1]'; echo '{"generation": 7, "candidates": []}'; echo '{"candidates": [1, null, "order"]}')"));
   CHECK(told.counts.garbage == 4);
@@ -78,7 +81,7 @@ TEST_CASE("garbage before an answer is counted and passed over", "[unit]") {
 }
 
 TEST_CASE("lines without an end, endless garbage and too many candidates are bounded", "[unit]") {
-  const EvolveStudy s = study(kTwo + R"(, "proposer": {"candidates": 2, "limit": "20 s"})");
+  const EvolveStudy s = two(R"(, "proposer": {"candidates": 2, "limit": "20 s"})");
   const Told endless = with_proposer(s, "yes garbage");
   CHECK(endless.counts.garbage == 2000);
   CHECK(endless.result.archive.size() == 0);
@@ -92,7 +95,7 @@ TEST_CASE("lines without an end, endless garbage and too many candidates are bou
 
 TEST_CASE("a proposer that is late costs a generation each time, and is ended", "[unit]") {
   const auto start = std::chrono::steady_clock::now();
-  const Told told = with_proposer(study(kTwo + R"(, "proposer": {"limit": "50 ms"})"), "sleep 1000; true");
+  const Told told = with_proposer(two(R"(, "proposer": {"limit": "50 ms"})"), "sleep 1000; true");
   CHECK(told.counts.late == 2);
   CHECK(told.result.generations.size() == 2);
   CHECK_FALSE(told.result.best);
@@ -100,19 +103,18 @@ TEST_CASE("a proposer that is late costs a generation each time, and is ended", 
 }
 
 TEST_CASE("a proposer that ends, ends the search with what there is", "[unit]") {
-  const Told told = with_proposer(study(R"(, "search": {"generations": 50}, "training": {"seeds": [1]})"),
+  const Told told = with_proposer(study("", {"search.generations=50", "training.seeds=[1]"}),
                                   R"(read p; read l; echo '{"candidates": ["order"]}'; exit 3)");
   CHECK(told.counts.gone);
   CHECK(told.result.generations.size() == 2);
   CHECK(told.result.best->name == "order");
   CHECK(told.result.notes.size() == 1);
-  const Told none = with_proposer(study(kTwo), "/no/such/program 2> /dev/null");
+  const Told none = with_proposer(two(), "/no/such/program 2> /dev/null");
   CHECK(none.counts.gone);
   CHECK(none.result.generations.size() == 1);
 }
 
 TEST_CASE("a proposer that never reads does not hold the search up", "[unit]") {
-  const Told told =
-      with_proposer(study(kTwo), R"(for i in 1 2 3; do echo '{"candidates": ["order"]}'; done; sleep 1000)");
+  const Told told = with_proposer(two(), R"(for i in 1 2 3; do echo '{"candidates": ["order"]}'; done; sleep 1000)");
   CHECK(told.counts.answers == 2);
 }
