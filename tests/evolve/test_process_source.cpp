@@ -38,9 +38,10 @@ std::string answering(const std::string& answer) {
 TEST_CASE("a proposer that answers: its expressions are evaluated, it is told what they gave", "[unit]") {
   const Scratch scratch;
   const auto log = scratch / "log.txt";
-  const Told told = with_proposer(
-      two(), "read p; echo \"$p\" > '" + log.string() + "'; while read l; do echo \"$l\" >> '" + log.string() +
-                 R"('; echo '{"candidates": ["predicted_left", "order - 0", "nonsense("]}'; done)");
+  const Told told =
+      with_proposer(two(), "read -r p; printf '%s\\n' \"$p\" > '" + log.string() +
+                               "'; while read -r l; do printf '%s\\n' \"$l\" >> '" + log.string() +
+                               R"('; echo '{"candidates": ["predicted_left", "order - 0", "nonsense("]}'; done)");
   CHECK(told.counts.answers == 2);
   CHECK(told.result.archive.size() == 2);
   CHECK(told.result.faulty == 2);

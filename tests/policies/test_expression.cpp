@@ -134,12 +134,11 @@ TEST_CASE("a router by an expression: the least, the first of equals, nobody wit
   CHECK(router(R"({})")->route(view) == 1);
   CHECK(router(R"({"score": "-requests"})")->route(view) == 0);
   CHECK(router(R"({"score": "requests + kv_share"})")->route(view) == 2);
-  CHECK(router(R"({"score": "sqrt(2 - requests)"
-})")->route(view) == 1);
+  CHECK(router(R"x({"score": "sqrt(2 - requests)"})x")->route(view) == 1);
   CHECK_FALSE(router(R"({"score": "requests"})")->reads_live());
-CHECK(router(R"({"score": "requests + kv_share"})")->reads_live());
-facts[0].weight = 3;  // 3/3 < 2/1
-CHECK(router(R"({})")->route(view) == 0);
+  CHECK(router(R"({"score": "requests + kv_share"})")->reads_live());
+  facts[0].weight = 3;  // 3/3 < 2/1
+  CHECK(router(R"({})")->route(view) == 0);
 }
 
 TEST_CASE("admission by an expression: turned away where it is not 0", "[unit]") {
