@@ -76,7 +76,9 @@ class SweepReader {
     }
     const double count = p.has_choices() || steps == 0 ? static_cast<double>(*levels) : steps;
     if (count > kMostPoints) {
-      faults_.add(where, fmt::format("'{}' has {} values: expected 'steps' for a sweep", p.name, count));
+      unswept_ = true;
+      if (study_.document.find("sweep") != nullptr)
+        faults_.add(where, fmt::format("'{}' has {} values: expected 'steps' for a sweep", p.name, count));
       return {p.low};
     }
     for (double k = 0; k < count; ++k) {
