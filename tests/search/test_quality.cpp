@@ -77,8 +77,6 @@ const std::vector<Row> kQuick{
     {"ant_colony", "bottleneck", 500, 0.02},
     {"tpe", "sphere", 300, 0.5, "{}", 4},
     {"tpe", "mixed", 200, 0.5},
-    {"bayesian", "sphere", 60, 0.2, "{}", 4, 4},
-    {"bayesian", "mixed", 60, 0.6, "{}", 0, 4},
     {"bottleneck", "bottleneck", 100, 0.02},
     {"bottleneck", "bottleneck", 500, 0.01},
     {"hill_climbing", "bottleneck", 100, 0.1},
