@@ -129,6 +129,17 @@ void read_parameter(const Node& node, Study& study, std::vector<std::int64_t>& s
   if (study.space.size() > size) steps.push_back(step != nullptr ? step->as_integer() : 0);
 }
 
+/// `steps`: how many values of a range, 0: not said.
+void read_parameters(const Node& root, Study& study, std::vector<std::int64_t>& steps, Faults& faults) {
+  const std::size_t before = faults.size();
+  const Node* list = member(root, "parameters", Node::Kind::array, "a list of parameters", true, faults);
+  if (list == nullptr) return;
+  if (list->items().empty()) faults.add(list->origin(), "expected at least one parameter: the space is empty");
+  for (const Node& item : list->items()) read_parameter(item, study, steps, faults);
+  if (faults.size() == before && study.space.size() == 0)
+    faults.add(list->origin(), "expected a parameter with 'values' or a 'range': the space is empty");
+}
+
 void read_constraints(const Node& root, Study& study, Faults& faults) {
   const Node* list = member(root, "constraints", Node::Kind::array, "a list of formulas", false, faults);
   if (list == nullptr) return;
@@ -227,6 +238,16 @@ std::optional<double> value_of(const Parameter& parameter, const Node& node) {
   return number->first;
 }
 
+search::Space read_space(const Node& root) {
+  Faults faults;
+  Study study;
+  std::vector<std::int64_t> steps;
+  read_parameters(root, study, steps, faults);
+  if (faults.empty()) read_constraints(root, study, faults);
+  faults.throw_if_any();
+  return std::move(study.space);
+}
+
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
   const Node root = read_study_document(file.string(), assignments);
   Faults faults;
@@ -245,12 +266,7 @@ Study read_study(const std::filesystem::path& file, const std::vector<std::strin
   read_base_of(root, assignments, study, faults);
   const std::size_t before = faults.size();
   std::vector<std::int64_t> steps;
-  if (const Node* list = member(root, "parameters", Node::Kind::array, "a list of parameters", true, faults)) {
-    if (list->items().empty()) faults.add(list->origin(), "expected at least one parameter: the space is empty");
-    for (const Node& item : list->items()) read_parameter(item, study, steps, faults);
-    if (faults.size() == before && study.space.size() == 0)
-      faults.add(list->origin(), "expected a parameter with 'values' or a 'range': the space is empty");
-  }
+  read_parameters(root, study, steps, faults);
   read_measures(root, study, faults);
   read_search(root, study, faults);
   read_fidelity(root, study, faults);
