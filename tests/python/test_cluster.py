@@ -41,19 +41,29 @@ def content(store) -> list:
         return [(name, sorted(map(repr, open_store.execute(f"select * from {name}")))) for name in names]
 
 
+def runs_of(store) -> int:
+    """Runs that a growing store has committed."""
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as growing:
+            return growing.execute("select count(*) from runs").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0  # not there yet
+
+
 class Cluster:
     """A scheduler and workers without nannies, as processes of their own."""
 
     def __init__(self, folder: str, workers: int):
         file = folder + "/scheduler.json"
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+        local = ["--host", "127.0.0.1"]
         start = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
         self.processes = [
-            subprocess.Popen([*start, "--port", "0", "--no-dashboard", "--scheduler-file", file], **quiet)
+            subprocess.Popen([*start, *local, "--port", "0", "--no-dashboard", "--scheduler-file", file], **quiet)
         ]
         worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", file, "--no-nanny"]
         for _ in range(workers):
-            self.processes.append(subprocess.Popen([*worker, "--nthreads", "1", "--no-dashboard"], **quiet))
+            self.processes.append(subprocess.Popen([*worker, *local, "--nthreads", "1", "--no-dashboard"], **quiet))
         for _ in range(600):
             if os.path.exists(file) and os.path.getsize(file):
                 break
@@ -96,7 +106,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(content(path.with_suffix(".remote")), self.local(path))
 
     def test_2_a_worker_is_killed(self):
-        path = self.write("killed", points=30, requests=4000)
+        path = self.write("killed", points=16, requests=60000)
         out = path.with_suffix(".remote")
         head = subprocess.Popen(
             [COMMAND, "sweep", path, "--out", out, "--cluster", self.cluster.address],
@@ -104,8 +114,10 @@ class ClusterTest(unittest.TestCase):
             stderr=subprocess.PIPE,
             text=True,
         )
-        time.sleep(3)
+        while runs_of(out) == 0 and head.poll() is None:
+            time.sleep(0.05)
         self.cluster.processes[1].send_signal(signal.SIGKILL)
+        self.assertLess(runs_of(out), 24, "the worker was killed too late to matter")
         _, said = head.communicate(timeout=200)
         self.assertEqual(head.returncode, 0, said)
         self.assertEqual(content(out), self.local(path))
