@@ -71,14 +71,6 @@ std::vector<std::string> cluster_command(const ExploreCommand& options) {
                                            "--build", options.any_build ? "" : experiments::build_id()});
 }
 
-/// The store and what SQLite keeps beside it.
-void remove_store(const fs::path& out) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(out, ignored)) return;
-  (void)study::StoreReader(out);  // what is no store of ours is not replaced
-  for (const char* end : {"", "-wal", "-shm"}) fs::remove(out.string() + end, ignored);
-}
-
 int explore(const ExploreCommand& options) {
   std::vector<std::string> assignments = options.assignments;
   if (options.seed)
@@ -93,7 +85,7 @@ int explore(const ExploreCommand& options) {
   std::error_code ignored;
   if (options.resume && !fs::exists(out, ignored))
     sim::throw_fault({out.string(), ""}, "expected a store to go on with, found none", "leave --resume out to begin");
-  if (options.force) remove_store(out);
+  if (options.force) study::Store::remove(out);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { g_interrupted = 1; });
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write, told as such
   study::ExploreOptions how{.search = options.search, .out = out, .jobs = options.jobs, .any_build = options.any_build};

@@ -36,10 +36,12 @@ int main(int argc, char** argv) {
   tools::add_capacity(app, action);
   tools::add_slo(app, action);
   tools::add_plans(app, action);
+  tools::add_evolve(app, action);
   tools::add_import(app, action);
   tools::add_sweep(app, action);
   tools::add_search(app, action);
   tools::add_best(app, action);
+  tools::add_analyse(app, action);
   tools::add_export(app, action);
   tools::add_evaluate_points(app, action);
   std::vector<std::string> names;
