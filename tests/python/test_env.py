@@ -10,10 +10,10 @@ from orrery import spaces
 
 
 def parameters(name: str) -> dict:
-    """Two replicas, so that routers are asked."""
+    """Two replicas and two clocks, so that there is something to decide."""
     if not name.startswith("serving"):
         return {}
-    devices = [{"part": "a100-sxm4-80gb", "count": 2}]
+    devices = [{"part": "a100-sxm4-80gb", "count": 2, "clocks": ["1.41 GHz", "1.1 GHz"]}]
     replicas = [{"count": 2, "tensor_parallel": 1}]
     return {"requests": 30, "override": {"machine": {"devices": devices}, "cluster": {"replicas": replicas}}}
 

@@ -151,7 +151,7 @@ class CatalogTest(unittest.TestCase):
         self.assertIn("token_budget", sarathi._repr_html_())
         with self.assertRaisesRegex(orrery.ConfigError, "did you mean 'sarathi'"):
             orrery.describe("sarathy")
-        self.assertEqual(orrery.schema(), json.loads(command("schema").stdout))
+        self.assertTrue(orrery.schema() == json.loads(command("schema").stdout))  # a difference would be megabytes
 
 
 LONG = f"""
