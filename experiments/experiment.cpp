@@ -12,6 +12,7 @@
 #include "experiments/graph/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
+#include "experiments/pim/system.hpp"
 #include "experiments/plans/system.hpp"
 #include "experiments/rl/env.hpp"
 #include "experiments/serving/system.hpp"
@@ -44,7 +45,7 @@ bool Outcome::feasible() const {
 const std::vector<System>& systems() {
   static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
                                        plans_system(),   network_system(),  launch_system(),
-                                       graph_system(),   tune_system(),     dram_system()};
+                                       graph_system(),   tune_system(),     dram_system(), pim_system()};
   return all;
 }
 
