@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiments/claims/study.hpp"
+#include "experiments/study/study.hpp"
 #include "experiments/experiment.hpp"
 #include "models/describe.hpp"
 
@@ -133,6 +134,7 @@ std::string catalog_text(const sim::ComponentInfo& component) {
     return models::describe_model(models::build_transformer(config, config.dtype.value_or(hw::DType::fp16), 1));
   }
   if (component.kind == "claim") return claims::study_text(component.name);
+  if (component.kind == "study") return study::study_text(component.name);
   if (component.kind != "part") return {};
   return part_text(home_folder() / "hw/catalog" / (component.name + ".json"));
 }

@@ -15,7 +15,9 @@
 #include "experiments/pim/system.hpp"
 #include "experiments/plans/system.hpp"
 #include "experiments/rl/env.hpp"
+#include "experiments/search/function_system.hpp"
 #include "experiments/serving/system.hpp"
+#include "experiments/study/study.hpp"
 #include "experiments/tune/system.hpp"
 #include "sim/base/home.hpp"
 
@@ -45,7 +47,8 @@ bool Outcome::feasible() const {
 const std::vector<System>& systems() {
   static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
                                        plans_system(),   network_system(),  launch_system(),
-                                       graph_system(),   tune_system(),     dram_system(), pim_system()};
+                                       graph_system(),   tune_system(),     dram_system(),
+                                       pim_system(),     search::function_system()};
   return all;
 }
 
@@ -76,6 +79,9 @@ std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
   if (claims::is_claim_study(config))  // whose base is no file
     sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a claim study",
                      "`orrery reproduce` runs it");
+  if (study::is_study(config))
+    sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a study",
+                     "`orrery sweep` and `orrery search` explore it");
   return read_experiment(sim::read_config(config, assignments));
 }
 
@@ -103,7 +109,9 @@ std::vector<sim::ComponentInfo> all_components() {
   }
   for (const sim::ComponentInfo& env : rl::env_registry().components()) add(env);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
-  for (sim::ComponentInfo& study : claims::study_components()) all.push_back(std::move(study));
+  for (sim::ComponentInfo& claim : claims::study_components()) all.push_back(std::move(claim));
+  for (sim::ComponentInfo& driver : study::drivers().components()) all.push_back(std::move(driver));
+  for (sim::ComponentInfo& shipped : study::study_components()) all.push_back(std::move(shipped));
   return all;
 }
 

@@ -24,6 +24,15 @@ Node ratio(double part, double whole) {
   return whole > 0 ? Node::real(part / whole) : Node{};
 }
 
+std::string reason_of(const Node& summary) {
+  const Node* status = summary.find("status");
+  if (status != nullptr && status->is_string() && status->as_string() == "ok") return {};
+  std::string text = status != nullptr && status->is_string() ? status->as_string() : "not feasible";
+  const Node* reason = summary.find("reason");
+  if (reason != nullptr && reason->is_string()) text += ": " + reason->as_string();
+  return text;
+}
+
 Node replication_figures(const std::vector<Node>& summaries, std::span<const std::string_view> paths) {
   Node root = Node::object();
   root.set("count", Node::integer(std::ssize(summaries)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,6 +18,9 @@ sim::Node distribution_figures(const sim::SampleStats& samples, double unit,
 
 /// part / whole, or null where there is no whole.
 sim::Node ratio(double part, double whole);
+
+/// Why a run has no result, from its summary: "infeasible: does not fit …"; empty if it is ok.
+std::string reason_of(const sim::Node& summary);
 
 /// Member `replications` of summary.json: `count`, and of the figures at `paths` mean and half width of the 95 %
 /// interval (Student's t) over the summaries in which they are numbers.

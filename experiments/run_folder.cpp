@@ -34,8 +34,12 @@ std::string config_hash(const Experiment& experiment) {
   return fmt::format("{:016x}", hash);
 }
 
+std::string content_digest(const fs::path& file) {
+  return fmt::format("{:016x}", file_digest(file));
+}
+
 const std::string& build_id() {
-  static const std::string id = fmt::format("{:016x}", file_digest("/proc/self/exe"));
+  static const std::string id = content_digest("/proc/self/exe");
   return id;
 }
 
@@ -121,7 +125,7 @@ sim::Node manifest(const Experiment& experiment, const Outcome& outcome, const M
   for (const fs::path& path : experiment.inputs()) {
     sim::Node input = sim::Node::object();
     input.set("path", sim::Node::string(path.string()));
-    input.set("digest", sim::Node::string(fmt::format("{:016x}", file_digest(path))));
+    input.set("digest", sim::Node::string(content_digest(path)));
     inputs.push(std::move(input));
   }
   node.set("inputs", std::move(inputs));

@@ -3,14 +3,15 @@
 
 #include "experiments/claims/study.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/schema_parts.hpp"
+#include "experiments/study/study.hpp"
 
 namespace orrery::experiments {
-namespace {
 
 using sim::FieldInfo;
 using sim::Node;
 
-Node object_schema(const std::vector<FieldInfo>& fields, const std::string& doc);
+namespace {
 
 /// Pattern of a quantity of a unit: a number, an optional prefix, the unit.
 std::string quantity_pattern(sim::Unit unit, const sim::Range& range) {
@@ -20,37 +21,6 @@ std::string quantity_pattern(sim::Unit unit, const sim::Range& range) {
   if (unit == sim::Unit::per_s) return number + R"((1/s|req/s|/s)\s*$)";
   if (unit == sim::Unit::seconds) return number + R"(([kKMGTPmunp]?s|min|h|d)\s*$)";
   return number + "(Ki|Mi|Gi|Ti|[kKMGTPmunp])?" + base + R"(\s*$)";
-}
-
-Node policy_schema(const FieldInfo& info) {
-  Node node = Node::object();
-  node.set("type", Node::string("object"));
-  node.set("description", Node::string(info.doc));
-  Node properties = Node::object();
-  Node policy = Node::object();
-  Node names = Node::array();
-  std::string doc = "Which policy decides:";
-  for (const sim::ComponentInfo& component : info.policies) {
-    names.push(Node::string(component.name));
-    doc += "\n" + component.name + ": " + component.doc;
-  }
-  policy.set("enum", std::move(names));
-  policy.set("description", Node::string(doc));
-  if (info.default_value.is_array()) {  // several policies, in the order of a list
-    Node order = Node::object();
-    order.set("type", Node::string("array"));
-    order.set("items", std::move(policy));
-    properties.set("order", order);
-    properties.set("per_size", std::move(order));
-  } else {
-    if (!info.default_value.is_null()) policy.set("default", info.default_value);
-    properties.set("policy", std::move(policy));
-  }
-  for (const sim::ComponentInfo& component : info.policies)
-    properties.set(component.name, object_schema(component.fields, component.doc));
-  node.set("properties", std::move(properties));
-  node.set("additionalProperties", Node::boolean(false));
-  return node;
 }
 
 Node scalar_schema(const FieldInfo& info) {
@@ -137,6 +107,47 @@ Node field_schema(const FieldInfo& info) {
   return node;
 }
 
+FieldInfo text_field(std::string name, std::string doc) {
+  FieldInfo info;
+  info.name = std::move(name);
+  info.type = "string";
+  info.doc = std::move(doc);
+  return info;
+}
+
+}  // namespace
+
+Node policy_schema(const FieldInfo& info) {
+  Node node = Node::object();
+  node.set("type", Node::string("object"));
+  node.set("description", Node::string(info.doc));
+  Node properties = Node::object();
+  Node policy = Node::object();
+  Node names = Node::array();
+  std::string doc = "Which policy decides:";
+  for (const sim::ComponentInfo& component : info.policies) {
+    names.push(Node::string(component.name));
+    doc += "\n" + component.name + ": " + component.doc;
+  }
+  policy.set("enum", std::move(names));
+  policy.set("description", Node::string(doc));
+  if (info.default_value.is_array()) {  // several policies, in the order of a list
+    Node order = Node::object();
+    order.set("type", Node::string("array"));
+    order.set("items", std::move(policy));
+    properties.set("order", order);
+    properties.set("per_size", std::move(order));
+  } else {
+    if (!info.default_value.is_null()) policy.set("default", info.default_value);
+    properties.set("policy", std::move(policy));
+  }
+  for (const sim::ComponentInfo& component : info.policies)
+    properties.set(component.name, object_schema(component.fields, component.doc));
+  node.set("properties", std::move(properties));
+  node.set("additionalProperties", Node::boolean(false));
+  return node;
+}
+
 Node object_schema(const std::vector<FieldInfo>& fields, const std::string& doc) {
   Node node = Node::object();
   node.set("type", Node::string("object"));
@@ -147,14 +158,6 @@ Node object_schema(const std::vector<FieldInfo>& fields, const std::string& doc)
   node.set("properties", std::move(properties));
   node.set("additionalProperties", Node::boolean(false));
   return node;
-}
-
-FieldInfo text_field(std::string name, std::string doc) {
-  FieldInfo info;
-  info.name = std::move(name);
-  info.type = "string";
-  info.doc = std::move(doc);
-  return info;
 }
 
 Node typed(const char* type, const std::string& doc) {
@@ -169,6 +172,26 @@ Node const_schema(Node value) {
   node.set("const", std::move(value));
   return node;
 }
+
+Node study_properties(const char* kind) {
+  Node properties = Node::object();
+  properties.set("$schema", field_schema(text_field("$schema", "This schema, for editors.")));
+  properties.set("kind", const_schema(Node::string(kind)));
+  properties.set("version", const_schema(Node::integer(1)));
+  properties.set("title", typed("string", "One line about the study."));
+  Node reference = Node::object();
+  reference.set("$ref", Node::string("#"));
+  Node either = Node::array();
+  either.push(typed("string", "File of an experiment, relative to this file."));
+  either.push(std::move(reference));
+  Node base = Node::object();
+  base.set("anyOf", std::move(either));
+  base.set("description", Node::string("The experiment that the study changes."));
+  properties.set("base", std::move(base));
+  return properties;
+}
+
+namespace {
 
 /// An axis of a claim study.
 Node axis_schema() {
@@ -191,21 +214,8 @@ Node axis_schema() {
 
 /// The schema of a claim study (docs/claims.md); its base is an experiment, "#" or a file.
 Node claim_schema() {
-  Node properties = Node::object();
-  properties.set("$schema", field_schema(text_field("$schema", "This schema, for editors.")));
-  properties.set("kind", const_schema(Node::string("claim")));
-  properties.set("version", const_schema(Node::integer(1)));
+  Node properties = study_properties("claim");
   properties.set("system", typed("string", "Whose claims they are."));
-  properties.set("title", typed("string", "One line about the study."));
-  Node reference = Node::object();
-  reference.set("$ref", Node::string("#"));
-  Node either = Node::array();
-  either.push(typed("string", "File of an experiment, relative to this file."));
-  either.push(std::move(reference));
-  Node base = Node::object();
-  base.set("anyOf", std::move(either));
-  base.set("description", Node::string("The experiment that variants and axes change."));
-  properties.set("base", std::move(base));
   Node variants = typed("object", "Variants by name: values by dotted path.");
   variants.set("additionalProperties", typed("object", "Values by dotted path."));
   properties.set("variants", std::move(variants));
@@ -236,7 +246,7 @@ Node claim_schema() {
 Node config_schema() {
   Node root = Node::object();
   root.set("$schema", Node::string("http://json-schema.org/draft-07/schema#"));
-  root.set("title", Node::string("Orrery experiment or claim study"));
+  root.set("title", Node::string("Orrery experiment or study"));
   Node alternatives = Node::array();
   for (const System& system : systems()) {
     std::vector<FieldInfo> fields = system.fields;
@@ -265,6 +275,7 @@ Node config_schema() {
     alternatives.push(std::move(node));
   }
   alternatives.push(claim_schema());
+  alternatives.push(study::study_schema());
   root.set("anyOf", std::move(alternatives));
   return root;
 }

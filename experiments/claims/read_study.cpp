@@ -5,7 +5,7 @@
 
 #include "experiments/claims/study.hpp"
 #include "experiments/config_parts.hpp"
-#include "sim/base/units.hpp"
+#include "experiments/study_file.hpp"
 
 namespace orrery::experiments::claims {
 namespace {
@@ -15,78 +15,6 @@ using sim::Faults;
 using sim::Node;
 
 constexpr std::size_t kMostRuns = 100'000;
-constexpr std::string_view kOfBase = "base.";  // of a --set
-
-/// The member of that name if it is there and of the kind; a fault otherwise, for one that is absent only if required.
-const Node* member(const Node& node, std::string_view name, Node::Kind kind, const char* expected, bool required,
-                   Faults& faults) {
-  const Node* found = node.find(name);
-  if (found == nullptr) {
-    if (required) faults.add(node.origin_of(name), fmt::format("expected {}, found nothing", expected));
-    return nullptr;
-  }
-  if (found->kind() == kind) return found;
-  faults.add(found->origin(), fmt::format("expected {}, got {}", expected, found->shown()));
-  return nullptr;
-}
-
-std::string text_member(const Node& node, std::string_view name, bool required, Faults& faults) {
-  const Node* text = member(node, name, Node::Kind::string, "a text", required, faults);
-  if (text == nullptr) return {};
-  if (required && text->as_string().empty()) faults.add(text->origin(), "expected a text, got an empty one");
-  return text->as_string();
-}
-
-void check_keys_of(const Node& node, std::vector<std::string> known, Faults& faults) {
-  for (const auto& [key, value] : node.members())
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
-}
-
-/// A name that formulas may use.
-bool check_name(const std::string& name, const sim::Origin& where, const char* what, Faults& faults) {
-  if (sim::is_formula_name(name)) return true;
-  faults.add(where, fmt::format("expected a name of letters, digits and _ for {}, got '{}'", what, name));
-  return false;
-}
-
-std::vector<Assignment> read_assignments(const Node& node, Faults& faults) {
-  std::vector<Assignment> all;
-  if (!node.is_object()) {
-    faults.add(node.origin(), fmt::format("expected an object of \"path\": value, got {}", node.shown()));
-    return all;
-  }
-  for (const auto& [path, value] : node.members()) all.push_back({path, value});
-  return all;
-}
-
-/// The base experiment: an object, on top of experiment files if it has a `base` itself, or the name of such a file.
-Node read_base(const Node& root, Faults& faults) {
-  const Node* base = root.find("base");
-  Node config = Node::object();
-  if (base == nullptr || !(base->is_object() || base->is_string())) {
-    faults.add(place_of(root, "base"), "expected the config of an experiment, or its file");
-    return config;
-  }
-  config.set_origin(base->origin());
-  const Node* file = base->is_string() ? base : base->find("base");
-  if (file != nullptr && file->is_string()) {
-    const fs::path path = (sim::folder_of(file->origin()) / file->as_string()).lexically_normal();
-    if (fs::is_regular_file(path)) {
-      config = sim::read_config(path);
-    } else {
-      faults.add(file->origin(), fmt::format("expected a file, found none at '{}'", path.string()));
-    }
-  } else if (file != nullptr) {
-    faults.add(file->origin(), fmt::format("expected a path, got {}", file->shown()));
-  }
-  if (base->is_object()) {
-    Node own = *base;
-    own.erase("base");
-    sim::merge_over(config, own);
-  }
-  return config;
-}
 
 void read_variants(const Node& root, ClaimStudy& study, Faults& faults) {
   const Node* list = member(root, "variants", Node::Kind::object, "an object of variants", true, faults);
@@ -95,54 +23,6 @@ void read_variants(const Node& root, ClaimStudy& study, Faults& faults) {
   for (const auto& [name, node] : list->members())
     if (check_name(name, node.origin(), "a variant", faults))
       study.variants.push_back({name, read_assignments(node, faults)});
-}
-
-/// The number of a quantity, in SI.
-std::optional<double> quantity_of(const std::string& text) {
-  using sim::Unit;
-  for (const Unit unit : {Unit::seconds, Unit::bytes, Unit::bytes_per_s, Unit::flop_per_s, Unit::watts, Unit::joules,
-                          Unit::hertz, Unit::per_s})
-    if (const auto value = sim::parse_quantity(text, unit)) return value;
-  return std::nullopt;
-}
-
-Choice read_axis_value(const Node& node, const std::vector<std::string>& paths, std::size_t index, Faults& faults) {
-  const Node* is = &node;
-  Choice value;
-  if (node.is_object()) {
-    check_keys_of(node, {"is", "set"}, faults);
-    is = node.find("is");
-    if (is == nullptr || !(is->is_number() || is->is_string())) {
-      faults.add(place_of(node, "is"), "expected a number or a text that names this value");
-      return value;
-    }
-    if (const Node* set = node.find("set")) value.assignments = read_assignments(*set, faults);
-  }
-  value.label = is->is_string() ? is->as_string() : is->dump();
-  value.number = static_cast<double>(index);
-  if (is->is_number()) {
-    value.number = is->as_number();
-  } else if (const auto quantity = is->is_string() ? quantity_of(value.label) : std::nullopt) {
-    value.number = *quantity;
-  } else {
-    value.text = true;
-  }
-  for (const std::string& path : paths) value.assignments.push_back({path, *is});
-  return value;
-}
-
-/// `path` of an axis: one, several that get the same value, or none.
-std::vector<std::string> read_paths(const Node& node, Faults& faults) {
-  const Node* path = node.find("path");
-  std::vector<std::string> paths;
-  if (path == nullptr || path->is_null()) return paths;
-  if (path->is_string()) return {path->as_string()};
-  if (path->is_array())
-    for (const Node& item : path->items())
-      if (item.is_string()) paths.push_back(item.as_string());
-  if (!path->is_array() || paths.size() != path->items().size())
-    faults.add(path->origin(), fmt::format("expected a dotted path or a list of them, got {}", path->shown()));
-  return paths;
 }
 
 void read_axis(const Node& node, ClaimStudy& study, Faults& faults) {
@@ -155,16 +35,7 @@ void read_axis(const Node& node, ClaimStudy& study, Faults& faults) {
   Axis axis{.name = text_member(node, "name", paths.empty(), faults)};
   if (axis.name.empty() && !paths.empty()) axis.name = paths.front().substr(paths.front().rfind('.') + 1);
   if (!axis.name.empty()) check_name(axis.name, place_of(node, "name"), "an axis", faults);
-  const Node* values = member(node, "values", Node::Kind::array, "a list of values", true, faults);
-  if (values == nullptr) return;
-  if (values->items().empty()) faults.add(values->origin(), "expected at least one value");
-  for (const Node& item : values->items()) {
-    Choice value = read_axis_value(item, paths, axis.values.size(), faults);
-    const auto same = [&](const Choice& other) { return other.label == value.label; };
-    if (std::any_of(axis.values.begin(), axis.values.end(), same))
-      faults.add(item.origin(), fmt::format("'{}' is on this axis already", value.label));
-    axis.values.push_back(std::move(value));
-  }
+  axis.values = read_choices(node, paths, faults);
   const auto same_name = [&](const Axis& other) { return other.name == axis.name; };
   if (std::any_of(study.axes.begin(), study.axes.end(), same_name))
     faults.add(node.origin(), fmt::format("another axis is named '{}'", axis.name), "give it a 'name'");
@@ -267,9 +138,7 @@ void read_claims(const Node& root, ClaimStudy& study, Faults& faults) {
 }  // namespace
 
 ClaimStudy read_study(const fs::path& file, const std::vector<std::string>& assignments) {
-  Node root = sim::read_json(file);
-  for (const std::string& assignment : assignments)
-    if (!assignment.starts_with(kOfBase)) sim::assign(root, assignment);
+  const Node root = read_study_document(file.string(), assignments);
   Faults faults;
   if (!is_claim_study(root)) {
     faults.add(root.is_object() ? place_of(root, "kind") : root.origin(), "expected a study of \"kind\": \"claim\"");
@@ -277,15 +146,12 @@ ClaimStudy read_study(const fs::path& file, const std::vector<std::string>& assi
   }
   check_keys_of(root, {"$schema", "kind", "version", "system", "title", "base", "variants", "x", "measures", "claims"},
                 faults);
-  const Node* format = member(root, "version", Node::Kind::integer, "format version 1", true, faults);
-  if (format != nullptr && format->as_integer() != 1)
-    faults.add(format->origin(), fmt::format("expected format version 1, got {}", format->shown()));
+  check_version(root, faults);
   ClaimStudy study{.name = file.stem().string(), .file = file};
   study.system = text_member(root, "system", true, faults);
   study.title = text_member(root, "title", false, faults);
   study.base = read_base(root, faults);
-  for (const std::string& assignment : assignments)  // also into what the base inherits
-    if (assignment.starts_with(kOfBase)) sim::assign(study.base, std::string_view(assignment).substr(kOfBase.size()));
+  assign_base(study.base, assignments);
   const std::size_t before = faults.size();
   read_variants(root, study, faults);
   read_axes(root, study, faults);

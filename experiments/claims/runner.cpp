@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "experiments/figures.hpp"
 #include "experiments/parallel.hpp"
 
 namespace orrery::experiments::claims {
@@ -81,12 +82,7 @@ void read(Task& task) {
 void run(Task& task) {
   const std::unique_ptr<Experiment> experiment = std::move(task.experiment);  // gone, with all it holds, when done
   Outcome outcome = experiment->run({});
-  if (!outcome.feasible()) {
-    const sim::Node* status = outcome.summary.find("status");
-    const sim::Node* reason = outcome.summary.find("reason");
-    task.result->reason = status != nullptr && status->is_string() ? status->as_string() : "not feasible";
-    if (reason != nullptr && reason->is_string()) task.result->reason += ": " + reason->as_string();
-  }
+  task.result->reason = reason_of(outcome.summary);
   task.result->summary = std::move(outcome.summary);
 }
 

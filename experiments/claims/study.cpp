@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "experiments/experiment.hpp"
+#include "experiments/study_file.hpp"
 
 namespace orrery::experiments::claims {
 
@@ -39,8 +40,7 @@ Node ClaimStudy::config(const Variant& variant, std::size_t point) const {
 }
 
 bool is_claim_study(const Node& root) {
-  const Node* kind = root.is_object() ? root.find("kind") : nullptr;
-  return kind != nullptr && kind->is_string() && kind->as_string() == "claim";
+  return document_kind(root) == "claim";
 }
 
 bool is_claim_study(const fs::path& file) {

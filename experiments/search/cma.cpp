@@ -38,12 +38,12 @@ Eigen::VectorXd CmaDistribution::draw(sim::RandomStream& random) const {
   return basis_ * z;
 }
 
-void CmaDistribution::learn(const std::vector<Eigen::VectorXd>& best_first) {
+void CmaDistribution::learn(const std::vector<Eigen::VectorXd>& best_first, const Eigen::VectorXd& stretch) {
   ++generation_;
   Eigen::VectorXd step = Eigen::VectorXd::Zero(mean_.size());
   const std::size_t mu = std::min(weights_.size(), best_first.size());
   for (std::size_t i = 0; i < mu; ++i) step += weights_[i] * best_first[i];
-  mean_ += sigma_ * step;
+  mean_ += sigma_ * step.cwiseProduct(stretch);
 
   const Eigen::VectorXd white = basis_ * (basis_.transpose() * step).cwiseQuotient(axes_);
   path_sigma_ = (1 - c_sigma_) * path_sigma_ + std::sqrt(c_sigma_ * (2 - c_sigma_) * mu_eff_) * white;

@@ -20,8 +20,9 @@ class CmaDistribution {
 
   /// A draw of N(0, C) without the step; deterministic for a stream.
   Eigen::VectorXd draw(sim::RandomStream& random) const;
-  /// Learns from a generation: y = (x - mean) / sigma of each sample, the best first; at least lambda / 2 of them.
-  void learn(const std::vector<Eigen::VectorXd>& best_first);
+  /// Learns from a generation: draws y, the best first, at least lambda / 2 of them. Where a caller stretched
+  /// coordinates, x = mean + sigma * stretch * y, the mean moves by what was stretched, the rest learns from y.
+  void learn(const std::vector<Eigen::VectorXd>& best_first, const Eigen::VectorXd& stretch);
 
   const Eigen::VectorXd& mean() const { return mean_; }
   double sigma() const { return sigma_; }

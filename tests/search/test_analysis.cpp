@@ -4,6 +4,7 @@
 
 #include "experiments/search/analysis/front.hpp"
 #include "experiments/search/analysis/importance.hpp"
+#include "experiments/search/analysis/report.hpp"
 #include "sim/base/math.hpp"
 #include "spaces.hpp"
 
@@ -161,6 +162,32 @@ TEST_CASE("elementary effects of a grid", "[analysis]") {
   CHECK(effects[1].pairs == 4);
   CHECK(effects[1].mean == Approx(3));
   CHECK(effects[1].deviation == Approx(std::sqrt(5.0)));
+}
+
+TEST_CASE("the report says what the parts say", "[analysis]") {
+  Space space;
+  add(space, integer("a", 0, 3));
+  add(space, categorical("b", {"x", "y"}));
+  std::vector<Trial> trials;
+  for (double a = 0; a < 4; ++a)
+    for (double b = 0; b < 2; ++b) trials.push_back({{{a, b}}, {.objectives = {a, 3 - a + b}}});
+  trials.push_back({{{0, 0}}, {.status = TrialStatus::failed}});
+  const AnalysisReport report = analyse(space, trials, {"cost", "delay"});
+  CHECK(report.trials == 9);
+  CHECK(report.feasible == 8);
+  CHECK(report.failed == 1);
+  CHECK(report.front == std::vector<std::size_t>{0, 2, 4, 6});  // b = x, any a
+  // Reference 3.3, 3.3. Steps of the front (0, 3), (1, 2), (2, 1), (3, 0): 3.3 * 0.3 + 2.3 + 1.3 + 0.3 = 4.89.
+  CHECK(report.volumes.back() == Approx(4.89));
+  const std::string text = analysis_text(report, space, trials);
+  CHECK(text.find("9 trials: 8 feasible, 0 over a limit, 0 infeasible, 1 failed\nfront: 4 points\n") == 0);
+  CHECK(text.find("a=2, b=x") != std::string::npos);
+  CHECK(text.find("cost\n  best: 0 after 1\n") != std::string::npos);
+  CHECK(text.find("delay\n  best: 3 after 1, 2 after 3, 1 after 5, 0 after 7\n") != std::string::npos);
+  const sim::Node json = analysis_json(report, space, trials);
+  CHECK(json.find("front")->items().size() == 4);
+  CHECK(json.find("hypervolume")->items().size() == 9);
+  CHECK(json.find("objectives")->items()[1].find("name")->as_string() == "delay");
 }
 
 }  // namespace

@@ -6,11 +6,14 @@
 
 #include "experiments/claims/runner.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/study/explore.hpp"
 #include "hw/catalog.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {
 namespace {
+
+constexpr std::size_t kMostPoints = 1000;  ///< of a study that are read
 
 struct ValidateOptions {
   std::vector<std::string> configs, assignments;
@@ -31,6 +34,14 @@ void validate_study(const std::string& file, const std::vector<std::string>& ass
   experiments::claims::check_experiments(experiments::claims::read_study(file, assignments));
 }
 
+/// A study and the experiments of its sweep, or of some points of its space where it has none.
+void validate_points(const std::string& file, const std::vector<std::string>& assignments) {
+  const experiments::study::Study study = experiments::study::read_study(file, assignments);
+  const bool swept = !study.sweep.empty();
+  (void)experiments::study::check_explorable(study, !swept);
+  experiments::study::check_experiments(study, experiments::study::sample_points(study, swept, kMostPoints));
+}
+
 /// Reports the faults of all files, not only of the first bad one.
 int validate(const ValidateOptions& options) {
   int exit_code = 0;
@@ -38,6 +49,8 @@ int validate(const ValidateOptions& options) {
     try {
       if (experiments::claims::is_claim_study(std::filesystem::path(config))) {
         validate_study(config, options.assignments);
+      } else if (experiments::study::is_study(config)) {
+        validate_points(config, options.assignments);
       } else if (is_part(config)) {
         (void)hw::read_any_part(config);
       } else {
@@ -57,7 +70,9 @@ int validate(const ValidateOptions& options) {
 void add_validate(CLI::App& app, Action& action) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App* command = app.add_subcommand("validate", "Check configs and report every fault");
-  command->add_option("CONFIG", options->configs, "Experiment configs, claim studies, or parts of a catalog (JSON)")
+  command
+      ->add_option("CONFIG", options->configs,
+                   "Experiment configs, studies, claim studies, or parts of a catalog (JSON)")
       ->required();
   command->add_option("--set", options->assignments, "Change a value first: a.b.c=value")->allow_extra_args(false);
   command->add_flag("--quiet", options->quiet, "Say nothing about valid files");

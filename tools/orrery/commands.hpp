@@ -29,5 +29,10 @@ void add_capacity(CLI::App& app, Action& action);
 void add_slo(CLI::App& app, Action& action);
 void add_plans(CLI::App& app, Action& action);
 void add_import(CLI::App& app, Action& action);
+void add_sweep(CLI::App& app, Action& action);
+void add_search(CLI::App& app, Action& action);
+void add_best(CLI::App& app, Action& action);
+void add_export(CLI::App& app, Action& action);
+void add_evaluate_points(CLI::App& app, Action& action);
 
 }  // namespace orrery::tools

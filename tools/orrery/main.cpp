@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "experiments/experiment.hpp"
+#include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/commands.hpp"
 
@@ -35,6 +36,11 @@ int main(int argc, char** argv) {
   tools::add_slo(app, action);
   tools::add_plans(app, action);
   tools::add_import(app, action);
+  tools::add_sweep(app, action);
+  tools::add_search(app, action);
+  tools::add_best(app, action);
+  tools::add_export(app, action);
+  tools::add_evaluate_points(app, action);
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
@@ -51,6 +57,9 @@ int main(int argc, char** argv) {
   } catch (const sim::ConfigError& error) {
     for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
     return 2;
+  } catch (const experiments::study::StoreError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "orrery: internal fault: {}\n", error.what());
     return 1;

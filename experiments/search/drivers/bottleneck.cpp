@@ -1,10 +1,11 @@
 // Bottleneck-guided search (AutoDSE: Sohrabizadeh, Yu, Gao, Cong 2022): the breakdown of a result says where the time
 // goes, the setup says which parameters to move when it goes there, and the search moves one of those. A tree of
-// points: each has its parameters in the order of its own breakdown (largest part first, parameters that no remedy
-// names last); the open point of the highest quality moves its next parameter by one value each way. Children that are
-// no more than `tolerance` worse stay open. Quality is the objective itself (`performance`) or what it gains over its
-// parent for what a second objective, the cost, loses (`finite_difference`). Once every point is closed it starts again
-// at random. Differs from AutoDSE in that it moves both ways, and does not divide the space beforehand.
+// points: each has its parameters in the order of its own breakdown, largest part first; the open point of the highest
+// quality moves its next parameter by one value each way. Parameters that no remedy names are moved when no open point
+// has another to move. Children that are no more than `tolerance` worse stay open. Quality is the objective itself
+// (`performance`) or what it gains over its parent for what a second objective, the cost, loses (`finite_difference`).
+// Once every point is closed it starts again at random. Differs from AutoDSE in that it moves both ways, and does not
+// divide the space beforehand.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -38,7 +39,7 @@ namespace {
 
 struct BottleneckParams {
   BottleneckQuality quality = BottleneckQuality::performance;
-  BottleneckStart start = BottleneckStart::first;
+  BottleneckStart start = BottleneckStart::middle;
   double tolerance = 0.05;
   double step = 0.125;
 
@@ -58,8 +59,11 @@ struct BottleneckParams {
 struct Open {
   Trial trial;
   double quality = 0;
-  std::vector<std::size_t> order;  ///< parameters to move
+  std::vector<std::size_t> order;  ///< parameters to move, those that remedies name first
+  std::size_t named = 0;           ///< how many those are
   std::size_t next = 0;
+
+  bool has_remedy() const { return next < named; }
 };
 
 class BottleneckDriver final : public Driver {
@@ -91,7 +95,9 @@ class BottleneckDriver final : public Driver {
       if (params_.quality == BottleneckQuality::finite_difference)
         quality = gain_over_cost(trial.result, parent_->result);
     }
-    open_.push_back({trial, quality, order_of(trial)});
+    Open open{.trial = trial, .quality = quality};
+    set_order(open);
+    open_.push_back(std::move(open));
   }
   bool keeps(const Evaluation& child, const Evaluation& parent) const {
     const double over = child.violation(), over_parent = parent.violation();
@@ -110,19 +116,19 @@ class BottleneckDriver final : public Driver {
     return gain > 0 ? std::numeric_limits<double>::infinity() : gain;
   }
   /// Parameters in the order of the breakdown's parts, each once, the unnamed ones last.
-  std::vector<std::size_t> order_of(const Trial& trial) const {
-    auto parts = trial.result.breakdown;
+  void set_order(Open& open) const {
+    auto parts = open.trial.result.breakdown;
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-    std::vector<std::size_t> order;
+    std::vector<std::size_t>& order = open.order;
     const auto add = [&](std::size_t p) {
-      if (!std::isnan(trial.proposal.point[p]) && std::find(order.begin(), order.end(), p) == order.end())
+      if (!std::isnan(open.trial.proposal.point[p]) && std::find(order.begin(), order.end(), p) == order.end())
         order.push_back(p);
     };
     for (const auto& [name, time] : parts)
       for (const auto& [part, parameters] : remedies_)
         if (part == name) std::for_each(parameters.begin(), parameters.end(), add);
+    open.named = order.size();
     for (std::size_t p = 0; p < space_.size(); ++p) add(p);
-    return order;
   }
 
   /// The next moves of the best open point, or a start; false if the space gives none.
@@ -139,6 +145,7 @@ class BottleneckDriver final : public Driver {
       return true;
     }
     Open& best = *std::max_element(open_.begin(), open_.end(), [](const Open& a, const Open& b) {
+      if (a.has_remedy() != b.has_remedy()) return b.has_remedy();
       const double over_a = a.trial.result.violation(), over_b = b.trial.result.violation();
       return over_a != over_b ? over_a > over_b : a.quality < b.quality;
     });

@@ -1,9 +1,10 @@
 // CMA-ES with restarts (Hansen and Ostermeier 2001; restarts with a doubled population: Auger and Hansen 2005), in the
 // unit cube, so that scales count. Integers, ordinals and categoricals are rounded; a margin keeps them alive: the
-// deviation of such a coordinate never falls so low that the chance of leaving the value of the mean is below one in
-// (parameters * population) (after Hamano et al. 2022). Places outside the cube are drawn again, then clipped; so are
-// points that are not allowed. A run ends when its steps or its values no longer differ, or its axes differ by 1e7; the
-// next begins at a random point with twice the population. Categoricals are better served by `genetic` or `tpe`.
+// deviation of such a coordinate never falls so low that the chance of leaving the value of the mean on either side is
+// below one in (parameters * population) (after Hamano et al. 2022). Places outside the cube are drawn again, then
+// clipped; so are points that are not allowed. A run ends when its steps or its values no longer differ, or its axes
+// differ by 1e7; the next begins at a random point with twice the population. Categoricals are better served by
+// `genetic` or `tpe`.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -120,7 +121,7 @@ class CmaEsDriver final : public Driver {
     for (Heard& heard : heard_) steps.push_back(std::move(heard.step));
     const bool flat = !better(heard_.front().result, heard_[heard_.size() * 7 / 10].result);
     const double best = heard_.front().result.ok() ? heard_.front().result.objectives[0] : 0;
-    cma_->learn(steps);
+    cma_->learn(steps, stretch_);
     heard_.clear();
     set_margin();
     if (over(flat, best)) cma_.reset();
@@ -141,8 +142,7 @@ class CmaEsDriver final : public Driver {
   void set_margin() {
     if (!params_.margin) return;
     const double chance = 1 / (static_cast<double>(space_.size()) * static_cast<double>(cma_->lambda()));
-    // The normal quantile, by its tail: q with exp(-q^2 / 2) / 2 = chance is a little large, never too small.
-    const double quantile = std::sqrt(2 * sim::det_log(0.5 / std::min(chance, 0.25)));
+    const double quantile = normal_quantile(std::min(chance, 0.25));
     for (Eigen::Index i = 0; i < stretch_.size(); ++i) {
       stretch_[i] = 1;
       const auto p = static_cast<std::size_t>(i);
@@ -150,13 +150,22 @@ class CmaEsDriver final : public Driver {
       if (parameter.kind == ParameterKind::real || parameter.levels() == 1U) continue;
       const double value = space_.from_unit(p, cma_->mean()[i]), top = last(parameter), bottom = first(parameter);
       const double middle = space_.to_unit(p, value), place = std::clamp(cma_->mean()[i], 0.0, 1.0);
-      double gap = 1;
+      double gap = 0;  // to the further edge: a value can be left on either side
       for (const double side : {value - 1, value + 1})
         if (side >= bottom && side <= top)
-          gap = std::min(gap, std::abs((middle + space_.to_unit(p, side)) / 2 - place));
+          gap = std::max(gap, std::abs((middle + space_.to_unit(p, side)) / 2 - place));
       const double deviation = cma_->deviation(i);
       if (deviation * quantile < gap) stretch_[i] = gap / (quantile * deviation);
     }
+  }
+  /// q with P(normal > q) = chance, by bisection.
+  static double normal_quantile(double chance) {
+    double low = 0, high = 10;
+    for (int i = 0; i < 50; ++i) {
+      const double middle = (low + high) / 2;
+      (sim::det_erfc(middle / std::sqrt(2.0)) / 2 > chance ? low : high) = middle;
+    }
+    return low;
   }
   static double first(const Parameter& p) { return p.has_choices() ? 0 : p.low; }
   static double last(const Parameter& p) {

@@ -153,8 +153,6 @@ class McmcDriver final : public Driver {
       chain.here = trial;
       chain.place = chain.moved;
     }
-    if (told_ <= burn_in_)  // Robbins and Monro towards 0.3
-      chain.width = std::clamp(chain.width * sim::det_exp(taken ? 0.14 : -0.06), 1e-4, 1.0);
     count(chain, taken);
   }
   bool accepts(const Evaluation& from, const Evaluation& to) {
@@ -165,7 +163,10 @@ class McmcDriver final : public Driver {
     return worse <= 0 || (temperature_ > 0 && random_.uniform() < sim::det_exp(-worse / temperature_));
   }
   void count(Chain& chain, bool taken) {
-    if (told_ <= burn_in_) return;
+    if (told_ < burn_in_) {  // Robbins and Monro towards 0.3
+      chain.width = std::clamp(chain.width * sim::det_exp(taken ? 0.14 : -0.06), 1e-4, 1.0);
+      return;
+    }
     ++chain.moves;
     chain.accepted += taken ? 1 : 0;
     if (chain.here->result.ok()) chain.samples.push_back(chain.here->result.objectives[0]);

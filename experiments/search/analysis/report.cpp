@@ -1,0 +1,172 @@
+#include "experiments/search/analysis/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/search/analysis/front.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+using sim::Node;
+
+Node number(double value) {
+  return std::isfinite(value) ? Node::real(value) : Node{};
+}
+
+Node numbers(const std::vector<double>& values) {
+  Node node = Node::array();
+  for (const double value : values) node.push(number(value));
+  return node;
+}
+
+Node count(std::size_t n) {
+  return Node::integer(static_cast<std::int64_t>(n));
+}
+
+/// "best 12.5 → 3.1: after 4 12.5, 9 7, 31 3.1": where a history changes.
+std::string changes(const std::vector<double>& history, std::size_t most) {
+  std::vector<std::string> steps;
+  double last = std::nan("");
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    if (!std::isfinite(history[i]) || history[i] == last) continue;
+    last = history[i];
+    steps.push_back(fmt::format("{:.4g} after {}", last, i + 1));
+  }
+  const std::size_t skipped = steps.size() > most ? steps.size() - most : 0;
+  std::string text;
+  for (std::size_t i = skipped; i < steps.size(); ++i) text += (text.empty() ? "" : ", ") + steps[i];
+  return (skipped > 0 ? "… " : "") + text;
+}
+
+std::string importance_text(const ObjectiveReport& objective, std::size_t most) {
+  const Importance& all = objective.importance;
+  if (all.parameters.empty()) return fmt::format("  importance: {} trials are too few\n", all.trials);
+  std::string text = fmt::format("  importance (forest of {} trials explains {:.0f} % of unseen variance)\n",
+                                 all.trials, 100 * all.explained);
+  std::vector<ParameterImportance> sorted = all.parameters;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.exchanged > b.exchanged; });
+  text += fmt::format("    {:<24} {:>8} {:>10} {:>14}\n", "parameter", "alone", "exchanged", "range at best");
+  for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i)
+    text += fmt::format("    {:<24} {:>7.1f}% {:>9.1f}% {:>14.4g}\n", sorted[i].parameter, 100 * sorted[i].alone,
+                        100 * sorted[i].exchanged, sorted[i].range_at_best);
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, all.interactions.size()); ++i)
+    if (all.interactions[i].share >= 0.01)
+      text += fmt::format("    {} with {}: {:.1f}%\n", all.interactions[i].first, all.interactions[i].second,
+                          100 * all.interactions[i].share);
+  for (const Elementary& effect : objective.effects)
+    if (effect.pairs > 0)
+      text += fmt::format("    {} alone, over {} pairs: {:.4g} an interval, deviation {:.4g}\n", effect.parameter,
+                          effect.pairs, effect.mean, effect.deviation);
+  return text;
+}
+
+Node importance_node(const ObjectiveReport& objective) {
+  Node node = Node::object();
+  node.set("trials", count(objective.importance.trials));
+  node.set("explained", number(objective.importance.explained));
+  Node& parameters = node.set("parameters", Node::array());
+  for (const ParameterImportance& p : objective.importance.parameters) {
+    Node row = Node::object();
+    row.set("parameter", Node::string(p.parameter));
+    row.set("alone", number(p.alone));
+    row.set("exchanged", number(p.exchanged));
+    row.set("range_at_best", number(p.range_at_best));
+    parameters.push(std::move(row));
+  }
+  Node& interactions = node.set("interactions", Node::array());
+  for (const Interaction& pair : objective.importance.interactions) {
+    Node row = Node::object();
+    row.set("first", Node::string(pair.first));
+    row.set("second", Node::string(pair.second));
+    row.set("share", number(pair.share));
+    interactions.push(std::move(row));
+  }
+  Node& effects = node.set("elementary_effects", Node::array());
+  for (const Elementary& effect : objective.effects) {
+    Node row = Node::object();
+    row.set("parameter", Node::string(effect.parameter));
+    row.set("pairs", count(effect.pairs));
+    row.set("mean", number(effect.mean));
+    row.set("deviation", number(effect.deviation));
+    effects.push(std::move(row));
+  }
+  return node;
+}
+
+}  // namespace
+
+AnalysisReport analyse(const Space& space, std::span<const Trial> trials, const std::vector<std::string>& names,
+                       const ImportanceOptions& options) {
+  AnalysisReport report{.trials = trials.size()};
+  for (const Trial& trial : trials) {
+    const Evaluation& result = trial.result;
+    ++(result.feasible()                          ? report.feasible
+       : result.ok()                              ? report.over_a_limit
+       : result.status == TrialStatus::infeasible ? report.infeasible
+                                                  : report.failed);
+  }
+  report.front = pareto_front(trials);
+  if (names.size() > 1)
+    if (auto reference = reference_behind(trials)) {
+      report.reference = *std::move(reference);
+      report.volumes = hypervolume_history(trials, report.reference);
+    }
+  for (std::size_t o = 0; o < names.size(); ++o)
+    report.objectives.push_back({names[o], best_so_far(trials, o), importance(space, trials, o, options),
+                                 elementary_effects(space, trials, o)});
+  return report;
+}
+
+std::string analysis_text(const AnalysisReport& report, const Space& space, std::span<const Trial> trials,
+                          std::size_t most) {
+  std::string text = fmt::format("{} trials: {} feasible, {} over a limit, {} infeasible, {} failed\n", report.trials,
+                                 report.feasible, report.over_a_limit, report.infeasible, report.failed);
+  text += fmt::format("front: {} points\n", report.front.size());
+  for (std::size_t k = 0; k < std::min(most, report.front.size()); ++k) {
+    const Trial& trial = trials[report.front[k]];
+    std::string values;
+    for (const double value : trial.result.objectives) values += fmt::format("{:>12.5g}", value);
+    text += fmt::format("  {:>6}{}  {}\n", report.front[k] + 1, values, space.text(trial.proposal.point));
+  }
+  if (!report.volumes.empty()) text += "hypervolume: " + changes(report.volumes, most) + "\n";
+  for (const ObjectiveReport& objective : report.objectives) {
+    text += fmt::format("{}\n  best: {}\n", objective.name, changes(objective.best_so_far, most));
+    text += importance_text(objective, most);
+  }
+  return text;
+}
+
+Node analysis_json(const AnalysisReport& report, const Space& space, std::span<const Trial> trials) {
+  Node node = Node::object();
+  Node& counts = node.set("trials", Node::object());
+  counts.set("all", count(report.trials));
+  counts.set("feasible", count(report.feasible));
+  counts.set("over_a_limit", count(report.over_a_limit));
+  counts.set("infeasible", count(report.infeasible));
+  counts.set("failed", count(report.failed));
+  Node& front = node.set("front", Node::array());
+  for (const std::size_t i : report.front) {
+    Node row = Node::object();
+    row.set("trial", count(i + 1));
+    row.set("objectives", numbers(trials[i].result.objectives));
+    row.set("point", Node::string(space.text(trials[i].proposal.point)));
+    front.push(std::move(row));
+  }
+  node.set("reference", numbers(report.reference));
+  node.set("hypervolume", numbers(report.volumes));
+  Node& objectives = node.set("objectives", Node::array());
+  for (const ObjectiveReport& objective : report.objectives) {
+    Node row = Node::object();
+    row.set("name", Node::string(objective.name));
+    row.set("best_so_far", numbers(objective.best_so_far));
+    row.set("importance", importance_node(objective));
+    objectives.push(std::move(row));
+  }
+  return node;
+}
+
+}  // namespace orrery::experiments::search

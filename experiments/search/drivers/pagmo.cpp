@@ -1,0 +1,244 @@
+// pagmo2's evolutionary algorithms as a driver: another implementation to use or to compare with.
+//
+// pagmo's algorithms call the objective; a driver is asked. So the algorithm runs on a thread of its own that stops in
+// its objective until the answer is told; the two threads never run at once, so proposals are a pure function of seed
+// and answers. Everything is a number in the unit cube there. What did not run or breaks a limit is worse than all that
+// was seen. Built where libpagmo-dev was found (ORRERY_PAGMO); without it the driver says what to install.
+#include "experiments/search/driver.hpp"
+#include "experiments/search/moves.hpp"
+
+#ifdef ORRERY_PAGMO
+#include <condition_variable>
+#include <mutex>
+#include <pagmo/algorithm.hpp>
+#include <pagmo/algorithms/cmaes.hpp>
+#include <pagmo/algorithms/nsga2.hpp>
+#include <pagmo/algorithms/pso.hpp>
+#include <pagmo/algorithms/sade.hpp>
+#include <pagmo/batch_evaluators/member_bfe.hpp>
+#include <pagmo/bfe.hpp>
+#include <pagmo/population.hpp>
+#include <pagmo/problem.hpp>
+#include <thread>
+#endif
+
+namespace orrery::experiments::search {
+namespace {
+
+enum class Algorithm : std::uint8_t { automatic, nsga2, sade, cmaes, pso };
+
+}  // namespace
+}  // namespace orrery::experiments::search
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::search::Algorithm> {
+  using E = orrery::experiments::search::Algorithm;
+  static constexpr std::array<std::pair<std::string_view, E>, 5> names{
+      {{"auto", E::automatic}, {"nsga2", E::nsga2}, {"sade", E::sade}, {"cmaes", E::cmaes}, {"pso", E::pso}}};
+};
+
+namespace orrery::experiments::search {
+namespace {
+
+struct PagmoParams {
+  Algorithm algorithm = Algorithm::automatic;
+  std::int64_t population = 40;
+
+  static constexpr auto fields() {
+    using P = PagmoParams;
+    return std::tuple{
+        sim::field("algorithm", &P::algorithm, "Algorithm of pagmo; auto: nsga2 for several objectives, sade for one."),
+        sim::field("population", &P::population, sim::Unit::count, sim::between(8, 100'000),
+                   "Points of a generation; a multiple of four."),
+    };
+  }
+};
+
+#ifdef ORRERY_PAGMO
+
+/// Thrown through pagmo when the driver goes.
+struct Ended {};
+
+/// What passes between the algorithm's thread and the driver.
+class Channel {
+ public:
+  /// Algorithm: hands over points and waits for their fitness.
+  std::vector<double> evaluate(std::vector<double> points) {
+    std::unique_lock lock(mutex_);
+    points_ = std::move(points);
+    waiting_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return ended_ || answered_; });
+    if (ended_) throw Ended{};
+    answered_ = false;
+    return std::move(answer_);
+  }
+  /// Driver: the points that the algorithm waits for; empty if it has ended.
+  std::vector<double> points() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ || over_; });
+    return over_ ? std::vector<double>{} : points_;
+  }
+  void answer(std::vector<double> fitness) {
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(fitness);
+    answered_ = true;
+    waiting_ = false;
+    changed_.notify_all();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  void over() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<double> points_, answer_;
+  bool waiting_ = false, answered_ = false, ended_ = false, over_ = false;
+};
+
+/// The unit cube as pagmo sees it.
+struct Cube {
+  std::shared_ptr<Channel> channel;
+  std::size_t size = 1, objectives = 1;
+
+  pagmo::vector_double fitness(const pagmo::vector_double& x) const { return channel->evaluate(x); }
+  pagmo::vector_double batch_fitness(const pagmo::vector_double& xs) const { return channel->evaluate(xs); }
+  std::pair<pagmo::vector_double, pagmo::vector_double> get_bounds() const {
+    return {pagmo::vector_double(size, 0.0), pagmo::vector_double(size, 1.0)};
+  }
+  pagmo::vector_double::size_type get_nobj() const { return objectives; }
+};
+
+pagmo::algorithm algorithm_of(Algorithm which, unsigned seed) {
+  constexpr unsigned kGenerations = 1'000'000;  // the search's budget ends it
+  if (which == Algorithm::nsga2) {
+    pagmo::nsga2 nsga2(kGenerations, 0.95, 10, 0.01, 50, seed);
+    nsga2.set_bfe(pagmo::bfe(pagmo::member_bfe{}));
+    return pagmo::algorithm(nsga2);
+  }
+  if (which == Algorithm::cmaes)
+    return pagmo::algorithm(pagmo::cmaes(kGenerations, -1, -1, -1, -1, 0.3, 0, 0, false, true, seed));
+  if (which == Algorithm::pso)
+    return pagmo::algorithm(pagmo::pso(kGenerations, 0.7298, 2.05, 2.05, 0.5, 5, 2, 4, false, seed));
+  return pagmo::algorithm(pagmo::sade(kGenerations, 2, 1, 0, 0, false, seed));
+}
+
+class PagmoDriver final : public Driver {
+ public:
+  PagmoDriver(const PagmoParams& params, const DriverSetup& setup)
+      : space_(*setup.space), objectives_(setup.objectives), channel_(std::make_shared<Channel>()) {
+    const bool several = objectives_ > 1;
+    Algorithm which = params.algorithm;
+    if (which == Algorithm::automatic) which = several ? Algorithm::nsga2 : Algorithm::sade;
+    if (several && which != Algorithm::nsga2)
+      sim::throw_fault({"pagmo", "/algorithm"}, "expected nsga2 for several objectives");
+    if (!several && which == Algorithm::nsga2)
+      sim::throw_fault({"pagmo", "/algorithm"}, "expected an algorithm for one objective: sade, cmaes or pso");
+    sim::RandomStream random = setup.random;
+    const auto seed = static_cast<unsigned>(random.below(1U << 31));
+    const auto population = static_cast<std::size_t>(params.population + 3) / 4 * 4;
+    thread_ = std::thread([=, cube = Cube{channel_, space_.size(), objectives_}] {
+      try {
+        pagmo::population start(pagmo::problem(cube), pagmo::bfe(pagmo::member_bfe{}), population, seed);
+        (void)algorithm_of(which, seed + 1).evolve(start);
+      } catch (const Ended&) {
+      } catch (const std::exception&) {  // pagmo refuses: nothing more to propose
+      }
+      cube.channel->over();
+    });
+  }
+  ~PagmoDriver() override {
+    channel_->end();
+    thread_.join();
+  }
+
+  std::vector<Proposal> ask(std::size_t most) override {
+    for (int round = 0; round < kRounds; ++round) {
+      if (next_ == points_.size()) fetch();
+      if (points_.empty()) return {};
+      first_ = next_;
+      asked_.clear();
+      while (asked_.size() < most && next_ < points_.size()) asked_.push_back({points_[next_++]});
+      std::vector<Proposal> allowed;
+      for (const Proposal& proposal : asked_)
+        if (space_.allowed(proposal.point)) allowed.push_back(proposal);
+      if (!allowed.empty()) return allowed;
+      finish();
+    }
+    return {};
+  }
+
+  void tell(std::span<const Trial> trials) override {
+    const auto places = answered(space_, asked_, trials);
+    for (std::size_t i = 0; i < trials.size(); ++i)
+      if (places[i]) results_[first_ + *places[i]] = trials[i].result;
+    finish();
+  }
+
+ private:
+  static constexpr int kRounds = 2000;  // batches in which nothing is allowed
+
+  void fetch() {
+    const std::vector<double> cube = channel_->points();
+    points_.clear();
+    for (std::size_t i = 0; i + space_.size() <= cube.size(); i += space_.size())
+      points_.push_back(space_.from_units(std::span(cube).subspan(i, space_.size())));
+    results_.assign(points_.size(), Evaluation{.status = TrialStatus::infeasible});
+    next_ = 0;
+  }
+
+  /// Answers the algorithm when all its points have been handed out.
+  void finish() {
+    if (next_ < points_.size() || points_.empty()) return;
+    for (const Evaluation& result : results_)
+      if (result.feasible())
+        for (const double value : result.objectives) worst_ = std::max(worst_, value);
+    std::vector<double> fitness;
+    for (const Evaluation& result : results_)
+      for (std::size_t o = 0; o < objectives_; ++o)
+        fitness.push_back(result.feasible() ? result.objectives[o]
+                          : result.ok()     ? worst_ + std::abs(worst_) + 1 + result.violation()
+                                            : 1e12 * (1 + std::abs(worst_)));
+    points_.clear();
+    next_ = 0;
+    channel_->answer(std::move(fitness));
+  }
+
+  const Space& space_;
+  std::size_t objectives_;
+  std::shared_ptr<Channel> channel_;
+  std::thread thread_;
+  std::vector<Point> points_;
+  std::vector<Evaluation> results_;
+  std::vector<Proposal> asked_;
+  std::size_t next_ = 0, first_ = 0;
+  double worst_ = 0;
+};
+
+#endif
+
+std::unique_ptr<Driver> make_pagmo([[maybe_unused]] const PagmoParams& params,
+                                   [[maybe_unused]] const DriverSetup& setup) {
+#ifdef ORRERY_PAGMO
+  return std::make_unique<PagmoDriver>(params, setup);
+#else
+  sim::throw_fault({"pagmo", ""}, "expected a build with pagmo, this one has none",
+                   "install Debian's libpagmo-dev (tools/setup optional) and build again");
+#endif
+}
+
+}  // namespace
+
+void add_pagmo_driver(DriverRegistry& registry) {
+  registry.add<PagmoParams>("pagmo", "pagmo2's algorithms (where the build found libpagmo-dev).", make_pagmo);
+}
+
+}  // namespace orrery::experiments::search

@@ -1,0 +1,109 @@
+#include "experiments/study/protocol.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "experiments/run_folder.hpp"
+
+namespace orrery::experiments::study {
+namespace {
+
+using sim::Node;
+
+constexpr std::int64_t kProtocol = 1;
+
+Node parsed(const std::string& line, std::int64_t number) {
+  Node node = sim::parse_json(line, fmt::format("line {}", number));
+  if (!node.is_object()) sim::throw_fault(node.origin(), fmt::format("expected an object, got {}", node.shown()));
+  return node;
+}
+
+std::vector<Measure> read_header(const Node& node) {
+  const Node* protocol = node.find("protocol");
+  if (protocol == nullptr || protocol->kind() != Node::Kind::integer || protocol->as_integer() != kProtocol)
+    sim::throw_fault(node.origin_of("protocol"), fmt::format("expected protocol {}", kProtocol));
+  const Node* list = node.find("measures");
+  if (list == nullptr || !list->is_object()) sim::throw_fault(node.origin_of("measures"), "expected measures by name");
+  std::vector<Measure> measures;
+  for (const auto& [name, path] : list->members()) {
+    if (!path.is_string()) sim::throw_fault(path.origin(), "expected a path in summary.json");
+    measures.push_back({name, path.as_string(), path.origin()});
+  }
+  return measures;
+}
+
+RunResult failed(std::string reason) {
+  return {.status = TrialStatus::failed, .reason = std::move(reason)};
+}
+
+/// Evaluates one request; `key` becomes that of the run, if it could be read.
+RunResult evaluate(const Node& request, std::span<const Measure> measures, InputDigests& digests, std::string& key) {
+  const Node* config = request.find("config");
+  if (config == nullptr || !config->is_object()) return failed("expected a config");
+  const Node* wanted = request.find("key");
+  const PreparedRun run = prepare_run([&] { return *config; }, digests);
+  if (run.key.empty()) return failed(run.faults.front().text());
+  key = run.key;
+  if (wanted != nullptr && wanted->is_string() && wanted->as_string() != key)
+    return failed(fmt::format("the key is {} here: an input file differs from the head's", key));
+  auto outcome = run_experiment(*run.experiment, measures, {});
+  return std::move(outcome->result);
+}
+
+Node answer(const Node& request, const std::string& key, const RunResult& result, std::span<const Measure> measures) {
+  Node node = Node::object();
+  const Node* id = request.find("id");
+  node.set("id", id != nullptr ? *id : Node{});
+  node.set("key", key.empty() ? Node{} : Node::string(key));
+  node.set("status", Node::string(status_text(result.status)));
+  node.set("reason", result.reason.empty() ? Node{} : Node::string(result.reason));
+  Node figures = Node::object();
+  for (std::size_t i = 0; i < result.figures.size(); ++i)
+    figures.set(measures[i].name, std::isnan(result.figures[i]) ? Node{} : Node::real(result.figures[i]));
+  node.set("figures", std::move(figures));
+  return node;
+}
+
+}  // namespace
+
+Node protocol_header(const Study& study) {
+  Node node = Node::object();
+  node.set("protocol", Node::integer(kProtocol));
+  Node measures = Node::object();
+  for (const Measure& measure : study.measures) measures.set(measure.name, Node::string(measure.path));
+  node.set("measures", std::move(measures));
+  return node;
+}
+
+Node protocol_request(std::int64_t id, const PreparedRun& run) {
+  Node node = Node::object();
+  node.set("id", Node::integer(id));
+  node.set("key", Node::string(run.key));
+  node.set("config", run.experiment->resolved());
+  return node;
+}
+
+void evaluate_points(std::istream& in, std::ostream& out) {
+  std::string line;
+  std::vector<Measure> measures;
+  InputDigests digests;
+  for (std::int64_t number = 1; std::getline(in, line); ++number) {
+    if (line.empty()) continue;
+    const Node node = parsed(line, number);
+    if (number == 1) {
+      measures = read_header(node);
+      Node hello = Node::object();
+      hello.set("protocol", Node::integer(kProtocol));
+      hello.set("version", Node::string(std::string(version())));
+      hello.set("build", Node::string(build_id()));
+      out << hello.dump() << std::endl;
+      continue;
+    }
+    std::string key;
+    const RunResult result = evaluate(node, measures, digests, key);
+    out << answer(node, key, result, measures).dump() << std::endl;
+  }
+}
+
+}  // namespace orrery::experiments::study

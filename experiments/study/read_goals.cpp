@@ -1,0 +1,123 @@
+// Objectives, limits and bottlenecks of a study.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/config_parts.hpp"
+#include "experiments/study/read_parts.hpp"
+#include "experiments/study_file.hpp"
+
+namespace orrery::experiments::study {
+namespace {
+
+using sim::Faults;
+using sim::Node;
+
+sim::FormulaNames names_of(const Study& study) {
+  sim::FormulaNames names = study.space.names();
+  for (const Measure& measure : study.measures)
+    if (names.find(measure.name) == nullptr) names.scalar(measure.name);  // else reported as a column twice
+  return names;
+}
+
+/// A formula that must be there.
+std::optional<sim::Formula> read_formula(const Node& node, std::string_view key, const sim::FormulaNames& names,
+                                         Faults& faults) {
+  const std::string text = text_member(node, key, true, faults);
+  return text.empty() ? std::nullopt : sim::Formula::parse(text, names, place_of(node, key), faults);
+}
+
+/// The name given, or the formula where that is a name.
+std::string read_name(const Node& node, std::string_view formula_key, Faults& faults) {
+  const Node* formula = node.find(formula_key);
+  const bool plain = formula != nullptr && formula->is_string() && sim::is_formula_name(formula->as_string());
+  std::string name = text_member(node, "name", !plain, faults);
+  if (name.empty() && plain) name = formula->as_string();
+  if (!name.empty()) check_name(name, place_of(node, "name"), "an objective or limit", faults);
+  return name;
+}
+
+void read_objective(const Node& node, const sim::FormulaNames& names, Study& study, Faults& faults) {
+  if (!node.is_object()) {
+    faults.add(node.origin(), fmt::format("expected {{\"minimise\": FORMULA}} or maximise, got {}", node.shown()));
+    return;
+  }
+  check_keys_of(node, {"name", "minimise", "maximise"}, faults);
+  const bool maximise = node.find("maximise") != nullptr;
+  if (maximise == (node.find("minimise") != nullptr)) {
+    faults.add(node.origin(), "expected one of 'minimise' and 'maximise'");
+    return;
+  }
+  const char* key = maximise ? "maximise" : "minimise";
+  std::string name = read_name(node, key, faults);
+  if (auto value = read_formula(node, key, names, faults))
+    study.objectives.push_back({std::move(name), maximise, *std::move(value)});
+}
+
+std::optional<double> read_bound(const Node& node, std::string_view key, Faults& faults) {
+  const Node* bound = node.find(key);
+  if (bound == nullptr) return std::nullopt;
+  if (bound->is_number()) return bound->as_number();
+  const auto quantity = bound->is_string() ? quantity_of(bound->as_string()) : std::nullopt;
+  if (quantity) return quantity->first;
+  faults.add(bound->origin(), fmt::format("expected a number or a quantity such as \"2 s\", got {}", bound->shown()));
+  return std::nullopt;
+}
+
+void read_limit(const Node& node, const sim::FormulaNames& names, Study& study, Faults& faults) {
+  if (!node.is_object()) {
+    faults.add(node.origin(), fmt::format("expected {{\"value\": FORMULA, \"most\": NUMBER}}, got {}", node.shown()));
+    return;
+  }
+  check_keys_of(node, {"name", "value", "most", "least"}, faults);
+  const std::size_t before = faults.size();
+  Limit limit{.name = read_name(node, "value", faults)};
+  limit.most = read_bound(node, "most", faults);
+  limit.least = read_bound(node, "least", faults);
+  if (faults.size() == before && !limit.most && !limit.least)
+    faults.add(node.origin(), "expected 'most', 'least' or both");
+  auto value = read_formula(node, "value", names, faults);
+  if (!value) return;
+  limit.value = *std::move(value);
+  study.limits.push_back(std::move(limit));
+}
+
+void read_bottleneck(const std::string& name, const Node& node, const sim::FormulaNames& names, Study& study,
+                     Faults& faults) {
+  if (!node.is_object()) {
+    faults.add(node.origin(), fmt::format("expected an object with share and move, got {}", node.shown()));
+    return;
+  }
+  check_keys_of(node, {"share", "move"}, faults);
+  Bottleneck bottleneck{.name = name};
+  std::vector<std::string> known;
+  for (const auto& parameter : study.space.parameters()) known.push_back(parameter.name);
+  if (const Node* move = member(node, "move", Node::Kind::array, "a list of parameters", true, faults))
+    for (const Node& item : move->items()) {
+      const std::string text = item.is_string() ? item.as_string() : item.dump();
+      const auto found = std::find(known.begin(), known.end(), text);
+      if (found == known.end())
+        faults.add(item.origin(), fmt::format("expected a parameter, got {}", item.shown()),
+                   sim::name_hint(text, known));
+      else
+        bottleneck.move.push_back(static_cast<std::size_t>(found - known.begin()));
+    }
+  auto share = read_formula(node, "share", names, faults);
+  if (!share) return;
+  bottleneck.share = *std::move(share);
+  study.bottlenecks.push_back(std::move(bottleneck));
+}
+
+}  // namespace
+
+void read_goals(const Node& root, Study& study, Faults& faults) {
+  const sim::FormulaNames names = names_of(study);
+  if (const Node* list = member(root, "objectives", Node::Kind::array, "a list of objectives", false, faults))
+    for (const Node& item : list->items()) read_objective(item, names, study, faults);
+  if (const Node* list = member(root, "limits", Node::Kind::array, "a list of limits", false, faults))
+    for (const Node& item : list->items()) read_limit(item, names, study, faults);
+  if (const Node* list = member(root, "bottlenecks", Node::Kind::object, "an object of bottlenecks", false, faults))
+    for (const auto& [name, node] : list->members()) read_bottleneck(name, node, names, study, faults);
+}
+
+}  // namespace orrery::experiments::study

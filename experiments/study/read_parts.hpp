@@ -1,0 +1,15 @@
+// Parts of the reader of studies that have files of their own.
+#pragma once
+
+#include "experiments/study/study.hpp"
+
+namespace orrery::experiments::study {
+
+/// The value of a parameter that a node means; nothing if the parameter has no such value.
+std::optional<double> value_of(const search::Parameter& parameter, const sim::Node& node);
+/// `objectives`, `limits` and `bottlenecks`: formulas over parameters and measures.
+void read_goals(const sim::Node& root, Study& study, sim::Faults& faults);
+/// `sweep`: parts, and a grid of the parameters that no part names. `steps`: how many values of a range, 0: not said.
+void read_sweep(const sim::Node& root, const std::vector<std::int64_t>& steps, Study& study, sim::Faults& faults);
+
+}  // namespace orrery::experiments::study

@@ -1,0 +1,118 @@
+#include "experiments/study/runs.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <exception>
+
+#include "experiments/claims/figure.hpp"
+#include "experiments/figures.hpp"
+#include "experiments/run_folder.hpp"
+
+namespace orrery::experiments::study {
+namespace {
+
+struct Stopped {};
+
+/// What a look-up missed, with the nearest name.
+std::string absence(const claims::FigureSearch& search) {
+  const std::string where =
+      search.reached.empty() ? "summary.json" : fmt::format("'{}' of summary.json", search.reached);
+  return fmt::format("{} has no '{}' ({})", where, search.missing, sim::name_hint(search.missing, search.members));
+}
+
+/// The same with members in the order of their names: in which order a config states them decides nothing.
+sim::Node sorted(const sim::Node& node) {
+  sim::Node out = node;
+  for (sim::Node& item : out.items()) item = sorted(item);
+  if (!node.is_object()) return out;
+  std::map<std::string, sim::Node> members;
+  for (const auto& [key, value] : node.members()) members.emplace(key, sorted(value));
+  out = sim::Node::object();
+  for (auto& [key, value] : members) out.set(key, std::move(value));
+  return out;
+}
+
+}  // namespace
+
+std::string InputDigests::of(const std::filesystem::path& file) {
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(file.string());
+  if (known != known_.end()) return known->second;
+  return known_.emplace(file.string(), content_digest(file)).first->second;
+}
+
+PreparedRun prepare_run(const std::function<sim::Node()>& make, InputDigests& digests) {
+  PreparedRun run;
+  try {
+    run.experiment = read_experiment(make());
+    std::uint64_t hash = sim::hash_text(sorted(run.experiment->identity()).dump());
+    for (const auto& file : run.experiment->inputs()) {
+      run.inputs.emplace_back(file.string(), digests.of(file));
+      hash = sim::hash_text(run.inputs.back().second, hash);
+    }
+    run.key = fmt::format("{:016x}", hash);
+  } catch (const sim::ConfigError& error) {
+    run = {.faults = error.faults()};
+  }
+  return run;
+}
+
+std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span<const Measure> measures,
+                                         const std::function<bool()>& stop) {
+  RunOutcome outcome;
+  outcome.result.figures.assign(measures.size(), std::nan(""));
+  outcome.absent.resize(measures.size());
+  const auto failed = [&](std::string reason) {
+    outcome.result.status = TrialStatus::failed;
+    outcome.result.reason = std::move(reason);
+    return outcome;
+  };
+  try {
+    const Outcome ran = experiment.run({.progress = [&](const Progress&) {
+      if (stop && stop()) throw Stopped{};
+    }});
+    outcome.result.reason = reason_of(ran.summary);
+    if (!outcome.result.reason.empty()) outcome.result.status = TrialStatus::infeasible;
+    for (std::size_t i = 0; i < measures.size(); ++i) {
+      const claims::FigureSearch search = claims::find_figure(ran.summary, measures[i].path);
+      if (search.found == nullptr)
+        outcome.absent[i] = absence(search);
+      else if (search.found->is_number())
+        outcome.result.figures[i] = search.found->as_number();
+      else if (search.found->kind() == sim::Node::Kind::boolean)
+        outcome.result.figures[i] = search.found->as_boolean() ? 1 : 0;
+    }
+    return outcome;
+  } catch (const Stopped&) {
+    return std::nullopt;
+  } catch (const sim::ConfigError& error) {
+    return failed(error.faults().front().text());
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  }
+}
+
+ExecuteRuns local_runs(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop) {
+  return [&pool, measures, stop = std::move(stop)](std::span<const Experiment* const> runs, const auto& done) {
+    std::mutex mutex;
+    std::exception_ptr error;
+    std::atomic<bool> broken{false};
+    pool.for_each(runs.size(), [&](std::size_t i) {
+      if (broken || (stop && stop())) return;
+      auto outcome = run_experiment(*runs[i], measures, stop);
+      if (!outcome) return;
+      const std::lock_guard lock(mutex);
+      if (error) return;
+      try {
+        done(i, *std::move(outcome));
+      } catch (...) {
+        error = std::current_exception();
+        broken = true;
+      }
+    });
+    if (error) std::rethrow_exception(error);
+  };
+}
+
+}  // namespace orrery::experiments::study

@@ -1,0 +1,288 @@
+#include "experiments/study/store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "sim/base/fault.hpp"
+
+namespace orrery::experiments::study {
+namespace {
+
+namespace fs = std::filesystem;
+using search::TrialStatus;
+
+constexpr std::string_view kFormat = "orrery study 1";
+constexpr auto kCommitAfter = std::chrono::milliseconds(200);
+constexpr std::int64_t kCommitRows = 20'000;
+
+constexpr std::array<std::pair<TrialStatus, std::string_view>, 3> kStatus{
+    {{TrialStatus::ok, "ok"}, {TrialStatus::infeasible, "infeasible"}, {TrialStatus::failed, "failed"}}};
+
+/// Holds the file against a second writer; goes with the process, however that ends.
+int lock_file(const fs::path& file) {
+  std::error_code error;
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error))
+    sim::throw_fault({file.string(), ""}, "expected a place for a store: a file or nothing, found something else");
+  if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
+  const int lock = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock < 0)
+    sim::throw_fault({file.string(), ""},
+                     fmt::format("expected a place that can be written: {}", std::strerror(errno)));
+  if (::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock);
+    sim::throw_fault({file.string(), ""}, "another process writes this store", "wait for it, or give another --out");
+  }
+  return lock;
+}
+
+std::string type_of(const std::string& kind) {
+  return kind == "parameter" || kind == "derived" ? "" : " REAL";  // a categorical's column holds texts
+}
+
+}  // namespace
+
+std::string status_text(TrialStatus status) {
+  return std::string(kStatus[static_cast<std::size_t>(status)].second);
+}
+
+TrialStatus status_of(std::string_view text) {
+  for (const auto& [status, name] : kStatus)
+    if (name == text) return status;
+  return TrialStatus::failed;
+}
+
+Store::Store(const fs::path& file, const StoreFacts& facts, bool any_build)
+    : file_(file), lock_(lock_file(file)), last_(std::chrono::steady_clock::now()) {
+  try {
+    database_.emplace(file, true);
+    Statement tables = database_->prepare("SELECT count(*) FROM sqlite_master");
+    (void)tables.step();
+    fresh_ = tables.integer(0) == 0;
+    tables.reset();
+    if (!fresh_) check(facts, any_build);  // first: what is refused stays as it is, to the byte
+    database_->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY");
+    if (fresh_) create(facts);
+    prepare(facts);
+  } catch (const StoreError& error) {
+    const bool other = std::string_view(error.what()).find("not a database") != std::string_view::npos;
+    database_.reset();
+    ::close(lock_);
+    if (other) sim::throw_fault({file.string(), ""}, "expected a store of orrery, found something else");
+    throw;
+  } catch (...) {
+    database_.reset();
+    ::close(lock_);
+    throw;
+  }
+}
+
+Store::~Store() {
+  // What was not committed is dropped: after an error half of a point may be in it.
+  for (Statement* statement : {&find_run_, &add_run_, &add_point_, &add_point_run_, &get_point_, &add_input_})
+    *statement = Statement();
+  database_.reset();  // before the lock: closing a file drops SQLite's own locks on it
+  ::close(lock_);
+}
+
+void Store::create(const StoreFacts& facts) {
+  std::string measures, columns;
+  for (const Column& column : facts.columns) {
+    const std::string text = fmt::format(", {}{}", sql_name(column.name), type_of(column.kind));
+    columns += text;
+    if (column.kind == "measure") measures += text;
+  }
+  database_->execute(fmt::format(
+      "BEGIN;"
+      "CREATE TABLE facts(name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+      "CREATE TABLE columns(place INTEGER PRIMARY KEY, name TEXT, kind TEXT, detail TEXT);"
+      "CREATE TABLE inputs(path TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;"
+      "CREATE TABLE runs(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, status TEXT, reason TEXT{});"
+      "CREATE TABLE points(id INTEGER PRIMARY KEY, repeat INTEGER, key TEXT, fidelity REAL, status TEXT, reason TEXT, "
+      "violation REAL{});"
+      "CREATE TABLE point_runs(point INTEGER, place INTEGER, run INTEGER, PRIMARY KEY(point, place)) WITHOUT ROWID",
+      measures, columns));
+  open_ = true;
+  set_fact("format", std::string(kFormat));
+  set_fact("study", facts.study);
+  set_fact("mode", facts.mode);
+  set_fact("hash", facts.hash);
+  set_fact("version", facts.version);
+  set_fact("build", facts.build);
+  set_fact("document", facts.document);
+  Statement add = database_->prepare("INSERT INTO columns VALUES(?1, ?2, ?3, ?4)");
+  for (std::size_t i = 0; i < facts.columns.size(); ++i) {
+    const Column& column = facts.columns[i];
+    add.bind(1, static_cast<std::int64_t>(i)).bind(2, column.name).bind(3, column.kind).bind(4, column.detail).run();
+  }
+  commit();
+}
+
+void Store::check(const StoreFacts& facts, bool any_build) {
+  const auto refuse = [&](const std::string& message, const std::string& hint) {
+    sim::throw_fault({file_.string(), ""}, message, hint);
+  };
+  Statement tables = database_->prepare("SELECT count(*) FROM sqlite_master WHERE name = 'facts'");
+  (void)tables.step();
+  if (tables.integer(0) == 0 || fact("format") != std::string(kFormat))
+    refuse(fmt::format("expected a store of format '{}', found something else", kFormat), "give another --out");
+  tables.reset();
+  if (fact("study") != facts.study || fact("mode") != facts.mode)
+    refuse(fmt::format("the store is of the {} '{}', not of the {} '{}'", fact("mode").value_or("?"),
+                       fact("study").value_or("?"), facts.mode, facts.study),
+           "give another --out, or --force to replace it");
+  if (fact("hash") != facts.hash)
+    refuse(fmt::format("the store is of another version of '{}': the study has changed since", facts.study),
+           "give another --out, or --force to replace it");
+  if (!any_build && (fact("version") != facts.version || fact("build") != facts.build))
+    refuse("the store was begun by another build of orrery, whose results may differ",
+           "--any-build goes on all the same, --force replaces it");
+  complete_ = fact("complete").has_value();
+}
+
+void Store::prepare(const StoreFacts& facts) {
+  columns_ = facts.columns.size();
+  std::string names, measures, run_places, point_places;
+  for (std::size_t i = 0; i < columns_; ++i) {
+    names += ", " + sql_name(facts.columns[i].name);
+    point_places += fmt::format(", ?{}", 8 + i);
+    if (facts.columns[i].kind != "measure") continue;
+    measures += ", " + sql_name(facts.columns[i].name);
+    run_places += fmt::format(", ?{}", 5 + measures_++);
+  }
+  find_run_ = database_->prepare(fmt::format("SELECT id, status, reason{} FROM runs WHERE key = ?1", measures));
+  add_run_ = database_->prepare(
+      fmt::format("INSERT INTO runs(id, key, status, reason{}) VALUES(?1, ?2, ?3, ?4{})", measures, run_places));
+  add_point_ =
+      database_->prepare(fmt::format("INSERT INTO points(id, repeat, key, fidelity, status, reason, violation{}) "
+                                     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7{})",
+                                     names, point_places));
+  add_point_run_ = database_->prepare("INSERT INTO point_runs VALUES(?1, ?2, ?3)");
+  get_point_ = database_->prepare(
+      fmt::format("SELECT id, repeat, key, fidelity, status, reason, violation{} FROM points WHERE id = ?1", names));
+  add_input_ = database_->prepare("INSERT OR IGNORE INTO inputs VALUES(?1, ?2)");
+  Statement count = database_->prepare("SELECT coalesce(max(id), 0) FROM points");
+  (void)count.step();
+  points_ = count.integer(0);
+  Statement last = database_->prepare("SELECT coalesce(max(run), 0) FROM point_runs");
+  (void)last.step();
+  next_run_ = last.integer(0) + 1;
+}
+
+std::optional<std::pair<std::int64_t, RunResult>> Store::find_run(const std::string& key) {
+  find_run_.bind(1, key);
+  std::optional<std::pair<std::int64_t, RunResult>> found;
+  if (find_run_.step()) {
+    found.emplace(find_run_.integer(0), RunResult{status_of(find_run_.text(1)), find_run_.text(2), {}});
+    for (std::size_t i = 0; i < measures_; ++i)
+      found->second.figures.push_back(number_of(find_run_.cell(static_cast<int>(3 + i))));
+  }
+  find_run_.reset();
+  return found;
+}
+
+void Store::add_run(std::int64_t id, const std::string& key, const RunResult& result) {
+  begin();
+  add_run_.bind(1, id).bind(2, key).bind(3, status_text(result.status));
+  if (!result.reason.empty()) add_run_.bind(4, result.reason);
+  for (std::size_t i = 0; i < result.figures.size(); ++i)
+    add_run_.bind(static_cast<int>(5 + i), number_cell(result.figures[i]));
+  add_run_.run();
+  ++rows_;
+}
+
+void Store::add_point(const PointRow& row) {
+  begin();
+  add_point_.bind(1, row.id).bind(2, row.repeat).bind(4, row.fidelity).bind(5, status_text(row.status));
+  if (!row.key.empty()) add_point_.bind(3, row.key);
+  if (!row.reason.empty()) add_point_.bind(6, row.reason);
+  if (row.status == TrialStatus::ok) add_point_.bind(7, row.violation);
+  for (std::size_t i = 0; i < row.cells.size(); ++i) add_point_.bind(static_cast<int>(8 + i), row.cells[i]);
+  add_point_.run();
+  for (std::size_t i = 0; i < row.runs.size(); ++i)
+    add_point_run_.bind(1, row.id).bind(2, static_cast<std::int64_t>(i)).bind(3, row.runs[i]).run();
+  points_ = row.id;
+  ++rows_;
+}
+
+std::optional<PointRow> Store::point(std::int64_t id) {
+  if (id > points_) return std::nullopt;
+  get_point_.bind(1, id);
+  std::optional<PointRow> row;
+  if (get_point_.step()) {
+    row = PointRow{.id = id,
+                   .repeat = get_point_.integer(1),
+                   .key = get_point_.text(2),
+                   .fidelity = number_of(get_point_.cell(3)),
+                   .status = status_of(get_point_.text(4)),
+                   .reason = get_point_.text(5),
+                   .violation = number_of(get_point_.cell(6))};
+    for (std::size_t i = 0; i < columns_; ++i) row->cells.push_back(get_point_.cell(static_cast<int>(7 + i)));
+  }
+  get_point_.reset();
+  return row;
+}
+
+std::map<std::string, std::string> Store::inputs() {
+  std::map<std::string, std::string> all;
+  Statement read = database_->prepare("SELECT path, digest FROM inputs ORDER BY path");
+  while (read.step()) all.emplace(read.text(0), read.text(1));
+  return all;
+}
+
+void Store::add_input(const std::string& path, const std::string& digest) {
+  begin();
+  add_input_.bind(1, path).bind(2, digest).run();
+}
+
+void Store::begin() {
+  if (open_) return;
+  database_->execute("BEGIN");
+  open_ = true;
+}
+
+void Store::commit() {
+  rows_ = 0;
+  last_ = std::chrono::steady_clock::now();
+  if (!open_) return;
+  open_ = false;
+  database_->execute("COMMIT");
+}
+
+void Store::commit_if_due() {
+  if (rows_ >= kCommitRows || std::chrono::steady_clock::now() - last_ >= kCommitAfter) commit();
+}
+
+void Store::finish() {
+  if (!complete_) {
+    begin();
+    set_fact("complete", "yes");
+  }
+  commit();
+  complete_ = true;
+  try {
+    // One plain file, readable from where nobody can write; a reader that is at it keeps the log a while longer.
+    database_->execute("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE");
+  } catch (const StoreError&) {
+    // the log stays beside the file: all is there
+  }
+}
+
+std::optional<std::string> Store::fact(std::string_view name) {
+  Statement read = database_->prepare("SELECT value FROM facts WHERE name = ?1");
+  read.bind(1, std::string(name));
+  return read.step() ? std::optional(read.text(0)) : std::nullopt;
+}
+
+void Store::set_fact(std::string_view name, const std::string& value) {
+  Statement set = database_->prepare("INSERT OR REPLACE INTO facts VALUES(?1, ?2)");
+  set.bind(1, std::string(name)).bind(2, value).run();
+}
+
+}  // namespace orrery::experiments::study

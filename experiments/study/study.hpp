@@ -1,0 +1,157 @@
+// A study: one experiment, the parameters in which its points differ, what is measured of each, and what is best.
+//
+// The reader turns a file of kind "study" into this plain struct and reports every fault (docs/studies.md). A point of
+// its space becomes a config, one a seed; figures of summary.json become measures; formulas over parameters and
+// measures become objectives, limits and shares of bottlenecks. Nothing here runs anything or knows any system.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/search/driver.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments::study {
+
+using search::Point;
+using search::TrialStatus;
+
+/// How figures of several seeds become one.
+enum class Statistic : std::uint8_t { mean, median };
+
+}  // namespace orrery::experiments::study
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::study::Statistic> {
+  using E = orrery::experiments::study::Statistic;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"mean", E::mean}, {"median", E::median}}};
+};
+
+namespace orrery::experiments::study {
+
+/// A figure of summary.json by its dotted path.
+struct Measure {
+  std::string name, path;
+  sim::Origin origin;
+};
+
+struct Objective {
+  std::string name;
+  bool maximise = false;
+  sim::Formula value;  ///< over parameters, derived figures and measures
+};
+
+/// What a point must meet: value <= most, value >= least.
+struct Limit {
+  std::string name;
+  sim::Formula value;
+  std::optional<double> most, least;
+
+  /// By how much a value breaks it, as a share of the bound where that is not 0; 0 where it is met.
+  double violation(double x) const;
+};
+
+/// A place where the time may go, how much of it goes there, and the parameters that would change it.
+struct Bottleneck {
+  std::string name;
+  sim::Formula share;
+  std::vector<std::size_t> move;
+};
+
+struct SeedsParams {
+  std::int64_t count = 1, first = 1;
+  std::string path = "run.seed";
+  Statistic statistic = Statistic::mean;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using S = SeedsParams;
+    return std::tuple{
+        sim::field("count", &S::count, Unit::count, sim::between(1, 1000), "Runs of a point, each with its own seed."),
+        sim::field("first", &S::first, Unit::none, sim::at_least(0), "The first seed; the others follow it."),
+        sim::field("path", &S::path, Unit::text, sim::any_value(), "Where the seed stands in the config."),
+        sim::field("statistic", &S::statistic, "What becomes of a measure over the seeds.")};
+  }
+};
+
+struct SearchParams {
+  std::int64_t budget = 100, batch = 8, seed = 1, repeats = 1;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using S = SearchParams;
+    return std::tuple{
+        sim::field("budget", &S::budget, Unit::count, sim::between(1, 1e7), "Points that a search looks at."),
+        sim::field("batch", &S::batch, Unit::count, sim::between(1, 1e5),
+                   "Points that are asked for at once; the driver hears of them together."),
+        sim::field("seed", &S::seed, Unit::none, sim::at_least(0), "Seed of the driver's random numbers."),
+        sim::field("repeats", &S::repeats, Unit::count, sim::between(1, 1000),
+                   "Independent searches, with seeds from `seed` on.")};
+  }
+};
+
+/// Shorter runs for drivers that ask for them: the value of `path` is this share of `full`.
+struct Fidelity {
+  std::string path;
+  sim::Node full;
+  double number = 0;  ///< of `full`
+  sim::Unit unit = sim::Unit::none;
+};
+
+/// A part of a sweep: for each of its rows the values of some parameters. A sweep is the product of its parts, the last
+/// one fastest.
+struct SweepPart {
+  std::vector<std::size_t> parameters;
+  std::vector<std::vector<double>> rows;
+};
+
+struct Study {
+  std::string name;  ///< stem of the file
+  std::filesystem::path file;
+  std::string title;
+  sim::Node document, base;
+  search::Space space;
+  std::vector<SweepPart> sweep;
+  std::vector<Measure> measures;
+  std::vector<Objective> objectives;
+  std::vector<Limit> limits;
+  std::vector<Bottleneck> bottlenecks;
+  SeedsParams seeds;
+  SearchParams search;
+  search::DriverRegistry::Choice driver;
+  std::optional<Fidelity> fidelity;
+
+  /// The config of a canonical point. Throws sim::ConfigError for an assignment that cannot be made.
+  sim::Node config(const Point& point, double fidelity, std::int64_t seed) const;
+  /// What the formulas say of a point whose measures are these (NaN: not there). A value that is no number makes the
+  /// evaluation a failed one.
+  search::Evaluation judge(const Point& point, std::span<const double> measured) const;
+};
+
+/// Whether a file says that it is a study. Throws sim::ConfigError if it is no JSON.
+bool is_study(const std::filesystem::path& file);
+/// Reads a study with assignments laid over it ("base.…" goes to the base). Throws sim::ConfigError with all faults but
+/// those of the experiments that it makes.
+Study read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+
+/// Points of the sweep in order, canonical, each once, those that the constraints forbid left out.
+/// `forbidden`, if given, is how many of these there were.
+std::vector<Point> sweep_points(const Study& study, std::size_t* forbidden = nullptr);
+/// Some allowed points, spread over the sweep or, where that is not wanted, over the space.
+std::vector<Point> sample_points(const Study& study, bool of_sweep, std::size_t most);
+/// Reads the experiments of points without running them. Throws sim::ConfigError with the faults of all.
+void check_experiments(const Study& study, std::span<const Point> points);
+
+/// All drivers there are.
+const search::DriverRegistry& drivers();
+/// Studies that ship as named components (kind "study"), and one as text.
+std::vector<sim::ComponentInfo> study_components();
+std::string study_text(const std::string& name);
+/// JSON Schema of a study.
+sim::Node study_schema();
+
+}  // namespace orrery::experiments::study

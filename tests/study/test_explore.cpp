@@ -1,0 +1,162 @@
+// Sweeps and searches: the same rows for any number of threads and however often interrupted.
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "study_support.hpp"
+
+namespace orrery::experiments::study {
+namespace {
+
+using namespace test;
+using Catch::Contains;
+
+std::string explored(const Study& study, const fs::path& out, bool search, std::size_t jobs) {
+  const auto result = explore(study, {.search = search, .out = out, .jobs = jobs});
+  CHECK_FALSE(result.interrupted);
+  return dump(out);
+}
+
+TEST_CASE("a sweep: a row a point, the same for any number of threads", "[study]") {
+  Scratch scratch;
+  const Study study = read(scratch, small_study());
+  const std::string one = explored(study, scratch / "one", false, 1);
+  CHECK(explored(study, scratch / "two", false, 2) == one);
+  CHECK(explored(study, scratch / "five", false, 5) == one);
+  const BestPoints best = best_points(std::vector{scratch / "one"}, 10);
+  CHECK(best.counts[0].points == 9);
+  CHECK(best.counts[0].ok == 9);
+  CHECK_FALSE(best.points.empty());
+  // Nothing of the front is beaten by another point of it.
+  for (const BestPoint& a : best.points)
+    for (const BestPoint& b : best.points)
+      CHECK_FALSE((a.objectives[0] < b.objectives[0] && a.objectives[1] < b.objectives[1]));
+}
+
+TEST_CASE("a search: the same rows for any number of threads, and over repeats", "[study]") {
+  Scratch scratch;
+  const std::string text =
+      study_json(R"("parameters": [
+      {"name": "budget", "path": "policies.batching.sarathi.token_budget", "range": [64, 2048], "type": "integer"},
+      {"name": "rate", "path": "workload.rate_scale", "range": [0.5, 4], "scale": "log"}], )" +
+                 kGoals + R"(, "search": {"budget": 12, "batch": 5, "repeats": 2}, "seeds": {"count": 2})");
+  const Study study = read(scratch, text);
+  const std::string one = explored(study, scratch / "one", true, 1);
+  CHECK(explored(study, scratch / "three", true, 3) == one);
+  StoreReader store(scratch / "one");
+  std::int64_t rows = 0, second = 0;
+  store.for_each([&](const PointRow& row) {
+    ++rows;
+    second += row.repeat == 1;
+    CHECK(row.status == TrialStatus::ok);
+  });
+  CHECK(rows == 24);
+  CHECK(second == 12);
+}
+
+TEST_CASE("stopped after each number of runs and taken up again: the same rows, nothing run twice", "[study]") {
+  Scratch scratch;
+  const Study study = read(scratch, small_study());
+  const std::string whole = explored(study, scratch / "whole", false, 1);
+  for (int first = 2; first < 12; ++first) {
+    const fs::path out = scratch / ("parts" + std::to_string(first));
+    std::int64_t runs = 0;
+    int allowed = first;  // of the times that it asks whether to stop; more each time, so that it ends
+    for (bool done = false; !done; ++allowed) {
+      int asked = 0;
+      const auto result = explore(study, {.out = out, .jobs = 1, .stop = [&] { return ++asked > allowed; }});
+      runs += result.runs;
+      done = !result.interrupted;
+    }
+    CHECK(runs == 9);
+    CHECK(dump(out) == whole);
+  }
+}
+
+TEST_CASE("equal configs run once; seeds are averaged", "[study]") {
+  Scratch scratch;
+  const Study study = read(scratch, study_json(R"("parameters": [
+      {"name": "unused", "path": "policies.batching.vllm_v0.max_sequences", "values": [64, 128]},
+      {"name": "label", "values": ["a", "b"]}], "seeds": {"count": 3, "statistic": "median"}, )" +
+                                               kGoals));
+  const auto result = explore(study, {.out = scratch / "s", .jobs = 2});
+  CHECK(result.points == 4);
+  CHECK(result.runs == 3);  // a label, and a parameter of a policy that is not chosen, change nothing: three seeds
+}
+
+TEST_CASE("infeasible and refused points are rows with a reason", "[study]") {
+  Scratch scratch;
+  const Study study = read(scratch, study_json(R"("parameters": [
+      {"name": "model", "path": "model.config", "values": ["catalog:llama-2-7b", "catalog:llama-3-70b", "catalog:none"]}], )" +
+                                               kGoals));
+  const auto result = explore(study, {.out = scratch / "s", .jobs = 2});
+  CHECK(result.points == 3);
+  CHECK(result.runs == 2);
+  std::vector<PointRow> rows;
+  StoreReader(scratch / "s").for_each([&](const PointRow& row) { rows.push_back(row); });
+  CHECK(rows[0].status == TrialStatus::ok);
+  CHECK(rows[1].status == TrialStatus::infeasible);
+  CHECK_THAT(rows[1].reason, Contains("do not fit the memory"));
+  CHECK(rows[2].status == TrialStatus::failed);
+  CHECK_THAT(rows[2].reason, Contains("found no 'none'"));
+  CHECK(rows[2].key.empty());
+  // Taken up again, all three are known.
+  CHECK(explore(study, {.out = scratch / "s"}).known == 3);
+}
+
+TEST_CASE("a measure that no run has ends the study with its place; the rows are kept", "[study]") {
+  Scratch scratch;
+  const std::string goals = R"("measures": {"t": "ttft_s.p98"}, "objectives": [{"minimise": "t"}])";
+  const Study study = read(scratch, study_json(kParameters + ", " + goals));
+  try {
+    (void)explore(study, {.out = scratch / "s"});
+    FAIL("expected a fault");
+  } catch (const sim::ConfigError& error) {
+    CHECK_THAT(error.faults().front().text(),
+               Contains("s.json:/measures/t: no run has this figure: 'ttft_s' of summary.json has no 'p98'"));
+  }
+  CHECK(best_points(std::vector{scratch / "s"}, 3).counts[0].failed == 9);
+  // One that decides nothing is a note.
+  const Study noted = read(
+      scratch,
+      study_json(kParameters + R"(, "measures": {"t": "ttft_s.p99", "u": "none"}, "objectives": [{"minimise": "t"}])"));
+  const auto result = explore(noted, {.out = scratch / "n"});
+  REQUIRE(result.notes.size() == 1);
+  CHECK_THAT(result.notes[0], Contains("measure 'u': no run has this figure: summary.json has no 'none'"));
+}
+
+TEST_CASE("an input that has changed since is refused", "[study]") {
+  Scratch scratch;
+  const Study study = read(scratch, small_study());
+  (void)explore(study, {.out = scratch / "s"});
+  scratch.write("trace.csv", small_trace() + "9,10,10\n");
+  try {
+    (void)explore(study, {.out = scratch / "s"});
+    FAIL("expected a fault");
+  } catch (const sim::ConfigError& error) {
+    CHECK_THAT(error.faults().front().text(), Contains("trace.csv: has changed since the store was begun"));
+  }
+}
+
+TEST_CASE("limits: points beyond them are not among the best", "[study]") {
+  Scratch scratch;
+  const std::string goals = R"("measures": {"ttft": "ttft_s.p99"}, "objectives": [{"maximise": "rate"}],
+                               "limits": [{"name": "slo", "value": "rate", "most": 1}])";
+  const Study study = read(scratch, study_json(kParameters + ", " + goals));
+  (void)explore(study, {.out = scratch / "s"});
+  const BestPoints best = best_points(std::vector{scratch / "s"}, 1);
+  CHECK(best.counts[0].over == 3);  // those of rate 2
+  REQUIRE(best.points.size() == 1);
+  CHECK(best.points[0].objectives[0] == -1);
+}
+
+TEST_CASE("worker pools do every piece once, batch after batch", "[study]") {
+  WorkerPool pool(4);
+  for (std::size_t n : {0, 1, 3, 1000, 7}) {
+    std::vector<std::atomic<int>> done(n);
+    pool.for_each(n, [&](std::size_t i) { ++done[i]; });
+    for (const auto& count : done) REQUIRE(count == 1);
+  }
+}
+
+}  // namespace
+}  // namespace orrery::experiments::study

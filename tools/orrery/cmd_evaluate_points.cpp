@@ -1,0 +1,21 @@
+// `orrery evaluate-points`: the helper that evaluates points for another process (docs/studies.md). Hidden: not typed
+// by people.
+#include <iostream>
+
+#include "experiments/study/protocol.hpp"
+#include "tools/orrery/commands.hpp"
+
+namespace orrery::tools {
+
+void add_evaluate_points(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("evaluate-points", "Evaluate configs given as JSON lines on stdin");
+  command->group("");
+  command->callback([&action] {
+    action = [] {
+      experiments::study::evaluate_points(std::cin, std::cout);
+      return std::cout ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,144 @@
+#include "tools/orrery/explore_command.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "experiments/study/explore.hpp"
+#include "experiments/study/protocol.hpp"
+#include "experiments/study/results.hpp"
+#include "tools/orrery/progress.hpp"
+
+namespace orrery::tools {
+namespace {
+
+namespace fs = std::filesystem;
+namespace study = experiments::study;
+
+constexpr std::size_t kShown = 10;
+
+struct ExploreCommand {
+  std::string file, out;
+  std::vector<std::string> assignments;
+  std::optional<std::int64_t> seed;
+  std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+  bool search = false, resume = false, force = false, any_build = false, dry_run = false, json = false, quiet = false;
+};
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+/// The runs of points as `orrery evaluate-points` reads them.
+void print_requests(const study::Study& one, std::span<const study::Point> points) {
+  study::InputDigests digests;
+  std::int64_t id = 0;
+  fmt::print("{}\n", study::protocol_header(one).dump());
+  for (const study::Point& point : points)
+    for (std::int64_t seed = one.seeds.first; seed < one.seeds.first + one.seeds.count; ++seed) {
+      const study::PreparedRun run = study::prepare_run([&] { return one.config(point, 1, seed); }, digests);
+      if (run.experiment != nullptr) fmt::print("{}\n", study::protocol_request(++id, run).dump());
+    }
+}
+
+void print_points(const study::Study& one, const ExploreCommand& options) {
+  std::size_t forbidden = 0;
+  const std::vector<study::Point> points =
+      options.search ? study::sample_points(one, false, kShown) : study::sweep_points(one, &forbidden);
+  if (options.json) {
+    print_requests(one, points);
+  } else {
+    for (const study::Point& point : points) fmt::print("{}\n", one.space.text(point));
+  }
+  if (options.quiet) return;
+  if (forbidden > 0) fmt::print(stderr, "{} points more that the constraints leave out\n", forbidden);
+  const std::int64_t seeds = one.seeds.count;
+  if (options.search)
+    fmt::print(stderr, "dry run: {} points of the space; a search with '{}' would look at {} x {}\n", points.size(),
+               one.driver.name, one.search.repeats, one.search.budget);
+  else
+    fmt::print(stderr, "dry run: {} points, {} runs\n", points.size(), std::ssize(points) * seeds);
+}
+
+/// The store and what SQLite keeps beside it.
+void remove_store(const fs::path& out) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(out, ignored)) return;
+  (void)study::StoreReader(out);  // what is no store of ours is not replaced
+  for (const char* end : {"", "-wal", "-shm"}) fs::remove(out.string() + end, ignored);
+}
+
+int explore(const ExploreCommand& options) {
+  std::vector<std::string> assignments = options.assignments;
+  if (options.seed)
+    assignments.push_back(fmt::format("{}={}", options.search ? "search.seed" : "seeds.first", *options.seed));
+  const study::Study one = study::read_study(options.file, assignments);
+  const fs::path out = options.out.empty() ? study::default_store(one, options.search) : fs::path(options.out);
+  if (options.dry_run) {
+    (void)study::check_explorable(one, options.search);
+    print_points(one, options);
+    return 0;
+  }
+  std::error_code ignored;
+  if (options.resume && !fs::exists(out, ignored))
+    sim::throw_fault({out.string(), ""}, "expected a store to go on with, found none", "leave --resume out to begin");
+  if (options.force) remove_store(out);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { g_interrupted = 1; });
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write, told as such
+  study::ExploreOptions how{.search = options.search, .out = out, .jobs = options.jobs, .any_build = options.any_build};
+  how.stop = [] { return g_interrupted != 0; };
+  study::ExploreResult result;
+  {
+    ProgressBar bar(options.quiet);
+    how.progress = [&](std::int64_t done, std::optional<std::int64_t> total) {
+      bar.update({.done = done, .total = total, .what = "points"});
+    };
+    result = study::explore(one, how);
+  }
+  if (!options.quiet) {
+    for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
+    if (result.forbidden > 0) fmt::print(stderr, "{} points that the constraints leave out\n", result.forbidden);
+    if (result.was_complete) fmt::print(stderr, "{}: holds this very study already; reused\n", out.string());
+  }
+  if (result.interrupted) {
+    fmt::print(stderr, "interrupted: {} points are in {}; the same command goes on\n", result.points, out.string());
+    return 130;
+  }
+  const study::BestPoints best = study::best_points(std::span(&out, 1), kShown);
+  fmt::print("{}", options.json ? study::best_json(best).dump(2) + "\n" : study::best_text(best));
+  if (!options.quiet) {
+    const study::StoreCounts& counts = best.counts[0];
+    if (counts.ok < counts.points) fmt::print(stderr, "the first without a result: {}\n", counts.first_reason);
+    fmt::print(stderr, "{} points, {} of them known, {} runs; in {}\n", result.points, result.known, result.runs,
+               out.string());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_explore(CLI::App& app, Action& action, const char* name, const char* doc, bool search) {
+  auto options = std::make_shared<ExploreCommand>();
+  options->search = search;
+  CLI::App* command = app.add_subcommand(name, doc);
+  command->add_option("STUDY", options->file, "Study (JSON of \"kind\": \"study\")")->required();
+  command->add_option("--set", options->assignments, "Change a value: base.a.b=value, search.budget=50 …")
+      ->allow_extra_args(false);
+  command->add_option("--out", options->out, "File of the store (default runs/STUDY-HASH.sqlite)");
+  command
+      ->add_option("--seed", options->seed,
+                   search ? "Seed of the driver (search.seed)" : "First seed of the runs (seeds.first)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--jobs", options->jobs, "Threads; rows are the same for any number")->check(CLI::Range(1, 1024));
+  command->add_flag("--resume", options->resume, "Go on with a store, which must be there");
+  command->add_flag("--force", options->force, "Replace the store if there is one");
+  command->add_flag("--any-build", options->any_build, "Go on with a store that another build of orrery began");
+  command->add_flag("--dry-run", options->dry_run,
+                    "Print points (with --json: configs as evaluate-points reads them), run nothing");
+  command->add_flag("--json", options->json, "Print JSON instead of a table");
+  command->add_flag("--quiet", options->quiet, "No progress and no notes");
+  command->callback([options, &action] { action = [options] { return explore(*options); }; });
+}
+
+}  // namespace orrery::tools
