@@ -1,4 +1,4 @@
-#include "experiments/serving/config.hpp"
+#include "experiments/serving/config_registries.hpp"
 
 #include <fmt/format.h>
 
@@ -16,70 +16,10 @@ namespace {
 using sim::FieldInfo;
 using sim::Node;
 
-hw::CostModelRegistry cost_models() {
-  hw::CostModelRegistry registry("cost_model");
-  hw::register_cost_models(registry);
-  return registry;
-}
-policies::BatchingRegistry batchings() {
-  policies::BatchingRegistry registry("batching");
-  policies::register_batching_policies(registry);
-  return registry;
-}
-policies::KvCacheRegistry kv_caches() {
-  policies::KvCacheRegistry registry("kvcache");
-  policies::register_kv_caches(registry);
-  return registry;
-}
-
-HostRegistry host_times() {
-  HostRegistry registry("host");
-  register_host_times(registry);
-  return registry;
-}
-policies::MigrationRegistry migrations() {
-  policies::MigrationRegistry registry("migration");
-  policies::register_migrations(registry);
-  return registry;
-}
-policies::AdmissionRegistry admissions() {
-  policies::AdmissionRegistry registry("admission");
-  policies::register_admission_controls(registry);
-  return registry;
-}
-policies::ScalingRegistry scalings() {
-  policies::ScalingRegistry registry("scaling");
-  policies::register_scalings(registry);
-  return registry;
-}
-policies::RouterRegistry routers() {
-  policies::RouterRegistry registry("routing");
-  policies::register_routers(registry);
-  return registry;
-}
-
-policies::SpeculationRegistry speculators() {
-  policies::SpeculationRegistry registry("speculation");
-  policies::register_speculation(registry);
-  return registry;
-}
-
-/// Policies where a config names none.
-constexpr const char* kCostModel = "tiled";
-constexpr const char* kBatching = "sarathi";
-constexpr const char* kKvCache = "paged";
-constexpr const char* kSpeculation = "none";
-constexpr const char* kHost = "serial";
-constexpr const char* kRouter = "round_robin";
-constexpr const char* kDecodeRouter = "least_loaded";
 /// What section `policies` may hold.
-constexpr std::array<std::string_view, 9> kPolicies{"batching",       "kvcache",     "routing",
-                                                    "decode_routing", "admission",   "scaling",
-                                                    "decode_scaling", "speculation", "migration"};
-constexpr const char* kAdmission = "all";
-constexpr const char* kScaling = "fixed";
-constexpr const char* kMigration = "none";
-
+constexpr std::array<std::string_view, 10> kPolicies{"batching",    "kvcache",  "routing", "decode_routing",
+                                                     "admission",   "scaling",  "power",   "decode_scaling",
+                                                     "speculation", "migration"};
 /// A policy block inside a section; absent means the fallback with its defaults.
 template <class Registry>
 typename Registry::Choice choose(const Registry& registry, const Node& parent, std::string_view name,
@@ -123,16 +63,28 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
   config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
 }
 
-/// Sets the clock of a group of devices; one that the part does not reach is a fault.
-void set_clock(const Node& group, double clock_hz, hw::GpuParams& gpu, sim::Faults& faults) {
-  if (clock_hz >= gpu.dvfs.lowest_clock_hz && clock_hz <= gpu.clock_hz) {
-    gpu = hw::at_clock(gpu, clock_hz);
-    return;
-  }
+/// The part at a clock; one that it does not reach is a fault.
+hw::GpuParams clocked(const hw::GpuParams& gpu, double clock_hz, const sim::Origin& where, sim::Faults& faults) {
+  if (clock_hz >= gpu.dvfs.lowest_clock_hz && clock_hz <= gpu.clock_hz) return hw::at_clock(gpu, clock_hz);
   faults.add(
-      group.find("clock")->origin(),
+      where,
       fmt::format("expected a clock from {} to {}, got {}", sim::humanise(gpu.dvfs.lowest_clock_hz, sim::Unit::hertz),
                   sim::humanise(gpu.clock_hz, sim::Unit::hertz), sim::humanise(clock_hz, sim::Unit::hertz)));
+  return gpu;
+}
+
+/// Sets the clock of a group of devices, or those that it may choose from.
+void set_clocks(const Node& group, const DeviceGroup& params, DevicePart& device, sim::Faults& faults) {
+  const hw::GpuParams whole = device.gpu;
+  if (params.clock_hz) device.gpu = clocked(whole, *params.clock_hz, place_of(group, "clock"), faults);
+  const sim::Origin where = place_of(group, "clocks");
+  if (params.clock_hz && !params.clocks_hz.empty()) faults.add(where, "expected no 'clocks' beside 'clock'");
+  for (std::size_t i = 0; i < params.clocks_hz.size(); ++i) {
+    if (i > 0 && params.clocks_hz[i] >= params.clocks_hz[i - 1])
+      faults.add(where, "expected clocks from the highest down, each once");
+    device.at_clocks.push_back(clocked(whole, params.clocks_hz[i], where, faults));
+  }
+  if (!device.at_clocks.empty()) device.gpu = device.at_clocks.front();
 }
 
 /// Finds the files of part and model, and reads the part with its overrides, so that what is wrong is reported where it
@@ -150,12 +102,21 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     const Node& changes = config.machine.devices[i].override_;
     if (changes.is_object()) sim::merge_over(node, changes);
     device.gpu = hw::parse_part<hw::GpuParams>(node, faults).part;
-    if (const std::optional<double> clock = config.machine.devices[i].clock_hz)
-      set_clock(group, *clock, device.gpu, faults);
+    set_clocks(group, config.machine.devices[i], device, faults);
   }
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())
     config.model_file = model_file(reference->as_string(), reference->origin(), faults);
+}
+
+/// Clocks need somebody to choose them, and whoever chooses needs clocks; tables of measured operators have one.
+void check_power(const Node& policies, const Node& machine, const ServingConfig& config, sim::Faults& faults) {
+  const bool any = std::any_of(config.parts.begin(), config.parts.end(),
+                               [](const DevicePart& part) { return !part.at_clocks.empty(); });
+  if (config.power.name != kPower && !any)
+    faults.add(place_of(policies, "power"), "expected 'clocks' of a group of machine.devices to choose from");
+  if (any && config.machine.profile.path)
+    faults.add(place_of(machine, "profile"), "expected no measured tables beside 'clocks' of devices");
 }
 
 /// Bounds of what scales against the replicas there are.
@@ -268,6 +229,7 @@ Node write_resolved(const ServingConfig& config) {
   policies.set("routing", policies::RouterRegistry::write_block(config.routing));
   policies.set("admission", policies::AdmissionRegistry::write_block(config.admission));
   policies.set("scaling", policies::ScalingRegistry::write_block(config.scaling));
+  policies.set("power", policies::ClockRegistry::write_block(config.power));
   policies.set("decode_scaling", policies::ScalingRegistry::write_block(config.decode_scaling));
   Node& speculation = policies.set("speculation", policies::SpeculationRegistry::write_block(config.speculation));
   if (!config.draft_file.empty())
@@ -294,12 +256,6 @@ Node write_resolved(const ServingConfig& config) {
   root.set("slo", sim::write_params(config.slo));
   root.set("run", sim::write_params(config.run));
   return root;
-}
-
-std::vector<std::string> catalog_references(const std::vector<std::string>& names) {
-  std::vector<std::string> references;
-  for (const std::string& name : names) references.push_back("catalog:" + name);
-  return references;
 }
 
 }  // namespace
@@ -354,11 +310,13 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
     config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
     config.admission = choose(admissions(), policies, "admission", kAdmission, faults);
     config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
+    config.power = choose(clock_policies(), policies, "power", kPower, faults);
     config.decode_scaling = choose(scalings(), policies, "decode_scaling", kScaling, faults);
     config.routing = choose(routers(), policies, "routing", kRouter, faults);
     config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
     config.migration = choose(migrations(), policies, "migration", kMigration, faults);
     read_speculation(section(policies, "speculation"), config, faults);
+    check_power(policies, machine, config, faults);
   }
   config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
   config.migration_link = sim::parse_params<MigrationParams>(section(root, "migration"), faults);
@@ -375,67 +333,6 @@ ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
   check_timeline(section(run, "timeline"), config.run.timeline.begin_s, config.run.timeline.end_s, faults);
   if (faults.empty()) config.resolved = write_resolved(config);
   return config;
-}
-
-std::vector<FieldInfo> serving_fields() {
-  std::vector<FieldInfo> machine = sim::describe_params<MachineParams>();
-  FieldInfo& cost = find_field(machine, "cost");
-  cost = policy_field("cost", cost.doc, cost_models().components(), kCostModel);
-  std::vector<FieldInfo>& device = find_field(machine, "devices").nested;
-  find_field(device, "part").suggestions = catalog_references(part_names());
-  find_field(device, "override").nested = sim::describe_params<hw::GpuParams>();
-  std::vector<FieldInfo> model = sim::describe_params<ModelParams>();
-  find_field(model, "config").suggestions = catalog_references(model_names());
-  std::vector<FieldInfo> workload = sim::describe_params<WorkloadParams>();
-  const traces::GeneratorRegistries& registries = trace_generators();
-  find_field(workload, "trace").nested = sim::describe_params<traces::TraceParams>();
-  FieldInfo& format = find_field(find_field(workload, "trace").nested, "format");
-  format.choices = trace_formats().names();
-  std::vector<FieldInfo>& generator = find_field(workload, "generator").nested;
-  generator = sim::describe_params<traces::GeneratorParams>();
-  generator.push_back(policy_field("arrivals", "When requests arrive.", registries.arrivals.components(), nullptr));
-  generator.push_back(
-      policy_field("lengths", "How long prompts and answers are.", registries.lengths.components(), nullptr));
-  find_field(workload, "arrivals").policies = registries.arrivals.components();
-  find_field(workload, "program").nested = programs_fields(registries.arrivals);
-  std::vector<FieldInfo> sections;
-  sections.push_back(object_field("machine", "The hardware.", std::move(machine)));
-  sections.back().required = true;
-  sections.push_back(object_field("model", "The model that is served.", std::move(model)));
-  sections.back().required = true;
-  sections.push_back(object_field("workload", "The requests: a trace to replay or a generator.", std::move(workload)));
-  sections.back().required = true;
-  sections.push_back(object_field(
-      "policies", "Who decides what.",
-      {policy_field("batching", "Which sequences advance in an iteration.", batchings().components(), kBatching),
-       policy_field("kvcache", "How the KV cache is handed out.", kv_caches().components(), kKvCache),
-       policy_field("admission", "Whether a request may come in.", admissions().components(), kAdmission),
-       policy_field("scaling", "How many replicas are up.", scalings().components(), kScaling),
-       policy_field("decode_scaling", "How many replicas of role decode are up.", scalings().components(), kScaling),
-       policy_field("routing", "Which replica a request goes to.", routers().components(), kRouter),
-       policy_field("migration", "Which running requests move to another replica.", migrations().components(),
-                    kMigration),
-       policy_field("decode_routing", "Which replica of role decode a prefilled request goes to.",
-                    routers().components(), kDecodeRouter),
-       policy_field("speculation", "Who proposes tokens for decodes, and how many.", speculators().components(),
-                    kSpeculation)}));
-  std::vector<FieldInfo> cluster = sim::describe_params<ClusterParams>();
-  std::vector<FieldInfo>& group = find_field(cluster, "replicas").nested;
-  find_field(group, "batching").policies = batchings().components();
-  find_field(group, "kvcache").policies = kv_caches().components();
-  sections.push_back(object_field("cluster", "Which replicas there are.", std::move(cluster)));
-  sections.push_back(
-      object_field("replica", "How the model is laid out on the machine.", sim::describe_params<ReplicaParams>()));
-  sections.push_back(object_field("migration", "The link that running requests migrate over (policies.migration).",
-                                  sim::describe_params<MigrationParams>()));
-  sections.push_back(object_field("layouts", "Parallel layouts that a policy switches a replica between (Seesaw).",
-                                  sim::describe_params<LayoutsParams>()));
-  sections.push_back(object_field("kv_tiers", "Memories behind a device that KV is copied to.",
-                                  sim::describe_params<KvTiersParams>()));
-  sections.push_back(policy_field("host", "What the CPU does for an iteration.", host_times().components(), kHost));
-  sections.push_back(object_field("slo", "Latency targets of a request.", sim::describe_params<SloParams>()));
-  sections.push_back(object_field("run", "Seed, resolution and length of the run.", sim::describe_params<RunParams>()));
-  return sections;
 }
 
 }  // namespace orrery::experiments

@@ -21,6 +21,7 @@
 #include "policies/admission/admission.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
+#include "policies/power/power.hpp"
 #include "policies/routing/routing.hpp"
 #include "policies/scaling/scaling.hpp"
 #include "policies/speculation/speculation.hpp"
@@ -34,6 +35,7 @@ struct DeviceGroup {
   std::string part;
   std::int64_t count = 1;
   std::optional<double> clock_hz;
+  std::vector<double> clocks_hz;
   sim::Node override_;
 
   static constexpr auto fields() {
@@ -44,6 +46,8 @@ struct DeviceGroup {
         sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096), "How many of them."),
         sim::field("clock", &DeviceGroup::clock_hz, sim::Unit::hertz, sim::positive(),
                    "Run at this clock, with the voltage that goes with it; null: the highest."),
+        sim::field("clocks", &DeviceGroup::clocks_hz, sim::Unit::hertz, sim::positive(),
+                   "Clocks that policies.power may choose from, the highest first; none: the one above, always."),
         sim::field("override", &DeviceGroup::override_,
                    "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
   }
@@ -221,6 +225,7 @@ struct RunParams {
 struct DevicePart {
   std::filesystem::path file;
   hw::GpuParams gpu;
+  std::vector<hw::GpuParams> at_clocks;  ///< at each of its `clocks`
 };
 
 /// A validated config: parameters, chosen policies, and the same written out with all defaults.
@@ -243,6 +248,7 @@ struct ServingConfig {
   HostRegistry::Choice host;
   policies::AdmissionRegistry::Choice admission;
   policies::ScalingRegistry::Choice scaling, decode_scaling;
+  policies::ClockRegistry::Choice power;
   policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
   policies::SpeculationRegistry::Choice speculation;
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one

@@ -71,8 +71,10 @@ class ServingSetup {
   ServingResult run(RunObserver* observer, const std::function<void(const Progress&)>& progress,
                     const RunChange& change) const;
 
- private:
+  /// For setup.cpp and setup_run.cpp.
   struct State;
+
+ private:
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,82 @@
+// Clocks: the learner chooses the clock of a replica's devices for each batch (DVFS).
+//
+// It sees requests that wait, decodes, new tokens of prompts and what decodes attend to (as ln(1 + x)), and the present
+// clock as a share of the highest. The config's devices need `clocks`. Beside the requests' worth, a step costs
+// `joule` for every joule of the iteration beyond idle power: what a learner saves by going slow.
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "experiments/rl/envs/serving_env.hpp"
+
+namespace orrery::experiments::rl {
+namespace {
+
+/// Of the device of the study that is the default.
+constexpr const char* kClocks = R"({"machine": {"devices": [{"part": "catalog:a100-sxm4-80gb", "count": 1,
+                                    "clocks": ["1.41 GHz", "1.11 GHz", "0.81 GHz"]}]}})";
+
+struct ServingClockParams : ServingEnvParams {
+  double joule = 0.01;
+  static constexpr auto fields() {
+    return std::tuple_cat(shared_fields<ServingClockParams>(),
+                          std::tuple{sim::field("joule", &ServingClockParams::joule, sim::Unit::none, sim::at_least(0),
+                                                "Price of a joule.")});
+  }
+};
+
+class AskingClock final : public policies::ClockPolicy {
+ public:
+  AskingClock(DecisionPort& port, double joule) : port_(port), joule_(joule) {}
+
+  std::int32_t choose(const policies::ClockView& view) override {
+    const double highest = view.clocks_hz.front();
+    const double seen[] = {
+        squeezed(static_cast<double>(view.batch.waiting.size())), squeezed(static_cast<double>(view.next.decodes)),
+        squeezed(static_cast<double>(view.next.chunk_tokens)), squeezed(static_cast<double>(view.next.decode_context)),
+        view.clocks_hz[static_cast<std::size_t>(view.clock)] / highest};
+    std::copy(std::begin(seen), std::end(seen), port_.observation().begin());
+    const auto clock = static_cast<std::int32_t>(port_.ask(view.batch.now)[0]);
+    port_.add_reward(-joule_ * static_cast<double>(view.pricer->price(view.next, clock).energy_pj) * 1e-12);
+    return clock;
+  }
+  bool holds() const override { return false; }
+
+ private:
+  DecisionPort& port_;
+  double joule_;
+};
+
+EnvSpec spec_of(const ServingConfig& config) {
+  std::size_t clocks = 0;
+  for (const DeviceGroup& group : config.machine.devices) {
+    if (clocks > 0 && group.clocks_hz.size() != clocks)
+      throw std::invalid_argument("expected equally many clocks of every group of devices");
+    clocks = group.clocks_hz.size();
+  }
+  if (clocks < 2) throw std::invalid_argument("expected at least two 'clocks' of machine.devices to choose from");
+  const double endless = std::numeric_limits<double>::infinity();
+  AgentSpec agent{.name = "clock", .action = ActionSpace::discrete(static_cast<std::int64_t>(clocks))};
+  for (const char* name : {"waiting", "decodes", "chunk_tokens", "decode_context"})
+    agent.observation.push_back({name, 0, endless});
+  agent.observation.push_back({"clock_share", 0, 1});
+  return {.agents = {std::move(agent)}};
+}
+
+}  // namespace
+
+void add_serving_clock_env(EnvRegistry& registry) {
+  registry.add<ServingClockParams>(
+      "serving_clock", "At which clock every batch of a serving run goes.", [](const ServingClockParams& params) {
+        ServingEnvParams shared = params;
+        if (shared.config.empty() && !shared.override_.is_object())
+          shared.override_ = sim::parse_json(kClocks, "default");
+        return std::make_unique<ServingEnv>(
+            shared, spec_of, [joule = params.joule](ServingConfig& config, DecisionPort& port) {
+              config.power.name = "learner";
+              config.power.make = [&port, joule] { return std::make_unique<AskingClock>(port, joule); };
+            });
+      });
+}
+
+}  // namespace orrery::experiments::rl

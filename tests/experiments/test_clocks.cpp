@@ -1,0 +1,96 @@
+// Clocks chosen batch by batch: leaping is stepping, what policies of power do to time and energy, faults.
+#include <catch2/catch.hpp>
+
+#include "experiments/serving/system.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+sim::Node config_of(const std::string& power, const std::string& clocks, bool leap = true) {
+  sim::Node root = sim::read_config(std::string(ORRERY_SOURCE_DIR) + "/experiments/studies/first_light.json");
+  sim::assign(root, R"(machine.devices.0={"part": "catalog:a100-sxm4-80gb", "count": 1, "clocks": )" + clocks + "}");
+  sim::assign(root, "policies.power.policy=" + power);
+  sim::assign(root, "workload.limit=300");
+  sim::assign(root, leap ? "run.leap=true" : "run.leap=false");
+  return root;
+}
+
+ServingConfig read(const sim::Node& root) {
+  sim::Faults faults;
+  ServingConfig config = read_serving_config(root, faults);
+  faults.throw_if_any();
+  return config;
+}
+
+sim::Node summary_of(const sim::Node& root) {
+  const ServingConfig config = read(root);
+  const ServingResult result = ServingSetup(config).run(nullptr);
+  sim::Node summary = summarise(result, tick_scale(config.run.tick_s));
+  summary.erase("events");
+  return summary;
+}
+
+double figure(const sim::Node& summary, const char* path) {
+  return summary.at(path)->as_number();
+}
+
+const char* const kTwo = R"(["1.41 GHz", "0.81 GHz"])";
+
+TEST_CASE("leaping is stepping for every policy of power", "[prop]") {
+  for (const char* power : {"highest", "prefill_high", "tbt_target"})
+    CHECK(summary_of(config_of(power, kTwo)).dump() == summary_of(config_of(power, kTwo, false)).dump());
+}
+
+TEST_CASE("the highest clock of a list is that clock alone; one clock leaves no choice", "[unit]") {
+  sim::Node plain = config_of("highest", "[]");
+  sim::assign(plain, "machine.devices.0.clock=1.41 GHz");
+  sim::Node low = config_of("highest", "[]");
+  sim::assign(low, "machine.devices.0.clock=0.81 GHz");
+  CHECK(summary_of(config_of("highest", kTwo)).dump() == summary_of(plain).dump());
+  CHECK(summary_of(config_of("prefill_high", R"(["0.81 GHz"])")).dump() == summary_of(low).dump());
+}
+
+TEST_CASE("slow decodes save energy and cost little time; slow prompts cost time", "[unit]") {
+  const sim::Node high = summary_of(config_of("highest", kTwo)), mixed = summary_of(config_of("prefill_high", kTwo));
+  const sim::Node low = summary_of(config_of("highest", R"(["0.81 GHz"])"));
+  CHECK(figure(mixed, "energy_j.compute") < figure(high, "energy_j.compute"));
+  const double tbt_high = figure(high, "tbt_s.p50");
+  CHECK(figure(mixed, "tbt_s.p50") < 1.1 * tbt_high);  // bound by memory
+  CHECK(figure(low, "ttft_s.p50") > 1.2 * figure(high, "ttft_s.p50"));
+  CHECK(figure(mixed, "ttft_s.p50") < figure(low, "ttft_s.p50"));
+}
+
+TEST_CASE("a target that every clock meets is served at the lowest, one that none meets at the highest", "[unit]") {
+  const auto with_target = [](const char* tbt) {
+    sim::Node root = config_of("tbt_target", kTwo);
+    sim::assign(root, std::string("slo.tbt=") + tbt);
+    sim::Node summary = summary_of(root);
+    summary.erase("slo");
+    return summary.dump();
+  };
+  const auto without_slo = [](sim::Node summary) {
+    summary.erase("slo");
+    return summary.dump();
+  };
+  CHECK(with_target("1000 s") == without_slo(summary_of(config_of("highest", R"(["0.81 GHz"])"))));
+  CHECK(with_target("1 us") == without_slo(summary_of(config_of("highest", kTwo))));
+}
+
+TEST_CASE("faults of clocks", "[unit]") {
+  const auto fault = [](const sim::Node& root) {
+    try {
+      (void)read(root);
+    } catch (const sim::ConfigError& error) {
+      return error.faults().front().where.pointer + ": " + error.faults().front().message;
+    }
+    return std::string();
+  };
+  CHECK(fault(config_of("prefill_high", "[]")) ==
+        "/policies/power: expected 'clocks' of a group of machine.devices to choose from");
+  CHECK(fault(config_of("highest", R"(["0.81 GHz", "1.41 GHz"])")) ==
+        "/machine/devices/0/clocks: expected clocks from the highest down, each once");
+  CHECK(fault(config_of("highest", R"(["5 GHz"])")).starts_with("/machine/devices/0/clocks: expected a clock from"));
+}
+
+}  // namespace
+}  // namespace orrery::experiments
