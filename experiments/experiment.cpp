@@ -14,7 +14,7 @@
 #include "experiments/network/system.hpp"
 #include "experiments/pim/system.hpp"
 #include "experiments/plans/system.hpp"
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/system.hpp"
 #include "experiments/search/function_system.hpp"
 #include "experiments/serving/system.hpp"
 #include "experiments/study/study.hpp"
@@ -48,7 +48,7 @@ const std::vector<System>& systems() {
   static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
                                        plans_system(),   network_system(),  launch_system(),
                                        graph_system(),   tune_system(),     dram_system(),
-                                       pim_system(),     search::function_system()};
+                                       pim_system(),     rl_system(),      search::function_system()};
   return all;
 }
 
@@ -107,7 +107,6 @@ std::vector<sim::ComponentInfo> all_components() {
       all.push_back({"section", section.name, system.name + ": " + section.doc, section.nested});
     collect(collect, system.fields);
   }
-  for (const sim::ComponentInfo& env : rl::env_registry().components()) add(env);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
   for (sim::ComponentInfo& claim : claims::study_components()) all.push_back(std::move(claim));
   for (sim::ComponentInfo& driver : study::drivers().components()) all.push_back(std::move(driver));

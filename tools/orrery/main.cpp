@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   tools::add_describe(app, action);
   tools::add_report(app, action);
   tools::add_trace(app, action);
+  tools::add_train(app, action);
   tools::add_calibrate(app, action);
   tools::add_fidelity(app, action);
   tools::add_graph(app, action);

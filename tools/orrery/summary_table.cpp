@@ -73,6 +73,7 @@ std::string summary_table(const Node& summary) {
   if (summary.find("plan_count") != nullptr) return plans_table(summary);
   if (summary.find("platforms") != nullptr) return launch_table(summary);
   if (summary.find("compile_s") != nullptr) return graph_table(summary);
+  if (summary.find("learner") != nullptr) return rl_table(summary);
   std::string out;
   constexpr std::array kRequests{std::pair{"requests.arrived", "arrived"}, std::pair{"requests.completed", "completed"},
                                  std::pair{"requests.rejected", "rejected"},

@@ -1,0 +1,154 @@
+// Deep Q-learning with a replay memory, a target network and double estimation: the network chooses the best next
+// action, the target network values it. Sources: Mnih et al., Nature 518, 2015; van Hasselt, Guez and Silver, "Deep
+// reinforcement learning with double Q-learning", AAAI 2016. Huber loss as in the former. Actions are random with a
+// probability that falls evenly from 1 to `last_random` over the share `explore` of the training. Several parts:
+// experiments/rl/choices.hpp; several agents learn each on its own.
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/rl/choices.hpp"
+#include "experiments/rl/replay.hpp"
+
+namespace orrery::experiments::rl {
+namespace {
+
+struct DqnParams {
+  NetworkParams network;
+  std::int64_t memory = 50'000, batch = 64, begin = 1000, train_every = 4, target_every = 250;
+  double gamma = 0.99, rate = 1e-3, explore = 0.3, last_random = 0.05;
+  bool double_estimate = true;
+
+  static constexpr auto fields() {
+    using P = DqnParams;
+    using sim::Unit;
+    return std::tuple{
+        sim::field("network", &P::network, "Of Q."),
+        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
+        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps of an update."),
+        sim::field("begin", &P::begin, Unit::count, sim::at_least(0), "Steps before the first update."),
+        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps to an update."),
+        sim::field("target_every", &P::target_every, Unit::count, sim::at_least(1),
+                   "Updates to a renewal of the target network."),
+        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
+        sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
+        sim::field("explore", &P::explore, Unit::ratio, sim::between(0, 1),
+                   "Share of the training in which random actions become rare."),
+        sim::field("last_random", &P::last_random, Unit::ratio, sim::between(0, 1), "Their share from then on."),
+        sim::field("double_estimate", &P::double_estimate,
+                   "Whether the network chooses what the target network values; else the latter does both."),
+    };
+  }
+};
+
+class Dqn final : public Learner {
+ public:
+  Dqn(const DqnParams& params, const LearnerSetup& setup)
+      : params_(params),
+        setup_(setup),
+        choices_(setup.spec.agents[0].action),
+        replay_(static_cast<std::size_t>(params.memory), setup.spec.observation_size(), choices_.parts(),
+                setup.spec.masked ? choices_.size() : 0),
+        net_(static_cast<Index>(setup.spec.observation_size()), params.network, static_cast<Index>(choices_.size()),
+             setup.random.child("q")),
+        target_(net_),
+        adam_(net_.parameters().size()) {}
+
+  void act(const View& view, Act how, std::span<double> actions) override {
+    const Eigen::Map<const MatrixXd> rows(view.observations.data(), net_.inputs(), static_cast<Index>(view.n));
+    const MatrixXd q = net_.forward(rows);
+    sim::RandomStream random = setup_.random.child("act").child(static_cast<std::uint64_t>(calls_));
+    if (how == Act::explore) ++calls_;
+    for (std::size_t i = 0; i < view.n; ++i) {
+      const std::uint8_t* mask = view.masks.empty() ? nullptr : view.masks.data() + i * choices_.size();
+      double* action = actions.data() + i * choices_.parts();
+      choices_.best(q.col(static_cast<Index>(i)).data(), mask, action);
+      if (how == Act::explore && random.uniform() < share_random()) draw(mask, random, action);
+    }
+  }
+
+  void learn(const Experience& experience) override {
+    replay_.add(experience);
+    steps_ += static_cast<std::int64_t>(experience.before.n);
+    waiting_ += static_cast<std::int64_t>(experience.before.n);
+    for (; waiting_ >= params_.train_every; waiting_ -= params_.train_every)
+      if (steps_ >= params_.begin) update();
+  }
+
+  void state(Archive& archive) override {
+    archive(replay_, net_, target_, adam_, calls_, steps_, waiting_, updates_, loss_);
+  }
+  std::vector<std::pair<std::string, double>> figures() const override {
+    return {{"loss", loss_}, {"random", share_random()}};
+  }
+
+ private:
+  double share_random() const {
+    const double span = params_.explore * static_cast<double>(setup_.steps);
+    const double done = span > 0 ? std::min(1.0, static_cast<double>(steps_) / span) : 1;
+    return 1 + done * (params_.last_random - 1);
+  }
+  void draw(const std::uint8_t* mask, sim::RandomStream& random, double* action) const {
+    for (std::size_t part = 0; part < choices_.parts(); ++part) {
+      std::uint64_t left = random.below(choices_.allowed(mask, part));
+      std::size_t choice = 0;
+      const std::uint8_t* allowed = choices_.mask(mask, part);
+      for (;; ++choice)
+        if ((allowed == nullptr || allowed[choice] != 0) && left-- == 0) break;
+      action[part] = static_cast<double>(choice);
+    }
+  }
+
+  void update() {
+    sim::RandomStream random = setup_.random.child("update").child(static_cast<std::uint64_t>(updates_));
+    const Replay::Batch batch = replay_.draw(static_cast<std::size_t>(params_.batch), random);
+    const MatrixXd valued = target_.forward(batch.after);
+    const MatrixXd chosen = params_.double_estimate ? net_.forward(batch.after) : valued;
+    Mlp::Tape tape;
+    const MatrixXd& q = net_.forward(batch.before, tape);
+    MatrixXd d = MatrixXd::Zero(q.rows(), q.cols());
+    std::vector<double> best(choices_.parts());
+    loss_ = 0;
+    for (std::size_t i = 0; i < batch.n; ++i) {
+      const auto column = static_cast<Index>(i);
+      const double* action = batch.actions.data() + i * choices_.parts();
+      double aim = batch.rewards[i];
+      if (batch.terminated[i] == 0) {
+        choices_.best(chosen.col(column).data(), batch.after_mask(i), best.data());
+        aim += params_.gamma * choices_.value(valued.col(column).data(), best.data());
+      }
+      const double off = choices_.value(q.col(column).data(), action) - aim;
+      const double slope = std::clamp(off, -1.0, 1.0);  // of Huber's loss
+      loss_ += (std::abs(off) <= 1 ? 0.5 * off * off : std::abs(off) - 0.5) / static_cast<double>(batch.n);
+      for (std::size_t part = 0; part < choices_.parts(); ++part)
+        d(static_cast<Index>(choices_.begin(part) + static_cast<std::size_t>(action[part])), column) =
+            slope / static_cast<double>(batch.n);
+    }
+    VectorXd gradient = net_.zero();
+    net_.backward(tape, d, gradient);
+    adam_.step(net_.parameters(), std::move(gradient), params_.rate, 10);
+    if (++updates_ % params_.target_every == 0) target_.blend(net_, 1);
+  }
+
+  DqnParams params_;
+  LearnerSetup setup_;
+  Choices choices_;
+  Replay replay_;
+  Mlp net_, target_;
+  Adam adam_;
+  std::int64_t calls_ = 0, steps_ = 0, waiting_ = 0, updates_ = 0;
+  double loss_ = 0;
+};
+
+}  // namespace
+
+void add_dqn_learner(LearnerRegistry& registry) {
+  registry.add<DqnParams>("dqn", "Deep Q-learning: double estimation, replay memory, target network.",
+                          [](const DqnParams& params, const LearnerSetup& setup) {
+                            require_choices(setup.spec, "dqn");
+                            return learner_per_agent(setup, [&params](const LearnerSetup& own) {
+                              return std::make_unique<Dqn>(params, own);
+                            });
+                          });
+}
+
+}  // namespace orrery::experiments::rl

@@ -1,0 +1,101 @@
+#include "experiments/rl/training.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace orrery::experiments::rl {
+namespace {
+
+VectorEnv make_envs(const TrainingPlan& plan) {
+  std::vector<std::unique_ptr<Env>> envs;
+  for (std::size_t i = 0; i < plan.envs; ++i) envs.push_back(make_env(plan));
+  return VectorEnv(std::move(envs), Autoreset::same_step);
+}
+
+double mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+std::unique_ptr<Env> make_env(const TrainingPlan& plan) {
+  return regroup(plan.make_env(), plan.agents);
+}
+
+std::unique_ptr<Learner> make_learner(const TrainingPlan& plan, const EnvSpec& spec) {
+  return plan.make_learner({spec, plan.envs, plan.steps, sim::RandomStream(plan.seed, "rl/learner")});
+}
+
+Training::Training(const TrainingPlan& plan)
+    : plan_(plan),
+      envs_(make_envs(plan)),
+      judge_(make_env(plan)),
+      learner_(make_learner(plan, envs_.spec())),
+      actions_(plan.envs * envs_.spec().action_size()),
+      sums_(plan.envs, 0.0) {
+  envs_.reset(env_seed(plan.seed, 0));
+}
+
+void Training::advance() {
+  if (curve_.empty()) return evaluate();
+  const std::int64_t until = std::min(plan_.steps, curve_.back().steps + plan_.eval_every);
+  while (steps_ < until) step();
+  evaluate();
+}
+
+void Training::step() {
+  const std::size_t n = plan_.envs;
+  observations_ = envs_.now().observations;
+  masks_ = envs_.now().masks;
+  const View before{n, observations_, masks_};
+  learner_->act(before, Act::explore, actions_);
+  const VectorStep& now = envs_.step(actions_);
+  const std::size_t width = spec().observation_size(), agents = spec().agents.size();
+  std::vector<double> after = now.observations;
+  for (std::size_t i = 0; i < n; ++i) {
+    sums_[i] += mean(std::span(now.rewards).subspan(i * agents, agents));
+    if (now.ended[i] == 0) continue;
+    std::copy_n(now.final_observations.begin() + static_cast<std::ptrdiff_t>(i * width), width,
+                after.begin() + static_cast<std::ptrdiff_t>(i * width));
+    ended_sum_ += std::exchange(sums_[i], 0.0);
+    ++ended_;
+    ++episodes_;
+  }
+  learner_->learn({before, actions_, now.rewards, now.terminated, now.truncated, {n, after, now.masks}});
+  steps_ += static_cast<std::int64_t>(n);
+}
+
+void Training::evaluate() {
+  CurvePoint point{.steps = steps_, .episodes = episodes_};
+  point.train_return = ended_ > 0 ? ended_sum_ / static_cast<double>(ended_) : std::numeric_limits<double>::quiet_NaN();
+  ended_sum_ = 0;
+  ended_ = 0;
+  point.info.assign(spec().info.size(), 0.0);
+  TimeStep now;
+  std::vector<double> action(spec().action_size());
+  const auto episodes = static_cast<double>(plan_.eval_episodes);
+  for (std::int64_t episode = 0; episode < plan_.eval_episodes; ++episode) {
+    judge_->reset(episode_seed(env_seed(plan_.seed, 1), static_cast<std::uint64_t>(episode)), now);
+    std::int64_t length = 0;
+    while (!now.ended() && length < plan_.eval_steps) {
+      learner_->act({1, now.observation, now.mask}, Act::greedy, action);
+      check_action(spec(), now.mask, action);
+      judge_->step(action, now);
+      point.eval_return += mean(now.rewards) / episodes;
+      ++length;
+    }
+    point.eval_length += static_cast<double>(length) / episodes;
+    for (std::size_t i = 0; i < now.info.size(); ++i) point.info[i] += now.info[i] / episodes;
+  }
+  for (const auto& [name, value] : learner_->figures()) point.figures.push_back(value);
+  curve_.push_back(std::move(point));
+}
+
+void Training::state(Archive& archive) {
+  archive(envs_, sums_, curve_, steps_, episodes_, ended_, ended_sum_);
+  learner_->state(archive);
+}
+
+}  // namespace orrery::experiments::rl

@@ -1,0 +1,73 @@
+// Environment steps a second on one core: one environment, and a vector of them.
+#include <benchmark/benchmark.h>
+
+#include "experiments/rl/vector_env.hpp"
+
+namespace {
+
+using namespace orrery;
+using namespace orrery::experiments::rl;
+
+EnvFactory factory(const char* name) {
+  sim::Faults faults;
+  const sim::Node params = sim::Node::object();
+  auto choice = env_registry().prepare(name, &params, {"bench", ""}, faults);
+  faults.throw_if_any();
+  return choice.make;
+}
+
+/// An allowed action of an environment whose agents choose: of each part the k-th allowed choice, k moving on.
+void next_action(const EnvSpec& spec, std::span<const std::uint8_t> mask, std::size_t k, std::span<double> out) {
+  std::size_t place = 0, part = 0;
+  for (const AgentSpec& agent : spec.agents)
+    for (const std::int64_t n : agent.action.choices) {
+      const auto size = static_cast<std::size_t>(n);
+      std::size_t choice = k % size;
+      while (!mask.empty() && mask[place + choice] == 0) choice = (choice + 1) % size;
+      out[part++] = static_cast<double>(choice);
+      place += size;
+    }
+}
+
+void env_steps(benchmark::State& state, const char* name) {
+  const auto env = factory(name)();
+  TimeStep now;
+  std::uint64_t seed = 1;
+  env->reset(seed, now);
+  std::vector<double> action(env->spec().action_size());
+  std::size_t k = 0;
+  for (auto _ : state) {
+    if (now.ended()) env->reset(++seed, now);
+    next_action(env->spec(), now.mask, k++, action);
+    check_action(env->spec(), now.mask, action);
+    env->step(action, now);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+void vector_env_steps(benchmark::State& state, const char* name) {
+  std::vector<std::unique_ptr<Env>> envs;
+  for (int i = 0; i < 16; ++i) envs.push_back(factory(name)());
+  VectorEnv vector(std::move(envs), Autoreset::same_step);
+  vector.reset(1);
+  const std::size_t width = vector.spec().action_size(), mask = vector.now().masks.size() / 16;
+  std::vector<double> actions(16 * width);
+  std::size_t k = 0;
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < 16; ++i)
+      next_action(vector.spec(), std::span(vector.now().masks).subspan(i * mask, mask), k++,
+                  std::span(actions).subspan(i * width, width));
+    vector.step(actions);
+  }
+  state.SetItemsProcessed(16 * state.iterations());
+}
+
+BENCHMARK_CAPTURE(env_steps, contextual_bandit, "contextual_bandit");
+BENCHMARK_CAPTURE(env_steps, cart_pole, "cart_pole");
+BENCHMARK_CAPTURE(env_steps, job_shop_5x5, "job_shop");
+BENCHMARK_CAPTURE(env_steps, matrix_game, "matrix_game");
+BENCHMARK_CAPTURE(env_steps, rendezvous, "rendezvous");
+BENCHMARK_CAPTURE(vector_env_steps, cart_pole, "cart_pole");
+BENCHMARK_CAPTURE(vector_env_steps, job_shop_5x5, "job_shop");
+
+}  // namespace

@@ -1,0 +1,52 @@
+// What PPO reaches on the toys of the docs (slow): the shipped configs, over their five seeds.
+#include <catch2/catch.hpp>
+
+#include "experiments/experiment.hpp"
+#include "experiments/rl/envs/job_shop.hpp"
+#include "tests/rl/job_shop_optimum.hpp"
+
+using namespace orrery;
+using namespace orrery::experiments;
+
+namespace {
+
+sim::Node summary_of(const char* study) {
+  const auto path = std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies" / study;
+  return read_experiment(path)->run({}).summary;
+}
+
+double figure(const sim::Node& summary, std::string_view path) {
+  const sim::Node* node = summary.at(path);
+  REQUIRE(node != nullptr);
+  return node->as_number();
+}
+
+}  // namespace
+
+TEST_CASE("PPO solves cart-pole from every seed", "[slow]") {
+  const sim::Node summary = summary_of("rl_cart_pole.json");
+  CHECK(figure(summary, "steps_to_target.count") == 5);
+  CHECK(figure(summary, "best_return.p50") == Approx(500));
+}
+
+TEST_CASE("PPO learns the arms of a bandit", "[slow]") {
+  const sim::Node summary = summary_of("rl_bandit.json");
+  CHECK(figure(summary, "info.regret.p75") < 0.02);
+}
+
+TEST_CASE("PPO schedules the 5x5 job shop better than the rules, and near its optimum", "[slow]") {
+  const rl::JobShop shop = rl::random_job_shop(5, 5, sim::RandomStream(1, "rl/job_shop/instance"));
+  const auto optimum = static_cast<double>(rl::test::job_shop_optimum(shop));
+  CHECK(optimum == 433);
+  double best_rule = 1e9;
+  for (const char* rule : {"spt", "mwkr", "fifo"}) {
+    rl::JobShopSchedule schedule;
+    schedule.reset(shop);
+    while (!schedule.done()) schedule.dispatch(rl::job_shop_rule(rule, shop, schedule));
+    best_rule = std::min(best_rule, static_cast<double>(schedule.bound()));
+  }
+  const sim::Node summary = summary_of("rl_job_shop.json");
+  CHECK(figure(summary, "info.makespan.min") >= optimum);
+  CHECK(figure(summary, "info.makespan.max") < best_rule);
+  CHECK(figure(summary, "info.makespan.p50") < 1.05 * optimum);
+}

@@ -1,0 +1,35 @@
+// Trainings in a line.
+#pragma once
+
+#include "experiments/rl/training.hpp"
+#include "tests/rl/support.hpp"
+
+namespace orrery::experiments::rl::test {
+
+inline LearnerRegistry::Factory learner_factory(const std::string& name, const std::string& params) {
+  sim::Faults faults;
+  const sim::Node node = sim::parse_json(params, "test");
+  auto choice = learner_registry().prepare(name, &node, kHere, faults);
+  faults.throw_if_any();
+  return choice.make;
+}
+
+/// Four evaluations, of 20 episodes each.
+inline TrainingPlan plan(const std::string& env, const std::string& env_params, const std::string& learner,
+                         const std::string& learner_params, std::int64_t steps, std::size_t envs) {
+  return {.make_env = env_factory(env, env_params),
+          .make_learner = learner_factory(learner, learner_params),
+          .steps = steps,
+          .eval_every = steps / 4,
+          .eval_episodes = 20,
+          .eval_steps = 1000,
+          .envs = envs};
+}
+
+inline std::string bytes_of(Training& training) {
+  Archive archive;
+  training.state(archive);
+  return archive.bytes();
+}
+
+}  // namespace orrery::experiments::rl::test

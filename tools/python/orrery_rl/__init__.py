@@ -1,0 +1,1 @@
+"""Learning curves, from the curve.csv of runs of system rl."""
