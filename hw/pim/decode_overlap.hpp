@@ -34,9 +34,9 @@ struct LayerPhases {
   double gemm_s = 0, gemm_half_s = 0;
   double gpu_attention_s = 0;
   double pim_attention_s = 0, pim_attention_half_s = 0;
-  double pim_split_s = 0, gpu_split_s = 0;  ///< attention of the sequences on the device, and of the others
-  double gemm_memory_share = 0;             ///< of the products' time, whole batch or half
+  double gemm_memory_share = 0;  ///< of the products' time, whole batch or half
   std::int64_t layers = 1;
+  double pim_split_s = 0, gpu_split_s = 0;  ///< attention of the sequences on the device, and of the others
 };
 
 struct DecodeStep {
