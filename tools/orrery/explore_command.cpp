@@ -102,7 +102,7 @@ int explore(const ExploreCommand& options) {
     if (result.was_complete) fmt::print(stderr, "{}: holds this very study already; reused\n", out.string());
   }
   if (result.interrupted) {
-    fmt::print(stderr, "interrupted: {} points are in {}; the same command goes on\n", result.points, out.string());
+    fmt::print(stderr, "interrupted: {} points, and the runs done since, are in {}; the same command goes on\n", result.points, out.string());
     return 130;
   }
   const study::BestPoints best = study::best_points(std::span(&out, 1), kShown);

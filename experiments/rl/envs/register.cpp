@@ -18,13 +18,6 @@ void register_envs(EnvRegistry& registry) {
   void add_serving_routing_env(EnvRegistry&); add_serving_routing_env(registry);
   void add_serving_scaling_env(EnvRegistry&); add_serving_scaling_env(registry);
   void add_task_placement_env(EnvRegistry&); add_task_placement_env(registry);
-  void add_job_shop_env(EnvRegistry&); add_job_shop_env(registry);
-  void add_matrix_game_env(EnvRegistry&); add_matrix_game_env(registry);
-  void add_rendezvous_env(EnvRegistry&); add_rendezvous_env(registry);
-  void add_serving_admission_env(EnvRegistry&); add_serving_admission_env(registry);
-  void add_serving_batching_env(EnvRegistry&); add_serving_batching_env(registry);
-  void add_serving_routing_env(EnvRegistry&); add_serving_routing_env(registry);
-  void add_serving_scaling_env(EnvRegistry&); add_serving_scaling_env(registry);
 }
 // clang-format on
 
