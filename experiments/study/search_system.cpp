@@ -18,13 +18,13 @@ using sim::Node;
 
 struct StudyParams {
   std::string file;
-  sim::TextList set;
+  std::vector<std::string> set;
   static constexpr auto fields() {
     using P = StudyParams;
     using sim::Unit;
     return std::tuple{
         sim::required(sim::field("file", &P::file, Unit::path, sim::any_value(), "A file of kind study.")),
-        sim::field("set", &P::set, "Assignments laid over it, as of --set."),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Assignments laid over it, as of --set."),
     };
   }
 };

@@ -13,7 +13,7 @@ Outcome run(const std::vector<std::string>& set) {
   const Scratch scratch;
   const auto file = scratch.write("p.json", R"({"kind": "experiment", "version": 1, "system": "pim",
   "machine": {"device": {"part": "a100-sxm4-80gb"}, "pim": {"part": "attacc-bank"}},
-  "model": {"config": "catalog:llama-2-7b"}, "workload": {"batch": 64, "context": 2048}})");
+  "model": {"config": "catalog:llama-2-7b"}, "workload": {"batch": 32, "context": 2048}})");
   return read_experiment(file, set)->run({});
 }
 
@@ -27,9 +27,9 @@ TEST_CASE("split of none and of all are the schedules that they mean", "[unit][p
   const double gpu = figure({"policies.schedule=gpu_only"}), serial = figure({"policies.schedule=serial"});
   CHECK(figure({"policies.schedule=split", "policies.share=0"}) == Approx(gpu).epsilon(1e-9));
   CHECK(figure({"policies.schedule=split", "policies.share=1"}) == Approx(serial).epsilon(1e-9));
-  CHECK(serial < gpu);  // 64 sequences of 2,048 tokens: attention in memory pays
+  CHECK(serial < gpu);  // 32 sequences of 2,048 tokens: attention in memory pays
   CHECK(figure({"policies.schedule=serial"}, "gain") == Approx(gpu / serial));
-  CHECK(figure({"policies.schedule=serial"}, "throughput.output_tokens_per_s") == Approx(64 / serial));
+  CHECK(figure({"policies.schedule=serial"}, "throughput.output_tokens_per_s") == Approx(32 / serial));
   // More stacks never slow it down; control: without the device they do nothing.
   CHECK(figure({"policies.schedule=serial", "machine.pim.override.stacks=10"}) <= serial);
   CHECK(figure({"policies.schedule=gpu_only", "machine.pim.override.stacks=10"}) == Approx(gpu).epsilon(1e-12));
@@ -41,7 +41,7 @@ TEST_CASE("keys that do not fit are a result", "[unit][pim]") {
   // 2,048 tokens x 2 x 32 heads x 128 x 32 layers x 2 bytes = 1 GiB a sequence; one stack of 16 GB, a tenth kept free.
   const Outcome outcome = run({"machine.pim.override.stacks=1"});
   CHECK_FALSE(outcome.feasible());
-  CHECK_THAT(outcome.summary.find("reason")->as_string(), Catch::Contains("keys in the stacks need 64 GiB"));
+  CHECK_THAT(outcome.summary.find("reason")->as_string(), Catch::Contains("keys in the stacks need 32 GiB"));
   CHECK(run({"machine.pim.override.stacks=1", "workload.batch=4"}).feasible());
   CHECK_FALSE(run({"policies.schedule=gpu_only", "workload.batch=128"}).feasible());  // 128 GiB beside the weights
 }
