@@ -6,6 +6,9 @@ target_compile_features(orrery_flags INTERFACE cxx_std_20)
 # Off: designated initialisers leave defaults out on purpose; g++ 12 sees overlap in string sums (GCC bug 105651).
 target_compile_options(orrery_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict -Wconversion -Wshadow -ffp-contract=off)
 target_include_directories(orrery_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(ORRERY_PYTHON_PACKAGE)  # code of libraries calls its own functions as directly as that of programs
+  target_compile_options(orrery_flags INTERFACE -fno-semantic-interposition)
+endif()
 if(ORRERY_WERROR)
   target_compile_options(orrery_flags INTERFACE -Werror)
 endif()

@@ -1,5 +1,6 @@
 #include "experiments/run_folder.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,6 +22,15 @@ std::uint64_t file_digest(const fs::path& path, std::uint64_t hash = 0xcbf29ce48
   return hash;
 }
 
+/// File that holds this code: the program, or the Python module that it was loaded with.
+fs::path own_file() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&content_digest), &info) == 0 || info.dli_fname == nullptr)
+    return "/proc/self/exe";
+  const fs::path file = info.dli_fname;
+  return file.filename().string().find(".so") != std::string::npos ? file : fs::path("/proc/self/exe");
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "unknown";
@@ -39,7 +49,7 @@ std::string content_digest(const fs::path& file) {
 }
 
 const std::string& build_id() {
-  static const std::string id = content_digest("/proc/self/exe");
+  static const std::string id = content_digest(own_file());
   return id;
 }
 

@@ -9,6 +9,7 @@
 #include "experiments/serving/files.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
+#include "experiments/serving/read.hpp"
 #include "experiments/serving/workload.hpp"
 
 namespace orrery::experiments {
@@ -165,12 +166,16 @@ System serving_system() {
   system.name = "serving";
   system.doc = "Serves a language model to a stream of requests on one group of devices.";
   system.fields = serving_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    ServingConfig config = read_serving_config(root, faults);
-    faults.throw_if_any();
-    return std::make_unique<ServingExperiment>(std::move(config));
-  };
+  system.read = [](const sim::Node& root, sim::Faults& faults) { return read_serving(root, faults, {}); };
   return system;
+}
+
+std::unique_ptr<Experiment> read_serving(const sim::Node& root, sim::Faults& faults,
+                                         const std::function<void(ServingConfig&)>& change) {
+  ServingConfig config = read_serving_config(root, faults);
+  faults.throw_if_any();
+  if (change) change(config);
+  return std::make_unique<ServingExperiment>(std::move(config));
 }
 
 }  // namespace orrery::experiments

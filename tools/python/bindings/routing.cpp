@@ -1,0 +1,182 @@
+// Routers that are Python objects.
+#include <fmt/format.h>
+
+#include "policies/routing/routing.hpp"
+#include "tools/python/bindings/policy.hpp"
+
+namespace orrery::python {
+namespace {
+
+using policies::ReplicaFacts;
+using policies::RouteView;
+
+/// A RouteView while a request is routed.
+class RouteRef {
+ public:
+  const RouteView& get() const {
+    if (view_ == nullptr) throw_closed("view");
+    return *view_;
+  }
+  double seconds(sim::Time at) const {
+    return static_cast<double>(at.ticks) * static_cast<double>(get().ps_per_tick) * 1e-12;
+  }
+  void open(const RouteView& view) { view_ = &view; }
+  void close() { view_ = nullptr; }
+
+ private:
+  const RouteView* view_ = nullptr;
+};
+
+/// The replica at a place of the view.
+struct ReplicaRef {
+  std::shared_ptr<RouteRef> view;
+  std::size_t place;
+  const ReplicaFacts& get() const {
+    const auto& all = view->get().replicas;
+    if (place >= all.size()) throw py::index_error("no replica stands there");
+    return all[place];
+  }
+};
+
+struct ReplicaList {
+  std::shared_ptr<RouteRef> view;
+  std::size_t size() const { return view->get().replicas.size(); }
+  ReplicaRef item(py::ssize_t i) const {
+    const auto n = static_cast<py::ssize_t>(size());
+    if (i < 0) i += n;
+    if (i < 0 || i >= n) throw py::index_error("no replica stands there");
+    return {view, static_cast<std::size_t>(i)};
+  }
+  py::iterator iterate() const {
+    py::list all(size());
+    for (std::size_t i = 0; i < size(); ++i) all[i] = ReplicaRef{view, i};
+    return py::iter(all);
+  }
+};
+
+struct RequestRef {
+  std::shared_ptr<RouteRef> view;
+  const policies::RouteRequest& get() const { return view->get().request; }
+};
+
+class PythonRouter final : public policies::Router {
+ public:
+  explicit PythonRouter(std::shared_ptr<PolicySource> source) : source_(std::move(source)) {
+    const py::gil_scoped_acquire lock;
+    try {
+      const py::object policy = source_->make();
+      route_ = hold(policy.attr("route"));
+      left_ = hold(policy.attr("left"));
+      reads_live_ = policy.attr("reads_live").cast<bool>();
+      view_ = std::make_shared<RouteRef>();
+      view_object_ = hold(py::cast(view_));
+    } catch (py::error_already_set& error) {
+      source_->rethrow(error);
+    }
+  }
+
+  std::size_t route(const RouteView& view) override {
+    const py::gil_scoped_acquire lock;
+    struct Opened {
+      RouteRef& ref;
+      ~Opened() { ref.close(); }
+    };
+    view_->open(view);
+    const Opened opened{*view_};
+    source_->asked(view_->seconds(view.now));
+    try {
+      const py::object answer = (*route_)(*view_object_);
+      if (py::isinstance<ReplicaRef>(answer)) return answer.cast<const ReplicaRef&>().place;
+      if (PyIndex_Check(answer.ptr()) == 0)
+        source_->refuse(fmt::format("expected the place of a replica in view.replicas, got {}",
+                                    py::repr(answer).cast<std::string>()));
+      const auto place = py::int_(answer).cast<std::int64_t>();
+      if (place < 0 || place >= std::ssize(view.replicas))
+        source_->refuse(
+            fmt::format("expected the place of a replica, 0 to {}, got {}", view.replicas.size() - 1, place));
+      return static_cast<std::size_t>(place);
+    } catch (py::error_already_set& error) {
+      if (error.matches(py::module_::import("orrery.errors").attr("PolicyError"))) throw;
+      source_->rethrow(error);
+    }
+  }
+  void left(std::int64_t request) override {
+    const py::gil_scoped_acquire lock;
+    try {
+      (*left_)(request);
+    } catch (py::error_already_set& error) {
+      source_->rethrow(error);
+    }
+  }
+  bool reads_live() const override { return reads_live_; }
+
+ private:
+  std::shared_ptr<PolicySource> source_;
+  std::shared_ptr<RouteRef> view_;
+  Held route_, left_, view_object_;
+  bool reads_live_ = false;
+};
+
+void bind_replica(py::module_& module) {
+  py::class_<ReplicaRef> replica(module, "ReplicaFacts", "What a router may know of a replica.");
+  const auto field = [&replica](const char* name, auto member, const char* doc) {
+    replica.def_property_readonly(
+        name, [member](const ReplicaRef& r) { return r.get().*member; }, doc);
+  };
+  replica.def_readonly("place", &ReplicaRef::place, "Its place in view.replicas.");
+  field("replica", &ReplicaFacts::replica, "Its number in the cluster, which lasts.");
+  field("requests", &ReplicaFacts::requests, "Requests that are there or on their way to it.");
+  field("queued_tokens", &ReplicaFacts::queued_tokens, "Tokens to prefill of those whose prefill is not done.");
+  field("tokens", &ReplicaFacts::tokens, "Prompt tokens of all that are there, and output they came with.");
+  field("waiting", &ReplicaFacts::waiting, "Requests in its queue (reads_live).");
+  field("kv_blocks", &ReplicaFacts::kv_blocks, "KV blocks in use (reads_live).");
+  field("kv_total", &ReplicaFacts::kv_total, "KV blocks it has.");
+  field("weight", &ReplicaFacts::weight, "Its share of the load, as configured.");
+  field("prefill_tokens_per_s", &ReplicaFacts::prefill_tokens_per_s, "Measured lately; 0: not yet.");
+  replica.def_property_readonly(
+      "matched_tokens",
+      [](const ReplicaRef& r) {
+        const policies::Text* text = r.view->get().request.text;
+        return text == nullptr ? std::int64_t{0} : r.get().match(*text);
+      },
+      "Tokens at the head of the request's prompt that its prefix cache has.");
+}
+
+void bind_view(py::module_& module) {
+  py::class_<ReplicaList>(module, "ReplicaList", "Replicas that may take the request.")
+      .def("__len__", &ReplicaList::size)
+      .def("__getitem__", &ReplicaList::item)
+      .def("__iter__", &ReplicaList::iterate);
+  py::class_<RequestRef> request(module, "RouteRequest", "The request that is routed.");
+  const auto field = [&request](const char* name, auto member, const char* doc) {
+    request.def_property_readonly(
+        name, [member](const RequestRef& r) { return r.get().*member; }, doc);
+  };
+  using policies::RouteRequest;
+  field("id", &RouteRequest::id, "Its number in the trace.");
+  field("prefill_tokens", &RouteRequest::prefill_tokens, "Prompt, and after a failure the output so far.");
+  field("ready_tokens", &RouteRequest::ready_tokens, "Of these, what comes with its KV.");
+  field("predicted_tokens", &RouteRequest::predicted_tokens, "Of the output; 0: no prediction.");
+  field("session", &RouteRequest::session, "Conversation; -1: none.");
+  field("tenant", &RouteRequest::tenant, "Whom fairness is owed to.");
+  field("priority", &RouteRequest::priority, "Higher goes first.");
+  request.def_property_readonly("arrived_s", [](const RequestRef& r) { return r.view->seconds(r.get().arrived); });
+  py::class_<RouteRef, std::shared_ptr<RouteRef>>(module, "RouteView", "What a router may know.")
+      .def_property_readonly(
+          "now_s", [](const RouteRef& v) { return v.seconds(v.get().now); }, "Simulated time in s.")
+      .def_property_readonly("replicas", [](const std::shared_ptr<RouteRef>& v) { return v->get(), ReplicaList{v}; })
+      .def_property_readonly("request", [](const std::shared_ptr<RouteRef>& v) { return v->get(), RequestRef{v}; });
+}
+
+}  // namespace
+
+policies::RouterRegistry::Factory python_router(const std::shared_ptr<PolicySource>& source) {
+  return [source](sim::RandomStream) { return std::make_unique<PythonRouter>(source); };
+}
+
+void bind_routing(py::module_& module) {
+  bind_replica(module);
+  bind_view(module);
+}
+
+}  // namespace orrery::python
