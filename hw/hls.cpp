@@ -69,7 +69,7 @@ double port_cycles(const HlsKernel& kernel, const HlsDesign& design, const Nest&
 /// Cycles of one tile's computation, and what each loop adds.
 double compute_cycles(const HlsKernel& kernel, const HlsDesign& design, const Nest& nest, double port,
                       std::array<double, 3>& loop) {
-  double tree = 0, inside = static_cast<double>(kernel.depth) + (design.cache ? 0 : kBurst);
+  double tree = 0, inside = static_cast<double>(kernel.depth) + (design.cache ? 0 : kBurst) + port - 1;
   for (std::size_t i = 0; i < 3; ++i)
     if (kernel.carried[i] > 0) tree += static_cast<double>(kernel.carried[i]) * levels(nest.copies[i]);
   inside += tree;
@@ -79,7 +79,7 @@ double compute_cycles(const HlsKernel& kernel, const HlsDesign& design, const Ne
     if (k == nest.pipelined)
       inside += (rounds - 1) * std::max(port, static_cast<double>(kernel.carried[k]));
     else
-      inside = rounds * (inside + kLoop + (k == 2 ? port - 1 : 0));
+      inside = rounds * (inside + kLoop);
     loop[k] = inside - before;
   }
   return inside;

@@ -7,13 +7,13 @@
 // cuts the outermost loop: what it indexes is moved tile by tile. `interface_bits` is the width of the memory port,
 // `cache` whether arrays are kept on chip or read where they are used.
 //
-//   body          depth cycles; an innermost loop that is carried (a sum) waits `carried` cycles an iteration
+//   body          depth cycles, and what ports take beyond one; a carried loop (a sum) waits `carried` cycles
 //   off           ceil(trip / parallel) (inside + 2) cycles
 //   fine          depth + tree + (ceil(trip / parallel) - 1) II,  II = max(carried, port)
-//   port          ceil(accesses of copies / (2 banks)); banks follow the copies up to 64 an array, none for gathered
-//   ones tree          carried ceil(log2(copies)) to add up copies of a sum memory        bytes of a tile over
-//   min(interface, bandwidth / clock), 64 cycles a burst; or, without a cache, that
-//                 share of the bytes of every access
+//   port          ceil(accesses of copies / (2 banks)), the most of all arrays; banks follow the copies up to 64
+//   tree          carried ceil(log2(copies)) to add up the copies of a sum
+//   memory        bytes of a tile over min(interface, bandwidth / clock), and 64 cycles a burst
+//   no cache      the body waits for a burst, and port is all its bytes over the memory port
 //   total         tiles (memory + compute), or tiles max(memory, compute) + the smaller one once if coarse
 //
 // DSP: copies of the body over II. Block RAM: banks of each array, twice if coarse. What does not fit is a value.
