@@ -13,6 +13,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace orrery::experiments {
 namespace {
@@ -42,8 +43,21 @@ std::optional<int> wait_for(pid_t child, double seconds) {
   }
 }
 
-void end_child(pid_t child) {
-  kill(child, SIGKILL);
+/// Whether a stream is ready for such an event by then.
+bool ready(int stream, short event, std::chrono::time_point<Clock, std::chrono::duration<double>> end) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd one{.fd = stream, .events = event, .revents = 0};
+    const int some = poll(&one, 1, static_cast<int>(std::min<long>(left, 1'000'000)));
+    if (some > 0) return true;
+    if (some < 0 && errno != EINTR) return false;
+  }
+}
+
+/// Kills a child, or the group of processes whose first it is.
+void end_child(pid_t child, bool group = false) {
+  kill(group ? -child : child, SIGKILL);
   (void)waitpid(child, nullptr, 0);
 }
 
@@ -101,11 +115,13 @@ LineProcess::LineProcess(const std::vector<std::string>& arguments) {
   }
   child_ = fork();
   if (child_ == 0) {
+    setpgid(0, 0);  // a group of its own, so that what it starts ends with it
     dup2(to[1], 0);
     dup2(from[1], 1);
     execv(raw_arguments[0], raw_arguments.data());
     _exit(127);
   }
+  if (child_ > 0) setpgid(child_, child_);  // whoever of both comes first
   close(to[1]);
   close(from[1]);
   input_ = to[0];
@@ -115,14 +131,19 @@ LineProcess::LineProcess(const std::vector<std::string>& arguments) {
 LineProcess::~LineProcess() {
   if (input_ >= 0) close(input_);
   if (output_ >= 0) close(output_);
-  if (child_ > 0 && !wait_for(child_, kPatience)) end_child(child_);
+  if (child_ > 0 && !wait_for(child_, kPatience)) end_child(child_, true);
 }
 
-bool LineProcess::write(const std::string& line) {
+bool LineProcess::write(const std::string& line, double seconds) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   const std::string text = line + "\n";
   for (std::size_t sent = 0; sent < text.size();) {
-    const ssize_t n = send(input_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    const ssize_t n = send(input_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (!ready(input_, POLLOUT, end)) return false;
+      continue;
+    }
     if (n <= 0) return false;
     sent += static_cast<std::size_t>(n);
   }
@@ -131,22 +152,26 @@ bool LineProcess::write(const std::string& line) {
 
 std::optional<std::string> LineProcess::read(double seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  std::size_t seen = 0;  // of the buffer, without a line's end
   for (;;) {
-    if (const std::size_t newline = buffer_.find('\n'); newline != std::string::npos) {
+    if (const std::size_t newline = buffer_.find('\n', seen); newline != std::string::npos) {
       std::string line = buffer_.substr(0, newline);
       buffer_.erase(0, newline + 1);
-      return line;
+      seen = 0;
+      if (!std::exchange(dropping_, false)) return line;
+      continue;
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (left <= 0 || output_ < 0) return std::nullopt;
-    pollfd ready{.fd = output_, .events = POLLIN, .revents = 0};
-    const int some = poll(&ready, 1, static_cast<int>(std::min<long>(left, 1'000'000)));
-    if (some < 0 && errno == EINTR) continue;
-    if (some <= 0) return std::nullopt;
-    char chunk[4096];
+    if (buffer_.size() > kMostLine) {
+      if (!std::exchange(dropping_, true)) ++overlong_;
+      buffer_.clear();
+    }
+    seen = buffer_.size();
+    if (output_ < 0 || ended_ || !ready(output_, POLLIN, end)) return std::nullopt;
+    char chunk[65536];
     const ssize_t n = ::read(output_, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return std::nullopt;
+    ended_ = n <= 0;
+    if (ended_) return std::nullopt;
     buffer_.append(chunk, static_cast<std::size_t>(n));
   }
 }

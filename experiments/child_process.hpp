@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -32,22 +33,31 @@ class TemporaryFolder {
 };
 
 /// A program that answers lines on its standard input with lines on its standard output; its errors go to ours. It is
-/// told the end of its input when this goes, and killed if it does not end then.
+/// told the end of its input when this goes, and killed, with what it started, if it does not end then.
 class LineProcess {
  public:
   explicit LineProcess(const std::vector<std::string>& arguments);
   ~LineProcess();
   LineProcess(const LineProcess&) = delete;
   LineProcess& operator=(const LineProcess&) = delete;
-  /// False if the program is gone.
-  bool write(const std::string& line);
-  /// The next line without its end; nothing if the program is gone or says nothing for `seconds`.
+  /// False if the program is gone, or does not take it in that time.
+  bool write(const std::string& line, double seconds = 60);
+  /// The next line without its end; nothing if the program is gone or says nothing for `seconds`. Lines past kMostLine
+  /// characters are dropped.
   std::optional<std::string> read(double seconds);
+  /// Whether its output has ended.
+  bool ended() const { return ended_; }
+  /// Lines that were dropped.
+  std::int64_t overlong() const { return overlong_; }
+
+  static constexpr std::size_t kMostLine = 1U << 20;
 
  private:
   pid_t child_ = -1;
   int input_ = -1, output_ = -1;
   std::string buffer_;
+  bool ended_ = false, dropping_ = false;
+  std::int64_t overlong_ = 0;
 };
 
 }  // namespace orrery::experiments

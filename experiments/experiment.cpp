@@ -20,7 +20,9 @@
 #include "experiments/serving/system.hpp"
 #include "experiments/study/search_system.hpp"
 #include "experiments/study/study.hpp"
+#include "experiments/study_file.hpp"
 #include "experiments/tune/system.hpp"
+#include "policies/expression.hpp"
 #include "sim/base/home.hpp"
 
 namespace orrery::experiments {
@@ -85,6 +87,9 @@ std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
   if (study::is_study(config))
     sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a study",
                      "`orrery sweep` and `orrery search` explore it");
+  if (document_kind(sim::read_json(config)) == "evolve")
+    sim::throw_fault({config.string(), "/kind"}, "expected an experiment, got a study of expressions",
+                     "`orrery evolve` searches it");
   return read_experiment(sim::read_config(config, assignments));
 }
 
@@ -110,6 +115,7 @@ std::vector<sim::ComponentInfo> all_components() {
       all.push_back({"section", section.name, system.name + ": " + section.doc, section.nested});
     collect(collect, system.fields);
   }
+  for (const sim::ComponentInfo& names : policies::expression_components()) add(names);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
   for (sim::ComponentInfo& claim : claims::study_components()) all.push_back(std::move(claim));
   for (sim::ComponentInfo& driver : study::drivers().components()) all.push_back(std::move(driver));

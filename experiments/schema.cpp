@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "experiments/claims/study.hpp"
+#include "experiments/evolve/study.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/schema_parts.hpp"
 #include "experiments/study/study.hpp"
@@ -276,6 +277,7 @@ Node config_schema() {
   }
   alternatives.push(claim_schema());
   alternatives.push(study::study_schema());
+  alternatives.push(evolve::evolve_schema());
   root.set("anyOf", std::move(alternatives));
   return root;
 }

@@ -25,7 +25,13 @@ void BudgetStep::preempt(SeqId id) {
 }
 
 void BudgetStep::run_running(Victim victim) {
-  if (!out_.preempt.empty() || !run_plain()) run_in_order(victim);
+  if (!out_.preempt.empty() || !run_plain())
+    run_in_order([&](const std::vector<Planned>& line) { return pick(line, victim); });
+}
+
+void BudgetStep::run_running(const VictimScore& score) {
+  if (!out_.preempt.empty() || !run_plain())
+    run_in_order([&](const std::vector<Planned>& line) { return pick(line, score); });
 }
 
 /// The usual case, without a walk: everybody has blocks, and the order in which tokens are given out does not matter.
@@ -54,7 +60,6 @@ bool BudgetStep::run_plain() {
   return true;
 }
 
-/// Index in `line` of who has to go.
 std::size_t BudgetStep::pick(const std::vector<Planned>& line, Victim victim) const {
   std::size_t worst = line.size() - 1;
   if (victim == Victim::lowest)
@@ -63,7 +68,14 @@ std::size_t BudgetStep::pick(const std::vector<Planned>& line, Victim victim) co
   return worst;
 }
 
-void BudgetStep::run_in_order(Victim victim) {
+std::size_t BudgetStep::pick(const std::vector<Planned>& line, const VictimScore& score) {
+  std::size_t worst = line.size() - 1;
+  for (std::size_t i = worst; i-- > 1;)
+    if (score(line[i].id) > score(line[worst].id)) worst = i;
+  return worst;
+}
+
+void BudgetStep::run_in_order(const Pick& pick_victim) {
   std::vector<Planned> line;
   for (const SeqId id : view_.running) {
     const auto gone = [&](const Preemption& preemption) { return preemption.seq == id; };
@@ -79,7 +91,7 @@ void BudgetStep::run_in_order(Victim victim) {
         decodes ? view_.growth_of(line[i].id) : view_.kv.blocks_to_grow(line[i].id, seq, seq.kv_then + tokens);
     bool here = true;
     while (blocks > free_ && here) {
-      const std::size_t goes = pick(line, victim);
+      const std::size_t goes = pick_victim(line);
       stop(line[goes].id);
       free_ += line[goes].blocks;
       budget_ += line[goes].tokens;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -27,6 +28,9 @@ enum class Victim : std::uint8_t {
   latest,  ///< the latest arrival
   lowest   ///< of the lowest priority, the latest arrival
 };
+/// Who goes first by a number of each: the greatest, of equals the latest arrival. The earliest arrival that runs is
+/// spared, so that it gets on to its end whatever the numbers say; so every run ends.
+using VictimScore = std::function<std::int64_t(SeqId)>;
 
 class BudgetStep {
  public:
@@ -37,6 +41,7 @@ class BudgetStep {
   void preempt(SeqId id);
   /// Gives running sequences their tokens, by order, and preempts where blocks lack.
   void run_running(Victim victim = Victim::latest);
+  void run_running(const VictimScore& score);
   /// Admits a waiting sequence with its first chunk, after run_running(). False, and no change, if budget, slots or
   /// blocks do not allow it.
   bool admit(SeqId id);
@@ -58,9 +63,11 @@ class BudgetStep {
     std::int64_t tokens, blocks;  // in this step; no tokens: it was passed over
   };
   bool run_plain();
-  void run_in_order(Victim victim);
+  using Pick = std::function<std::size_t(const std::vector<Planned>&)>;  // index in a line of who has to go
+  void run_in_order(const Pick& pick);
   void stop(SeqId id);
   std::size_t pick(const std::vector<Planned>& line, Victim victim) const;
+  static std::size_t pick(const std::vector<Planned>& line, const VictimScore& score);
 
   const BatchView& view_;
   BatchDecision& out_;

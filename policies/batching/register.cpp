@@ -5,6 +5,7 @@ namespace orrery::policies {
 // One line a policy: each is declared and called here, and defined in its own file.
 // clang-format off
 void register_batching_policies(BatchingRegistry& registry) {
+  void add_expression(BatchingRegistry&); add_expression(registry);
   void add_fairness_priority(BatchingRegistry&); add_fairness_priority(registry);
   void add_batchllm(BatchingRegistry&); add_batchllm(registry);
   void add_fastertransformer(BatchingRegistry&); add_fastertransformer(registry);

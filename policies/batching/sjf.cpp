@@ -48,12 +48,7 @@ class SjfBatching final : public Batching {
     });
     BudgetStep step(view, out, limits_);
     step.run_running();
-    if (out.preempt.empty()) {
-      while (const std::optional<SeqId> first = queue_.front(view)) {
-        if (!step.too_large(*first) && !step.admit(*first)) break;
-        queue_.pop();
-      }
-    }
+    queue_.admit(view, out, step);
     step.settle();
     queue_.remember(out);
   }

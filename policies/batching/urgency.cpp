@@ -44,12 +44,7 @@ class UrgencyBatching final : public Batching {
     queue_.update(view, [&](SeqId id) { return latest_start(view, id); });
     BudgetStep step(view, out, limits_);
     step.run_running();
-    if (out.preempt.empty()) {
-      while (const std::optional<SeqId> first = queue_.front(view)) {
-        if (!step.too_large(*first) && !step.admit(*first)) break;
-        queue_.pop();
-      }
-    }
+    queue_.admit(view, out, step);
     step.settle();
     queue_.remember(out);
   }

@@ -63,6 +63,15 @@ class WaitingOrder {
     std::pop_heap(heap_.begin(), heap_.end(), after);
     heap_.pop_back();
   }
+  /// Admits from the front until somebody does not fit, unless the step preempts; whoever never will is passed over.
+  template <class Step>
+  void admit(const BatchView& view, const BatchDecision& out, Step& step) {
+    if (!out.preempt.empty()) return;
+    while (const std::optional<SeqId> first = front(view)) {
+      if (!step.too_large(*first) && !step.admit(*first)) break;
+      pop();
+    }
+  }
   /// Remembers who comes back to the queue, or may have to stay in it. Call it last in every decide().
   void remember(const BatchDecision& out) {
     for (const Preemption& gone : out.preempt) returned_.push_back(gone.seq);

@@ -5,6 +5,7 @@ namespace orrery::policies {
 // One line a policy: each is declared and called here, and defined in its own file.
 // clang-format off
 void register_routers(RouterRegistry& registry) {
+  void add_expression_router(RouterRegistry&); add_expression_router(registry);
   void add_hexgen(RouterRegistry&); add_hexgen(registry);
   void add_infaas(RouterRegistry&); add_infaas(registry);
   void add_jsq(RouterRegistry&); add_jsq(registry);

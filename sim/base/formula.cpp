@@ -183,6 +183,31 @@ double Formula::number(const FormulaValues& values) const {
   return element(programs_.back().code, values, reduced, 0);
 }
 
+std::vector<Formula::Step> Formula::steps() const {
+  std::vector<Step> all;
+  if (programs_.size() != 1 || is_series()) return all;
+  for (const Instruction& one : programs_.back().code) {
+    switch (one.op) {
+      case Op::scalar:
+        all.push_back({.kind = Step::Kind::scalar, .slot = one.index});
+        break;
+      case Op::unary:
+        all.push_back({.kind = Step::Kind::function, .function = kUnary[one.index].name, .arguments = 1});
+        break;
+      case Op::binary:
+        all.push_back({.kind = Step::Kind::function, .function = kBinary[one.index].name, .arguments = 2});
+        break;
+      case Op::choose:
+        all.push_back({.kind = Step::Kind::function, .function = "if", .arguments = 3});
+        break;
+      default:
+        all.push_back({.number = one.number});
+        break;
+    }
+  }
+  return all;
+}
+
 void Formula::series(const FormulaValues& values, std::vector<double>& out) const {
   Temporaries reduced;
   run_reductions(values, reduced);

@@ -78,6 +78,18 @@ class Formula {
   /// Where the formula is one reduction: the series that is reduced, NaN where it is left out; else the value.
   void reduced(const FormulaValues& values, std::vector<double>& out) const;
 
+  /// One step of its value in postfix order.
+  struct Step {
+    enum class Kind : std::uint8_t { number, scalar, function };
+    Kind kind = Kind::number;
+    double number = 0;
+    std::size_t slot = 0;
+    std::string_view function;  ///< operator or name, as in formula_functions.hpp, or "if"
+    std::size_t arguments = 0;
+  };
+  /// The steps of a formula of scalars alone, for who takes it apart; nothing where it reads series.
+  std::vector<Step> steps() const;
+
   /// Slots it reads, sorted.
   const std::vector<std::size_t>& scalars_used() const { return scalars_used_; }
   const std::vector<std::size_t>& series_used() const { return series_used_; }

@@ -36,7 +36,7 @@ void print_field(const FieldInfo& info, const std::string& indent) {
     facts += ", " + sim::range_text(info.range, info.unit);
   if (info.required) {
     facts += ", required";
-  } else if (info.type != "object") {
+  } else if (info.type != "object" && (info.optional || !info.default_value.is_null())) {
     facts += ", default " + info.default_value.dump();
   }
   fmt::print("{}{}: {}\n{}    {}\n", indent, info.name, facts, indent, info.doc);

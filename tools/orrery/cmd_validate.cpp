@@ -5,8 +5,10 @@
 #include <memory>
 
 #include "experiments/claims/runner.hpp"
+#include "experiments/evolve/evaluator.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/study/explore.hpp"
+#include "experiments/study_file.hpp"
 #include "hw/catalog.hpp"
 #include "tools/orrery/commands.hpp"
 
@@ -51,6 +53,8 @@ int validate(const ValidateOptions& options) {
         validate_study(config, options.assignments);
       } else if (experiments::study::is_study(config)) {
         validate_points(config, options.assignments);
+      } else if (experiments::document_kind(sim::read_json(config)) == "evolve") {
+        experiments::evolve::check_experiments(experiments::evolve::read_evolve_study(config, options.assignments));
       } else if (is_part(config)) {
         (void)hw::read_any_part(config);
       } else {

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   tools::add_capacity(app, action);
   tools::add_slo(app, action);
   tools::add_plans(app, action);
+  tools::add_evolve(app, action);
   tools::add_import(app, action);
   tools::add_sweep(app, action);
   tools::add_search(app, action);

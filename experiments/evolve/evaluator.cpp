@@ -1,0 +1,171 @@
+#include "experiments/evolve/evaluator.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <set>
+
+#include "experiments/claims/figure.hpp"
+#include "experiments/experiment.hpp"
+#include "experiments/parallel.hpp"
+
+namespace orrery::experiments::evolve {
+
+namespace {
+
+using sim::Node;
+
+struct TookTooLong {};
+
+/// What a run says where something may be wrong with the study.
+struct Report {
+  RunFigure figure;
+  std::vector<sim::Fault> faults;
+  std::exception_ptr error;
+};
+
+std::string why_not(const Node& summary) {
+  const Node* status = summary.find("status");
+  const Node* reason = summary.find("reason");
+  std::string text = status != nullptr && status->is_string() ? status->as_string() : "not feasible";
+  if (reason != nullptr && reason->is_string()) text += ": " + reason->as_string();
+  return text;
+}
+
+RunFigure figure_of(const EvolveStudy& study, const Outcome& outcome, std::vector<sim::Fault>& faults) {
+  if (!outcome.feasible()) return {std::nullopt, why_not(outcome.summary)};
+  const claims::FigureSearch search = claims::find_figure(outcome.summary, study.objective.figure);
+  if (search.found == nullptr) {
+    faults.push_back({study.objective_origin,
+                      fmt::format("the summary has no '{}' at '{}'", search.missing, search.reached),
+                      sim::name_hint(search.missing, search.members)});
+    return {std::nullopt, "no such figure"};
+  }
+  if (search.found->is_null()) return {std::nullopt, "the figure is null"};
+  if (!search.found->is_number()) {
+    faults.push_back(
+        {study.objective_origin, fmt::format("expected a number there, found {}", search.found->shown()), ""});
+    return {std::nullopt, "no number"};
+  }
+  return {search.found->as_number(), ""};
+}
+
+/// Runs one config. Progress is where a run that takes too long can be stopped.
+Report run_config(const EvolveStudy& study, const Node& config) {
+  using Clock = std::chrono::steady_clock;
+  Report report;
+  try {
+    RunSink sink;
+    if (const auto& limit = study.search.evaluation_limit_s) {
+      const auto end = Clock::now() + std::chrono::duration<double>(*limit);
+      sink.progress = [end](const Progress&) {
+        if (Clock::now() > end) throw TookTooLong{};
+      };
+    }
+    report.figure = figure_of(study, read_experiment(config)->run(sink), report.faults);
+  } catch (const TookTooLong&) {
+    report.figure.reason = "took too long";
+  } catch (const sim::ConfigError& error) {
+    report.faults = error.faults();
+    report.figure.reason = report.faults.front().text();
+  } catch (const std::exception& error) {
+    report.error = std::current_exception();
+    report.figure.reason = error.what();
+  }
+  return report;
+}
+
+Node config_of(const EvolveStudy& study, std::span<const Assignment> subject, const Scenario& scenario) {
+  Node config = study.base;
+  for (const Assignment& one : subject) sim::assign(config, one.path, one.value);
+  for (const Assignment& one : scenario.assignments) sim::assign(config, one.path, one.value);
+  return config;
+}
+
+/// Throws the faults of all runs, each once, or what else went wrong first.
+void throw_if_any(std::span<const Report> reports) {
+  std::vector<sim::Fault> faults;
+  std::set<std::string> seen;
+  for (const Report& report : reports) {
+    if (report.error) std::rethrow_exception(report.error);
+    for (const sim::Fault& fault : report.faults)
+      if (seen.insert(fault.text()).second) faults.push_back(fault);
+  }
+  if (!faults.empty()) throw sim::ConfigError(std::move(faults));
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t)> progress)
+    : study_(study), jobs_(jobs), progress_(std::move(progress)) {}
+
+std::vector<Figures> Evaluator::run_all(std::span<const Assignments> subjects, std::span<const Scenario> scenarios,
+                                        bool strict) {
+  std::vector<Report> reports(subjects.size() * scenarios.size());
+  std::mutex mutex;
+  parallel_for(reports.size(), jobs_, [&](std::size_t i) {
+    try {
+      const Node config = config_of(study_, subjects[i / scenarios.size()], scenarios[i % scenarios.size()]);
+      reports[i] = run_config(study_, config);
+    } catch (const sim::ConfigError& error) {
+      reports[i].faults = error.faults();
+    }
+    const std::lock_guard lock(mutex);
+    ++runs_;
+    if (progress_) progress_(runs_);
+  });
+  if (strict) throw_if_any(reports);
+  std::vector<Figures> all;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if (i % scenarios.size() == 0) all.emplace_back();
+    all.back().push_back(std::move(reports[i].figure));
+  }
+  return all;
+}
+
+std::vector<Figures> Evaluator::baselines(std::span<const Scenario> scenarios) {
+  std::vector<Assignments> subjects;
+  for (const Baseline& one : study_.baselines) subjects.push_back(one.assignments);
+  return run_all(subjects, scenarios, true);
+}
+
+std::vector<Figures> Evaluator::candidates(std::span<const std::string> texts, std::span<const Scenario> scenarios) {
+  std::vector<Assignments> subjects;
+  for (const std::string& text : texts) {
+    Node value = Node::string(text);
+    value.set_origin({study_.file.string(), "/path"});
+    subjects.push_back({{study_.path, std::move(value)}});
+  }
+  return run_all(subjects, scenarios, false);
+}
+
+void check_experiments(const EvolveStudy& study) {
+  std::vector<Report> reports;
+  for (const Baseline& baseline : study.baselines) {
+    for (const auto* scenarios : {&study.training, &study.held_out}) {
+      for (const Scenario& scenario : *scenarios) {
+        try {
+          (void)read_experiment(config_of(study, baseline.assignments, scenario));
+        } catch (const sim::ConfigError& error) {
+          reports.emplace_back().faults = error.faults();
+        }
+      }
+    }
+  }
+  throw_if_any(reports);
+}
+
+std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figures) {
+  double sum = 0;
+  for (const RunFigure& one : figures) {
+    if (!one.value || !std::isfinite(*one.value)) return std::nullopt;
+    sum += *one.value;
+  }
+  const double mean = sum / static_cast<double>(figures.size());
+  return study.objective.goal == Goal::maximise ? -mean : mean;
+}
+
+}  // namespace orrery::experiments::evolve

@@ -1,0 +1,51 @@
+// Candidates and baselines at scenarios: configs, runs on threads, figures.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/evolve/study.hpp"
+
+namespace orrery::experiments::evolve {
+
+/// What one run gave: the figure, or why there is none.
+struct RunFigure {
+  std::optional<double> value;
+  std::string reason;
+};
+
+/// Figures of something at every scenario of a list.
+using Figures = std::vector<RunFigure>;
+
+class Evaluator {
+ public:
+  /// Borrows the study. `progress` is called by one thread at a time after every run; may be empty.
+  Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t runs)> progress);
+
+  /// Baselines at scenarios. Throws sim::ConfigError for faults of any of the experiments, and for a figure that the
+  /// summaries do not have.
+  std::vector<Figures> baselines(std::span<const Scenario> scenarios);
+  /// Texts, which read_candidate() accepted, at scenarios; what goes wrong is a reason.
+  std::vector<Figures> candidates(std::span<const std::string> texts, std::span<const Scenario> scenarios);
+
+  std::int64_t runs() const { return runs_; }
+
+ private:
+  using Assignments = std::vector<Assignment>;
+  std::vector<Figures> run_all(std::span<const Assignments> subjects, std::span<const Scenario> scenarios, bool strict);
+
+  const EvolveStudy& study_;
+  std::size_t jobs_;
+  std::function<void(std::int64_t)> progress_;
+  std::int64_t runs_ = 0;
+};
+
+/// Reads the experiments of the base and the baselines without running them. Throws sim::ConfigError with their faults.
+void check_experiments(const EvolveStudy& study);
+
+/// Mean of the figures, the sign turned where more is better, so that less always is; nothing if one is not there.
+std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figures);
+
+}  // namespace orrery::experiments::evolve

@@ -1,0 +1,53 @@
+// JSON Schema of studies of kind "evolve" (docs/policies-as-data.md).
+#include "experiments/evolve/study.hpp"
+#include "experiments/schema_parts.hpp"
+
+namespace orrery::experiments::evolve {
+
+namespace {
+
+using sim::Node;
+
+template <class P>
+Node section_schema(const char* doc) {
+  return object_schema(sim::describe_params<P>(), doc);
+}
+
+Node texts(const char* doc) {
+  Node node = typed("array", doc);
+  node.set("items", typed("string", "A text."));
+  return node;
+}
+
+}  // namespace
+
+Node evolve_schema() {
+  Node properties = study_properties("evolve");
+  Node path = typed("string", "Where in the base the expression stands.");
+  Node paths = Node::array();
+  for (const policies::ExpressionSubject& subject : policies::expression_subjects())
+    for (const std::string& one : subject.paths) paths.push(Node::string("policies." + one));
+  path.set("enum", std::move(paths));
+  properties.set("path", std::move(path));
+  properties.set("objective", section_schema<ObjectiveParams>("What a good expression is."));
+  properties.set("training", section_schema<ScenariosParams>("Runs that decide."));
+  properties.set("held_out", section_schema<ScenariosParams>("Runs that only judge the result."));
+  Node baselines = typed("object", "What the best is compared with: values by dotted path, by name.");
+  baselines.set("additionalProperties", typed("object", "Values by dotted path."));
+  properties.set("baselines", std::move(baselines));
+  properties.set("names", texts("Names that expressions may use; absent: all."));
+  properties.set("starts", texts("Expressions of the first generation, beside random ones."));
+  properties.set("limits", section_schema<LimitsParams>("Bounds of an expression."));
+  properties.set("genetic", section_schema<GeneticParams>("How expressions are bred."));
+  properties.set("proposer", section_schema<ProposerParams>("What a program that proposes may do."));
+  properties.set("search", section_schema<SearchParams>("How long is searched, and by which seed."));
+  Node node = typed("object", "A study of expressions: an experiment, the place of one in it, what a good one is.");
+  node.set("properties", std::move(properties));
+  Node required = Node::array();
+  for (const char* key : {"kind", "version", "base", "path", "objective"}) required.push(Node::string(key));
+  node.set("required", std::move(required));
+  node.set("additionalProperties", Node::boolean(false));
+  return node;
+}
+
+}  // namespace orrery::experiments::evolve

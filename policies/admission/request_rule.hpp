@@ -1,0 +1,78 @@
+// Rules of admission: the names that an expression over a request and the cluster may use.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "policies/admission/admission.hpp"
+#include "policies/expression.hpp"
+
+namespace orrery::policies {
+
+struct RequestRuleFacts {
+  const AdmissionView& view;
+
+  double sum(std::int64_t ReplicaFacts::*what) const {
+    std::int64_t all = 0;
+    for (const ReplicaFacts& replica : view.replicas) all += replica.*what;
+    return static_cast<double>(all);
+  }
+  /// Infinite where no replica is.
+  double least(std::int64_t ReplicaFacts::*what) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const ReplicaFacts& replica : view.replicas) least = std::min(least, static_cast<double>(replica.*what));
+    return least;
+  }
+};
+
+template <>
+struct ExpressionNames<RequestRuleFacts> {
+  using F = const RequestRuleFacts&;
+  using U = sim::Unit;
+  static constexpr double number(std::int64_t count) { return static_cast<double>(count); }
+  static constexpr std::array names{
+      ExpressionName<RequestRuleFacts>{
+          {"least_queued_tokens", U::tokens, "To prefill, of the replica with the fewest."},
+          [](F f) { return f.least(&ReplicaFacts::queued_tokens); }},
+      ExpressionName<RequestRuleFacts>{{"least_requests", U::requests, "At the replica with the fewest."},
+                                       [](F f) { return f.least(&ReplicaFacts::requests); }},
+      ExpressionName<RequestRuleFacts>{{"parked", U::requests, "That wait for a replica to be up."},
+                                       [](F f) { return number(f.view.parked); }},
+      ExpressionName<RequestRuleFacts>{{"predicted_tokens", U::tokens, "Of the request's output; 0: no prediction."},
+                                       [](F f) { return number(f.view.request.predicted_tokens); }},
+      ExpressionName<RequestRuleFacts>{{"prefill_tokens", U::tokens, "Of the request, to compute."},
+                                       [](F f) { return number(f.view.request.prefill_tokens); }},
+      ExpressionName<RequestRuleFacts>{{"priority", U::none, "Of the request."},
+                                       [](F f) { return number(f.view.request.priority); }},
+      ExpressionName<RequestRuleFacts>{{"queued_tokens", U::tokens, "To prefill, of all replicas."},
+                                       [](F f) { return f.sum(&ReplicaFacts::queued_tokens); }},
+      ExpressionName<RequestRuleFacts>{{"replicas", U::count, "That take requests now."},
+                                       [](F f) { return number(std::ssize(f.view.replicas)); }},
+      ExpressionName<RequestRuleFacts>{{"requests", U::requests, "At all replicas."},
+                                       [](F f) { return f.sum(&ReplicaFacts::requests); }},
+      ExpressionName<RequestRuleFacts>{{"tenant", U::none, "Of the request."},
+                                       [](F f) { return number(f.view.request.tenant); }},
+      ExpressionName<RequestRuleFacts>{{"ttft_target_s", U::seconds, "Of the run's slo; none: inf."}, [](F f) {
+                                         return f.view.ttft_ps ? static_cast<double>(*f.view.ttft_ps) * 1e-12
+                                                               : std::numeric_limits<double>::infinity();
+                                       }}};
+};
+
+using RequestRule = Expression<RequestRuleFacts>;
+
+}  // namespace orrery::policies
+
+// A parameter of this type is a text in a config.
+template <>
+inline orrery::sim::Node orrery::sim::detail::write_value(const orrery::policies::RequestRule& value, Unit) {
+  return Node::string(value.text());
+}
+template <>
+inline void orrery::sim::detail::describe_type<orrery::policies::RequestRule>(FieldInfo& info) {
+  info.type = "string";
+}
+template <>
+inline void orrery::sim::detail::read_value(const Node& node, const FieldInfo& info, Faults& faults,
+                                            orrery::policies::RequestRule& out) {
+  orrery::policies::read_expression(node, info, faults, out);
+}

@@ -1,0 +1,81 @@
+// Scores of replicas: the names that an expression over a replica and the request at hand may use. Names marked live
+// are only kept for a router that reads them.
+#pragma once
+
+#include "policies/expression.hpp"
+#include "policies/routing/routing.hpp"
+
+namespace orrery::policies {
+
+struct ReplicaScoreFacts {
+  const RouteView& view;
+  const ReplicaFacts& replica;
+
+  double seconds(std::int64_t ticks) const {
+    return static_cast<double>(ticks) * static_cast<double>(view.ps_per_tick) * 1e-12;
+  }
+  double kv_share() const {
+    return static_cast<double>(replica.kv_blocks) / static_cast<double>(std::max<std::int64_t>(1, replica.kv_total));
+  }
+  std::int64_t cached() const {
+    return view.request.text != nullptr && !view.request.text->empty() ? replica.match(*view.request.text) : 0;
+  }
+};
+
+template <>
+struct ExpressionNames<ReplicaScoreFacts> {
+  using F = const ReplicaScoreFacts&;
+  using U = sim::Unit;
+  static constexpr double number(std::int64_t count) { return static_cast<double>(count); }
+  static constexpr std::array names{
+      ExpressionName<ReplicaScoreFacts>{{"cached_tokens", U::tokens, "At the head of the prompt, in its prefix cache."},
+                                        [](F f) { return number(f.cached()); }},
+      ExpressionName<ReplicaScoreFacts>{{"kv_share", U::ratio, "Share of its KV blocks that are in use.", true},
+                                        [](F f) { return f.kv_share(); }},
+      ExpressionName<ReplicaScoreFacts>{{"now_s", U::seconds, "Time since the start of the run."},
+                                        [](F f) { return f.seconds(f.view.now.ticks); }},
+      ExpressionName<ReplicaScoreFacts>{{"predicted_tokens", U::tokens, "Of the request's output; 0: no prediction."},
+                                        [](F f) { return number(f.view.request.predicted_tokens); }},
+      ExpressionName<ReplicaScoreFacts>{
+          {"prefill_rate", U::none, "Prompt tokens a second, measured lately; 0: not yet."},
+          [](F f) { return f.replica.prefill_tokens_per_s; }},
+      ExpressionName<ReplicaScoreFacts>{
+          {"prefill_tokens", U::tokens, "Of the request, to compute before its next one."},
+          [](F f) { return number(f.view.request.prefill_tokens); }},
+      ExpressionName<ReplicaScoreFacts>{{"priority", U::none, "Of the request."},
+                                        [](F f) { return number(f.view.request.priority); }},
+      ExpressionName<ReplicaScoreFacts>{
+          {"queued_tokens", U::tokens, "To prefill of those there whose prefill is not done."},
+          [](F f) { return number(f.replica.queued_tokens); }},
+      ExpressionName<ReplicaScoreFacts>{{"replica", U::none, "Its number."},
+                                        [](F f) { return number(f.replica.replica); }},
+      ExpressionName<ReplicaScoreFacts>{{"requests", U::requests, "There, or on their way to it."},
+                                        [](F f) { return number(f.replica.requests); }},
+      ExpressionName<ReplicaScoreFacts>{{"tenant", U::none, "Of the request."},
+                                        [](F f) { return number(f.view.request.tenant); }},
+      ExpressionName<ReplicaScoreFacts>{{"tokens", U::tokens, "Of the prompts of all that are there."},
+                                        [](F f) { return number(f.replica.tokens); }},
+      ExpressionName<ReplicaScoreFacts>{{"waiting", U::requests, "In its queue.", true},
+                                        [](F f) { return number(f.replica.waiting); }},
+      ExpressionName<ReplicaScoreFacts>{{"weight", U::ratio, "Its share of the load against others, as configured."},
+                                        [](F f) { return f.replica.weight; }}};
+};
+
+using ReplicaScore = Expression<ReplicaScoreFacts>;
+
+}  // namespace orrery::policies
+
+// A parameter of this type is a text in a config.
+template <>
+inline orrery::sim::Node orrery::sim::detail::write_value(const orrery::policies::ReplicaScore& value, Unit) {
+  return Node::string(value.text());
+}
+template <>
+inline void orrery::sim::detail::describe_type<orrery::policies::ReplicaScore>(FieldInfo& info) {
+  info.type = "string";
+}
+template <>
+inline void orrery::sim::detail::read_value(const Node& node, const FieldInfo& info, Faults& faults,
+                                            orrery::policies::ReplicaScore& out) {
+  orrery::policies::read_expression(node, info, faults, out);
+}

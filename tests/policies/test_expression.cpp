@@ -1,0 +1,177 @@
+#include <limits>
+
+#include "policies/admission/request_rule.hpp"
+#include "policies/batching/sequence_score.hpp"
+#include "policies/routing/replica_score.hpp"
+#include "sim/base/random.hpp"
+#include "tests/policies/view.hpp"
+
+using namespace orrery;
+using namespace orrery::policies;
+using namespace orrery::policies::test;
+using Catch::Contains;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// A batching policy whose queue has that order.
+std::unique_ptr<Batching> ordered(const std::string& score, const std::string& more = "") {
+  return make_batching("expression", R"({"score": ")" + score + "\"" + more + "}");
+}
+
+SeqId job(PaperReplica& replica, std::int64_t prompt, std::int64_t predicted) {
+  const SeqId id = replica.wait(prompt);
+  replica.sequences[id.index].predicted_tokens = predicted;
+  return id;
+}
+
+std::unique_ptr<Router> router(const std::string& params) {
+  RouterRegistry registry("routing");
+  register_routers(registry);
+  sim::Faults faults;
+  const sim::Node node = sim::parse_json(params, "test");
+  const auto choice = registry.prepare("expression", &node, {}, faults);
+  faults.throw_if_any();
+  return choice.make(sim::RandomStream(1, "router"));
+}
+
+std::string fault_of(const std::string& score) {
+  try {
+    ordered(score);
+  } catch (const sim::ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("keys of scores order as the scores do; what has no value is last", "[unit][prop]") {
+  const std::vector<double> rising{-kInfinity, -1e300, -2, -1, -1e-300, 0, 1e-300, 1, 2, 1e300, kInfinity, kNan};
+  for (std::size_t i = 1; i < rising.size(); ++i) CHECK(score_key(rising[i - 1]) < score_key(rising[i]));
+  CHECK(score_key(-0.0) == score_key(0.0));
+  CHECK(score_key(-kNan) == score_key(kNan));
+  sim::RandomStream random(1, "keys");
+  for (int i = 0; i < 10'000; ++i) {
+    const double a = random.uniform(-10, 10), b = random.bernoulli(0.1) ? a : random.uniform(-10, 10);
+    REQUIRE((score_key(a) < score_key(b)) == (a < b));
+  }
+}
+
+TEST_CASE("expression: the least score goes first, equal ones by arrival", "[unit]") {
+  PaperReplica replica(1000);
+  const SeqId a = job(replica, 30, 50);
+  const SeqId b = job(replica, 10, 70);
+  const SeqId c = job(replica, 20, 50);
+  CHECK(admitted(replica.decide(*ordered("order"))) == std::vector{a, b, c});
+  CHECK(admitted(replica.decide(*ordered("0"))) == std::vector{a, b, c});
+  CHECK(admitted(replica.decide(*ordered("-order"))) == std::vector{c, b, a});
+  CHECK(admitted(replica.decide(*ordered("prompt_tokens"))) == std::vector{b, c, a});
+  CHECK(admitted(replica.decide(*ordered("predicted_left"))) == std::vector{a, c, b});
+  CHECK(admitted(replica.decide(*ordered("if(prompt_tokens < 25, -1, 1)"))) == std::vector{b, c, a});
+  // Without a value: 10 - 20 < 0 has no root, so that b comes last.
+  CHECK(admitted(replica.decide(*ordered("sqrt(prompt_tokens - 20)"))) == std::vector{c, a, b});
+}
+
+TEST_CASE("expression: scores may change while a sequence waits", "[unit]") {
+  PaperReplica replica(1000);
+  replica.now = sim::Time{0};
+  const SeqId a = replica.wait(10);
+  const SeqId b = replica.wait(60);
+  replica.sequences[b.index].arrived = sim::Time{-2'000'000'000'000};  // 2 s ago
+  const auto policy = ordered("prompt_tokens - 100 * waited_s", R"(, "max_sequences": 1)");
+  CHECK(admitted(replica.decide(*policy)) == std::vector{b});  // 60 - 200 < 10
+  const auto other = ordered("prompt_tokens - 10 * waited_s", R"(, "max_sequences": 1)");
+  CHECK(admitted(replica.decide(*other)) == std::vector{a});  // 10 < 60 - 20
+}
+
+TEST_CASE("expression: a queue whose order may change does not hold while slots are free", "[unit]") {
+  PaperReplica replica(10);
+  replica.decode(100);  // 7 blocks of 10
+  replica.wait(80);     // 5 blocks: does not fit
+  CHECK(replica.decide(*ordered("order")).stable_iterations > 1);
+  CHECK(replica.decide(*ordered("order - waited_s")).stable_iterations == 1);
+  CHECK(replica.decide(*ordered("order - waited_s", R"(, "max_sequences": 1)")).stable_iterations > 1);
+}
+
+TEST_CASE("expression: the greatest of the other score is stopped, the earliest arrival that runs never", "[unit]") {
+  // Three decodes at a block's end, 3 x 2 blocks and 2 free: one has to go. Without a score it is the latest.
+  PaperReplica replica(8);
+  const SeqId a = replica.decode(31, 2);  // 32 tokens in the cache: the next takes a block
+  const SeqId b = replica.decode(31, 2);
+  const SeqId c = replica.decode(31, 2);
+  replica.sequences[a.index].priority = 9;
+  replica.sequences[b.index].priority = 5;
+  CHECK(preempted(replica.decide(*ordered("order"))) == std::vector{c});
+  CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "priority")"))) == std::vector{b});
+  CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "0")"))) == std::vector{c});
+  CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "-order")"))) == std::vector{b});
+}
+
+TEST_CASE("expression: faults say where and what was meant", "[unit]") {
+  CHECK_THAT(fault_of("predicted_lft + 1"),
+             Contains("column 1") && Contains("unknown name 'predicted_lft'") && Contains("predicted_left"));
+  CHECK_THAT(fault_of("1 + max(order)"), Contains("column 5") && Contains("max2(a, b)"));
+  CHECK_THAT(fault_of("order +"), Contains("column 8"));
+  CHECK_THAT(fault_of("system(1)"), Contains("unknown function 'system'"));
+  CHECK_THAT(fault_of(""), Contains("expected a number, a name"));
+  CHECK_THAT(fault_of(std::string(5000, '1')), Contains("at most 4000 characters"));
+  CHECK_THAT(fault_of(std::string(1000, '(')), Contains("fewer than 200 levels"));
+  CHECK(fault_of("order").empty());
+}
+
+TEST_CASE("a router by an expression: the least, the first of equals, nobody without a value", "[unit]") {
+  std::vector<ReplicaFacts> facts(3);
+  facts[0].requests = 3;
+  facts[1].requests = 2;
+  facts[2].requests = 2;
+  for (ReplicaFacts& one : facts) one.kv_total = 10;
+  facts[1].kv_blocks = 5;
+  RouteView view;
+  view.replicas = facts;
+  CHECK(router(R"({})")->route(view) == 1);
+  CHECK(router(R"({"score": "-requests"})")->route(view) == 0);
+  CHECK(router(R"({"score": "requests + kv_share"})")->route(view) == 2);
+  CHECK(router(R"x({"score": "sqrt(2 - requests)"})x")->route(view) == 1);
+  CHECK_FALSE(router(R"({"score": "requests"})")->reads_live());
+  CHECK(router(R"({"score": "requests + kv_share"})")->reads_live());
+  facts[0].weight = 3;  // 3/3 < 2/1
+  CHECK(router(R"({})")->route(view) == 0);
+}
+
+TEST_CASE("admission by an expression: turned away where it is not 0", "[unit]") {
+  AdmissionRegistry registry("admission");
+  register_admission_controls(registry);
+  const auto rule = [&](const std::string& text) {
+    sim::Faults faults;
+    const sim::Node node = sim::parse_json(R"({"reject": ")" + text + "\"}", "test");
+    return registry.prepare("expression", &node, {}, faults).make();
+  };
+  std::vector<ReplicaFacts> facts(2);
+  facts[0].requests = 3;
+  facts[1].requests = 4;
+  AdmissionView view;
+  view.replicas = facts;
+  view.parked = 1;
+  CHECK(rule("requests + parked + 1 > 4 * replicas")->reject(view) == "expression");  // 9 > 8
+  CHECK_FALSE(rule("requests + 1 > 4 * replicas")->reject(view));                     // 8 > 8
+  CHECK_FALSE(rule("least_requests > 3")->reject(view));
+  CHECK_FALSE(rule("sqrt(-1)")->reject(view));
+  CHECK(rule("least_requests > ttft_target_s || 1")->reject(view));
+}
+
+TEST_CASE("names of expressions: sorted, once, described with a unit or without", "[unit]") {
+  REQUIRE(expression_subjects().size() == 3);
+  for (const ExpressionSubject& subject : expression_subjects()) {
+    CAPTURE(subject.name);
+    CHECK_FALSE(subject.paths.empty());
+    for (std::size_t i = 0; i < subject.names.size(); ++i) {
+      CAPTURE(subject.names[i].name);
+      CHECK(sim::is_formula_name(subject.names[i].name));
+      CHECK(std::string(subject.names[i].doc).ends_with("."));
+      if (i > 0) CHECK(std::string(subject.names[i - 1].name) < subject.names[i].name);
+    }
+  }
+}
