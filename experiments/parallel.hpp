@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -29,7 +30,11 @@ class WorkerPool {
  public:
   /// `jobs` threads, of which the caller of for_each() is one.
   explicit WorkerPool(std::size_t jobs) {
-    for (std::size_t t = 1; t < jobs; ++t) threads_.emplace_back([this] { loop(); });
+    try {
+      for (std::size_t t = 1; t < jobs; ++t) threads_.emplace_back([this] { loop(); });
+    } catch (const std::system_error&) {
+      // The host gives no more threads: those there are do the work.
+    }
   }
   ~WorkerPool() {
     {

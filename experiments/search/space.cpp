@@ -29,6 +29,10 @@ void check(const Parameter& parameter, const sim::Origin& where, sim::Faults& fa
   if (!std::isfinite(parameter.low) || !std::isfinite(parameter.high) || parameter.low > parameter.high)
     faults.add(where, fmt::format("expected a range [low, high] of '{}' with low <= high, got [{}, {}]", parameter.name,
                                   parameter.low, parameter.high));
+  else if (!std::isfinite(parameter.high - parameter.low) ||
+           (parameter.log && parameter.low > 0 && !std::isfinite(parameter.high / parameter.low)))
+    faults.add(where, fmt::format("expected a range of '{}' whose width is a number, got [{}, {}]", parameter.name,
+                                  parameter.low, parameter.high));
   else if (parameter.log && parameter.low <= 0)
     faults.add(where, fmt::format("expected a range above 0 for the logarithmic scale of '{}', got one from {}",
                                   parameter.name, parameter.low));
@@ -41,7 +45,8 @@ double upper_end(const Parameter& parameter) {
 
 sim::Node number_node(double value, sim::Unit unit, bool integer) {
   if (sim::has_dimension(unit)) return sim::Node::string(sim::format_quantity(value, unit));
-  return integer ? sim::Node::integer(static_cast<std::int64_t>(value)) : sim::Node::real(value);
+  const bool fits = integer && std::abs(value) < 0x1p63;  // else whoever reads the config refuses it
+  return fits ? sim::Node::integer(static_cast<std::int64_t>(value)) : sim::Node::real(value);
 }
 
 }  // namespace
@@ -163,9 +168,12 @@ std::vector<Assignment> Space::assignments(const Point& point) const {
   }
   if (derived_.empty()) return all;
   const std::vector<double> seen = numbers(point);
-  for (std::size_t i = 0; i < derived_.size(); ++i)
+  for (std::size_t i = 0; i < derived_.size(); ++i) {
+    const double value = seen[parameters_.size() + i];
+    if (std::isnan(value)) continue;  // it follows from what does not count
     for (const std::string& path : derived_[i].paths)
-      all.push_back({path, number_node(seen[parameters_.size() + i], derived_[i].unit, derived_[i].integer)});
+      all.push_back({path, number_node(value, derived_[i].unit, derived_[i].integer)});
+  }
   return all;
 }
 
@@ -194,6 +202,7 @@ double Space::from_unit(std::size_t parameter, double u) const {
   const Parameter& p = parameters_[parameter];
   u = std::clamp(u, 0.0, 1.0);
   if (p.has_choices()) return clamped(p, std::floor(u * double(p.choices.size())));
+  if (u == 1) return p.high;  // exactly, whatever the logarithm rounds to
   const double low = p.low, high = upper_end(p);
   double value = p.log ? low * sim::det_exp(u * sim::det_log(high / low)) : low + u * (high - low);
   if (p.kind == ParameterKind::integer) value = std::floor(value);

@@ -19,7 +19,8 @@ UniqueDriver::Key UniqueDriver::key(const Proposal& proposal) const {
 std::vector<Proposal> UniqueDriver::ask(std::size_t most) {
   for (int round = 0;; ++round) {
     asked_ = inner_->ask(most);
-    if (asked_.empty()) return {};
+    if (asked_.empty()) return proposed_ ? std::vector<Proposal>{} : first_points(most);
+    proposed_ = true;
     std::set<Key> taken;
     std::vector<Proposal> fresh;
     for (Proposal& proposal : asked_) {
@@ -37,6 +38,18 @@ std::vector<Proposal> UniqueDriver::ask(std::size_t most) {
     if (!fresh.empty() || round > kStall) return fresh;
     tell({});  // nothing new: the driver hears what is known and is asked again
   }
+}
+
+/// For a driver that draws no allowed point, because they are so few: what a walk of the grid finds.
+std::vector<Proposal> UniqueDriver::first_points(std::size_t most) {
+  std::set<Key> taken;
+  while (asked_.size() < most) {
+    auto other = unseen(1, taken);
+    if (!other) break;
+    taken.insert(key(*other));
+    asked_.push_back(*std::move(other));
+  }
+  return asked_;
 }
 
 void UniqueDriver::tell(std::span<const Trial> trials) {
@@ -57,13 +70,14 @@ std::optional<Proposal> UniqueDriver::unseen(double fidelity, const std::set<Key
   for (int i = 0; i < kDraws; ++i)
     if (auto point = space_.sample(random_, 1); point && fresh(*point)) return Proposal{*std::move(point), fidelity};
   const auto size = space_.grid_size();
-  if (!size || *size > kWalk) return std::nullopt;
+  if (!size || *size > kWalk || exhausted_.contains(fidelity)) return std::nullopt;
   for (std::uint64_t i = 0; i < *size; ++i) {
     Point point = space_.grid_point((next_grid_ + i) % *size);
     if (!fresh(point)) continue;
     next_grid_ = (next_grid_ + i) % *size;
     return Proposal{std::move(point), fidelity};
   }
+  exhausted_.insert(fidelity);  // what is taken becomes known: there will be none later either
   return std::nullopt;
 }
 

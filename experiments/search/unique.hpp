@@ -1,7 +1,8 @@
 // Never the same point twice, whatever the driver proposes.
 //
 // What was evaluated is told to the driver at once from memory, which costs nothing of the budget; where a driver keeps
-// coming back to known points, unseen ones are drawn at random in their place; where none is left, the search ends.
+// coming back to known points, or finds no allowed one to begin with, unseen ones are drawn in their place; where none
+// is left, the search ends.
 #pragma once
 
 #include <map>
@@ -24,6 +25,7 @@ class UniqueDriver final : public Driver {
   using Key = std::pair<std::string, double>;
   Key key(const Proposal& proposal) const;
   std::optional<Proposal> unseen(double fidelity, const std::set<Key>& taken);
+  std::vector<Proposal> first_points(std::size_t most);
 
   std::unique_ptr<Driver> inner_;
   const Space& space_;
@@ -31,6 +33,8 @@ class UniqueDriver final : public Driver {
   std::map<Key, Evaluation> known_;
   std::vector<Proposal> asked_;  ///< the inner driver's batch, known points included
   std::uint64_t next_grid_ = 0;  ///< where the walk for an unseen point goes on
+  std::set<double> exhausted_;   ///< fidelities at which a walk found none
+  bool proposed_ = false;        ///< the inner driver found a point by itself
 };
 
 }  // namespace orrery::experiments::search

@@ -47,7 +47,7 @@ std::vector<Cell> parameter_cells(const Study& study, const Point& point) {
       cells.emplace_back();
     else if (!derived && parameter->kind == search::ParameterKind::categorical)
       cells.emplace_back(parameter->choices[static_cast<std::size_t>(numbers[i])].label);
-    else if (whole)
+    else if (whole && std::abs(numbers[i]) < 0x1p63)
       cells.emplace_back(static_cast<std::int64_t>(numbers[i]));
     else
       cells.emplace_back(numbers[i]);
@@ -84,6 +84,8 @@ std::optional<Evaluation> Evaluator::known(const Proposal& proposal) {
   ++next_point_;
   ++known_points_;
   if (on_point) on_point();
+  for (std::size_t i = 0; i < study_.measures.size(); ++i)
+    present_[i] = present_[i] || !std::isnan(number_of(row->cells[cells.size() + i]));
   if (row->status != TrialStatus::ok) return Evaluation{.status = row->status, .reason = row->reason};
   std::vector<double> figures;
   for (std::size_t i = 0; i < study_.measures.size(); ++i) figures.push_back(number_of(row->cells[cells.size() + i]));

@@ -80,7 +80,11 @@ void read_derived(const Node& node, std::string name, std::vector<std::string> p
   check_keys_of(node, {"name", "path", "formula", "type", "unit"}, faults);
   search::Derived figure{.name = std::move(name), .paths = std::move(paths)};
   const std::string formula = text_member(node, "formula", true, faults);
-  figure.integer = text_member(node, "type", false, faults) == "integer";
+  const std::string type = text_member(node, "type", false, faults);
+  figure.integer = type == "integer";
+  if (!type.empty() && type != "integer" && type != "real")
+    faults.add(place_of(node, "type"), fmt::format("unknown type '{}' of a formula", type),
+               sim::name_hint(type, {"integer", "real"}));
   if (const std::string unit = text_member(node, "unit", false, faults); !unit.empty()) {
     const auto known = quantity_of("1 " + unit);  // "1 GiB": the formula is in SI, the config gets the dimension
     if (known)
@@ -123,6 +127,19 @@ void read_parameter(const Node& node, Study& study, std::vector<std::int64_t>& s
   const std::size_t size = study.space.size();
   study.space.add(std::move(parameter), when, place_of(node, when.empty() ? "name" : "when"), faults);
   if (study.space.size() > size) steps.push_back(step != nullptr ? step->as_integer() : 0);
+}
+
+/// `steps`: how many values of a range, 0: not said.
+void read_parameters(const Node& root, Study& study, std::vector<std::int64_t>& steps, Faults& faults) {
+  const std::size_t before = faults.size();
+  const Node* list = member(root, "parameters", Node::Kind::array, "a list of parameters", true, faults);
+  if (list == nullptr) return;
+  if (list->items().empty()) faults.add(list->origin(), "expected at least one parameter: the space is empty");
+  for (const bool derived : {false, true})  // figures that follow from parameters come behind all of these
+    for (const Node& item : list->items())
+      if ((item.is_object() && item.find("formula") != nullptr) == derived) read_parameter(item, study, steps, faults);
+  if (faults.size() == before && study.space.size() == 0)
+    faults.add(list->origin(), "expected a parameter with 'values' or a 'range': the space is empty");
 }
 
 void read_constraints(const Node& root, Study& study, Faults& faults) {
@@ -219,7 +236,18 @@ std::optional<double> value_of(const Parameter& parameter, const Node& node) {
   const auto number = number_of(node);
   if (!number || number->second != parameter.unit) return std::nullopt;
   if (number->first < parameter.low || number->first > parameter.high) return std::nullopt;
+  if (parameter.kind == ParameterKind::integer && number->first != std::round(number->first)) return std::nullopt;
   return number->first;
+}
+
+search::Space read_space(const Node& root) {
+  Faults faults;
+  Study study;
+  std::vector<std::int64_t> steps;
+  read_parameters(root, study, steps, faults);
+  if (faults.empty()) read_constraints(root, study, faults);
+  faults.throw_if_any();
+  return std::move(study.space);
 }
 
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
@@ -240,15 +268,7 @@ Study read_study(const std::filesystem::path& file, const std::vector<std::strin
   read_base_of(root, assignments, study, faults);
   const std::size_t before = faults.size();
   std::vector<std::int64_t> steps;
-  if (const Node* list = member(root, "parameters", Node::Kind::array, "a list of parameters", true, faults)) {
-    if (list->items().empty()) faults.add(list->origin(), "expected at least one parameter: the space is empty");
-    for (const bool derived : {false, true})  // figures that follow from parameters come behind all of these
-      for (const Node& item : list->items())
-        if ((item.is_object() && item.find("formula") != nullptr) == derived)
-          read_parameter(item, study, steps, faults);
-    if (faults.size() == before && study.space.size() == 0)
-      faults.add(list->origin(), "expected a parameter with 'values' or a 'range': the space is empty");
-  }
+  read_parameters(root, study, steps, faults);
   read_measures(root, study, faults);
   read_search(root, study, faults);
   read_fidelity(root, study, faults);

@@ -76,7 +76,9 @@ class SweepReader {
     }
     const double count = p.has_choices() || steps == 0 ? static_cast<double>(*levels) : steps;
     if (count > kMostPoints) {
-      faults_.add(where, fmt::format("'{}' has {} values: expected 'steps' for a sweep", p.name, count));
+      unswept_ = true;
+      if (study_.document.find("sweep") != nullptr)
+        faults_.add(where, fmt::format("'{}' has {} values: expected 'steps' for a sweep", p.name, count));
       return {p.low};
     }
     for (double k = 0; k < count; ++k) {
@@ -85,6 +87,8 @@ class SweepReader {
         all.push_back(k);
       else if (steps == 0)
         all.push_back(p.low + k);
+      else if (t == 1)
+        all.push_back(p.high);  // exactly, whatever the logarithm rounds to
       else
         all.push_back(p.log ? p.low * sim::det_exp(t * sim::det_log(p.high / p.low)) : p.low + t * (p.high - p.low));
     }

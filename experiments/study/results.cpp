@@ -40,13 +40,6 @@ void keep_front(std::vector<BestPoint>& points) {
   points = std::move(front);
 }
 
-std::vector<Column> objectives_of(const std::vector<Column>& columns) {
-  std::vector<Column> all;
-  for (const Column& column : columns)
-    if (column.kind == "objective") all.push_back(column);
-  return all;
-}
-
 /// Takes in the points of one store.
 class Collector {
  public:
@@ -55,7 +48,8 @@ class Collector {
 
   void add(StoreReader& store) {
     const std::size_t index = best_.files.size();
-    check_objectives(store);
+    if (best_.files.empty()) best_.objectives = objectives_of(store.columns());
+    check_objectives(store, best_.objectives, best_.studies.empty() ? store.study() : best_.studies.front());
     best_.files.push_back(store.file());
     best_.studies.push_back(store.study());
     best_.columns.push_back(store.columns());
@@ -103,17 +97,6 @@ class Collector {
   }
 
  private:
-  void check_objectives(const StoreReader& store) {
-    const std::vector<Column> own = objectives_of(store.columns());
-    if (best_.files.empty()) best_.objectives = own;
-    const auto same = [](const Column& a, const Column& b) { return a.name == b.name && a.detail == b.detail; };
-    if (std::equal(own.begin(), own.end(), best_.objectives.begin(), best_.objectives.end(), same)) return;
-    std::string expected;
-    for (const Column& column : best_.objectives) expected += fmt::format(" {} {}", column.detail, heading(column));
-    sim::throw_fault({store.file().string(), ""},
-                     fmt::format("expected the objectives of '{}':{}", best_.studies.front(), expected),
-                     "`orrery export` puts any studies side by side");
-  }
   static void count(const PointRow& row, StoreCounts& counts) {
     ++counts.points;
     counts.ok += row.status == TrialStatus::ok;
@@ -136,8 +119,7 @@ std::string heading(const Column& column) {
 
 StoreReader::StoreReader(const fs::path& file) : file_(file), database_(open_store(file)) {
   try {
-    Statement facts = database_.prepare("SELECT value FROM facts WHERE name = 'study'");
-    if (facts.step()) study_ = facts.text(0);
+    study_ = fact("study");
     Statement complete = database_.prepare("SELECT 1 FROM facts WHERE name = 'complete'");
     complete_ = complete.step();
     Statement columns = database_.prepare("SELECT name, kind, detail FROM columns ORDER BY place");
@@ -145,6 +127,29 @@ StoreReader::StoreReader(const fs::path& file) : file_(file), database_(open_sto
   } catch (const StoreError& error) {
     sim::throw_fault({file.string(), ""}, "expected a store of orrery, found something else");
   }
+}
+
+std::vector<Column> objectives_of(const std::vector<Column>& columns) {
+  std::vector<Column> all;
+  for (const Column& column : columns)
+    if (column.kind == "objective") all.push_back(column);
+  return all;
+}
+
+void check_objectives(const StoreReader& store, const std::vector<Column>& expected, const std::string& first) {
+  const std::vector<Column> own = objectives_of(store.columns());
+  const auto same = [](const Column& a, const Column& b) { return a.name == b.name && a.detail == b.detail; };
+  if (std::equal(own.begin(), own.end(), expected.begin(), expected.end(), same)) return;
+  std::string names;
+  for (const Column& column : expected) names += fmt::format(" {} {}", column.detail, heading(column));
+  sim::throw_fault({store.file().string(), ""}, fmt::format("expected the objectives of '{}':{}", first, names),
+                   "`orrery export` puts any studies side by side");
+}
+
+std::string StoreReader::fact(std::string_view name) {
+  Statement facts = database_.prepare("SELECT value FROM facts WHERE name = ?1");
+  facts.bind(1, std::string(name));
+  return facts.step() ? facts.text(0) : std::string();
 }
 
 void StoreReader::for_each(const std::function<void(const PointRow&)>& visit) {

@@ -21,6 +21,8 @@ class StoreReader {
 
   const std::filesystem::path& file() const { return file_; }
   const std::string& study() const { return study_; }
+  /// What the store says of itself (store.hpp): "mode", "document" …; empty if it does not.
+  std::string fact(std::string_view name);
   const std::vector<Column>& columns() const { return columns_; }
   bool complete() const { return complete_; }
   /// Every point in order.
@@ -60,12 +62,22 @@ struct BestPoints {
 /// What people call a column: an objective by its own name.
 std::string heading(const Column& column);
 
+/// Objectives among columns, in order.
+std::vector<Column> objectives_of(const std::vector<Column>& columns);
+/// Throws sim::ConfigError where a store has other objectives than the first one, of study `first`.
+void check_objectives(const StoreReader& store, const std::vector<Column>& expected, const std::string& first);
+
 /// The best points of all stores together: all that no other dominates, or the best of one objective. Throws
 /// sim::ConfigError where stores have other objectives than the first.
 BestPoints best_points(std::span<const std::filesystem::path> files, std::size_t most);
 /// As a table for people, and as JSON.
 std::string best_text(const BestPoints& best);
 sim::Node best_json(const BestPoints& best);
+
+/// Rows as aligned columns, headings first.
+std::string table_text(const std::vector<std::vector<std::string>>& rows);
+/// Median, or "median (lower … upper quartile)" of several values; "-" of none.
+std::string spread_text(std::vector<double> values);
 
 /// All points of all stores, the columns of all side by side; what a store does not have stays empty.
 void export_csv(std::span<const std::filesystem::path> files, std::ostream& out);

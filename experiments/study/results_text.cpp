@@ -105,17 +105,9 @@ std::vector<std::vector<std::string>> rows_of(const BestPoints& best) {
   return rows;
 }
 
-std::string table_text(const std::vector<std::vector<std::string>>& rows) {
-  std::string text;
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{}{:<{}}", i == 0 ? "" : "  ", row[i], widths[i]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
+/// Places on a screen: characters, not bytes.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 /// What the table shows.
@@ -127,6 +119,27 @@ std::string kind_text(const BestPoints& best) {
 }
 
 }  // namespace
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows) {
+  std::string text;
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{}{:<{}}", i == 0 ? "" : "  ", row[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string spread_text(std::vector<double> values) {
+  if (values.empty()) return "-";
+  std::sort(values.begin(), values.end());
+  const std::string median = fmt::format("{:.5g}", quantile(values, 0.5));
+  if (values.size() == 1) return median;
+  return fmt::format("{} ({:.5g} … {:.5g})", median, quantile(values, 0.25), quantile(values, 0.75));
+}
 
 std::string best_text(const BestPoints& best) {
   std::string text;

@@ -54,6 +54,8 @@ PreparedRun prepare_run(const std::function<sim::Node()>& make, InputDigests& di
     run.key = fmt::format("{:016x}", hash);
   } catch (const sim::ConfigError& error) {
     run = {.faults = error.faults()};
+  } catch (const std::exception& error) {
+    run = {.faults = {{{}, error.what(), {}}}};
   }
   return run;
 }

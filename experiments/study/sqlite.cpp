@@ -8,12 +8,16 @@
 namespace orrery::experiments::study {
 namespace {
 
+constexpr int kPatience = 3000;  ///< ms to wait for another program that has the file open
+
 [[noreturn]] void fail(sqlite3* database) {
   const char* file = sqlite3_db_filename(database, "main");
   const int code = sqlite3_errcode(database);
   const bool room = code == SQLITE_FULL || code == SQLITE_IOERR;
-  throw StoreError(fmt::format("{}: {}{}", file != nullptr ? file : "", sqlite3_errmsg(database),
-                               room ? " (is the disk full? What was committed before is whole)" : ""));
+  const char* hint = room                  ? " (is the disk full? What was committed before is whole)"
+                     : code == SQLITE_BUSY ? " (another program has it open)"
+                                           : "";
+  throw StoreError(fmt::format("{}: {}{}", file != nullptr ? file : "", sqlite3_errmsg(database), hint));
 }
 
 }  // namespace
@@ -107,6 +111,7 @@ Database::Database(const std::filesystem::path& file, bool writable) {
   if (code != SQLITE_OK)
     throw StoreError(fmt::format("{}: {}", file.string(), handle != nullptr ? sqlite3_errmsg(handle) : "no memory"));
   sqlite3_extended_result_codes(handle, 0);
+  sqlite3_busy_timeout(handle, kPatience);
 }
 
 void Database::execute(const std::string& sql) {

@@ -91,6 +91,23 @@ Store::~Store() {
   ::close(lock_);
 }
 
+void Store::remove(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return;
+  const int lock = lock_file(file);
+  try {
+    Database database(file, false);
+    Statement tables = database.prepare("SELECT count(*), coalesce(sum(name = 'facts'), 0) FROM sqlite_master");
+    // One without tables was killed as it began.
+    if (tables.step() && tables.integer(0) > 0 && tables.integer(1) == 0) throw StoreError("no store");
+  } catch (const StoreError&) {
+    ::close(lock);
+    sim::throw_fault({file.string(), ""}, "expected a store of orrery, found something else");
+  }
+  for (const char* end : {"", "-wal", "-shm"}) fs::remove(file.string() + end, ignored);
+  ::close(lock);
+}
+
 void Store::create(const StoreFacts& facts) {
   std::string measures, columns;
   for (const Column& column : facts.columns) {

@@ -68,6 +68,10 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
+  /// Removes a store and what SQLite keeps beside it; nothing where there is none. Throws sim::ConfigError for a file
+  /// that is no store, or that another process writes.
+  static void remove(const std::filesystem::path& file);
+
   bool fresh() const { return fresh_; }        ///< it was not there
   bool complete() const { return complete_; }  ///< finish() was called once
   std::int64_t points() const { return points_; }

@@ -68,7 +68,8 @@ search::Evaluation Study::judge(const Point& point, std::span<const double> meas
     result.violations.push_back(violation);
   }
   for (const Bottleneck& bottleneck : bottlenecks)
-    result.breakdown.emplace_back(bottleneck.name, bottleneck.share.number(values));
+    if (const double share = bottleneck.share.number(values); !std::isnan(share))
+      result.breakdown.emplace_back(bottleneck.name, share);
   return result;
 }
 

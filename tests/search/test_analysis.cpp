@@ -172,7 +172,7 @@ TEST_CASE("the report says what the parts say", "[analysis]") {
   for (double a = 0; a < 4; ++a)
     for (double b = 0; b < 2; ++b) trials.push_back({{{a, b}}, {.objectives = {a, 3 - a + b}}});
   trials.push_back({{{0, 0}}, {.status = TrialStatus::failed}});
-  const AnalysisReport report = analyse(space, trials, {"cost", "delay"});
+  const AnalysisReport report = analyse(space, trials, {{"cost"}, {"delay"}});
   CHECK(report.trials == 9);
   CHECK(report.feasible == 8);
   CHECK(report.failed == 1);

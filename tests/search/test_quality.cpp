@@ -3,6 +3,7 @@
 // Figures are medians over seeds: with one objective the best value above the optimum, with two the share of the true
 // front's hypervolume. `ORRERY_TABLE=1 test_search "[quality]"` prints the table.
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstdlib>
 
 #include "quality.hpp"
@@ -74,6 +75,8 @@ const std::vector<Row> kQuick{
     {"ant_colony", "mixed", 500, 0.2},
     {"ant_colony", "conditional", 500, 0.1},
     {"ant_colony", "bottleneck", 500, 0.02},
+    {"tpe", "sphere", 300, 0.5, "{}", 4},
+    {"tpe", "mixed", 200, 0.5},
     {"bottleneck", "bottleneck", 100, 0.02},
     {"bottleneck", "bottleneck", 500, 0.01},
     {"hill_climbing", "bottleneck", 100, 0.1},
@@ -106,6 +109,23 @@ TEST_CASE("drivers reach their quality", "[search][quality]") {
     if (std::getenv("ORRERY_TABLE") != nullptr) print(row, reached);
     INFO(row.driver << " on " << row.problem << ": " << text_of(reached) << ", threshold " << row.threshold);
     CHECK(holds(row, reached));
+  }
+}
+
+/// One budget for all that follow one objective; `test_search "[compare]"` prints the table of docs/drivers.md.
+TEST_CASE("drivers side by side", "[.][compare]") {
+  const std::vector<std::pair<const char*, std::size_t>> problems{
+      {"sphere", 4}, {"rastrigin", 4}, {"mixed", 0}, {"conditional", 0}};
+  for (const char* driver : {"random", "latin_hypercube", "sobol", "hill_climbing", "annealing", "mcmc", "genetic",
+                             "cma_es", "beam", "mcts", "ant_colony", "tpe", "bayesian"}) {
+    std::string line = fmt::format("| `{}` |", driver);
+    for (const auto& [problem, dimensions] : problems) {
+      const Quality reached = quality(problem, driver, "{}", {.budget = 200, .batch = 8, .seeds = 7}, dimensions);
+      CHECK(reached.median >= -1e-9);  // nothing is better than the optimum
+      line += " " + text_of(reached) + " |";
+    }
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
   }
 }
 

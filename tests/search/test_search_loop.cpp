@@ -91,6 +91,21 @@ TEST_CASE("a space that allows nothing ends at once", "[search]") {
   CHECK(run_search(driver, on_threads(bowl, 1), {.budget = 10}).empty());
 }
 
+TEST_CASE("points so few that no draw finds them are found by a walk", "[search]") {
+  Space space;
+  add(space, integer("a", 1, 1000));
+  add(space, integer("b", 1, 1000));
+  constrain(space, "a == 400 && b >= 999");  // two of a million
+  for (const char* name : {"random", "genetic", "mcmc", "cma_es"}) {
+    INFO(name);
+    UniqueDriver driver(make_driver(name, {.space = &space}), space, {1, "unique"});
+    const auto trials = run_search(driver, on_threads(bowl, 1), {.budget = 10, .batch = 4});
+    REQUIRE(trials.size() == 2);
+    CHECK(trials[0].proposal.point == Point{400, 999});
+    CHECK(trials[1].proposal.point == Point{400, 1000});
+  }
+}
+
 TEST_CASE("an objective that is no number is a failed trial", "[search]") {
   Space space;
   add(space, integer("a", 1, 3));

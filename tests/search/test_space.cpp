@@ -28,6 +28,28 @@ TEST_CASE("points are clamped and rounded", "[search][space]") {
   CHECK(point == Point{1, 2, 8, 3});
 }
 
+TEST_CASE("a figure that follows from what does not count assigns nothing", "[search][space]") {
+  Space space;
+  add(space, categorical("kind", {"a", "b"}));
+  add(space, integer("n", 1, 4), "kind == 'a'");
+  sim::Faults faults;
+  space.derive({.name = "twice", .integer = true, .paths = {"x.y"}}, "2 * n", kHere, faults);
+  faults.throw_if_any();
+  const auto with = space.assignments(space.canonical({0, 3}));
+  REQUIRE(with.size() == 1);
+  CHECK(with[0].value.as_integer() == 6);
+  CHECK(space.assignments(space.canonical({1, 3})).empty());
+}
+
+TEST_CASE("the end of a logarithmic range is met exactly", "[search][space]") {
+  Space space;
+  add(space, real("x", 0.5, 4, true));
+  add(space, integer("n", 1, 1000, true));
+  CHECK(space.from_unit(0, 0) == 0.5);
+  CHECK(space.from_unit(0, 1) == 4);
+  for (double n = 1; n <= 1000; ++n) CHECK(space.from_unit(1, space.to_unit(1, n)) == n);
+}
+
 TEST_CASE("constraints see the numbers of ordinals and derived figures", "[search][space]") {
   Space space;
   add(space, ordinal("budget", {256, 512, 1024}));

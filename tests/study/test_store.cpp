@@ -118,6 +118,32 @@ TEST_CASE("another study's store, another build's, no store, a second writer", "
   CHECK_THAT(refusal(scratch / "s.sqlite", facts()), Contains("another process writes this store"));
 }
 
+TEST_CASE("a store is removed, unless it is written or no store", "[store]") {
+  Scratch scratch;
+  const auto refused = [](const std::filesystem::path& file) -> std::string {
+    try {
+      Store::remove(file);
+    } catch (const sim::ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  {
+    const Store store(scratch / "s.sqlite", facts());
+    CHECK_THAT(refused(scratch / "s.sqlite"), Contains("another process writes this store"));
+    CHECK(std::filesystem::exists(scratch / "s.sqlite"));
+  }
+  CHECK(refused(scratch / "s.sqlite") == "");
+  CHECK_FALSE(std::filesystem::exists(scratch / "s.sqlite"));
+  CHECK(refused(scratch / "s.sqlite") == "");  // nothing there: nothing to do
+  scratch.write("begun", "");                  // killed before the first table
+  CHECK(refused(scratch / "begun") == "");
+  CHECK_FALSE(std::filesystem::exists(scratch / "begun"));
+  Database(scratch / "other.sqlite", true).execute("CREATE TABLE mine(x)");
+  CHECK_THAT(refused(scratch / "other.sqlite"), Contains("found something else"));
+  CHECK(std::filesystem::exists(scratch / "other.sqlite"));
+}
+
 TEST_CASE("no room: an error, and what was committed is whole", "[store]") {
   Scratch scratch;
   const pid_t child = fork();

@@ -140,6 +140,11 @@ TEST_CASE("faults of a study name file, place and what was expected", "[study]")
         "s.json:/sweep/0/zip/1: expected as many values as of 'n', 1, got 2 of 'm'");
   check(numbers(R"({"name": "n", "values": [1]})", R"(, "sweep": [{"list": [{"n": 3}]}])"),
         "s.json:/sweep/0/list/0/n: expected a value of 'n', got 3");
+  check(numbers(R"({"name": "n", "range": [1, 4], "type": "integer"})", R"(, "sweep": [{"list": [{"n": 2.5}]}])"),
+        "s.json:/sweep/0/list/0/n: expected a value of 'n', got 2.5");
+  check(numbers(R"({"name": "n", "values": [1]}, {"name": "m", "formula": "n", "type": "int"})"),
+        "s.json:/parameters/1/type: unknown type 'int' of a formula");
+  check(numbers(R"({"name": "n", "range": [-1e308, 1e308]})"), "expected a range of 'n' whose width is a number");
   check(numbers(R"({"name": "n", "range": [1, 2]})", R"(, "sweep": [{"grid": ["n"]}])"),
         "expected 'steps' for a sweep");
   check(study_json(R"("parameters": [{"name": "n", "values": [1]}])"), "s.json:/measures: expected an object");

@@ -34,6 +34,7 @@ void add_import(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_best(CLI::App& app, Action& action);
+void add_analyse(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_evaluate_points(CLI::App& app, Action& action);
 

@@ -61,14 +61,6 @@ void print_points(const study::Study& one, const ExploreCommand& options) {
     fmt::print(stderr, "dry run: {} points, {} runs\n", points.size(), std::ssize(points) * seeds);
 }
 
-/// The store and what SQLite keeps beside it.
-void remove_store(const fs::path& out) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(out, ignored)) return;
-  (void)study::StoreReader(out);  // what is no store of ours is not replaced
-  for (const char* end : {"", "-wal", "-shm"}) fs::remove(out.string() + end, ignored);
-}
-
 int explore(const ExploreCommand& options) {
   std::vector<std::string> assignments = options.assignments;
   if (options.seed)
@@ -83,7 +75,7 @@ int explore(const ExploreCommand& options) {
   std::error_code ignored;
   if (options.resume && !fs::exists(out, ignored))
     sim::throw_fault({out.string(), ""}, "expected a store to go on with, found none", "leave --resume out to begin");
-  if (options.force) remove_store(out);
+  if (options.force) study::Store::remove(out);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { g_interrupted = 1; });
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write, told as such
   study::ExploreOptions how{.search = options.search, .out = out, .jobs = options.jobs, .any_build = options.any_build};
@@ -102,7 +94,8 @@ int explore(const ExploreCommand& options) {
     if (result.was_complete) fmt::print(stderr, "{}: holds this very study already; reused\n", out.string());
   }
   if (result.interrupted) {
-    fmt::print(stderr, "interrupted: {} points, and the runs done since, are in {}; the same command goes on\n", result.points, out.string());
+    fmt::print(stderr, "interrupted: {} points, and the runs done since, are in {}; the same command goes on\n",
+               result.points, out.string());
     return 130;
   }
   const study::BestPoints best = study::best_points(std::span(&out, 1), kShown);

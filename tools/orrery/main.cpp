@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   tools::add_sweep(app, action);
   tools::add_search(app, action);
   tools::add_best(app, action);
+  tools::add_analyse(app, action);
   tools::add_export(app, action);
   tools::add_evaluate_points(app, action);
   std::vector<std::string> names;

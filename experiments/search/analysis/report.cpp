@@ -16,9 +16,16 @@ Node number(double value) {
   return std::isfinite(value) ? Node::real(value) : Node{};
 }
 
-Node numbers(const std::vector<double>& values) {
+Node numbers(const std::vector<double>& values, const Goal& goal = {}) {
   Node node = Node::array();
-  for (const double value : values) node.push(number(value));
+  for (const double value : values) node.push(number(goal.shown(value)));
+  return node;
+}
+
+/// A value of each objective.
+Node values_of(const std::vector<double>& values, const std::vector<ObjectiveReport>& objectives) {
+  Node node = Node::array();
+  for (std::size_t o = 0; o < values.size(); ++o) node.push(number(objectives[o].goal.shown(values[o])));
   return node;
 }
 
@@ -26,19 +33,23 @@ Node count(std::size_t n) {
   return Node::integer(static_cast<std::int64_t>(n));
 }
 
-/// "best 12.5 → 3.1: after 4 12.5, 9 7, 31 3.1": where a history changes.
-std::string changes(const std::vector<double>& history, std::size_t most) {
+/// "12.5 after 4, 7 after 9, 3.1 after 31": where a history changes to the eye; of many places an even pick, both ends
+/// included.
+std::string changes(const std::vector<double>& history, std::size_t most, const Goal& goal = {}) {
   std::vector<std::string> steps;
-  double last = std::nan("");
+  std::string last;
   for (std::size_t i = 0; i < history.size(); ++i) {
-    if (!std::isfinite(history[i]) || history[i] == last) continue;
-    last = history[i];
-    steps.push_back(fmt::format("{:.4g} after {}", last, i + 1));
+    if (!std::isfinite(history[i])) continue;
+    std::string value = fmt::format("{:.4g}", goal.shown(history[i]));
+    if (value == last) continue;
+    steps.push_back(fmt::format("{} after {}", value, i + 1));
+    last = std::move(value);
   }
-  const std::size_t skipped = steps.size() > most ? steps.size() - most : 0;
+  const std::size_t shown = std::min(std::max<std::size_t>(2, most), steps.size());
   std::string text;
-  for (std::size_t i = skipped; i < steps.size(); ++i) text += (text.empty() ? "" : ", ") + steps[i];
-  return (skipped > 0 ? "… " : "") + text;
+  for (std::size_t i = 0; i < shown; ++i)
+    text += (text.empty() ? "" : ", ") + steps[shown == 1 ? 0 : i * (steps.size() - 1) / (shown - 1)];
+  return text + (shown < steps.size() ? fmt::format(" ({} of {} steps)", shown, steps.size()) : "");
 }
 
 std::string importance_text(const ObjectiveReport& objective, std::size_t most) {
@@ -99,7 +110,7 @@ Node importance_node(const ObjectiveReport& objective) {
 
 }  // namespace
 
-AnalysisReport analyse(const Space& space, std::span<const Trial> trials, const std::vector<std::string>& names,
+AnalysisReport analyse(const Space& space, std::span<const Trial> trials, const std::vector<Goal>& goals,
                        const ImportanceOptions& options) {
   AnalysisReport report{.trials = trials.size()};
   for (const Trial& trial : trials) {
@@ -110,13 +121,13 @@ AnalysisReport analyse(const Space& space, std::span<const Trial> trials, const 
                                                   : report.failed);
   }
   report.front = pareto_front(trials);
-  if (names.size() > 1)
+  if (goals.size() > 1)
     if (auto reference = reference_behind(trials)) {
       report.reference = *std::move(reference);
       report.volumes = hypervolume_history(trials, report.reference);
     }
-  for (std::size_t o = 0; o < names.size(); ++o)
-    report.objectives.push_back({names[o], best_so_far(trials, o), importance(space, trials, o, options),
+  for (std::size_t o = 0; o < goals.size(); ++o)
+    report.objectives.push_back({goals[o], best_so_far(trials, o), importance(space, trials, o, options),
                                  elementary_effects(space, trials, o)});
   return report;
 }
@@ -129,12 +140,14 @@ std::string analysis_text(const AnalysisReport& report, const Space& space, std:
   for (std::size_t k = 0; k < std::min(most, report.front.size()); ++k) {
     const Trial& trial = trials[report.front[k]];
     std::string values;
-    for (const double value : trial.result.objectives) values += fmt::format("{:>12.5g}", value);
+    for (std::size_t o = 0; o < trial.result.objectives.size(); ++o)
+      values += fmt::format("{:>12.5g}", report.objectives[o].goal.shown(trial.result.objectives[o]));
     text += fmt::format("  {:>6}{}  {}\n", report.front[k] + 1, values, space.text(trial.proposal.point));
   }
   if (!report.volumes.empty()) text += "hypervolume: " + changes(report.volumes, most) + "\n";
   for (const ObjectiveReport& objective : report.objectives) {
-    text += fmt::format("{}\n  best: {}\n", objective.name, changes(objective.best_so_far, most));
+    text += fmt::format("{}{}\n  best: {}\n", objective.goal.name, objective.goal.maximise ? " (maximised)" : "",
+                        changes(objective.best_so_far, most, objective.goal));
     text += importance_text(objective, most);
   }
   return text;
@@ -152,17 +165,17 @@ Node analysis_json(const AnalysisReport& report, const Space& space, std::span<c
   for (const std::size_t i : report.front) {
     Node row = Node::object();
     row.set("trial", count(i + 1));
-    row.set("objectives", numbers(trials[i].result.objectives));
+    row.set("objectives", values_of(trials[i].result.objectives, report.objectives));
     row.set("point", Node::string(space.text(trials[i].proposal.point)));
     front.push(std::move(row));
   }
-  node.set("reference", numbers(report.reference));
+  node.set("reference", values_of(report.reference, report.objectives));
   node.set("hypervolume", numbers(report.volumes));
   Node& objectives = node.set("objectives", Node::array());
   for (const ObjectiveReport& objective : report.objectives) {
     Node row = Node::object();
-    row.set("name", Node::string(objective.name));
-    row.set("best_so_far", numbers(objective.best_so_far));
+    row.set("name", Node::string(objective.goal.name));
+    row.set("best_so_far", numbers(objective.best_so_far, objective.goal));
     row.set("importance", importance_node(objective));
     objectives.push(std::move(row));
   }

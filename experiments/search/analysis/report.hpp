@@ -6,9 +6,17 @@
 
 namespace orrery::experiments::search {
 
-struct ObjectiveReport {
+/// An objective as its user knows it.
+struct Goal {
   std::string name;
-  std::vector<double> best_so_far;  ///< after each trial
+  bool maximise = false;  ///< trials hold it with the sign turned; texts and JSON turn it back
+  /// The user's value of a trial's.
+  double shown(double minimised) const { return maximise ? 0 - minimised : minimised; }
+};
+
+struct ObjectiveReport {
+  Goal goal;
+  std::vector<double> best_so_far;  ///< after each trial, minimised
   Importance importance;
   std::vector<Elementary> effects;
 };
@@ -16,13 +24,14 @@ struct ObjectiveReport {
 struct AnalysisReport {
   std::size_t trials = 0, feasible = 0, over_a_limit = 0, infeasible = 0, failed = 0;
   std::vector<std::size_t> front;  ///< indices of trials
-  std::vector<double> reference;   ///< what the volume is measured against; empty for one objective or no front
-  std::vector<double> volumes;     ///< after each trial
+  std::vector<double>
+      reference;                ///< what the volume is measured against, minimised; empty for one objective or no front
+  std::vector<double> volumes;  ///< after each trial
   std::vector<ObjectiveReport> objectives;
 };
 
-/// Of trials of one space; `names` are the objectives'. All objectives are minimised.
-AnalysisReport analyse(const Space& space, std::span<const Trial> trials, const std::vector<std::string>& names,
+/// Of trials of one space, all of whose objectives are minimised.
+AnalysisReport analyse(const Space& space, std::span<const Trial> trials, const std::vector<Goal>& goals,
                        const ImportanceOptions& options = {});
 /// For people: counts, the front, when progress was made, parameters by importance. `most` rows a table.
 std::string analysis_text(const AnalysisReport& report, const Space& space, std::span<const Trial> trials,

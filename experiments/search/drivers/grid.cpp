@@ -28,15 +28,21 @@ class GridDriver final : public Driver {
 
   std::vector<Proposal> ask(std::size_t most) override {
     std::vector<Proposal> batch;
-    for (; batch.size() < most && !done_; advance()) {
+    std::int64_t looked = 0;
+    for (; batch.size() < most && !done_ && looked < kTries; advance(), ++looked) {
       Point point = here();
-      if (space_.allowed(point) && seen_.insert(space_.key(point)).second) batch.push_back({std::move(point)});
+      if (!space_.allowed(point) || !seen_.insert(space_.key(point)).second) continue;
+      batch.push_back({std::move(point)});
+      looked = 0;
     }
     return batch;
   }
   void tell(std::span<const Trial>) override {}
 
  private:
+  /// Points in a row that are not allowed or known, before the driver gives up: no allowed one may follow for years.
+  static constexpr std::int64_t kTries = 4'000'000;
+
   Point here() const {
     Point point(space_.size());
     for (std::size_t i = 0; i < point.size(); ++i) {

@@ -1,0 +1,102 @@
+#include "experiments/study/trials.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/study/read_parts.hpp"
+
+namespace orrery::experiments::study {
+namespace {
+
+using search::Parameter;
+
+/// Which columns a goal or a limit is read from.
+struct Layout {
+  std::vector<std::size_t> parameters, objectives, limits;
+};
+
+[[noreturn]] void fault(const StoreReader& store, const std::string& message, const std::string& hint = {}) {
+  sim::throw_fault({store.file().string(), ""}, message, hint);
+}
+
+/// What a cell means in a point: numbers are themselves, choices their index.
+double value_of(const Parameter& parameter, const Cell& cell) {
+  if (std::holds_alternative<std::monostate>(cell)) return std::nan("");
+  if (!parameter.has_choices()) return number_of(cell);
+  const bool text = parameter.kind == search::ParameterKind::categorical;
+  for (std::size_t i = 0; i < parameter.choices.size(); ++i)
+    if (text ? parameter.choices[i].label == text_of(cell) : parameter.choices[i].number == number_of(cell))
+      return static_cast<double>(i);
+  return std::nan("");
+}
+
+Layout layout_of(const StoreReader& store, const search::Space& space, const std::vector<std::string>& wanted) {
+  Layout layout;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < store.columns().size(); ++i) {
+    const Column& column = store.columns()[i];
+    if (column.kind == "parameter") layout.parameters.push_back(i);
+    if (column.kind == "limit") layout.limits.push_back(i);
+    if (column.kind != "objective") continue;
+    known.push_back(heading(column));
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), known.back()) != wanted.end())
+      layout.objectives.push_back(i);
+  }
+  if (layout.parameters.size() != space.size()) fault(store, "expected a column for each parameter of its study");
+  if (known.empty()) fault(store, "the study has no objectives: nothing to analyse");
+  for (const std::string& name : wanted)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fault(store, fmt::format("unknown objective '{}'", name), sim::name_hint(name, known));
+  return layout;
+}
+
+/// An objective that is a measure by itself says where that comes from, and so its unit.
+std::string label_of(const StoreReader& store, const std::string& name) {
+  for (const Column& column : store.columns())
+    if (column.kind == "measure" && column.name == name && column.detail != name)
+      return fmt::format("{} ({})", name, column.detail);
+  return name;
+}
+
+std::string driver_of(StoreReader& store, const sim::Node& document) {
+  if (store.fact("mode") == "sweep") return "sweep";
+  const sim::Node* policy = document.at("search.driver.policy");
+  return policy != nullptr && policy->is_string() ? policy->as_string() : "random";
+}
+
+search::Trial trial_of(const PointRow& row, const Layout& layout, const StoredTrials& stored) {
+  search::Trial trial{{{}, row.fidelity}, {.status = row.status, .reason = row.reason}};
+  for (std::size_t p = 0; p < layout.parameters.size(); ++p)
+    trial.proposal.point.push_back(value_of(stored.space.parameters()[p], row.cells[layout.parameters[p]]));
+  if (!trial.result.ok()) return trial;
+  for (std::size_t o = 0; o < layout.objectives.size(); ++o)
+    trial.result.objectives.push_back(stored.goals[o].shown(number_of(row.cells[layout.objectives[o]])));
+  for (const std::size_t i : layout.limits) trial.result.violations.push_back(number_of(row.cells[i]));
+  return trial;
+}
+
+}  // namespace
+
+StoredTrials read_trials(StoreReader& store, const std::vector<std::string>& objectives) {
+  const sim::Node document = sim::parse_json(store.fact("document"), store.file().string());
+  StoredTrials stored{.file = store.file(),
+                      .study = store.study(),
+                      .driver = driver_of(store, document),
+                      .space = read_space(document)};
+  const Layout layout = layout_of(store, stored.space, objectives);
+  for (const std::size_t i : layout.objectives) {
+    const Column& column = store.columns()[i];
+    stored.goals.push_back({heading(column), column.detail == "maximise"});
+    stored.labels.push_back(label_of(store, heading(column)));
+  }
+  store.for_each([&](const PointRow& row) {
+    stored.trials.push_back(trial_of(row, layout, stored));
+    stored.repeats.push_back(row.repeat);
+  });
+  if (stored.trials.empty()) fault(store, "the store has no points yet");
+  return stored;
+}
+
+}  // namespace orrery::experiments::study

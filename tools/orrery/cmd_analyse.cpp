@@ -1,0 +1,69 @@
+// `orrery analyse STORE…`: what the points of studies tell (docs/analysis.md).
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "experiments/study/analysis.hpp"
+#include "tools/orrery/commands.hpp"
+#include "tools/orrery/python_tool.hpp"
+
+namespace orrery::tools {
+namespace {
+
+namespace fs = std::filesystem;
+namespace study = experiments::study;
+
+struct Options {
+  std::vector<std::string> files, objectives;
+  std::string png;
+  std::size_t top = 12;
+  bool json = false;
+};
+
+/// Leaves the figures in a folder.
+int draw(const study::StudyAnalysis& analysis, const fs::path& folder) {
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  const fs::path data = folder / "analysis.json";
+  std::ofstream file(data, std::ios::binary);
+  file << study::study_analysis_json(analysis, true).dump() << '\n';
+  file.close();
+  if (!file) sim::throw_fault({data.string(), ""}, "cannot be written");
+  const int code = run_python_tool("orrery_study", {data.string(), "--png", folder.string()});
+  fs::remove(data, ignored);
+  return code;
+}
+
+int analyse(const Options& options) {
+  const std::vector<fs::path> files(options.files.begin(), options.files.end());
+  const study::StudyAnalysis analysis = study::analyse_stores(files, options.objectives);
+  std::cout << (options.json ? study::study_analysis_json(analysis).dump(2) + "\n"
+                             : study::study_analysis_text(analysis, options.top));
+  std::cout.flush();
+  if (!std::cout) {
+    fmt::print(stderr, "stdout: could not be written in full\n");
+    return 1;
+  }
+  return options.png.empty() ? 0 : draw(analysis, options.png);
+}
+
+}  // namespace
+
+void add_analyse(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("analyse", "Fronts, progress and importance of parameters, from stores of studies");
+  command->add_option("STORE", options->files, "Stores that sweep and search wrote, with the same objectives")
+      ->required();
+  command->add_option("--objective", options->objectives, "Count this objective only (may be repeated; default all)")
+      ->allow_extra_args(false);
+  command->add_option("--top", options->top, "Rows of a table")->check(CLI::PositiveNumber);
+  command->add_option("--png", options->png, "Folder for plots");
+  command->add_flag("--json", options->json, "As JSON");
+  command->callback([options, &action] { action = [options] { return analyse(*options); }; });
+}
+
+}  // namespace orrery::tools

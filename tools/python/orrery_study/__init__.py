@@ -1,0 +1,1 @@
+"""Plots of studies, for `orrery analyse --png`."""
