@@ -31,6 +31,7 @@ function(orrery_test name)
   cmake_parse_arguments(ARG "SLOW" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE orrery_flags orrery_catch_main ${ARG_DEPENDS})
+  target_compile_options(test_${name} PRIVATE -O1)  # of the tests alone: they are compiled often and run for seconds
   target_compile_definitions(test_${name} PRIVATE ORRERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                   ORRERY_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared"
                                                   ORRERY_COMMAND="${CMAKE_BINARY_DIR}/orrery")

@@ -60,7 +60,7 @@ Evaluator::Evaluator(const Study& study, Store& store, WorkerPool& pool, const E
       store_(store),
       pool_(pool),
       out_(options.out),
-      execute_(local_runs(pool, study.measures, options.stop)),
+      execute_(options.execute ? options.execute : local_runs(pool, study.measures, options.stop)),
       stored_inputs_(store.inputs()),
       absent_(study.measures.size()),
       present_(study.measures.size()),
@@ -154,12 +154,12 @@ void Evaluator::number_runs() {
 }
 
 void Evaluator::execute() {
-  std::vector<const Experiment*> runs;
+  std::vector<const PreparedRun*> runs;
   std::vector<std::size_t> places;
   for (const auto& [key, place] : first_of_)
     if (!batch_[place].result) places.push_back(place);
   std::sort(places.begin(), places.end());
-  for (const std::size_t place : places) runs.push_back(batch_[place].prepared.experiment.get());
+  for (const std::size_t place : places) runs.push_back(&batch_[place].prepared);
   execute_(runs, [&](std::size_t i, RunOutcome outcome) {
     Run& run = batch_[places[i]];
     store_.add_run(run.id, run.prepared.key, outcome.result);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 
 #include "experiments/run_folder.hpp"
@@ -33,12 +34,12 @@ std::vector<Measure> read_header(const Node& node) {
   return measures;
 }
 
-RunResult failed(std::string reason) {
-  return {.status = TrialStatus::failed, .reason = std::move(reason)};
+RunOutcome failed(std::string reason) {
+  return {{.status = TrialStatus::failed, .reason = std::move(reason)}, {}};
 }
 
 /// Evaluates one request; `key` becomes that of the run, if it could be read.
-RunResult evaluate(const Node& request, std::span<const Measure> measures, InputDigests& digests, std::string& key) {
+RunOutcome evaluate(const Node& request, std::span<const Measure> measures, InputDigests& digests, std::string& key) {
   const Node* config = request.find("config");
   if (config == nullptr || !config->is_object()) return failed("expected a config");
   const Node* wanted = request.find("key");
@@ -47,11 +48,11 @@ RunResult evaluate(const Node& request, std::span<const Measure> measures, Input
   key = run.key;
   if (wanted != nullptr && wanted->is_string() && wanted->as_string() != key)
     return failed(fmt::format("the key is {} here: an input file differs from the head's", key));
-  auto outcome = run_experiment(*run.experiment, measures, {});
-  return std::move(outcome->result);
+  return *run_experiment(*run.experiment, measures, {});
 }
 
-Node answer(const Node& request, const std::string& key, const RunResult& result, std::span<const Measure> measures) {
+Node answer(const Node& request, const std::string& key, const RunOutcome& outcome, std::span<const Measure> measures) {
+  const RunResult& result = outcome.result;
   Node node = Node::object();
   const Node* id = request.find("id");
   node.set("id", id != nullptr ? *id : Node{});
@@ -62,10 +63,29 @@ Node answer(const Node& request, const std::string& key, const RunResult& result
   for (std::size_t i = 0; i < result.figures.size(); ++i)
     figures.set(measures[i].name, std::isnan(result.figures[i]) ? Node{} : Node::real(result.figures[i]));
   node.set("figures", std::move(figures));
+  Node absent = Node::object();
+  for (std::size_t i = 0; i < outcome.absent.size(); ++i)
+    if (!outcome.absent[i].empty()) absent.set(measures[i].name, Node::string(outcome.absent[i]));
+  if (!absent.members().empty()) node.set("absent", std::move(absent));
   return node;
 }
 
 }  // namespace
+
+RunOutcome protocol_answer(const Node& node, std::span<const Measure> measures) {
+  const auto text = [&](const Node* value) { return value != nullptr && value->is_string() ? value->as_string() : ""; };
+  RunOutcome outcome;
+  outcome.result.status = status_of(text(node.find("status")));
+  outcome.result.reason = text(node.find("reason"));
+  const Node* figures = node.find("figures");
+  const Node* absent = node.find("absent");
+  for (const Measure& measure : measures) {
+    const Node* figure = figures != nullptr ? figures->find(measure.name) : nullptr;
+    outcome.result.figures.push_back(figure != nullptr && figure->is_number() ? figure->as_number() : std::nan(""));
+    outcome.absent.push_back(text(absent != nullptr ? absent->find(measure.name) : nullptr));
+  }
+  return outcome;
+}
 
 Node protocol_header(const Study& study) {
   Node node = Node::object();
@@ -101,7 +121,7 @@ void evaluate_points(std::istream& in, std::ostream& out) {
       continue;
     }
     std::string key;
-    const RunResult result = evaluate(node, measures, digests, key);
+    const RunOutcome result = evaluate(node, measures, digests, key);
     out << answer(node, key, result, measures).dump() << std::endl;
   }
 }

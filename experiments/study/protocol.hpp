@@ -4,6 +4,7 @@
 //   helper  {"protocol": 1, "version": "0.1.0", "build": "…"}
 //   head    {"id": 1, "key": "…", "config": {…}}
 //   helper  {"id": 1, "key": "…", "status": "ok", "reason": null, "figures": {"ttft": 0.31}}
+//          and "absent": {"ttft": "…"} where the summary does not have a measure
 //
 // The head proposes and stores; a helper holds nothing between lines, so it may be killed and its points given to
 // another. A key says what config and inputs the head means: a helper that comes to another one refuses.
@@ -20,6 +21,9 @@ namespace orrery::experiments::study {
 sim::Node protocol_header(const Study& study);
 /// A run as the head asks for it; paths in the config are relative to the working folder, as in Experiment::resolved.
 sim::Node protocol_request(std::int64_t id, const PreparedRun& run);
+
+/// What a helper answered to it.
+RunOutcome protocol_answer(const sim::Node& node, std::span<const Measure> measures);
 
 /// The helper: answers line by line until the input ends. Throws sim::ConfigError for lines that are none of the
 /// protocol; what is wrong with a config is a failed result.

@@ -96,13 +96,13 @@ std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span
 }
 
 ExecuteRuns local_runs(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop) {
-  return [&pool, measures, stop = std::move(stop)](std::span<const Experiment* const> runs, const auto& done) {
+  return [&pool, measures, stop = std::move(stop)](std::span<const PreparedRun* const> runs, const auto& done) {
     std::mutex mutex;
     std::exception_ptr error;
     std::atomic<bool> broken{false};
     pool.for_each(runs.size(), [&](std::size_t i) {
       if (broken || (stop && stop())) return;
-      auto outcome = run_experiment(*runs[i], measures, stop);
+      auto outcome = run_experiment(*runs[i]->experiment, measures, stop);
       if (!outcome) return;
       const std::lock_guard lock(mutex);
       if (error) return;

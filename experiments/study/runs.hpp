@@ -1,7 +1,7 @@
 // Runs of a study: a config becomes an experiment with a key, the experiment becomes figures.
 //
 // This is the seam where another machine plugs in: whatever executes runs gets them with their keys and gives results
-// back in any order (local_runs here; protocol.hpp speaks it over a pipe).
+// back in any order (local_runs here, remote_runs.hpp over a pipe).
 #pragma once
 
 #include <functional>
@@ -53,7 +53,7 @@ std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span
 
 /// Runs experiments; calls done(i, outcome) for each as it ends, in any order, by one thread at a time. Those that are
 /// left when `stop` says so are not done. What `done` throws ends it, and is thrown.
-using ExecuteRuns = std::function<void(std::span<const Experiment* const> runs,
+using ExecuteRuns = std::function<void(std::span<const PreparedRun* const> runs,
                                        const std::function<void(std::size_t, RunOutcome)>& done)>;
 
 /// On threads of this process. Everything given must outlive it.

@@ -4,13 +4,17 @@
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <thread>
 
+#include "experiments/run_folder.hpp"
 #include "experiments/study/explore.hpp"
 #include "experiments/study/protocol.hpp"
+#include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
 #include "tools/orrery/progress.hpp"
+#include "tools/orrery/python_tool.hpp"
 
 namespace orrery::tools {
 namespace {
@@ -21,7 +25,7 @@ namespace study = experiments::study;
 constexpr std::size_t kShown = 10;
 
 struct ExploreCommand {
-  std::string file, out;
+  std::string file, out, cluster;
   std::vector<std::string> assignments;
   std::optional<std::int64_t> seed;
   std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
@@ -61,6 +65,12 @@ void print_points(const study::Study& one, const ExploreCommand& options) {
     fmt::print(stderr, "dry run: {} points, {} runs\n", points.size(), std::ssize(points) * seeds);
 }
 
+/// The process that hands runs on to a Dask cluster; workers run this very program.
+std::vector<std::string> cluster_command(const ExploreCommand& options) {
+  return python_command("orrery_cluster", {options.cluster, "--command", fs::read_symlink("/proc/self/exe").string(),
+                                           "--build", options.any_build ? "" : experiments::build_id()});
+}
+
 int explore(const ExploreCommand& options) {
   std::vector<std::string> assignments = options.assignments;
   if (options.seed)
@@ -80,6 +90,11 @@ int explore(const ExploreCommand& options) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write, told as such
   study::ExploreOptions how{.search = options.search, .out = out, .jobs = options.jobs, .any_build = options.any_build};
   how.stop = [] { return g_interrupted != 0; };
+  std::optional<study::RemoteRuns> cluster;
+  if (!options.cluster.empty()) {
+    cluster.emplace(cluster_command(options), options.cluster, one, how.stop);
+    how.execute = std::ref(*cluster);
+  }
   study::ExploreResult result;
   {
     ProgressBar bar(options.quiet);
@@ -124,6 +139,8 @@ void add_explore(CLI::App& app, Action& action, const char* name, const char* do
                    search ? "Seed of the driver (search.seed)" : "First seed of the runs (seeds.first)")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--jobs", options->jobs, "Threads; rows are the same for any number")->check(CLI::Range(1, 1024));
+  command->add_option("--cluster", options->cluster,
+                      "Address of a Dask scheduler whose workers do the runs, tcp://HOST:PORT (docs/clusters.md)");
   command->add_flag("--resume", options->resume, "Go on with a store, which must be there");
   command->add_flag("--force", options->force, "Replace the store if there is one");
   command->add_flag("--any-build", options->any_build, "Go on with a store that another build of orrery began");

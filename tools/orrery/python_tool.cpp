@@ -30,7 +30,7 @@ int execute(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int run_python_tool(const std::string& package, const std::vector<std::string>& arguments) {
+std::vector<std::string> python_command(const std::string& package, const std::vector<std::string>& arguments) {
   // Debian's interpreter is the one that sees Debian's modules; another python3 may come first on PATH.
   const char* chosen = std::getenv("ORRERY_PYTHON");
   const std::string python = chosen != nullptr ? chosen : "/usr/bin/python3";
@@ -39,7 +39,11 @@ int run_python_tool(const std::string& package, const std::vector<std::string>& 
                      "set ORRERY_PYTHON, or run tools/setup");
   std::vector<std::string> all{python, (experiments::home_folder() / "tools/python" / package).string()};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  return execute(all);
+  return all;
+}
+
+int run_python_tool(const std::string& package, const std::vector<std::string>& arguments) {
+  return execute(python_command(package, arguments));
 }
 
 }  // namespace orrery::tools

@@ -6,8 +6,11 @@
 
 namespace orrery::tools {
 
-/// Runs a package of tools/python under Debian's interpreter ($ORRERY_PYTHON, else /usr/bin/python3); its exit code, 1
-/// if it could not be started. Throws sim::ConfigError where there is no interpreter.
+/// The command that runs a package of tools/python under Debian's interpreter ($ORRERY_PYTHON, else
+/// /usr/bin/python3). Throws sim::ConfigError where there is no interpreter.
+std::vector<std::string> python_command(const std::string& package, const std::vector<std::string>& arguments);
+
+/// Runs it; its exit code, 1 if it could not be started.
 int run_python_tool(const std::string& package, const std::vector<std::string>& arguments);
 
 }  // namespace orrery::tools
