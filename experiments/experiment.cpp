@@ -10,12 +10,15 @@
 #include "experiments/claims/study.hpp"
 #include "experiments/dram/system.hpp"
 #include "experiments/graph/system.hpp"
+#include "experiments/hls/system.hpp"
 #include "experiments/launch/system.hpp"
 #include "experiments/network/system.hpp"
+#include "experiments/pim/system.hpp"
 #include "experiments/plans/system.hpp"
 #include "experiments/rl/system.hpp"
 #include "experiments/search/function_system.hpp"
 #include "experiments/serving/system.hpp"
+#include "experiments/study/search_system.hpp"
 #include "experiments/study/study.hpp"
 #include "experiments/study_file.hpp"
 #include "experiments/tune/system.hpp"
@@ -46,10 +49,11 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(), capacity_system(), slo_sweep_system(),
-                                       plans_system(),   network_system(),  launch_system(),
-                                       graph_system(),   tune_system(),     dram_system(),
-                                       rl_system(),      search::function_system()};
+  static const std::vector<System> all{serving_system(),       capacity_system(), slo_sweep_system(),
+                                       plans_system(),         network_system(),  launch_system(),
+                                       graph_system(),         tune_system(),     dram_system(),
+                                       pim_system(),           rl_system(),       search::function_system(),
+                                       study::search_system(), hls_system()};
   return all;
 }
 

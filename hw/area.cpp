@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hw/gpu.hpp"
+#include "hw/npu/npu.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::hw {
@@ -39,6 +39,39 @@ double memory_usd_per_gib(MemoryPhy memory, const AreaConstants& c) {
   return c.hbm_usd_per_gib;
 }
 
+/// What an estimate needs to know of a chip; lanes, MACs and bytes are of a core.
+struct Chip {
+  const DieParams& die;
+  std::int64_t cores = 1;
+  double lanes = 0, macs = 0, core_bytes = 0;
+  double l2_bytes = 0, memory_bytes = 0, memory_bandwidth = 0, link_bandwidth = 0;
+};
+
+AreaEstimate of_chip(const Chip& chip, const ProcessParams& process, const AreaConstants& c) {
+  const DieParams& die = chip.die;
+  const auto dies = static_cast<double>(die.dies);
+  const auto on = static_cast<double>(chip.cores), there = std::max(on, static_cast<double>(die.cores) * dies);
+  const double core = (chip.lanes * c.lane_mm2 + chip.macs * c.mac_mm2) / process.logic_density +
+                      sram_mm2(chip.core_bytes, process, c) * c.port_factor;
+  AreaEstimate out;
+  out.cores = there * core;
+  out.l2 = sram_mm2(std::max(chip.l2_bytes, static_cast<double>(die.l2_bytes) * dies), process, c);
+  out.memory_phy = chip.memory_bandwidth * 1e-9 / die.memory_share * phy_mm2(die.memory, c);
+  out.link_phy = chip.link_bandwidth * 1e-9 * c.link_mm2;
+  out.total = (out.cores + out.l2 + out.memory_phy + out.link_phy) / (1 - c.rest);
+  out.rest = out.total * c.rest;
+  out.die = out.total / dies;
+
+  const auto spare = static_cast<std::int64_t>((there - on) / dies);
+  out.yield = die_yield(out.cores / dies, (out.total - out.cores) / dies, spare, process.defects_per_cm2);
+  out.dies_per_wafer = dies_per_wafer(out.die, process.wafer_mm);
+  out.silicon_usd = out.dies_per_wafer > 0 ? dies * process.wafer_cost / (out.dies_per_wafer * out.yield) : HUGE_VAL;
+  out.memory_usd = chip.memory_bytes / 1073741824.0 * memory_usd_per_gib(die.memory, c);
+  out.package_usd = out.total * c.package_usd_per_mm2;
+  out.usd = out.silicon_usd + out.memory_usd + out.package_usd;
+  return out;
+}
+
 }  // namespace
 
 double die_yield(double core_mm2, double other_mm2, std::int64_t spare, double defects_per_cm2) {
@@ -58,31 +91,32 @@ double dies_per_wafer(double die_mm2, double wafer_mm) {
 }
 
 AreaEstimate estimate_area(const GpuParams& gpu, const ProcessParams& process, const AreaConstants& c) {
-  const DieParams& die = gpu.die;
-  const auto dies = static_cast<double>(die.dies);
-  const auto on = static_cast<double>(gpu.sms), there = std::max(on, static_cast<double>(die.cores) * dies);
-  const double per_core_clock = 1 / (2 * on * gpu.clock_hz);  // a multiply-add is two FLOPs
-  const double lanes = gpu.peak.fp32 * per_core_clock, macs = gpu.peak.fp16 * per_core_clock;
-  const double core_sram = static_cast<double>(gpu.l1_bytes + die.register_bytes);
-  const double core =
-      (lanes * c.lane_mm2 + macs * c.mac_mm2) / process.logic_density + sram_mm2(core_sram, process, c) * c.port_factor;
-  AreaEstimate out;
-  out.cores = there * core;
-  out.l2 = sram_mm2(std::max(static_cast<double>(gpu.l2_bytes), static_cast<double>(die.l2_bytes) * dies), process, c);
-  out.memory_phy = gpu.memory_bandwidth * 1e-9 / die.memory_share * phy_mm2(die.memory, c);
-  out.link_phy = gpu.link.bandwidth * 1e-9 * c.link_mm2;
-  out.total = (out.cores + out.l2 + out.memory_phy + out.link_phy) / (1 - c.rest);
-  out.rest = out.total * c.rest;
-  out.die = out.total / dies;
+  const double per_core_clock = 1 / (2 * static_cast<double>(gpu.sms) * gpu.clock_hz);  // a multiply-add is two FLOPs
+  return of_chip({.die = gpu.die,
+                  .cores = gpu.sms,
+                  .lanes = gpu.peak.fp32 * per_core_clock,
+                  .macs = gpu.peak.fp16 * per_core_clock,
+                  .core_bytes = static_cast<double>(gpu.l1_bytes + gpu.die.register_bytes),
+                  .l2_bytes = static_cast<double>(gpu.l2_bytes),
+                  .memory_bytes = static_cast<double>(gpu.memory_bytes),
+                  .memory_bandwidth = gpu.memory_bandwidth,
+                  .link_bandwidth = gpu.link.bandwidth},
+                 process, c);
+}
 
-  const auto spare = static_cast<std::int64_t>((there - on) / dies);
-  out.yield = die_yield(out.cores / dies, (out.total - out.cores) / dies, spare, process.defects_per_cm2);
-  out.dies_per_wafer = dies_per_wafer(out.die, process.wafer_mm);
-  out.silicon_usd = out.dies_per_wafer > 0 ? dies * process.wafer_cost / (out.dies_per_wafer * out.yield) : HUGE_VAL;
-  out.memory_usd = static_cast<double>(gpu.memory_bytes) / 1073741824.0 * memory_usd_per_gib(die.memory, c);
-  out.package_usd = out.total * c.package_usd_per_mm2;
-  out.usd = out.silicon_usd + out.memory_usd + out.package_usd;
-  return out;
+AreaEstimate estimate_area(const NpuParams& npu, const ProcessParams& process, const AreaConstants& c) {
+  const Scratchpads& pads = npu.scratch;
+  const double rate = std::max(matrix_rate(npu.matrix, DType::fp16), matrix_rate(npu.matrix, DType::bf16));
+  return of_chip({.die = npu.die,
+                  .cores = npu.cores,
+                  .lanes = static_cast<double>(npu.vector.bytes_per_cycle) / 4,
+                  .macs = cells(npu.matrix) * static_cast<double>(npu.matrix.per_core) * rate,
+                  .core_bytes = static_cast<double>(pads.l1 + pads.left + pads.right + pads.accumulator + pads.unified),
+                  .l2_bytes = static_cast<double>(npu.l2_bytes),
+                  .memory_bytes = static_cast<double>(npu.memory_bytes),
+                  .memory_bandwidth = npu.memory_bandwidth,
+                  .link_bandwidth = npu.link.bandwidth},
+                 process, c);
 }
 
 }  // namespace orrery::hw

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/catalog.hpp"
 #include "experiments/config_parts.hpp"
 #include "hw/coupling/platform.hpp"
 
@@ -49,8 +50,20 @@ void take_alone(const MachineParams& params, double tick_s, GraphDevice& device)
   device.to_host = device.to_device = params.host_link;
 }
 
+/// The estimate of the die of a part that names its process.
+template <class Part>
+void take_area(const Node& entry, const Part& part, GraphDevice& device, std::vector<std::filesystem::path>& inputs,
+               sim::Faults& faults) {
+  if (part.die.process.empty()) return;
+  const std::filesystem::path file = part_file(part.die.process, place_of(section(entry, "die"), "process"), faults);
+  if (file.empty()) return;
+  inputs.push_back(file);
+  device.area = hw::estimate_area(part, hw::read_part<hw::ProcessParams>(file).part);
+}
+
 /// A GPU or an NPU by itself; false after a fault.
-bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, GraphDevice& device, sim::Faults& faults) {
+bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, GraphDevice& device,
+               std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
   const Node* kind = entry.find("kind");
   const std::string what = kind != nullptr && kind->is_string() ? kind->as_string() : "";
   if (what == hw::NpuParams::kKind) {
@@ -65,7 +78,8 @@ bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, Gra
     device.cost_launch_s = device.null_kernel_s = part.part.launch_s;
     device.access_s = part.part.memory_latency_s + part.part.dma.fixed_s;
     device.graph_node_s = device.persistent_fetch_s = part.part.launch_s;
-    return true;
+    take_area(entry, part.part, device, inputs, faults);
+    return faults.empty();
   }
   if (what != hw::GpuParams::kKind) {
     faults.add(kind == nullptr ? entry.origin() : kind->origin(),
@@ -79,7 +93,8 @@ bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, Gra
   // The launch floor of a stream holds the call's latency, which `dispatch` has; a graph's node is the kernel alone.
   device.cost_launch_s = part.part.launch_s();
   device.null_kernel_s = device.graph_node_s = device.persistent_fetch_s = part.part.launch_graph_s;
-  return true;
+  take_area(entry, part.part, device, inputs, faults);
+  return faults.empty();
 }
 
 }  // namespace
@@ -137,7 +152,7 @@ std::shared_ptr<const GraphDevice> read_device(const Node& machine, const Machin
       read_part_entry(*machine.find("device"), params.device->part, params.device->override_, inputs, faults);
   if (!entry.is_object() || !cost.make) return nullptr;
   take_alone(params, tick_s, *device);
-  return take_part(entry, cost, *device, faults) ? device : nullptr;
+  return take_part(entry, cost, *device, inputs, faults) ? device : nullptr;
 }
 
 }  // namespace orrery::experiments::graph

@@ -103,6 +103,7 @@ struct GraphDevice {
   double access_s = 0;       ///< in them too: what the first load waits for, whatever the kernel does
   double null_kernel_s = 0, graph_node_s = 0, persistent_fetch_s = 0;  ///< and what replaces it
   LinkChoice to_host, to_device, peer;
+  std::optional<hw::AreaEstimate> area;  ///< of a part that names its process
 
   /// Duration of a kernel on the device, s.
   double kernel_s(double cost_s, hw::LaunchStyle style) const;

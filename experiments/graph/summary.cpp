@@ -74,6 +74,14 @@ Node graph_node(const GraphConfig& config, const GraphResult& r) {
   return node;
 }
 
+Node device_node(const GraphDevice& device) {
+  Node node = Node::object();
+  node.set("name", Node::string(device.name));
+  node.set("area_mm2", device.area ? Node::real(device.area->total) : Node{});
+  node.set("usd", device.area ? Node::real(device.area->usd) : Node{});
+  return node;
+}
+
 }  // namespace
 
 Node summarise(const GraphConfig& config, const GraphResult& r) {
@@ -118,6 +126,7 @@ Node summarise(const GraphConfig& config, const GraphResult& r) {
   root.set("utilisation", std::move(utilisation));
   root.set("memory_bytes", memory_node(r.memory));
   root.set("energy_j", energy_node(r.energy, r.samples));
+  root.set("device", device_node(*config.device));
   root.set("graph", graph_node(config, r));
   root.set("passes", passes_node(r.passes));
   root.set("events", Node::integer(static_cast<std::int64_t>(r.events)));

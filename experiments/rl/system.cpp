@@ -9,6 +9,7 @@
 
 #include "experiments/config_parts.hpp"
 #include "experiments/parallel.hpp"
+#include "experiments/quartiles.hpp"
 #include "experiments/rl/training.hpp"
 #include "experiments/run_folder.hpp"
 #include "experiments/text_file.hpp"
@@ -69,24 +70,6 @@ std::vector<sim::FieldInfo> fields() {
   sections.push_back(object_field("train", "How long, and how it is judged.", sim::describe_params<TrainParams>()));
   sections.push_back(object_field("run", "Seeds and threads.", sim::describe_params<RunParams>()));
   return sections;
-}
-
-/// Median and quartiles, linear between the values.
-Node spread(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return std::isnan(value); });
-  std::sort(values.begin(), values.end());
-  const auto quantile = [&](double q) {
-    if (values.empty()) return Node{};
-    const double place = q * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(place);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return Node::real(values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]));
-  };
-  Node node = Node::object();
-  node.set("count", Node::integer(std::ssize(values)));
-  for (const auto& [name, q] : {std::pair{"min", 0.0}, {"p25", 0.25}, {"p50", 0.5}, {"p75", 0.75}, {"max", 1.0}})
-    node.set(name, quantile(q));
-  return node;
 }
 
 /// A number of a table; nothing where there is none.
@@ -250,7 +233,7 @@ Node RlExperiment::summary(const std::vector<std::vector<CurvePoint>>& curves) c
   node.set("learner", Node::string(learner_.name));
   node.set("seeds", Node::integer(run_.seeds));
   node.set("steps", Node::integer(curves[0].back().steps));
-  std::vector<double> first, last, best, solved;
+  std::vector<double> first, last, best, solved, reward;
   for (const auto& curve : curves) {
     first.push_back(curve.front().eval_return);
     last.push_back(curve.back().eval_return);
@@ -261,17 +244,19 @@ Node RlExperiment::summary(const std::vector<std::vector<CurvePoint>>& curves) c
         when = static_cast<double>(point.steps);
     }
     best.push_back(most);
+    reward.push_back(curve.back().best_reward);
     solved.push_back(when);
   }
-  node.set("untrained_return", spread(first));
-  node.set("eval_return", spread(last));
-  node.set("best_return", spread(best));
-  node.set("steps_to_target", train_.target ? spread(solved) : Node{});
+  node.set("untrained_return", quartile_figures(first));
+  node.set("eval_return", quartile_figures(last));
+  node.set("best_return", quartile_figures(best));
+  node.set("best_reward", quartile_figures(reward));
+  node.set("steps_to_target", train_.target ? quartile_figures(solved) : Node{});
   Node& info = node.set("info", Node::object());
   for (std::size_t i = 0; i < spec_.info.size(); ++i) {
     std::vector<double> values;
     for (const auto& curve : curves) values.push_back(curve.back().info[i]);
-    info.set(spec_.info[i], spread(values));
+    info.set(spec_.info[i], quartile_figures(values));
   }
   return node;
 }

@@ -55,7 +55,9 @@ void Training::step() {
   const std::size_t width = spec().observation_size(), agents = spec().agents.size();
   std::vector<double> after = now.observations;
   for (std::size_t i = 0; i < n; ++i) {
-    sums_[i] += mean(std::span(now.rewards).subspan(i * agents, agents));
+    const double reward = mean(std::span(now.rewards).subspan(i * agents, agents));
+    if (!(best_reward_ >= reward)) best_reward_ = reward;
+    sums_[i] += reward;
     if (now.ended[i] == 0) continue;
     std::copy_n(now.final_observations.begin() + static_cast<std::ptrdiff_t>(i * width), width,
                 after.begin() + static_cast<std::ptrdiff_t>(i * width));
@@ -68,7 +70,7 @@ void Training::step() {
 }
 
 void Training::evaluate() {
-  CurvePoint point{.steps = steps_, .episodes = episodes_};
+  CurvePoint point{.steps = steps_, .episodes = episodes_, .best_reward = best_reward_};
   point.train_return = ended_ > 0 ? ended_sum_ / static_cast<double>(ended_) : std::numeric_limits<double>::quiet_NaN();
   ended_sum_ = 0;
   ended_ = 0;
@@ -94,7 +96,7 @@ void Training::evaluate() {
 }
 
 void Training::state(Archive& archive) {
-  archive(envs_, sums_, curve_, steps_, episodes_, ended_, ended_sum_);
+  archive(envs_, sums_, curve_, steps_, episodes_, ended_, ended_sum_, best_reward_);
   learner_->state(archive);
 }
 

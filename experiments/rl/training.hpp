@@ -5,6 +5,7 @@
 // from a checkpoint is bit for bit the one that was never interrupted.
 #pragma once
 
+#include <limits>
 #include <optional>
 
 #include "experiments/rl/agents.hpp"
@@ -28,9 +29,10 @@ struct CurvePoint {
   std::int64_t steps = 0, episodes = 0;
   double train_return = 0;  ///< mean of the episodes that ended since the last point
   double eval_return = 0, eval_length = 0;
+  double best_reward = 0;  ///< of any step of training so far, over agents the mean; NaN before the first
   std::vector<double> info;     ///< mean of the environment's figures at the ends of the evaluation's episodes
   std::vector<double> figures;  ///< the learner's
-  void state(Archive& archive) { archive(steps, episodes, train_return, eval_return, eval_length, info, figures); }
+  void state(Archive& archive) { archive(steps, episodes, train_return, eval_return, eval_length, best_reward, info, figures); }
 };
 
 class Training {
@@ -57,7 +59,7 @@ class Training {
   std::vector<std::uint8_t> masks_;
   std::vector<CurvePoint> curve_;
   std::int64_t steps_ = 0, episodes_ = 0, ended_ = 0;
-  double ended_sum_ = 0;
+  double ended_sum_ = 0, best_reward_ = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// An environment of the plan, regrouped. Throws std::invalid_argument for parameters that do not go together.

@@ -62,6 +62,9 @@ void Space::add(Parameter parameter, std::string_view when, const sim::Origin& w
     faults.add(where, fmt::format("expected a new name, found '{}' a second time", parameter.name));
     return;
   }
+  if (!derived_.empty())  // whose slots follow those of all parameters
+    faults.add(where,
+               fmt::format("expected parameter '{}' before the figures that follow from others", parameter.name));
   check(parameter, where, faults);
   if (!when.empty()) parameter.counts = sim::Formula::parse(when, names_, where, faults);
   std::vector<std::pair<std::string, double>> labels;

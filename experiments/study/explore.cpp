@@ -58,6 +58,8 @@ std::optional<Point> any_allowed(const Study& study) {
   return std::nullopt;
 }
 
+}  // namespace
+
 std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t repeat) {
   const auto seed = static_cast<std::uint64_t>(study.search.seed + repeat);
   search::DriverSetup setup{.space = &study.space,
@@ -69,8 +71,6 @@ std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t rep
   return std::make_unique<search::UniqueDriver>(study.driver.make(std::move(setup)), study.space,
                                                 sim::RandomStream(seed, "unique"));
 }
-
-}  // namespace
 
 std::vector<Column> columns_of(const Study& study) {
   std::vector<Column> all;

@@ -41,6 +41,9 @@ StoreFacts facts_of(const Study& study, bool search);
 /// `runs/<name>-<first 8 of the hash>.sqlite`.
 std::filesystem::path default_store(const Study& study, bool search);
 
+/// The driver of one of the independent searches: never a point twice.
+std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t repeat);
+
 /// Points to go through in all, if that is known beforehand; what makes the study impossible to explore is a
 /// sim::ConfigError: nothing to sweep, no objective to search for, constraints that no point meets, a base that cannot
 /// be read at any point.

@@ -135,7 +135,9 @@ void read_parameters(const Node& root, Study& study, std::vector<std::int64_t>& 
   const Node* list = member(root, "parameters", Node::Kind::array, "a list of parameters", true, faults);
   if (list == nullptr) return;
   if (list->items().empty()) faults.add(list->origin(), "expected at least one parameter: the space is empty");
-  for (const Node& item : list->items()) read_parameter(item, study, steps, faults);
+  for (const bool derived : {false, true})  // figures that follow from parameters come behind all of these
+    for (const Node& item : list->items())
+      if ((item.is_object() && item.find("formula") != nullptr) == derived) read_parameter(item, study, steps, faults);
   if (faults.size() == before && study.space.size() == 0)
     faults.add(list->origin(), "expected a parameter with 'values' or a 'range': the space is empty");
 }

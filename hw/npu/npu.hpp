@@ -154,6 +154,7 @@ struct NpuParams {
   LinkParams link;
   PowerParams power;
   DvfsParams dvfs;
+  DieParams die;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -186,6 +187,7 @@ struct NpuParams {
         sim::field("link", &NpuParams::link, "Links to other devices."),
         sim::required(sim::field("power", &NpuParams::power, "Power and energy.")),
         sim::field("dvfs", &NpuParams::dvfs, "Clocks and voltages."),
+        sim::field("die", &NpuParams::die, "The die, for estimates of area and cost; it has no registers to count."),
     };
   }
 
@@ -204,6 +206,10 @@ double matrix_rate(const MatrixUnit& unit, DType dtype);
 double matrix_peak(const NpuParams& npu, DType dtype);
 /// Dynamic energy of a matrix FLOP, J.
 double matrix_flop_energy(const NpuParams& npu, DType dtype);
+
+/// Area and cost as hw/area.hpp has them: cells of the matrix units at their 16-bit rate as MACs, four bytes a cycle of
+/// the vector units as a lane, scratchpads as the SRAM of a core. Not judged: nobody publishes areas of these blocks.
+AreaEstimate estimate_area(const NpuParams& npu, const ProcessParams& process, const AreaConstants& constants = {});
 
 /// The NPU at another clock, as hw/dvfs.hpp has it: units, on-chip paths and the L2 slow down with the clock, energy of
 /// an operation falls with the square of the voltage, memory and launch stay. Throws std::invalid_argument outside

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <vector>
 
 #include "hw/memory/dram_rate.hpp"
 #include "sim/engine.hpp"
@@ -27,6 +27,8 @@ double slow_down(const AttentionPimParams& pim, double gemm_memory_share) {
   return 1 + gemm_memory_share * met * static_cast<double>(t.rcd_rd) / 2 / row_period_clocks(pim);
 }
 
+using Tasks = std::vector<sim::TaskId>;
+
 class Step {
  public:
   Step(const AttentionPimParams& pim, const LayerPhases& phases)
@@ -38,13 +40,15 @@ class Step {
 
   DecodeStep run(DecodeSchedule schedule) {
     const bool interleaved = schedule == DecodeSchedule::interleaved;
-    std::array<std::optional<sim::TaskId>, 2> last;
+    std::array<Tasks, 2> last;
     for (std::int64_t layer = 0; layer < phases_.layers; ++layer) {
       for (std::size_t part = 0; part < (interleaved ? 2 : 1); ++part) {
         products(last[part], interleaved ? phases_.gemm_half_s : phases_.gemm_s);
         if (schedule == DecodeSchedule::gpu_only) {
           add(last[part], phases_.gpu_attention_s, {gpu_});
           step_.gpu_busy_s += phases_.gpu_attention_s;
+        } else if (schedule == DecodeSchedule::split) {
+          split_attention(last[part]);
         } else {
           attention(last[part], interleaved);
         }
@@ -59,30 +63,42 @@ class Step {
  private:
   bool blocked() const { return pim_.shared_memory && !pim_.dual_row_buffer; }
 
-  void add(std::optional<sim::TaskId>& last, double seconds, std::initializer_list<sim::Demand> on) {
+  /// A task after `last`, which it replaces.
+  void add(Tasks& last, double seconds, std::initializer_list<sim::Demand> on) {
     sim::TaskSpec spec{.duration = ticks(seconds), .on = on};
-    if (last) {
-      const std::array<sim::TaskId, 1> after{*last};
-      spec.after = after;
-      last = graph_.add(spec);
-    } else {
-      last = graph_.add(spec);
-    }
+    spec.after = last;
+    last = {graph_.add(spec)};
   }
 
-  void products(std::optional<sim::TaskId>& last, double seconds) {
+  void products(Tasks& last, double seconds) {
     step_.gpu_busy_s += seconds;
     if (!blocked()) return add(last, seconds, {gpu_});
     add(last, seconds * phases_.gemm_memory_share, {gpu_, memory_});
     add(last, seconds * (1 - phases_.gemm_memory_share), {gpu_});
   }
 
-  void attention(std::optional<sim::TaskId>& last, bool interleaved) {
+  void attention(Tasks& last, bool interleaved) {
     double seconds = interleaved ? phases_.pim_attention_half_s : phases_.pim_attention_s;
     if (interleaved) seconds *= slow_down(pim_, phases_.gemm_memory_share);
     step_.pim_busy_s += seconds;
     if (blocked()) return add(last, seconds, {units_, memory_});
     add(last, seconds, {units_});
+  }
+
+  /// Some sequences on the device, the others on the GPU, which reads their keys at the full rate.
+  void split_attention(Tasks& last) {
+    Tasks device = last, gpu = last;
+    if (phases_.pim_split_s > 0) {
+      const double seconds = phases_.pim_split_s * (phases_.gpu_split_s > 0 ? slow_down(pim_, 1) : 1);
+      step_.pim_busy_s += seconds;
+      blocked() ? add(device, seconds, {units_, memory_}) : add(device, seconds, {units_});
+    }
+    if (phases_.gpu_split_s > 0) {
+      step_.gpu_busy_s += phases_.gpu_split_s;
+      blocked() ? add(gpu, phases_.gpu_split_s, {gpu_, memory_}) : add(gpu, phases_.gpu_split_s, {gpu_});
+    }
+    last = device;
+    if (gpu != device) last.insert(last.end(), gpu.begin(), gpu.end());
   }
 
   const AttentionPimParams& pim_;
@@ -99,7 +115,7 @@ DecodeStep decode_step(const AttentionPimParams& pim, const LayerPhases& phases,
 }
 
 LayerPhases layer_phases(const AttentionPimParams& pim, const CostModel& host, const DecodeLayer& layer,
-                         std::int64_t batch, std::int64_t context) {
+                         std::int64_t batch, std::int64_t context, std::int64_t split) {
   double bytes = 0;
   const auto products = [&](std::int64_t rows) {
     if (rows <= 0) return 0.0;
@@ -136,6 +152,10 @@ LayerPhases layer_phases(const AttentionPimParams& pim, const CostModel& host, c
   phases.gpu_attention_s = host.cost({OpClass::attention_decode, layer.dtype, decode(batch)}).time_s;
   phases.pim_attention_s = attention_time(pim, decode(batch), layer.dtype).time_s;
   phases.pim_attention_half_s = attention_time(pim, decode(half), layer.dtype).time_s;
+  split = std::clamp<std::int64_t>(split, 0, batch);
+  if (split > 0) phases.pim_split_s = attention_time(pim, decode(split), layer.dtype).time_s;
+  if (split < batch)
+    phases.gpu_split_s = host.cost({OpClass::attention_decode, layer.dtype, decode(batch - split)}).time_s;
   const double rate = static_cast<double>(pim.stacks) * pim.dram.peak_bandwidth() * streaming_share(pim.dram);
   phases.gemm_memory_share = phases.gemm_s > 0 ? std::min(1.0, bytes / rate / phases.gemm_s) : 0;
   return phases;

@@ -4,6 +4,8 @@
 // the next layer's products need. Three schedules, the first always there as the baseline:
 //   gpu_only     one after the other on the GPU
 //   serial       products on the GPU, attention on the device, one waits for the other
+//   split        as serial, but attention of a share of the sequences only on the device; the GPU does the others'
+//                meanwhile
 //   interleaved  two half batches that take turns: one's attention runs beside the other's products (NeuPIMs). Half the
 //                batch reads all weights again, so products of a half cost more than half.
 // Contention where the stacks are the GPU's own memory: the part of a product that waits for memory
@@ -13,8 +15,9 @@
 // does for tRCD of every n tCCD_S clocks:
 //   slow-down = 1 + gemm_memory_share min(1, tRCD / (n tCCD_S)) tRCD / (2 row period)     n = accesses of a row
 // The step is a task graph run by the engine (sim/task_executor.hpp).
-// Source: Heo et al., "NeuPIMs", ASPLOS 2024. Left out: more than two sub-batches, attention split between both, the
-// command bus that host and units share (NeuPIMs' composite commands relieve it), waits of the host for the units.
+// Source: Heo et al., "NeuPIMs", ASPLOS 2024. Left out: more than two sub-batches, sub-batches whose attention is
+// split, the command bus that host and units share (NeuPIMs' composite commands relieve it), waits of the host for the
+// units.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +27,7 @@
 
 namespace orrery::hw {
 
-enum class DecodeSchedule : std::uint8_t { gpu_only, serial, interleaved };
+enum class DecodeSchedule : std::uint8_t { gpu_only, serial, split, interleaved };
 
 /// Times of one layer, s, for a whole batch and for half of it.
 struct LayerPhases {
@@ -33,6 +36,7 @@ struct LayerPhases {
   double pim_attention_s = 0, pim_attention_half_s = 0;
   double gemm_memory_share = 0;  ///< of the products' time, whole batch or half
   std::int64_t layers = 1;
+  double pim_split_s = 0, gpu_split_s = 0;  ///< attention of the sequences on the device, and of the others
 };
 
 struct DecodeStep {
@@ -50,7 +54,8 @@ struct DecodeLayer {
 };
 
 /// Phases of a layer for `batch` sequences of `context` tokens each, from the host's cost model and the device's.
+/// `split`: how many of the sequences have their attention on the device in that schedule.
 LayerPhases layer_phases(const AttentionPimParams& pim, const CostModel& host, const DecodeLayer& layer,
-                         std::int64_t batch, std::int64_t context);
+                         std::int64_t batch, std::int64_t context, std::int64_t split = 0);
 
 }  // namespace orrery::hw

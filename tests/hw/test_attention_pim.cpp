@@ -235,6 +235,40 @@ TEST_CASE("a decode step, by hand", "[unit]") {
   CHECK(decode_step(part, bound, DecodeSchedule::interleaved).time_s == Approx(12e-6));
 }
 
+TEST_CASE("attention split between GPU and device, by hand", "[unit]") {
+  AttentionPimParams part = pim("attacc-bank");  // memory of its own: nothing contends
+  LayerPhases phases{4e-6, 3e-6, 10e-6, 6e-6, 3e-6, 0.5, 2};
+  phases.pim_split_s = 3e-6;
+  phases.gpu_split_s = 5e-6;
+  // A layer: products 4, then 3 in memory beside 5 on the GPU.
+  const DecodeStep both = decode_step(part, phases, DecodeSchedule::split);
+  CHECK(both.time_s == Approx(18e-6));
+  CHECK(both.gpu_busy_s == Approx(18e-6));
+  CHECK(both.pim_busy_s == Approx(6e-6));
+  // One memory whose banks are blocked: one after the other.
+  part.shared_memory = true;
+  part.dual_row_buffer = false;
+  CHECK(decode_step(part, phases, DecodeSchedule::split).time_s == Approx(24e-6));
+  phases.gpu_split_s = 0;  // all on the device: serial, with its attention
+  CHECK(decode_step(part, phases, DecodeSchedule::split).time_s == Approx(14e-6));
+}
+
+TEST_CASE("a split of none is the GPU alone, a split of all is serial, and between lies a better one", "[prop]") {
+  const AttentionPimParams part = pim("attacc-bank");
+  const auto host = test::model("roofline", equal_gpu(part));
+  const std::int64_t batch = 64, context = 4096;
+  const auto time = [&](std::int64_t split, DecodeSchedule schedule) {
+    return decode_step(part, layer_phases(part, *host, kLlama, batch, context, split), schedule).time_s;
+  };
+  const double gpu = time(0, DecodeSchedule::gpu_only), all = time(0, DecodeSchedule::serial);
+  CHECK(time(0, DecodeSchedule::split) == Approx(gpu));
+  CHECK(time(batch, DecodeSchedule::split) == Approx(all));
+  double best = all;
+  for (std::int64_t split = 0; split <= batch; split += 4) best = std::min(best, time(split, DecodeSchedule::split));
+  CHECK(best < all);
+  CHECK(best < gpu);
+}
+
 TEST_CASE("contention: blocked banks lose most, dual row buffers little, memory of its own nothing", "[prop]") {
   AttentionPimParams blocked = pim("neupims");
   blocked.dual_row_buffer = false;

@@ -72,6 +72,18 @@ TEST_CASE("quantities keep their dimension, derived figures follow, seeds and fi
   CHECK(config.at("workload.limit")->as_integer() == 250);  // a quarter of 1000
 }
 
+TEST_CASE("figures that follow may stand among the parameters", "[study]") {
+  Scratch scratch;
+  const Study study =
+      read(scratch, numbers(R"({"name": "a", "values": [1, 2]}, {"name": "ten", "path": "x.ten", "formula": "10 * a"},
+                          {"name": "c", "values": [5, 6]}, {"name": "sum", "path": "x.sum", "formula": "ten + c"})",
+                            R"(, "constraints": ["sum != 16"])"));
+  const auto points = sweep_points(study);
+  REQUIRE(points.size() == 3);  // 15, 25, 26; 16 is forbidden
+  CHECK(study.config(points[2], 1, 1).at("x.ten")->as_number() == 20);
+  CHECK(study.config(points[2], 1, 1).at("x.sum")->as_number() == 26);
+}
+
 TEST_CASE("objectives, limits and bottlenecks of measured figures", "[study]") {
   Scratch scratch;
   const Study study = read(scratch, study_json(kParameters + R"(,

@@ -1,0 +1,181 @@
+#include "experiments/study/search_system.hpp"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "experiments/claims/figure.hpp"
+#include "experiments/config_parts.hpp"
+#include "experiments/quartiles.hpp"
+#include "experiments/search/search.hpp"
+#include "experiments/study/explore.hpp"
+
+namespace orrery::experiments::study {
+namespace {
+
+using sim::Node;
+
+struct StudyParams {
+  std::string file;
+  std::vector<std::string> set;
+  static constexpr auto fields() {
+    using P = StudyParams;
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("file", &P::file, Unit::path, sim::any_value(), "A file of kind study.")),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Assignments laid over it, as of --set."),
+    };
+  }
+};
+
+struct GoalParams {
+  std::optional<double> best;
+  double within = 0.05;
+  static constexpr auto fields() {
+    using P = GoalParams;
+    using sim::Unit;
+    return std::tuple{
+        sim::field("best", &P::best, Unit::none, sim::any_value(), "Known best of the first objective; null: none."),
+        sim::field("within", &P::within, Unit::ratio, sim::at_least(0), "Share of it that counts as close."),
+    };
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1, repeats = 5;
+  static constexpr auto fields() {
+    using P = RunParams;
+    using sim::Unit;
+    return std::tuple{
+        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Of the first search's driver; others follow."),
+        sim::field("repeats", &P::repeats, Unit::count, sim::between(1, 1000), "Independent searches."),
+    };
+  }
+};
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> sections;
+  sections.push_back(object_field("study", "What is searched, and by whom.", sim::describe_params<StudyParams>()));
+  sections.back().required = true;
+  sections.push_back(object_field("goal", "When a search is close.", sim::describe_params<GoalParams>()));
+  sections.push_back(object_field("run", "Seeds.", sim::describe_params<RunParams>()));
+  return sections;
+}
+
+class SearchExperiment final : public Experiment {
+ public:
+  SearchExperiment(const Node& root, sim::Faults& faults) {
+    check_keys(root, fields(), faults);
+    const Node written = section(root, "study");
+    params_ = sim::parse_params<StudyParams>(written, faults);
+    goal_ = sim::parse_params<GoalParams>(section(root, "goal"), faults);
+    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
+    if (!faults.empty()) return;
+    study_ = read_study(params_.file, params_.set);
+    study_->search.seed = run_.seed;
+    if (study_->objectives.empty()) faults.add(place_of(written, "file"), "expected a study with an objective");
+    if (study_->fidelity) faults.add(place_of(written, "file"), "expected a study without fidelity: all runs are full");
+    resolved_ = resolved_header("search");
+    resolved_.set("study", sim::write_params(params_));
+    resolved_.set("goal", sim::write_params(goal_));
+    resolved_.set("run", sim::write_params(run_));
+  }
+
+  const Node& resolved() const override { return resolved_; }
+  std::vector<std::filesystem::path> inputs() const override { return {params_.file}; }
+  Node identity() const override {
+    Node root = resolved_;
+    root.find("study")->set("file", Node::string("an input"));
+    return root;
+  }
+  std::int64_t seed() const override { return run_.seed; }
+
+  Outcome run(const RunSink& sink) const override {
+    std::vector<double> best, evaluations;
+    std::int64_t missed = 0, points = 0;
+    std::map<std::string, search::Evaluation> known;
+    for (std::int64_t repeat = 0; repeat < run_.repeats; ++repeat) {
+      const auto driver = make_driver(*study_, repeat);
+      const search::SearchOptions loop{.budget = study_->search.budget,
+                                       .batch = static_cast<std::size_t>(study_->search.batch)};
+      const auto trials = search::run_search(
+          *driver, search::on_threads([&](const search::Proposal& proposal) { return look(proposal.point, known); }, 1),
+          loop);
+      double least = std::nan(""), reached = std::numeric_limits<double>::infinity();
+      for (std::size_t i = 0; i < trials.size(); ++i) {
+        const search::Evaluation& result = trials[i].result;
+        if (!result.feasible()) continue;
+        if (!(least <= result.objectives[0])) least = result.objectives[0];
+        if (std::isinf(reached) && close(least)) reached = static_cast<double>(i + 1);
+      }
+      points += std::ssize(trials);
+      best.push_back(study_->objectives[0].maximise ? -least : least);
+      evaluations.push_back(reached);
+      missed += std::isinf(reached) ? 1 : 0;
+      if (sink.progress) sink.progress({.done = repeat + 1, .total = run_.repeats, .what = "searches"});
+    }
+    Outcome outcome;
+    outcome.summary = Node::object();
+    outcome.summary.set("status", Node::string("ok"));
+    outcome.summary.set("driver", Node::string(study_->driver.name));
+    outcome.summary.set("points", Node::integer(points));
+    outcome.summary.set("distinct", Node::integer(std::ssize(known)));
+    outcome.summary.set("best", quartile_figures(best));
+    outcome.summary.set("evaluations", quartile_figures(evaluations));
+    outcome.summary.set("missed", Node::integer(missed));
+    outcome.events = static_cast<std::uint64_t>(points);
+    return outcome;
+  }
+
+ private:
+  bool close(double minimised) const {
+    if (!goal_.best) return false;
+    const double best = study_->objectives[0].maximise ? -*goal_.best : *goal_.best;
+    return minimised <= best + goal_.within * std::abs(best);
+  }
+
+  search::Evaluation look(const Point& point, std::map<std::string, search::Evaluation>& known) const {
+    const auto [place, fresh] = known.try_emplace(study_->space.key(point));
+    if (fresh) place->second = evaluate(point);
+    return place->second;
+  }
+
+  search::Evaluation evaluate(const Point& point) const {
+    try {
+      const Outcome outcome = read_experiment(study_->config(point, 1, study_->seeds.first))->run({});
+      if (!outcome.feasible()) return {.status = TrialStatus::infeasible};
+      std::vector<double> measured(study_->measures.size(), std::nan(""));
+      for (std::size_t i = 0; i < measured.size(); ++i) {
+        const Node* found = claims::find_figure(outcome.summary, study_->measures[i].path).found;
+        if (found != nullptr && found->is_number()) measured[i] = found->as_number();
+      }
+      return study_->judge(point, measured);
+    } catch (const sim::ConfigError& error) {
+      return {.status = TrialStatus::failed, .reason = error.what()};
+    }
+  }
+
+  StudyParams params_;
+  GoalParams goal_;
+  RunParams run_;
+  std::optional<Study> study_;
+  Node resolved_;
+};
+
+}  // namespace
+
+System search_system() {
+  System system;
+  system.name = "search";
+  system.doc = "A study's search, in memory: what its driver finds, and how soon.";
+  system.fields = fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    auto experiment = std::make_unique<SearchExperiment>(root, faults);
+    faults.throw_if_any();
+    return experiment;
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments::study
