@@ -17,6 +17,7 @@ class ClockedIteration final : public IterationModel {
   void cost(const BatchShape& shape, IterationCost& out) override {
     modes_[static_cast<std::size_t>(shape.mode)]->cost(shape, out);
   }
+  bool additive() const override { return modes_.front()->additive(); }
 
  private:
   std::vector<std::unique_ptr<IterationModel>> modes_;

@@ -55,25 +55,25 @@ TEST_CASE("slow decodes save energy and cost little time; slow prompts cost time
   const sim::Node low = summary_of(config_of("highest", R"(["0.81 GHz"])"));
   CHECK(figure(mixed, "energy_j.compute") < figure(high, "energy_j.compute"));
   const double tbt_high = figure(high, "tbt_s.p50");
-  CHECK(figure(mixed, "tbt_s.p50") < 1.1 * tbt_high);  // bound by memory
+  CHECK(figure(mixed, "tbt_s.p50") < 1.2 * tbt_high);  // bound by memory: bound by compute it would be 1.74 times
   CHECK(figure(low, "ttft_s.p50") > 1.2 * figure(high, "ttft_s.p50"));
   CHECK(figure(mixed, "ttft_s.p50") < figure(low, "ttft_s.p50"));
 }
 
 TEST_CASE("a target that every clock meets is served at the lowest, one that none meets at the highest", "[unit]") {
-  const auto with_target = [](const char* tbt) {
+  // Latencies and energy to the last digit; how often the clock changed is no part of it.
+  const auto figures = [](const sim::Node& summary) {
+    std::string text;
+    for (const char* name : {"simulated_s", "ttft_s", "tbt_s", "e2e_s", "energy_j"}) text += summary.at(name)->dump();
+    return text;
+  };
+  const auto with_target = [&](const char* tbt) {
     sim::Node root = config_of("tbt_target", kTwo);
     sim::assign(root, std::string("slo.tbt=") + tbt);
-    sim::Node summary = summary_of(root);
-    summary.erase("slo");
-    return summary.dump();
+    return figures(summary_of(root));
   };
-  const auto without_slo = [](sim::Node summary) {
-    summary.erase("slo");
-    return summary.dump();
-  };
-  CHECK(with_target("1000 s") == without_slo(summary_of(config_of("highest", R"(["0.81 GHz"])"))));
-  CHECK(with_target("1 us") == without_slo(summary_of(config_of("highest", kTwo))));
+  CHECK(with_target("1000 s") == figures(summary_of(config_of("highest", R"(["0.81 GHz"])"))));
+  CHECK(with_target("1 us") == figures(summary_of(config_of("highest", kTwo))));
 }
 
 TEST_CASE("faults of clocks", "[unit]") {
