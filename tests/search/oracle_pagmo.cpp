@@ -69,7 +69,10 @@ int main() {
     const test::Quality own = by_pagmo(problem, pagmo::nsga2(kGenerations - 1));
     const bool holds = ours.median >= 0.98 * std::max(same.median, own.median);
     good = good && holds;
-    fmt::print("{:8}  {:.5f}, {:.5f}, {:.5f}{}\n", name, ours.median, same.median, own.median, holds ? "" : "  BELOW");
+    const auto text = [](const test::Quality& q) {
+      return fmt::format("{:.5f} ({:.5f} … {:.5f})", q.median, q.low, q.high);
+    };
+    fmt::print("{:8}  {}, {}, {}{}\n", name, text(ours), text(same), text(own), holds ? "" : "  BELOW");
   }
   return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
