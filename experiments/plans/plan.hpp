@@ -1,0 +1,143 @@
+// A plan: one way to serve a workload, and what came of it; the lists that span plans.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/serving/config.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments {
+namespace plans {
+
+enum class Objective : std::uint8_t { latency, ttft, throughput, energy, cost, slo, capacity };
+
+}  // namespace plans
+}  // namespace orrery::experiments
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::plans::Objective> {
+  using E = orrery::experiments::plans::Objective;
+  static constexpr std::array<std::pair<std::string_view, E>, 7> names{{{"latency", E::latency},
+                                                                        {"ttft", E::ttft},
+                                                                        {"throughput", E::throughput},
+                                                                        {"energy", E::energy},
+                                                                        {"cost", E::cost},
+                                                                        {"slo", E::slo},
+                                                                        {"capacity", E::capacity}}};
+};
+
+namespace orrery::experiments {
+namespace plans {
+
+struct PartParams {
+  std::string part;
+  std::optional<double> price_per_hour;
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("part", &PartParams::part, sim::Unit::reference, sim::any_value(),
+                                               "Part from the catalog, or a JSON file like the catalog's.")),
+                      sim::field("price_per_hour", &PartParams::price_per_hour, sim::Unit::none, sim::at_least(0),
+                                 "Of one device, in whatever money; null: plans.price_per_hour.")};
+  }
+};
+
+/// Replicas that are not all alike.
+struct MixParams {
+  std::string name;
+  std::vector<ReplicaGroupParams> replicas;
+  static constexpr auto fields() {
+    return std::tuple{sim::required(sim::field("name", &MixParams::name, "What its rows are called.")),
+                      sim::required(sim::field("replicas", &MixParams::replicas,
+                                               "Groups of replicas, as in cluster.replicas; they say how many devices "
+                                               "the plan takes."))};
+  }
+};
+
+struct PlansParams {
+  std::vector<PartParams> parts;
+  std::vector<std::int64_t> devices, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel;
+  bool disaggregated = false;
+  std::vector<MixParams> mixes;
+  sim::TextList batching, dtypes;
+  std::vector<double> clocks;
+  std::optional<double> price_per_hour;
+  std::vector<Objective> objectives{Objective::latency, Objective::throughput, Objective::energy};
+  Objective rank = Objective::latency;
+  bool capacity = false;
+  std::int64_t jobs = 1;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = PlansParams;
+    constexpr auto kCounts = sim::between(1, 4096);
+    return std::tuple{
+        sim::field("parts", &P::parts, "Hardware parts; none: the config's."),
+        sim::field("devices", &P::devices, Unit::count, kCounts, "Numbers of devices; none: the config's."),
+        sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kCounts,
+                   "Devices that share a layer; none: every power of two up to the devices."),
+        sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kCounts, "Stages; none: 1."),
+        sim::field("data_parallel", &P::data_parallel, Unit::count, kCounts,
+                   "Lanes of a replica that attend by themselves and meet in the experts; none: 1."),
+        sim::field("expert_parallel", &P::expert_parallel, Unit::count, kCounts,
+                   "Groups of a replica's devices that share out the experts, where they divide them; none: the "
+                   "config's replica.expert_parallel."),
+        sim::field("disaggregated", &P::disaggregated,
+                   "Beside these, divide the devices between replicas that prefill and that decode in every way: each "
+                   "pair of tensor_parallel, each number of prefill replicas."),
+        sim::field("mixes", &P::mixes, "Beside these, mixed groups of replicas."),
+        sim::field("batching", &P::batching, "Batching policies, with the config's parameters; none: the config's."),
+        sim::field("dtypes", &P::dtypes, "Number formats of the model; none: the config's."),
+        sim::field("clocks", &P::clocks, Unit::hertz, sim::positive(), "Clocks of the devices; none: the config's."),
+        sim::field("price_per_hour", &P::price_per_hour, Unit::none, sim::at_least(0),
+                   "Of one device of a part without a price of its own; null: cost is not told."),
+        sim::field("objectives", &P::objectives, "What the Pareto front is of."),
+        sim::field("rank", &P::rank, "What the best plan is best at."),
+        sim::field("capacity", &P::capacity,
+                   "Search every plan's capacity (section `capacity`) and judge it there, instead of at the workload's "
+                   "own rate."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),
+                   "Threads; decide nothing but how long it takes.")};
+  }
+};
+
+struct Plan {
+  std::string part, batching, dtype;
+  std::optional<double> clock_hz, price;
+  std::string mix;   // name of unlike replicas, and
+  sim::Node groups;  // what they are; else
+  std::int64_t devices = 1, tp = 1, pp = 1, lanes = 1, ep = 1, replicas = 1;
+  std::string status = "ok", reason;
+  double tpot = NAN, e2e = NAN, ttft_p99 = NAN, tbt_p99 = NAN, tokens_per_s = NAN, requests_per_s = NAN;
+  double energy_per_token = NAN, cost_per_million = NAN, attainment = NAN, capacity = NAN;
+  bool front = false;
+
+  /// Smaller is better.
+  double score(Objective objective) const {
+    switch (objective) {
+      case Objective::latency:
+        return e2e;
+      case Objective::ttft:
+        return ttft_p99;
+      case Objective::throughput:
+        return -tokens_per_s;
+      case Objective::energy:
+        return energy_per_token;
+      case Objective::cost:
+        return cost_per_million;
+      case Objective::slo:
+        return -attainment;
+      case Objective::capacity:
+        return -capacity;
+    }
+    return NAN;
+  }
+};
+
+/// Every plan that the lists span, in the order in which they stand in the files; `root` is the config, `config` its
+/// serving part.
+std::vector<Plan> enumerate(const PlansParams& params, const sim::Node& root, const ServingConfig& config);
+
+}  // namespace plans
+}  // namespace orrery::experiments
