@@ -122,17 +122,17 @@ def plain_log(axis, subs: Sequence[int] = (1,)) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def log_axis(axis, values) -> None:
-    """Makes an axis logarithmic; where it spans less than two decades it has labels at 2 and 5 too."""
+def log_axis(axis, values, dense: float = 120) -> None:
+    """Makes an axis logarithmic; where its ends differ by a factor below `dense` it has labels at 2 and 5 too."""
     known = np.asarray([v for v in np.ravel(values) if np.isfinite(v) and v > 0], dtype=float)
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
-    plain_log(axis, (1, 2, 5) if len(known) and known.max() / known.min() < 120 else (1,))
+    plain_log(axis, (1, 2, 5) if len(known) and known.max() / known.min() < dense else (1,))
 
 
-def legend_below(figure: Figure, columns: int, title: str | None = None) -> None:
-    """One legend under all panels, for what they show; a label once."""
-    shown = {}
-    for axes in figure.axes:
+def legend_below(figure: Figure, columns: int, title: str | None = None, handles: Sequence | None = None) -> None:
+    """One legend under all panels, for what they show (or for `handles`, which carry their labels); a label once."""
+    shown = {handle.get_label(): handle for handle in handles or ()}
+    for axes in figure.axes if handles is None else ():
         for handle, label in zip(*axes.get_legend_handles_labels()):
             shown.setdefault(label, handle)
     if not shown:
