@@ -24,7 +24,7 @@ import pandas as pd  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
 from orrery_plot import palette  # noqa: E402
-from orrery_plot.style import Picture, panels_of, save, small_panels  # noqa: E402
+from orrery_plot.style import Picture, panels_of, save, short, small_panels  # noqa: E402
 
 COLUMNS = 4
 PANEL = (2.5, 2.1)  # inches
@@ -61,7 +61,10 @@ def positions(axes, x: str | None, values: pd.Series) -> dict:
     """Where the values of an axis stand: themselves if they are numbers, else their order."""
     order = list(dict.fromkeys(values))
     if x is None or not pd.api.types.is_numeric_dtype(values):
-        axes.set_xticks(range(len(order)), [textwrap.shorten(str(name), 14, placeholder="…") for name in order], rotation=20)
+        many = len(order) > 6
+        names = [short(str(name), 20) for name in order] if len(order) > 1 else []
+        axes.set_xticks(range(len(names)), names, rotation=90 if many else 30, ha="center" if many else "right",
+                        rotation_mode="default" if many else "anchor", fontsize=5 if many else 6.5)
         return {name: i for i, name in enumerate(order)}
     low, high = min(order), max(order)
     if low > 0 and high / low >= 8:
@@ -103,7 +106,7 @@ def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: li
         axes.set_ylim(values.mean() - max(0.5, abs(values.mean()) * 0.5), values.mean() + max(0.5, abs(values.mean()) * 0.5))
     plain_numbers(axes)
     if x:
-        axes.set_xlabel(x)
+        axes.set_xlabel(x if len(place) > 1 else f"{x} = {next(iter(place))}")
     if label:
         axes.legend(handlelength=1.4, borderpad=0.1, labelspacing=0.2)
 
@@ -162,7 +165,7 @@ def draw(study: str, points: pd.DataFrame, claims: list[dict]) -> Picture:
             axes.set_xticks([])
         if len(over) > 0 or claim["simulated"] is not None:
             band(axes, claim)
-        axes.set_title(title_of(claim))
+        axes.set_title(title_of(claim), fontsize=6.5)
     figure.suptitle(f"{claims[0]['system']} ({study})" if claims else study, fontsize=8)
     return figure
 

@@ -74,8 +74,8 @@ def _roofs(axes, peaks: dict, bandwidth: float, low: float, high: float, factor:
         axes.plot(at, np.minimum(at * bandwidth, peak) * factor, color=palette.INK, linewidth=1.2, linestyle=palette.DASHES[i % 6])
         label = f"{units.plain(peak * factor)} {unit}" + ("" if name == "peak" else f" {name}")
         axes.annotate(label, (high, peak * factor), xytext=(-3, 2), textcoords="offset points", ha="right", fontsize=SMALL)
-    start = low * 1.6
-    axes.annotate(units.text(bandwidth, "B/s"), (start, start * bandwidth * factor), xytext=(-2, 3), fontsize=SMALL,
+    start = np.sqrt(low * max(peaks.values()) / bandwidth)
+    axes.annotate(units.text(bandwidth, "B/s"), (start, start * bandwidth * factor), xytext=(-4, 3), fontsize=SMALL,
                   textcoords="offset points", ha="right", va="bottom")
 
 
@@ -106,5 +106,6 @@ def _marks(axes, drawn: pd.DataFrame, x: np.ndarray, y: np.ndarray) -> list:
         right = here[0] > np.mean(np.log10(axes.get_xlim()))  # text towards the middle, where there is room
         away = 4 + 0.5 * np.sqrt(12 + 500 * share[k])
         axes.annotate(f"{name} {units.percent(float(share[k]))}", (x[k], y[k]), xytext=(-away if right else away, -9 * near),
-                      ha="right" if right else "left", fontsize=SMALL, textcoords="offset points", va="center", zorder=4)
+                      ha="right" if right else "left", fontsize=SMALL, textcoords="offset points", va="center", zorder=4,
+                      bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.4})
     return handles

@@ -21,12 +21,12 @@ def axis_label(objective: dict) -> str:
 
 
 @styled
-def front(stores: list[dict], names: list[str], objectives: list[dict]) -> Picture | None:
+def front(stores: list[dict], names: list[str], objectives: list[dict], pair: tuple[int, int] | None = None) -> Picture | None:
     """Points in the plane of two objectives at a time: feasible, over a limit, and the front, joined by the line between
     what is and what is not attained. Of three objectives a front of all does not look like a line, and has none."""
     if len(objectives) < 2:
         return None
-    pairs = list(combinations(range(len(objectives)), 2))[:MOST_PAIRS]
+    pairs = [pair] if pair else list(combinations(range(len(objectives)), 2))[:MOST_PAIRS]
     width = 4.6 if len(pairs) == 1 else WIDTH
     figure, grid = grid_of(1, len(pairs), (width, 3.4 if len(pairs) == 1 else 2.9))
     for axes, (x, y) in zip(grid[0], pairs):
@@ -58,7 +58,7 @@ def _points(axes, store: dict, name: str, i: int, x: int, y: int) -> None:
 
 
 def _front_line(axes, store: dict, objectives: list[dict], x: int, y: int, i: int) -> None:
-    if len(objectives) > 2:
+    if len(objectives) > 2 or None in (objectives[x]["maximise"], objectives[y]["maximise"]):
         return
     best = sorted((row["objectives"][x], row["objectives"][y]) for row in store["analysis"]["front"])
     # Between two points only what the one with the better y, or worse x, reaches is attained.

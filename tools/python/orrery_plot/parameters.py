@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import matplotlib
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -11,7 +9,7 @@ from matplotlib.colors import Normalize
 
 from . import palette
 from .outcomes import axis_label
-from .style import SMALL, WIDTH, Picture, every, grid_of, legend_below, panels_of, styled, wrapped
+from .style import SMALL, WIDTH, Picture, every, grid_of, legend_below, panels_of, short, styled, wrapped
 
 MOST_BARS = 15  # parameters of importance.png, the most important ones
 MOST_CELLS = 12  # parameters of interactions.png
@@ -19,10 +17,6 @@ WRITTEN_CELLS = 8  # up to so many, shares are written into the cells
 MOST_LINES = 400  # of parallel.png, that are not highlighted
 BEST = 10  # points highlighted where there is one objective
 ABSENT = -0.09  # where a parameter that does not count is drawn
-
-
-def _short(name: str, most: int = 18) -> str:
-    return textwrap.shorten(name, most, placeholder="…") if " " in name else name[:most] + "…" * (len(name) > most)
 
 
 def _known(store: dict, objectives: list[dict]) -> list[tuple[dict, dict]]:
@@ -47,7 +41,7 @@ def importance(store: dict, objectives: list[dict]) -> Picture | None:
                 ("exchanged", "error when its values are exchanged", -0.19,
                  {"color": palette.ORANGE, "hatch": "////", "edgecolor": "white", "linewidth": 0})):
             axes.barh(at + offset, [100 * max(0.0, p[key] or 0) for p in shown], height=0.36, label=label, **style)
-        axes.set_yticks(at, [_short(p["parameter"]) for p in shown])
+        axes.set_yticks(at, [short(p["parameter"]) for p in shown])
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("% of the objective's variance")
         explained = max(0.0, found["explained"] or 0)
@@ -89,8 +83,8 @@ def _heat_map(figure: Picture, axes, found: dict, cells: int) -> None:
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0)
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 4 else {}
-    axes.set_xticks(range(cells), [_short(n) for n in names], **turned)
-    axes.set_yticks(range(cells), [_short(n) for n in names])
+    axes.set_xticks(range(cells), [short(n) for n in names], **turned)
+    axes.set_yticks(range(cells), [short(n) for n in names])
     if cells <= WRITTEN_CELLS:
         for i in range(cells):
             for j in range(i + 1):
@@ -166,7 +160,7 @@ def _parallel_axes(axes, store: dict, objectives: list[dict], low: np.ndarray, h
     for k, marks in enumerate(ticks):
         axes.axvline(k, color=palette.INK if k < len(store["parameters"]) else palette.BLUE, linewidth=0.9, zorder=2)
         for place, text in every(marks, 12):
-            axes.text(k + 0.03, place, _short(text, 14), fontsize=SMALL, va="center", zorder=5,
+            axes.text(k + 0.03, place, short(text, 14), fontsize=SMALL, va="center", zorder=5,
                       bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.6})
     if absent:
         axes.text(-0.1, ABSENT, "does not\ncount", fontsize=SMALL, va="center", ha="right", color=palette.MUTED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -156,6 +157,11 @@ def wrapped(text: str, width: int) -> str:
                 lines.append("")
             lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
+
+
+def short(name: str, most: int = 18) -> str:
+    """At most some characters and a mark of what is left out; between words where there are any."""
+    return textwrap.shorten(name, most, placeholder="…") if " " in name else name[:most] + "…" * (len(name) > most)
 
 
 def every(rows: list, most: int) -> list:
