@@ -5,6 +5,7 @@
     result.summary["ttft_s"]["p99"], result.requests.head()
 """
 
+from orrery import plot
 from orrery._orrery import home_folder, schema, version
 from orrery.catalog import Component, components, describe
 from orrery.catalog import list_names as list  # noqa: A004 - the command's name
@@ -37,6 +38,7 @@ __all__ = [
     "load",
     "make_env",
     "make_vec_env",
+    "plot",
     "read",
     "run",
     "schema",
