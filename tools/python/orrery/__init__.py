@@ -14,6 +14,7 @@ from orrery.errors import ConfigError, Fault, PolicyError
 from orrery.policies import STABLE, Batching, BudgetStep, NativeBatching, Router
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
+from orrery.timeline import Timeline
 from orrery.vector import make_vec_env
 
 __version__ = version()
@@ -29,6 +30,7 @@ __all__ = [
     "Progress",
     "Result",
     "Router",
+    "Timeline",
     "components",
     "describe",
     "home_folder",
