@@ -36,9 +36,10 @@ def gantt(frame: pd.DataFrame, tracks: Sequence[str] | None = None, start_s: flo
     """
     frames.need(frame, ("track", "name", "start_s", "duration_s"), "Gantt")
     rows = frame.assign(depth=frame["depth"] if "depth" in frame else 0,
+                        track=frame["track"].astype(str),
                         process=frame["process"].astype(str) if "process" in frame else "")
     rows = rows.assign(end_s=rows["start_s"] + rows["duration_s"], row=_row_names(rows),
-                       kind=(rows[by].astype(str) if by else rows["name"].map(_kind)))
+                       kind=(rows[by].astype(str) if by else rows["name"].map(_kind).astype(str)))
     if tracks is not None:
         chosen = [str(t) for t in tracks]
         rows = rows[rows["track"].astype(str).isin(chosen) | rows["process"].isin(chosen) | rows["row"].isin(chosen)]
