@@ -48,7 +48,7 @@ class Figures(unittest.TestCase):
                          {"over a limit": 1, "feasible": 1, "front, 2 points": 2})
         self.assertEqual(list(axes.lines[0].get_xdata(orig=True)), [1, 2])
         self.assertEqual(axes.lines[0].get_drawstyle(), "steps-post")  # f is minimised: to the right as good as before
-        self.assertEqual(axes.get_xlabel(), "f (ttft_s.p99), minimised")
+        self.assertEqual(axes.get_xlabel(), "f: P99 TTFT (s), minimised")
         self.assertEqual(axes.get_ylabel(), "g, maximised")
         self.assertIsNone(outcomes.front([store(TRIALS, [0])], ["s"], OBJECTIVES[:1]))
 

@@ -12,12 +12,14 @@ import pandas as pd
 from . import frames, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, verdicts
 from .style import Picture, PlotError
 
+MOST_LINES = 8  # of one panel
+
 
 def latency(results: Sequence, metrics, labels) -> Picture:
     runs = sources.runs_of(results, labels, "latency")
     targets: dict[str, float] = {}
-    for run in runs.values():  # of several, those that all state alike
-        targets = run.targets if run is next(iter(runs.values())) else {m: v for m, v in targets.items() if run.targets.get(m) == v}
+    for i, run in enumerate(runs.values()):  # of several, those that all state alike
+        targets = run.targets if i == 0 else {m: v for m, v in targets.items() if run.targets.get(m) == v}
     tables = {label: run.table("distributions", "latency") for label, run in runs.items()}
     return serving.latency(tables, [metrics] if isinstance(metrics, str) else metrics, targets)
 
@@ -56,15 +58,28 @@ def _measure(columns: pd.DataFrame, path: str, what: str) -> str:
     for key in ("name", "detail"):
         if path in set(own[key]):
             return str(own[own[key] == path]["name"].iloc[0])
-    raise PlotError(f"{what}: the study measures no {path}; it measures {', '.join(f'{n} ({d})' for n, d in zip(own['name'], own['detail']))}")
+    known = ", ".join(f"{n} ({d})" for n, d in zip(own["name"], own["detail"]))
+    raise PlotError(f"{what}: the study measures no {path}; it measures {known}")
 
 
-def _lines(points: pd.DataFrame, columns: pd.DataFrame, x: str) -> pd.DataFrame:
-    """The points with a column `label`: the parameters other than x that differ."""
-    own = [n for n, k in zip(columns["name"], columns["kind"]) if k == "parameter" and n != x and points[n].nunique(dropna=False) > 1]
-    label = [", ".join(f"{n} {row[n]:g}" if isinstance(row[n], (int, float)) else str(row[n]).removeprefix("catalog:")
-                       for n in own if row[n] is not None and row[n] == row[n]) for row in points[own].to_dict("records")]
-    return points.assign(label=label if own else "")
+def _lines(points: pd.DataFrame, columns: pd.DataFrame, x: str) -> tuple[pd.DataFrame, dict]:
+    """The points with a column `label`: the parameters other than x that differ. Where that makes more lines than can be
+    told apart, the first of these parameters makes panels (`panel`). And what the figure is to draw by."""
+    own = [n for n, k in zip(columns["name"], columns["kind"])
+           if k == "parameter" and n != x and points[n].nunique(dropna=False) > 1]
+    table = points.assign(label=_labels(points, own))
+    several = table["label"].nunique() > MOST_LINES and len(own) > 1
+    if several:
+        table = table.assign(label=_labels(points, own[1:]), panel=_labels(points, own[:1]))
+    return table, {"by": "label" if table["label"].nunique() > 1 else None, "panel": "panel" if several else None}
+
+
+def _labels(points: pd.DataFrame, own: list[str]) -> list[str]:
+    def text(name: str, value: object) -> str:
+        return f"{name} {value:g}" if isinstance(value, (int, float)) else str(value).removeprefix("catalog:")
+
+    return [", ".join(text(n, row[n]) for n in own if row[n] is not None and row[n] == row[n])
+            for row in points[own].to_dict("records")]
 
 
 def _rate(columns: pd.DataFrame, points: pd.DataFrame, x: str | None, what: str) -> str:
@@ -82,8 +97,8 @@ def _slo_study(study, x: str | None, target: float | None) -> Picture:
     points, columns = _study_columns(study)
     x = _rate(columns, points, x, "SLO attainment")
     measure = _measure(columns, "slo.attainment", "SLO attainment")
-    table = _lines(points, columns, x).rename(columns={measure: "attainment"})
-    return serving.slo(table, x, "label" if table["label"].nunique() > 1 else None, target)
+    table, drawn = _lines(points, columns, x)
+    return serving.slo(table.rename(columns={measure: "attainment"}), x, target=target, **drawn)
 
 
 def throughput_latency(things: Sequence, latency, throughput, labels) -> Picture:
@@ -95,10 +110,9 @@ def throughput_latency(things: Sequence, latency, throughput, labels) -> Picture
     if len(things) == 1 and sources.store_of(things[0]) is not None:
         points, columns = _study_columns(things[0])
         rate = _rate(columns, points, None, "latency against throughput")
-        table = _lines(points, columns, rate)
+        table, drawn = _lines(points, columns, rate)
         names = {_measure(columns, path, "latency against throughput"): _path(columns, path) for path in (x, y)}
-        return serving.throughput_latency(table.rename(columns=names), _path(columns, x), _path(columns, y),
-                                          "label" if table["label"].nunique() > 1 else None, rate)
+        return serving.throughput_latency(table.rename(columns=names), _path(columns, x), _path(columns, y), order=rate, **drawn)
     runs = sources.runs_of(things, labels, "latency against throughput")
     rows = pd.DataFrame({x: [run.figure(x) for run in runs.values()], y: [run.figure(y) for run in runs.values()]})
     for path in (x, y):

@@ -55,6 +55,8 @@ def words_of(name: str) -> str:
         if cut != pieces:
             pieces = cut
             break
+    if len(pieces) > 1 and pieces[0] == "throughput":
+        pieces = [*pieces[1:], "throughput"]
     if len(pieces) > 1 and re.fullmatch(r"p\d+|mean|max", pieces[-1]):
         pieces = [pieces[-1], *pieces[:-1]]
     words = [_WORDS.get(word, word) for piece in pieces for word in piece.split("_") if word]
@@ -77,3 +79,8 @@ def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
     if unit in units.PREFIXES and len(known) and known.max() > 0:
         return units.prefix(float(known.max()), unit)
     return 1.0, unit
+
+
+def natural(name: str) -> list:
+    """A key that sorts h2 before h10."""
+    return [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in re.findall(r"\d+|\D+", name)]

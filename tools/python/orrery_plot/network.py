@@ -34,16 +34,11 @@ def topology(links: pd.DataFrame, layout: str | None = None) -> Picture:
         raise PlotError(f"topology: {len(links):,} links cannot be told apart in a picture; {MOST_LINKS:,} at most")
     ends = [tuple(sorted(pair)) for pair in zip(links["from"].astype(str), links["to"].astype(str))]
     cables = pd.Series(links["utilisation"].to_numpy(float), index=pd.MultiIndex.from_tuples(ends)).groupby(level=[0, 1]).max()
-    nodes = sorted(dict.fromkeys([*links["from"].astype(str), *links["to"].astype(str)]), key=natural)
+    nodes = sorted(dict.fromkeys([*links["from"].astype(str), *links["to"].astype(str)]), key=frames.natural)
     first = str(links["from"].iloc[0])
     chosen = layout or _suits(nodes, cables.index)
     places = {"layers": _layers, "rings": _rings, "circle": _circle, "grid": _grid}[chosen](nodes, list(cables.index), first)
     return _draw(links, cables, nodes, places, chosen)
-
-
-def natural(name: str) -> list:
-    """A key that sorts h2 before h10."""
-    return [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in re.findall(r"\d+|\D+", name)]
 
 
 def family(name: str) -> str:
@@ -99,7 +94,7 @@ def _ordered(levels: list[list[str]], cables: list) -> list[list[str]]:
         for n in levels[k]:
             near = [place[b if a == n else a] for a, b in cables if n in (a, b) and (b if a == n else a) in place]
             means[n] = float(np.mean(near)) if near else 0.5
-        out[k] = sorted(levels[k], key=lambda n: (round(means[n], 9), natural(n)))
+        out[k] = sorted(levels[k], key=lambda n: (round(means[n], 9), frames.natural(n)))
         place.update({n: (i + 0.5) / len(out[k]) for i, n in enumerate(out[k])})
     return out
 

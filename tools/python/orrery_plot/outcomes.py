@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import numpy as np
 
-from . import palette
+from . import frames, palette
+from .digest import is_skewed
 from .style import WIDTH, Picture, every, grid_of, legend_below, log_axis, panels_of, styled, wrapped
 
 MOST_POINTS = 5000  # of a store: more only make the cloud darker
@@ -14,14 +16,19 @@ MOST_PAIRS = 3
 
 
 def axis_label(objective: dict) -> str:
-    """Its label and which way is better; `maximise` None is a figure that nothing asks for."""
+    """Its name, the figure behind it with its unit, and which way is better; `maximise` None: nothing asks for it."""
+    label = objective["label"]
+    path = re.fullmatch(r"(\S+) \(([\w.]+)\)", label)
+    if path and frames.unit_of(path[2]):
+        label = f"{path[1]}: {frames.label_of(path[2])}"
     if objective["maximise"] is None:
-        return objective["label"]
-    return f"{objective['label']}, {'maximised' if objective['maximise'] else 'minimised'}"
+        return label
+    return f"{label}, {'maximised' if objective['maximise'] else 'minimised'}"
 
 
 @styled
-def front(stores: list[dict], names: list[str], objectives: list[dict], pair: tuple[int, int] | None = None) -> Picture | None:
+def front(stores: list[dict], names: list[str], objectives: list[dict],
+          pair: tuple[int, int] | None = None) -> Picture | None:
     """Points in the plane of two objectives at a time: feasible, over a limit, and the front, joined by the line between
     what is and what is not attained. Of three objectives a front of all does not look like a line, and has none."""
     if len(objectives) < 2:
@@ -34,6 +41,10 @@ def front(stores: list[dict], names: list[str], objectives: list[dict], pair: tu
             _points(axes, store, name if len(stores) > 1 else "", i, x, y)
             _front_line(axes, store, objectives, x, y, i)
         axes.set(xlabel=wrapped(axis_label(objectives[x]), 44), ylabel=wrapped(axis_label(objectives[y]), 36))
+        for axis, k in ((axes.xaxis, x), (axes.yaxis, y)):
+            values = np.array([t["objectives"][k] for s in stores for t in s["trials"] if t["objectives"]], dtype=float)
+            if len(values) and values.min() > 0 and is_skewed(values):
+                log_axis(axis, values, 25)
         axes.margins(0.05)
     legend_below(figure, 3)
     return figure
@@ -53,8 +64,8 @@ def _points(axes, store: dict, name: str, i: int, x: int, y: int) -> None:
                          label=before + ("feasible" if feasible else "over a limit"), **style)
     best = [row["objectives"] for row in store["analysis"]["front"]]
     if best:
-        axes.scatter([v[x] for v in best], [v[y] for v in best], s=20 if len(best) <= 40 else 10, marker=palette.marker(i), color=colour,
-                     edgecolors=palette.INK, linewidths=0.5, zorder=4, label=f"{before}front, {len(best)} points")
+        axes.scatter([v[x] for v in best], [v[y] for v in best], s=20 if len(best) <= 40 else 10, color=colour,
+                     marker=palette.marker(i), edgecolors=palette.INK, linewidths=0.5, zorder=4, label=f"{before}front, {len(best)} points")
 
 
 def _front_line(axes, store: dict, objectives: list[dict], x: int, y: int, i: int) -> None:
@@ -84,7 +95,7 @@ def history(stores: list[dict], names: list[str], analysis: dict) -> Picture:
                 curves = [np.array(s["best_so_far"][objective], dtype=float) for s in store["searches"]]
             _curve(axes, curves, name if store["driver"] in name else f"{name} ({store['driver']})", i)
         axes.set_title(wrapped(label, 44), fontweight="normal")
-        axes.set(xlabel="points evaluated", ylabel="%" if objective is None else wrapped(objectives[objective]["label"], 26))
+        axes.set(xlabel="points evaluated", ylabel="%" if objective is None else wrapped(axis_label({**objectives[objective], "maximise": None}), 26))
         _spread_out(axes)
     several = any(len(store["searches"]) > 1 for store in stores)
     if len(stores) > 1 or several:

@@ -136,7 +136,7 @@ def parallel(store: dict, objectives: list[dict]) -> Picture | None:
     what = f"front, {len(best)} points" if len(objectives) > 1 else f"best {len(best)} points"
     scale = ScalarMappable(norm=Normalize(norm.vmin, norm.vmin + (norm.vmax - norm.vmin) / 0.92), cmap=colours)
     bar = figure.colorbar(scale, ax=axes, shrink=0.8, aspect=25, pad=0.09,
-                          label=wrapped(f"{objectives[0]['label']} of the {what}", 40))
+                          label=wrapped(f"{axis_label({**objectives[0], 'maximise': None})} of the {what}", 40))
     bar.ax.set_ylim(norm.vmin, norm.vmax)
     bar.outline.set_visible(False)
     return figure

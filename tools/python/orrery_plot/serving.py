@@ -9,7 +9,7 @@ import pandas as pd
 
 from . import frames, palette, units
 from .names import METRIC_NAMES, METRICS
-from .style import SMALL, WIDTH, Picture, PlotError, grid_of, legend_below, log_axis, plain_log, styled
+from .style import COMMAS, SMALL, WIDTH, Picture, PlotError, grid_of, legend_below, log_axis, plain_log, styled
 
 SEVERAL = ("ttft", "tbt", "e2e")  # drawn of several runs, unless told
 
@@ -115,30 +115,56 @@ def _axes(left, right, dense: float = 120) -> None:
 
 
 @styled
-def slo(frame: pd.DataFrame, x: str = "rate_per_s", by: str | None = None, target: float | None = 0.95) -> Picture:
-    """Attainment (%) over `x` (requests/s, or scale of the targets), a line a value of `by`.
+def slo(frame: pd.DataFrame, x: str = "rate_per_s", by: str | None = None, target: float | None = 0.95,
+        panel: str | None = None) -> Picture:
+    """Attainment (%) over `x` (requests/s, or scale of the targets), a line a value of `by`, panels by `panel`.
 
-    `frame`: columns `x`, `attainment` (a fraction), and optionally `half_width` and `by`; `target` is drawn as a line.
+    `frame`: columns `x`, `attainment` (a fraction), and optionally `half_width`; `target` is drawn as a line.
     """
-    frames.need(frame, [c for c in (x, "attainment", by) if c], "SLO attainment")
+    frames.need(frame, [c for c in (x, "attainment", by, panel) if c], "SLO attainment")
     frames.finite(frame["attainment"], "SLO attainment")
-    figure, ((axes,),) = grid_of(1, 1, (4.6, 3.2))
-    groups = [("", frame)] if by is None else list(frame.groupby(by, sort=True))
-    for i, (name, rows) in enumerate(groups):
-        rows = rows.sort_values(x, kind="stable")
-        label = None if by is None else f"{frames.words_of(by)} {name:g}" if units.is_number(name) else str(name)
-        width = 100 * rows["half_width"] if "half_width" in rows and (rows["half_width"] > 0).any() else None
-        axes.errorbar(rows[x], 100 * rows["attainment"], yerr=width, color=palette.colour(i), linestyle=palette.dash(i),
-                      marker=palette.marker(i), markersize=3.5, linewidth=1.3, capsize=2, elinewidth=0.8, label=label)
-    if target is not None:
-        axes.axhline(100 * target, color=palette.INK, linewidth=0.8, linestyle=(0, (1, 1.5)))
-        axes.annotate(f"target {100 * target:g} %", (1, 100 * target), xycoords=("axes fraction", "data"),
-                      xytext=(0, -2), textcoords="offset points", ha="right", va="top", fontsize=SMALL)
-    axes.set(xlabel=_rate_label(x), ylabel="requests that attain the SLO (%)", ylim=(-2, 103))
-    _spread(axes.xaxis, frame[x])
-    if by is not None:
-        legend_below(figure, 4)
+    figure, panels = _panels(frame, panel, (4.6, 3.1))
+    order = _order(frame, by)
+    for axes, rows in panels:
+        for i, label, own in _groups(rows, by, order):
+            own = own.sort_values(x, kind="stable")
+            width = 100 * own["half_width"] if "half_width" in own and (own["half_width"] > 0).any() else None
+            axes.errorbar(own[x], 100 * own["attainment"], yerr=width, color=palette.colour(i), linestyle=palette.dash(i),
+                          marker=palette.marker(i), markersize=3.5, linewidth=1.3, capsize=2, elinewidth=0.8, label=label)
+        if target is not None:
+            axes.axhline(100 * target, color=palette.INK, linewidth=0.8, linestyle=(0, (1, 1.5)), label=f"target {100 * target:g} %")
+        axes.set(xlabel=_rate_label(x), ylim=(-2, 103))
+        _spread(axes.xaxis, frame[x])
+    panels[0][0].set_ylabel("requests that attain the SLO (%)")
+    legend_below(figure, 4)
     return figure
+
+
+def _panels(frame: pd.DataFrame, column: str | None, size: tuple[float, float]) -> tuple[Picture, list]:
+    """A panel a value of the column, with its rows; one without a column."""
+    values = [None] if column is None else list(dict.fromkeys(frame[column]))
+    figure, (grid,) = grid_of(1, len(values), size if column is None else (max(size[0], 2.4 * len(values)), 2.9), sharey=True)
+    for axes, value in zip(grid, values):
+        if value is not None:
+            axes.set_title(str(value))
+    return figure, [(axes, frame if value is None else frame[frame[column] == value]) for axes, value in zip(grid, values)]
+
+
+def _order(frame: pd.DataFrame, by: str | None) -> list:
+    """What has a look of its own: numbers sorted, texts in the order of the table."""
+    if by is None:
+        return [None]
+    values = list(dict.fromkeys(frame[by]))
+    return sorted(values) if all(units.is_number(v) for v in values) else values
+
+
+def _groups(rows: pd.DataFrame, by: str | None, order: list):
+    """(place in the order, label, rows) of each line of a panel."""
+    for i, value in enumerate(order):
+        own = rows if by is None else rows[rows[by] == value]
+        if len(own):
+            label = None if by is None else f"{frames.words_of(by)} {value:g}" if units.is_number(value) else str(value)
+            yield i, label, own
 
 
 def _rate_label(x: str) -> str:
@@ -155,30 +181,34 @@ def _spread(axis, values) -> None:
 
 @styled
 def throughput_latency(frame: pd.DataFrame, throughput: str = "throughput.output_tokens_per_s", latency: str = "ttft_s.p99",
-                       by: str | None = None, order: str | None = None, target: float | None = None) -> Picture:
-    """`latency` over `throughput`, a line a value of `by`, joined in the order of `order` (the throughput's own unless told).
+                       by: str | None = None, order: str | None = None, target: float | None = None,
+                       panel: str | None = None) -> Picture:
+    """`latency` over `throughput`, a line a value of `by`, points joined in the order of `order` (else of throughput).
 
-    Both are columns whose names carry their units; `target` is an SLO in the unit of `latency`.
+    Both are columns whose names carry their units; `target` is an SLO in the unit of `latency`; panels by `panel`.
     """
-    frames.need(frame, [c for c in (throughput, latency, by, order) if c], "latency against throughput")
+    frames.need(frame, [c for c in (throughput, latency, by, order, panel) if c], "latency against throughput")
     known = frame[np.isfinite(frame[throughput].astype(float)) & np.isfinite(frame[latency].astype(float))]
     frames.need(known, (), "latency against throughput")
     factor, unit = frames.scale_of(known[latency], frames.unit_of(latency))
-    figure, ((axes,),) = grid_of(1, 1, (4.8, 3.4))
-    groups = [(None, known)] if by is None else list(known.groupby(by, sort=False))
-    for i, (name, rows) in enumerate(groups):
-        rows = rows.sort_values(order or throughput, kind="stable")
-        axes.plot(rows[throughput], rows[latency] * factor, color=palette.colour(i), linestyle=palette.dash(i),
-                  marker=palette.marker(i), markersize=3.8, linewidth=1.3, label=None if name is None else str(name))
-    if target is not None:
-        axes.axhline(target * factor, color=palette.INK, linewidth=0.8, linestyle=(0, (1, 1.5)))
-        axes.annotate(f"SLO {units.plain(target * factor)} {unit}", (1, target * factor), xytext=(0, 2), ha="right",
-                      xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=SMALL)
-    axes.set(xlabel=frames.label_of(throughput), ylabel=frames.label_of(latency, unit))
-    axes.set_xlim(left=0)
-    _spread(axes.yaxis, np.append(known[latency] * factor, [] if target is None else target * factor))
-    if axes.get_yscale() == "linear":
-        axes.set_ylim(bottom=0)
+    figure, panels = _panels(known, panel, (4.8, 3.3))
+    looks = _order(known, by)
+    for axes, rows in panels:
+        for i, label, own in _groups(rows, by, looks):
+            own = own.sort_values(order or throughput, kind="stable")
+            axes.plot(own[throughput], own[latency] * factor, color=palette.colour(i), linestyle=palette.dash(i),
+                      marker=palette.marker(i), markersize=3.8, linewidth=1.3, label=label)
+        if target is not None:
+            axes.axhline(target * factor, color=palette.INK, linewidth=0.8, linestyle=(0, (1, 1.5)))
+            axes.annotate(f"SLO {units.plain(target * factor)} {unit}", (0, target * factor), xytext=(3, 2), ha="left",
+                          xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=SMALL)
+        axes.set(xlabel=frames.label_of(throughput))
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(COMMAS)
+        _spread(axes.yaxis, np.append(known[latency] * factor, [] if target is None else target * factor))
+        if axes.get_yscale() == "linear":
+            axes.set_ylim(bottom=0)
+    panels[0][0].set_ylabel(frames.label_of(latency, unit))
     if by is not None:
         legend_below(figure, 3)
     return figure

@@ -126,7 +126,11 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     if not 0 < len(differ) <= MOST_IN_LABEL:
         return [run.name if run.folder and not Path(run.folder).name.startswith("orrery-") else f"run {i + 1}"
                 for i, run in enumerate(runs)]
-    return [", ".join(f"{_short_key(k)} {one[k]}" for k in differ if k in one) or "default" for one in flat]
+    return [", ".join(f"{_short_key(k)} {_value(one[k])}" for k in differ if k in one) or "default" for one in flat]
+
+
+def _value(value: object) -> str:
+    return f"{value:g}" if units.is_number(value) else str(value).removeprefix("catalog:")
 
 
 def _short_key(path: str) -> str:

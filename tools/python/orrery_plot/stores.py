@@ -104,7 +104,7 @@ class _Axis:
         self.numeric = bool(known) and all(isinstance(v, (int, float)) for v in known)
         self.choices = None if "range" in stated and self.numeric else (sorted(known) if self.numeric else known)
         if self.choices is not None:
-            self.ticks = [[self.place(v), f"{v:.4g}" if self.numeric else str(v)] for v in self.choices]
+            self.ticks = [[self.place(v), f"{v:.4g}" if self.numeric else str(v).removeprefix("catalog:")] for v in self.choices]
             return
         ends = [v for v in stated["range"] if isinstance(v, (int, float))]
         self.low, self.high = (min([*known, *ends]), max([*known, *ends])) if len(ends) == 2 else (min(known), max(known))

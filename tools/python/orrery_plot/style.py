@@ -138,9 +138,12 @@ def legend_below(figure: Figure, columns: int, title: str | None = None, handles
             shown.setdefault(label, handle)
     if not shown:
         return
-    columns = min(columns, len(shown))
+    longest = max(map(len, shown))
+    columns = max(1, min(columns, len(shown), int(figure.get_figwidth() / (0.42 + 0.06 * longest))))
     lines = -(-len(shown) // columns) + (title is not None)
-    room = (0.08 + 0.165 * lines) / figure.get_figheight()
+    below = 0.08 + 0.165 * lines  # inches: the panels keep their height
+    figure.set_figheight(figure.get_figheight() + below)
+    room = below / figure.get_figheight()
     figure.legend(list(shown.values()), list(shown), loc="lower center", ncol=columns, title=title, title_fontsize=7.5,
                   handletextpad=0.4, columnspacing=1.2, labelspacing=0.25, borderaxespad=0.1)
     figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))

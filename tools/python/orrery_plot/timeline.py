@@ -46,6 +46,10 @@ def gantt(frame: pd.DataFrame, tracks: Sequence[str] | None = None, start_s: flo
         if not len(rows):
             known = list(dict.fromkeys(_row_names(frame.assign(process=frame.get("process", "")))))
             raise PlotError(f"Gantt: no track of {', '.join(chosen)}; there are {', '.join(known[:12])}")
+        rank = [min(chosen.index(n) for n in (t, p, r) if n in chosen) for t, p, r in zip(rows["track"], rows["process"], rows["row"])]
+    else:
+        rank = 0
+    rows = rows.assign(rank=rank)
     low = float(rows["start_s"].min()) if start_s is None else start_s
     high = float(rows["end_s"].max()) if end_s is None else end_s
     rows = rows[(rows["end_s"] >= low) & (rows["start_s"] <= high)]
@@ -62,7 +66,8 @@ def _row_names(rows: pd.DataFrame) -> list[str]:
 
 def _gantt(rows: pd.DataFrame, low: float, high: float) -> Picture:
     notes = []
-    names = list(dict.fromkeys(rows["row"]))
+    firsts = rows.drop_duplicates("row")
+    names = [row.row for row in sorted(firsts.itertuples(), key=lambda r: (r.rank, frames.natural(r.process), frames.natural(r.track)))]
     if len(names) > MOST_TRACKS:
         notes.append(f"the first {MOST_TRACKS} of {len(names)} tracks")
         rows, names = rows[rows["row"].isin(names[:MOST_TRACKS])], names[:MOST_TRACKS]
@@ -105,7 +110,7 @@ def _slices(axes, rows: pd.DataFrame, top: dict[str, int], factor: float) -> Non
         thin = len(own) > 600
         axes.add_collection(PolyCollection(corners, facecolors=colour, hatch=None if thin else hatch, edgecolors="white",
                                            linewidths=0 if thin else 0.3, label=kind))
-        handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=kind))
+        handles.append(Patch(facecolor=colour, hatch=None if thin else hatch, edgecolor="white", label=kind))
     legend_below(axes.figure, 4, handles=handles)
 
 
