@@ -62,17 +62,6 @@ TEST_CASE("names of dimensions are checked", "[unit]") {
   CHECK_THROWS_WITH(Symbol("3d"), "dimension '3d': expected letters, digits, '_' and '.', not starting with a digit");
 }
 
-TEST_CASE("the example of docs/symbolic.md", "[unit]") {
-  const SymExpr batch = SymExpr::dim("batch"), tokens = SymExpr::dim("tokens");
-  const SymExpr tiles = batch * ceil_div(tokens, 128);
-  const std::string text = tiles.to_string();                              // "batch*ceil_div(tokens, 128)"
-  const std::int64_t value = tiles.eval({{"batch", 4}, {"tokens", 300}});  // 12
-  const SymExpr parsed = SymExpr::parse("2*batch*tokens^2 - min(tokens, 128)");
-  CHECK(text == "batch*ceil_div(tokens, 128)");
-  CHECK(value == 12);                                            // 4 x ceil(300 / 128)
-  CHECK(parsed.eval({{"batch", 1}, {"tokens", 200}}) == 79872);  // 2 x 40,000 - 128
-}
-
 TEST_CASE("a symbolic expression evaluates exactly up to 64 bits", "[unit]") {
   const Bindings at{{"tokens", std::int64_t{1} << 31}, {"batch", 3}};
   CHECK((tokens * tokens - batch).eval(at) == (std::int64_t{1} << 62) - 3);
