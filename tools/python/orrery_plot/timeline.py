@@ -78,7 +78,7 @@ def _gantt(rows: pd.DataFrame, low: float, high: float) -> Picture:
     top = dict(zip(names, np.concatenate([[0], np.cumsum(depth)[:-1]])))
     lines = int(depth.sum())
     figure, ((axes,),) = grid_of(1, 1, (WIDTH, min(9.0, 1.0 + 0.24 * lines)))
-    factor, unit = frames.scale_of([high - low], "s")
+    factor, unit = frames.scale_of([high if high - low > high / 1000 else high - low], "s")
     _slices(axes, rows, top, factor)
     axes.set(xlim=((low) * factor, high * factor), ylim=(lines - 0.5 + 0.1, -0.6), xlabel=f"simulated time ({unit})")
     axes.xaxis.set_major_formatter(COMMAS)
