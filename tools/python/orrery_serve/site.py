@@ -153,6 +153,8 @@ class Site:
         try:
             page = reports.page(self.pages, path, library)
         except Refused as refused:
+            if refused.status == 404:
+                raise
             page = reports.reason_page(refused.reason)
         return Answer(page, policy=policy)
 
