@@ -11,7 +11,6 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-import support
 from support import Served, ServedTest, made_up, orrery
 
 from orrery_serve import cli, folder as folders, guard  # noqa: E402
