@@ -25,6 +25,9 @@ struct Progress {
   const char* what = "requests";  ///< that `done` counts
 };
 
+/// Thrown out of work that the user stopped.
+struct Stopped {};
+
 /// Where a run puts what it produces. Without a folder it writes no files.
 struct RunSink {
   std::optional<std::filesystem::path> folder;
