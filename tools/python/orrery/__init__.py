@@ -5,6 +5,7 @@
     result.summary["ttft_s"]["p99"], result.requests.head()
 """
 
+from orrery import plot
 from orrery._orrery import home_folder, schema, version
 from orrery.catalog import Component, components, describe
 from orrery.catalog import list_names as list  # noqa: A004 - the command's name
@@ -33,6 +34,7 @@ from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
 from orrery.searching import Infeasible, Search, Trial, search
 from orrery.studies import Study, analyse
+from orrery.timeline import Timeline
 from orrery.traces import Trace
 from orrery.vector import make_vec_env
 
@@ -57,6 +59,7 @@ __all__ = [
     "Progress",
     "Result",
     "Router",
+<<<<<<< HEAD
     "Search",
     "Study",
     "Trace",
@@ -64,6 +67,8 @@ __all__ = [
     "analyse",
     "calibrate",
     "capacity",
+=======
+    "Timeline",
     "components",
     "describe",
     "evolve",
@@ -75,8 +80,11 @@ __all__ = [
     "load",
     "make_env",
     "make_vec_env",
+<<<<<<< HEAD
     "plan",
     "plans",
+=======
+    "plot",
     "read",
     "report",
     "reproduce",
