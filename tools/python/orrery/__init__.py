@@ -59,16 +59,14 @@ __all__ = [
     "Progress",
     "Result",
     "Router",
-<<<<<<< HEAD
     "Search",
     "Study",
+    "Timeline",
     "Trace",
     "Trial",
     "analyse",
     "calibrate",
     "capacity",
-=======
-    "Timeline",
     "components",
     "describe",
     "evolve",
@@ -80,10 +78,8 @@ __all__ = [
     "load",
     "make_env",
     "make_vec_env",
-<<<<<<< HEAD
     "plan",
     "plans",
-=======
     "plot",
     "read",
     "report",
