@@ -21,6 +21,8 @@ Node field_node(const FieldInfo& info) {
     for (const std::string& choice : info.choices) choices.push(Node::string(choice));
     node.set("choices", std::move(choices));
   }
+  if (info.required) node.set("required", Node::boolean(true));
+  if (!info.policies.empty()) node.set("policies", Node::string(info.policies.front().kind));
   if (!info.nested.empty()) {
     Node nested = Node::array();
     for (const FieldInfo& inner : info.nested) nested.push(field_node(inner));

@@ -5,7 +5,8 @@
 
 namespace orrery::experiments {
 
-/// {"kind", "name", "doc", "fields": [{"name", "type", "unit", "default", "range", "doc", …}]}.
+/// {"kind", "name", "doc", "fields": [{"name", "type", "unit", "default", "range", "doc", …}]}; a block
+/// of policies says of which kind, "policies": "batching".
 sim::Node component_node(const sim::ComponentInfo& component);
 
 }  // namespace orrery::experiments

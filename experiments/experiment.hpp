@@ -25,9 +25,6 @@ struct Progress {
   const char* what = "requests";  ///< that `done` counts
 };
 
-/// Thrown out of work that the user stopped.
-struct Stopped {};
-
 /// Where a run puts what it produces. Without a folder it writes no files.
 struct RunSink {
   std::optional<std::filesystem::path> folder;

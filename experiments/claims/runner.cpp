@@ -7,6 +7,7 @@
 
 #include "experiments/figures.hpp"
 #include "experiments/parallel.hpp"
+#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::claims {
 namespace {

@@ -11,6 +11,7 @@
 #include "experiments/claims/figure.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/parallel.hpp"
+#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::evolve {
 

@@ -8,6 +8,7 @@
 #include "experiments/claims/figure.hpp"
 #include "experiments/figures.hpp"
 #include "experiments/run_folder.hpp"
+#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::study {
 namespace {

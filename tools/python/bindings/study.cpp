@@ -78,15 +78,15 @@ class PyStudy {
   study::Study study_;
 };
 
-/// A column of cells: whole numbers, numbers (NaN: nothing), or texts (None: nothing).
-py::object column_of(const std::vector<study::Cell>& cells) {
+/// A column of cells: whole numbers, numbers (NaN: nothing), or `texts` (None: nothing).
+py::object column_of(const std::vector<study::Cell>& cells, bool texts) {
   const auto all = [&](auto holds) { return std::all_of(cells.begin(), cells.end(), holds); };
-  if (all([](const study::Cell& cell) { return std::holds_alternative<std::int64_t>(cell); })) {
+  if (!texts && all([](const study::Cell& cell) { return std::holds_alternative<std::int64_t>(cell); })) {
     std::vector<std::int64_t> values;
     for (const study::Cell& cell : cells) values.push_back(std::get<std::int64_t>(cell));
     return to_array(std::move(values));
   }
-  if (all([](const study::Cell& cell) { return !std::holds_alternative<std::string>(cell); })) {
+  if (!texts && all([](const study::Cell& cell) { return !std::holds_alternative<std::string>(cell); })) {
     std::vector<double> values;
     for (const study::Cell& cell : cells) values.push_back(study::number_of(cell));
     return to_array(std::move(values));
@@ -117,7 +117,7 @@ py::dict read_store(const std::string& file) {
     cells[i++].push_back(row.reason.empty() ? study::Cell() : study::Cell(row.reason));
   });
   py::dict table, all;
-  for (std::size_t i = 0; i < names.size(); ++i) table[py::str(names[i])] = column_of(cells[i]);
+  for (std::size_t i = 0; i < names.size(); ++i) table[py::str(names[i])] = column_of(cells[i], i + 2 >= names.size());
   py::list columns;
   for (const study::Column& column : store.columns())
     columns.append(py::make_tuple(column.name, column.kind, column.detail));

@@ -24,19 +24,18 @@ from orrery.commands import (
     slo,
     train,
 )
-from orrery.env import make_env
 from orrery.errors import ConfigError, Fault, PolicyError
 from orrery.graphs import Graph, Kernel, graph
 from orrery.machines import Machine
 from orrery.models import Model
-from orrery.policies import STABLE, Batching, BudgetStep, NativeBatching, Router
+from orrery.named import NativeBatching, make_env, make_vec_env
+from orrery.policies import STABLE, Batching, BudgetStep, Router
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
 from orrery.searching import Infeasible, Search, Trial, search
 from orrery.studies import Study, analyse
 from orrery.timeline import Timeline
 from orrery.traces import Trace
-from orrery.vector import make_vec_env
 
 __version__ = version()
 __all__ = [

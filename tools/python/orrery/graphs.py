@@ -107,7 +107,8 @@ class Graph:
         """The section `model` of a graph experiment, without passes."""
         return self._config["model"]
 
-    def __str__(self) -> str:
+    def text(self) -> str:
+        """A line a tensor that exists before the run, and a line an operator."""
         return self._core.text()
 
     def _rows(self):
@@ -144,7 +145,7 @@ def graph(source, format: str = "", params: dict | None = None, **sizes: int) ->
     """
     source, params = str(source), dict(params or {})
     core = _orrery.Graph(source, format, configs.to_json(params), _sizes(sizes))
-    if source in {c for c in _builders()}:
+    if source in _builders():
         model: dict = {"builder": {"policy": source, source: params}}
     else:
         model = {"import": {"path": source, "format": format}}

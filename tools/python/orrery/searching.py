@@ -96,7 +96,8 @@ def _renamed(error: ConfigError, space) -> ConfigError:
         pointer = fault.pointer
         if found := re.match(r"/parameters(?:/(\d+))?(.*)", pointer):
             place = found[1] if names is None or found[1] is None else names[int(found[1])]
-            pointer = "/space" + (f"/{place}" if place is not None else "") + found[2]
+            inner = found[2].removesuffix("/name") if names is not None else found[2]
+            pointer = "/space" + (f"/{place}" if place is not None else "") + inner
         elif pointer.startswith("/search/budget"):
             pointer = "/evaluations"
         elif pointer.startswith("/search/"):
