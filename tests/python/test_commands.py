@@ -54,7 +54,7 @@ class QuestionTest(unittest.TestCase):
             function = getattr(orrery, name)
             keywords = inspect.signature(function).parameters
             options = [line.split()[0][2:] for line in command(name, "--help").stdout.splitlines()
-                       if line.lstrip().startswith("--") and (line := line.strip())]
+                       if line.lstrip().startswith("--")]
             for option in set(options) - {"help", "set", "out", "seed", "force", "dry-run", "json", "quiet"}:
                 self.assertIn(option.replace("-", "_"), keywords)
                 self.assertIn(f"{option.replace('-', '_')}: ", function.__doc__)

@@ -21,9 +21,9 @@ class CrashTest(unittest.TestCase):
     def crashes(self, error, pattern, base=None, **policies):
         """The run raises, with and without a folder, and leaves neither folder nor temporary files."""
         temporary = self.home / "tmp"
-        temporary.mkdir()
-        self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
-        tempfile.tempdir = str(temporary)
+        temporary.mkdir(exist_ok=True)
+        before, tempfile.tempdir = tempfile.tempdir, str(temporary)
+        self.addCleanup(setattr, tempfile, "tempdir", before)
         for out in (None, self.home / "deep/run"):
             with self.subTest(out=out), self.assertRaisesRegex(error, pattern) as caught:
                 orrery.run(base or config(50), out=out, **policies)

@@ -35,7 +35,7 @@ CONFIGS = {  # name: (document, pointer of the first fault)
     "type": (changed(config(), "workload.rate_scale", "fast"), "/workload/rate_scale"),
     "part": (changed(config(), "machine.devices.0.part", "a100-sxm4-80g"), "/machine/devices/0/part"),
     "model": (changed(config(), "model.config", "catalog:llama-2-7"), "/model/config"),
-    "trace": (changed(config(), "workload", {"trace": {"path": "nowhere.csv"}}), ""),
+    "trace": (changed(config(), "workload", {"trace": {"path": "nowhere.csv"}}), "/workload/trace/path"),
     "system": (changed(config(), "system", "servng"), "/system"),
     "section": (changed(config(), "modl", {}), "/modl"),
     "missing": (changed(config(), "machine.devices", None), "/machine/devices"),
@@ -185,8 +185,7 @@ class ParityTest(unittest.TestCase):
     def test_the_rest(self):
         self.same(["evolve", FIRST_LIGHT], lambda: orrery.evolve(FIRST_LIGHT))
         self.same(["import", "vllm", "--file", "nowhere.json"], lambda: orrery.import_config(file="nowhere.json"))
-        self.same(["import", "vllm", "--part", "a100", "--", "--model", "x"],
-                  lambda: orrery.import_config("vllm", ["--model", "x"], part="a100"))
+        self.same(["import", "vllm", "--", "--model", "x", "y"], lambda: orrery.import_config("vllm", "--model x y"))
         self.same(["list", "batchin"], lambda: orrery.list("batchin"))
 
 

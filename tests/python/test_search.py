@@ -154,7 +154,7 @@ class SearchTest(unittest.TestCase):
             ({"space": {"x": {"range": [2, 1]}}}, "/space/x", "low <= high"),
             ({"space": [{"name": "x", "range": [0, "y"]}]}, "/space/0/range/1", "expected a number"),
             ({"space": {}}, "/space", "at least one parameter"),
-            ({"objectives": []}, "/measures", "at least one measure"),
+            ({"objectives": []}, "/objectives", "at least one objective"),
             ({"objectives": [{"least": "cost"}]}, "/objectives/0", "'minimise' and 'maximise'"),
             ({"objectives": "cost +"}, "/objectives/0/minimise", "column 7"),
             ({"limits": [{"value": "cost"}]}, "/limits/0", "'most', 'least'"),

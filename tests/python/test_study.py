@@ -37,6 +37,11 @@ def study(**sections) -> dict:
     }
 
 
+def long() -> dict:
+    """One that takes minutes, a second a run."""
+    return study(base=config(200_000, rate="8 1/s"), seeds={"count": 10})
+
+
 def without_store(answer: dict) -> dict:
     """An analysis without the names of files and studies."""
     text = json.dumps(answer)
@@ -196,7 +201,7 @@ class PolicyTest(unittest.TestCase):
 CHILD = f"""
 import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
 import orrery, test_study
-big = test_study.study(seeds={{"count": 400}})
+big = test_study.long()
 study = orrery.Study(big, out=sys.argv[1])
 print("begun", flush=True)
 try:
@@ -207,30 +212,46 @@ except KeyboardInterrupt:
 
 
 class InterruptTest(unittest.TestCase):
-    def test_ctrl_c_and_on(self):
-        """Stops within seconds; what ended is kept, and the rows are those of a study that ran through."""
+    def test_ctrl_c(self):
+        """A study that would last for minutes stops within seconds, and leaves a store."""
         with tempfile.TemporaryDirectory() as home:
-            store = home + "/big.sqlite"
+            store = home + "/long.sqlite"
             child = subprocess.Popen([sys.executable, "-c", CHILD, store], stdout=subprocess.PIPE, text=True)
             self.assertEqual(child.stdout.readline(), "begun\n")
             while not os.path.exists(store):
                 time.sleep(0.05)
             time.sleep(0.5)
             child.send_signal(signal.SIGINT)
-            self.assertIn(child.communicate(timeout=60)[0], ("stopped\n",))
+            self.assertEqual(child.communicate(timeout=60)[0], "stopped\n")
             self.assertEqual(child.returncode, 0)
             self.assertFalse(orrery.Study.load(store).complete)
-            one = orrery.Study(study(seeds={"count": 3}), out=home + "/small.sqlite")
 
-            class Enough(Exception):
-                pass
+    def test_goes_on(self):
+        """Stopped again and again, by whatever a signal's handler raises: the rows are those of a study that ran through."""
 
-            def tell(progress):
-                raise Enough
+        class Enough(Exception):
+            pass
 
-            with self.assertRaises(Enough):  # whatever `progress` raises ends it as Ctrl-C does
-                orrery.Study(study(seeds={"count": 400}), out=store).run(jobs=2, progress=tell)
-            self.assertEqual(len(one.run().points), 6)
+        def stop(*_):
+            raise Enough
+
+        document = study(base=config(1500), seeds={"count": 2})
+        through = orrery.Study(document).run(jobs=2)
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, stop))
+        with tempfile.TemporaryDirectory() as home:
+            ours, stops = orrery.Study(document, out=home + "/s.sqlite"), 0
+            while stops < 3:
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                try:
+                    ours.run(jobs=2)
+                    break
+                except Enough:
+                    stops += 1
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            ours.run(jobs=2)
+            self.assertTrue(ours.complete)
+            self.assertTrue(ours.points.equals(through.points))
 
     def test_lock_is_free(self):
         counted, stop = [0], threading.Event()
@@ -243,7 +264,7 @@ class InterruptTest(unittest.TestCase):
         thread = threading.Thread(target=count)
         thread.start()
         try:
-            orrery.Study(study(seeds={"count": 30})).run(jobs=2)
+            orrery.Study(study(base=config(2000))).run(jobs=2)
         finally:
             stop.set()
             thread.join()

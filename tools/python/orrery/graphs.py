@@ -6,6 +6,7 @@ import typing
 
 from orrery import _orrery, shown
 from orrery import config as configs
+from orrery.errors import ConfigError
 
 
 class Kernel(typing.NamedTuple):
@@ -61,7 +62,7 @@ class Graph:
         """ConfigError if a dimension has no size."""
         missing = [name for name in self.dimensions if name not in self.sizes]
         if missing:
-            self._core.bind([*_sizes(self.sizes), *((name, "") for name in missing)])
+            raise ConfigError([("--bind", "", f"no value for dimension '{name}'", "") for name in missing])
 
     @property
     def operators(self):

@@ -19,7 +19,7 @@ def _format_of(path: pathlib.Path, format: str | None) -> str:
     if format is not None:
         return format
     if path.suffix not in _ENDINGS:
-        raise ConfigError([(str(path), "", "expected a name that ends in .csv or .jsonl", "or give the format")])
+        raise ConfigError([(str(path), "", "expected a name that ends in .csv or .jsonl", "or give the format with --to")])
     return _ENDINGS[path.suffix]
 
 
