@@ -72,7 +72,8 @@ def over_the_command():
                 theirs.append(of_children() - begun)
             ours = cpu_s(lambda file=file: orrery.run(file, out=home + "/py", force=True))
             over = 1e3 * (ours - min(theirs))
-            print(f"run of {requests} requests: {1e3 * ours:.1f} ms, {over:+.1f} ms over the command's {1e3 * min(theirs):.1f}")
+            said = f"{1e3 * ours:.1f} ms, {over:+.1f} ms over the command's {1e3 * min(theirs):.1f}"
+            print(f"run of {requests} requests: {said}")
 
 
 def searches():

@@ -27,10 +27,10 @@ class QuestionTest(unittest.TestCase):
 
     def test_capacity(self):
         limit = ["--set", "workload.limit=60"]
-        self.same("capacity", [*limit, "--slo-ttft", "2s", "--replications", "1", "--tolerance", "0.2", "--max-rate", "64"],
+        once = [*limit, "--replications", "1", "--tolerance", "0.2", "--force"]
+        self.same("capacity", [*once, "--slo-ttft", "2s", "--max-rate", "64"],
                   slo_ttft="2s", replications=1, tolerance=0.2, max_rate=64)
-        self.same("capacity", [*limit, "--limit", "tbt.p99=100ms", "--replications", "1", "--tolerance", "0.2", "--force"],
-                  limit="tbt.p99=100ms", replications=1, tolerance=0.2)
+        self.same("capacity", [*once, "--limit", "tbt.p99=100ms"], limit="tbt.p99=100ms", replications=1, tolerance=0.2)
 
     def test_slo(self):
         self.same("slo", ["--set", "workload.limit=60", "--slo-ttft", "1s", "--rates", "2,8", "--scales", "0.5,1,2",
@@ -121,7 +121,8 @@ class AnswerTest(unittest.TestCase):
     def test_import(self):
         words = ["--model", "meta-llama/Llama-2-7b-hf", "--max-num-seqs", "64"]
         given = orrery.import_config("vllm", words, part="a100-sxm4-80gb", model="catalog:llama-2-7b")
-        said = command("import", "vllm", "--part", "a100-sxm4-80gb", "--model-config", "catalog:llama-2-7b", "--", *words)
+        said = command("import", "vllm", "--part", "a100-sxm4-80gb", "--model-config", "catalog:llama-2-7b", "--",
+                       *words)
         self.assertEqual(given, json.loads(said.stdout))
         self.assertEqual([f"note: {note}" for note in given.notes],
                          [line for line in said.stderr.splitlines() if line.startswith("note")])
@@ -136,7 +137,8 @@ class AnswerTest(unittest.TestCase):
     def test_evolve(self):
         study = ROOT / "experiments/studies/evolve_queue.json"
         changes = {"search.generations": 2, "search.genetic.population": 4, "base.workload.limit": 50}
-        told = command("evolve", study, "--quiet", "--json", *[w for k, v in changes.items() for w in ("--set", f"{k}={v}")])
+        words = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+        told = command("evolve", study, "--quiet", "--json", *words)
         if told.returncode == 0:
             self.assertEqual(orrery.evolve(study, changes), json.loads(told.stdout))
         with self.assertRaises(orrery.ConfigError):

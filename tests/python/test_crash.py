@@ -38,8 +38,8 @@ class CrashTest(unittest.TestCase):
                     raise ZeroDivisionError("at last")
                 super().decide(view, out)
 
-        error = self.crashes(orrery.PolicyError, r"policy .*Late at [56]\.\d+ s of simulated time: ZeroDivisionError: at last",
-                             batching=Late)
+        pattern = r"policy .*Late at [56]\.\d+ s of simulated time: ZeroDivisionError: at last"
+        error = self.crashes(orrery.PolicyError, pattern, batching=Late)
         self.assertIsInstance(error.__cause__, ZeroDivisionError)
 
     def test_while_it_is_made(self):
@@ -47,7 +47,8 @@ class CrashTest(unittest.TestCase):
             def __init__(self):
                 raise LookupError("no table")
 
-        self.crashes(orrery.PolicyError, r"policy .*Unmade at 0 s of simulated time: LookupError: no table", batching=Unmade)
+        self.crashes(orrery.PolicyError, "policy .*Unmade at 0 s of simulated time: LookupError: no table",
+                     batching=Unmade)
 
     def test_router(self):
         class Lost(orrery.Router):
@@ -75,7 +76,8 @@ class CrashTest(unittest.TestCase):
             def left(self, request):
                 raise KeyError(request)
 
-        self.crashes(orrery.PolicyError, "Forgets at .* s of simulated time: KeyError", fleet(requests=20), routing=Forgets)
+        self.crashes(orrery.PolicyError, "Forgets at .* s of simulated time: KeyError", fleet(requests=20),
+                     routing=Forgets)
 
     def test_interrupt_inside(self):
         for raised in (KeyboardInterrupt, SystemExit):

@@ -167,7 +167,8 @@ class ParityTest(unittest.TestCase):
         self.same(["trace", "inspect", bad], lambda: orrery.Trace(bad).summary)
         sample = ROOT / "traces/samples/chat-2000.csv"
         self.same(["trace", "convert", sample, bad], lambda: orrery.Trace(sample).save(bad))
-        self.same(["trace", "convert", sample, self.home / "x.txt"], lambda: orrery.Trace(sample).save(self.home / "x.txt"))
+        text = self.home / "x.txt"
+        self.same(["trace", "convert", sample, text], lambda: orrery.Trace(sample).save(text))
 
     def test_planning_and_fitting(self):
         buffers = self.home / "buffers.csv"

@@ -129,7 +129,8 @@ class SearchTest(unittest.TestCase):
             meet.wait()
             return {"cost": x}
 
-        self.assertEqual(len(orrery.search(together, {"x": {"range": [0, 1]}}, "cost", evaluations=8, jobs=2).points), 8)
+        found = orrery.search(together, {"x": {"range": [0, 1]}}, "cost", evaluations=8, jobs=2)
+        self.assertEqual(len(found.points), 8)
 
     def test_conditions(self):
         """A parameter that does not count is not given."""

@@ -227,7 +227,7 @@ class InterruptTest(unittest.TestCase):
             self.assertFalse(orrery.Study.load(store).complete)
 
     def test_goes_on(self):
-        """Stopped again and again, by whatever a signal's handler raises: the rows are those of a study that ran through."""
+        """Stopped again and again by what a signal's handler raises, it gives the rows of one that ran through."""
 
         class Enough(Exception):
             pass

@@ -49,7 +49,8 @@ def _question(table: dict):
     ask.__signature__ = inspect.Signature([*parameters, *keywords, own["given"]], return_annotation=Result)
     ask.__name__ = ask.__qualname__ = table["name"]
     lines = [f"    {name}: {one['doc']}" for name, one in options.items()]
-    ask.__doc__ = "\n".join([f"{table['doc']}; as `orrery {table['name']}`, with the keywords of `run` too.", "", *lines])
+    head = f"{table['doc']}; as `orrery {table['name']}`, with the keywords of `run` too."
+    ask.__doc__ = "\n".join([head, "", *lines])
     return ask
 
 

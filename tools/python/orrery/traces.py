@@ -19,7 +19,8 @@ def _format_of(path: pathlib.Path, format: str | None) -> str:
     if format is not None:
         return format
     if path.suffix not in _ENDINGS:
-        raise ConfigError([(str(path), "", "expected a name that ends in .csv or .jsonl", "or give the format with --to")])
+        message = "expected a name that ends in .csv or .jsonl"
+        raise ConfigError([(str(path), "", message, "or give the format with --to")])
     return _ENDINGS[path.suffix]
 
 

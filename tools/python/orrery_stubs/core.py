@@ -47,13 +47,15 @@ def _methods(owner, indent: str) -> list[str]:
     for name, member in sorted(vars(owner).items()):
         if isinstance(member, property):
             result = re.search(r"-> (.+)$", member.fget.__doc__ or "", re.M)
-            lines += [f"{indent}@property", f"{indent}def {name}(self) -> {_annotation(result[1]) if result else 'Any'}: ..."]
+            gives = _annotation(result[1]) if result else "Any"
+            lines += [f"{indent}@property", f"{indent}def {name}(self) -> {gives}: ..."]
         elif inspect.isroutine(member) and (not name.startswith("_") or name in ("__init__", "__len__", "__iter__",
                                                                                 "__getitem__", "__call__")):
             made = _signature(name, member.__doc__)
             if len(made) > 1:
                 made = [line for one in made for line in ("@overload", one)]
-            lines += [f"{indent}{one}" for one in made or [f"def {name}(self, *args: Any, **kwargs: Any) -> Any: ..."]]
+            gives = "None" if name == "__init__" else "Any"
+            lines += [f"{indent}{one}" for one in made or [f"def {name}(self, *args: Any, **kwargs: Any) -> {gives}: ..."]]
     return lines or [f"{indent}..."]
 
 

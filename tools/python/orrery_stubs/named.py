@@ -45,7 +45,8 @@ def text(declared, core) -> str:
     """The stub of orrery.named."""
     lines = [HEAD]
     for name in declared.names["env"]:
-        given = ", ".join([f"name: Literal[{json.dumps(name)}]", "*", *keywords(declared, "env", name)]).removesuffix(", *")
+        given = ", ".join([f"name: Literal[{json.dumps(name)}]", "*", *keywords(declared, "env", name)])
+        given = given.removesuffix(", *")
         lines += ["@overload", f"def make_env({given}) -> {_agents(core, name)}: ..."]
     lines += ["@overload", "def make_env(name: str, **params: Any) -> Union[Env, ParallelEnv]: ..."]
     autoreset = 'autoreset: Literal["next_step", "same_step"] = ...'

@@ -6,7 +6,7 @@ import json
 import keyword
 import re
 
-HEAD = '''"""Sections of configs and parameters of policies, as their declarations state them: types for checkers and editors.
+HEAD = '''"""Sections of configs and parameters of policies as their declarations state them, for checkers and editors.
 
     config: orrery.params.ServingConfig = {"system": "serving", …}
 
@@ -46,7 +46,8 @@ class Declarations:
         self.of: dict[tuple[str, str], str] = {}  # type of a component's parameters
         for one in self.components:
             if one["kind"] != "system":
-                self.of[one["kind"], one["name"]] = self.table(camel(one["kind"], one["name"]), one["fields"], one["doc"])
+                name = camel(one["kind"], one["name"])
+                self.of[one["kind"], one["name"]] = self.table(name, one["fields"], one["doc"])
         for one in self.components:
             if one["kind"] == "system":
                 fields = [self._constant("system", one["name"]), self._constant("base", None), *one["fields"]]
