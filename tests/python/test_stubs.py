@@ -1,7 +1,6 @@
-"""Stubs: made anew they are those of the build, they name what is there at run time, and mypy holds the docs to them."""
+"""Stubs: made anew they are those of the build; they name what is there; mypy holds the docs to them."""
 
 import inspect
-import json
 import os
 import pathlib
 import re
@@ -19,17 +18,20 @@ BUILT = pathlib.Path(params.__file__).parent
 sys.path.insert(0, str(ROOT / "tools/python"))
 
 
+CACHE = tempfile.TemporaryDirectory()
+
+
 def mypy(text: str) -> str:
     """What mypy says of a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "user.py"
-        file.write_text(text)
-        (pathlib.Path(folder) / "mypy.ini").write_text("[mypy]\nignore_missing_imports = True\n[mypy-orrery.*]\nfollow_imports = silent\n")
-        told = subprocess.run(
-            ["/usr/bin/mypy", "--config-file", "mypy.ini", "--cache-dir", folder + "/cache", "user.py"], cwd=folder,
-            capture_output=True, text=True, check=False,
-            env={"PATH": os.environ["PATH"], "MYPYPATH": str(BUILT.parent), "ORRERY_HOME": str(ROOT)})
-        return told.stdout + told.stderr
+    folder = pathlib.Path(CACHE.name)
+    (folder / "user.py").write_text(text)
+    (folder / "mypy.ini").write_text(
+        "[mypy]\nignore_missing_imports = True\n[mypy-orrery.*]\nfollow_imports = silent\n")
+    told = subprocess.run(
+        ["/usr/bin/mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "user.py"], cwd=folder,
+        capture_output=True, text=True, check=False,
+        env={"PATH": os.environ["PATH"], "MYPYPATH": str(BUILT.parent), "ORRERY_HOME": str(ROOT)})
+    return told.stdout + told.stderr
 
 
 class StubTest(unittest.TestCase):
@@ -53,7 +55,8 @@ class StubTest(unittest.TestCase):
         named = (BUILT / "named.pyi").read_text()
         for kind, function in (("env", "make_env"), ("batching", "__init__")):
             for component in orrery.components(kind):
-                line = next(one for one in named.splitlines() if f"def {function}(" in one and f'"{component.name}"' in one)
+                lines = [one for one in named.splitlines() if f"def {function}(" in one]
+                line = next(one for one in lines if f'"{component.name}"' in one)
                 for field in component.fields:
                     self.assertIn(f" {field['name']}: ", line)
 
@@ -105,12 +108,20 @@ config: orrery.params.ServingConfig = {"slo": {"ttft": "2 s"}, "policies": {"bat
 result: orrery.Result = orrery.run(config, {"workload.limit": 3})
 print(env.step(0), policy, result.requests)
 """
-        self.assertIn("Success", mypy(right.replace("import orrery\n", "import orrery\nimport orrery.params\n")))
-        for wrong in ('orrery.make_env("cart_pole", max_step=10).spec', 'orrery.NativeBatching("sarathi", token_budget="many")',
-                      'x: orrery.params.ServingConfig = {"slo": {"tft": "2 s"}}', "orrery.Machine(count=1)",
-                      'x: orrery.params.ServingConfig = {"policies": {"batching": {"policy": "sarathy"}}}'):
-            with self.subTest(wrong):
-                self.assertIn("error:", mypy(f"import orrery\nimport orrery.params\n{wrong}\n"))
+        told = mypy(right.replace("import orrery\n", "import orrery, orrery.params\n"))
+        self.assertIn("Success", told, told)
+        wrong = (
+            'orrery.make_env("cart_pole", max_step=10)',
+            'orrery.NativeBatching("sarathi", token_budget="many")',
+            'a: orrery.params.ServingConfig = {"slo": {"tft": "2 s"}}',
+            'b: orrery.params.ServingConfig = {"policies": {"batching": {"policy": "sarathy"}}}',
+            'c: orrery.params.ServingConfig = {"slo": {"ttft": 2}}',
+            "orrery.Machine(count=1)",
+            "orrery.run(tables=False)",
+        )
+        told = mypy("import orrery, orrery.params\n" + "\n".join(wrong) + "\n")
+        for line, text in enumerate(wrong, 2):
+            self.assertIn(f"user.py:{line}: error:", told, text)
 
     def test_docs(self):
         """The snippets of docs/python.md, one after the other."""

@@ -55,7 +55,8 @@ def _methods(owner, indent: str) -> list[str]:
             if len(made) > 1:
                 made = [line for one in made for line in ("@overload", one)]
             gives = "None" if name == "__init__" else "Any"
-            lines += [f"{indent}{one}" for one in made or [f"def {name}(self, *args: Any, **kwargs: Any) -> {gives}: ..."]]
+            made = made or [f"def {name}(self, *args: Any, **kwargs: Any) -> {gives}: ..."]
+            lines += [f"{indent}{one}" for one in made]
     return lines or [f"{indent}..."]
 
 

@@ -1,4 +1,7 @@
-"""Overloads of what is made by its name: an overload an environment, a batching policy."""
+"""Overloads of what is made by its name: an overload an environment, a batching policy.
+
+A name that only the run knows takes no parameters: else a checker would let any pass, whatever the name.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +51,18 @@ def text(declared, core) -> str:
         given = ", ".join([f"name: Literal[{json.dumps(name)}]", "*", *keywords(declared, "env", name)])
         given = given.removesuffix(", *")
         lines += ["@overload", f"def make_env({given}) -> {_agents(core, name)}: ..."]
-    lines += ["@overload", "def make_env(name: str, **params: Any) -> Union[Env, ParallelEnv]: ..."]
+    lines += ["@overload", "def make_env(name: str) -> Union[Env, ParallelEnv]: ..."]
     autoreset = 'autoreset: Literal["next_step", "same_step"] = ...'
     for name in declared.names["env"]:
         own = [k for k in keywords(declared, "env", name) if not k.startswith(("threads:", "autoreset:"))]
         given = [f"name: Literal[{json.dumps(name)}]", "num_envs: int", "*", autoreset, "threads: int = ...", *own]
         lines += ["@overload", f"def make_vec_env({', '.join(given)}) -> VectorEnv: ..."]
-    lines += ["@overload", f"def make_vec_env(name: str, num_envs: int, *, {autoreset}, threads: int = ..., "
-              "**params: Any) -> VectorEnv: ..."]
+    lines += ["@overload", f"def make_vec_env(name: str, num_envs: int, *, {autoreset}, threads: int = ...) "
+              "-> VectorEnv: ..."]
     lines += ["", "class NativeBatching(Batching):"]
     for name in declared.names["batching"]:
         given = ["self", f"policy: Literal[{json.dumps(name)}]", "*", *keywords(declared, "batching", name)]
         lines += ["    @overload", f"    def __init__({', '.join(given).removesuffix(', *')}) -> None: ..."]
-    lines += ["    @overload", "    def __init__(self, policy: str, **params: Any) -> None: ...",
+    lines += ["    @overload", "    def __init__(self, policy: str) -> None: ...",
               "    def decide(self, view: Any, out: Any) -> None: ...", ""]
     return "\n".join(lines)
