@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     home = Path(__file__).resolve().parents[3]
-    parser = argparse.ArgumentParser(prog="orrery serve", description="Show the runs and studies of a folder in a browser.")
+    parser = argparse.ArgumentParser(prog="orrery serve", description="Show a folder's runs and studies in a browser.")
     parser.add_argument("folder", metavar="DIR", type=Path)
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--host")
@@ -51,9 +51,10 @@ def addresses(host: str | None, beyond: bool) -> list[str]:
     if host is None:
         return ["127.0.0.1", "::1"]
     try:
-        found = list(dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)))
+        known = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise Unusable(f"--host {host}: expected an address of this machine, found none") from None
+    found = list(dict.fromkeys(str(entry[4][0]) for entry in known))
     if not beyond and not all(ipaddress.ip_address(a.partition("%")[0]).is_loopback for a in found):
         raise Unusable(f"--host {host} can be reached from other machines; --open-beyond-loopback allows it")
     return found

@@ -33,7 +33,8 @@ def side_by_side(runs: list[tuple[str, Path]]) -> dict:
             configs.append(flat(facts.read_json(folder / "manifest.json").get("config", {})))
         except facts.Broken as error:
             raise Refused(422, f"{name}/{error}") from None
-    return {"runs": [name for name, _ in runs], "figures": together(summaries, False), "config": together(configs, True)}
+    return {"runs": [name for name, _ in runs], "figures": together(summaries, False),
+            "config": together(configs, True)}
 
 
 def together(documents: list[dict[str, object]], differing: bool) -> list[dict]:

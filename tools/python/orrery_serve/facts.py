@@ -15,7 +15,8 @@ COLUMNS = ("path", "title", "system", "model", "device", "policy", "ttft_p99_s",
            "slo", "energy_j", "time_s", "status", "reason", "changed", "wall_s")
 LARGEST = 64 << 20  # of a JSON file that is read
 # What stands for the time that a run took, where it serves no requests: the first that a summary has.
-TIMES = ("e2e_s.p99", "makespan_s", "iteration_s", "iteration_s.mean", "step_s.mean", "total_s", "time_s", "simulated_s")
+TIMES = ("e2e_s.p99", "makespan_s", "iteration_s", "iteration_s.mean", "step_s.mean", "total_s", "time_s",
+         "simulated_s")
 SPEEDS = ("throughput.output_tokens_per_s", "throughput.tokens_per_s", "output_tokens_per_s", "tokens_per_s")
 # Decisions in the order in which they are told; the others are on the run's page.
 DECISIONS = ("batching", "routing", "kvcache", "fusion", "placement", "parallelism", "memory", "power")

@@ -45,7 +45,8 @@ class Folder:
         """A descriptor of a plain file and its state; the caller closes it. Refused(404) for all else."""
         try:
             # Not blocking: a pipe would wait for its writer for ever.
-            descriptor = os.open(self.root / checked_name(name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+            descriptor = os.open(self.root / checked_name(name), flags)
         except (OSError, ValueError):
             raise Refused(404, "no such file in this folder") from None
         try:
@@ -58,7 +59,7 @@ class Folder:
         return descriptor, state
 
     def files(self, name: str) -> list[dict]:
-        """Plain files of a run folder, those of its folders too: name, size in bytes, time of change."""
+        """Plain files of a run folder, those of its folders too: name and size in bytes."""
         found = []
         top = self.path(name)
         for folder, folders, files in os.walk(top):
@@ -70,7 +71,7 @@ class Folder:
                 except OSError:
                     continue
                 if stat.S_ISREG(state.st_mode) and not file.startswith("."):
-                    found.append({"name": str(path.relative_to(top)), "bytes": state.st_size, "changed": state.st_mtime})
+                    found.append({"name": str(path.relative_to(top)), "bytes": state.st_size})
             if len(found) > 1000:
                 break
         return found

@@ -1,7 +1,7 @@
 """Which requests are answered at all: by whom they come, by which name, and from which page.
 
-A page of another site may make a browser send requests here. It cannot give them our name as `Host` without being
-refused (a name that is pointed at 127.0.0.1 is not ours), nor read an answer, nor know the token that every change needs.
+A page of another site may make a browser send requests here. It cannot give them our name as `Host` (a name that is
+pointed at 127.0.0.1 is not ours), nor read an answer, nor know the token that every change needs.
 """
 
 from __future__ import annotations

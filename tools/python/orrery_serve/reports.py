@@ -15,7 +15,8 @@ from .errors import Refused
 
 KEPT = 24  # pages
 STYLE = ("body{font:15px/1.45 system-ui,sans-serif;color:#1f2933;max-width:760px;margin:40px auto;padding:0 20px}"
-         "h1{font-size:20px}p{padding:12px 16px;background:#f5f7f9;border-left:4px solid #d55e00;overflow-wrap:anywhere}")
+         "h1{font-size:20px}p{padding:12px 16px;background:#f5f7f9;border-left:4px solid #d55e00;"
+         "overflow-wrap:anywhere}")
 KEPT_BYTES = 256 << 20
 
 

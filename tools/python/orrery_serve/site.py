@@ -67,7 +67,8 @@ class Site:
         facts.update(token=self.guard.token, folder=str(self.folder.root), readonly=self.runner is None)
         if not script:
             facts = {}
-        scripts = "".join(f'<script src="/static/{s}.js" defer></script>' for s in ("common", *script.split()) if script)
+        names = ("common", *script.split()) if script else ()
+        scripts = "".join(f'<script src="/static/{name}.js" defer></script>' for name in names)
         return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -110,7 +111,8 @@ class Site:
         if not self.folder.path(name).is_file():
             raise Refused(404, "no such study in this folder")
         tools = f'<a class="button" href="/files/{quote(name)}" download>Download</a>'
-        frame = f'<iframe class="below" title="Report of {html.escape(name)}" data-src="/report/{quote(name)}" hidden></iframe>'
+        frame = (f'<iframe class="below" title="Report of {html.escape(name)}" data-src="/report/{quote(name)}" hidden>'
+                 "</iframe>")
         body = self._bar(crumbs(name), tools) + (ASSETS / "study.html").read_text() + frame
         return Answer(self._shell(name, body, "study", name=name, report=reports.draws_studies()))
 
@@ -145,7 +147,7 @@ class Site:
         return Answer(self.static[name], KINDS[Path(name).suffix])
 
     def _report(self, request: Request, name: str) -> Answer:
-        """A page of `orrery report`, apart from ours: it may run its scripts, and nothing of ours is within its reach."""
+        """A page of `orrery report`, apart from ours: it may run its scripts, and reaches nothing of ours."""
         path = self.folder.path(name)
         library = f"http://{request.host}/static/plotly.js"
         policy = ("default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'self'; "
@@ -153,6 +155,8 @@ class Site:
         try:
             page = reports.page(self.pages, path, library)
         except Refused as refused:
+            if refused.status == 404:
+                raise
             page = reports.reason_page(refused.reason)
         return Answer(page, policy=policy)
 

@@ -41,7 +41,8 @@ class Starts:
         with self.slots:
             try:
                 return subprocess.run([str(self.command), *arguments], cwd=self.folder.root, capture_output=True,
-                                      text=True, errors="replace", timeout=LIMIT_S, stdin=subprocess.DEVNULL, check=False)
+                                      text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=LIMIT_S,
+                                      check=False)
             except subprocess.TimeoutExpired:
                 raise Refused(503, f"`orrery {arguments[0]}` took more than {LIMIT_S:.0f} s") from None
             except OSError as error:
@@ -145,7 +146,7 @@ class Starts:
         return None
 
     def points(self, store: str) -> int | None:
-        """How many points a sweep with constraints has, asked once of the command; None where its study is not found."""
+        """How many points a sweep has, asked once of the command; None where its study is not found."""
         with stores.reading(self.folder.path(store)) as connection:
             known = stores.facts(connection)
         key = (known.get("study"), known.get("hash"))
@@ -260,4 +261,5 @@ def _start(name: str, path: Path) -> dict | None:
     kind = document.get("kind") if isinstance(document, dict) else None
     if kind not in ("experiment", "study"):
         return None
-    return {"from": name, "kind": kind, "system": document.get("system") or "", "title": str(document.get("title") or "")}
+    return {"from": name, "kind": kind, "system": str(document.get("system") or ""),
+            "title": str(document.get("title") or "")}

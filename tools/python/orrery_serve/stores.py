@@ -71,6 +71,12 @@ def columns(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
             connection.execute("select name, kind, detail from columns order by place")]
 
 
+def counted_points(connection: sqlite3.Connection) -> dict[str, int]:
+    """How many points there are of each status."""
+    return {str(status): int(count) for status, count in
+            connection.execute("select status, count(*) from points group by status")}
+
+
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -113,7 +119,7 @@ def study_row(root: Path, name: str, changed: float) -> dict:
     try:
         with reading(file) as connection:
             known = facts(connection)
-            counts = {str(s): int(n) for s, n in connection.execute("select status, count(*) from points group by status")}
+            counts = counted_points(connection)
             study = document(known)
             all_columns = columns(connection)
             best = best_points(connection, all_columns, 1)
@@ -124,7 +130,8 @@ def study_row(root: Path, name: str, changed: float) -> dict:
     total = most_points(study, known.get("mode", ""))
     status = "complete" if known.get("complete") == "yes" else "running" if written_now(file) else "stopped"
     row.update(
-        status=status, title=str(study.get("title", ""))[:300], study=known.get("study", ""), mode=known.get("mode", ""),
+        status=status, title=str(study.get("title", ""))[:300], study=known.get("study", ""),
+        mode=known.get("mode", ""),
         points=sum(counts.values()), ok=counts.get("ok", 0), infeasible=counts.get("infeasible", 0),
         failed=counts.get("failed", 0), total=sum(counts.values()) if status == "complete" else total,
         objectives=", ".join(f"{d} {shown(n)}" for n, d in objectives),
@@ -144,7 +151,7 @@ def number(value: object) -> float | None:
 
 
 def best_points(connection: sqlite3.Connection, all_columns: list[tuple[str, str, str]], most: int) -> list[dict]:
-    """The points that meet every limit and are best in the first objective; of several objectives those of the front."""
+    """Points that meet every limit and are best in the first objective; of several objectives those of the front."""
     objectives = [(n, d) for n, k, d in all_columns if k == "objective"]
     if not objectives:
         return []
@@ -197,7 +204,7 @@ def study_state(root: Path, name: str, progress: Progress, counted: int | None) 
     with reading(file) as connection:
         known = facts(connection)
         all_columns = columns(connection)
-        counts = {str(s): int(n) for s, n in connection.execute("select status, count(*) from points group by status")}
+        counts = counted_points(connection)
         runs = int(connection.execute("select count(*) from runs").fetchone()[0])
         best = best_points(connection, all_columns, TOP)
         objectives = [(n, d) for n, k, d in all_columns if k == "objective"]

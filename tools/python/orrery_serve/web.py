@@ -132,7 +132,8 @@ class Handler(BaseHTTPRequestHandler):
         except (ConnectionError, TimeoutError):
             raise
         except Exception as error:  # a page that breaks must not take the others with it
-            print(f"orrery serve: internal fault at {self.path[:200]}: {type(error).__name__}: {error}", file=sys.stderr)
+            told = f"orrery serve: internal fault at {self.path[:200]}: {type(error).__name__}: {error}"
+            print(told, file=sys.stderr)
             answer = self._refusal(500, f"internal fault: {type(error).__name__}")
         if answer.status >= 400 and self.command == "POST":
             self.close_connection = True  # its body may not have been read
