@@ -21,14 +21,13 @@ Node field_node(const FieldInfo& info) {
     Node policies = Node::array();
     for (const ComponentInfo& policy : info.policies) policies.push(Node::string(policy.name));
     node.set("policies", std::move(policies));
+    node.set("policy_kind", Node::string(info.policies.front().kind));
   }
   if (!info.choices.empty()) {
     Node choices = Node::array();
     for (const std::string& choice : info.choices) choices.push(Node::string(choice));
     node.set("choices", std::move(choices));
   }
-  if (info.required) node.set("required", Node::boolean(true));
-  if (!info.policies.empty()) node.set("policies", Node::string(info.policies.front().kind));
   if (!info.nested.empty()) {
     Node nested = Node::array();
     for (const FieldInfo& inner : info.nested) nested.push(field_node(inner));

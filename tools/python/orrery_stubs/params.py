@@ -81,8 +81,8 @@ class Declarations:
             text = f"Literal[{', '.join(json.dumps(choice) for choice in field['choices'])}]"
         elif plain in ("integer", "number"):
             text = "Quantity" if field["unit"] in DIMENSIONS else {"integer": "int", "number": "float"}[plain]
-        elif plain == "object" and field.get("policies") in self.names:
-            text = self.block(field["policies"])
+        elif plain == "object" and field.get("policy_kind") in self.names:
+            text = self.block(field["policy_kind"])
         elif plain == "object" and field.get("fields"):
             text = self.table(field.get("called", owner + camel(field["name"])), field["fields"], field["doc"])
         else:
