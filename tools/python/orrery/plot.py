@@ -26,7 +26,7 @@ def _drawn_by(module: str, name: str) -> typing.Callable[..., Figure]:
 
 
 def latency(*results: object, metrics: str | Sequence[str] | None = None, labels: Labels = None) -> Figure:
-    """CDFs of TTFT, TBT, TPOT, E2E and queueing with the SLO's targets, and their tails; a colour a result if several."""
+    """CDFs of TTFT, TBT, TPOT, E2E and queueing with the SLO's targets, and their tails; of several a line a result."""
     return _drawn_by("facade", "latency")(results, metrics, labels)
 
 
@@ -39,7 +39,8 @@ def slo(*things: object, x: str | None = None, target: float | None = None, labe
     return _drawn_by("facade", "slo")(things, x, labels, target)
 
 
-def throughput_latency(*things: object, latency: str | None = None, throughput: str | None = None, labels: Labels = None) -> Figure:
+def throughput_latency(*things: object, latency: str | None = None, throughput: str | None = None,
+                       labels: Labels = None) -> Figure:
     """Latency against throughput, a line a configuration, points in the order of the rate."""
     return _drawn_by("facade", "throughput_latency")(things, latency, throughput, labels)
 
@@ -88,7 +89,7 @@ def topology(result: object, layout: str | None = None) -> Figure:
 
 
 def memory_map(plan: object, capacity_bytes: float | None = None) -> Figure:
-    """Where each block lies in memory (offset) and when (lifetime): the file of `orrery plan --out`, or such a frame."""
+    """Where blocks lie in memory (offset) and when (lifetime): of the file of `orrery plan --out`, or such a frame."""
     return _drawn_by("facade", "memory_map")(plan, capacity_bytes)
 
 
