@@ -15,6 +15,7 @@ from .guard import Guard
 from .index import Index
 from .jobs import Runner
 from .starts import Starts
+from .watch import Watch
 from .web import Answer, Request, as_json
 
 ASSETS = Path(__file__).resolve().parent / "static"
@@ -29,8 +30,8 @@ class Site:
 
     def __init__(self, folder: Folder, starts: Starts, runner: Runner | None, guard: Guard) -> None:
         self.folder, self.starts, self.runner, self.guard = folder, starts, runner, guard
-        self.index = Index(folder.root)
-        self.progress = stores.Progress()
+        self.watch = Watch(folder.root)
+        self.index = Index(folder.root, self.watch)
         self.pages = reports.Pages()
         self.static = {p.name: p.read_bytes() for p in ASSETS.iterdir() if p.suffix in KINDS}
         self.gets = {"": self._home, "run": self._run, "study": self._study, "compare": self._compare, "new": self._new,
@@ -181,8 +182,7 @@ class Site:
         name = request.query.get("path", "")
         path = self.folder.path(name)
         try:
-            return stores.study_state(self.folder.root, str(path.relative_to(self.folder.root)), self.progress,
-                                      self.starts.points(name))
+            return self.watch.state(str(path.relative_to(self.folder.root)), self.starts.points(name))
         except stores.BrokenStore as error:
             raise Refused(422, str(error)) from None
 

@@ -193,8 +193,8 @@ async function look() {
   const first = version === 0;
   if (take(await ask('index?since=' + version)) || first) draw(!first);
   document.getElementById('fresh').textContent = reading ? 'reading …' : 'live';
-  const busy = reading || jobs.some((job) => job.state === 'running');
-  return busy ? 500 : 2000;
+  if (reading || jobs.some((job) => job.state === 'running')) return 500;
+  return [...known.studies.values()].some((row) => row.status === 'running') ? 1000 : 2000;
 }
 
 readAddress();
