@@ -4,6 +4,7 @@
 const FIRST = ['status', 'ttft_s.p50', 'ttft_s.p99', 'tbt_s.p50', 'tbt_s.p99', 'e2e_s.p99', 'queueing_s.p99', 'slo.attainment',
   'slo.goodput_per_s', 'throughput.requests_per_s', 'throughput.output_tokens_per_s', 'utilisation.mfu', 'utilisation.busy',
   'energy_j.total', 'energy_per_output_token_j', 'memory_bytes.peak', 'makespan_s', 'simulated_s', 'requests.completed', 'requests.rejected'];
+const SAME = 1e-3;  // a change that is smaller is neither better nor worse
 const place = document.getElementById('compare');
 
 function unitOf(path) {
@@ -28,7 +29,7 @@ function valueCell(row, i) {
   let kind = '', note = null;
   if (i > 0 && typeof base === 'number' && value !== base) {
     const less = lessIsBetter(row.path);
-    if (less !== null) kind = (value < base) === less ? 'better' : 'worse';
+    if (less !== null && Math.abs(value / base - 1) > SAME) kind = (value < base) === less ? 'better' : 'worse';
     if (base !== 0) {
       const change = 100 * (value / base - 1);
       note = make('small', {}, Math.abs(change) >= 1000 ? `x ${figures(value / base)}` : `${change > 0 ? '+' : '−'}${figures(Math.abs(change))} %`);
@@ -62,7 +63,7 @@ async function show() {
       config.length ? tableOf(runs, common, plain, 'config') : '',
       config.length > common.length ? folded('Entries that only some of them have', tableOf(runs, others, plain, 'others'), others.length) : '',
       make('h2', {}, 'Key figures'), tableOf(runs, first, valueCell, 'first'),
-      folded('Other figures that differ', tableOf(runs, rest, valueCell, 'rest'), rest.length));
+      facts.more ? folded('Other figures that differ', tableOf(runs, rest, valueCell, 'rest'), rest.length) : '');
   } catch (error) {
     place.replaceChildren(make('p', {class: 'note bad'}, error.message));
   }

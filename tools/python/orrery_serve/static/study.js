@@ -3,7 +3,7 @@
 
 const place = document.getElementById('study');
 const frame = document.querySelector('iframe');
-let drawn = '';
+let drawn = '', drawnFor = 0;
 
 function card(label, value, detail) {
   return make('div', {class: 'card'}, make('div', {class: 'label'}, label), make('div', {class: 'value'}, value),
@@ -68,8 +68,15 @@ function best(state) {
   const rows = state.best.map((point) => make('tr', {}, make('td', {class: 'text'}, `#${point.id}`),
     point.cells.map((cell) => make('td', {}, shortText(cell).replace('catalog:', ''))),
     make('td', {}, facts.readonly ? '' : make('a', {href: '/new?from=' + encodeURIComponent(`point:${facts.name}#${point.id}`)}, 'run it …'))));
-  return [make('h2', {}, state.objectives.length > 1 ? `${state.best.length} points of the front` : 'Best so far'),
+  return [make('h2', {}, state.objectives.length > 1 ? `${state.best.length} points of the front` : 'Best'),
     make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, rows)))];
+}
+
+/** What the report draws better once the study is at rest. */
+function drawing(state) {
+  if (state.status !== 'running' && facts.report) return [];
+  if (state.objectives.length > 1) return state.front.length > 1 ? front(state) : [];
+  return state.trail.length > 1 ? trail(state) : [];
 }
 
 function draw(state) {
@@ -87,7 +94,22 @@ function draw(state) {
       state.rate !== null ? card('rate', `${figures(state.rate)}/s`) : null,
       state.left_s !== null ? card('left', leftText(state.left_s)) : null),
     ...(state.reason ? [make('p', {class: 'note bad'}, 'The first point without a result: ' + state.reason)] : []),
-    ...(state.objectives.length > 1 && state.front.length > 1 ? front(state) : state.trail.length > 1 ? trail(state) : []), ...best(state));
+    ...drawing(state), ...best(state));
+}
+
+/** The report, which takes a while to make: at once when nothing changes any more, on demand before. */
+function offer(state) {
+  if (!facts.report) return;
+  const show = () => { frame.hidden = false; frame.src = frame.dataset.src; };
+  const tools = document.querySelector('.bar .tools');
+  if (state.status === 'running') {
+    if (!document.getElementById('draw')) tools.prepend(make('button', {id: 'draw', onclick: show}, 'Report so far'));
+  } else if (state.points && drawnFor !== state.points) {
+    drawnFor = state.points;
+    const button = document.getElementById('draw');
+    if (button) button.remove();
+    show();
+  }
 }
 
 async function look() {
@@ -103,10 +125,7 @@ async function look() {
   const text = JSON.stringify(state);
   if (text !== drawn) draw(state);
   drawn = text;
-  if (facts.report && state.points && frame.hidden && state.status !== 'running') {
-    frame.hidden = false;
-    frame.src = frame.dataset.src;
-  }
+  offer(state);
   // A store that takes long to read is asked less often.
   return state.status === 'running' ? Math.max(700, 4 * (performance.now() - begin)) : state.status === 'complete' ? 15000 : 3000;
 }
