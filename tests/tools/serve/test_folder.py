@@ -82,7 +82,7 @@ class Rows(ServedTest):
             self.assertEqual(self.server.ask(f"/run/{name}")[0], 200)
         status, _, body = self.server.ask("/report/broken/cut")
         self.assertEqual(status, 200)
-        self.assertIn(b"This run cannot be shown", body)
+        self.assertIn(b"This cannot be shown", body)
 
     def test_changes_alone_are_told_again(self):
         version = self.server.until("index?since=0", lambda a: not a["reading"])["version"]

@@ -157,6 +157,8 @@ class Site:
         if not names or len(names) > MOST_COMPARED:
             raise Refused(404, "no such page")
         paths = [self.folder.path(n) for n in names]
+        if not all(p.is_dir() or p.is_file() for p in paths):
+            raise Refused(404, "no such run or study in this folder")
         library = f"http://{request.host}/static/plotly.js"
         policy = ("default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'self'; "
                   f"script-src 'unsafe-inline' {library}; sandbox allow-scripts allow-downloads")

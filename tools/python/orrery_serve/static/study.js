@@ -10,6 +10,8 @@ function card(label, value, detail) {
     detail ? make('div', {class: 'detail'}, detail) : null);
 }
 
+const whole = (number) => (number || 0).toLocaleString('en');
+
 function leftText(seconds) {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${figures(seconds / 3600)} h`;
@@ -41,17 +43,20 @@ function chart(x, y, names, ...inside) {
   return svgOf('svg', {class: 'trail', viewBox: '0 0 1000 222'}, ...lines, ...inside,
     label(figures(y.high), LEFT - 8, TOP + 4, 'end'), label(figures(y.low), LEFT - 8, BOTTOM + 4, 'end'),
     label(figures(x.low), LEFT, BOTTOM + 18, 'start'), label(figures(x.high), RIGHT, BOTTOM + 18, 'end'),
-    label(axis(x, names[0]), (LEFT + RIGHT) / 2, BOTTOM + 18, 'middle'), label(axis(y, names[1]), LEFT, TOP - 5, 'start'));
+    label(axis(x, names[0]), (LEFT + RIGHT) / 2, BOTTOM + 18, 'middle'),
+    label(axis(y, names[1]), LEFT, TOP - 5, 'start'));
 }
 
 /** The best value so far over the points, as a line of steps. */
 function trail(state) {
   const steps = state.trail, first = steps[0][0];
-  const x = scaleOf([first, Math.max(state.points, first + 1)], LEFT, RIGHT), y = scaleOf(steps.map(([, value]) => value), BOTTOM, TOP);
+  const x = scaleOf([first, Math.max(state.points, first + 1)], LEFT, RIGHT);
+  const y = scaleOf(steps.map(([, value]) => value), BOTTOM, TOP);
   let path = `M ${x.at(first)} ${y.at(steps[0][1])}`;
   for (const [point, value] of steps.slice(1)) path += ` H ${x.at(point)} V ${y.at(value)}`;
   const name = state.objectives[0].name;
-  return [make('h2', {}, `Best ${name} so far`), chart(x, y, ['points', name], svgOf('path', {d: `${path} H ${RIGHT}`}))];
+  return [make('h2', {}, `Best ${name} so far`),
+    chart(x, y, ['points', name], svgOf('path', {d: `${path} H ${RIGHT}`}))];
 }
 
 /** The points of the front by its first two objectives. */
@@ -64,10 +69,12 @@ function front(state) {
 
 function best(state) {
   if (!state.best.length) return [make('p', {class: 'note'}, 'No point meets every limit yet.')];
-  const head = make('tr', {}, make('th', {class: 'text'}, 'Point'), state.columns.map((c) => make('th', {class: 'n', title: c.detail || null}, c.name)), make('th'));
+  const heads = state.columns.map((column) => make('th', {class: 'n', title: column.detail || null}, column.name));
+  const head = make('tr', {}, make('th', {class: 'text'}, 'Point'), heads, make('th'));
+  const start = (id) => '/new?from=' + encodeURIComponent(`point:${facts.name}#${id}`);
   const rows = state.best.map((point) => make('tr', {}, make('td', {class: 'text'}, `#${point.id}`),
     point.cells.map((cell) => make('td', {}, shortText(cell).replace('catalog:', ''))),
-    make('td', {}, facts.readonly ? '' : make('a', {href: '/new?from=' + encodeURIComponent(`point:${facts.name}#${point.id}`)}, 'run it …'))));
+    make('td', {}, facts.readonly ? '' : make('a', {href: start(point.id)}, 'run it …'))));
   return [make('h2', {}, state.objectives.length > 1 ? `${state.best.length} points of the front` : 'Best'),
     make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, rows)))];
 }
@@ -88,9 +95,9 @@ function draw(state) {
     make('p', {class: 'muted'}, `${state.mode} ${state.study}${objectives ? ' · ' + objectives : ''}`),
     meter(share, state.status === 'complete' ? 'over' : ''),
     make('div', {class: 'cards'},
-      card('points', state.points.toLocaleString('en'), state.total && state.total !== state.points ? `of ${state.total.toLocaleString('en')}` : null),
-      card('done', (counts.ok || 0).toLocaleString('en')), card('infeasible', (counts.infeasible || 0).toLocaleString('en')),
-      card('failed', (counts.failed || 0).toLocaleString('en')), card('runs', state.runs.toLocaleString('en')),
+      card('points', whole(state.points), state.total && state.total !== state.points ? `of ${whole(state.total)}` : null),
+      card('done', whole(counts.ok)), card('infeasible', whole(counts.infeasible)), card('failed', whole(counts.failed)),
+      card('runs', whole(state.runs)),
       state.rate !== null ? card('rate', `${figures(state.rate)}/s`) : null,
       state.left_s !== null ? card('left', leftText(state.left_s)) : null),
     ...(state.reason ? [make('p', {class: 'note bad'}, 'The first point without a result: ' + state.reason)] : []),
@@ -127,7 +134,8 @@ async function look() {
   drawn = text;
   offer(state);
   // A store that takes long to read is asked less often.
-  return state.status === 'running' ? Math.max(700, 4 * (performance.now() - begin)) : state.status === 'complete' ? 15000 : 3000;
+  if (state.status === 'running') return Math.max(700, 4 * (performance.now() - begin));
+  return state.status === 'complete' ? 15000 : 3000;
 }
 
 keepLooking(look);
