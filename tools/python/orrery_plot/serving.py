@@ -123,6 +123,7 @@ def slo(frame: pd.DataFrame, x: str = "rate_per_s", by: str | None = None, targe
     """
     frames.need(frame, [c for c in (x, "attainment", by, panel) if c], "SLO attainment")
     frames.finite(frame["attainment"], "SLO attainment")
+    frame = frame.assign(attainment=frame["attainment"].astype(float), **{x: frame[x].astype(float)})
     figure, panels = _panels(frame, panel, (4.6, 3.1))
     order = _order(frame, by)
     for axes, rows in panels:
@@ -188,7 +189,8 @@ def throughput_latency(frame: pd.DataFrame, throughput: str = "throughput.output
     Both are columns whose names carry their units; `target` is an SLO in the unit of `latency`; panels by `panel`.
     """
     frames.need(frame, [c for c in (throughput, latency, by, order, panel) if c], "latency against throughput")
-    known = frame[np.isfinite(frame[throughput].astype(float)) & np.isfinite(frame[latency].astype(float))]
+    known = frame.assign(**{name: frame[name].astype(float) for name in (throughput, latency)})
+    known = known[np.isfinite(known[throughput]) & np.isfinite(known[latency])]
     frames.need(known, (), "latency against throughput")
     factor, unit = frames.scale_of(known[latency], frames.unit_of(latency))
     figure, panels = _panels(known, panel, (4.8, 3.3))
