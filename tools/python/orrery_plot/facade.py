@@ -243,6 +243,8 @@ def memory_map(plan, capacity_bytes) -> Picture:
         if not Path(plan).is_file():
             raise PlotError(f"{plan}: expected a plan that `orrery plan FILE --out PLAN` wrote, found none")
         plan = pd.read_csv(plan)
+    elif hasattr(plan, "offsets"):  # of orrery.plan
+        plan = plan.offsets
     elif not isinstance(plan, pd.DataFrame):
         plan = pd.DataFrame(plan["blocks"] if isinstance(plan, Mapping) and "blocks" in plan else plan)
     return timeline.memory_map(plan, capacity_bytes=capacity_bytes)
