@@ -27,11 +27,11 @@ ServingTimeline::ServingTimeline(const std::filesystem::path& path, const Timeli
     stream.operators_left = facts.operators;
     stream.group = writer_.group(of.name);
     stream.iterations = writer_.track(stream.group, "iterations");
-    stream.running = writer_.counter(stream.group, "running", "sequences");
-    stream.waiting = writer_.counter(stream.group, "waiting", "sequences");
-    stream.tokens = writer_.counter(stream.group, "batch tokens", "tokens");
-    stream.kv = writer_.counter(stream.group, "KV cache", "GiB");
-    stream.power = writer_.counter(stream.group, "power", "W");
+    stream.running.track = writer_.counter(stream.group, "running", "sequences");
+    stream.waiting.track = writer_.counter(stream.group, "waiting", "sequences");
+    stream.tokens.track = writer_.counter(stream.group, "batch tokens", "tokens");
+    stream.kv.track = writer_.counter(stream.group, "KV cache", "GiB");
+    stream.power.track = writer_.counter(stream.group, "power", "W");
     if (static_cast<std::size_t>(of.replica) < first_lane_.size()) continue;
     first_lane_.push_back(streams_.size() - 1);
     groups.push_back(stream.group);
@@ -185,6 +185,12 @@ void ServingTimeline::hold(Stream& stream, const IterationRecord& record, double
   }
 }
 
+void ServingTimeline::count(Level& level, std::int64_t at_ns, double value) {
+  if (level.last == value) return;
+  level.last = value;
+  writer_.count(level.track, at_ns, value);
+}
+
 void ServingTimeline::flush(Stream& stream) {
   if (!stream.held.any) return;
   const IterationRecord& record = stream.held.record;
@@ -204,13 +210,13 @@ void ServingTimeline::flush(Stream& stream) {
                  {"decodes", record.decodes},
                  {"waiting", record.waiting}},
                 stream.held.flows);
-  writer_.count(stream.running, begin_ns, static_cast<double>(record.running));
-  writer_.count(stream.waiting, begin_ns, static_cast<double>(record.waiting));
-  writer_.count(stream.tokens, begin_ns, static_cast<double>(record.prefill_tokens + record.decodes));
-  writer_.count(stream.kv, begin_ns, static_cast<double>(record.kv_used_bytes) / kGiB);
+  count(stream.running, begin_ns, static_cast<double>(record.running));
+  count(stream.waiting, begin_ns, static_cast<double>(record.waiting));
+  count(stream.tokens, begin_ns, static_cast<double>(record.prefill_tokens + record.decodes));
+  count(stream.kv, begin_ns, static_cast<double>(record.kv_used_bytes) / kGiB);
   const double seconds = scale_.seconds(record.end - record.start);
   const double joules = static_cast<double>(record.energy_pj) * 1e-12;
-  writer_.count(stream.power, begin_ns, stream.held.idle_watts + (seconds > 0 ? joules / seconds : 0));
+  count(stream.power, begin_ns, stream.held.idle_watts + (seconds > 0 ? joules / seconds : 0));
   stream.held.any = false;
   stream.held.flows.clear();
   stream.held.arrivals.clear();

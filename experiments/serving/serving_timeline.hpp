@@ -65,9 +65,15 @@ class ServingTimeline {
     std::vector<sim::TimelineFlow> flows;
     std::vector<Arrival> arrivals;  // of requests whose arrow leads to it first
   };
+  /// A counter, and its last value: it is drawn where it changes.
+  struct Level {
+    sim::TrackId track;
+    std::optional<double> last;
+  };
   struct Stream {
     std::int32_t replica = 0;
-    sim::TrackId group, iterations, running, waiting, kv, power, tokens;
+    sim::TrackId group, iterations;
+    Level running, waiting, tokens, kv, power;
     std::optional<sim::TrackId> operators;
     std::vector<sim::TrackId> stages;  // of the first lane of a replica
     std::vector<ChunkStep> chunks;     // of what was planned
@@ -90,6 +96,7 @@ class ServingTimeline {
   std::int64_t ns(sim::Time time) const;
   void hold(Stream& stream, const IterationRecord& record, double idle_watts);
   void flush(Stream& stream);
+  void count(Level& level, std::int64_t at_ns, double value);
   void draw_operators(Stream& stream, const IterationRun& run, std::int64_t i, const IterationRecord& record);
   void draw_stages(Stream& stream, const IterationRun& run);
   void draw_request(std::int64_t id, const Way& way, std::int64_t end_ns, const RequestRecord* record);
