@@ -15,6 +15,7 @@ from orrery.commands import (
     Plan,
     calibrate,
     capacity,
+    compare,
     evolve,
     fidelity,
     import_config,
@@ -30,10 +31,11 @@ from orrery.machines import Machine
 from orrery.models import Model
 from orrery.named import NativeBatching, make_env, make_vec_env
 from orrery.policies import STABLE, Batching, BudgetStep, Router
+from orrery.programs import Explorer, serve
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
 from orrery.searching import Infeasible, Search, Trial, search
-from orrery.studies import Study, analyse
+from orrery.studies import Study, analyse, best
 from orrery.timeline import Timeline
 from orrery.traces import Trace
 
@@ -45,6 +47,7 @@ __all__ = [
     "Claims",
     "Component",
     "ConfigError",
+    "Explorer",
     "Fault",
     "Graph",
     "ImportedConfig",
@@ -64,8 +67,10 @@ __all__ = [
     "Trace",
     "Trial",
     "analyse",
+    "best",
     "calibrate",
     "capacity",
+    "compare",
     "components",
     "describe",
     "evolve",
@@ -86,6 +91,7 @@ __all__ = [
     "run",
     "schema",
     "search",
+    "serve",
     "slo",
     "train",
     "validate",
