@@ -19,13 +19,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[2] / "tools" / "python" / "orrery_report"
-sys.path[:0] = [str(HERE), str(PACKAGE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(PACKAGE.parent)]
 
 import browser  # noqa: E402
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import synthetic_run  # noqa: E402
-from orrery_report import cli, digest, overview, units  # noqa: E402
+from orrery_plot import digest, units  # noqa: E402
+from orrery_report import cli, overview  # noqa: E402
 
 PNGS = ("latency_cdf.png", "over_time.png", "energy_time.png", "requests.png")
 HOSTILE = '</script><script>window.hostile = 1</script><img src=x onerror="window.hostile = 2">&amp;\u2028'
@@ -55,13 +56,13 @@ class Folder(unittest.TestCase):
         file = self.run_folder / name
         file.write_text(json.dumps(json.loads(file.read_text()) | change))
 
-    def page(self) -> str:
+    def html(self) -> str:
         code, _, err = run_cli(self.run_folder, "--png", "no")
         self.assertEqual((code, err), (0, ""))
         return (self.run_folder / "report.html").read_text(encoding="utf-8")
 
     def figures(self) -> dict:
-        found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', self.page(), re.DOTALL)
+        found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', self.html(), re.DOTALL)
         return json.loads(found[1])
 
 
@@ -78,7 +79,7 @@ class CommandLine(Folder):
 
     def test_module_form_gives_the_same_page(self) -> None:
         self.small()
-        first = self.page()
+        first = self.html()
         done = subprocess.run([sys.executable, "-m", "orrery_report", self.run_folder, "--png", "no"], check=True,
                               cwd=PACKAGE.parent, capture_output=True, text=True)
         self.assertEqual(done.stdout.splitlines(), [str(self.run_folder / "report.html")])
@@ -231,18 +232,18 @@ class Faults(Folder):
 class Content(Folder):
     def test_overview_carries_the_key_figures(self) -> None:
         self.small()
-        page = self.page()
+        page = self.html()
         for text in ("llama-2-7b (fp16)", "2 × a100-sxm4-80gb", "sarathi (token budget 512, max sequences 128)",
                      "96.8\N{NO-BREAK SPACE}%</b> of the requests attain the SLO (TTFT ≤ 2\N{NO-BREAK SPACE}s"):
             self.assertIn(text, page)
 
     def test_nothing_is_loaded_from_elsewhere(self) -> None:
         self.small()
-        own = re.sub(r"<script>/\*\*.*?</script>", "", self.page(), flags=re.DOTALL)  # all but plotly.js
+        own = re.sub(r"<script>/\*\*.*?</script>", "", self.html(), flags=re.DOTALL)  # all but plotly.js
         self.assertLess(len(own), 1_000_000)
         self.assertNotRegex(own, r"https?://")
         self.assertNotRegex(own, r"<(link|script|img|iframe)[^>]+(src|href)=[\"'](?!data:)")
-        self.assertEqual(self.page().count("plotly.js v"), 1)
+        self.assertEqual(self.html().count("plotly.js v"), 1)
 
     def test_infeasible_run(self) -> None:
         synthetic_run.write_infeasible(self.run_folder)
@@ -257,12 +258,12 @@ class Content(Folder):
     def test_infeasible_run_without_numbers(self) -> None:
         synthetic_run.write_infeasible(self.run_folder)
         (self.run_folder / "summary.json").write_text('{"status": "infeasible", "needed_bytes": null}')
-        self.assertIn("no reason given", self.page())
+        self.assertIn("no reason given", self.html())
 
     def test_null_figures_show_a_dash(self) -> None:
         self.small()
         self.edit_json("summary.json", {"tpot_s": dict.fromkeys(overview.QUANTILES), "energy_per_output_token_j": None})
-        page = self.page()
+        page = self.html()
         self.assertIn("p99 –", page)
         self.assertNotIn("None", re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL))
         self.assertNotIn("nan", page.split("<main>")[1].split("<script")[0].lower())
@@ -282,7 +283,7 @@ class Content(Folder):
         self.small()
         for name in ("requests.csv", "series.csv"):
             (self.run_folder / name).unlink()
-        self.assertIn("Not in this run folder: series.csv, requests.csv.", self.page())
+        self.assertIn("Not in this run folder: series.csv, requests.csv.", self.html())
 
     def test_every_request_rejected(self) -> None:
         self.small()
@@ -296,7 +297,7 @@ class Content(Folder):
     def test_results_of_other_systems_are_listed(self) -> None:
         self.small()
         self.edit_json("summary.json", {"bubble": 0.125, "iteration_s": {"mean": 0.25}})
-        page = self.page()
+        page = self.html()
         self.assertIn('<th scope="row">bubble</th><td>0.125</td>', page)
         self.assertIn('<th scope="row">iteration_s.mean</th><td>250\N{NO-BREAK SPACE}ms</td>', page)
 
@@ -323,7 +324,7 @@ class Content(Folder):
         self.edit_json("manifest.json", {"host": HOSTILE})
         energy = self.run_folder / "energy.csv"
         energy.write_text(energy.read_text().replace("gpu0,rope", '"<a href=""https://example.org"">x</a>",rope'))
-        page = self.page()
+        page = self.html()
         self.assertNotIn("<script>window.hostile", page)
         self.assertNotIn("<img src=x", page)
         devices = {y for trace in self.figures()["devices"]["data"] for y in trace["y"]}
@@ -395,8 +396,7 @@ class Units(unittest.TestCase):
             self.assertEqual(units.seconds(text), want)
 
 
-@unittest.skipUnless(browser.available(), "needs chromium and chromedriver (Debian: chromium, chromium-driver)")
-class InBrowser(Folder):
+class InBrowser(browser.TestCase, Folder):
     TABS = ("overview", "latency", "time", "requests", "energy", "config")
     SHOWN = "return [...document.querySelectorAll('.panel')].filter(p => p.offsetHeight > 0).map(p => p.id)"
     DRAWN = "return [...document.querySelectorAll('.panel.shown [data-figure]')].every(p => p.dataset.drawn === 'done')"
@@ -405,84 +405,79 @@ class InBrowser(Folder):
         [...p.querySelectorAll('.js-line, .point path, path.point')].filter(m => (m.getAttribute('d') || '').length > 4)
         .length])"""
 
-    def quiet(self, page: browser.Browser) -> None:
-        self.assertEqual(page.console(), [])
-        elsewhere = [url for url in page.requested() if not url.startswith(("file:", "data:", "blob:", "about:"))]
-        self.assertEqual(elsewhere, [])
-
     def test_every_tab_draws_without_errors_or_requests(self) -> None:
         synthetic_run.write_run(self.run_folder, requests=3000, replicas=3, samples=1500,
                                 config=synthetic_run.CONFIG | {"note": HOSTILE})
-        self.page()
+        self.html()
         url = (self.run_folder / "report.html").as_uri()
         least = {"latency": 5, "time": 15, "requests": 2000, "tokens": 2, "classes": 26, "devices": 28}
-        with browser.Browser() as page:
-            page.open(url)
-            drawn = {}
-            for tab in self.TABS:
-                page.run("document.getElementById('tab-' + arguments[0]).click()", tab)
-                page.wait(self.DRAWN)
-                self.assertEqual(page.run(self.SHOWN), [tab])
-                self.assertLessEqual(page.run("return document.documentElement.scrollWidth - innerWidth"), 0, tab)
-                drawn |= dict(page.run(self.MARKS))
-            self.assertEqual(set(drawn), set(least))
-            for key, count in least.items():
-                self.assertGreaterEqual(drawn[key], count, key)
-            self.assertIsNone(page.run("return window.hostile || null"))
-            self.assertIn(HOSTILE[:30], page.run("return document.getElementById('config').textContent"))
-            self.quiet(page)
+        page = self.page
+        page.open(url)
+        drawn = {}
+        for tab in self.TABS:
+            page.run("document.getElementById('tab-' + arguments[0]).click()", tab)
+            page.wait(self.DRAWN)
+            self.assertEqual(page.run(self.SHOWN), [tab])
+            self.assertLessEqual(page.run("return document.documentElement.scrollWidth - innerWidth"), 0, tab)
+            drawn |= dict(page.run(self.MARKS))
+        self.assertEqual(set(drawn), set(least))
+        for key, count in least.items():
+            self.assertGreaterEqual(drawn[key], count, key)
+        self.assertIsNone(page.run("return window.hostile || null"))
+        self.assertIn(HOSTILE[:30], page.run("return document.getElementById('config').textContent"))
+        self.quiet()
 
     def test_address_keys_and_switches(self) -> None:
         self.small()
-        self.page()
-        with browser.Browser() as page:
-            page.open((self.run_folder / "report.html").as_uri() + "#latency")
-            page.wait(self.DRAWN)
-            self.assertEqual(page.run(self.SHOWN), ["latency"])
-            axes = "const l = document.getElementById('plot-latency')._fullLayout; return [l.xaxis.type, l.yaxis.type]"
-            press = "document.querySelector(`[data-set=${arguments[0]}][data-value='${arguments[1]}']`).click()"
-            self.assertEqual(page.run(axes), ["log", "linear"])
-            page.run(press, "x", "linear")
-            page.wait("return document.getElementById('plot-latency')._fullLayout.xaxis.type === 'linear'")
-            page.run(press, "tail", "1")
-            page.wait("return document.getElementById('plot-latency')._fullLayout.yaxis.type === 'log'")
-            page.run(press, "x", "log")
-            page.run(press, "tail", "0")
-            page.wait("return document.getElementById('plot-latency')._fullLayout.yaxis.type === 'linear'")
-            self.assertEqual(page.run(axes), ["log", "linear"])
-            page.run("document.getElementById('tab-latency').dispatchEvent(new KeyboardEvent('keydown', "
-                     "{key: 'ArrowRight'}))")
-            page.wait(self.DRAWN)
-            self.assertEqual((page.run(self.SHOWN), page.run("return location.hash")), (["time"], "#time"))
-            self.quiet(page)
+        self.html()
+        page = self.page
+        page.open((self.run_folder / "report.html").as_uri() + "#latency")
+        page.wait(self.DRAWN)
+        self.assertEqual(page.run(self.SHOWN), ["latency"])
+        axes = "const l = document.getElementById('plot-latency')._fullLayout; return [l.xaxis.type, l.yaxis.type]"
+        press = "document.querySelector(`[data-set=${arguments[0]}][data-value='${arguments[1]}']`).click()"
+        self.assertEqual(page.run(axes), ["log", "linear"])
+        page.run(press, "x", "linear")
+        page.wait("return document.getElementById('plot-latency')._fullLayout.xaxis.type === 'linear'")
+        page.run(press, "tail", "1")
+        page.wait("return document.getElementById('plot-latency')._fullLayout.yaxis.type === 'log'")
+        page.run(press, "x", "log")
+        page.run(press, "tail", "0")
+        page.wait("return document.getElementById('plot-latency')._fullLayout.yaxis.type === 'linear'")
+        self.assertEqual(page.run(axes), ["log", "linear"])
+        page.run("document.getElementById('tab-latency').dispatchEvent(new KeyboardEvent('keydown', "
+                 "{key: 'ArrowRight'}))")
+        page.wait(self.DRAWN)
+        self.assertEqual((page.run(self.SHOWN), page.run("return location.hash")), (["time"], "#time"))
+        self.quiet()
 
     def test_printing_shows_and_draws_everything(self) -> None:
         self.small()
-        self.page()
-        with browser.Browser() as page:
-            page.open((self.run_folder / "report.html").as_uri())
-            self.assertTrue(page.command("Page.printToPDF")["data"].startswith("JVBERi"))
-            page.run("window.dispatchEvent(new Event('beforeprint'))")
-            self.assertEqual(tuple(page.run(self.SHOWN)), self.TABS)
-            widths = page.run("return [...document.querySelectorAll('.main-svg')].map(s => s.clientWidth)")
-            self.assertTrue(widths and all(width == 680 for width in widths), widths)
-            self.quiet(page)
+        self.html()
+        page = self.page
+        page.open((self.run_folder / "report.html").as_uri())
+        self.assertTrue(page.command("Page.printToPDF")["data"].startswith("JVBERi"))
+        page.run("window.dispatchEvent(new Event('beforeprint'))")
+        self.assertEqual(tuple(page.run(self.SHOWN)), self.TABS)
+        widths = page.run("return [...document.querySelectorAll('.main-svg')].map(s => s.clientWidth)")
+        self.assertTrue(widths and all(width == 680 for width in widths), widths)
+        self.quiet()
 
     def test_infeasible_and_empty_runs(self) -> None:
         synthetic_run.write_infeasible(self.run_folder)
-        self.page()
-        with browser.Browser() as page:
-            page.open((self.run_folder / "report.html").as_uri())
-            self.assertEqual(page.run(self.SHOWN), ["overview"])
-            self.quiet(page)
-            shutil.rmtree(self.run_folder)
-            synthetic_run.write_run(self.run_folder, requests=1, samples=1, devices=1, rejected=False)
-            self.page()
-            page.open((self.run_folder / "report.html").as_uri())
-            for tab in self.TABS:
-                page.run("document.getElementById('tab-' + arguments[0]).click()", tab)
-                page.wait(self.DRAWN)
-            self.quiet(page)
+        self.html()
+        page = self.page
+        page.open((self.run_folder / "report.html").as_uri())
+        self.assertEqual(page.run(self.SHOWN), ["overview"])
+        self.quiet()
+        shutil.rmtree(self.run_folder)
+        synthetic_run.write_run(self.run_folder, requests=1, samples=1, devices=1, rejected=False)
+        self.html()
+        page.open((self.run_folder / "report.html").as_uri())
+        for tab in self.TABS:
+            page.run("document.getElementById('tab-' + arguments[0]).click()", tab)
+            page.wait(self.DRAWN)
+        self.quiet()
 
 
 if __name__ == "__main__":
