@@ -11,6 +11,7 @@ from orrery.catalog import Component, components, describe
 from orrery.catalog import list_names as list  # noqa: A004 - the command's name
 from orrery.env import make_env
 from orrery.errors import ConfigError, Fault, PolicyError
+from orrery.plugins import Plugin, load_plugin, plugins
 from orrery.policies import STABLE, Batching, BudgetStep, NativeBatching, Router
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
@@ -26,6 +27,7 @@ __all__ = [
     "ConfigError",
     "Fault",
     "NativeBatching",
+    "Plugin",
     "PolicyError",
     "Progress",
     "Result",
@@ -36,9 +38,11 @@ __all__ = [
     "home_folder",
     "list",
     "load",
+    "load_plugin",
     "make_env",
     "make_vec_env",
     "plot",
+    "plugins",
     "read",
     "run",
     "schema",
