@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-BUILD, SOURCE = (pathlib.Path(path) for path in sys.argv[1:3])
+BUILD, SOURCE = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 WHAT = sys.argv[3] if len(sys.argv) > 3 else "tree"
 PYTHON = "/usr/bin/python3"
 
