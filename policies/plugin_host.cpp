@@ -68,10 +68,10 @@ const Plugin* enter(void* library, const fs::path& file) {
   const auto abi = reinterpret_cast<const char* (*)()>(dlsym(library, kPluginAbiSymbol));
   const auto entry = reinterpret_cast<PluginEntry>(dlsym(library, kPluginEntrySymbol));
   if (abi == nullptr || entry == nullptr)
-    sim::throw_fault({file.string(), ""},
-                     fmt::format("expected a plugin, found no entry '{}'",
-                                 abi == nullptr ? kPluginAbiSymbol : kPluginEntrySymbol),
-                     "ORRERY_PLUGIN(…) of policies/plugin.hpp makes it");
+    sim::throw_fault(
+        {file.string(), ""},
+        fmt::format("expected a plugin, found no entry '{}'", abi == nullptr ? kPluginAbiSymbol : kPluginEntrySymbol),
+        "ORRERY_PLUGIN(…) of policies/plugin.hpp makes it");
   if (std::string_view(abi()) != plugin_abi())
     sim::throw_fault({file.string(), ""},
                      fmt::format("expected a plugin for Orrery {}, got one for {}", plugin_abi(), abi()),

@@ -1,7 +1,7 @@
 // Plugins that this process has loaded (policies/plugin.hpp is what their authors see).
 //
-// Loading is for the life of the process: what a plugin registers appears in every registry that is filled from then on.
-// So plugins come first, before configs are read; the command loads them before it acts.
+// Loading is for the life of the process: what a plugin registers appears in every registry that is filled from then
+// on. So plugins come first, before configs are read; the command loads them before it acts.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct LoadedPlugin {
   const Plugin* plugin = nullptr;
 };
 
-/// Loads a plugin, or nothing if this very file is loaded already. Throws sim::ConfigError with a fault at the file if it
-/// is no shared object, has no entry, was built for another ABI, or names a policy that is there already.
+/// Loads a plugin, or nothing if this very file is loaded already. Throws sim::ConfigError with a fault at the file if
+/// it is no shared object, has no entry, was built for another ABI, or names a policy that is there already.
 LoadedPlugin load_plugin(const std::filesystem::path& file);
 
 /// Loads the files that $ORRERY_PLUGINS names, with ':' between them. Throws as load_plugin does.
@@ -38,7 +38,7 @@ const char* plugin_abi();
 
 /// Adds the policies of all loaded plugins: the last line of every register function.
 template <class R>
-void add_plugin_policies(R& registry, void (*Plugin::* hook)(R&)) {
+void add_plugin_policies(R& registry, void (*Plugin::*hook)(R&)) {
   for (const LoadedPlugin& loaded : loaded_plugins())
     if (loaded.plugin->*hook != nullptr) (loaded.plugin->*hook)(registry);
 }

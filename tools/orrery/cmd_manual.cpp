@@ -94,7 +94,8 @@ std::string words(const CLI::App& app) {
 int completion(const CLI::App& app) {
   fmt::print("# bash completion for orrery, made by `orrery completion`.\n_orrery() {{\n");
   fmt::print("  local word=${{COMP_WORDS[COMP_CWORD]}} command=\"${{COMP_WORDS[1]}}\" words\n");
-  fmt::print("  if [ \"$COMP_CWORD\" -eq 1 ]; then command=; fi\n  case \"$command\" in\n    '') words='{}' ;;\n", words(app));
+  fmt::print("  if [ \"$COMP_CWORD\" -eq 1 ]; then command=; fi\n  case \"$command\" in\n    '') words='{}' ;;\n",
+             words(app));
   for (const CLI::App* command : shown_commands(app)) {
     std::string all = words(*command);
     for (const CLI::App* inner : shown_commands(*command)) all += " " + words(*inner);
