@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   tools::add_analyse(app, action);
   tools::add_export(app, action);
   tools::add_evaluate_points(app, action);
+  tools::add_serve(app, action);
   tools::add_manual(app, action);
   std::vector<std::string> plugins;
   tools::add_plugin_option(app, plugins);
