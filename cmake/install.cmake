@@ -29,12 +29,18 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tools/notebooks)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/notebooks DESTINATION ${ORRERY_DATA_FOLDER}/tools COMPONENT runtime)
 endif()
 
-# Python: one copy of every package, which the command finds through a link.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/python/ DESTINATION ${ORRERY_PYTHON_FOLDER} COMPONENT runtime
-        FILES_MATCHING REGEX "/orrery[^/]*/"
-        PATTERN __pycache__ EXCLUDE PATTERN bindings EXCLUDE)
+# Python: one copy of every package, which the command finds through a link. Not those that only a build runs.
+file(GLOB ORRERY_PYTHON_PACKAGES RELATIVE ${PROJECT_SOURCE_DIR}/tools/python ${PROJECT_SOURCE_DIR}/tools/python/orrery_*)
+list(REMOVE_ITEM ORRERY_PYTHON_PACKAGES orrery_reference orrery_stubs)
+foreach(package orrery ${ORRERY_PYTHON_PACKAGES})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/python/${package} DESTINATION ${ORRERY_PYTHON_FOLDER} COMPONENT runtime
+          PATTERN __pycache__ EXCLUDE)
+endforeach()
 if(TARGET orrery_python)
   install(TARGETS orrery_python LIBRARY DESTINATION ${ORRERY_PYTHON_FOLDER}/orrery COMPONENT runtime)
+  foreach(made params.py named.pyi _orrery.pyi)
+    install(FILES ${CMAKE_BINARY_DIR}/python/orrery/${made} DESTINATION ${ORRERY_PYTHON_FOLDER}/orrery COMPONENT runtime)
+  endforeach()
 endif()
 file(CREATE_LINK ../../../${ORRERY_PYTHON_FOLDER} ${CMAKE_BINARY_DIR}/share/python SYMBOLIC)
 install(FILES ${CMAKE_BINARY_DIR}/share/python DESTINATION ${ORRERY_DATA_FOLDER}/tools COMPONENT runtime)
