@@ -18,33 +18,12 @@ if(ORRERY_SANITIZE)
   target_link_options(orrery_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# Headers of others are half of the work of a first build, so they are compiled once a folder. Only theirs: a change to
-# one of ours must not rebuild everything. Off under a launcher (ccache), which has them cached and would need telling.
-if(CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_CLANG_TIDY)
-  set(orrery_precompile OFF)
-else()
-  set(orrery_precompile OFF)
-endif()
-option(ORRERY_PRECOMPILE "Precompile the headers of the standard library and of other libraries" ${orrery_precompile})
-set(ORRERY_STD_HEADERS <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <deque> <filesystem> <fstream> <functional>
-    <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <stdexcept> <string> <string_view> <tuple>
-    <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
-set(ORRERY_GRAPH_HEADERS <boost/graph/adjacency_list.hpp> <boost/container/small_vector.hpp>)
-
-# orrery_precompile(TARGET HEADER…): those of the standard library and these.
-function(orrery_precompile target)
-  if(ORRERY_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE ${ORRERY_STD_HEADERS} ${ARGN})
-  endif()
-endfunction()
-
-# orrery_folder(NAME SOURCES ... DEPENDS ... PRECOMPILE ...): the static library of one folder.
+# orrery_folder(NAME SOURCES ... DEPENDS ...): the static library of one folder.
 function(orrery_folder name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(orrery_${name} STATIC ${ARG_SOURCES})
   add_library(orrery::${name} ALIAS orrery_${name})
   target_link_libraries(orrery_${name} PUBLIC orrery_flags ${ARG_DEPENDS})
-  orrery_precompile(orrery_${name} ${ARG_PRECOMPILE})
 endfunction()
 
 # orrery_test(NAME SOURCES ... DEPENDS ...): one Catch2 program a folder, registered as two ctest entries: everything but
