@@ -9,6 +9,7 @@
 
 #include "experiments/study/analysis.hpp"
 #include "experiments/study/explore.hpp"
+#include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
 #include "tools/python/bindings/policy.hpp"
 #include "tools/python/bindings/watched.hpp"
@@ -48,7 +49,9 @@ class PyStudy {
 
   std::string store_file(bool search) const { return study::default_store(study_, search).string(); }
 
-  py::dict explore(bool search, const std::string& out, std::size_t jobs, bool any_build, py::object progress) const {
+  /// `cluster`: the process that hands runs on, and what it is called; none: threads of this one.
+  py::dict explore(bool search, const std::string& out, std::size_t jobs, bool any_build, py::object progress,
+                   const std::vector<std::string>& cluster, const std::string& address) const {
     Watched watched(std::move(progress));
     study::ExploreOptions how{.search = search, .out = out, .jobs = jobs, .any_build = any_build};
     how.stop = [&] { return watched.stopped(); };
@@ -56,7 +59,14 @@ class PyStudy {
       watched.report({.done = done, .total = total, .what = "points"});
     };
     study::ExploreResult result;
-    watched.run([&] { result = study::explore(study_, how); });
+    watched.run([&] {
+      std::optional<study::RemoteRuns> remote;
+      if (!cluster.empty()) {
+        remote.emplace(cluster, address, study_, how.stop);
+        how.execute = std::ref(*remote);
+      }
+      result = study::explore(study_, how);
+    });
     py::dict told;
     told["points"] = result.points;
     told["known"] = result.known;
@@ -169,7 +179,7 @@ void bind_study(py::module_& module) {
       .def("store_file", &PyStudy::store_file, py::arg("search"))
       .def("check", &PyStudy::check, py::arg("most"))
       .def("explore", &PyStudy::explore, py::arg("search"), py::arg("out"), py::arg("jobs"), py::arg("any_build"),
-           py::arg("progress"));
+           py::arg("progress"), py::arg("cluster"), py::arg("address"));
   module.def("read_store", &read_store, py::arg("file"));
   module.def(
       "remove_store", [](const std::string& file) { study::Store::remove(file); }, py::arg("file"));

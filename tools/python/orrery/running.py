@@ -17,6 +17,9 @@ from orrery.errors import ConfigError, Fault
 from orrery.result import Result
 
 
+_CHECKED = 1000  # points of a study that are read
+
+
 class Progress(typing.NamedTuple):
     """How far a run has come."""
 
@@ -117,11 +120,15 @@ def load(folder) -> Result:
 
 
 def validate(config, overrides=None, **sections) -> list[Fault]:
-    """The faults of a config (an experiment, or the file of a claim study): none if it is valid."""
+    """The faults of a config, study, claim study or part, as `orrery validate` finds them: none if it is valid."""
     path, text = configs.source(config)
     changes = configs.assignments(overrides, sections, config)
     try:
-        if path is None or not _orrery.check_claim(path, changes):
+        if path is not None:
+            _orrery.validate_file(path, changes)
+        elif config.get("kind") == "study":
+            _orrery.Study(path, text, changes).check(_CHECKED)
+        else:
             _orrery.Experiment(path, text, changes)
     except ConfigError as error:
         return error.faults

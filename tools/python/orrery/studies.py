@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 import weakref
 
@@ -22,6 +23,15 @@ def _factory(policy, base):
     if isinstance(policy, base):
         raise TypeError(f"expected the class of a {base.__name__} or a function that makes one: every run has its own")
     return policies.source(policy, base)
+
+
+def _command() -> str:
+    """The command `orrery`: $ORRERY_COMMAND, that of this build, or the one on PATH."""
+    beside = pathlib.Path(_orrery.__file__).resolve().parents[2] / "orrery"
+    found = os.environ.get("ORRERY_COMMAND") or (str(beside) if beside.is_file() else shutil.which("orrery"))
+    if found is None:
+        raise ConfigError([("cluster", "", "expected the command orrery, found none", "set ORRERY_COMMAND")])
+    return found
 
 
 class Study(Stored):
@@ -54,6 +64,7 @@ class Study(Stored):
             routing=_factory(routing, policies.Router),
             decode_routing=_factory(decode_routing, policies.Router),
         )
+        self._policies = any(one is not None for one in (batching, routing, decode_routing))
         facts = self._core.facts()
         self.name: str = facts["name"]
         self.title: str = facts["title"]
@@ -85,12 +96,13 @@ class Study(Stored):
         return "search" if facts["objectives"] and (stated or not facts["sweeps"]) else "sweep"
 
     def run(self, jobs: int | None = None, progress=None, *, mode: str | None = None, force: bool = False,
-            any_build: bool = False) -> Study:
+            any_build: bool = False, cluster: str | None = None) -> Study:
         """Explores it to the end and gives itself back; goes on where an interrupted one stopped.
 
         `jobs` threads (as many as cores); rows are the same for any number. `progress` as of `run`. Ctrl-C stops the
         runs under way; whatever ended is in the store, and the next call goes on. `force` begins anew; `any_build`
-        goes on with a store that another build (or the command) began.
+        goes on with a store that another build (or the command) began. `cluster` is the address of a Dask scheduler
+        whose workers do the runs (docs/clusters.md).
         """
         core = self._runnable()
         search = (mode or self.mode) == "search"
@@ -103,8 +115,16 @@ class Study(Stored):
         if force:
             _orrery.remove_store(str(self.store))
         jobs = (os.cpu_count() or 1) if jobs is None else jobs
-        self.last = core.explore(search, str(self.store), jobs, any_build, teller(progress))
+        handing = [] if cluster is None else self._cluster(cluster)
+        self.last = core.explore(search, str(self.store), jobs, any_build, teller(progress), handing, cluster or "")
         return self
+
+    def _cluster(self, address: str) -> list[str]:
+        """The process that hands runs on; workers run the command."""
+        if self._policies:
+            raise ConfigError([("cluster", "", "expected policies of C++: workers have no Python classes", "")])
+        package = pathlib.Path(_orrery.home_folder()) / "tools/python/orrery_cluster"
+        return [sys.executable, str(package), address, "--command", _command(), "--build", ""]
 
     def sweep(self, jobs: int | None = None, progress=None, **options) -> Study:
         """Runs every point of its sweep."""

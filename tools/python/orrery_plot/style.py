@@ -93,7 +93,8 @@ def small_panels(function: Callable) -> Callable:
     return inside
 
 
-def grid_of(rows: int = 1, columns: int = 1, size: tuple[float, float] = (WIDTH, 3.0), **more) -> tuple[Picture, np.ndarray]:
+def grid_of(rows: int = 1, columns: int = 1, size: tuple[float, float] = (WIDTH, 3.0), **more) -> tuple[Picture,
+                                                                                                        np.ndarray]:
     """A picture of `size` inches with axes in an array of rows and columns."""
     figure = Picture(figsize=size)
     return figure, figure.subplots(rows, columns, squeeze=False, **more)
