@@ -30,6 +30,7 @@ from orrery.graphs import Graph, Kernel, graph
 from orrery.machines import Machine
 from orrery.models import Model
 from orrery.named import NativeBatching, make_env, make_vec_env
+from orrery.plugins import Plugin, load_plugin, plugins
 from orrery.policies import STABLE, Batching, BudgetStep, Router
 from orrery.programs import Explorer, serve
 from orrery.result import Result
@@ -57,6 +58,7 @@ __all__ = [
     "Model",
     "NativeBatching",
     "Plan",
+    "Plugin",
     "PolicyError",
     "Progress",
     "Result",
@@ -80,11 +82,13 @@ __all__ = [
     "import_config",
     "list",
     "load",
+    "load_plugin",
     "make_env",
     "make_vec_env",
     "plan",
     "plans",
     "plot",
+    "plugins",
     "read",
     "report",
     "reproduce",
