@@ -234,7 +234,7 @@ class Timelines(unittest.TestCase):
         self.assertEqual(texts_of(figure.legends[0]), ["forward"])
 
     def test_depth_stacks_and_kinds_have_looks(self):
-        nested = pd.DataFrame({"track": "t", "name": [f"k{i}" for i in range(12)], "start_s": np.arange(12.0), "duration_s": 1.0,
+        nested = pd.DataFrame({"track": "t", "name": list("abcdefghijkl"), "start_s": np.arange(12.0), "duration_s": 1.0,
                                "depth": [0, 1] * 6})
         figure = timeline.gantt(nested)
         self.assertEqual(len(texts_of(figure.legends[0])), 8)  # seven kinds and the others

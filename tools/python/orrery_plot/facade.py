@@ -154,10 +154,10 @@ def gantt(thing, tracks, start_s, end_s, by) -> Picture:
 
 def roofline(machine, work, dtype) -> Picture:
     if not isinstance(machine, Mapping):
-        facts = {name: getattr(machine, name, None) for name in ("name", "bandwidth_bytes_per_s", "peak_flops_per_s")}
         if not isinstance(work, pd.DataFrame):
             work = machine.kernels(work)  # a graph
-        machine = facts
+        machine = {"name": machine.name, "peak_flops_per_s": machine.peak_flops,
+                   "bandwidth_bytes_per_s": machine.memory_bandwidth_bytes_per_s}
     return kernels.roofline(machine, work, dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,9 +21,9 @@ ROW = 0.8  # height of a row of slices, of 1
 
 
 def _kind(name: str) -> str:
-    """What a slice is: its name up to what tells it apart (`prefill 17`, `gemm [3]` give `prefill`, `gemm`)."""
-    words = [w for w in str(name).replace("[", " ").replace("(", " ").split() if not w[0].isdigit() and w != "#"]
-    return words[0] if words else str(name)
+    """What a slice is: its name up to what tells it apart (`prefill 17`, `gemm [3]`, `add_4` give `prefill`, `gemm`, `add`)."""
+    words = [w for w in re.split(r"[\s\[(#]+", str(name)) if w and not w[0].isdigit()]
+    return re.sub(r"[_.\-]?\d+$", "", words[0]) or words[0] if words else str(name)
 
 
 @styled

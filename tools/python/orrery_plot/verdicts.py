@@ -47,10 +47,13 @@ def band_text(low: float | None, high: float | None) -> str:
 def claims(rows: Sequence[Mapping] | pd.DataFrame) -> Picture:
     """A row a claim: its words, a strip with the expected band and the simulated value, both as numbers, the verdict.
 
-    `rows`: system, claim, expected ([low, high], either may be None), simulated (a number or None), holds.
+    `rows`: system, claim, expected ([low, high], or expected_low and expected_high; either may be missing), simulated (a number or None), holds.
     Each strip has its own scale: the band is the shaded part. A value off the strip is an arrow at its end.
     """
     table = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else [dict(row) for row in rows]
+    for row in table:
+        if "expected" not in row and "expected_low" in row:
+            row["expected"] = [row["expected_low"], row["expected_high"]]
     frames.need(pd.DataFrame(table), ("claim", "expected", "simulated", "holds"), "claims")
     if len(table) > MOST:
         raise PlotError(f"claims: {len(table)} claims do not fit a page ({MOST} do); choose a study")
