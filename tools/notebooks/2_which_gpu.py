@@ -1,9 +1,11 @@
 # %% [markdown]
 # # Which GPU for my traffic?
 #
-# *The question: my chat service runs Llama-3.1-8B. Which GPU costs least for the traffic that I have, at the speed that my users expect?*
+# *The question: my chat service runs Llama-3.1-8B. Which GPU costs least for the traffic that I have, at the speed
+# that my users expect?*
 #
-# Two things decide: how many requests a second one GPU serves *within the targets*, and what it costs. The first is simulated. The second is yours:
+# Two things decide: how many requests a second one GPU serves *within the targets*, and what it costs. The first is
+# simulated. The second is yours:
 
 # %%
 import math
@@ -17,9 +19,10 @@ import orrery
 from orrery_plot import palette, style
 
 plt.rcParams.update(style.STYLE)
-STUDY = pathlib.Path(orrery.home_folder()) / "experiments/studies/first_light.json"  # a chat trace; put your own in its place
+STUDY = pathlib.Path(orrery.home_folder()) / "experiments/studies/first_light.json"  # a chat trace
 DOLLARS_PER_HOUR = {  # assumptions: put in what you pay
-    "l4": 0.7, "a10g": 1.0, "l40s": 0.9, "a100-sxm4-80gb": 1.8, "mi300x": 3.4, "h100-sxm5-80gb": 3.0, "h200-sxm-141gb": 3.8, "b200-sxm": 5.5,
+    "l4": 0.7, "a10g": 1.0, "l40s": 0.9, "a100-sxm4-80gb": 1.8,
+    "mi300x": 3.4, "h100-sxm5-80gb": 3.0, "h200-sxm-141gb": 3.8, "b200-sxm": 5.5,
 }
 TARGETS = {  # first token, time between tokens: 99 % of the requests have to keep to both
     "relaxed": {"ttft": "10 s", "tbt": "200 ms"},
@@ -30,8 +33,9 @@ TARGETS = {  # first token, time between tokens: 99 % of the requests have to ke
 # %% [markdown]
 # ## What one GPU serves
 #
-# The system `capacity` plays the trace faster and slower until it knows the highest rate at which the targets are met. The tokens that an
-# iteration may hold are tuned for each GPU and target, as one would: small ones keep tokens coming, large ones waste less.
+# The system `capacity` plays the trace faster and slower until it knows the highest rate at which the targets are
+# met. The tokens that an iteration may hold are tuned for each GPU and target, as one would: small ones keep tokens
+# coming, large ones waste less.
 
 # %%
 def capacity(part, slo, budget):
@@ -63,13 +67,15 @@ best = per_thousand.idxmin()
 per_thousand.round(4).style.highlight_min(color="#cfe8dc").format("{:.4f}", na_rep="cannot")
 
 # %% [markdown]
-# But GPUs come whole. For little traffic the cheapest *one* wins, however full it is; the table above is where the lines go to for much traffic.
+# But GPUs come whole. For little traffic the cheapest *one* wins, however full it is; the table above is where the
+# lines go to for much traffic.
 
 # %%
 traffic = np.geomspace(0.5, 200, 400)  # requests/s
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.2), sharey=True)
 for ax, name in zip(axes, ("chat", "snappy")):
-    fleets = {part: np.ceil(traffic / table[name][part]) * price[part] for part in table.index if table[name][part] > 0.1}
+    serving = table.index[table[name] > 0.1]
+    fleets = {part: np.ceil(traffic / table[name][part]) * price[part] for part in serving}
     cheapest = np.min(list(fleets.values()), axis=0)
     for i, part in enumerate(table.index):
         if part in fleets:
@@ -84,8 +90,8 @@ axes[1].legend(*axes[0].get_legend_handles_labels(), fontsize=6.5, loc="upper le
 # %% [markdown]
 # ## Does a fleet of them really serve it?
 #
-# Capacity was measured on one GPU; several behind a router are not the same thing. So run the whole fleet, and take GPUs away for as long as
-# 99 % of the requests still attain the targets.
+# Capacity was measured on one GPU; several behind a router are not the same thing. So run the whole fleet, and take
+# GPUs away for as long as 99 % of the requests still attain the targets.
 
 # %%
 TRAFFIC = 25.0  # requests/s
@@ -97,7 +103,8 @@ def fleet(part, count, name):
     return orrery.run(STUDY, {
         "model.config": "catalog:llama-3.1-8b", "machine.devices": [{"part": part, "count": count}],
         "cluster.replicas": [{"count": count, "tensor_parallel": 1}], "policies.routing.policy": "jsq",
-        "policies.batching.sarathi.token_budget": tuned[part, name][1], "replica.max_context": 8192, "slo": TARGETS[name],
+        "policies.batching.sarathi.token_budget": tuned[part, name][1],
+        "replica.max_context": 8192, "slo": TARGETS[name],
         "workload.rate_scale": TRAFFIC / OWN_RATE, "run.timeline.enabled": False}, tables=False)
 
 
@@ -114,33 +121,37 @@ fleets = pd.DataFrame(rows).T.sort_values("dollars an hour")
 fleets.round(2)
 
 # %% [markdown]
-# A fleet of many needs fewer than one alone suggests: a burst that one cannot take finds another free. Sizing by the capacity of one GPU favours
-# large GPUs.
+# A fleet of many needs fewer than one alone suggests: a burst that one cannot take finds another free. Sizing by the
+# capacity of one GPU favours large GPUs.
 #
 # ## What came out
 
 # %%
 first, second = fleets.index[:2]
-print(f"{TRAFFIC:g} requests/s at chat targets: {fleets['GPUs needed'][first]:.0f} x {first} for {fleets['dollars an hour'][first]:.2f} "
-      f"dollars an hour, then {fleets['GPUs needed'][second]:.0f} x {second} for {fleets['dollars an hour'][second]:.2f}.")
-by_capacity = (fleets["GPUs by capacity"] * price).idxmin()
-print(f"By the capacity of one GPU it would have been {by_capacity}, for {fleets['GPUs by capacity'][by_capacity] * price[by_capacity]:.2f}.")
+needed, dollars = fleets["GPUs needed"], fleets["dollars an hour"]
+by_capacity = (fleets["GPUs by capacity"] * price[fleets.index]).sort_values()  # dollars an hour
+print(f"{TRAFFIC:g} requests/s at chat targets: {needed[first]:.0f} x {first} for {dollars[first]:.2f} dollars "
+      f"an hour, then {needed[second]:.0f} x {second} for {dollars[second]:.2f}.")
+print(f"By the capacity of one GPU it would have been {by_capacity.index[0]}, for {by_capacity.iloc[0]:.2f}.")
 for name in TARGETS:
     ranked = per_thousand[name].dropna().sort_values()
-    print(f"{name:8} cheapest when full: {ranked.index[0]}; if it cost {100 * (ranked.iloc[1] / ranked.iloc[0] - 1):.0f} % more, {ranked.index[1]}")
-assert (fleets["attained (%)"] >= 99).all() and (fleets["GPUs needed"] <= fleets["GPUs by capacity"]).all()
+    more = 100 * (ranked.iloc[1] / ranked.iloc[0] - 1)
+    print(f"{name:8} cheapest when full: {ranked.index[0]}; if it cost {more:.0f} % more, {ranked.index[1]}")
+assert (fleets["attained (%)"] >= 99).all() and (needed <= fleets["GPUs by capacity"]).all()
 small = [part for part in price.index if price[part] <= 1]
-assert (table.loc[small, "snappy"] == 0).all() and (table.loc[small, "relaxed"] > 0).all()  # small ones cannot be snappy
+assert (table.loc[small, "snappy"] == 0).all() and (table.loc[small, "relaxed"] > 0).all()  # never snappy
 assert price.idxmin() not in (first, best["chat"], best["snappy"])  # the cheapest card is not the cheapest service
-assert fleets["dollars an hour"][first] < fleets["GPUs by capacity"][by_capacity] * price[by_capacity]  # pooling counts
+assert dollars[first] < by_capacity.iloc[0]  # pooling counts
 
 # %% [markdown]
-# The card with the lowest price is not the cheapest service, and what is cheapest depends on how much traffic there is and how fast users want
-# it: that is what the two plots show. The ranking rests on the prices at the top; the last lines say how firmly.
+# The card with the lowest price is not the cheapest service, and what is cheapest depends on how much traffic there
+# is and how fast users want it: that is what the two plots show. The ranking rests on the prices at the top; the last
+# lines say how firmly.
 #
 # ## What to try next
 #
 # - Your prices, your trace (`STUDY` may be any serving config; [docs/traces.md](../../docs/traces.md)), your model.
 # - Other numbers of bits: `"model.weight_dtype": "fp8"`; several GPUs a replica: `"replica.tensor_parallel": 2`.
-# - `orrery plans` tries all splits of a number of GPUs, mixed fleets too: [docs/questions.md](../../docs/questions.md).
+# - `orrery plans` tries all splits of a number of GPUs, mixed fleets too:
+#   [docs/questions.md](../../docs/questions.md).
 # - How far the simulated GPUs are from real ones: [docs/fidelity.md](../../docs/fidelity.md).

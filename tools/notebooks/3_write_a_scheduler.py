@@ -1,10 +1,11 @@
 # %% [markdown]
 # # Write a scheduler in Python
 #
-# *The question: prompts of very different length share one GPU, which is nearly full. Would my users be happier if short prompts went first?*
+# *The question: prompts of very different length share one GPU, which is nearly full. Would my users be happier if
+# short prompts went first?*
 #
-# A batching policy is a class with one method, `decide(view, out)`, which is asked before every iteration of the engine. Here is one, what
-# goes wrong with it, how to find out why, and what it is worth once it is repaired.
+# A batching policy is a class with one method, `decide(view, out)`, which is asked before every iteration of the
+# engine. Here is one, what goes wrong with it, how to find out why, and what it is worth once it is repaired.
 
 # %%
 import pathlib
@@ -24,7 +25,8 @@ BUDGET = 512  # tokens of an iteration
 # %% [markdown]
 # ## First come, first served
 #
-# `BudgetStep` does the bookkeeping: who runs goes on (decodes and chunks of prompts), then we say who is let in, in which order.
+# `BudgetStep` does the bookkeeping: who runs goes on (decodes and chunks of prompts), then we say who is let in, in
+# which order.
 
 # %%
 class InOrder(orrery.Batching):
@@ -54,7 +56,8 @@ in_order = run(InOrder)
 in_order
 
 # %% [markdown]
-# Is that right? A policy that does the same as one that ships must give the same run. vLLM's V1 scheduler is this rule, in C++:
+# Is that right? A policy that does the same as one that ships must give the same run. vLLM's V1 scheduler is this
+# rule, in C++:
 
 # %%
 native = run(None, **{"policies.batching": {"policy": "vllm_v1", "vllm_v1": {"max_num_batched_tokens": BUDGET}}})
@@ -92,8 +95,8 @@ table = pd.DataFrame({"in order": figures(in_order), "short first": figures(shor
 table.round(2)
 
 # %% [markdown]
-# The mean time to the first token is less than half of what it was. But *fewer* requests attain the SLO (first token within 2 s, tokens
-# 100 ms apart). Why?
+# The mean time to the first token is less than half of what it was. But *fewer* requests attain the SLO (first token
+# within 2 s, tokens 100 ms apart). Why?
 
 # %%
 late = {name: ((r.requests.first_token_s - r.requests.arrived_s) > 2).mean()
@@ -105,9 +108,9 @@ print(f"longest gap between two tokens: {table['short first']['longest gap betwe
       f"in order {table['in order']['longest gap between tokens (s)']:.2f} s")
 
 # %% [markdown]
-# Answers stutter. Who runs is served in the order of arrival, and a long prompt that was held back is an early arrival: once it is let in, its
-# chunk takes the whole budget before decodes of later arrivals get their one token. Sorting the queue was never about those. The
-# repair: prompts share what decodes leave.
+# Answers stutter. Who runs is served in the order of arrival, and a long prompt that was held back is an early
+# arrival: once it is let in, its chunk takes the whole budget before decodes of later arrivals get their one token.
+# Sorting the queue was never about those. The repair: prompts share what decodes leave.
 
 # %%
 class DecodesFirst(ShortFirst):
@@ -170,7 +173,10 @@ assert long["in order"] < long["and aging"] < long["decodes first"] and slo["in 
 # %% [markdown]
 # ## What to try next
 #
-# - Another rank: `sequence.priority`, the deadline, `sequence.prompt_tokens + sequence.predicted_tokens`; another weight of waiting than 500.
-# - Rank and repair as a policy of C++: `orrery.describe("sjf")`, or as data, without code: `orrery.describe("expression")`.
-# - Another trace or model: the first argument of `orrery.run`. What a policy in Python costs: [docs/python.md](../../docs/python.md).
+# - Another rank: `sequence.priority`, the deadline, `sequence.prompt_tokens + sequence.predicted_tokens`; another
+#   weight of waiting than 500.
+# - Rank and repair as a policy of C++: `orrery.describe("sjf")`, or as data, without code:
+#   `orrery.describe("expression")`.
+# - Another trace or model: the first argument of `orrery.run`. What a policy in Python costs:
+#   [docs/python.md](../../docs/python.md).
 # - A router is as short: `class Mine(orrery.Router)`; notebook 6 learns one.

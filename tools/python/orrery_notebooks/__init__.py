@@ -1,7 +1,7 @@
 """The notebooks of tools/notebooks: their text form, their .ipynb form, and how they are run.
 
-`NAME.py` holds a notebook as cells of the percent format; that is what is edited and reviewed. `NAME.ipynb` is made from it,
-without outputs. A test holds the two equal.
+`NAME.py` holds a notebook as cells of the percent format; that is what is edited and reviewed. `NAME.ipynb` is made
+from it, without outputs. A test holds the two equal.
 """
 
 import pathlib

@@ -72,15 +72,14 @@ def _run(name: str, html: str | None, out: str | None) -> int:
 
 
 def _images(out: str) -> None:
-    """The figures of every notebook, as the docs show them."""
+    """The last figure of every notebook, as docs/notebooks.md shows it."""
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names():
         notebook = running.execute(convert.to_notebook((FOLDER / f"{name}.py").read_text()))
-        for number, image in enumerate(running.images(notebook), 1):
-            place = folder / f"{name}-{number}.png"
-            place.write_bytes(image)
-            print(place)
+        place = folder / f"{name}.png"
+        place.write_bytes(running.images(notebook)[-1])
+        print(place)
 
 
 def _jupyter() -> None:
@@ -98,7 +97,7 @@ def main() -> int:
     what.add_argument("--run", metavar="NAME", help="run one without a browser: its name, its number or a file")
     what.add_argument("--build", action="store_true", help="make each .ipynb from its .py")
     what.add_argument("--save", metavar="NAME", help="make the .py of an .ipynb that was edited, and drop its outputs")
-    what.add_argument("--images", metavar="DIR", help="write the figures of all (docs/notebooks)")
+    what.add_argument("--images", metavar="DIR", help="write the last figure of each (docs/notebooks)")
     parser.add_argument("--html", metavar="OUT", help="with --run: also a page to read")
     parser.add_argument("--out", metavar="IPYNB", help="with --run: where it goes (default runs/notebooks)")
     given = parser.parse_args()

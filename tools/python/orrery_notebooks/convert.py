@@ -9,7 +9,9 @@ TEXT = "# %% [markdown]"
 
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python", "pygments_lexer": "ipython3"},
+    "language_info": {
+        "file_extension": ".py", "mimetype": "text/x-python", "name": "python", "pygments_lexer": "ipython3",
+    },
 }
 
 

@@ -11,7 +11,7 @@ import tempfile
 
 
 def kernel_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Writes a kernel named `python3` that is this interpreter, whatever other kernels are installed; for JUPYTER_PATH."""
+    """Writes a kernel `python3` that is this interpreter, whatever other kernels are installed; for JUPYTER_PATH."""
     spec = {
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Python 3 (ipykernel)",
