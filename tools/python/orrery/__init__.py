@@ -14,15 +14,12 @@ from orrery.commands import (
     ImportedConfig,
     Plan,
     calibrate,
-    capacity,
+    compare,
     evolve,
     fidelity,
     import_config,
     plan,
-    plans,
     report,
-    slo,
-    train,
 )
 from orrery.errors import ConfigError, Fault, PolicyError
 from orrery.graphs import Graph, Kernel, graph
@@ -31,10 +28,12 @@ from orrery.models import Model
 from orrery.named import NativeBatching, make_env, make_vec_env
 from orrery.plugins import Plugin, load_plugin, plugins
 from orrery.policies import STABLE, Batching, BudgetStep, Router
+from orrery.programs import Explorer, serve
+from orrery.questions import capacity, plans, slo, train
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
 from orrery.searching import Infeasible, Search, Trial, search
-from orrery.studies import Study, analyse
+from orrery.studies import Study, analyse, best
 from orrery.timeline import Timeline
 from orrery.traces import Trace
 
@@ -46,6 +45,7 @@ __all__ = [
     "Claims",
     "Component",
     "ConfigError",
+    "Explorer",
     "Fault",
     "Graph",
     "ImportedConfig",
@@ -66,8 +66,10 @@ __all__ = [
     "Trace",
     "Trial",
     "analyse",
+    "best",
     "calibrate",
     "capacity",
+    "compare",
     "components",
     "describe",
     "evolve",
@@ -90,6 +92,7 @@ __all__ = [
     "run",
     "schema",
     "search",
+    "serve",
     "slo",
     "train",
     "validate",

@@ -2,61 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
 from orrery import _orrery
 from orrery import config as configs
+from orrery import programs
 from orrery.errors import ConfigError
-from orrery.result import Result
-from orrery.running import finish, teller
+from orrery.running import teller
 
 
 def _ask(name: str, params: dict, progress=None) -> dict:
     return _orrery.ask(name, configs.to_json(params), teller(progress))
-
-
-def _texts(value) -> list[str]:
-    if isinstance(value, (list, tuple)):
-        return [str(one) for one in value]
-    return [str(value)]
-
-
-def _question(table: dict):
-    """A function of a command that is a run of another system; its keywords are the command's options."""
-    options = {one["name"].replace("-", "_"): one for one in table["options"]}
-
-    def ask(config, overrides=None, *, seed=None, out=None, force=False, tables=True, progress=None, **given) -> Result:
-        before = [f"system={table['system']}"]
-        for keyword in [k for k in given if k in options and given[k] is not None]:
-            value, option = given.pop(keyword), options[keyword]
-            if option["form"] == "enabled" and not value:
-                continue
-            before.append(_orrery.option_assignment(table["name"], option["name"], _texts(value)))
-        changes = {**(overrides or {}), **({} if seed is None else {"run.seed": seed})}
-        path, text = configs.source(config)
-        experiment = _orrery.Experiment(path, text, before + configs.assignments(changes, given, config))
-        return finish(experiment, out, force, tables, progress)
-
-    own = inspect.signature(ask).parameters
-    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in options]
-    parameters = [p for name, p in own.items() if name != "given"]
-    ask.__signature__ = inspect.Signature([*parameters, *keywords, own["given"]], return_annotation=Result)
-    ask.__name__ = ask.__qualname__ = table["name"]
-    lines = [f"    {name}: {one['doc']}" for name, one in options.items()]
-    head = f"{table['doc']}; as `orrery {table['name']}`, with the keywords of `run` too."
-    ask.__doc__ = "\n".join([head, "", *lines])
-    return ask
-
-
-_QUESTIONS = {table["name"]: _question(table) for table in _orrery.questions()}
-capacity, slo = _QUESTIONS["capacity"], _QUESTIONS["slo"]
-plans, train = _QUESTIONS["plans"], _QUESTIONS["train"]
 
 
 class Plan:
@@ -169,16 +128,15 @@ def report(*what, out=None, png=None) -> pathlib.Path:
     if not places:
         raise TypeError("expected something to report on: a run folder, a store, a Result or a Study")
     place = pathlib.Path(out) if out is not None else _report_file(pathlib.Path(places[0]))
-    package = pathlib.Path(_orrery.home_folder()) / "tools/python/orrery_report"
-    told = subprocess.run(
-        [sys.executable, str(package), *places, "--out", str(place), "--png", "no" if png is None else os.fspath(png)],
-        capture_output=True, text=True, check=False)
-    if told.returncode == 2:
-        raise ConfigError([("", "", line, "") for line in told.stderr.splitlines() if line])
-    if told.returncode != 0:
-        raise RuntimeError(f"the report could not be written: {told.stderr.strip()}")
+    programs.told_by("orrery_report", *places, "--out", place, "--png", "no" if png is None else os.fspath(png))
     return place
 
 
 def _report_file(place: pathlib.Path) -> pathlib.Path:
     return place / "report.html" if place.is_dir() else place.with_suffix(".html")
+
+
+def compare(run, log) -> dict:
+    """A run beside the request log of a real engine (CSV of a vLLM run, or its benchmark's JSON), as
+    `orrery report RUN --against LOG --json`."""
+    return json.loads(programs.told_by("orrery_report", _folder_of(run), "--against", log, "--json"))

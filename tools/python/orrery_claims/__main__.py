@@ -182,7 +182,7 @@ def main(arguments: list[str]) -> int:
     claims = json.loads(options.claims.read_text(encoding="utf-8"))["claims"]
     for study, rows in points.groupby("study", sort=True):
         own = [claim for claim in claims if claim["study"] == study]
-        print(save(draw(str(study), rows, own), options.png / f"{study}.png", dpi=130), file=sys.stderr)
+        print(save(draw(str(study), rows, own), options.png / f"{study}.png", dpi=130, shades=128), file=sys.stderr)
     return 0
 
 

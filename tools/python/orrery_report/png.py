@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from orrery_plot import facade, overtime, serving, shares, studies
+from orrery_plot import facade, network, overtime, serving, shares, studies
 from orrery_plot.style import Picture, PlotError, save
 
 from . import overview
@@ -24,8 +24,18 @@ def write(run: Run, folder: Path) -> list[Path]:
         ("energy_time.png", bool(run.energy is not None and len(run.energy.by_class)),
          lambda run: shares.bars(run.energy.by_class, ["time", "energy"])),
         ("requests.png", bool(run.requests and run.requests.total), lambda run: overtime.requests(run.requests)),
+        ("topology.png", _has_links(run), lambda run: facade.topology(run.folder, None)),
     ]
     return [save(make(run), folder / name) for name, possible, make in makers if possible]
+
+
+def _has_links(run: Run) -> bool:
+    """Whether a network run knows of its links: a closed form does not, and too many cannot be told apart."""
+    file = run.folder / "links.csv"
+    if not file.is_file():
+        return False
+    with file.open(encoding="utf-8") as lines:
+        return 1 < sum(1 for _ in lines) <= network.MOST_LINKS
 
 
 def _latency(run: Run) -> Picture:
