@@ -21,6 +21,7 @@ Node field_node(const FieldInfo& info) {
     Node policies = Node::array();
     for (const ComponentInfo& policy : info.policies) policies.push(Node::string(policy.name));
     node.set("policies", std::move(policies));
+    node.set("policy_kind", Node::string(info.policies.front().kind));
   }
   if (!info.choices.empty()) {
     Node choices = Node::array();

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "experiments/experiment.hpp"
-#include "models/builders/builder.hpp"
-#include "models/import/importer.hpp"
+#include "experiments/graph/source.hpp"
+#include "policies/plugin_host.hpp"
 
 namespace orrery::experiments::graph {
 namespace {
@@ -20,12 +20,12 @@ constexpr const char* kPlanner = "best_fit";
 
 template <class R, void (*Fill)(R&)>
 const R& filled(const char* kind) {
-  static const R registry = [kind] {
+  static policies::PerPlugins<R> registry;
+  return registry.get([kind] {
     R all(kind);
     Fill(all);
     return all;
-  }();
-  return registry;
+  });
 }
 
 const hw::CostModelRegistry& cost_models() {
@@ -197,6 +197,16 @@ Node read_policies(const Node& node, GraphConfig& config, sim::Faults& faults) {
 }
 
 }  // namespace
+
+const models::BuilderRegistry& graph_builders() {
+  return builders();
+}
+const policies::PassRegistry& graph_passes() {
+  return passes();
+}
+const hw::CostModelRegistry& graph_cost_models() {
+  return cost_models();
+}
 
 GraphConfig read_graph_config(const Node& root, sim::Faults& faults) {
   GraphConfig config;
