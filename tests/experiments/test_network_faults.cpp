@@ -271,5 +271,5 @@ TEST_CASE("the example of the docs gives the table of the docs", "[cli]") {
   const CommandResult run = command(scratch, "run c.json --out r");
   CAPTURE(run.err);
   CHECK(run.exit_code == 0);
-  CHECK(run.out == "simulated " + block("```\nsimulated ") + "\n");
+  CHECK(run.out == "simulated " + block("```text\nsimulated ") + "\n");
 }
