@@ -25,7 +25,8 @@ import browser  # noqa: E402
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import synthetic_run  # noqa: E402
-from orrery_report import cli, digest, overview, units  # noqa: E402
+from orrery_plot import digest, units  # noqa: E402
+from orrery_report import cli, overview  # noqa: E402
 
 PNGS = ("latency_cdf.png", "over_time.png", "energy_time.png", "requests.png")
 HOSTILE = '</script><script>window.hostile = 1</script><img src=x onerror="window.hostile = 2">&amp;\u2028'

@@ -34,6 +34,7 @@ PYBIND11_MODULE(_orrery, module) {
   module.def("home_folder", [] { return experiments::home_folder().string(); });
   python::bind_components(module);
   python::bind_tables(module);
+  python::bind_timeline(module);
   python::bind_batching_view(module);
   python::bind_batching(module);
   python::bind_routing(module);

@@ -5,6 +5,7 @@
     result.summary["ttft_s"]["p99"], result.requests.head()
 """
 
+from orrery import plot
 from orrery._orrery import home_folder, schema, version
 from orrery.catalog import Component, components, describe
 from orrery.catalog import list_names as list  # noqa: A004 - the command's name
@@ -13,6 +14,7 @@ from orrery.errors import ConfigError, Fault, PolicyError
 from orrery.policies import STABLE, Batching, BudgetStep, NativeBatching, Router
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
+from orrery.timeline import Timeline
 from orrery.vector import make_vec_env
 
 __version__ = version()
@@ -28,6 +30,7 @@ __all__ = [
     "Progress",
     "Result",
     "Router",
+    "Timeline",
     "components",
     "describe",
     "home_folder",
@@ -35,6 +38,7 @@ __all__ = [
     "load",
     "make_env",
     "make_vec_env",
+    "plot",
     "read",
     "run",
     "schema",

@@ -7,6 +7,7 @@ import pathlib
 
 from orrery import _orrery
 from orrery.errors import ConfigError
+from orrery.timeline import Timeline
 
 _DISTRIBUTION = ("mean", "p50", "p90", "p95", "p99", "max")
 
@@ -89,6 +90,32 @@ class Result:
     def energy(self):
         """Joules and busy seconds by device and class of operator."""
         return self.table("energy")
+
+    @property
+    def timeline_file(self) -> Timeline:
+        """The run's timeline.pftrace, with all its frames. ConfigError where the run wrote none."""
+        if "timeline.pftrace" not in self._frames:
+            path = self.folder / "timeline.pftrace" if self.folder else None
+            if path is None or not path.exists():
+                hint = "run.timeline.enabled" if self.folder else "the run was told to keep no files"
+                raise ConfigError([("result", "", "no timeline", hint)])
+            self._frames["timeline.pftrace"] = Timeline(path)
+        return self._frames["timeline.pftrace"]
+
+    @property
+    def timeline(self):
+        """A row a slice of the timeline: process, track, name, start_s, duration_s, depth, id, parent, instant."""
+        return self.timeline_file.slices
+
+    @property
+    def counters(self):
+        """A row a value of the timeline's counters: process, track, unit, time_s, value."""
+        return self.timeline_file.counters
+
+    @property
+    def flows(self):
+        """A row an arrow of the timeline: flow, from, to (ids of slices)."""
+        return self.timeline_file.flows
 
     def __getitem__(self, path: str):
         node = self.summary

@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
-from orrery_report import palette  # noqa: E402
+from orrery_plot import palette  # noqa: E402
 
 COLUMNS = 4
 PANEL = 2.1  # inches

@@ -11,21 +11,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from . import palette, units
-from .digest import EnergyDigest, Group, Histogram, Line, RequestDigest, SeriesDigest
+from orrery_plot import palette, units
+from orrery_plot.digest import EnergyDigest, Group, Histogram, Line, RequestDigest, SeriesDigest
+from orrery_plot.names import METRIC_NAMES, REQUEST_PANELS, SERIES_PANELS
+
 from .run_folder import Cdf
 
 Figure = dict
 
-METRIC_NAMES = {
-    "ttft": ("TTFT", "time to first token"), "tbt": ("TBT", "time between tokens"),
-    "tpot": ("TPOT", "time per output token, mean of a request"), "e2e": ("E2E", "end-to-end latency"),
-    "queueing": ("Queueing", "arrival to admission"),
-}
-SERIES_PANELS = (("running", "Running requests", "requests", 1.0), ("waiting", "Waiting requests", "requests", 1.0),
-                 ("kv_used_bytes", "KV cache in use", "GiB", 1 / units.GIB),
-                 ("batch_tokens", "Tokens in the batch", "tokens", 1.0), ("power_w", "Power", "W", 1.0))
-REQUEST_PANELS = (("ttft_s", "TTFT"), ("e2e_s", "E2E latency"))
 OTHER_CLASSES = "all others"
 MAX_DEVICES = 32
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from . import palette, units
+from orrery_plot import palette, units
+
 from .errors import InputError
 from .run_folder import Run
 

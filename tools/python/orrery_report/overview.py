@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import units
-from .run_folder import METRICS, Run
+from orrery_plot import units
+from orrery_plot.names import METRICS
+
+from .run_folder import Run
 
 QUANTILES = ("mean", "p50", "p90", "p95", "p99", "max")
 POLICY_NAMES = {"kvcache": "KV cache", "dag": "Task graph"}
-SLO_METRICS = ("ttft", "tbt", "tpot", "e2e", "queueing")
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def percentile_rows(run: Run) -> list[tuple[str, str, list[str]]]:
 
 def slo_targets(config: dict) -> dict[str, float]:
     """The SLO's targets in seconds by metric."""
-    found = {metric: units.seconds(pick(config, "slo", metric)) for metric in SLO_METRICS}
+    found = {metric: units.seconds(pick(config, "slo", metric)) for metric in METRICS}
     return {metric: value for metric, value in found.items() if value}
 
 

@@ -10,7 +10,10 @@ import html
 import json
 from pathlib import Path
 
-from . import figures, network, overview, palette, units
+from orrery_plot import palette, units
+from orrery_plot.names import METRIC_NAMES
+
+from . import figures, network, overview
 from .overview import Card
 from .run_folder import Run
 
@@ -159,7 +162,7 @@ def _overview(run: Run) -> str:
     attainment = overview.pick(s, "slo", "attainment")
     slo = ""
     if units.is_number(attainment):
-        targets = ", ".join(f"{figures.METRIC_NAMES[m][0]} ≤ {units.text(v, 's')}"
+        targets = ", ".join(f"{METRIC_NAMES[m][0]} ≤ {units.text(v, 's')}"
                             for m, v in overview.slo_targets(run.config).items())
         slo = (f'<div class="slo"><div><b>{escape(units.percent(attainment))}</b> of the requests attain the SLO'
                f'{escape(f" ({targets})" if targets else "")}</div><div class="stack">'
@@ -213,7 +216,7 @@ def _latency(run: Run, drawn: dict[str, figures.Figure]) -> str:
         plot = _figure("latency", "Latency distributions", caption, figures.latency(run.cdfs, targets), drawn)
     else:
         plot = _note("No latency distributions: distributions.csv is absent or empty.")
-    rows = [[f"{figures.METRIC_NAMES[m][0]}, {figures.METRIC_NAMES[m][1]}", unit, *values]
+    rows = [[f"{METRIC_NAMES[m][0]}, {METRIC_NAMES[m][1]}", unit, *values]
             for m, unit, values in overview.percentile_rows(run)]
     table = "<h3>Percentiles</h3>" + _table(("metric", "unit", *overview.QUANTILES), rows) if rows else ""
     return plot + table

@@ -12,26 +12,17 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
-from . import overview, palette, units  # noqa: E402
-from .figures import METRIC_NAMES, REQUEST_PANELS, SERIES_PANELS, bar_texts, group_colour, is_skewed  # noqa: E402
+from orrery_plot import palette, units  # noqa: E402
+from orrery_plot.names import METRIC_NAMES, REQUEST_PANELS, SERIES_PANELS  # noqa: E402
+from orrery_plot.palette import METRIC_STYLES  # noqa: E402
+from orrery_plot.style import COMMAS, DPI, STYLE, WIDTH  # noqa: E402
+from orrery_plot.style import plain_log as _plain_log  # noqa: E402
+
+from . import overview  # noqa: E402
+from .figures import bar_texts, group_colour, is_skewed  # noqa: E402
 from .page import kv_capacity  # noqa: E402
 from .run_folder import Run  # noqa: E402
-
-COMMAS = FuncFormatter(lambda v, _: f"{v:,.10g}")
-DPI = 220
-WIDTH = 7.2  # inches: the text width of a page
-LINE_STYLES = {"ttft": "-", "tbt": "--", "tpot": ":", "e2e": "-.", "queueing": (0, (6, 1.5))}
-STYLE = {
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 8, "axes.titlesize": 8.5,
-    "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.labelcolor": palette.INK, "axes.grid": True,
-    "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": palette.MUTED,
-    "axes.linewidth": 0.7, "grid.color": palette.GRID, "grid.linewidth": 0.6, "text.color": palette.INK,
-    "xtick.color": palette.INK, "ytick.color": palette.INK, "legend.frameon": False, "legend.fontsize": 7.5,
-    "figure.constrained_layout.use": True, "text.parse_math": False,
-}
-
 
 def write(run: Run, folder: Path) -> list[Path]:
     """Writes the figures whose data the run has; their paths. An infeasible run has none."""
@@ -54,17 +45,10 @@ def write(run: Run, folder: Path) -> list[Path]:
     return written
 
 
-def _plain_log(axis: object) -> None:
-    """Labels 0.01, 1, 100 instead of powers on a logarithmic axis."""
-    axis.set_major_locator(LogLocator(numticks=12))
-    axis.set_major_formatter(COMMAS)
-    axis.set_minor_formatter(NullFormatter())
-
-
 def _latency(run: Run) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.1))
     for metric, cdf in run.cdfs.items():
-        style = {"color": palette.METRIC_COLOURS[metric], "linestyle": LINE_STYLES[metric], "linewidth": 1.5}
+        style = {"color": palette.METRIC_COLOURS[metric], "linestyle": METRIC_STYLES[metric], "linewidth": 1.5}
         shown = cdf.value_s > 0
         left.plot(cdf.value_s[shown], cdf.quantile[shown], label=METRIC_NAMES[metric][0], **style)
         tail = shown & (cdf.quantile < 1)

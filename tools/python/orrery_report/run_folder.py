@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .digest import EnergyDigest, RequestDigest, RequestDigester, SeriesDigest, digest_energy, digest_series
+from orrery_plot.digest import EnergyDigest, RequestDigest, RequestDigester, SeriesDigest, digest_energy, digest_series
+from orrery_plot.names import METRICS
+
 from .errors import InputError
 
-METRICS = ("ttft", "tbt", "tpot", "e2e", "queueing")
 CHUNK_ROWS = 200_000
 MAX_QUANTILES = 4000
 

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 import pandas as pd  # noqa: E402
 from matplotlib.ticker import FuncFormatter  # noqa: E402
 
-from orrery_report import palette  # noqa: E402
+from orrery_plot import palette  # noqa: E402
 
 STYLE = {
     "font.size": 7, "axes.titlesize": 7, "axes.titlelocation": "left", "axes.grid": True, "axes.axisbelow": True,

@@ -22,7 +22,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 
-from orrery_report.png import DPI, STYLE  # noqa: E402
+from orrery_plot.style import DPI, STYLE  # noqa: E402
 from orrery_study import outcomes, parameters  # noqa: E402
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from orrery_report import palette
-from orrery_report.png import WIDTH
+from orrery_plot import palette
+from orrery_plot.style import WIDTH
 
 MOST_POINTS = 5000  # of a store: more only make the cloud darker
 MOST_PAIRS = 3

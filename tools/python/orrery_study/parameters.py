@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from orrery_report import palette
-from orrery_report.png import WIDTH
+from orrery_plot import palette
+from orrery_plot.style import WIDTH
 from orrery_study.outcomes import axis_label, every, legend_below, wrapped
 
 MOST_BARS = 15  # parameters of importance.png, the most important ones
