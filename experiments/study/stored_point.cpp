@@ -17,7 +17,8 @@ std::vector<std::string> texts_of(StoreReader& store, std::string_view name) {
   std::vector<std::string> all;
   const std::string text = store.fact(name);
   if (text.empty()) return all;
-  for (const sim::Node& item : sim::parse_json(text, store.file().string()).items())
+  const sim::Node list = sim::parse_json(text, store.file().string());
+  for (const sim::Node& item : list.items())
     if (item.is_string()) all.push_back(item.as_string());
   return all;
 }

@@ -137,7 +137,7 @@ class Faults(Folder):
         (self.run_folder / name).write_text("\n".join(lines) + "\n")
 
     def test_no_folder(self) -> None:
-        self.expect("", ": expected a run folder, got nothing of that name")
+        self.expect("", ": expected a run folder or a study's store, got nothing of that name")
 
     def test_a_file_instead_of_a_folder(self) -> None:
         self.run_folder.write_text("")
@@ -145,7 +145,7 @@ class Faults(Folder):
 
     def expect_file(self) -> None:
         code, _, err = run_cli(self.run_folder)
-        self.assertEqual((code, err), (2, f"{self.run_folder}: expected a run folder, got a file\n"))
+        self.assertEqual((code, err), (2, f"{self.run_folder}: expected a run folder or a study's store, got a file that is neither\n"))
 
     def test_empty_folder(self) -> None:
         self.run_folder.mkdir()

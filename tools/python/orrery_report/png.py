@@ -21,7 +21,7 @@ from orrery_plot.style import plain_log as _plain_log  # noqa: E402
 
 from . import overview  # noqa: E402
 from .figures import bar_texts, group_colour, is_skewed  # noqa: E402
-from .page import kv_capacity  # noqa: E402
+from .run_page import kv_capacity  # noqa: E402
 from .run_folder import Run  # noqa: E402
 
 def write(run: Run, folder: Path) -> list[Path]:
