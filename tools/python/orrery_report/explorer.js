@@ -144,9 +144,20 @@
         this.listens = true;
         this.plot.on("plotly_click", (event) => {
           const row = event.points[0].customdata;
-          if (row !== undefined) window.orrery.pick(row);
+          if (row !== undefined) window.orrery.pick(this.chief(row));
         });
       });
+    }
+
+    // Of points that lie on each other, the one of the front.
+    chief(row) {
+      const standing = this.index("standing"), { xaxis, yaxis } = this.plot._fullLayout;
+      const names = this.table.columns[standing].levels, chief = (r) => ["front", "best"].includes(names[this.table.values[standing][r]]);
+      const x = this.table.values[this.index(this.x.value)], y = this.table.values[this.index(this.y.value)];
+      const far = (r) => Math.hypot(xaxis.d2p(x[r]) - xaxis.d2p(x[row]), yaxis.d2p(y[r]) - yaxis.d2p(y[row]));
+      if (standing < 0 || chief(row)) return row;
+      const near = this.rows.filter((r) => chief(r) && far(r) < 4);
+      return near.reduce((best, r) => (best === null || far(r) < far(best) ? r : best), null) ?? row;
     }
 
     mark() {

@@ -84,10 +84,11 @@ def _overview(run: Run) -> str:
     bars += _stack("What fills the memory", parts, "B", max(peak, sum(v for _, v, _ in parts if v > 0)))
     setup = table((), [[name, value] for name, value in overview.highlights(run)], "plain pairs")
     further = overview.further_results(s)
-    more = "<h3>Further results</h3>" + table((), [list(row) for row in further], "pairs") if further else ""
+    title = "Further results" if run.serving else "Results"
+    more = f"<h3>{title}</h3>" + table((), [list(row) for row in further], "pairs") if further else ""
     absent = note(f"Not in this run folder: {', '.join(run.absent)}.") if run.absent else ""
-    # Figures that only this system has are its main ones where it has few of the common ones.
-    main, side = (slo + groups, more) if groups.count('class="card"') > 4 else (slo + more + groups, "")
+    # Figures that only this system has are its main ones.
+    main, side = (slo + groups, more) if run.serving else (slo + more + groups, "")
     return (f'{absent}{_timeline(run)}<div class="columns"><div>{main}</div><aside><h3>What was simulated</h3>{setup}{bars}'
             f"{side}</aside></div>")
 

@@ -129,7 +129,7 @@ def table(study: Study, points: Points) -> dict:
         columns["search"] = frame["repeat"].to_numpy(dtype=float) + 1
     if (study.points["fidelity"] < 1).any():
         columns["share of a run"] = frame["fidelity"].to_numpy(dtype=float)
-    packed = tables.packed(columns, 6)
+    packed = tables.packed(columns, 8 if len(frame) <= MOST_SETTINGS else 6)
     unit = {one.name: one.unit for one in points.shown}
     for column in packed["columns"]:
         if "levels" not in column:

@@ -15,7 +15,7 @@ TITLES = {"curve": "Learning curve", "probes": "Probes", "plans": "Plans", "prog
           "flows": "Flows", "jobs": "Jobs", "links": "Links", "requests": "Requests", "series": "Over time"}
 # What a table's plot shows first: x, y, what tells points apart, how it is drawn.
 FIRST = {"curve": ("steps", "eval_return", "seed", "lines"), "series": ("time_s", None, "device", "lines"),
-         "points": ("batch", "il_s", "platform", "lines"), "probes": ("rate_per_s", "mean", "figure", "points"),
+         "points": ("batch", "il_s", "platform", "points"), "probes": ("rate_per_s", "mean", "figure", "points"),
          "plans": ("e2e_s", "output_tokens_per_s", "pareto", "points"), "requests": ("arrived_s", "finished_s", None, "points"),
          "programs": ("started_s", "critical_path_s", "status", "points"), "flows": ("bytes", "slowdown", None, "points"),
          "jobs": ("started_s", "finished_s", "collective", "points"), "links": ("utilisation", None, None, "distribution")}
