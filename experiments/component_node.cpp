@@ -16,6 +16,13 @@ Node field_node(const FieldInfo& info) {
   node.set("default", info.default_value);
   node.set("range", Node::string(sim::range_text(info.range, info.unit)));
   node.set("doc", Node::string(info.doc));
+  if (info.required) node.set("required", Node::boolean(true));
+  if (!info.policies.empty()) {
+    Node policies = Node::array();
+    for (const ComponentInfo& policy : info.policies) policies.push(Node::string(policy.name));
+    node.set("policies", std::move(policies));
+    node.set("policy_kind", Node::string(info.policies.front().kind));
+  }
   if (!info.choices.empty()) {
     Node choices = Node::array();
     for (const std::string& choice : info.choices) choices.push(Node::string(choice));

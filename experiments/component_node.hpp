@@ -5,7 +5,8 @@
 
 namespace orrery::experiments {
 
-/// {"kind", "name", "doc", "fields": [{"name", "type", "unit", "default", "range", "doc", …}]}.
+/// {"kind", "name", "doc", "fields": [{"name", "type", "unit", "default", "range", "doc", …}]}; a block
+/// of policies names them, "policies", and their kind, "policy_kind".
 sim::Node component_node(const sim::ComponentInfo& component);
 
 }  // namespace orrery::experiments

@@ -158,9 +158,13 @@ std::vector<Choice> read_choices(const Node& node, const std::vector<std::string
 
 Node read_study_document(const std::string& file, const std::vector<std::string>& assignments) {
   Node root = sim::read_json(file);
+  assign_study(root, assignments);
+  return root;
+}
+
+void assign_study(Node& root, const std::vector<std::string>& assignments) {
   for (const std::string& assignment : assignments)
     if (!assignment.starts_with(kOfBase)) sim::assign(root, assignment);
-  return root;
 }
 
 void assign_base(Node& base, const std::vector<std::string>& assignments) {

@@ -42,6 +42,7 @@ sim::Node read_base(const sim::Node& root, sim::Faults& faults);
 /// A study with assignments "a.b=value" laid over its document. Those of "base.…" go to the base once it is read, also
 /// into what that inherits: see assign_base. Throws sim::ConfigError.
 sim::Node read_study_document(const std::string& file, const std::vector<std::string>& assignments);
+void assign_study(sim::Node& root, const std::vector<std::string>& assignments);
 void assign_base(sim::Node& base, const std::vector<std::string>& assignments);
 
 /// What a document says that it is: "experiment", "claim", "study"; empty where it says nothing.

@@ -57,4 +57,33 @@ TraceSummary inspect(TraceSource& source) {
   return summary;
 }
 
+namespace {
+
+sim::Node lengths_node(const LengthSummary& lengths) {
+  sim::Node node = sim::Node::object();
+  node.set("mean", sim::Node::real(lengths.mean));
+  node.set("p50", sim::Node::real(lengths.p50));
+  node.set("p90", sim::Node::real(lengths.p90));
+  node.set("p99", sim::Node::real(lengths.p99));
+  node.set("max", sim::Node::integer(lengths.max));
+  return node;
+}
+
+}  // namespace
+
+sim::Node summary_node(const TraceSummary& summary) {
+  sim::Node node = sim::Node::object();
+  node.set("requests", sim::Node::integer(summary.requests));
+  node.set("skipped", sim::Node::integer(summary.skipped.total()));
+  node.set("span_s", sim::Node::real(summary.span_s));
+  node.set("rate_per_s", sim::Node::real(summary.rate_per_s));
+  node.set("gap_cv", sim::Node::real(summary.gap_cv));
+  node.set("sessions_named", sim::Node::integer(summary.sessions_named));
+  node.set("prefixes_given", sim::Node::integer(summary.prefixes_given));
+  node.set("prompt_tokens", lengths_node(summary.prompt));
+  node.set("output_tokens", lengths_node(summary.output));
+  node.set("total_tokens", lengths_node(summary.total));
+  return node;
+}
+
 }  // namespace orrery::traces

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "sim/base/document.hpp"
 #include "traces/trace.hpp"
 
 namespace orrery::traces {
@@ -28,5 +29,7 @@ struct TraceSummary {
 
 /// Reads all of `source`. Throws sim::ConfigError as the source does.
 TraceSummary inspect(TraceSource& source);
+/// {requests, skipped, span_s, rate_per_s, gap_cv, …, prompt_tokens: {mean, p50, p90, p99, max}, …}.
+sim::Node summary_node(const TraceSummary& summary);
 
 }  // namespace orrery::traces

@@ -7,6 +7,7 @@
 
 #include "experiments/figures.hpp"
 #include "experiments/parallel.hpp"
+#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::claims {
 namespace {
@@ -79,9 +80,11 @@ void read(Task& task) {
   task.experiment = read_experiment(task.config);
 }
 
-void run(Task& task) {
+void run(Task& task, const std::function<bool()>& stop) {
   const std::unique_ptr<Experiment> experiment = std::move(task.experiment);  // gone, with all it holds, when done
-  Outcome outcome = experiment->run({});
+  Outcome outcome = experiment->run({.progress = [&](const Progress&) {
+    if (stop && stop()) throw Stopped{};
+  }});
   task.result->reason = reason_of(outcome.summary);
   task.result->summary = std::move(outcome.summary);
 }
@@ -101,7 +104,8 @@ std::vector<StudyResult> run_studies(std::vector<ClaimStudy> studies, const RunO
   std::mutex mutex;
   std::int64_t done = 0;
   for_each_task(tasks.all(), options.jobs, [&](Task& task) {
-    run(task);
+    if (options.stop && options.stop()) throw Stopped{};
+    run(task, options.stop);
     const std::lock_guard lock(mutex);
     ++done;
     if (options.progress) options.progress(done, std::ssize(tasks.all()));

@@ -33,10 +33,11 @@ struct StudyResult {
 struct RunOptions {
   std::size_t jobs = 1;
   std::function<void(std::int64_t done, std::int64_t total)>
-      progress;  ///< called by one thread at a time; may be empty
+      progress;                     ///< called by one thread at a time; may be empty
+  std::function<bool()> stop = {};  ///< asked by any thread; may be empty
 };
 
-/// Throws sim::ConfigError with the faults of all experiments.
+/// Throws sim::ConfigError with the faults of all experiments, Stopped.
 std::vector<StudyResult> run_studies(std::vector<ClaimStudy> studies, const RunOptions& options);
 
 /// Reads the experiments of a study without running them. Throws as run_studies does.

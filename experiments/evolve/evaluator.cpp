@@ -11,6 +11,7 @@
 #include "experiments/claims/figure.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/parallel.hpp"
+#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::evolve {
 
@@ -54,17 +55,15 @@ RunFigure figure_of(const EvolveStudy& study, const Outcome& outcome, std::vecto
 }
 
 /// Runs one config. Progress is where a run that takes too long can be stopped.
-Report run_config(const EvolveStudy& study, const Node& config) {
+Report run_config(const EvolveStudy& study, const Node& config, const std::function<bool()>& stop) {
   using Clock = std::chrono::steady_clock;
   Report report;
   try {
-    RunSink sink;
-    if (const auto& limit = study.search.evaluation_limit_s) {
-      const auto end = Clock::now() + std::chrono::duration<double>(*limit);
-      sink.progress = [end](const Progress&) {
-        if (Clock::now() > end) throw TookTooLong{};
-      };
-    }
+    const auto& limit = study.search.evaluation_limit_s;
+    const auto end = Clock::now() + std::chrono::duration<double>(limit.value_or(0));
+    const RunSink sink{.progress = [&](const Progress&) {
+      if ((limit && Clock::now() > end) || (stop && stop())) throw TookTooLong{};
+    }};
     report.figure = figure_of(study, read_experiment(config)->run(sink), report.faults);
   } catch (const TookTooLong&) {
     report.figure.reason = "took too long";
@@ -99,17 +98,19 @@ void throw_if_any(std::span<const Report> reports) {
 
 }  // namespace
 
-Evaluator::Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t)> progress)
-    : study_(study), jobs_(jobs), progress_(std::move(progress)) {}
+Evaluator::Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t)> progress,
+                     std::function<bool()> stop)
+    : study_(study), jobs_(jobs), progress_(std::move(progress)), stop_(std::move(stop)) {}
 
 std::vector<Figures> Evaluator::run_all(std::span<const Assignments> subjects, std::span<const Scenario> scenarios,
                                         bool strict) {
   std::vector<Report> reports(subjects.size() * scenarios.size());
   std::mutex mutex;
   parallel_for(reports.size(), jobs_, [&](std::size_t i) {
+    if (stop_ && stop_()) return;
     try {
       const Node config = config_of(study_, subjects[i / scenarios.size()], scenarios[i % scenarios.size()]);
-      reports[i] = run_config(study_, config);
+      reports[i] = run_config(study_, config, stop_);
     } catch (const sim::ConfigError& error) {
       reports[i].faults = error.faults();
     }
@@ -117,6 +118,7 @@ std::vector<Figures> Evaluator::run_all(std::span<const Assignments> subjects, s
     ++runs_;
     if (progress_) progress_(runs_);
   });
+  if (stop_ && stop_()) throw Stopped{};
   if (strict) throw_if_any(reports);
   std::vector<Figures> all;
   for (std::size_t i = 0; i < reports.size(); ++i) {

@@ -22,7 +22,9 @@ using Figures = std::vector<RunFigure>;
 class Evaluator {
  public:
   /// Borrows the study. `progress` is called by one thread at a time after every run; may be empty.
-  Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t runs)> progress);
+  /// So does `stop`, which is asked by any thread; then what is under way throws Stopped.
+  Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t runs)> progress,
+            std::function<bool()> stop = {});
 
   /// Baselines at scenarios. Throws sim::ConfigError for faults of any of the experiments, and for a figure that the
   /// summaries do not have.
@@ -39,6 +41,7 @@ class Evaluator {
   const EvolveStudy& study_;
   std::size_t jobs_;
   std::function<void(std::int64_t)> progress_;
+  std::function<bool()> stop_;
   std::int64_t runs_ = 0;
 };
 

@@ -10,9 +10,14 @@ namespace {
 class Loop {
  public:
   Loop(const EvolveStudy& study, Source& source, const EvolveOptions& options)
-      : study_(study), source_(source), evaluator_(study, options.jobs, [this, &options](std::int64_t runs) {
-          if (options.progress) options.progress(std::ssize(result_.generations), runs);
-        }) {}
+      : study_(study),
+        source_(source),
+        evaluator_(
+            study, options.jobs,
+            [this, &options](std::int64_t runs) {
+              if (options.progress) options.progress(std::ssize(result_.generations), runs);
+            },
+            options.stop) {}
 
   EvolveResult run() {
     compare_baselines();

@@ -91,9 +91,10 @@ struct EvolveResult {
 struct EvolveOptions {
   std::size_t jobs = 1;
   std::function<void(std::int64_t generation, std::int64_t runs)> progress;  ///< may be empty
+  std::function<bool()> stop = {};                                           ///< asked by any thread; may be empty
 };
 
-/// Throws sim::ConfigError for faults of the base and the baselines.
+/// Throws sim::ConfigError for faults of the base and the baselines, Stopped.
 EvolveResult evolve(const EvolveStudy& study, Source& source, const EvolveOptions& options);
 
 /// Quantile of values, linear between ranks; nothing without any.

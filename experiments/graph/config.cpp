@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "experiments/experiment.hpp"
-#include "models/builders/builder.hpp"
-#include "models/import/importer.hpp"
+#include "experiments/graph/source.hpp"
 
 namespace orrery::experiments::graph {
 namespace {
@@ -197,6 +196,16 @@ Node read_policies(const Node& node, GraphConfig& config, sim::Faults& faults) {
 }
 
 }  // namespace
+
+const models::BuilderRegistry& graph_builders() {
+  return builders();
+}
+const policies::PassRegistry& graph_passes() {
+  return passes();
+}
+const hw::CostModelRegistry& graph_cost_models() {
+  return cost_models();
+}
 
 GraphConfig read_graph_config(const Node& root, sim::Faults& faults) {
   GraphConfig config;

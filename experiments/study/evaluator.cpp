@@ -72,24 +72,53 @@ Evaluator::Evaluator(const Study& study, Store& store, WorkerPool& pool, const E
                        "put it back, give another --out, or --force to begin anew");
 }
 
+Evaluation evaluation_of(const Study& study, const PointRow& row, const Proposal& proposal, std::int64_t repeat,
+                         const fs::path& store) {
+  const std::vector<Cell> cells = parameter_cells(study, proposal.point);
+  if (row.repeat != repeat || row.fidelity != proposal.fidelity ||
+      !std::equal(cells.begin(), cells.end(), row.cells.begin()))
+    sim::throw_fault({store.string(), ""},
+                     fmt::format("point {} of the store is not the one that this study comes to there", row.id),
+                     "give another --out, or --force to begin anew");
+  if (row.status != TrialStatus::ok) return {.status = row.status, .reason = row.reason};
+  std::vector<double> figures;
+  for (std::size_t i = 0; i < study.measures.size(); ++i) figures.push_back(number_of(row.cells[cells.size() + i]));
+  return study.judge(proposal.point, figures);
+}
+
+void judge_row(const Study& study, const Proposal& proposal, std::span<const double> figures, Evaluation& verdict,
+               PointRow& row) {
+  row.fidelity = proposal.fidelity;
+  row.cells = parameter_cells(study, proposal.point);
+  if (verdict.ok()) {
+    for (const double figure : figures) row.cells.push_back(number_cell(figure));
+    verdict = study.judge(proposal.point, figures);
+  } else {
+    row.cells.resize(row.cells.size() + study.measures.size());
+  }
+  if (verdict.ok()) {
+    for (std::size_t i = 0; i < study.objectives.size(); ++i)
+      row.cells.emplace_back(study.objectives[i].maximise ? -verdict.objectives[i] : verdict.objectives[i]);
+    for (const double violation : verdict.violations) row.cells.emplace_back(violation);
+    row.violation = verdict.violation();
+  } else {
+    row.cells.resize(row.cells.size() + study.objectives.size() + study.limits.size());
+  }
+  row.status = verdict.status;
+  row.reason = verdict.reason;
+}
+
 std::optional<Evaluation> Evaluator::known(const Proposal& proposal) {
   const auto row = store_.point(next_point_);
   if (!row) return std::nullopt;
-  const std::vector<Cell> cells = parameter_cells(study_, proposal.point);
-  if (row->repeat != repeat_ || row->fidelity != proposal.fidelity ||
-      !std::equal(cells.begin(), cells.end(), row->cells.begin()))
-    sim::throw_fault({out_.string(), ""},
-                     fmt::format("point {} of the store is not the one that this study comes to there", next_point_),
-                     "give another --out, or --force to begin anew");
+  Evaluation verdict = evaluation_of(study_, *row, proposal, repeat_, out_);
   ++next_point_;
   ++known_points_;
   if (on_point) on_point();
+  const std::size_t first = study_.space.parameters().size() + study_.space.derived().size();
   for (std::size_t i = 0; i < study_.measures.size(); ++i)
-    present_[i] = present_[i] || !std::isnan(number_of(row->cells[cells.size() + i]));
-  if (row->status != TrialStatus::ok) return Evaluation{.status = row->status, .reason = row->reason};
-  std::vector<double> figures;
-  for (std::size_t i = 0; i < study_.measures.size(); ++i) figures.push_back(number_of(row->cells[cells.size() + i]));
-  return study_.judge(proposal.point, figures);
+    present_[i] = present_[i] || !std::isnan(number_of(row->cells[first + i]));
+  return verdict;
 }
 
 std::vector<Evaluation> Evaluator::evaluate(std::span<const Proposal> batch) {
@@ -122,7 +151,8 @@ void Evaluator::prepare(std::span<const Proposal> batch) {
   pool_.for_each(batch_.size(), [&](std::size_t i) {
     const Proposal& proposal = batch[i / seeds];
     const std::int64_t seed = study_.seeds.first + static_cast<std::int64_t>(i % seeds);
-    batch_[i].prepared = prepare_run([&] { return study_.config(proposal.point, proposal.fidelity, seed); }, digests_);
+    batch_[i].prepared =
+        prepare_run([&] { return study_.read(study_.config(proposal.point, proposal.fidelity, seed)); }, digests_);
   });
 }
 
@@ -194,7 +224,7 @@ std::vector<double> Evaluator::measured(std::size_t first) const {
 }
 
 PointRow Evaluator::row_of(const Proposal& proposal, std::size_t first, Evaluation& verdict) {
-  PointRow row{.id = next_point_, .repeat = repeat_, .fidelity = proposal.fidelity};
+  PointRow row{.id = next_point_, .repeat = repeat_};
   bool refused = false;
   for (std::size_t s = 0; s < static_cast<std::size_t>(study_.seeds.count); ++s) {
     const PreparedRun& prepared = batch_[first + s].prepared;
@@ -213,24 +243,7 @@ PointRow Evaluator::row_of(const Proposal& proposal, std::size_t first, Evaluati
         .reason = study_.seeds.count == 1 ? run.result->reason : fmt::format("seed {}: {}", seed, run.result->reason)};
   }
   if (refused) row.key.clear();
-  row.cells = parameter_cells(study_, proposal.point);
-  if (verdict.ok()) {
-    const std::vector<double> figures = measured(first);
-    for (const double figure : figures) row.cells.push_back(number_cell(figure));
-    verdict = study_.judge(proposal.point, figures);
-  } else {
-    row.cells.resize(row.cells.size() + study_.measures.size());
-  }
-  if (verdict.ok()) {
-    for (std::size_t i = 0; i < study_.objectives.size(); ++i)
-      row.cells.emplace_back(study_.objectives[i].maximise ? -verdict.objectives[i] : verdict.objectives[i]);
-    for (const double violation : verdict.violations) row.cells.emplace_back(violation);
-    row.violation = verdict.violation();
-  } else {
-    row.cells.resize(row.cells.size() + study_.objectives.size() + study_.limits.size());
-  }
-  row.status = verdict.status;
-  row.reason = verdict.reason;
+  judge_row(study_, proposal, verdict.ok() ? measured(first) : std::vector<double>{}, verdict, row);
   return row;
 }
 

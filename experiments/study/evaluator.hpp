@@ -60,5 +60,11 @@ class Evaluator {
 
 /// Cells of a point's parameters and derived figures.
 std::vector<Cell> parameter_cells(const Study& study, const Point& point);
+/// What a row of a store says of a proposal. Throws sim::ConfigError if it is another point's.
+search::Evaluation evaluation_of(const Study& study, const PointRow& row, const search::Proposal& proposal,
+                                 std::int64_t repeat, const std::filesystem::path& store);
+/// Judges the figures of a point whose `verdict` is ok so far, and fills everything in its row but identity and runs.
+void judge_row(const Study& study, const search::Proposal& proposal, std::span<const double> figures,
+               search::Evaluation& verdict, PointRow& row);
 
 }  // namespace orrery::experiments::study

@@ -43,7 +43,7 @@ RunOutcome evaluate(const Node& request, std::span<const Measure> measures, Inpu
   const Node* config = request.find("config");
   if (config == nullptr || !config->is_object()) return failed("expected a config");
   const Node* wanted = request.find("key");
-  const PreparedRun run = prepare_run([&] { return *config; }, digests);
+  const PreparedRun run = prepare_run([&] { return read_experiment(*config); }, digests);
   if (run.key.empty()) return failed(run.faults.front().text());
   key = run.key;
   if (wanted != nullptr && wanted->is_string() && wanted->as_string() != key)

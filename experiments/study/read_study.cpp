@@ -251,7 +251,11 @@ search::Space read_space(const Node& root) {
 }
 
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
-  const Node root = read_study_document(file.string(), assignments);
+  return read_study(sim::read_json(file), file, assignments);
+}
+
+Study read_study(Node root, const std::filesystem::path& file, const std::vector<std::string>& assignments) {
+  assign_study(root, assignments);
   Faults faults;
   if (document_kind(root) != "study") {
     faults.add(root.is_object() ? place_of(root, "kind") : root.origin(), "expected a study of \"kind\": \"study\"");

@@ -8,11 +8,10 @@
 #include "experiments/claims/figure.hpp"
 #include "experiments/figures.hpp"
 #include "experiments/run_folder.hpp"
+#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::study {
 namespace {
-
-struct Stopped {};
 
 /// What a look-up missed, with the nearest name.
 std::string absence(const claims::FigureSearch& search) {
@@ -42,10 +41,10 @@ std::string InputDigests::of(const std::filesystem::path& file) {
   return known_.emplace(file.string(), content_digest(file)).first->second;
 }
 
-PreparedRun prepare_run(const std::function<sim::Node()>& make, InputDigests& digests) {
+PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make, InputDigests& digests) {
   PreparedRun run;
   try {
-    run.experiment = read_experiment(make());
+    run.experiment = make();
     std::uint64_t hash = sim::hash_text(sorted(run.experiment->identity()).dump());
     for (const auto& file : run.experiment->inputs()) {
       run.inputs.emplace_back(file.string(), digests.of(file));

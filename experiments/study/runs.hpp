@@ -38,8 +38,8 @@ struct PreparedRun {
   std::vector<sim::Fault> faults;                           ///< why it was refused
 };
 
-/// Never throws for what is wrong with the config. `make` gives it.
-PreparedRun prepare_run(const std::function<sim::Node()>& make, InputDigests& digests);
+/// Never throws for what is wrong with the config. `make` gives the experiment.
+PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make, InputDigests& digests);
 
 /// A result, and for each measure that the summary does not have: where the look-up ended (for messages).
 struct RunOutcome {

@@ -129,7 +129,7 @@ void check_experiments(const Study& study, std::span<const Point> points) {
   std::set<std::string> seen;
   for (const Point& point : points) {
     try {
-      (void)read_experiment(study.config(point, 1, study.seeds.first));
+      (void)study.read(study.config(point, 1, study.seeds.first));
     } catch (const sim::ConfigError& error) {
       for (const sim::Fault& fault : error.faults())
         if (seen.insert(fault.text()).second)

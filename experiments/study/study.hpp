@@ -7,11 +7,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "experiments/experiment.hpp"
 #include "experiments/search/driver.hpp"
 #include "sim/base/params.hpp"
 
@@ -128,6 +130,10 @@ struct Study {
   SearchParams search;
   search::DriverRegistry::Choice driver;
   std::optional<Fidelity> fidelity;
+  /// How the config of a point becomes an experiment; called by several threads.
+  std::function<std::unique_ptr<Experiment>(const sim::Node&)> read = [](const sim::Node& root) {
+    return read_experiment(root);
+  };
 
   /// The config of a canonical point. Throws sim::ConfigError for an assignment that cannot be made.
   sim::Node config(const Point& point, double fidelity, std::int64_t seed) const;
@@ -141,6 +147,9 @@ bool is_study(const std::filesystem::path& file);
 /// Reads a study with assignments laid over it ("base.…" goes to the base). Throws sim::ConfigError with all faults but
 /// those of the experiments that it makes.
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+/// The same for a document in memory, without assignments to its base; `file` gives the study its name, and its folder
+/// is what paths in a store are relative to.
+Study read_study(sim::Node document, const std::filesystem::path& file, const std::vector<std::string>& assignments);
 
 /// Points of the sweep in order, canonical, each once, those that the constraints forbid left out.
 /// `forbidden`, if given, is how many of these there were.

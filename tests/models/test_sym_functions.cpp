@@ -8,6 +8,17 @@ namespace {
 
 const SymExpr a = SymExpr::dim("a"), b = SymExpr::dim("b"), q = SymExpr::dim("q"), x = SymExpr::dim("x");
 
+TEST_CASE("the example of docs/symbolic.md", "[unit]") {
+  const SymExpr batch = SymExpr::dim("batch"), tokens = SymExpr::dim("tokens");
+  const SymExpr tiles = batch * ceil_div(tokens, 128);
+  const std::string text = tiles.to_string();                              // "batch*ceil_div(tokens, 128)"
+  const std::int64_t value = tiles.eval({{"batch", 4}, {"tokens", 300}});  // 12
+  const SymExpr parsed = SymExpr::parse("2*batch*tokens^2 - min(tokens, 128)");
+  CHECK(text == "batch*ceil_div(tokens, 128)");
+  CHECK(value == 12);                                            // 4 x ceil(300 / 128)
+  CHECK(parsed.eval({{"batch", 1}, {"tokens", 200}}) == 79872);  // 2 x 40,000 - 128
+}
+
 TEST_CASE("quotients of numbers round down and up", "[unit]") {
   CHECK(floor_div(7, 2) == 3);
   CHECK(floor_div(-7, 2) == -4);

@@ -1,6 +1,11 @@
 """What Python costs, in CPU time: the figures of docs/python.md. Run by hand, as the tests are."""
 
+import json
 import os
+import pathlib
+import resource
+import subprocess
+import tempfile
 import time
 
 os.environ.setdefault("ORRERY_COMMAND", "")
@@ -45,6 +50,40 @@ def frames():
     print(f"run of one request, config read and files written: {1e3 * cpu_s(lambda: orrery.run(config(1))):.1f} ms")
 
 
+def over_the_command():
+    """CPU time of `run` with a run folder against that of the command, whose process starts anew."""
+    command = os.environ["ORRERY_COMMAND"]
+    if not command:
+        return
+    with tempfile.TemporaryDirectory() as home:
+        for requests in (1, 10_000):
+            file = pathlib.Path(home) / "config.json"
+            file.write_text(json.dumps(config(requests)))
+
+            def of_children():
+                used = resource.getrusage(resource.RUSAGE_CHILDREN)
+                return used.ru_utime + used.ru_stime
+
+            theirs = []
+            for _ in range(5):
+                begun = of_children()
+                subprocess.run([command, "run", file, "--force", "--quiet", "--out", home + "/cli"],
+                               stdout=subprocess.DEVNULL, check=True)
+                theirs.append(of_children() - begun)
+            ours = cpu_s(lambda file=file: orrery.run(file, out=home + "/py", force=True))
+            over = 1e3 * (ours - min(theirs))
+            said = f"{1e3 * ours:.1f} ms, {over:+.1f} ms over the command's {1e3 * min(theirs):.1f}"
+            print(f"run of {requests} requests: {said}")
+
+
+def searches():
+    """Ask and tell of a function that does nothing, into a store."""
+    space = {"x": {"range": [0, 4]}, "y": {"range": [0, 4]}}
+    points = 2_000
+    spent = cpu_s(lambda: orrery.search(lambda x, y: {"cost": x * x + y}, space, "cost", "nsga2", points))
+    print(f"search over a Python function: {1e6 * spent / points:.0f} us a point")
+
+
 def environments():
     env, steps = orrery.make_env("cart_pole"), 20_000
 
@@ -69,4 +108,6 @@ def environments():
 if __name__ == "__main__":
     policies()
     frames()
+    over_the_command()
+    searches()
     environments()

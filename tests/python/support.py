@@ -41,3 +41,12 @@ def fleet(replicas: int = 4, requests: int = 400, rate: str = "20 1/s", **sectio
     base["machine"]["devices"][0]["count"] = replicas
     base["cluster"] = {"replicas": [{"count": replicas, "tensor_parallel": 1}]}
     return base
+
+
+def lines_of(axes, at_least: int = 2) -> list:
+    """Lines of a figure's panel that have so many points: targets and grids have two."""
+    return [line for line in axes.lines if len(line.get_xdata()) >= at_least]
+
+
+def texts_of(legend) -> list[str]:
+    return [text.get_text() for text in legend.get_texts()]

@@ -106,6 +106,17 @@ TEST_CASE("programs without an optimum are results", "[milp]") {
   CHECK(bounds.solve(20).objective == Approx(-5));
 }
 
+// The example of docs/drivers.md: floor(5000 / 700) = 7.
+TEST_CASE("the example of the docs", "[milp]") {
+  if (!has_cbc()) return;
+  Milp milp;
+  const auto x = milp.add_variable("replicas of a", Kind::integer, 0, 8);
+  milp.add_constraint("power", {{x, 700}}, Sense::at_most, 5000);
+  milp.maximise({{x, 1}});
+  const auto solution = milp.solve(10);  // seconds
+  CHECK(solution.objective == Approx(7));
+}
+
 TEST_CASE("a solver that is not there, or is none", "[milp]") {
   Milp milp;
   milp.minimise({{milp.add_variable("x"), 1}});

@@ -11,14 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ORRERY = sys.argv.pop(1)
 sys.path.insert(0, str(ROOT / "tools" / "python"))
 
-import matplotlib  # noqa: E402
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
-
-from orrery_report.png import STYLE  # noqa: E402
-from orrery_study import outcomes, parameters  # noqa: E402
+from orrery_plot import outcomes, parameters  # noqa: E402
 from orrery_study.__main__ import names_of  # noqa: E402
 
 TOY = ROOT / "experiments" / "studies" / "search_toy.json"
@@ -49,19 +42,13 @@ TRIALS = [trial(1, 1), trial(2, 3), trial(3, 2), trial(1, 9, feasible=False), tr
 
 
 class Figures(unittest.TestCase):
-    def setUp(self):
-        plt.rcParams.update(STYLE)
-
-    def tearDown(self):
-        plt.close("all")
-
     def test_front_shows_every_point_once_and_joins_the_best(self):
         axes = outcomes.front([store(TRIALS, [0, 1])], ["s"], OBJECTIVES).axes[0]
         self.assertEqual({c.get_label(): len(c.get_offsets()) for c in axes.collections},
                          {"over a limit": 1, "feasible": 1, "front, 2 points": 2})
         self.assertEqual(list(axes.lines[0].get_xdata(orig=True)), [1, 2])
         self.assertEqual(axes.lines[0].get_drawstyle(), "steps-post")  # f is minimised: to the right as good as before
-        self.assertEqual(axes.get_xlabel(), "f (ttft_s.p99), minimised")
+        self.assertEqual(axes.get_xlabel(), "f: P99 TTFT (s), minimised")
         self.assertEqual(axes.get_ylabel(), "g, maximised")
         self.assertIsNone(outcomes.front([store(TRIALS, [0])], ["s"], OBJECTIVES[:1]))
 

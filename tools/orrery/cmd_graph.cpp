@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 
-#include "models/builders/builder.hpp"
+#include "experiments/graph/source.hpp"
 #include "models/graph_dot.hpp"
 #include "models/graph_json.hpp"
 #include "models/graph_lowering.hpp"
-#include "models/import/importer.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {
@@ -29,58 +27,21 @@ struct GraphOptions {
 
 constexpr std::size_t kLongestFormula = 400;
 
-bool is_file(const std::string& source) {
-  return source.find('.') != std::string::npos || source.find('/') != std::string::npos ||
-         std::filesystem::exists(source);
-}
-
-Imported built(const GraphOptions& options) {
-  models::BuilderRegistry registry("builder");
-  models::register_builders(registry);
-  sim::Faults faults;
-  const std::vector<std::string> names = registry.names();
-  if (std::find(names.begin(), names.end(), options.source) == names.end())
-    sim::throw_fault({"graph", ""}, fmt::format("no builder is called '{}', and it is no file", options.source),
-                     sim::name_hint(options.source, names));
+Imported loaded(const GraphOptions& options) {
   sim::Node params = sim::Node::object();
   params.set_origin({"--set", ""});
   for (const std::string& assignment : options.assignments) sim::assign(params, assignment);
-  const auto choice = registry.prepare(options.source, &params, {"--set", ""}, faults);
-  faults.throw_if_any();
-  return {choice.make()->build(), {}, {}};
-}
-
-Imported loaded(const GraphOptions& options) {
-  if (!is_file(options.source)) return built(options);
-  if (!options.assignments.empty())
-    sim::throw_fault({"--set", ""}, "expected the name of a builder: a file has no parameters");
-  return models::import_graph(options.source, options.format);
+  return experiments::graph::load_graph(options.source, options.format, params);
 }
 
 /// "batch=8,tokens=128" for the dimensions that the graph has.
-models::Bindings bindings_of(const GraphOptions& options, const std::vector<models::Symbol>& symbols) {
-  std::vector<std::string> names;
-  for (const models::Symbol symbol : symbols) names.push_back(symbol.name());
-  models::Bindings bindings;
-  sim::Faults faults;
+models::Bindings bindings_of(const GraphOptions& options, const OpGraph& graph) {
+  std::vector<std::pair<std::string, std::string>> sizes;
   for (const std::string& bind : options.binds) {
     const auto equals = bind.find('=');
-    const std::string name = bind.substr(0, equals), value = equals == std::string::npos ? "" : bind.substr(equals + 1);
-    const bool number =
-        !value.empty() && value.size() < 16 && value.find_first_not_of("0123456789") == std::string::npos;
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      faults.add({"--bind " + bind, ""}, fmt::format("the graph has no dimension '{}'", name),
-                 sim::name_hint(name, names));
-    else if (!number)
-      faults.add({"--bind " + bind, ""}, "expected dimension=size");
-    else
-      bindings.set(name, std::stoll(value));
+    sizes.emplace_back(bind.substr(0, equals), equals == std::string::npos ? "" : bind.substr(equals + 1));
   }
-  for (const models::Symbol symbol : symbols)
-    if (!options.binds.empty() && faults.empty() && !bindings.find(symbol))
-      faults.add({"--bind", ""}, fmt::format("no value for dimension '{}'", symbol.name()));
-  faults.throw_if_any();
-  return bindings;
+  return experiments::graph::bind_sizes(graph, sizes);
 }
 
 void count_kinds(const OpGraph& graph, std::map<std::string, std::int64_t>& kinds) {
@@ -158,9 +119,7 @@ void write_file(const std::string& file, const std::string& text) {
 
 int graph_command(const GraphOptions& options) {
   const Imported imported = loaded(options);
-  std::vector<std::string> faults = verify(imported.graph);
-  if (!faults.empty()) sim::throw_fault({options.source, ""}, faults.front());
-  const models::Bindings bindings = bindings_of(options, imported.graph.symbols());
+  const models::Bindings bindings = bindings_of(options, imported.graph);
   if (options.print)
     fmt::print("{}", to_string(imported.graph));
   else

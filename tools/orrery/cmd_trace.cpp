@@ -31,32 +31,11 @@ std::unique_ptr<traces::TraceSource> open(const TraceOptions& options) {
   return traces::open_trace(params, experiments::trace_formats());
 }
 
-sim::Node lengths_node(const traces::LengthSummary& lengths) {
-  sim::Node node = sim::Node::object();
-  node.set("mean", sim::Node::real(lengths.mean));
-  node.set("p50", sim::Node::real(lengths.p50));
-  node.set("p90", sim::Node::real(lengths.p90));
-  node.set("p99", sim::Node::real(lengths.p99));
-  node.set("max", sim::Node::integer(lengths.max));
-  return node;
-}
-
 int inspect(const TraceOptions& options) {
   const auto source = open(options);
   const traces::TraceSummary summary = traces::inspect(*source);
   if (options.json) {
-    sim::Node node = sim::Node::object();
-    node.set("requests", sim::Node::integer(summary.requests));
-    node.set("skipped", sim::Node::integer(summary.skipped.total()));
-    node.set("span_s", sim::Node::real(summary.span_s));
-    node.set("rate_per_s", sim::Node::real(summary.rate_per_s));
-    node.set("gap_cv", sim::Node::real(summary.gap_cv));
-    node.set("sessions_named", sim::Node::integer(summary.sessions_named));
-    node.set("prefixes_given", sim::Node::integer(summary.prefixes_given));
-    node.set("prompt_tokens", lengths_node(summary.prompt));
-    node.set("output_tokens", lengths_node(summary.output));
-    node.set("total_tokens", lengths_node(summary.total));
-    fmt::print("{}\n", node.dump(2));
+    fmt::print("{}\n", traces::summary_node(summary).dump(2));
     return 0;
   }
   fmt::print("requests      {}\n", summary.requests);

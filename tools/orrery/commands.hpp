@@ -37,5 +37,6 @@ void add_best(CLI::App& app, Action& action);
 void add_analyse(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_evaluate_points(CLI::App& app, Action& action);
+void add_serve(CLI::App& app, Action& action);
 
 }  // namespace orrery::tools

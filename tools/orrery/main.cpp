@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   tools::add_analyse(app, action);
   tools::add_export(app, action);
   tools::add_evaluate_points(app, action);
+  tools::add_serve(app, action);
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {

@@ -12,11 +12,17 @@
 namespace orrery::tools {
 namespace {
 
-/// Runs the program and gives its exit code back; 1 if it could not be started.
-int execute(const std::vector<std::string>& arguments) {
+/// The arguments as execv takes them; they live as long as `arguments`.
+std::vector<char*> raw_arguments(const std::vector<std::string>& arguments) {
   std::vector<char*> raw;
   for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
   raw.push_back(nullptr);
+  return raw;
+}
+
+/// Runs the program and gives its exit code back; 1 if it could not be started.
+int execute(const std::vector<std::string>& arguments) {
+  const std::vector<char*> raw = raw_arguments(arguments);
   const pid_t child = fork();
   if (child < 0) return 1;
   if (child == 0) {
@@ -44,6 +50,13 @@ std::vector<std::string> python_command(const std::string& package, const std::v
 
 int run_python_tool(const std::string& package, const std::vector<std::string>& arguments) {
   return execute(python_command(package, arguments));
+}
+
+int become_python_tool(const std::string& package, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> command = python_command(package, arguments);
+  const std::vector<char*> raw = raw_arguments(command);
+  execv(raw[0], raw.data());
+  return 1;
 }
 
 }  // namespace orrery::tools

@@ -23,6 +23,12 @@ void bind_tables(py::module_& module);
 void bind_timeline(py::module_& module);
 void bind_env(py::module_& module);
 void bind_vector_env(py::module_& module);
+void bind_study(py::module_& module);
+void bind_search(py::module_& module);
+void bind_graph(py::module_& module);
+void bind_machine(py::module_& module);
+void bind_trace(py::module_& module);
+void bind_answers(py::module_& module);
 
 /// A document as dicts, lists and scalars; keys keep their order.
 py::object to_python(const sim::Node& node);

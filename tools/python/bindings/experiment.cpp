@@ -7,7 +7,6 @@
 #include "experiments/claims/runner.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/run_folder.hpp"
-#include "experiments/serving/read.hpp"
 #include "tools/python/bindings/policy.hpp"
 
 namespace orrery::python {
@@ -66,13 +65,7 @@ sim::Node read_root(const std::optional<std::string>& path, const std::string& t
 }
 
 std::unique_ptr<experiments::Experiment> make_experiment(const sim::Node& root, const PythonPolicies& policies) {
-  if (!policies.any()) return experiments::read_experiment(root);
-  const sim::Node* system = root.find("system");
-  if (system == nullptr || !system->is_string() || system->as_string() != "serving")
-    sim::throw_fault(root.origin_at("system"), "expected \"serving\", whose policies may be Python classes");
-  sim::Faults faults;
-  return experiments::read_serving(root, faults,
-                                   [&](experiments::ServingConfig& config) { install(policies, config); });
+  return policies.any() ? read_installed(root, policies) : experiments::read_experiment(root);
 }
 
 class PyExperiment {

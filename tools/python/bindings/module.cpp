@@ -41,4 +41,10 @@ PYBIND11_MODULE(_orrery, module) {
   python::bind_experiment(module);
   python::bind_env(module);
   python::bind_vector_env(module);
+  python::bind_study(module);
+  python::bind_search(module);
+  python::bind_machine(module);
+  python::bind_graph(module);
+  python::bind_trace(module);
+  python::bind_answers(module);
 }

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <stdexcept>
+
+#include "experiments/serving/read.hpp"
 
 namespace orrery::python {
 
@@ -50,6 +53,53 @@ void install(const PythonPolicies& policies, experiments::ServingConfig& config)
     config.decode_routing.make = python_router(policies.decode_routing);
     blocks.set("decode_routing", policies.decode_routing->block());
   }
+}
+
+std::unique_ptr<experiments::Experiment> read_installed(const sim::Node& root, const PythonPolicies& policies) {
+  const sim::Node* system = root.find("system");
+  if (system == nullptr || !system->is_string() || system->as_string() != "serving")
+    sim::throw_fault(root.origin_at("system"), "expected \"serving\", whose policies may be Python classes");
+  sim::Faults faults;
+  return experiments::read_serving(root, faults,
+                                   [&](experiments::ServingConfig& config) { install(policies, config); });
+}
+
+namespace {
+
+struct Decision {
+  const char* name;
+  std::shared_ptr<PolicySource> PythonPolicies::*source;
+};
+constexpr std::array<Decision, 3> kDecisions{{{"batching", &PythonPolicies::batching},
+                                              {"routing", &PythonPolicies::routing},
+                                              {"decode_routing", &PythonPolicies::decode_routing}}};
+
+}  // namespace
+
+void stand_for(const PythonPolicies& policies, sim::Node& base) {
+  sim::Node chosen = sim::Node::object();
+  for (const Decision& decision : kDecisions)
+    if (const auto& source = policies.*decision.source) chosen.set(decision.name, source->block());
+  sim::Node above = sim::Node::object();
+  above.set("policies", std::move(chosen));
+  sim::merge_over(base, above);
+}
+
+std::unique_ptr<experiments::Experiment> read_with(const sim::Node& config, const PythonPolicies& policies) {
+  sim::Node root = config;
+  PythonPolicies used;
+  sim::Node* blocks = root.find("policies");
+  for (const Decision& decision : kDecisions) {
+    const auto& source = policies.*decision.source;
+    sim::Node* block = source && blocks != nullptr ? blocks->find(decision.name) : nullptr;
+    if (block == nullptr) continue;
+    const sim::Node* policy = block->find("policy");
+    const bool ours = policy != nullptr && policy->is_string() && policy->as_string() == "python";
+    if (ours) used.*decision.source = std::make_shared<PolicySource>(*source);
+    block->erase("python");
+    if (ours) blocks->erase(decision.name);
+  }
+  return used.any() ? read_installed(root, used) : experiments::read_experiment(root);
 }
 
 void throw_closed(const char* what) {

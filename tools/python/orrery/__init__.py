@@ -9,39 +9,85 @@ from orrery import plot
 from orrery._orrery import home_folder, schema, version
 from orrery.catalog import Component, components, describe
 from orrery.catalog import list_names as list  # noqa: A004 - the command's name
-from orrery.env import make_env
+from orrery.claims import Claims, reproduce
+from orrery.commands import (
+    ImportedConfig,
+    Plan,
+    calibrate,
+    capacity,
+    evolve,
+    fidelity,
+    import_config,
+    plan,
+    plans,
+    report,
+    slo,
+    train,
+)
 from orrery.errors import ConfigError, Fault, PolicyError
-from orrery.policies import STABLE, Batching, BudgetStep, NativeBatching, Router
+from orrery.graphs import Graph, Kernel, graph
+from orrery.machines import Machine
+from orrery.models import Model
+from orrery.named import NativeBatching, make_env, make_vec_env
+from orrery.policies import STABLE, Batching, BudgetStep, Router
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
+from orrery.searching import Infeasible, Search, Trial, search
+from orrery.studies import Study, analyse
 from orrery.timeline import Timeline
-from orrery.vector import make_vec_env
+from orrery.traces import Trace
 
 __version__ = version()
 __all__ = [
     "STABLE",
     "Batching",
     "BudgetStep",
+    "Claims",
     "Component",
     "ConfigError",
     "Fault",
+    "Graph",
+    "ImportedConfig",
+    "Infeasible",
+    "Kernel",
+    "Machine",
+    "Model",
     "NativeBatching",
+    "Plan",
     "PolicyError",
     "Progress",
     "Result",
     "Router",
+    "Search",
+    "Study",
     "Timeline",
+    "Trace",
+    "Trial",
+    "analyse",
+    "calibrate",
+    "capacity",
     "components",
     "describe",
+    "evolve",
+    "fidelity",
+    "graph",
     "home_folder",
+    "import_config",
     "list",
     "load",
     "make_env",
     "make_vec_env",
+    "plan",
+    "plans",
     "plot",
     "read",
+    "report",
+    "reproduce",
     "run",
     "schema",
+    "search",
+    "slo",
+    "train",
     "validate",
     "version",
 ]

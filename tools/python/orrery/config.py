@@ -7,18 +7,50 @@ import os
 import pathlib
 
 
-def _plain(value):
-    """What JSON has no word for: paths, numbers and arrays of numpy."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no place in a config")
+def _system_of(config) -> str:
+    """The system that a config (a path, a dict) is about, as far as can be seen without reading it."""
+    for _ in range(16):  # a base, its base …
+        if isinstance(config, (str, os.PathLike)):
+            folder = pathlib.Path(config).parent
+            try:
+                config = json.loads(pathlib.Path(config).read_text())
+            except (OSError, ValueError):
+                return "serving"
+        else:
+            folder = pathlib.Path()
+        if not isinstance(config, dict):
+            return "serving"
+        inner = config.get("base") if config.get("kind") == "study" else None
+        if isinstance(inner, dict):
+            config = inner
+        if isinstance(config.get("system"), str):
+            return config["system"]
+        base = config.get("base")
+        if isinstance(base, list) and base:
+            base = base[-1]
+        if not isinstance(base, (str, dict)):
+            return "serving"
+        config = base if isinstance(base, dict) else folder / base
+    return "serving"
 
 
-def to_json(value) -> str:
-    """JSON of a config or a part of one."""
-    return json.dumps(value, default=_plain)
+def _coder(system: str):
+    def plain(value):
+        """What JSON has no word for: machines, models and traces, paths, numbers and arrays of numpy."""
+        if hasattr(value, "to_config"):
+            return value.to_config(system)
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if hasattr(value, "tolist"):
+            return value.tolist()
+        raise TypeError(f"{type(value).__name__} has no place in a config")
+
+    return plain
+
+
+def to_json(value, system: str = "serving") -> str:
+    """JSON of a config or a part of one; objects such as Machine stand for what `system` calls one."""
+    return json.dumps(value, default=_coder(system))
 
 
 def source(config) -> tuple[str | None, str]:
@@ -26,22 +58,32 @@ def source(config) -> tuple[str | None, str]:
     if isinstance(config, (str, os.PathLike)):
         return str(pathlib.Path(config)), ""
     if hasattr(config, "keys"):
-        return None, to_json(dict(config))
+        return None, to_json(dict(config), _system_of(config))
     raise TypeError(f"expected a path or a dict as a config, got {type(config).__name__}")
 
 
-def _leaves(path: str, value):
+def _leaves(path: str, value, system: str):
     if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from _leaves(f"{path}.{key}", inner)
+            yield from _leaves(f"{path}.{key}", inner, system)
     else:
-        yield f"{path}={to_json(value)}"
+        yield f"{path}={to_json(value, system)}"
 
 
-def assignments(overrides, sections) -> list[str]:
-    """`{"workload.rate_scale": 2}` and `workload={"rate_scale": 2}` as `--set` takes them."""
+def _has_objects(value) -> bool:
+    if isinstance(value, dict):
+        return any(_has_objects(inner) for inner in value.values())
+    return hasattr(value, "to_config")
+
+
+def assignments(overrides, sections, config=None) -> list[str]:
+    """`{"workload.rate_scale": 2}` and `workload={"rate_scale": 2}` as `--set` takes them, for `config`."""
+    given = [overrides or {}, sections]
+    system = "serving"
+    if any(map(_has_objects, given)):
+        system = next((part["system"] for part in reversed(given) if "system" in part), None) or _system_of(config)
     found = []
-    for given in (overrides or {}), sections:
-        for path, value in given.items():
-            found.extend(_leaves(path, value))
+    for part in given:
+        for path, value in part.items():
+            found.extend(_leaves(path, value, system))
     return found

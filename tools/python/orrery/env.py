@@ -10,7 +10,6 @@ import secrets
 import numpy
 
 from orrery import _orrery, spaces
-from orrery import config as configs
 
 try:
     from gymnasium import Env as _Base
@@ -200,13 +199,3 @@ class ParallelEnv:
 
     def __repr__(self) -> str:
         return f"<ParallelEnv {self.name}: {len(self.possible_agents)} agents>"
-
-
-def make_env(name: str, **params):
-    """An environment by its name (`orrery.list("env")`) with its parameters (`orrery.describe(name)`).
-
-    One agent: Gymnasium's API. Several: PettingZoo's parallel API. ConfigError for names and parameters that are none.
-    """
-    core = _orrery.Env(name, configs.to_json(params))
-    spec = core.spec()
-    return (Env if len(spec["agents"]) == 1 else ParallelEnv)(name, core, spec)

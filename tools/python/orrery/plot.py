@@ -22,9 +22,13 @@ def latency(*results, metrics=None, labels=None):
     return _drawn_by("facade", "latency")(results, metrics, labels)
 
 
-def slo(*things, x=None, labels=None):
-    """SLO attainment against the rate (or `x`, a column); of a frame, of a study or of several results."""
-    return _drawn_by("facade", "slo")(things, x, labels)
+def slo(*things, x=None, target=None, labels=None):
+    """SLO attainment against the rate (or `x`, a column; "scale" of the targets), a line for each of what else differs.
+
+    Of a frame (rate_per_s, attainment, and scale or label), a run of `orrery slo`, a study, or several results.
+    `target` is a fraction that is drawn as a line.
+    """
+    return _drawn_by("facade", "slo")(things, x, labels, target)
 
 
 def throughput_latency(*things, latency=None, throughput=None, labels=None):
@@ -37,18 +41,25 @@ def series(*results, fields=None, labels=None):
     return _drawn_by("facade", "series")(results, fields, labels)
 
 
-def gantt(timeline, tracks=None, start_s=None, end_s=None):
-    """Slices of a timeline (`result.timeline`, or a result), a row a track: a pipeline, a kernel stream, a fleet."""
-    return _drawn_by("facade", "gantt")(timeline, tracks, start_s, end_s)
+def gantt(timeline, tracks=None, start_s=None, end_s=None, by=None):
+    """Slices of a timeline (`result.timeline`, a result or its folder), a row a track: a pipeline, a kernel stream.
+
+    `tracks` chooses tracks or processes, the times a window; `by` is the column that colours, else the kind of slice.
+    """
+    return _drawn_by("facade", "gantt")(timeline, tracks, start_s, end_s, by)
 
 
 def roofline(machine, kernels, dtype=None):
-    """FLOP/s against FLOP per byte, under the roof of the device, a point a kernel."""
+    """FLOP/s against FLOP per byte, under the roof of the device, a point a kernel.
+
+    `machine`: an `orrery.Machine`, or a dict (name, bandwidth_bytes_per_s, peak_flops_per_s as a number or by type);
+    `kernels`: a frame (name, flops, bytes, time_s, bound_by), or with a Machine the graph that it runs.
+    """
     return _drawn_by("facade", "roofline")(machine, kernels, dtype)
 
 
 def pareto(*studies, x=None, y=None, labels=None):
-    """Points of studies in the plane of two objectives, and the Pareto front of each study."""
+    """Points of studies in the plane of two objectives (or columns `x`, `y`), and the Pareto front of each study."""
     return _drawn_by("facade", "pareto")(studies, x, y, labels)
 
 
@@ -67,13 +78,13 @@ def topology(result, layout=None):
     return _drawn_by("facade", "topology")(result, layout)
 
 
-def memory_map(plan):
-    """Where each block lies in memory (offset) and when (lifetime): of a plan, its JSON, or a frame of blocks."""
-    return _drawn_by("facade", "memory_map")(plan)
+def memory_map(plan, capacity_bytes=None):
+    """Where each block lies in memory (offset) and when (lifetime): the file of `orrery plan --out`, or such a frame."""
+    return _drawn_by("facade", "memory_map")(plan, capacity_bytes)
 
 
 def breakdown(*results, what="energy", labels=None):
-    """Energy ("energy") or device time ("time") by class of operator, a bar a result."""
+    """Energy ("energy"), device time ("time") or "both" by class of operator; of several results a bar each."""
     return _drawn_by("facade", "breakdown")(results, what, labels)
 
 

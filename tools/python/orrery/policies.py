@@ -11,7 +11,6 @@ import hashlib
 import inspect
 
 from orrery import _orrery
-from orrery import config as configs
 
 STABLE = _orrery.STABLE
 BudgetStep = _orrery.BudgetStep
@@ -39,16 +38,6 @@ class Router:
 
     def left(self, request: int) -> None:
         """A request is no longer at a replica."""
-
-
-class NativeBatching(Batching):
-    """A batching policy of C++ by its name: `NativeBatching("sarathi", token_budget=512)`."""
-
-    def __init__(self, policy: str, **params):
-        self._native = _orrery.NativeBatching(policy, configs.to_json(params))
-
-    def decide(self, view, out) -> None:
-        self._native.decide(view, out)
 
 
 def _name(policy) -> str:

@@ -26,7 +26,7 @@ class Progress(typing.NamedTuple):
     what: str  # that `done` counts
 
 
-def _teller(progress):
+def teller(progress):
     """What the core calls with the fields of Progress, a few times a second."""
     if progress is None or progress is False:
         return None
@@ -46,7 +46,7 @@ def read(config, overrides=None, *, batching=None, routing=None, decode_routing=
     return _orrery.Experiment(
         path,
         text,
-        configs.assignments(overrides, sections),
+        configs.assignments(overrides, sections, config),
         batching=policies.source(batching, policies.Batching),
         routing=policies.source(routing, policies.Router),
         decode_routing=policies.source(decode_routing, policies.Router),
@@ -83,7 +83,12 @@ def run(
     experiment = read(
         config, changes, batching=batching, routing=routing, decode_routing=decode_routing, **sections
     )
-    tell = _teller(progress)
+    return finish(experiment, out, force, tables, progress)
+
+
+def finish(experiment, out=None, force: bool = False, tables: bool = True, progress=None) -> Result:
+    """Runs what `read` gave, as `run` does."""
+    tell = teller(progress)
     if out is not None:
         told = experiment.run_into(str(out), force, tell)
         return Result(told, experiment.resolved(), pathlib.Path(out))
@@ -114,7 +119,7 @@ def load(folder) -> Result:
 def validate(config, overrides=None, **sections) -> list[Fault]:
     """The faults of a config (an experiment, or the file of a claim study): none if it is valid."""
     path, text = configs.source(config)
-    changes = configs.assignments(overrides, sections)
+    changes = configs.assignments(overrides, sections, config)
     try:
         if path is None or not _orrery.check_claim(path, changes):
             _orrery.Experiment(path, text, changes)

@@ -8,7 +8,6 @@ import secrets
 import numpy
 
 from orrery import _orrery, spaces
-from orrery import config as configs
 
 try:
     from gymnasium.vector import AutoresetMode
@@ -97,17 +96,3 @@ class VectorEnv(_Base):
 
     def __repr__(self) -> str:
         return f"<VectorEnv {self.name}: {self.num_envs} x {self.single_action_space}>"
-
-
-def make_vec_env(name: str, num_envs: int, *, autoreset: str = "next_step", threads: int = 1, **params) -> VectorEnv:
-    """`num_envs` equal environments on `threads` threads; results are the same for any number of them.
-
-    `autoreset` is "next_step" or "same_step". ValueError for an environment of several agents.
-    """
-    if num_envs < 1:
-        raise ValueError(f"expected at least one environment, got {num_envs}")
-    core = _orrery.VectorEnv(name, configs.to_json(params), num_envs, autoreset, threads)
-    agents = len(core.spec()["agents"])
-    if agents > 1:
-        raise ValueError(f"{name} has {agents} agents: make_env gives them the parallel API")
-    return VectorEnv(name, core, num_envs, AutoresetMode[autoreset.upper()])

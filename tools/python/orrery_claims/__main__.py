@@ -19,26 +19,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import matplotlib  # noqa: E402
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
 from orrery_plot import palette  # noqa: E402
+from orrery_plot.style import Picture, panels_of, save, short, small_panels  # noqa: E402
 
 COLUMNS = 4
 PANEL = (2.5, 2.1)  # inches
 MANY = 12  # values of an axis that are all written below it
-STYLE = {
-    "font.size": 7, "axes.titlesize": 6.5, "axes.titlelocation": "left", "axes.grid": True, "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "grid.color": palette.GRID, "grid.linewidth": 0.5,
-    "text.color": palette.INK, "axes.labelcolor": palette.INK, "figure.constrained_layout.use": True,
-    "text.parse_math": False, "lines.linewidth": 1.1, "lines.markersize": 2.5,
-}
 
 
 def axes_of(points: pd.DataFrame) -> pd.DataFrame:
@@ -71,7 +61,10 @@ def positions(axes, x: str | None, values: pd.Series) -> dict:
     """Where the values of an axis stand: themselves if they are numbers, else their order."""
     order = list(dict.fromkeys(values))
     if x is None or not pd.api.types.is_numeric_dtype(values):
-        axes.set_xticks(range(len(order)), [textwrap.shorten(str(name), 14, placeholder="…") for name in order], rotation=20)
+        many = len(order) > 6
+        names = [short(str(name), 20) for name in order] if len(order) > 1 else []
+        axes.set_xticks(range(len(names)), names, rotation=90 if many else 30, ha="center" if many else "right",
+                        rotation_mode="default" if many else "anchor", fontsize=5 if many else 6.5)
         return {name: i for i, name in enumerate(order)}
     low, high = min(order), max(order)
     if low > 0 and high / low >= 8:
@@ -101,9 +94,9 @@ def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: li
         table = table.loc[sorted(table.index, key=place.get)]
         at = [place[index] for index in table.index]
         middle, low, high = (np.array([entry[k] for entry in table]) for k in range(3))
-        shade = palette.SEQUENCE[i % len(palette.SEQUENCE)]
-        dash = ("solid", "dashed", "dotted")[i // len(palette.SEQUENCE) % 3]
-        axes.plot(at, middle, marker="o", color=shade, linestyle=dash, label=str(name) or "over the grid")
+        shade = palette.colour(i)
+        axes.plot(at, middle, marker=palette.marker(i), color=shade, linestyle=palette.dash(i), linewidth=1.1, markersize=2.5,
+                  label=str(name) or "over the grid")
         if (high > low).any():
             axes.fill_between(at, low, high, color=shade, alpha=0.13, linewidth=0)
     values = rows["value"]
@@ -113,9 +106,9 @@ def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: li
         axes.set_ylim(values.mean() - max(0.5, abs(values.mean()) * 0.5), values.mean() + max(0.5, abs(values.mean()) * 0.5))
     plain_numbers(axes)
     if x:
-        axes.set_xlabel(x)
+        axes.set_xlabel(x if len(place) > 1 else f"{x} = {next(iter(place))}")
     if label:
-        axes.legend(fontsize=5.5, frameon=False, handlelength=1.4, borderpad=0.1, labelspacing=0.2)
+        axes.legend(handlelength=1.4, borderpad=0.1, labelspacing=0.2)
 
 
 def band(axes, claim: dict) -> None:
@@ -150,7 +143,9 @@ def title_of(claim: dict) -> str:
     return "\n".join([*textwrap.wrap(claim["claim"], 46)[:4], simulated + word])
 
 
-def draw(study: str, points: pd.DataFrame, claims: list[dict], out: Path) -> Path:
+@small_panels
+def draw(study: str, points: pd.DataFrame, claims: list[dict]) -> Picture:
+    """The figure of one study."""
     points = pd.concat([points, axes_of(points)], axis=1)
     points["variant"] = points["variant"].fillna("")
     measured = points[~points["measure"].str.startswith("claim:")]
@@ -158,16 +153,11 @@ def draw(study: str, points: pd.DataFrame, claims: list[dict], out: Path) -> Pat
     x, colour = choose_axes(measured[known], measured["variant"].nunique())
     measures = list(dict.fromkeys(measured["measure"]))
     order = list(dict.fromkeys(measured[colour or "variant"]))
-    panels = len(measures) + len(claims)
-    columns = min(COLUMNS, panels)
-    rows = math.ceil(panels / columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(columns * PANEL[0], rows * PANEL[1] + 0.3), squeeze=False)
-    for axes in grid.flat[panels:]:
-        axes.axis("off")
-    for i, (axes, measure) in enumerate(zip(grid.flat, measures)):
+    figure, grid = panels_of(len(measures) + len(claims), COLUMNS, PANEL, 0.3)
+    for i, (axes, measure) in enumerate(zip(grid, measures)):
         lines(axes, measured[measured["measure"] == measure], x, colour, order, i == 0)
         axes.set_title(measure)
-    for i, (axes, claim) in enumerate(zip(grid.flat[len(measures):], claims)):
+    for i, (axes, claim) in enumerate(zip(grid[len(measures):], claims)):
         over = points[points["measure"] == f"claim:{i}"]
         if len(over) > 0 and x:
             lines(axes, over, x, colour, order, False)
@@ -175,13 +165,9 @@ def draw(study: str, points: pd.DataFrame, claims: list[dict], out: Path) -> Pat
             axes.set_xticks([])
         if len(over) > 0 or claim["simulated"] is not None:
             band(axes, claim)
-        axes.set_title(title_of(claim))
+        axes.set_title(title_of(claim), fontsize=6.5)
     figure.suptitle(f"{claims[0]['system']} ({study})" if claims else study, fontsize=8)
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{study}.png"
-    figure.savefig(path, dpi=130, metadata={"Software": "Orrery"})
-    plt.close(figure)
-    return path
+    return figure
 
 
 def main(arguments: list[str]) -> int:
@@ -193,10 +179,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     points = pd.read_csv(options.points, dtype={"x": str, "variant": str})
     claims = json.loads(options.claims.read_text(encoding="utf-8"))["claims"]
-    with plt.rc_context(STYLE):
-        for study, rows in points.groupby("study", sort=True):
-            own = [claim for claim in claims if claim["study"] == study]
-            print(draw(str(study), rows, own, options.png), file=sys.stderr)
+    for study, rows in points.groupby("study", sort=True):
+        own = [claim for claim in claims if claim["study"] == study]
+        print(save(draw(str(study), rows, own), options.png / f"{study}.png", dpi=130), file=sys.stderr)
     return 0
 
 

@@ -15,26 +15,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import matplotlib  # noqa: E402
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
+from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 from orrery_plot import palette  # noqa: E402
+from orrery_plot.style import COMMAS, Picture, panels_of, save, small_panels  # noqa: E402
 
 COLUMNS = 4
 PANEL = 2.1  # inches
 MOST_POINTS = 4000  # of a panel: more only make it darker
-STYLE = {
-    "font.size": 7, "axes.titlesize": 7, "axes.titlelocation": "left", "axes.grid": True, "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "grid.color": palette.GRID, "grid.linewidth": 0.5,
-    "text.color": palette.INK, "axes.labelcolor": palette.INK, "figure.constrained_layout.use": True,
-    "text.parse_math": False,
-}
 
 
 def panel(axes, points: pd.DataFrame, title: str) -> None:
@@ -52,14 +42,14 @@ def panel(axes, points: pd.DataFrame, title: str) -> None:
     axes.plot(line, line, color=palette.MUTED, linewidth=0.7)
     for i, regime in enumerate(named):
         rows = shown[regimes == regime]
-        axes.scatter(rows["measured"], rows["predicted"], s=1.6, linewidths=0, color=palette.SEQUENCE[i],
-                     label=regime or None, alpha=0.7)
+        axes.scatter(rows["measured"], rows["predicted"], s=2.4, linewidths=0, color=palette.colour(i), alpha=0.7,
+                     marker=palette.marker(i), label=regime or None)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set_aspect("equal")
     narrow = high / low < 100  # powers of ten alone would leave such an axis without a label
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=5, subs=(1, 2, 5) if narrow else (1,)))
-        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+        axis.set_major_formatter(COMMAS)
         axis.set_minor_formatter(NullFormatter())
     error = (points["predicted"] / points["measured"] - 1).abs().mean()
     axes.set_title(f"{title}\nMAPE {100 * error:.1f} %, {len(points):,} rows")
@@ -67,24 +57,17 @@ def panel(axes, points: pd.DataFrame, title: str) -> None:
         axes.legend(fontsize=5, markerscale=3, frameon=False, loc="upper left", handletextpad=0.1, borderpad=0.1)
 
 
-def draw(folder: str, tables: pd.DataFrame, out: Path) -> Path:
-    """The figure of one folder of tables; its path."""
+@small_panels
+def draw(folder: str, tables: pd.DataFrame) -> Picture:
+    """The figure of one folder of tables."""
     groups = list(tables.groupby(["table", "metric"], sort=True))
-    columns = min(COLUMNS, len(groups))
-    rows = math.ceil(len(groups) / columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(columns * PANEL + 0.3, rows * (PANEL + 0.35)), squeeze=False)
-    for axes in grid.flat[len(groups) :]:
-        axes.axis("off")
-    for axes, ((table, metric), points) in zip(grid.flat, groups):
+    figure, grid = panels_of(len(groups), COLUMNS, (PANEL, PANEL + 0.35))
+    for axes, ((table, metric), points) in zip(grid, groups):
         name = table.removeprefix(folder + "/").removesuffix(".csv")
         panel(axes, points, name if metric == "time" else f"{name}, {metric}")
-    figure.supxlabel("measured", fontsize=7)
-    figure.supylabel("predicted", fontsize=7)
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{folder}.png"
-    figure.savefig(path, dpi=160, metadata={"Software": "Orrery"})
-    plt.close(figure)
-    return path
+    figure.supxlabel("measured, in the unit of the table", fontsize=7)
+    figure.supylabel("predicted, in the unit of the table", fontsize=7)
+    return figure
 
 
 def main(arguments: list[str]) -> int:
@@ -98,9 +81,8 @@ def main(arguments: list[str]) -> int:
     if points.empty:
         print(f"{options.points}: no row is covered, nothing to draw", file=sys.stderr)
         return 0
-    with plt.rc_context(STYLE):
-        for folder, tables in points.groupby(points["table"].str.split("/").str[0], sort=True):
-            print(draw(folder, tables, options.png), file=sys.stderr)
+    for folder, tables in points.groupby(points["table"].str.split("/").str[0], sort=True):
+        print(save(draw(folder, tables), options.png / f"{folder}.png", dpi=160), file=sys.stderr)
     return 0
 
 

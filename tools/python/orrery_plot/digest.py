@@ -77,6 +77,14 @@ def digest_series(table: pd.DataFrame) -> SeriesDigest:
     return SeriesDigest(tuple(lines), len(replicas), note)
 
 
+def smoothed(label: str, table: pd.DataFrame) -> Line:
+    """One line of a run that is laid beside others: means over `TREND_BUCKETS` equal spans, and over its replicas."""
+    if table["replica"].nunique() == 1 and len(table) <= TREND_BUCKETS:
+        return _raw(label, table)
+    line, _ = _bucketed(label, table, TREND_BUCKETS)
+    return Line(label, line.time_s, line.mean)
+
+
 def _one_replica(label: str, rows: pd.DataFrame) -> SeriesDigest:
     if len(rows) <= BUSY:
         return SeriesDigest((_raw(label, rows),), 1)
@@ -258,3 +266,9 @@ def digest_energy(table: pd.DataFrame) -> EnergyDigest:
     if table.empty:
         return EnergyDigest(by_class, pd.DataFrame(), pd.DataFrame())
     return EnergyDigest(by_class.loc[order], grid("busy_s"), grid("energy_j"))
+
+
+def is_skewed(values: np.ndarray) -> bool:
+    """True where a logarithmic axis serves better."""
+    values = values[np.isfinite(values) & (values > 0)]
+    return bool(len(values) and values.max() > 20 * np.median(values))

@@ -47,3 +47,12 @@ def marker(i: int) -> str:
 def hatch(i: int) -> str:
     """The hatch of the i-th area; areas of one colour differ in it."""
     return HATCHES[(i + i // len(SEQUENCE)) % len(HATCHES)]
+
+
+def group_colour(label: str) -> str:
+    """The colour of a request status."""
+    if label == "completed":
+        return BLUE
+    if label.startswith("completed"):
+        return ORANGE
+    return VERMILION if label.startswith("rejected") else PURPLE

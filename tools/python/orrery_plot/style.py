@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -122,24 +123,27 @@ def plain_log(axis, subs: Sequence[int] = (1,)) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def log_axis(axis, values) -> None:
-    """Makes an axis logarithmic; where it spans less than two decades it has labels at 2 and 5 too."""
+def log_axis(axis, values, dense: float = 120) -> None:
+    """Makes an axis logarithmic; where its ends differ by a factor below `dense` it has labels at 2 and 5 too."""
     known = np.asarray([v for v in np.ravel(values) if np.isfinite(v) and v > 0], dtype=float)
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
-    plain_log(axis, (1, 2, 5) if len(known) and known.max() / known.min() < 120 else (1,))
+    plain_log(axis, (1, 2, 5) if len(known) and known.max() / known.min() < dense else (1,))
 
 
-def legend_below(figure: Figure, columns: int, title: str | None = None) -> None:
-    """One legend under all panels, for what they show; a label once."""
-    shown = {}
-    for axes in figure.axes:
+def legend_below(figure: Figure, columns: int, title: str | None = None, handles: Sequence | None = None) -> None:
+    """One legend under all panels, for what they show (or for `handles`, which carry their labels); a label once."""
+    shown = {handle.get_label(): handle for handle in handles or ()}
+    for axes in figure.axes if handles is None else ():
         for handle, label in zip(*axes.get_legend_handles_labels()):
             shown.setdefault(label, handle)
     if not shown:
         return
-    columns = min(columns, len(shown))
+    longest = max(map(len, shown))
+    columns = max(1, min(columns, len(shown), int(figure.get_figwidth() / (0.42 + 0.06 * longest))))
     lines = -(-len(shown) // columns) + (title is not None)
-    room = (0.08 + 0.165 * lines) / figure.get_figheight()
+    below = 0.08 + 0.165 * lines  # inches: the panels keep their height
+    figure.set_figheight(figure.get_figheight() + below)
+    room = below / figure.get_figheight()
     figure.legend(list(shown.values()), list(shown), loc="lower center", ncol=columns, title=title, title_fontsize=7.5,
                   handletextpad=0.4, columnspacing=1.2, labelspacing=0.25, borderaxespad=0.1)
     figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
@@ -156,6 +160,11 @@ def wrapped(text: str, width: int) -> str:
                 lines.append("")
             lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
+
+
+def short(name: str, most: int = 18) -> str:
+    """At most some characters and a mark of what is left out; between words where there are any."""
+    return textwrap.shorten(name, most, placeholder="…") if " " in name else name[:most] + "…" * (len(name) > most)
 
 
 def every(rows: list, most: int) -> list:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 MISSING = "\N{EN DASH}"
 GIB = float(1 << 30)
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_PREFIXES = {
+PREFIXES = {
     "s": ((36000.0, 1 / 3600, "h"), (1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs")),
     "J": ((1e9, 1e-9, "GJ"), (1e6, 1e-6, "MJ"), (1e3, 1e-3, "kJ"), (1.0, 1.0, "J"), (0.0, 1e3, "mJ")),
     "W": ((1e6, 1e-6, "MW"), (1e4, 1e-3, "kW"), (0.0, 1.0, "W")),
     "B": ((2.0**40, 2.0**-40, "TiB"), (2.0**30, 2.0**-30, "GiB"), (2.0**20, 2.0**-20, "MiB"),
           (2.0**10, 2.0**-10, "KiB"), (0.0, 1.0, "B")),
+    "FLOP": ((1e15, 1e-15, "PFLOP"), (1e12, 1e-12, "TFLOP"), (1e9, 1e-9, "GFLOP"), (1e6, 1e-6, "MFLOP"), (0.0, 1.0, "FLOP")),
+    "FLOP/s": ((1e15, 1e-15, "PFLOP/s"), (1e12, 1e-12, "TFLOP/s"), (1e9, 1e-9, "GFLOP/s"), (0.0, 1.0, "FLOP/s")),
     "B/s": ((1e12, 1e-12, "TB/s"), (1e9, 1e-9, "GB/s"), (1e6, 1e-6, "MB/s"), (1e3, 1e-3, "kB/s"), (0.0, 1.0, "B/s")),
 }
 _DURATION = re.compile(r"\s*([0-9.]+(?:[eE][-+]?\d+)?)\s*([a-zµ]+)\s*")
@@ -42,7 +45,7 @@ def scaled(value: object, unit: str) -> tuple[str, str]:
     if not is_number(value):
         return MISSING, ""
     x = float(value)  # type: ignore[arg-type]
-    if unit not in _PREFIXES or x == 0:
+    if unit not in PREFIXES or x == 0:
         return plain(value if isinstance(value, int) else x), unit
     factor, name = prefix(abs(x), unit)
     return plain(x * factor), name
@@ -50,7 +53,7 @@ def scaled(value: object, unit: str) -> tuple[str, str]:
 
 def prefix(size: float, unit: str) -> tuple[float, str]:
     """(factor, prefixed unit) that suits values as large as `size`."""
-    for least, factor, name in _PREFIXES[unit]:
+    for least, factor, name in PREFIXES[unit]:
         if size >= least:
             return factor, name
     return 1.0, unit
@@ -89,3 +92,10 @@ def duration_unit(largest: float) -> tuple[str, float]:
         if largest >= least:
             return name, factor
     return "µs", 1e6
+
+
+def bar_texts(values: Sequence[float], unit: str) -> list[str]:
+    """`12.3 kJ · 4.5 %` for each value, in the unit that suits the largest; shares are of the sum."""
+    total, (factor, name) = float(sum(values)), prefix(float(max(values)), unit)
+    shares = [percent(float(v) / total if total else None) for v in values]
+    return [f"{plain(float(v) * factor)}\N{NO-BREAK SPACE}{name} · {share}" for v, share in zip(values, shares)]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from orrery_plot import palette, units
-from orrery_plot.digest import EnergyDigest, Group, Histogram, Line, RequestDigest, SeriesDigest
+from orrery_plot.digest import EnergyDigest, Group, Histogram, Line, RequestDigest, SeriesDigest, is_skewed
 from orrery_plot.names import METRIC_NAMES, REQUEST_PANELS, SERIES_PANELS
 
 from .run_folder import Cdf
@@ -38,15 +38,6 @@ def tinted(colour: str, alpha: float) -> str:
     """`#rrggbb` as an rgba() colour."""
     red, green, blue = (int(colour[i:i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
-
-
-def group_colour(label: str) -> str:
-    """The colour of a request status."""
-    if label == "completed":
-        return palette.BLUE
-    if label.startswith("completed"):
-        return palette.ORANGE
-    return palette.VERMILION if label.startswith("rejected") else palette.PURPLE
 
 
 def _axis(title: str, **more: object) -> dict:
@@ -180,12 +171,6 @@ def _largest(series: SeriesDigest, name: str) -> float:
     return float(max(tops, default=0.0))
 
 
-def is_skewed(values: np.ndarray) -> bool:
-    """True where a logarithmic axis serves better."""
-    values = values[np.isfinite(values) & (values > 0)]
-    return bool(len(values) and values.max() > 20 * np.median(values))
-
-
 def requests(digest: RequestDigest) -> Figure:
     """TTFT and E2E over arrival time; requests without latency (rejected ones) are ticks in a strip at the foot."""
     timed = [g for g in digest.groups if np.isfinite(g.ttft_s).any() or np.isfinite(g.e2e_s).any()]
@@ -213,7 +198,7 @@ def requests(digest: RequestDigest) -> Figure:
                 "type": "scatter", "mode": "markers", "name": f"{literal(g.label)} ({g.total:,})",
                 "legendgroup": g.label, "showlegend": i == 0, "x": numbers(g.arrived_s, 9), "y": numbers(getattr(g, name)),
                 "yaxis": "y" + suffix, "text": [literal(value) for value in g.id],
-                "marker": {"size": 4 if many else 5.5, "color": group_colour(g.label), "opacity": 0.45 if many else 0.8,
+                "marker": {"size": 4 if many else 5.5, "color": palette.group_colour(g.label), "opacity": 0.45 if many else 0.8,
                            "symbol": "circle" if g.label == "completed" else "diamond"},
                 "hovertemplate": f"{label} %{{y:.4~g}} s<br>arrived %{{x:,.6~g}} s<br>request %{{text}}<extra></extra>",
             })
@@ -229,7 +214,7 @@ def _strip(groups: list[Group], height: float, layout: dict) -> list[dict]:
     layout["annotations"].append(_panel_label("No latency: rejected or unfinished", height + 0.006))
     data = []
     for row, g in enumerate(groups):
-        colour, name = group_colour(g.label), literal(g.label)
+        colour, name = palette.group_colour(g.label), literal(g.label)
         data.append({
             "type": "scatter", "mode": "markers", "name": f"{name} ({g.total:,})", "yaxis": "y3",
             "x": numbers(g.arrived_s, 9), "y": [row] * len(g.id), "text": [literal(value) for value in g.id],
@@ -287,16 +272,9 @@ def by_class(digest: EnergyDigest) -> Figure:
             "x": numbers(values * factor), "cliponaxis": False, "textposition": "outside", "textfont": {"size": 11.5},
             "marker": {"color": [palette.IDLE if c == "idle" else (palette.BLUE, palette.ORANGE)[i]
                                  for c in table.index]},
-            "text": bar_texts(values, unit),
+            "text": units.bar_texts(values, unit),
             "hovertemplate": f"%{{y}}: %{{text}}<extra>{label}</extra>"})
     return {"data": data, "layout": layout}
-
-
-def bar_texts(values: np.ndarray, unit: str) -> list[str]:
-    """`12.3 kJ · 4.5 %` for each value, in the unit that suits the largest; shares are of the sum."""
-    total, (factor, name) = float(values.sum()), units.prefix(float(values.max()), unit)
-    shares = [units.percent(float(v) / total if total else None) for v in values]
-    return [f"{units.plain(float(v) * factor)}\N{NO-BREAK SPACE}{name} · {share}" for v, share in zip(values, shares)]
 
 
 def by_device(digest: EnergyDigest) -> Figure:

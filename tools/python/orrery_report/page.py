@@ -13,9 +13,11 @@ from pathlib import Path
 
 from . import compare_page, run_folder, run_page, studies_page, study_page, study_store
 from .errors import InputError
+from .markup import plotly_js
 from .run_folder import Run
 from .study_store import Study
 
+__all__ = ["load", "load_all", "plotly_js", "render"]
 MOST = 6  # things side by side: more curves cannot be told apart
 
 
@@ -44,9 +46,10 @@ def load_all(paths: list[Path], command: str | None = None) -> list[Run] | list[
     return [load(path, command) for path in paths]
 
 
-def render(things: list[Run] | list[Study], library: str | None = None) -> str:
-    """The page: of one thing its report, of several their comparison. `library` is an address of plotly.js on the
+def render(things: Run | Study | list[Run] | list[Study], library: str | None = None) -> str:
+    """The page: of one thing (alone or in a list) its report, of several their comparison. `library` is an address of plotly.js on the
     page's own host, or None to have it inside."""
+    things = things if isinstance(things, list) else [things]
     first = things[0]
     if isinstance(first, Run):
         return run_page.render(first, library) if len(things) == 1 else compare_page.render(things, library)

@@ -14,22 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import matplotlib  # noqa: E402
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
 import pandas as pd  # noqa: E402
 from matplotlib.ticker import FuncFormatter  # noqa: E402
 
 from orrery_plot import palette  # noqa: E402
-
-STYLE = {
-    "font.size": 7, "axes.titlesize": 7, "axes.titlelocation": "left", "axes.grid": True, "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "grid.color": palette.GRID, "grid.linewidth": 0.5,
-    "text.color": palette.INK, "axes.labelcolor": palette.INK, "figure.constrained_layout.use": True,
-    "text.parse_math": False,
-}
+from orrery_plot.style import Picture, panels_of, save, small_panels  # noqa: E402
 
 
 def quartiles(run: str, column: str) -> pd.DataFrame:
@@ -45,25 +34,19 @@ def parse(panel: str) -> tuple[str, str, list[tuple[str, str]]]:
     return title, column, [tuple(run.split("=", 1)) for run in runs.split(",")]
 
 
-def draw(panels: list[str], out: Path) -> None:
-    columns = min(2, len(panels))
-    rows = (len(panels) + columns - 1) // columns
-    figure, grid = plt.subplots(rows, columns, figsize=(3.3 * columns, 2.2 * rows), squeeze=False)
-    for axes in grid.flat[len(panels):]:
-        axes.axis("off")
-    for axes, panel in zip(grid.flat, panels):
+@small_panels
+def draw(panels: list[str]) -> Picture:
+    figure, grid = panels_of(len(panels), 2, (3.3, 2.2))
+    for axes, panel in zip(grid, panels):
         title, column, runs = parse(panel)
         for i, (label, run) in enumerate(runs):
             spread = quartiles(run, column)
-            colour = palette.SEQUENCE[i % len(palette.SEQUENCE)]
-            axes.fill_between(spread.index, spread[0.25], spread[0.75], color=colour, alpha=0.25, linewidth=0)
-            axes.plot(spread.index, spread[0.5], color=colour, linewidth=1, label=label)
+            axes.fill_between(spread.index, spread[0.25], spread[0.75], color=palette.colour(i), alpha=0.25, linewidth=0)
+            axes.plot(spread.index, spread[0.5], color=palette.colour(i), linestyle=palette.dash(i), linewidth=1, label=label)
         axes.set(title=title, xlabel="thousand environment steps", ylabel=column)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / 1000:g}"))
-        axes.legend(fontsize=6, frameon=False)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=160, metadata={"Software": "Orrery"})
-    plt.close(figure)
+        axes.legend(fontsize=6)
+    return figure
 
 
 def table(panels: list[str]) -> None:
@@ -88,9 +71,7 @@ def main(arguments: list[str]) -> int:
     if options.table:
         table(options.panels)
     if options.png:
-        with plt.rc_context(STYLE):
-            draw(options.panels, options.png)
-        print(options.png, file=sys.stderr)
+        print(save(draw(options.panels), options.png, dpi=160), file=sys.stderr)
     return 0
 
 

@@ -16,14 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import matplotlib  # noqa: E402
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
-
-from orrery_plot.style import DPI, STYLE  # noqa: E402
-from orrery_study import outcomes, parameters  # noqa: E402
+from orrery_plot import outcomes, parameters  # noqa: E402
+from orrery_plot.style import save  # noqa: E402
 
 
 def names_of(stores: list[dict]) -> list[str]:
@@ -42,15 +36,7 @@ def write(analysis: dict, folder: Path) -> list[Path]:
         figures["importance" + end] = parameters.importance(store, objectives)
         figures["interactions" + end] = parameters.interactions(store, objectives)
         figures["parallel" + end] = parameters.parallel(store, objectives)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, figure in figures.items():
-        if figure is None:
-            continue
-        figure.savefig(folder / f"{name}.png", dpi=DPI, metadata={"Software": "Orrery"})
-        plt.close(figure)
-        written.append(folder / f"{name}.png")
-    return written
+    return [save(figure, folder / f"{name}.png") for name, figure in figures.items() if figure is not None]
 
 
 def main(arguments: list[str]) -> int:
@@ -60,9 +46,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--png", type=Path, required=True)
     options = parser.parse_args(arguments)
     analysis = json.loads(options.analysis.read_text(encoding="utf-8"))
-    with plt.rc_context(STYLE):
-        for path in write(analysis, options.png):
-            print(path, file=sys.stderr)
+    for path in write(analysis, options.png):
+        print(path, file=sys.stderr)
     return 0
 
 

@@ -1,0 +1,182 @@
+#include "experiments/answers/answer.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include "experiments/answers/calibrating.hpp"
+#include "experiments/answers/planning.hpp"
+#include "experiments/answers/reproducing.hpp"
+#include "experiments/evolve/process_source.hpp"
+#include "experiments/evolve/report.hpp"
+#include "experiments/import/vllm_args.hpp"
+#include "experiments/run_folder.hpp"
+#include "experiments/study/analysis.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+using sim::Node;
+using sim::Unit;
+
+std::vector<fs::path> paths(const std::vector<std::string>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+Node texts(const std::vector<std::string>& all) {
+  Node list = Node::array();
+  for (const std::string& text : all) list.push(Node::string(text));
+  return list;
+}
+
+struct AnalyseParams {
+  std::vector<std::string> stores, objectives;
+  static constexpr auto fields() {
+    using P = AnalyseParams;
+    return std::tuple{
+        sim::required(sim::field("stores", &P::stores, Unit::path, sim::any_value(), "Stores of studies.")),
+        sim::field("objectives", &P::objectives, Unit::text, sim::any_value(), "Those that count; none: all.")};
+  }
+};
+
+struct BestParams {
+  std::vector<std::string> stores;
+  std::int64_t top = 10;
+  static constexpr auto fields() {
+    using P = BestParams;
+    return std::tuple{
+        sim::required(sim::field("stores", &P::stores, Unit::path, sim::any_value(), "Stores of studies.")),
+        sim::field("top", &P::top, Unit::count, sim::at_least(1), "How many, of one objective.")};
+  }
+};
+
+struct FidelityParams {
+  std::string folder, points;
+  static constexpr auto fields() {
+    using P = FidelityParams;
+    return std::tuple{
+        sim::required(sim::field("folder", &P::folder, Unit::path, sim::any_value(), "Folder of measured tables.")),
+        sim::field("points", &P::points, Unit::path, sim::any_value(),
+                   "CSV file for every row, measured and predicted; empty: none.")};
+  }
+};
+
+Node fidelity(const FidelityParams& params, const Asking&) {
+  const PartShelf parts(home_folder() / "hw/catalog");
+  std::ofstream points;
+  if (!params.points.empty()) {
+    points.open(params.points);
+    if (!points) sim::throw_fault({params.points, ""}, "cannot be written");
+  }
+  return fidelity_json(measure_fidelity(params.folder, parts, points.is_open() ? points_as_csv(points) : PointSink()));
+}
+
+struct EvolveParams {
+  std::string study, proposer, out;
+  std::vector<std::string> set;
+  std::int64_t jobs = 0;
+  static constexpr auto fields() {
+    using P = EvolveParams;
+    return std::tuple{
+        sim::required(sim::field("study", &P::study, Unit::path, sim::any_value(), "File of kind \"evolve\".")),
+        sim::field("proposer", &P::proposer, Unit::text, sim::any_value(),
+                   "Shell command of a program that proposes expressions, in place of breeding."),
+        sim::field("out", &P::out, Unit::path, sim::any_value(), "Folder to make; empty: none."),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes of the study, as of --set."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Runs at a time; 0: as many as cores.")};
+  }
+};
+
+Node evolve_expression(const EvolveParams& params, const Asking& asking) {
+  const evolve::EvolveStudy study = evolve::read_evolve_study(params.study, params.set);
+  std::unique_ptr<RunFolder> folder;
+  if (!params.out.empty()) folder = std::make_unique<RunFolder>(params.out, false);
+  const auto source = params.proposer.empty()
+                          ? evolve::genetic_source(study)
+                          : std::unique_ptr<evolve::Source>(new evolve::ProcessSource(study, params.proposer));
+  const evolve::EvolveResult result = evolve::evolve(
+      study, *source,
+      {.jobs = jobs_or_all(params.jobs),
+       .progress =
+           [&](std::int64_t generation, std::int64_t) {
+             if (asking.progress)
+               asking.progress({.done = generation, .total = study.search.generations, .what = "generations"});
+           },
+       .stop = asking.stop});
+  const Node node = evolve::result_node(study, result);
+  if (!folder) return node;
+  write_text(folder->working() / "evolve.json", node.dump(2) + "\n");
+  write_text(folder->working() / "candidates.csv", evolve::candidates_csv(study, result));
+  folder->commit();
+  return node;
+}
+
+struct ImportParams {
+  std::string file;
+  std::optional<std::string> part, model, trace;
+  std::vector<std::string> words;
+  static constexpr auto fields() {
+    using P = ImportParams;
+    return std::tuple{
+        sim::field("file", &P::file, Unit::path, sim::any_value(), "JSON of engine arguments, or a run's metadata."),
+        sim::field("part", &P::part, "Part of the catalog; null: by the metadata's device name."),
+        sim::field("model", &P::model, "The model's config.json, or catalog:NAME; null: as the arguments say."),
+        sim::field("trace", &P::trace, "Request log to replay; null: none."),
+        sim::field("words", &P::words, Unit::text, sim::any_value(), "Arguments as on vLLM's command line.")};
+  }
+};
+
+Node import_engine(const ImportParams& params, const Asking&) {
+  EngineArguments arguments;
+  if (!params.file.empty()) arguments = engine_arguments(fs::path(params.file));
+  for (auto& [name, value] : engine_arguments(params.words)) arguments[name] = value;
+  const ImportedConfig imported = import_vllm(arguments, {params.part, params.model, params.trace});
+  Node node = Node::object();
+  node.set("config", imported.config);
+  node.set("notes", texts(imported.notes));
+  node.set("ignored", texts(imported.ignored));
+  return node;
+}
+
+}  // namespace
+
+std::size_t jobs_or_all(std::int64_t jobs) {
+  return jobs > 0 ? static_cast<std::size_t>(jobs) : std::max(1U, std::thread::hardware_concurrency());
+}
+
+const std::vector<Answer>& answers() {
+  static const std::vector<Answer> all{
+      make_answer<AnalyseParams>("analyse", "Fronts, progress and importance of parameters, from stores of studies.",
+                                 [](const AnalyseParams& p, const Asking&) {
+                                   return study::study_analysis_json(
+                                       study::analyse_stores(paths(p.stores), p.objectives));
+                                 }),
+      make_answer<BestParams>("best", "Best points, or the Pareto front, of stores together.",
+                              [](const BestParams& p, const Asking&) {
+                                return study::best_json(
+                                    study::best_points(paths(p.stores), static_cast<std::size_t>(p.top)));
+                              }),
+      make_answer<CalibrateParams>("calibrate", "Fits the constants of a part to measured tables.", calibrate_part),
+      make_answer<EvolveParams>("evolve", "Searches for an expression that decides better.", evolve_expression),
+      make_answer<FidelityParams>("fidelity", "Errors of the catalog's parts against measured tables.", fidelity),
+      make_answer<ImportParams>("import_vllm", "A real engine's arguments as a serving config.", import_engine),
+      make_answer<PlanParams>("plan", "Places buffers with known lifetimes in one arena.",
+                              [](const PlanParams& p, const Asking&) { return plan_node(plan_buffers(p)); }),
+      make_answer<ReproduceParams>("reproduce", "Runs claim studies: what papers claim, and what comes out.",
+                                   [](const ReproduceParams& p, const Asking& asking) {
+                                     return claims::claims_json(reproduce_claims(p, asking));
+                                   }),
+  };
+  return all;
+}
+
+Node answer(const std::string& name, const Node& params, const Asking& asking) {
+  for (const Answer& one : answers())
+    if (one.name == name) return one.give(params, asking);
+  std::vector<std::string> known;
+  for (const Answer& one : answers()) known.push_back(one.name);
+  sim::throw_fault({"ask", ""}, "there is no answer '" + name + "'", sim::name_hint(name, known));
+}
+
+}  // namespace orrery::experiments

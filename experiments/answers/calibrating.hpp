@@ -1,0 +1,44 @@
+// Fitting a part to measured tables, and its catalog entry as a file (docs/fidelity.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/answers/answer.hpp"
+#include "experiments/fidelity/calibration.hpp"
+
+namespace orrery::experiments {
+
+struct CalibrateParams {
+  std::string device, data, holdout, out;
+  std::vector<std::string> blocks;
+  std::int64_t rows = 4000;
+  bool force = false;
+  static constexpr auto fields() {
+    using P = CalibrateParams;
+    using sim::Unit;
+    return std::tuple{
+        sim::required(sim::field("device", &P::device, Unit::text, sim::any_value(), "A part of the catalog.")),
+        sim::required(sim::field("data", &P::data, Unit::path, sim::any_value(), "Folder of measured tables.")),
+        sim::field("holdout", &P::holdout, Unit::text, sim::any_value(),
+                   "shapes (two fifths, by hash), device=NAME (constants from its family), or none."),
+        sim::field("out", &P::out, Unit::path, sim::any_value(),
+                   "Catalog entry to write; empty: DEVICE-calibrated.json."),
+        sim::field("blocks", &P::blocks, Unit::text, sim::any_value(),
+                   "Only these blocks of constants (gemm, attention …); none: all that have tables."),
+        sim::field("rows", &P::rows, Unit::count, sim::between(1, 1e9), "Most rows of a table that are fitted."),
+        sim::field("force", &P::force, "Whether the file that `out` names is replaced.")};
+  }
+};
+
+struct Calibrated {
+  CalibrationResult result;
+  std::string file;  ///< that holds the entry
+};
+
+/// Fits and writes the entry. Throws sim::ConfigError.
+Calibrated calibrate_to_file(const CalibrateParams& params);
+/// The same as JSON, with `file`.
+sim::Node calibrate_part(const CalibrateParams& params, const Asking& asking);
+
+}  // namespace orrery::experiments

@@ -1,0 +1,35 @@
+// Claim studies by name: read, run, judged (docs/claims.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/answers/answer.hpp"
+#include "experiments/claims/report.hpp"
+
+namespace orrery::experiments {
+
+struct ReproduceParams {
+  std::vector<std::string> studies, set;
+  std::int64_t jobs = 0;
+  std::string points;
+  static constexpr auto fields() {
+    using P = ReproduceParams;
+    using sim::Unit;
+    return std::tuple{
+        sim::field("studies", &P::studies, Unit::text, sim::any_value(),
+                   "Names of studies that ship, or files; none: all that ship."),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes of every study, as of --set."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Runs at a time; 0: as many as cores."),
+        sim::field("points", &P::points, Unit::path, sim::any_value(),
+                   "CSV file for the figures at every point; empty: none.")};
+  }
+};
+
+/// As many threads as asked for; 0: as cores.
+std::size_t jobs_or_all(std::int64_t jobs);
+
+/// Runs and judges; writes `points`. Throws sim::ConfigError with the faults of all studies, Stopped.
+std::vector<claims::JudgedStudy> reproduce_claims(const ReproduceParams& params, const Asking& asking);
+
+}  // namespace orrery::experiments

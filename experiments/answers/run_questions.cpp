@@ -1,0 +1,142 @@
+#include "experiments/answers/run_questions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/base/fault.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+std::string rate_text(const std::string& text) {
+  return text.find_first_not_of("0123456789.eE+-") == std::string::npos ? text + " 1/s" : text;
+}
+
+/// "tbt.p99=100ms" as an element of capacity.limits.
+std::string limit_text(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string::npos)
+    sim::throw_fault({"--limit", ""}, fmt::format("expected METRIC.STATISTIC=TIME, got '{}'", text), "tbt.p99=100ms");
+  const bool has_statistic = dot < equals;
+  return fmt::format(R"({{"metric": "{}", "at": "{}", "most": "{}"}})", text.substr(0, std::min(dot, equals)),
+                     has_statistic ? text.substr(dot + 1, equals - dot - 1) : "p99", text.substr(equals + 1));
+}
+
+/// One text as it stands in a config; inside a list, a text is quoted.
+std::string shown(const RunOption& option, const std::string& text) {
+  switch (option.form) {
+    case OptionForm::value:
+      return text;
+    case OptionForm::text:
+      return option.list ? "\"" + text + "\"" : text;
+    case OptionForm::rate:
+      return option.list ? "\"" + rate_text(text) + "\"" : rate_text(text);
+    case OptionForm::part:
+      return "{\"part\": \"" + text + "\"}";
+    case OptionForm::limit:
+      return limit_text(text);
+    case OptionForm::enabled:
+      return "true";
+  }
+  return text;
+}
+
+const RunOption kTtft{"slo-ttft", "slo.ttft", OptionForm::value, false,
+                      "Target for the time to first token of a request (slo.ttft)"};
+const RunOption kTbt{"slo-tbt", "slo.tbt", OptionForm::value, false,
+                     "Target for the P99 of its times between tokens (slo.tbt)"};
+
+RunQuestion capacity() {
+  using F = OptionForm;
+  return {
+      "capacity",
+      "Search the highest request rate that meets targets",
+      "capacity",
+      {kTtft,
+       kTbt,
+       {"attainment", "capacity.attainment", F::value, false,
+        "Least share of requests that attain them (default 0.99, if there is no limit)"},
+       {"limit", "capacity.limits", F::limit, true,
+        "Bound on a latency of all requests: tbt.p99=100ms, queueing.p50=2s"},
+       {"requests", "capacity.requests", F::value, false, "Requests of a run (default: all of the workload)"},
+       {"replications", "capacity.replications", F::value, false, "Most runs of a rate (default 5)"},
+       {"tolerance", "capacity.tolerance", F::value, false, "Width of the answer as a share (default 0.02)"},
+       {"start-rate", "capacity.start_rate", F::rate, false, "First rate tried, requests/s (default: the workload's)"},
+       {"min-rate", "capacity.min_rate", F::rate, false, "Least rate tried"},
+       {"max-rate", "capacity.max_rate", F::rate, false, "Greatest rate tried"}}};
+}
+
+RunQuestion slo() {
+  using F = OptionForm;
+  return {"slo",
+          "Attainment of an SLO against rate and against its scale",
+          "slo_sweep",
+          {kTtft,
+           kTbt,
+           {"rates", "slo_sweep.rates", F::rate, true, "Requests/s, with commas (default: around the workload's own)"},
+           {"scales", "slo_sweep.scales", F::value, true, "Multiples of the targets, with commas"},
+           {"target", "slo_sweep.target", F::value, false, "Share of requests that should attain them (default 0.95)"},
+           {"requests", "slo_sweep.requests", F::value, false, "Requests of a run (default: all of the workload)"},
+           {"replications", "slo_sweep.replications", F::value, false, "Runs of a point (default 3)"}}};
+}
+
+RunQuestion plans() {
+  using F = OptionForm;
+  return {"plans",
+          "Simulate every plan to serve a workload; Pareto front",
+          "plans",
+          {{"parts", "plans.parts", F::part, true, "Parts of the catalog, with commas (default: the config's)"},
+           {"devices", "plans.devices", F::value, true, "Numbers of devices"},
+           {"tp", "plans.tensor_parallel", F::value, true, "Tensor parallelism (default: powers of two)"},
+           {"pp", "plans.pipeline_parallel", F::value, true, "Pipeline stages (default: 1)"},
+           {"dp", "plans.data_parallel", F::value, true, "Lanes of a replica that attend by themselves (default: 1)"},
+           {"ep", "plans.expert_parallel", F::value, true,
+            "Groups of a replica's devices that share out the experts (default: the config's)"},
+           {"batching", "plans.batching", F::text, true, "Batching policies"},
+           {"dtypes", "plans.dtypes", F::text, true, "Number formats"},
+           {"clocks", "plans.clocks", F::text, true, "Clocks, \"1.2 GHz\""},
+           {"objectives", "plans.objectives", F::text, true, "latency, ttft, throughput, energy, cost, slo, capacity"},
+           {"rank", "plans.rank", F::text, false, "The objective that the best plan is best at"},
+           {"price", "plans.price_per_hour", F::value, false, "Of a device and hour: gives cost per million tokens"},
+           {"capacity", "plans.capacity", F::enabled, false, "Search each plan's capacity and judge it there"},
+           {"disaggregated", "plans.disaggregated", F::enabled, false,
+            "Also divide the devices between prefill and decode, in every way"},
+           {"jobs", "plans.jobs", F::value, false, "Threads; results are the same for any number"}}};
+}
+
+RunQuestion train() {
+  using F = OptionForm;
+  return {"train",
+          "Train a learner in an environment",
+          "rl",
+          {{"steps", "train.steps", F::value, false, "Environment steps of a training (train.steps)"},
+           {"seeds", "run.seeds", F::value, false, "Trainings, from seed on (run.seeds)"},
+           {"jobs", "run.jobs", F::value, false, "Threads; the results are the same for any number (run.jobs)"},
+           {"state", "run.state", F::text, false,
+            "Folder in which trainings keep their state, to go on from when started again (run.state)"}}};
+}
+
+}  // namespace
+
+const std::vector<RunQuestion>& run_questions() {
+  static const std::vector<RunQuestion> all{capacity(), plans(), slo(), train()};
+  return all;
+}
+
+const RunQuestion& run_question(const std::string& name) {
+  for (const RunQuestion& question : run_questions())
+    if (question.name == name) return question;
+  throw std::logic_error("no question is called '" + name + "'");
+}
+
+std::string option_assignment(const RunOption& option, const std::vector<std::string>& texts) {
+  std::string value;
+  for (const std::string& text : texts) value += (value.empty() ? "" : ", ") + shown(option, text);
+  if (option.form == OptionForm::enabled) value = "true";
+  return option.path + "=" + (option.list ? "[" + value + "]" : value);
+}
+
+}  // namespace orrery::experiments

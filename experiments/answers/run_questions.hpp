@@ -1,0 +1,43 @@
+// Questions that are a run of another system: `orrery capacity`, `slo`, `plans`, `train`. Each is a table: an option of
+// the command (a keyword in Python) and the value of the config that it sets. What is set this way gives way to
+// --set and to overrides.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery::experiments {
+
+/// How the text of an option stands in a config.
+enum class OptionForm : std::uint8_t {
+  value,   ///< as it is given
+  text,    ///< in quotes
+  rate,    ///< "50" is fifty a second
+  part,    ///< {"part": NAME}
+  limit,   ///< METRIC.STATISTIC=TIME
+  enabled  ///< no text: the option alone sets true
+};
+
+struct RunOption {
+  std::string name;  ///< "slo-ttft"
+  std::string path;  ///< "slo.ttft"
+  OptionForm form = OptionForm::value;
+  bool list = false;
+  std::string doc;
+};
+
+struct RunQuestion {
+  std::string name, doc, system;
+  std::vector<RunOption> options;
+};
+
+const std::vector<RunQuestion>& run_questions();
+/// Throws std::logic_error for a name that is none.
+const RunQuestion& run_question(const std::string& name);
+
+/// "path=value" for what an option was given; several texts for a list. Throws sim::ConfigError for a limit that is
+/// none.
+std::string option_assignment(const RunOption& option, const std::vector<std::string>& texts);
+
+}  // namespace orrery::experiments

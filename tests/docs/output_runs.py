@@ -1,0 +1,141 @@
+"""Runs that together write everything that each system can write: configs that build on small bases."""
+
+import copy
+
+GENERATOR = {
+    "requests": 60,
+    "high_share": 0.2,
+    "arrivals": {"policy": "poisson", "poisson": {"rate": "4 1/s"}},
+    "lengths": {"policy": "log_normal",
+                "log_normal": {"prompt_mean": 300, "prompt_cv": 1, "output_mean": 60, "output_cv": 0.8}},
+}
+SERVING = {
+    "system": "serving",
+    "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 1}]},
+    "model": {"config": "catalog:llama-2-7b"},
+    "workload": {"generator": GENERATOR},
+    "slo": {"ttft": "2 s", "tbt": "100 ms"},
+}
+GRAPH = {
+    "system": "graph",
+    "machine": {"platform": {"part": "platform-a100-epyc7313"}},
+    "model": {"builder": {"policy": "bert", "bert": {"layers": 2}}},
+    "workload": {"bind": {"batch": 8}, "vary": {"tokens": {"low": 16, "high": 64, "distinct": 3}}, "requests": 6},
+}
+FAT_TREE = {"network": {"topology": {"policy": "fat_tree",
+                                     "fat_tree": {"k": 4, "bandwidth": "50 GB/s", "latency": "500 ns"}}}}
+
+
+def merged(base: dict, **paths: object) -> dict:
+    """The base with values at dotted paths ('__' for the dots)."""
+    config = copy.deepcopy(base)
+    for path, value in paths.items():
+        *parents, last = path.split("__")
+        place = config
+        for name in parents:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return config
+
+
+def program(name: str, **parameters: object) -> dict:
+    return {"program": {"instances": 6, "clients": 3, "does": {"policy": name, name: parameters}}}
+
+
+def serving_runs() -> list[dict]:
+    """One replica, tiers, speculation, experts, clusters with all their parts, programs, replications, what does not fit."""
+    fleet = merged(SERVING, machine__devices=[{"part": "a100-sxm4-80gb", "count": 4}])
+    tiers = {"tiers": [{"name": "host", "capacity": "60 GB", "bandwidth": "25 GB/s", "copy": "5 us"}]}
+    return [
+        SERVING,
+        merged(SERVING, run__replications=3, host={"policy": "vllm_v1"}),
+        merged(SERVING, run__warmup="1 s", run__measure_until="9 s"),
+        merged(SERVING, kv_tiers=tiers, replica__memory_margin=0.75,
+               policies={"batching": {"policy": "vllm_v0", "vllm_v0": {"preemption": "swap"}}}),
+        merged(SERVING, kv_tiers=tiers, policies={"batching": {"policy": "vllm_v1"}, "kvcache": {"policy": "block_hash"}}),
+        merged(SERVING, policies={"batching": {"policy": "vllm_v0", "vllm_v0": {"priorities": True}},
+                                  "kvcache": {"policy": "radix"}}),
+        merged(SERVING, policies={"kvcache": {"policy": "buddy"}}),
+        merged(SERVING, policies={"speculation": {"policy": "mtp", "mtp": {"acceptance": 0.7}}}),
+        merged(SERVING, policies={"power": {"policy": "prefill_high"}},
+               machine__devices=[{"part": "a100-sxm4-80gb", "clocks": ["1.41 GHz", "0.81 GHz"]}]),
+        merged(SERVING, model__config="catalog:mixtral-8x7b", machine__devices=[{"part": "h100-sxm5-80gb", "count": 4}],
+               replica__tensor_parallel=4, replica__max_context=8192),
+        merged(SERVING, policies={"batching": {"policy": "seesaw"}}, machine__devices=[{"part": "a10g", "count": 8}],
+               layouts={"modes": [{"pipeline_parallel": 8}, {"tensor_parallel": 4, "pipeline_parallel": 2}]}),
+        merged(fleet, policies={"routing": {"policy": "llumnix"}, "scaling": {"policy": "llumnix"},
+                                "migration": {"policy": "llumnix"}, "admission": {"policy": "slo"}},
+               cluster={"replicas": [{"count": 4}], "scaling": {"least": 1, "initial": 2, "interval": "1 s"}}),
+        merged(fleet, cluster={"replicas": [{"name": "p", "count": 2, "role": "prefill"},
+                                            {"name": "d", "count": 2, "role": "decode"}]}),
+        merged(fleet, cluster={"replicas": [{"name": "all", "count": 2, "pipeline_parallel": 2}]},
+               policies={"admission": {"policy": "queue_limit", "queue_limit": {"requests": 1}}}),
+        merged(SERVING, workload=program("appl", branches=3), policies={"kvcache": {"policy": "block_hash"}}),
+        merged(SERVING, workload=program("conversation")),
+        merged(SERVING, workload=program("opus")),
+        merged(SERVING, workload=program("plan_and_budget")),
+        merged(SERVING, workload=program("tool_agent")),
+        merged(SERVING, workload=program("tree_search", width=4)),
+        merged(SERVING, workload=program("workflow_trace", slo="60 s")),
+        merged(SERVING, model__config="catalog:llama-3.1-405b"),
+    ]
+
+
+def question_runs() -> list[dict]:
+    return [
+        merged(SERVING, system="capacity", capacity={"requests": 60, "replications": 2, "tolerance": 0.2}),
+        merged(SERVING, system="slo_sweep", slo_sweep={"rates": ["2 1/s", "8 1/s"], "scales": [0.5, 1], "replications": 2}),
+        merged(SERVING, system="plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 2}],
+               plans={"tensor_parallel": [1, 2], "price_per_hour": 2, "devices": [2]}),
+        merged(SERVING, system="plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 2}],
+               capacity={"requests": 60, "replications": 1, "tolerance": 0.5}, plans={"capacity": True, "devices": [1]}),
+    ]
+
+
+def graph_runs() -> list[dict]:
+    every = ["amp", "autodiff", "recompute", "pattern_fusion", "loop_fusion"]
+    return [
+        merged(GRAPH, policies={"passes": {"order": ["loop_fusion"]}, "execution": {"policy": "jit"}}),
+        merged(GRAPH, policies={"passes": {"order": every}, "execution": {"policy": "vm"}}),
+        merged(GRAPH, machine={"device": {"part": "a100-sxm4-80gb"}}, policies={"execution": {"policy": "aot"}}),
+        merged(GRAPH, policies={"execution": {"policy": "graph"}, "passes": {"order": ["graph_capture"]}}),
+    ]
+
+
+def network_runs() -> list[dict]:
+    job = {"name": "dp", "collective": "all_reduce", "algorithm": {"policy": "ring"}, "bytes": "4 MiB"}
+    return [
+        {"system": "network", "machine": FAT_TREE, "workload": {"jobs": [job]}},
+        {"system": "network", "machine": FAT_TREE, "run": {"replications": 2},
+         "workload": {"jobs": [merged(job, mode="chunks", repeat=3)],
+                      "flows": [{"from": "h0", "to": "h5", "bytes": "1 MiB"}],
+                      "traffic": {"pattern": "uniform", "flows": 20, "bytes": "64 KiB", "window": 2},
+                      "events": [{"at": "10 us", "link": "edge0.0->agg0.1", "share": 0, "both_ways": True}]}},
+    ]
+
+
+def other_runs() -> list[dict]:
+    learner = {"system": "rl", "env": {"policy": "contextual_bandit"}, "run": {"seeds": 2},
+               "train": {"steps": 512, "eval_every": 256, "eval_episodes": 2}}
+    return [
+        {"base": "skip_batch_sweep.json"},
+        merged(learner, learner={"policy": "ppo", "ppo": {"horizon": 16}}),
+        merged(learner, learner={"policy": "lin_ucb"}),
+        merged(learner, learner={"policy": "dqn"}),
+        {"system": "dram", "machine": {"memory": "ddr4-3200"}, "workload": {"accesses": 500, "threads": 2}},
+        {"system": "hls", "machine": {"fpga": "alveo-u280"}, "workload": {"kernel": "gemm"}},
+        {"system": "pim", "machine": {"device": {"part": "a100-sxm4-80gb"}, "pim": {"part": "attacc-bank"}},
+         "model": {"config": "catalog:llama-2-7b"}, "workload": {"batch": 64, "context": 2048}},
+        {"system": "function", "workload": {"function": "bnh", "point": {"x": 1, "y": 1}}},
+        {"system": "search", "study": {"file": "search_toy.json", "set": ["search.budget=20"]}, "run": {"repeats": 2}},
+        {"system": "tune", "workload": {"table": "tune.csv", "value": "speed", "axes": [{"column": "batch"}]},
+         "policies": {"search": "driver", "driver": "random"}, "run": {"replications": 2}},
+        {"system": "tune", "workload": {"table": "tune.csv", "value": "speed", "axes": [{"column": "batch"}]}},
+    ]
+
+
+TUNE_TABLE = "batch,speed\n" + "".join(f"{batch},{batch * (9 - batch)}\n" for batch in range(1, 9))
+
+
+def all_runs() -> list[dict]:
+    return serving_runs() + question_runs() + graph_runs() + network_runs() + other_runs()

@@ -1,0 +1,175 @@
+"""The other commands as functions: each gives what the command prints, and its faults."""
+
+import inspect
+import json
+import pathlib
+import tempfile
+import unittest
+
+import orrery
+from support import FIRST_LIGHT, ROOT, command, config
+
+
+class QuestionTest(unittest.TestCase):
+    """Runs that ask another question: the options of the command as keywords."""
+
+    def same(self, name: str, options: list, **keywords):
+        said = command(name, FIRST_LIGHT, *options, "--json", "--quiet", "--out", self.out / name)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        ours = getattr(orrery, name)(FIRST_LIGHT, {"workload.limit": 60}, tables=False, **keywords)
+        self.assertEqual(ours.summary, json.loads(said.stdout))
+        return ours
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+
+    def test_capacity(self):
+        limit = ["--set", "workload.limit=60"]
+        once = [*limit, "--replications", "1", "--tolerance", "0.2", "--force"]
+        self.same("capacity", [*once, "--slo-ttft", "2s", "--max-rate", "64"],
+                  slo_ttft="2s", replications=1, tolerance=0.2, max_rate=64)
+        self.same("capacity", [*once, "--limit", "tbt.p99=100ms"], limit="tbt.p99=100ms", replications=1, tolerance=0.2)
+
+    def test_slo(self):
+        self.same("slo", ["--set", "workload.limit=60", "--slo-ttft", "1s", "--rates", "2,8", "--scales", "0.5,1,2",
+                          "--replications", "1"],
+                  slo_ttft="1s", rates=[2, 8], scales=[0.5, 1, 2], replications=1)
+
+    def test_plans(self):
+        self.same("plans", ["--set", "workload.limit=60", "--devices", "1,2", "--tp", "1,2", "--batching",
+                            "sarathi,vllm_v1", "--objectives", "latency,throughput"],
+                  devices=[1, 2], tp=[1, 2], batching=["sarathi", "vllm_v1"], objectives=["latency", "throughput"])
+
+    def test_train(self):
+        ours = orrery.train(ROOT / "experiments/studies/rl_bandit.json", seeds=1, steps=200, tables=False)
+        said = command("train", ROOT / "experiments/studies/rl_bandit.json", "--seeds", 1, "--steps", 200, "--json",
+                       "--quiet", "--out", self.out / "train")
+        self.assertEqual(ours.summary, json.loads(said.stdout))
+
+    def test_signatures(self):
+        """Every option of the command is a keyword with its doc."""
+        for name in ("capacity", "slo", "plans", "train"):
+            function = getattr(orrery, name)
+            keywords = inspect.signature(function).parameters
+            options = [line.split()[0][2:] for line in command(name, "--help").stdout.splitlines()
+                       if line.lstrip().startswith("--")]
+            for option in set(options) - {"help", "set", "out", "seed", "force", "dry-run", "json", "quiet"}:
+                self.assertIn(option.replace("-", "_"), keywords)
+                self.assertIn(f"{option.replace('-', '_')}: ", function.__doc__)
+
+    def test_faults(self):
+        for name, options, keywords in (
+            ("capacity", ["--limit", "tbt"], {"limit": "tbt"}),
+            ("capacity", ["--slo-ttft", "2 kg"], {"slo_ttft": "2 kg"}),
+            ("slo", ["--slo-ttft", "1s", "--rates", "-1"], {"slo_ttft": "1s", "rates": [-1]}),
+            ("plans", ["--batching", "sarathy"], {"batching": ["sarathy"]}),
+        ):
+            with self.subTest(name), self.assertRaises(orrery.ConfigError) as caught:
+                getattr(orrery, name)(FIRST_LIGHT, **keywords)
+            said = command(name, FIRST_LIGHT, *options)
+            self.assertEqual(said.returncode, 2)
+            self.assertEqual([str(fault) for fault in caught.exception.faults], said.stderr.splitlines())
+
+
+class AnswerTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.home = pathlib.Path(folder.name)
+
+    def test_reproduce(self):
+        claims = orrery.reproduce("tempo")
+        said = command("reproduce", "tempo", "--json", "--quiet", "--points", self.home / "points.csv")
+        self.assertEqual(claims.document, json.loads(said.stdout))
+        self.assertEqual(len(claims.points), len((self.home / "points.csv").read_text().splitlines()) - 1)
+        self.assertEqual(len(claims), len(claims.document["claims"]))
+        self.assertEqual(claims.held + len(claims.missed), len(claims))
+        self.assertEqual(set(claims.claims["study"]), {"tempo"})
+        self.assertIn("hold", repr(claims))
+        self.assertIn("<table>", claims._repr_html_())
+        with self.assertRaisesRegex(orrery.ConfigError, "did you mean 'tempo'"):
+            orrery.reproduce(["temppo"])
+
+    def test_reproduce_stops(self):
+        class Enough(Exception):
+            pass
+
+        def tell(progress):
+            raise Enough
+
+        with self.assertRaises(Enough):
+            orrery.reproduce(["tempo", "vllm_paged"], jobs=1, progress=tell)
+
+    def test_plan(self):
+        buffers = {"id": ["a", "b", "c"], "lower": [0, 0, 4], "upper": [4, 8, 8], "size": [64, 32, 64]}
+        plan = orrery.plan(buffers, capacity="1 KiB")
+        self.assertEqual((plan.lower_bound_bytes, plan.peak_bytes), (96, 96))  # a or c beside b
+        self.assertTrue(plan.plans["fits"].all())
+        self.assertEqual(set(plan.offsets.columns), {"id", "lower", "upper", "size", "offset"})
+        one = orrery.plan(buffers, planner="best_fit")
+        self.assertEqual(list(one.plans["planner"]), ["best_fit"])
+        self.assertIn("96 B", repr(one))
+        with self.assertRaisesRegex(orrery.ConfigError, "--planner: unknown memory planner policy 'bestfit'"):
+            orrery.plan(buffers, planner="bestfit")
+        with self.assertRaisesRegex(orrery.ConfigError, "--capacity: expected bytes"):
+            orrery.plan(buffers, capacity="1 s")
+        with self.assertRaisesRegex(orrery.ConfigError, "nowhere.csv"):
+            orrery.plan("nowhere.csv")
+
+    def test_import(self):
+        words = ["--model", "meta-llama/Llama-2-7b-hf", "--max-num-seqs", "64"]
+        given = orrery.import_config("vllm", words, part="a100-sxm4-80gb", model="catalog:llama-2-7b")
+        said = command("import", "vllm", "--part", "a100-sxm4-80gb", "--model-config", "catalog:llama-2-7b", "--",
+                       *words)
+        self.assertEqual(given, json.loads(said.stdout))
+        self.assertEqual([f"note: {note}" for note in given.notes],
+                         [line for line in said.stderr.splitlines() if line.startswith("note")])
+        of_dict = orrery.import_config("vllm", {"model": "meta-llama/Llama-2-7b-hf", "max_num_seqs": 64},
+                                       part="a100-sxm4-80gb", model="catalog:llama-2-7b")
+        self.assertEqual(of_dict, given)
+        run = orrery.run(given, workload=config(20)["workload"], tables=False)
+        self.assertTrue(run.ok)
+        with self.assertRaisesRegex(orrery.ConfigError, "unknown engine 'vlm'"):
+            orrery.import_config("vlm")
+
+    def test_evolve(self):
+        study = ROOT / "experiments/studies/evolve_queue.json"
+        changes = {"search.generations": 2, "search.genetic.population": 4, "base.workload.limit": 50}
+        words = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+        told = command("evolve", study, "--quiet", "--json", *words)
+        if told.returncode == 0:
+            self.assertEqual(orrery.evolve(study, changes), json.loads(told.stdout))
+        with self.assertRaises(orrery.ConfigError):
+            orrery.evolve(FIRST_LIGHT)
+
+    def test_fidelity_and_calibrate(self):
+        """A table of three products, two of them fitted."""
+        folder = self.home / "data/gemm"
+        folder.mkdir(parents=True)
+        with self.assertRaisesRegex(orrery.ConfigError, "nowhere"):
+            orrery.fidelity("nowhere")
+        with self.assertRaisesRegex(orrery.ConfigError, "--holdout: expected shapes"):
+            orrery.calibrate("a100-sxm4-80gb", self.home, holdout="shape")
+
+    def test_analyse(self):
+        study = orrery.Study(ROOT / "experiments/studies/search_toy.json").run()
+        both = orrery.analyse(study, study.store)
+        self.assertEqual(len(both["stores"]), 2)
+        with self.assertRaisesRegex(orrery.ConfigError, "unknown objective"):
+            orrery.analyse(study, objectives=["nothing"])
+
+    def test_report(self):
+        result = orrery.run(config(20), out=self.home / "run")
+        file = orrery.report(result)
+        self.assertEqual(file, self.home / "run/report.html")
+        self.assertIn("<html", file.read_text()[:500])
+        with self.assertRaises(orrery.ConfigError):
+            orrery.report(self.home)
+        with self.assertRaises(TypeError):
+            orrery.report()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,172 @@
+"""Searches over Python functions, by ask and tell and by themselves."""
+
+import json
+import pathlib
+import tempfile
+import threading
+import unittest
+
+import orrery
+from support import command, config
+
+SPACE = {"x": {"range": [0, 4]}, "kind": ["a", "b"]}
+
+
+def bowl(x, kind):
+    """Least at x = 1 with kind a."""
+    return {"cost": (x - 1) ** 2 + (kind == "b")}
+
+
+class SearchTest(unittest.TestCase):
+    def test_finds_the_best(self):
+        for driver in ("tpe", "nsga2", "cma_es", {"policy": "annealing"}):
+            found = orrery.search(bowl, SPACE, "cost", driver, evaluations=60, seed=1)
+            self.assertEqual(len(found.points), 60)
+            best = found.best(1).iloc[0]
+            self.assertLess(best["cost"], 0.05, driver)
+            self.assertEqual(best["kind"], "a")
+            self.assertEqual(list(found.front.index), [found.best(1).index[0]])
+        self.assertTrue(found.complete)
+        self.assertIn("60 ok", repr(found))
+        self.assertIn("<table", found._repr_html_())
+
+    def test_same_for_any_number_of_threads(self):
+        rows = [orrery.search(bowl, SPACE, "cost", "tpe", 40, seed=3, jobs=jobs).points for jobs in (1, 3)]
+        self.assertTrue(rows[0].equals(rows[1]))
+
+    def test_equals_a_study(self):
+        """A driver proposes over a function what it proposes over experiments."""
+        study = {
+            "kind": "study", "version": 1, "base": config(10),
+            "parameters": [{"name": "budget", "path": "policies.batching.sarathi.token_budget", "range": [64, 4096],
+                            "type": "integer", "scale": "log"}],
+            "measures": {"ttft": "ttft_s.p99"}, "objectives": [{"minimise": "ttft"}],
+            "search": {"driver": {"policy": "hill_climbing"}, "budget": 20, "batch": 5, "seed": 7},
+        }
+        whole = orrery.Study(study).search()
+
+        def run(budget):
+            changes = {"policies.batching.sarathi.token_budget": budget}
+            return {"ttft": orrery.run(study["base"], changes, tables=False)["ttft_s.p99"]}
+
+        space = {"budget": {"range": [64, 4096], "type": "integer", "scale": "log"}}
+        ours = orrery.search(run, space, "ttft", "hill_climbing", 20, seed=7, batch=5)
+        self.assertEqual(list(ours.points["budget"]), list(whole.points["budget"]))
+        self.assertEqual(list(ours.points["ttft"]), list(whole.points["ttft"]))
+
+    def test_ask_and_tell(self):
+        search = orrery.Search(SPACE, {"cost": "minimise", "gain": "maximise"}, "random", evaluations=6,
+                               limits=[{"value": "cost", "most": 2}], constraints=["x < 3"])
+        self.assertEqual(search.measures, ["cost", "gain"])
+        trials = search.ask(4)
+        self.assertEqual([trial.id for trial in trials], [1, 2, 3, 4])
+        self.assertLess(max(trial["x"] for trial in trials), 3)
+        self.assertEqual(set(dict(trials[0])), {"x", "kind"})
+        with self.assertRaisesRegex(RuntimeError, r"tell\(\) the results"):
+            search.ask(1)
+        search.tell(trials[2], {"cost": 1, "gain": 5})  # in any order
+        search.tell(trials[0], {"cost": 3, "gain": 9})
+        search.tell(trials[1], orrery.Infeasible("too large"))
+        with self.assertRaisesRegex(RuntimeError, "does not wait"):
+            search.tell(trials[0], {"cost": 3, "gain": 9})
+        with self.assertRaisesRegex(TypeError, r"a dict of measures \(cost, gain\)"):
+            search.tell(trials[3], 7)
+        search.tell([trials[3]], [{"cost": 1.5}])  # a measure that is not there
+        points = search.points
+        self.assertEqual(list(points["status"]), ["ok", "infeasible", "ok", "failed"])
+        self.assertEqual(points["reason"].iloc[1], "too large")
+        self.assertIn("gain", points["reason"].iloc[3])
+        self.assertEqual(points["violation"].iloc[0], 0.5)  # 3 against 2: half of the bound
+        self.assertEqual(list(search.front.index), [3])  # the first breaks the limit
+        self.assertEqual([len(search.ask(9)), ], [2])  # six in all
+        for trial in search._waiting[:]:
+            search.tell(trial, {"cost": 1, "gain": 1})
+        self.assertEqual(search.ask(), [])
+
+    def test_exceptions_are_results(self):
+        def fails(x):
+            if x < 1:
+                raise ValueError("x is small")
+            if x < 2:
+                raise orrery.Infeasible("x is middling")
+            return orrery.Infeasible("x is large") if x > 3 else {"cost": x}
+
+        points = orrery.search(fails, {"x": {"range": [0, 4]}}, "cost", "sobol", 32).points
+        for low, high, status, reason in ((0, 1, "failed", "ValueError: x is small"),
+                                          (1, 2, "infeasible", "x is middling"), (2, 3, "ok", None),
+                                          (3, 4, "infeasible", "x is large")):
+            part = points[(points["x"] > low) & (points["x"] < high)]
+            self.assertGreater(len(part), 2)
+            self.assertEqual(set(part["status"]), {status})
+            self.assertEqual(set(part["reason"]), {reason})
+
+    def test_goes_on(self):
+        """Stopped after any number of evaluations, the store takes it up and none is made twice."""
+        with tempfile.TemporaryDirectory() as home:
+            store, seen = pathlib.Path(home) / "s.sqlite", []
+
+            def some(x, kind, most):
+                if len(seen) == most:
+                    raise KeyboardInterrupt
+                seen.append(x)
+                return bowl(x, kind)
+
+            for most in (5, 13):
+                with self.assertRaises(KeyboardInterrupt):
+                    orrery.search(lambda x, kind, most=most: some(x, kind, most), SPACE, "cost", "tpe", 30, out=store)
+            found = orrery.search(lambda x, kind: some(x, kind, -1), SPACE, "cost", "tpe", 30, out=store)
+            self.assertEqual(len(seen), 30)
+            through = orrery.search(bowl, SPACE, "cost", "tpe", 30)
+            self.assertTrue(found.points.equals(through.points))
+            said = command("best", store, "--json")  # a store as any other
+            self.assertEqual(json.loads(said.stdout)["best"][0]["id"], found.best(1).index[0])
+            self.assertEqual(found.analysis["stores"][0]["driver"], "tpe")
+
+    def test_threads_run_side_by_side(self):
+        meet = threading.Barrier(2, timeout=30)
+
+        def together(x):
+            meet.wait()
+            return {"cost": x}
+
+        found = orrery.search(together, {"x": {"range": [0, 1]}}, "cost", evaluations=8, jobs=2)
+        self.assertEqual(len(found.points), 8)
+
+    def test_conditions(self):
+        """A parameter that does not count is not given."""
+        seen = []
+
+        def function(kind, width=None):
+            seen.append((kind, width))
+            return {"cost": width or 0}
+
+        space = {"kind": ["plain", "wide"], "width": {"range": [1, 8], "type": "integer", "when": "kind == 'wide'"}}
+        orrery.search(function, space, "cost", evaluations=9)
+        self.assertTrue(all((width is None) == (kind == "plain") for kind, width in seen))
+        self.assertIn(("plain", None), seen)
+
+    def test_faults(self):
+        """Pointers into what the caller wrote."""
+        given = {"space": {"x": {"range": [0, 4]}}, "objectives": "cost"}
+        for change, pointer, text in (
+            ({"driver": "tpee"}, "/driver/policy", "did you mean 'tpe'"),
+            ({"driver": {"policy": "tpe", "tpe": {"goood": 1}}}, "/driver/tpe/goood", "did you mean 'good'"),
+            ({"space": {"x": {"rang": [0, 1]}}}, "/space/x", "'values', 'range'"),
+            ({"space": {"x": {"range": [2, 1]}}}, "/space/x", "low <= high"),
+            ({"space": [{"name": "x", "range": [0, "y"]}]}, "/space/0/range/1", "expected a number"),
+            ({"space": {}}, "/space", "at least one parameter"),
+            ({"objectives": []}, "/objectives", "at least one objective"),
+            ({"objectives": [{"least": "cost"}]}, "/objectives/0", "'minimise' and 'maximise'"),
+            ({"objectives": "cost +"}, "/objectives/0/minimise", "column 7"),
+            ({"limits": [{"value": "cost"}]}, "/limits/0", "'most', 'least'"),
+            ({"constraints": ["y > 1"]}, "/constraints/0", "y"),
+            ({"evaluations": 0}, "/evaluations", "1 to"),
+        ):
+            with self.subTest(pointer), self.assertRaises(orrery.ConfigError) as caught:
+                orrery.Search(**{**given, **change})
+            fault = next(f for f in caught.exception.faults if f.pointer == pointer)
+            self.assertIn(text, str(fault))
+
+
+if __name__ == "__main__":
+    unittest.main()

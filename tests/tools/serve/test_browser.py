@@ -1,0 +1,164 @@
+"""The explorer in a headless browser: the table, a run's page, the form and its faults, a run from it, a growing study."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import unittest
+from pathlib import Path
+
+import support
+from support import SMALL, ServedTest, made_up
+
+import browser  # noqa: E402
+from test_folder import sweep  # noqa: E402
+
+HOSTILE = "<b>bold<img src=x onerror='window.hostile=1'>"
+FIELD = '#usual .field[data-pointer="{}"]'
+
+
+class Pages(ServedTest, browser.TestCase):
+    @classmethod
+    def fill(cls, folder: Path) -> None:
+        made_up(folder / "slow", ttft=2.0)
+        made_up(folder / "fast", ttft=0.01, policy="orca")
+        made_up(folder / "deep" / "middle", ttft=0.5, policy="orca")
+        made_up(folder / HOSTILE, ttft=1.0, reason=HOSTILE)
+        (folder / "cut").mkdir()
+        (folder / "cut" / "summary.json").write_text("{")
+        (folder / "small.json").write_text(json.dumps(SMALL))
+        done = support.orrery("run", folder / "small.json", "--out", folder / "base", "--quiet")
+        assert done.returncode == 0, done.stderr
+        sweep(folder)
+
+    def visit(self, path: str, ready: str) -> None:
+        """Opens a page and waits until a script says that it is drawn."""
+        self.page.open(self.server.url + path)
+        self.page.wait(ready, limit_s=20)
+
+    def at_rest(self) -> None:
+        """No console error, nothing asked of any other place."""
+        self.quiet(self.server.url)
+
+    def names(self) -> list[str]:
+        return self.page.run("return [...document.querySelectorAll('tbody tr')].map((row) => row.dataset.path)")
+
+    def test_table_sorts_filters_and_compares(self):
+        self.server.until("index?since=0", lambda a: not a["reading"])
+        self.visit("/", "return document.querySelectorAll('tbody tr').length >= 6")
+        self.page.click('th[data-sort="ttft_p99_s"]')
+        known = ["fast", "base", "deep/middle", HOSTILE, "slow", "cut"]  # what has no figure comes last
+        order = [name for name in self.names() if name in known]
+        self.assertEqual(sorted(order, key=known.index)[2:], order[2:])
+        self.assertEqual(order[-1], "cut")
+        self.page.click('th[data-sort="ttft_p99_s"]')
+        self.assertEqual(self.names()[0], "slow")
+        self.assertIn("sort=ttft_p99_s", self.page.run("return location.hash"))
+        self.page.click("#search")
+        self.page.type("orca ttft<0.1")
+        self.assertEqual(self.names(), ["fast"])
+        self.page.run("document.querySelector('#search').value = ''; document.querySelector('#search').dispatchEvent(new Event('input'))")
+        self.page.run("""const s = document.querySelector('[data-choice="policy"]'); s.value = 'orca'; s.dispatchEvent(new Event('change'))""")
+        self.assertEqual(self.names(), ["deep/middle", "fast"])
+        for name in ("fast", "deep/middle"):
+            self.page.click(f'tr[data-path="{name}"] input')
+        self.page.click("#go-compare")
+        self.page.wait("return document.querySelectorAll('#first tbody tr').length > 3", limit_s=20)
+        self.assertEqual(self.page.run("return [...document.querySelectorAll('#first [data-path=\"ttft_s.p99\"] td')].map(e => e.innerText)"),
+                         ["ttft_s.p99", "10 ms", "500 ms\nx 50"])
+        self.assertIsNone(self.page.run("return window.hostile || null"))
+        self.at_rest()
+        self.fits()
+
+    def test_reasons_of_broken_runs_show(self):
+        self.visit("/#status=broken", "return document.querySelectorAll('tbody tr').length == 1")
+        self.assertIn("manifest.json: not there", self.page.run("return document.querySelector('tbody tr').innerText"))
+        self.at_rest()
+
+    def test_run_page(self):
+        self.visit("/run/base", "return document.querySelector('iframe') !== null")
+        self.page.click("#files")
+        self.page.wait("return document.querySelectorAll('#drawer tr').length >= 7")
+        self.assertIn("ui.perfetto.dev", self.page.run("return document.querySelector('#drawer').innerText"))
+        # The report is of another origin: a page in it cannot reach ours.
+        self.assertTrue(self.page.run("return document.querySelector('iframe').contentDocument === null"))
+        self.visit("/report/base#latency", "return document.querySelectorAll('.js-plotly-plot').length > 0")
+        self.assertEqual(self.page.run("return window.origin"), "null")
+        self.at_rest()
+
+    def test_a_wrong_value_shows_its_fault_and_a_right_one_runs(self):
+        self.visit("/new?from=run:base", "return document.querySelectorAll('.field').length > 5")
+        rate = FIELD.format("/machine/devices/0/count")
+        self.page.click(rate + " input")
+        self.page.run("document.activeElement.select()")
+        self.page.type("0")
+        self.page.wait(f"return document.querySelector('{rate} .fault').textContent.includes('expected')")
+        self.assertTrue(self.page.run("return document.querySelector('#go').disabled"))
+        self.page.run("document.activeElement.select()")
+        self.page.type("1")
+        self.page.wait("return !document.querySelector('.field.faulty')")
+        policy = FIELD.format("/policies/batching/policy")
+        self.page.run("const s = document.querySelector(arguments[0]); s.value = '\"vllm_v1\"'; s.dispatchEvent(new Event('change', {bubbles: true}))",
+                      policy + " select")
+        self.page.click("#find")
+        self.page.type("max_num_batched")
+        self.page.wait("return document.querySelectorAll('#found .field').length > 0")
+        self.page.click('#found .field[data-pointer="/policies/batching/vllm_v1/max_num_batched_tokens"] input')
+        self.page.type("512")
+        self.page.wait("return document.querySelectorAll('#changes li[data-changed]').length === 2")
+        self.page.run("document.querySelector('#name').value = 'from-form'")
+        self.page.wait("return !document.querySelector('#go').disabled")
+        self.page.click("#go")
+        self.page.wait("return location.pathname === '/compare' && document.querySelectorAll('#config tbody tr').length > 0", limit_s=30)
+        self.assertIn("vllm_v1", self.page.run("return document.querySelector('#config').innerText"))
+        config = json.loads((self.folder / "runs/from-form/manifest.json").read_text())["config"]
+        self.assertEqual(config["policies"]["batching"]["vllm_v1"]["max_num_batched_tokens"], 512)
+        self.visit("/#q=from-form", "return document.querySelectorAll('tbody tr').length === 1")
+        self.at_rest()
+
+    def test_sections_lists_and_search_reach_every_field(self):
+        self.visit("/new?from=run:base", "return document.querySelectorAll('.field').length > 5")
+        self.page.run("document.querySelectorAll('#all details').forEach((d) => { d.open = true; })")
+        self.page.wait("""return document.querySelector('#all .field[data-pointer="/slo/ttft"]') !== null""")
+        fields = self.page.run("return [...model.fields()].length")
+        self.assertGreater(fields, 800)  # some of a thousand; the schema decides
+        self.page.run("[...document.querySelectorAll('#all details')].find((d) => d.querySelector('summary').textContent.startsWith('devices')).querySelector('.inner > button').click()")
+        self.assertEqual(self.page.run("return model.config.machine.devices.length"), 2)
+        self.page.wait("return document.querySelectorAll('#changes li[data-changed]').length > 0")
+        self.fits()
+        self.at_rest()
+
+    def test_live_study(self):
+        place = self.folder / "growing.sqlite"
+        place.write_bytes((self.folder / "parabola.sqlite").read_bytes())
+        writer = sqlite3.connect(place, isolation_level=None)
+        self.addCleanup(writer.close)
+        writer.execute("pragma journal_mode = wal")
+        rows = writer.execute("select * from points where id > 12").fetchall()
+        writer.execute("delete from points where id > 12")
+        writer.execute("update facts set value = 'no' where name = 'complete'")
+        lock = subprocess.Popen(["flock", str(place), "cat"], stdin=subprocess.PIPE)
+        self.addCleanup(lock.wait)
+        self.addCleanup(lock.stdin.close)
+        self.visit("/study/growing.sqlite", "return document.body.innerText.includes('12 of 30')")
+        self.assertEqual(self.page.run("return document.querySelector('.status').textContent"), "running")
+        writer.executemany(f"insert into points values ({', '.join('?' * len(rows[0]))})", rows[:8])
+        self.page.wait("return document.body.innerText.includes('20 of 30')", limit_s=10)
+        self.page.wait("return document.body.innerText.includes('rate')", limit_s=10)
+        writer.executemany(f"insert into points values ({', '.join('?' * len(rows[0]))})", rows[8:])
+        writer.execute("update facts set value = 'yes' where name = 'complete'")
+        self.page.wait("return document.querySelector('.status').textContent === 'complete'", limit_s=10)
+        self.at_rest()
+
+    def test_small_windows(self):
+        self.page.resize(700, 700)
+        for path, ready in (("/study/parabola.sqlite", "return document.querySelector('.cards') !== null"),
+                            ("/new?from=run:base", "return document.querySelectorAll('.field').length > 5")):
+            self.visit(path, ready)
+            self.fits(path)
+        self.at_rest()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,184 @@
+"""The other commands, a function each: what the core answers as JSON, and runs that ask another question."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from orrery import _orrery
+from orrery import config as configs
+from orrery.errors import ConfigError
+from orrery.result import Result
+from orrery.running import finish, teller
+
+
+def _ask(name: str, params: dict, progress=None) -> dict:
+    return _orrery.ask(name, configs.to_json(params), teller(progress))
+
+
+def _texts(value) -> list[str]:
+    if isinstance(value, (list, tuple)):
+        return [str(one) for one in value]
+    return [str(value)]
+
+
+def _question(table: dict):
+    """A function of a command that is a run of another system; its keywords are the command's options."""
+    options = {one["name"].replace("-", "_"): one for one in table["options"]}
+
+    def ask(config, overrides=None, *, seed=None, out=None, force=False, tables=True, progress=None, **given) -> Result:
+        before = [f"system={table['system']}"]
+        for keyword in [k for k in given if k in options and given[k] is not None]:
+            value, option = given.pop(keyword), options[keyword]
+            if option["form"] == "enabled" and not value:
+                continue
+            before.append(_orrery.option_assignment(table["name"], option["name"], _texts(value)))
+        changes = {**(overrides or {}), **({} if seed is None else {"run.seed": seed})}
+        path, text = configs.source(config)
+        experiment = _orrery.Experiment(path, text, before + configs.assignments(changes, given, config))
+        return finish(experiment, out, force, tables, progress)
+
+    own = inspect.signature(ask).parameters
+    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in options]
+    parameters = [p for name, p in own.items() if name != "given"]
+    ask.__signature__ = inspect.Signature([*parameters, *keywords, own["given"]], return_annotation=Result)
+    ask.__name__ = ask.__qualname__ = table["name"]
+    lines = [f"    {name}: {one['doc']}" for name, one in options.items()]
+    head = f"{table['doc']}; as `orrery {table['name']}`, with the keywords of `run` too."
+    ask.__doc__ = "\n".join([head, "", *lines])
+    return ask
+
+
+_QUESTIONS = {table["name"]: _question(table) for table in _orrery.questions()}
+capacity, slo = _QUESTIONS["capacity"], _QUESTIONS["slo"]
+plans, train = _QUESTIONS["plans"], _QUESTIONS["train"]
+
+
+class Plan:
+    """Buffers placed in one arena: `plans` (a row a planner) and `offsets` of the best one."""
+
+    def __init__(self, told: dict, offsets):
+        import pandas
+
+        self.plans = pandas.DataFrame(told["plans"])
+        self.offsets = offsets
+        self.buffers: int = told["buffers"]
+        self.lower_bound_bytes: int = told["lower_bound_bytes"]
+        self.capacity_bytes: int | None = told.get("capacity_bytes")
+        self.peak_bytes: int = int(self.plans["peak_bytes"].min())
+
+    def __repr__(self) -> str:
+        return (f"<Plan of {self.buffers} buffers: {self.peak_bytes} B, "
+                f"{self.peak_bytes / max(1, self.lower_bound_bytes):.4g} of what lives at once>")
+
+    def _repr_html_(self) -> str:
+        return self.plans.to_html(border=0)
+
+
+def plan(buffers, planner: str = "", capacity: str | int = "", **parameters) -> Plan:
+    """Places buffers with known lifetimes: a CSV file or a frame with id, lower, upper, size (bytes).
+
+    One planner (`orrery.list("memory_planner")`) or all; `parameters` of planners by name: search={"budget": 1000}.
+    """
+    import pandas
+
+    with tempfile.TemporaryDirectory(prefix="orrery-") as folder:
+        out = pathlib.Path(folder) / "offsets.csv"
+        if not isinstance(buffers, (str, os.PathLike)):
+            file = pathlib.Path(folder) / "buffers.csv"
+            pandas.DataFrame(buffers)[["id", "lower", "upper", "size"]].to_csv(file, index=False)
+            buffers = file
+        bytes_of = f"{capacity} B" if isinstance(capacity, int) else capacity
+        told = _ask("plan", {"file": os.fspath(buffers), "planner": planner, "capacity": bytes_of, "out": str(out),
+                             "parameters": parameters})
+        return Plan(told, pandas.DataFrame(_orrery.read_table(str(out))))
+
+
+def fidelity(folder, points=None):
+    """Errors of the catalog's parts against measured tables: a row a table, metric and regime (errors are shares).
+
+    `points` names a CSV file for every row, measured and predicted.
+    """
+    import pandas
+
+    told = _ask("fidelity", {"folder": os.fspath(folder), "points": "" if points is None else os.fspath(points)})
+    return pandas.DataFrame(told["tables"])
+
+
+def calibrate(device: str, data, *, holdout: str = "none", blocks=(), rows: int = 4000, out=None,
+              force: bool = False) -> dict:
+    """Fits the constants of a part to measured tables and writes its catalog entry; `file` of the answer says where."""
+    return _ask("calibrate", {"device": device, "data": os.fspath(data), "holdout": holdout, "blocks": list(blocks),
+                              "rows": rows, "out": "" if out is None else os.fspath(out), "force": force})
+
+
+def evolve(study, overrides=None, *, proposer: str = "", out=None, jobs: int = 0, progress=None, **sections) -> dict:
+    """Searches for an expression that decides better than the baselines of a study of kind "evolve"."""
+    return _ask("evolve", {"study": os.fspath(study), "proposer": proposer, "jobs": jobs,
+                           "out": "" if out is None else os.fspath(out),
+                           "set": configs.assignments(overrides, sections)}, progress)
+
+
+class ImportedConfig(dict):
+    """A serving config, with what was assumed (`notes`) and what nothing here stands for (`ignored`)."""
+
+    def __init__(self, told: dict):
+        super().__init__(told["config"])
+        self.notes: list[str] = told["notes"]
+        self.ignored: list[str] = told["ignored"]
+
+
+def import_config(engine: str = "vllm", arguments=(), *, file=None, part: str | None = None, model: str | None = None,
+                  trace=None) -> ImportedConfig:
+    """A real engine's arguments as a serving config: words as on its command line, a dict of them, or a JSON `file`.
+
+        orrery.import_config("vllm", {"model": "meta-llama/Llama-2-7b-hf", "max_num_seqs": 64}, part="a100-sxm4-80gb")
+    """
+    if engine != "vllm":
+        raise ConfigError([("import", "", f"unknown engine '{engine}'", _orrery.name_hint(engine, ["vllm"]))])
+    if isinstance(arguments, str):
+        arguments = arguments.split()
+    if hasattr(arguments, "items"):
+        arguments = [f"--{name.replace('_', '-')}={value if isinstance(value, str) else json.dumps(value)}"
+                     for name, value in arguments.items()]
+    return ImportedConfig(_ask("import_vllm", {
+        "file": "" if file is None else os.fspath(file), "words": list(arguments), "part": part, "model": model,
+        "trace": None if trace is None else os.fspath(trace)}))
+
+
+def _folder_of(thing) -> str:
+    """The folder or file that stands for a result, a study, or a path."""
+    place = thing if isinstance(thing, (str, os.PathLike)) else getattr(thing, "folder", None) or getattr(
+        thing, "store", None)
+    if place is None:
+        raise TypeError(f"expected a run folder, a store, a Result or a Study, got {thing!r}")
+    return os.fspath(place)
+
+
+def report(*what, out=None, png=None) -> pathlib.Path:
+    """Writes one HTML file that shows runs (folders, Results) or studies (stores); gives its path.
+
+    `png` names a folder for plots beside it.
+    """
+    places = [_folder_of(one) for one in what]
+    if not places:
+        raise TypeError("expected something to report on: a run folder, a store, a Result or a Study")
+    place = pathlib.Path(out) if out is not None else _report_file(pathlib.Path(places[0]))
+    package = pathlib.Path(_orrery.home_folder()) / "tools/python/orrery_report"
+    told = subprocess.run(
+        [sys.executable, str(package), *places, "--out", str(place), "--png", "no" if png is None else os.fspath(png)],
+        capture_output=True, text=True, check=False)
+    if told.returncode == 2:
+        raise ConfigError([("", "", line, "") for line in told.stderr.splitlines() if line])
+    if told.returncode != 0:
+        raise RuntimeError(f"the report could not be written: {told.stderr.strip()}")
+    return place
+
+
+def _report_file(place: pathlib.Path) -> pathlib.Path:
+    return place / "report.html" if place.is_dir() else place.with_suffix(".html")

@@ -1,0 +1,217 @@
+"""Searches over Python functions: a driver is asked for points, and told what came of them."""
+
+from __future__ import annotations
+
+import collections.abc
+import concurrent.futures
+import json
+import math
+import pathlib
+import re
+import shutil
+import tempfile
+import weakref
+
+from orrery import _orrery
+from orrery.errors import ConfigError
+from orrery.stored import Stored
+
+
+class Infeasible(Exception):
+    """A design that does not fit: a function of a search returns or raises it, with the reason. A result."""
+
+
+class Trial(collections.abc.Mapping):
+    """A point to evaluate: `id`, `parameters` by name (those that count there), `fidelity` (share of a full run)."""
+
+    def __init__(self, number: int, parameters: dict, fidelity: float):
+        self.id, self.parameters, self.fidelity = number, parameters, fidelity
+
+    def __getitem__(self, name):
+        return self.parameters[name]
+
+    def __iter__(self):
+        return iter(self.parameters)
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"<Trial {self.id}: {values}>"
+
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
+
+
+def _parameters(space) -> list:
+    """A list as in a study file, or a dict by name; a list of values stands for {"values": …}."""
+    if not isinstance(space, collections.abc.Mapping):
+        return list(space)
+    return [{"name": name, **({"values": list(one)} if isinstance(one, (list, tuple)) else one)}
+            for name, one in space.items()]
+
+
+def _objectives(objectives) -> list:
+    """"latency", {"latency": "minimise", "speed": "maximise"}, or a list as in a study file (of names too)."""
+    if isinstance(objectives, str):
+        objectives = [objectives]
+    if isinstance(objectives, collections.abc.Mapping):
+        return [{direction: name} for name, direction in objectives.items()]
+    return [{"minimise": one} if isinstance(one, str) else dict(one) for one in objectives]
+
+
+def _measures(document: dict) -> dict:
+    """Names in objectives and limits that are no parameters: what a function is to tell."""
+    known = {one.get("name") for one in document["parameters"] if isinstance(one, dict)}
+    texts = [one.get("minimise", one.get("maximise")) for one in document["objectives"]]
+    texts += [one.get("value") for one in document["limits"] if isinstance(one, dict)]
+    found = (name for text in texts if isinstance(text, str) for name in _NAME.findall(_QUOTED.sub("", text)))
+    return {name: name for name in found if name not in known}
+
+
+def _document(space, objectives, driver, evaluations, seed, batch, constraints, limits, measures) -> dict:
+    if isinstance(driver, str):
+        driver = {"policy": driver}
+    document = {
+        "kind": "study",
+        "version": 1,
+        "base": {},
+        "parameters": _parameters(space),
+        "constraints": list(constraints),
+        "objectives": _objectives(objectives),
+        "limits": list(limits),
+        "search": {"driver": driver, "budget": evaluations, "seed": seed, "batch": batch},
+    }
+    found = {name: name for name in measures} if measures else _measures(document)
+    document["measures"] = found or {"result": "result"}  # that none is there is for the objectives to say
+    return document
+
+
+def _renamed(error: ConfigError, space) -> ConfigError:
+    """Pointers into what the caller wrote: parameters by their name, the driver, evaluations."""
+    names = list(space) if isinstance(space, collections.abc.Mapping) else None
+    faults = []
+    for fault in error.faults:
+        pointer = fault.pointer
+        if found := re.match(r"/parameters(?:/(\d+))?(.*)", pointer):
+            place = found[1] if names is None or found[1] is None else names[int(found[1])]
+            inner = found[2].removesuffix("/name") if names is not None else found[2]
+            pointer = "/space" + (f"/{place}" if place is not None else "") + inner
+        elif pointer.startswith("/search/budget"):
+            pointer = "/evaluations"
+        elif pointer.startswith("/search/"):
+            pointer = pointer.removeprefix("/search")
+        faults.append(fault._replace(pointer=pointer))
+    return ConfigError(faults)
+
+
+class Search(Stored):
+    """Asks any driver of `orrery list driver` for points of a space, and is told their measures.
+
+        search = orrery.Search({"x": {"range": [0, 4]}, "kind": ["a", "b"]}, "cost", driver="tpe", seed=1)
+        for trial in search.ask(8):
+            search.tell(trial, {"cost": (trial["x"] - 1) ** 2})
+
+    `space`: parameters by name as in study files ({"range": [1, 64], "type": "integer", "scale": "log"}, a list of
+    values, "when"), or a list of them; `constraints` are formulas over parameters. `objectives`: a name or formula to
+    minimise, {"latency": "minimise", "speed": "maximise"}, or a list as in study files; `limits` likewise ({"value":
+    "latency", "most": 2}). `driver`: a name, or a policy block with parameters. `out` keeps a store, with which an
+    interrupted search goes on. ConfigError tells what is wrong with any of these.
+    """
+
+    def __init__(self, space, objectives, driver="random", *, evaluations: int = 100, seed: int = 1, batch: int = 8,
+                 constraints=(), limits=(), measures=(), out=None, any_build: bool = False):
+        self.store = pathlib.Path(out) if out is not None else None
+        if self.store is None:
+            folder = tempfile.mkdtemp(prefix="orrery-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self.store = pathlib.Path(folder) / "search.sqlite"
+        document = _document(space, objectives, driver, evaluations, seed, batch, constraints, limits, measures)
+        try:
+            self._core = _orrery.Search(json.dumps(document), str(self.store), any_build)
+        except ConfigError as error:
+            raise _renamed(error, space) from None
+        self.document = document
+        self.batch = batch
+        self._waiting: list[Trial] = []
+        self._told: dict[int, object] = {}
+
+    @property
+    def measures(self) -> list[str]:
+        """What a result is to tell, by name."""
+        return self._core.measures()
+
+    def ask(self, n: int | None = None) -> list[Trial]:
+        """Points to evaluate next, n (the batch) at most; none once the evaluations are spent, or the space is.
+
+        All of them are told before the next are asked for, in any order. What the store knows is not asked for.
+        """
+        self._waiting = [Trial(*one) for one in self._core.ask(self.batch if n is None else n)]
+        self._told = {}
+        return list(self._waiting)
+
+    def tell(self, trial, result) -> None:
+        """The result of a trial (or of a list of them): a dict of measures, an Infeasible, any other exception."""
+        if isinstance(trial, (list, tuple)):
+            for one, of_it in zip(trial, result, strict=True):
+                self.tell(one, of_it)
+            return
+        if trial.id not in {one.id for one in self._waiting} - set(self._told):
+            raise RuntimeError(f"{trial!r} does not wait for a result")
+        self._told[trial.id] = self._judged(result)
+        while self._waiting and self._waiting[0].id in self._told:  # the driver hears of them in their order
+            self._core.tell(*self._told[self._waiting.pop(0).id])
+
+    def _judged(self, result) -> tuple[str, str, list[float]]:
+        if isinstance(result, Infeasible):
+            return "infeasible", str(result) or "infeasible", []
+        if isinstance(result, BaseException):
+            return "failed", f"{type(result).__name__}: {result}", []
+        if not isinstance(result, collections.abc.Mapping):
+            raise TypeError(f"expected a dict of measures ({', '.join(self.measures)}), got {result!r}")
+        return "ok", "", [_number(result.get(name)) for name in self.measures]
+
+    def _commit(self) -> None:
+        self._core.commit()
+
+    def _title(self) -> str:
+        return f"Search with {self._core.facts()['driver']}"
+
+
+def _number(value) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _evaluate(function, trial: Trial):
+    try:
+        return function(**trial.parameters)
+    except Exception as error:  # noqa: BLE001 - an evaluation that fails is a result
+        return error
+
+
+def search(function, space, objectives, driver="random", evaluations: int = 100, seed: int = 1, jobs: int = 1, *,
+           batch: int = 8, progress=None, **options) -> Search:
+    """Searches the space for what makes a Python function best, and gives the Search with all its points.
+
+    `function(**parameters)` gives a dict of measures; an `Infeasible` that it returns or raises, and any exception,
+    are results. `jobs` evaluations at a time, on threads (runs of orrery let them go side by side); what is asked does
+    not depend on how many. `progress` is called with (done, evaluations). Options are those of `Search`; with `out`,
+    a search that was interrupted goes on.
+    """
+    found = Search(space, objectives, driver, evaluations=evaluations, seed=seed, batch=batch, **options)
+    pool = concurrent.futures.ThreadPoolExecutor(jobs) if jobs > 1 else None
+    try:
+        while trials := found.ask():
+            work = (lambda one: _evaluate(function, one))
+            for trial, result in zip(trials, pool.map(work, trials) if pool else map(work, trials)):
+                found.tell(trial, result)
+                if progress is not None:
+                    progress(trial.id, evaluations)
+    finally:
+        if pool:
+            pool.shutdown(cancel_futures=True)
+        found._core.commit()
+    found._core.finish()
+    return found

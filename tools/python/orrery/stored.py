@@ -1,0 +1,108 @@
+"""Points of a study or a search: everything that its store knows, as frames."""
+
+from __future__ import annotations
+
+import html
+import os
+import pathlib
+
+from orrery import _orrery
+
+_SHOWN = 10
+
+
+class Column(tuple):
+    """Name, kind (parameter, derived, measure, objective, limit) and detail of a column of points."""
+
+    def __new__(cls, name: str, kind: str, detail: str):
+        return super().__new__(cls, (name, kind, detail))
+
+    name = property(lambda self: self[0])
+    kind = property(lambda self: self[1])
+    detail = property(lambda self: self[2])
+
+
+class Stored:
+    """What has a store: `points`, `front`, `best`, `analysis`, `export`. Frames are read anew when the store grew."""
+
+    store: pathlib.Path | None = None
+
+    def _commit(self) -> None:
+        """Brings what is known into the store; for those who write one."""
+
+    def _file(self) -> str:
+        if self.store is None or not self.store.exists():
+            raise RuntimeError("nothing has run yet: there are no points")
+        self._commit()
+        return str(self.store)
+
+    def _read(self) -> dict:
+        return _orrery.read_store(self._file())
+
+    @property
+    def columns(self) -> list[Column]:
+        """What the columns of `points` mean."""
+        return [Column(*column) for column in self._read()["columns"]]
+
+    @property
+    def points(self):
+        """A row a point in the order of proposal: id, parameters, measures, objectives, limits, status, reason."""
+        import pandas
+
+        return pandas.DataFrame(self._read()["table"]).set_index("id")
+
+    def _rows(self, most: int):
+        points = self.points
+        ids = [point for _, point in _orrery.best_ids([self._file()], most)]
+        return points.loc[ids]
+
+    @property
+    def front(self):
+        """The points that no other beats in every objective and that meet the limits (of one objective: the best)."""
+        return self._rows(1)
+
+    def best(self, n: int = 10):
+        """The n best points of one objective; of several the front, whatever n."""
+        return self._rows(n)
+
+    @property
+    def analysis(self) -> dict:
+        """What `orrery analyse --json` prints: volumes over time, importance of parameters, the front."""
+        return _orrery.ask("analyse", _text({"stores": [self._file()]}), None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it came to its end."""
+        return self._read()["complete"]
+
+    def export(self, path) -> pathlib.Path:
+        """Writes all points: CSV, or JSON lines where the name ends in .jsonl; the bytes of `orrery export`."""
+        path = pathlib.Path(path)
+        _orrery.export_points([self._file()], os.fspath(path), path.suffix == ".jsonl")
+        return path
+
+    def _state(self) -> str:
+        if self.store is None or not self.store.exists():
+            return "not run yet"
+        counts = self.points["status"].value_counts()
+        return ", ".join(f"{counts.get(one, 0)} {one}" for one in ("ok", "infeasible", "failed"))
+
+    def _title(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{self._title()}: {self._state()}>"
+
+    def _repr_html_(self) -> str:
+        head = f"<b>{html.escape(self._title())}</b>: {html.escape(self._state())}"
+        if self.store is None or not self.store.exists():
+            return head
+        best = self.best(_SHOWN)
+        named = {c.name for c in self.columns if c.kind in ("parameter", "derived", "measure", "objective")}
+        return head + best[[c for c in best.columns if c in named]].head(_SHOWN).to_html(border=0)
+
+
+def _text(value) -> str:
+    import json
+
+    return json.dumps(value)

@@ -1,0 +1,132 @@
+"""Studies: every point of a sweep, or the points that a driver asks for, of one experiment (docs/studies.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+import weakref
+
+from orrery import _orrery
+from orrery import config as configs
+from orrery import policies
+from orrery.errors import ConfigError, Fault
+from orrery.running import teller
+from orrery.stored import Stored
+
+
+def _factory(policy, base):
+    """Points run side by side, each with a policy of its own."""
+    if isinstance(policy, base):
+        raise TypeError(f"expected the class of a {base.__name__} or a function that makes one: every run has its own")
+    return policies.source(policy, base)
+
+
+class Study(Stored):
+    """A study file, or a dict of the same shape, changed by `overrides` (dotted paths) and by sections.
+
+        study = orrery.Study("experiments/studies/sweep_serving.json", search={"budget": 20}).run()
+        study.points, study.front, study.best(5), study.analysis
+
+    `out` names the store (SQLite); without it the store is a temporary file that goes with the study. A Python policy
+    (a class) stands for the policy "python" of every point that has no other.
+    """
+
+    def __init__(
+        self,
+        config,
+        overrides=None,
+        *,
+        out=None,
+        batching=None,
+        routing=None,
+        decode_routing=None,
+        **sections,
+    ):
+        path, text = configs.source(config)
+        self._core = _orrery.Study(
+            path,
+            text,
+            configs.assignments(overrides, sections, config),
+            batching=_factory(batching, policies.Batching),
+            routing=_factory(routing, policies.Router),
+            decode_routing=_factory(decode_routing, policies.Router),
+        )
+        facts = self._core.facts()
+        self.name: str = facts["name"]
+        self.title: str = facts["title"]
+        self.document: dict = facts["document"]
+        self.store = pathlib.Path(out) if out is not None else None
+        self.last: dict = {}  # how the last exploration went: points, known, runs, notes
+
+    @classmethod
+    def load(cls, store) -> Study:
+        """The study in a store that a command or an earlier session wrote; it shows points, and does not run."""
+        study = cls.__new__(cls)
+        study._core, study.store, study.last = None, pathlib.Path(store), {}
+        told = _orrery.read_store(os.fspath(store))
+        study.name, study.document = told["study"], told["document"]
+        study.title = study.document.get("title", "")
+        return study
+
+    def _runnable(self):
+        if self._core is None:
+            raise ConfigError([(str(self.store), "", "expected a study to run, this one was loaded from its store",
+                                "orrery.Study(FILE, out=STORE) goes on with it")])
+        return self._core
+
+    @property
+    def mode(self) -> str:
+        """What `run` does: "sweep", or "search" where the study states a search and no sweep (or cannot be swept)."""
+        facts = self._runnable().facts()
+        stated = "search" in self.document and "sweep" not in self.document
+        return "search" if facts["objectives"] and (stated or not facts["sweeps"]) else "sweep"
+
+    def run(self, jobs: int | None = None, progress=None, *, mode: str | None = None, force: bool = False,
+            any_build: bool = False) -> Study:
+        """Explores it to the end and gives itself back; goes on where an interrupted one stopped.
+
+        `jobs` threads (as many as cores); rows are the same for any number. `progress` as of `run`. Ctrl-C stops the
+        runs under way; whatever ended is in the store, and the next call goes on. `force` begins anew; `any_build`
+        goes on with a store that another build (or the command) began.
+        """
+        core = self._runnable()
+        search = (mode or self.mode) == "search"
+        if mode not in (None, "sweep", "search"):
+            raise ConfigError([("mode", "", f"unknown mode '{mode}'", _orrery.name_hint(mode, ["sweep", "search"]))])
+        if self.store is None:
+            folder = tempfile.mkdtemp(prefix="orrery-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self.store = pathlib.Path(folder) / f"{self.name}.sqlite"
+        if force:
+            _orrery.remove_store(str(self.store))
+        jobs = (os.cpu_count() or 1) if jobs is None else jobs
+        self.last = core.explore(search, str(self.store), jobs, any_build, teller(progress))
+        return self
+
+    def sweep(self, jobs: int | None = None, progress=None, **options) -> Study:
+        """Runs every point of its sweep."""
+        return self.run(jobs, progress, mode="sweep", **options)
+
+    def search(self, jobs: int | None = None, progress=None, **options) -> Study:
+        """Runs the points that its driver asks for."""
+        return self.run(jobs, progress, mode="search", **options)
+
+    def validate(self, most: int = 1000) -> list[Fault]:
+        """The faults of its experiments, at `most` points: none if they are valid."""
+        try:
+            self._runnable().check(most)
+        except ConfigError as error:
+            return error.faults
+        return []
+
+    def _title(self) -> str:
+        return f"Study {self.name}"
+
+
+def analyse(*stores, objectives=()) -> dict:
+    """Stores (files, studies) side by side, as `orrery analyse --json`: one reference, one joint front."""
+    files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
+    return _orrery.ask("analyse", json.dumps({"stores": files, "objectives": list(objectives)}), None)

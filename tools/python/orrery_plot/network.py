@@ -1,0 +1,187 @@
+"""The network of a run: its nodes and links, coloured and thickened by how busy they were."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import ListedColormap, Normalize
+
+from . import frames, palette, units
+from .style import WIDTH, Picture, PlotError, grid_of, styled
+
+LAYOUTS = ("layers", "circle", "rings", "grid")
+NAMED = 40  # up to so many nodes, each has its name
+MOST_LINKS = 40_000
+
+
+@styled
+def topology(links: pd.DataFrame, layout: str | None = None) -> Picture:
+    """`links`: from, to, utilisation (a fraction), and optionally bandwidth_bytes_per_s, carried_bytes: links.csv of a run.
+
+    A cable is drawn once, by the busier of its directions; grey ones carried nothing. `layout` is `layers` (hosts below,
+    switches above, by hops), `rings` (the same, inwards), `circle` or `grid` (names that are coordinates); the default suits.
+    """
+    frames.need(links, ("from", "to", "utilisation"), "topology")
+    if layout is not None and layout not in LAYOUTS:
+        raise PlotError(f"topology: expected layout to be {', '.join(LAYOUTS)}, got {layout!r}")
+    if len(links) > MOST_LINKS:
+        raise PlotError(f"topology: {len(links):,} links cannot be told apart in a picture; {MOST_LINKS:,} at most")
+    ends = [tuple(sorted(pair)) for pair in zip(links["from"].astype(str), links["to"].astype(str))]
+    cables = pd.Series(links["utilisation"].to_numpy(float), index=pd.MultiIndex.from_tuples(ends)).groupby(level=[0, 1]).max()
+    nodes = sorted(dict.fromkeys([*links["from"].astype(str), *links["to"].astype(str)]), key=frames.natural)
+    first = str(links["from"].iloc[0])
+    chosen = layout or _suits(nodes, cables.index)
+    places = {"layers": _layers, "rings": _rings, "circle": _circle, "grid": _grid}[chosen](nodes, list(cables.index), first)
+    return _draw(links, cables, nodes, places, chosen)
+
+
+def family(name: str) -> str:
+    """What a node is: its name without digits (`edge0.1` gives `edge`); levels of a tree (`s1.0`) stay apart."""
+    level = re.fullmatch(r"([a-z])(\d+)\.\d+", name)
+    return level[1] + level[2] if level and level[1] == "s" else re.sub(r"\d+", "", name).strip(".")
+
+
+def _suits(nodes: list[str], cables) -> str:
+    if len({family(n) for n in nodes}) == 1:
+        coordinates = all(re.fullmatch(r"\D*\d+(\.\d+)+", n) for n in nodes)
+        return "grid" if coordinates else "circle"
+    inside = any(family(a) == family(b) for a, b in cables)
+    return "rings" if inside or len(nodes) > 150 else "layers"
+
+
+def _levels(nodes: list[str], cables: list, first: str) -> list[list[str]]:
+    """Nodes by hops from the hosts (the family of the first link's source) and family. Two families of switches that are
+    as near as each other stand apart: the one whose hosts are
+    neighbours goes below them."""
+    near: dict[str, list[str]] = {n: [] for n in nodes}
+    for a, b in cables:
+        near[a].append(b)
+        near[b].append(a)
+    hosts = [n for n in nodes if family(n) == family(first)]
+    hops = dict.fromkeys(hosts, 0)
+    queue = deque(hosts)
+    while queue:
+        node = queue.popleft()
+        for other in near[node]:
+            if other not in hops:
+                hops[other] = hops[node] + 1
+                queue.append(other)
+    groups: dict[tuple[int, str], list[str]] = {}
+    for node in nodes:
+        groups.setdefault((hops.get(node, 0), family(node)), []).append(node)
+    keys = sorted(groups)
+    beside = [key for key in keys if key[0] == 1]
+    if len(beside) > 1:
+        order = {n: i for i, n in enumerate(hosts)}
+        low = min(beside, key=lambda key: np.mean([np.ptp([order.get(o, len(hosts)) for o in near[n]]) for n in groups[key]]))
+        keys = [low, *[key for key in keys if key != low]]
+    return [groups[key] for key in keys]
+
+
+def _ordered(levels: list[list[str]], cables: list) -> list[list[str]]:
+    """Each level in the order of the mean place of its neighbours, so that few cables cross; hosts keep their own."""
+    widest = max(range(len(levels)), key=lambda k: len(levels[k]))
+    place = {n: i / max(1, len(levels[widest]) - 1) for i, n in enumerate(levels[widest])}
+    out = list(levels)
+    for k in sorted((k for k in range(len(levels)) if k != widest), key=lambda k: abs(k - widest)):
+        means = {}
+        for n in levels[k]:
+            near = [place[b if a == n else a] for a, b in cables if n in (a, b) and (b if a == n else a) in place]
+            means[n] = float(np.mean(near)) if near else 0.5
+        out[k] = sorted(levels[k], key=lambda n: (round(means[n], 9), frames.natural(n)))
+        place.update({n: (i + 0.5) / len(out[k]) for i, n in enumerate(out[k])})
+    return out
+
+
+def _layers(nodes: list[str], cables: list, first: str) -> dict[str, tuple[float, float]]:
+    levels = _ordered(_levels(nodes, cables, first), cables)
+    return {n: ((i + 0.5) / len(level), float(k)) for k, level in enumerate(levels) for i, n in enumerate(level)}
+
+
+def _rings(nodes: list[str], cables: list, first: str) -> dict[str, tuple[float, float]]:
+    levels = _levels(nodes, cables, first)
+    radius = [1 - k / len(levels) for k in range(len(levels))]
+    return {n: (r * np.cos(t), r * np.sin(t)) for r, level in zip(radius, levels)
+            for n, t in zip(level, 2 * np.pi * (np.arange(len(level)) + 0.5) / len(level))}
+
+
+def _circle(nodes: list[str], cables: list, first: str) -> dict[str, tuple[float, float]]:
+    angle = np.pi / 2 - 2 * np.pi * np.arange(len(nodes)) / len(nodes)
+    return {n: (float(np.cos(t)), float(np.sin(t))) for n, t in zip(nodes, angle)}
+
+
+def _grid(nodes: list[str], cables: list, first: str) -> dict[str, tuple[float, float]]:
+    """The first coordinate across, the second upwards, further ones aslant."""
+    at = {n: [int(p) for p in re.findall(r"\d+", n)] for n in nodes}
+    if len({len(c) for c in at.values()}) != 1:
+        return _circle(nodes, cables, first)
+    slant = [(1.0, 0.0), (0.0, 1.0), (0.35, 0.28), (0.11, -0.17)]
+    return {n: (sum(v * slant[k % 4][0] for k, v in enumerate(c)), sum(v * slant[k % 4][1] for k, v in enumerate(c)))
+            for n, c in at.items()}
+
+
+def _segment(a: tuple[float, float], b: tuple[float, float], bend: float) -> np.ndarray:
+    """A line from a to b, or an arc beside it."""
+    p, q = np.array(a), np.array(b)
+    if bend == 0:
+        return np.stack([p, q])
+    middle = (p + q) / 2 + bend * np.array([q[1] - p[1], p[0] - q[0]])
+    t = np.linspace(0, 1, 17)[:, None]
+    return (1 - t) ** 2 * p + 2 * t * (1 - t) * middle + t**2 * q
+
+
+def _draw(links: pd.DataFrame, cables: pd.Series, nodes: list[str], places: dict, layout: str) -> Picture:
+    round_ = layout in ("circle", "rings", "grid")
+    figure, ((axes,),) = grid_of(1, 1, (5.6, 5.0) if round_ else (WIDTH, 3.8))
+    # On a grid a cable that goes round the edge would lie on those between.
+    bends = [0.22 if layout == "grid" and np.hypot(*np.subtract(places[a], places[b])) > 1.5 else 0.0 for a, b in cables.index]
+    share = np.clip(cables.to_numpy(), 0, None)
+    most = max(float(share.max()), 1e-12)
+    colours = ListedColormap(matplotlib.colormaps["viridis_r"](np.linspace(0.12, 1, 256)))
+    norm = Normalize(0, 100 * most)
+    lines = [_segment(places[a], places[b], bend) for (a, b), bend in zip(cables.index, bends)]
+    order = np.argsort(share, kind="stable")
+    thick = 2.6 if len(lines) < 60 else 1.6 if len(lines) < 200 else 0.9
+    axes.add_collection(LineCollection(
+        [lines[k] for k in order], zorder=1, capstyle="round",
+        colors=[palette.IDLE if share[k] == 0 else colours(norm(100 * share[k])) for k in order],
+        linewidths=[0.6 if share[k] == 0 else 0.8 + thick * share[k] / most for k in order]))
+    families = list(dict.fromkeys(family(n) for n in nodes))
+    small = len(nodes) > NAMED
+    for i, name in enumerate(families):
+        own = [places[n] for n in nodes if family(n) == name]
+        axes.scatter([p[0] for p in own], [p[1] for p in own], s=8 if small else 34, marker=palette.marker(i), color="white",
+                     edgecolors=palette.INK, linewidths=0.6 if small else 0.9, zorder=3, label=f"{len(own)} {name}" if len(families) > 1 else f"{len(own)} nodes")
+    if not small:
+        _names(axes, nodes, places, layout)
+    axes.autoscale_view()
+    axes.margins(0.06, 0.12)
+    if round_:
+        axes.set_aspect("equal")
+    axes.axis("off")
+    bar = figure.colorbar(ScalarMappable(norm=norm, cmap=colours), ax=axes, shrink=0.75, aspect=25, pad=0.02,
+                          label="utilisation, of the busier direction (%)")
+    bar.outline.set_visible(False)
+    busiest = links.loc[links["utilisation"].astype(float).idxmax()]
+    axes.set_title(f"{len(nodes):,} nodes, {len(cables):,} cables; busiest {busiest['from']} → {busiest['to']}, "
+                   f"{units.percent(float(busiest['utilisation']))}", fontsize=7.5)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=5, markerscale=1.0, fontsize=7)
+    return figure
+
+
+def _names(axes, nodes: list[str], places: dict, layout: str) -> None:
+    levels = {y for _, y in places.values()} if layout == "layers" else set()
+    top, crowded = max(levels, default=0), {y: sum(p[1] == y for p in places.values()) > 18 for y in levels}
+    for node in nodes:
+        x, y = places[node]
+        turned = 90 if crowded.get(y) else 0
+        above = layout != "layers" or y == top or (y > 0 and not turned)
+        axes.annotate(node, (x, y), xytext=(0, 5 if above else -5), textcoords="offset points", ha="center", rotation=turned,
+                      va="bottom" if above else "top", fontsize=6, zorder=4,
+                      bbox={"facecolor": "white", "alpha": 0.65, "linewidth": 0, "pad": 0.4})

@@ -1,0 +1,101 @@
+"""Which requests are answered at all: by whom they come, by which name, and from which page.
+
+A page of another site may make a browser send requests here. It cannot give them our name as `Host` (a name that is
+pointed at 127.0.0.1 is not ours), nor read an answer, nor know the token that every change needs.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Mapping
+
+from .errors import Refused
+
+COOKIE = "orrery"
+
+
+@dataclass
+class Guard:
+    """What one start of the server accepts. `beyond`: other machines may come, if they know the token."""
+
+    port: int
+    hosts: tuple[str, ...]
+    beyond: bool = False
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+    def host(self, given: str | None) -> None:
+        """The Host header must name this server: an address of ours, or `localhost`; never some other name."""
+        name, colon, port = (given or "").strip().lower().rpartition(":")
+        if not colon or not port.isdigit():
+            name, port = (given or "").strip().lower(), "80"
+        known = {"127.0.0.1", "localhost", "[::1]", *(f"[{h}]" if ":" in h else h for h in self.hosts)}
+        if self.beyond:
+            known.add(socket.gethostname().lower())
+        good = name in known or (self.beyond and literal(name))  # an address is no name that somebody could point here
+        if not good or port != str(self.port):
+            raise Refused(403, "the Host header names another server")
+
+    def peer(self, ours: tuple, theirs: tuple) -> None:
+        """On loopback: other users of this machine are refused, where the kernel tells whose the connection is."""
+        if not self.beyond and owner(theirs, ours) not in (None, 0, os.getuid()):
+            raise Refused(403, "the connection belongs to another user of this machine")
+
+    def page(self, headers: Mapping[str, str]) -> None:
+        """A request for data or for a change must come from a page of ours, or from no page."""
+        site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+        if site not in (None, "same-origin", "none"):
+            raise Refused(403, "the request comes from another site's page")
+        if origin is not None and origin != f"http://{headers.get('Host', '')}":
+            raise Refused(403, "the request comes from another site's page")
+
+    def change(self, headers: Mapping[str, str]) -> None:
+        """A change needs the token, as a header that no form of another page can set."""
+        self.page(headers)
+        if not hmac.compare_digest(headers.get("X-Orrery-Token", "").encode("utf-8", "replace"), self.token.encode()):
+            raise Refused(403, "the token of this server is missing or old; load the page again")
+
+    def known(self, headers: Mapping[str, str], query: Mapping[str, str]) -> bool:
+        """Whether a visitor from beyond has the token, in the address or in a cookie. On loopback everybody has."""
+        if not self.beyond:
+            return True
+        try:
+            cookies = SimpleCookie(headers.get("Cookie", ""))
+        except CookieError:
+            cookies = SimpleCookie()
+        given = query.get("token") or (cookies[COOKIE].value if COOKIE in cookies else "")
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+
+
+def literal(host: str) -> bool:
+    """Whether a host is a plain address."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def owner(local: tuple, remote: tuple) -> int | None:
+    """The user of the socket on this machine that goes from `local` to `remote`; None where that is not known."""
+    wanted = f"{hexadecimal(local)} {hexadecimal(remote)}"
+    try:
+        table = Path("/proc/net/tcp6" if ":" in local[0] else "/proc/net/tcp").read_text()
+    except OSError:
+        return None
+    for line in table.splitlines():
+        if wanted in line:
+            return int(line.split()[7])
+    return None
+
+
+def hexadecimal(address: tuple) -> str:
+    """An address as /proc/net/tcp writes it: groups of four bytes, each turned round."""
+    packed = socket.inet_pton(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, address[0].partition("%")[0])
+    return "".join(packed[i:i + 4][::-1].hex() for i in range(0, len(packed), 4)).upper() + f":{address[1]:04X}"

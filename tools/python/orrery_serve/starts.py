@@ -1,0 +1,265 @@
+"""Where a what-if run begins, and whether a config is right: both asked of the `orrery` command.
+
+A start is named by a text: `run:NAME` (a run folder), `file:NAME` (a config or a study below the served folder),
+`shipped:NAME` (a study that comes with Orrery), `point:STORE#ID` (a point of a store).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+from . import facts, stores
+from .errors import Refused
+from .folder import Folder
+
+LIMIT_S = 60.0  # of one call of the command
+AT_ONCE = 4  # calls
+MOST_FILES = 500
+SYSTEMS_OF_OTHER_KINDS = ("claim", "evolve")
+
+
+class Starts:
+    """Configs to begin with, the schema, and the check of a config."""
+
+    def __init__(self, command: Path, folder: Folder, studies: Path) -> None:
+        self.command, self.folder, self.studies = command, folder, studies
+        self.slots = threading.BoundedSemaphore(AT_ONCE)
+        self.lock = threading.Lock()
+        self.systems: dict[str, dict] | None = None
+        self.counted: dict[tuple, int | None] = {}
+        self.number = 0
+
+    def call(self, *arguments: str) -> subprocess.CompletedProcess:
+        """Runs the command in the served folder. Refused(503) if it takes too long."""
+        with self.slots:
+            try:
+                return subprocess.run([str(self.command), *arguments], cwd=self.folder.root, capture_output=True,
+                                      text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=LIMIT_S,
+                                      check=False)
+            except subprocess.TimeoutExpired:
+                raise Refused(503, f"`orrery {arguments[0]}` took more than {LIMIT_S:.0f} s") from None
+            except OSError as error:
+                raise Refused(500, f"`orrery` cannot be started: {error.strerror}") from None
+
+    def schema(self, system: str) -> dict:
+        """The JSON Schema of a system's configs."""
+        with self.lock:
+            if self.systems is None:
+                answer = self.call("schema")
+                if answer.returncode != 0:
+                    raise Refused(500, "`orrery schema` failed: " + answer.stderr[:300])
+                branches = [b for b in json.loads(answer.stdout)["anyOf"] if "system" in b["properties"]]
+                self.systems = {b["properties"]["system"].get("const"): b for b in branches}
+        if system not in self.systems:
+            raise Refused(404, f"no system '{system}'")
+        return self.systems[system]
+
+    def list(self) -> list[dict]:
+        """Files to begin with: of the served folder first, then those that ship."""
+        found = []
+        for folder, folders, files in os.walk(self.folder.root):
+            folders[:] = sorted(f for f in folders if not f.startswith("."))
+            if "manifest.json" in files:
+                folders.clear()
+                continue
+            for file in sorted(files):
+                if file.endswith(".json") and not file.startswith(".") and len(found) < MOST_FILES:
+                    path = Path(folder) / file
+                    found.append(_start(f"file:{path.relative_to(self.folder.root)}", path))
+        found += [_start(f"shipped:{p.stem}", p) for p in sorted(self.studies.glob("*.json"))]
+        return [start for start in found if start]
+
+    def config(self, name: str) -> dict:
+        """The config that a start stands for, every default filled in. Refused(404, 422) with the reason."""
+        kind, _, rest = name.partition(":")
+        if kind == "run":
+            return self._of_run(rest)
+        if kind == "point":
+            store, _, point = rest.rpartition("#")
+            return self._of_point(store, point)
+        if kind == "shipped" and rest in {p.stem for p in self.studies.glob("*.json")}:
+            return self._of_file(self.studies / f"{rest}.json")
+        if kind == "file":
+            return self._of_file(self.folder.path(rest))
+        raise Refused(404, "no such start")
+
+    def _of_run(self, name: str) -> dict:
+        try:
+            manifest = facts.read_json(self.folder.path(name) / "manifest.json")
+        except facts.Broken as error:
+            raise Refused(422, f"{name}/{error}") from None
+        config = manifest.get("config")
+        if not isinstance(config, dict):
+            raise Refused(422, f"{name}/manifest.json: has no config")
+        inputs = [i.get("path") for i in manifest.get("inputs") or [] if isinstance(i, dict)]
+        places = [self.folder.root, *self.folder.root.parents, self.studies, self.studies.parent.parent]
+        found = {}
+        for path in inputs:  # relative to the folder where the run was started, which nobody wrote down
+            if isinstance(path, str) and not os.path.isabs(path):
+                found[path] = next((str(p / path) for p in places if (p / path).is_file()), path)
+        return replaced(config, found)
+
+    def _of_file(self, path: Path) -> dict:
+        try:
+            document = facts.read_json(path)
+        except facts.Broken as error:
+            raise Refused(422, str(error)) from None
+        if document.get("kind") == "study":
+            return self._of_study(path)
+        return self._resolved(str(path), path.name)
+
+    def _resolved(self, file: str, name: str, *changes: str) -> dict:
+        answer = self.call("run", file, "--dry-run", "--quiet", *changes)
+        if answer.returncode != 0:
+            raise Refused(422, answer.stderr.replace(file, name).strip()[:1000])
+        return json.loads(answer.stdout)
+
+    def _of_study(self, path: Path) -> dict:
+        """The config of a study's first point."""
+        for command in ("sweep", "search"):
+            answer = self.call(command, str(path), "--dry-run", "--json", "--quiet")
+            lines = answer.stdout.splitlines()
+            if answer.returncode == 0 and len(lines) > 1:
+                return json.loads(lines[1])["config"]
+        raise Refused(422, answer.stderr.strip().replace(str(path), path.name)[:1000] or "the study has no points")
+
+    def study_file(self, known: dict[str, str], store: str) -> Path | None:
+        """The study that a store is of, if its file lies where one would look for it."""
+        name = known.get("study", "")
+        if not re.fullmatch(r"[\w.+=-]+", name):
+            return None
+        place = (self.folder.root / store).parent
+        places = [place, place.parent, self.folder.root, self.studies]
+        for file in (p / f"{name}.json" for p in places if p == self.studies or p.is_relative_to(self.folder.root)):
+            try:
+                if facts.read_json(file).get("parameters") == stores.document(known).get("parameters"):
+                    return file
+            except facts.Broken:
+                continue
+        return None
+
+    def points(self, store: str) -> int | None:
+        """How many points a sweep has, asked once of the command; None where its study is not found."""
+        with stores.reading(self.folder.path(store)) as connection:
+            known = stores.facts(connection)
+        key = (known.get("study"), known.get("hash"))
+        if known.get("mode") != "sweep":
+            return None
+        if key not in self.counted:
+            file = self.study_file(known, store)
+            answer = self.call("sweep", str(file), "--dry-run", "--quiet") if file else None
+            self.counted[key] = answer.stdout.count("\n") if answer and answer.returncode == 0 else None
+        return self.counted[key]
+
+    def _of_point(self, store: str, point: str) -> dict:
+        """The study's experiment with a point's values."""
+        path = self.folder.path(store)
+        try:
+            with stores.reading(path) as connection:
+                known, columns = stores.facts(connection), stores.columns(connection)
+                names = [n for n, k, _ in columns if k in ("parameter", "derived")]
+                row = connection.execute(f"select {', '.join(map(stores.quoted, names))} from points where id = ?",
+                                         (point,)).fetchone()
+        except stores.BrokenStore as error:
+            raise Refused(422, str(error)) from None
+        file = self.study_file(known, store)
+        if row is None or file is None:
+            raise Refused(404, "no such point" if row is None else
+                          f"{known.get('study')}.json, the study of this store, is not beside it, nor does it ship")
+        config = self._of_study(file)
+        units = {n: d for n, _, d in columns}
+        for parameter in stores.document(known).get("parameters", []):
+            apply(config, parameter, dict(zip(names, row)), units)
+        return config
+
+    def faults(self, config: dict) -> list[dict]:
+        """What is wrong with a config: JSON pointer and message of each fault; none if it is right."""
+        with self._written(config) as file:
+            answer = self.call("validate", "--quiet", file)
+        if answer.returncode == 0:
+            return []
+        return [fault(line, file) for line in answer.stderr.splitlines() if line.strip()][:200]
+
+    @contextmanager
+    def _written(self, config: dict) -> Iterator[str]:
+        """A config as a file in the served folder, so that paths in it are relative to there."""
+        with self.lock:
+            self.number += 1
+            file = self.folder.root / f".check-{os.getpid()}-{self.number}.json"
+        try:
+            file.write_text(json.dumps(config))
+            yield str(file)
+        except OSError as error:
+            raise Refused(422, f"{self.folder.root} cannot be written: {error.strerror}") from None
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def fault(line: str, file: str) -> dict:
+    """A line `FILE:/pointer: message` in its parts."""
+    found = re.match(r"(?P<pointer>(/[^:]*)?): (?P<message>.*)", line.removeprefix(file + ":"), re.DOTALL)
+    if line.startswith(file + ":") and found:
+        return {"pointer": found["pointer"], "message": found["message"][:600]}
+    return {"pointer": "", "message": line.replace(file, "config")[:600]}
+
+
+def replaced(value: object, by: dict[str, str]) -> object:
+    """A document with some of its texts exchanged."""
+    if isinstance(value, dict):
+        return {k: replaced(v, by) for k, v in value.items()}
+    if isinstance(value, list):
+        return [replaced(v, by) for v in value]
+    return by.get(value, value) if isinstance(value, str) else value
+
+
+def apply(config: dict, parameter: dict, values: dict, units: dict[str, str]) -> None:
+    """Sets what a parameter of a study sets, to a point's value; nothing where it does not count."""
+    paths = parameter.get("path") or []
+    paths = [paths] if isinstance(paths, str) else paths
+    name = parameter.get("name") or (paths[0].rsplit(".", 1)[-1] if paths else "")
+    value = values.get(name)
+    if value is None:
+        return
+    for choice in parameter.get("values") or []:
+        if isinstance(choice, dict) and choice.get("is") == value:
+            for path, other in (choice.get("set") or {}).items():
+                put(config, path, other)
+    if isinstance(value, (int, float)) and units.get(name):
+        value = f"{value!r} {units[name]}"
+    for path in paths:
+        put(config, path, value)
+
+
+def put(config: object, path: str, value: object) -> None:
+    """Sets the member of a dotted path; objects that are not there are made."""
+    *way, last = path.split(".")
+    for key in way:
+        if isinstance(config, list):
+            config = config[int(key)]
+        else:
+            if not isinstance(config.get(key), (dict, list)):  # type: ignore[union-attr]
+                config[key] = {}  # type: ignore[index]
+            config = config[key]  # type: ignore[index]
+    config[int(last) if isinstance(config, list) else last] = value  # type: ignore[index]
+
+
+def _start(name: str, path: Path) -> dict | None:
+    """What the list shows of a file; None where it is nothing to begin with."""
+    try:
+        if path.is_symlink() or path.stat().st_size > 1 << 20:
+            return None
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind not in ("experiment", "study"):
+        return None
+    return {"from": name, "kind": kind, "system": str(document.get("system") or ""),
+            "title": str(document.get("title") or "")}

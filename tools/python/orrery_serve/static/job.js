@@ -1,0 +1,38 @@
+// A run that was started from the browser: how far it is, a way to stop it, where it went.
+'use strict';
+
+const place = document.getElementById('job');
+
+function links(job) {
+  const compare = job.base ? `/compare?run=${encodeURIComponent(job.base)}&run=${encodeURIComponent(job.out)}` : null;
+  return make('div', {class: 'row'}, compare ? make('a', {class: 'button main', href: compare}, 'Compare with ' + job.base) : null,
+    make('a', {class: 'button', href: address('run', job.out)}, 'Open the run'),
+    make('a', {class: 'button', href: '/new?from=' + encodeURIComponent('run:' + job.out)}, 'What if …'));
+}
+
+function draw(job) {
+  const waiting = job.state === 'queued' || job.state === 'running';
+  place.replaceChildren(
+    make('div', {class: 'row'}, make('h1', {}, job.name), statusMark(job.state === 'done' && job.status !== 'ok' ? job.status : job.state)),
+    make('p', {class: 'muted'}, job.state === 'queued' ? 'Waits for its turn.' : `${job.out} · ${figures(job.seconds)} s`),
+    waiting ? meter(job.state === 'queued' ? 0 : job.share) : '',
+    job.text && waiting ? make('p', {id: 'progress'}, `${job.text}${job.left ? `, ${job.left} left` : ''}`) : '',
+    job.lines.length ? make('pre', {class: 'told'}, job.lines.join('\n')) : '',
+    waiting ? make('button', {id: 'cancel', onclick: cancel}, 'Cancel') : job.state === 'done' ? links(job) :
+      make('a', {class: 'button', href: '/'}, 'All runs'));
+}
+
+async function cancel() {
+  draw(await tell('cancel', {id: facts.id}));
+}
+
+let told = '';
+keepLooking(async () => {
+  const job = await ask('jobs?id=' + facts.id);
+  const text = JSON.stringify({...job, seconds: Math.floor(job.seconds)});
+  if (text !== told) draw(job);
+  told = text;
+  if (job.state === 'done' && new URLSearchParams(location.search).has('then') && job.base && job.status === 'ok')
+    location.replace(`/compare?run=${encodeURIComponent(job.base)}&run=${encodeURIComponent(job.out)}`);
+  return job.state === 'queued' || job.state === 'running' ? 300 : 0;
+}, 1000);
