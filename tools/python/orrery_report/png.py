@@ -11,7 +11,7 @@ from orrery_plot import overtime, serving, shares
 from orrery_plot.style import Picture, save
 
 from . import overview
-from .page import kv_capacity
+from .run_page import kv_capacity
 from .run_folder import Run
 
 
