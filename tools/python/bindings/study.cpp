@@ -11,6 +11,7 @@
 #include "experiments/study/explore.hpp"
 #include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
+#include "experiments/study/trials.hpp"
 #include "tools/python/bindings/policy.hpp"
 #include "tools/python/bindings/watched.hpp"
 
@@ -75,6 +76,16 @@ class PyStudy {
     told["reused"] = result.was_complete;
     told["notes"] = result.notes;
     return told;
+  }
+
+  /// The resolved config of a point of a store of this study, with the first seed.
+  py::object config(const std::string& file, std::int64_t id) const {
+    study::StoreReader store(file);
+    const study::StoredTrials stored = study::read_trials(store, {});
+    if (id < 1 || id > std::ssize(stored.trials))
+      sim::throw_fault({file, ""}, fmt::format("expected a point from 1 to {}, got {}", stored.trials.size(), id));
+    const experiments::search::Proposal& proposal = stored.trials[static_cast<std::size_t>(id - 1)].proposal;
+    return to_python(study_.read(study_.config(proposal.point, proposal.fidelity, study_.seeds.first))->resolved());
   }
 
   /// Every fault, in the study and in the experiments of (some of) its points.
@@ -177,6 +188,7 @@ void bind_study(py::module_& module) {
            py::arg("routing") = py::none(), py::arg("decode_routing") = py::none())
       .def("facts", &PyStudy::facts)
       .def("store_file", &PyStudy::store_file, py::arg("search"))
+      .def("config", &PyStudy::config, py::arg("file"), py::arg("id"))
       .def("check", &PyStudy::check, py::arg("most"))
       .def("explore", &PyStudy::explore, py::arg("search"), py::arg("out"), py::arg("jobs"), py::arg("any_build"),
            py::arg("progress"), py::arg("cluster"), py::arg("address"));

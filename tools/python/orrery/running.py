@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import time
 import typing
 import weakref
 
@@ -29,17 +30,31 @@ class Progress(typing.NamedTuple):
     what: str  # that `done` counts
 
 
+def _shown():
+    """Writes how far it is to stderr: a line that is kept up to date on a terminal, else one every ten seconds."""
+    terminal, last = sys.stderr.isatty(), [time.monotonic()]
+
+    def show(at: Progress) -> None:
+        now = time.monotonic()
+        if not terminal and now - last[0] < 10:
+            return
+        last[0] = now
+        of = f"/{at.total}" if at.total is not None else ""
+        simulated = f", {at.simulated_s:.1f} s simulated" if at.simulated_s else ""
+        ended = at.total is not None and at.done >= at.total
+        line = f"{at.done}{of} {at.what}{simulated}"
+        print(f"\r\x1b[K{line}" if terminal else line, file=sys.stderr, end="" if terminal and not ended else "\n")
+
+    return show
+
+
 def teller(progress):
     """What the core calls with the fields of Progress, a few times a second."""
     if progress is None or progress is False:
         return None
     if progress is True:
 
-        def show(at: Progress) -> None:
-            of = f"/{at.total}" if at.total is not None else ""
-            print(f"{at.done}{of} {at.what}, {at.simulated_s:.1f} s simulated", file=sys.stderr)
-
-        progress = show
+        progress = _shown()
     return lambda *fields: progress(Progress(*fields))
 
 

@@ -6,13 +6,12 @@ import json
 import os
 import pathlib
 import shutil
-import sys
 import tempfile
 import weakref
 
 from orrery import _orrery
 from orrery import config as configs
-from orrery import policies
+from orrery import policies, programs
 from orrery.errors import ConfigError, Fault
 from orrery.running import teller
 from orrery.stored import Stored
@@ -23,15 +22,6 @@ def _factory(policy, base):
     if isinstance(policy, base):
         raise TypeError(f"expected the class of a {base.__name__} or a function that makes one: every run has its own")
     return policies.source(policy, base)
-
-
-def _command() -> str:
-    """The command `orrery`: $ORRERY_COMMAND, that of this build, or the one on PATH."""
-    beside = pathlib.Path(_orrery.__file__).resolve().parents[2] / "orrery"
-    found = os.environ.get("ORRERY_COMMAND") or (str(beside) if beside.is_file() else shutil.which("orrery"))
-    if found is None:
-        raise ConfigError([("cluster", "", "expected the command orrery, found none", "set ORRERY_COMMAND")])
-    return found
 
 
 class Study(Stored):
@@ -123,8 +113,7 @@ class Study(Stored):
         """The process that hands runs on; workers run the command."""
         if self._policies:
             raise ConfigError([("cluster", "", "expected policies of C++: workers have no Python classes", "")])
-        package = pathlib.Path(_orrery.home_folder()) / "tools/python/orrery_cluster"
-        return [sys.executable, str(package), address, "--command", _command(), "--build", ""]
+        return programs.package("orrery_cluster", address, "--command", programs.command(), "--build", "")
 
     def sweep(self, jobs: int | None = None, progress=None, **options) -> Study:
         """Runs every point of its sweep."""
@@ -133,6 +122,10 @@ class Study(Stored):
     def search(self, jobs: int | None = None, progress=None, **options) -> Study:
         """Runs the points that its driver asks for."""
         return self.run(jobs, progress, mode="search", **options)
+
+    def config(self, point: int) -> dict:
+        """The config of a point by its id, every default filled in: `orrery.run` runs it again (its first seed)."""
+        return self._runnable().config(self._file(), int(point))
 
     def validate(self, most: int = 1000) -> list[Fault]:
         """The faults of its experiments, at `most` points: none if they are valid."""
@@ -150,3 +143,9 @@ def analyse(*stores, objectives=()) -> dict:
     """Stores (files, studies) side by side, as `orrery analyse --json`: one reference, one joint front."""
     files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
     return _orrery.ask("analyse", json.dumps({"stores": files, "objectives": list(objectives)}), None)
+
+
+def best(*stores, n: int = 10) -> dict:
+    """The best points, or the joint front, of stores (files, studies) together, as `orrery best --json`."""
+    files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
+    return _orrery.ask("best", json.dumps({"stores": files, "top": n}), None)
