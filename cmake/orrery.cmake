@@ -4,13 +4,14 @@ add_library(orrery_flags INTERFACE)
 target_compile_features(orrery_flags INTERFACE cxx_std_20)
 # -ffp-contract=off keeps the results equal on processors with and without fused multiply-add.
 # Off: designated initialisers leave defaults out on purpose; g++ 12 sees overlap in string sums (GCC bug 105651).
-target_compile_options(orrery_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict -Wconversion -Wshadow -ffp-contract=off)
-target_include_directories(orrery_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(orrery_flags INTERFACE
+  "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-missing-field-initializers;-Wno-restrict;-Wconversion;-Wshadow>" -ffp-contract=off)
+target_include_directories(orrery_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/orrery>)
 if(ORRERY_PYTHON_PACKAGE)  # code of libraries calls its own functions as directly as that of programs
   target_compile_options(orrery_flags INTERFACE -fno-semantic-interposition)
 endif()
 if(ORRERY_WERROR)
-  target_compile_options(orrery_flags INTERFACE -Werror)
+  target_compile_options(orrery_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
 if(ORRERY_SANITIZE)
   target_compile_options(orrery_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -61,13 +61,21 @@ void check_timeline(const Node& timeline, double begin_s, std::optional<double> 
     faults.add(timeline.origin_of("end"), fmt::format("expected more than begin, {} s, got {} s", begin_s, *end_s));
 }
 
-sim::TimelineOptions timeline_options(double begin_s, std::optional<double> end_s, double counter_interval_s) {
+sim::TimelineOptions timeline_options(double begin_s, std::optional<double> end_s, double counter_interval_s,
+                                      std::int64_t limit_bytes) {
   const sim::TickScale nanoseconds(1000);
   sim::TimelineOptions options;
   options.window.begin_ns = nanoseconds.duration(begin_s).ticks;
   if (end_s) options.window.end_ns = nanoseconds.duration(*end_s).ticks;
   options.counter_interval_ns = nanoseconds.duration(counter_interval_s).ticks;
+  options.max_bytes = limit_bytes;
   return options;
+}
+
+std::optional<std::string> timeline_note(const sim::TimelineWriter& timeline, std::int64_t limit_bytes) {
+  if (timeline.left_out() == 0) return std::nullopt;
+  return fmt::format("timeline.pftrace is full (run.timeline.limit, {} bytes): {} events are left out", limit_bytes,
+                     timeline.left_out());
 }
 
 FieldInfo object_field(std::string name, std::string doc, std::vector<FieldInfo> nested) {

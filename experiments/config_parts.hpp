@@ -54,7 +54,8 @@ void check_tick(const sim::Node& run, double tick_s, sim::Faults& faults);
 /// The scale of a tick that passed check_tick.
 sim::TickScale tick_scale(double tick_s);
 
-/// The part of a timeline that is shown, as fields of parameters `P` with begin_s, end_s and counter_interval_s.
+/// The part of a timeline that is shown, as fields of parameters `P` with begin_s, end_s, counter_interval_s and
+/// limit_bytes.
 template <class P>
 constexpr auto timeline_window_fields() {
   using sim::Unit;
@@ -62,12 +63,17 @@ constexpr auto timeline_window_fields() {
       sim::field("begin", &P::begin_s, Unit::seconds, sim::at_least(0), "Start of the time that it shows."),
       sim::field("end", &P::end_s, Unit::seconds, sim::positive(), "Its end; null: none."),
       sim::field("counter_interval", &P::counter_interval_s, Unit::seconds, sim::at_least(0),
-                 "Of each counter only the last value in every such stretch is shown; 0: all.")};
+                 "Of each counter only the last value in every such stretch is shown; 0: all."),
+      sim::field("limit", &P::limit_bytes, Unit::bytes, sim::between(65'536, 1e12),
+                 "Size of the file at most; what comes once it is full is left out, and the run says so.")};
 }
 /// Reports a window that ends before it begins; `timeline` is the section that holds it.
 void check_timeline(const sim::Node& timeline, double begin_s, std::optional<double> end_s, sim::Faults& faults);
 /// How such a timeline is written.
-sim::TimelineOptions timeline_options(double begin_s, std::optional<double> end_s, double counter_interval_s);
+sim::TimelineOptions timeline_options(double begin_s, std::optional<double> end_s, double counter_interval_s,
+                                      std::int64_t limit_bytes);
+/// What a run says of a timeline that is full; nothing if it is not.
+std::optional<std::string> timeline_note(const sim::TimelineWriter& timeline, std::int64_t limit_bytes);
 
 /// Sections and policy blocks as data.
 sim::FieldInfo object_field(std::string name, std::string doc, std::vector<sim::FieldInfo> nested);

@@ -23,6 +23,7 @@
 #include "experiments/study_file.hpp"
 #include "experiments/tune/system.hpp"
 #include "policies/expression.hpp"
+#include "policies/plugin_host.hpp"
 #include "sim/base/home.hpp"
 
 namespace orrery::experiments {
@@ -49,12 +50,14 @@ bool Outcome::feasible() const {
 }
 
 const std::vector<System>& systems() {
-  static const std::vector<System> all{serving_system(),       capacity_system(), slo_sweep_system(),
-                                       plans_system(),         network_system(),  launch_system(),
-                                       graph_system(),         tune_system(),     dram_system(),
-                                       pim_system(),           rl_system(),       search::function_system(),
-                                       study::search_system(), hls_system()};
-  return all;
+  static policies::PerPlugins<std::vector<System>> all;  // their fields list the policies that there are
+  return all.get([] {
+    return std::vector<System>{serving_system(),       capacity_system(), slo_sweep_system(),
+                               plans_system(),         network_system(),  launch_system(),
+                               graph_system(),         tune_system(),     dram_system(),
+                               pim_system(),           rl_system(),       search::function_system(),
+                               study::search_system(), hls_system()};
+  });
 }
 
 std::unique_ptr<Experiment> read_experiment(const sim::Node& root) {

@@ -1,12 +1,14 @@
 #include "experiments/run_folder.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <fstream>
 #include <stdexcept>
+
+#include "policies/plugin_host.hpp"
+#include "sim/base/home.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -20,15 +22,6 @@ std::uint64_t file_digest(const fs::path& path, std::uint64_t hash = 0xcbf29ce48
   while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0)
     hash = sim::hash_text({buffer.data(), static_cast<std::size_t>(file.gcount())}, hash);
   return hash;
-}
-
-/// File that holds this code: the program, or the Python module that it was loaded with.
-fs::path own_file() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&content_digest), &info) == 0 || info.dli_fname == nullptr)
-    return "/proc/self/exe";
-  const fs::path file = info.dli_fname;
-  return file.filename().string().find(".so") != std::string::npos ? file : fs::path("/proc/self/exe");
 }
 
 std::string host_name() {
@@ -49,8 +42,13 @@ std::string content_digest(const fs::path& file) {
 }
 
 const std::string& build_id() {
-  static const std::string id = content_digest(own_file());
-  return id;
+  static policies::PerPlugins<std::string> id;  // plugins are part of the program
+  return id.get([] {
+    std::string all = content_digest(sim::own_file());
+    for (const policies::LoadedPlugin& plugin : policies::loaded_plugins())
+      all = fmt::format("{:016x}", sim::hash_text(all + plugin.digest));
+    return all;
+  });
 }
 
 fs::path default_run_folder(const fs::path& config, const std::string& hash, const fs::path& parent) {
@@ -126,6 +124,17 @@ sim::Node manifest(const Experiment& experiment, const Outcome& outcome, const M
   node.set("config_hash", sim::Node::string(facts.hash));
   node.set("version", sim::Node::string(std::string(version())));
   node.set("build", sim::Node::string(build_id()));
+  if (const auto plugins = policies::loaded_plugins(); !plugins.empty()) {
+    sim::Node list = sim::Node::array();
+    for (const policies::LoadedPlugin& loaded : plugins) {
+      sim::Node plugin = sim::Node::object();
+      plugin.set("name", sim::Node::string(loaded.plugin->name));
+      plugin.set("path", sim::Node::string(loaded.file.string()));
+      plugin.set("digest", sim::Node::string(loaded.digest));
+      list.push(std::move(plugin));
+    }
+    node.set("plugins", std::move(list));
+  }
   node.set("seed", sim::Node::integer(experiment.seed()));
   node.set("compiler", sim::Node::string("g++ " __VERSION__));
   node.set("host", sim::Node::string(host_name()));

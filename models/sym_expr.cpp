@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_set>
 
 #include "models/sym_form.hpp"
+#include "models/symbol_names.hpp"
 
 namespace orrery::models {
 namespace {
@@ -24,6 +26,11 @@ bool is_name(std::string_view text) {
 }
 
 /// The one copy of a name, whose address stands for it. Names of dimensions are few and live as long as the program.
+const std::string* interned(std::string_view name);
+
+/// Whoever keeps the names: this copy of the code, or that of the program which loaded it.
+std::atomic<InternName> g_intern{&interned};
+
 const std::string* interned(std::string_view name) {
   if (!is_name(name))
     throw std::invalid_argument(
@@ -168,7 +175,15 @@ void print(const SymTerm& term, std::string& text) {
 
 }  // namespace
 
-Symbol::Symbol(std::string_view name) : name_(interned(name)) {}
+Symbol::Symbol(std::string_view name) : name_(g_intern.load(std::memory_order_relaxed)(name)) {}
+
+InternName intern_name() {
+  return g_intern.load();
+}
+
+void share_names(InternName intern) {
+  g_intern.store(intern);
+}
 
 Bindings::Bindings(std::initializer_list<std::pair<std::string_view, std::int64_t>> values) {
   for (const auto& [name, value] : values) set(name, value);

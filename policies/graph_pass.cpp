@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "policies/plugin_host.hpp"
+
 namespace orrery::policies {
 
 double PassContext::time_s(const models::OpGraph& graph, models::OpId op, const models::Bindings& bindings) const {
@@ -24,6 +26,7 @@ void register_graph_passes(PassRegistry& registry) {
   register_placement_passes(registry);
   register_fusion_passes(registry);
   register_memory_passes(registry);
+  add_plugin_policies(registry, &Plugin::pass);
 }
 
 }  // namespace orrery::policies

@@ -1,18 +1,18 @@
 #include "sim/timeline.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sim/timeline_block.hpp"
 #include "timeline.pb.h"
 
 namespace orrery::sim {
@@ -21,80 +21,10 @@ namespace {
 using timeline::TracePacket;
 using timeline::TrackEvent;
 
-constexpr std::uint32_t kSequence = 1;  // all packets come from one writer
-// A block before compression. The viewer wants compressed packets below 512 KiB; deflate never adds that much.
-constexpr std::size_t kBlockBytes = 128 << 10;
+constexpr std::uint32_t kSequence = 1;      // all packets come from one writer
+constexpr std::int64_t kEventBytes = 1536;  // of a slice and of what is said at the end, at most
+constexpr std::int64_t kArrowBytes = 64;    // of one arrow on a slice, and of the end that it may lack
 constexpr std::size_t kMaxNames = 4096;
-// Of a million slices with two arguments level 3 makes 18 bytes each in 0.4 s, level 6 17 bytes in 1.8 s.
-constexpr int kLevel = 3;
-
-void put_varint(std::string& out, std::uint64_t value) {
-  while (value >= 0x80) {
-    out += static_cast<char>((value & 0x7f) | 0x80);
-    value >>= 7;
-  }
-  out += static_cast<char>(value);
-}
-
-/// Field 1 of Trace, length-delimited: what Trace with this one packet would serialise to.
-void put_packet(std::string& out, const TracePacket& packet) {
-  put_varint(out, (1U << 3) | 2U);
-  put_varint(out, packet.ByteSizeLong());
-  packet.AppendToString(&out);
-}
-
-/// The file: packets are gathered in a block, compressed and appended.
-class BlockFile {
- public:
-  explicit BlockFile(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
-    if (!file_) throw std::runtime_error(fmt::format("{}: cannot be written", path_.string()));
-    if (deflateInit(&stream_, kLevel) != Z_OK) throw std::bad_alloc();
-    block_.reserve(kBlockBytes + (kBlockBytes >> 3));
-    packed_.resize(deflateBound(&stream_, static_cast<uLong>(block_.capacity())));
-  }
-  ~BlockFile() { deflateEnd(&stream_); }
-  BlockFile(const BlockFile&) = delete;
-  BlockFile& operator=(const BlockFile&) = delete;
-
-  void write(const TracePacket& packet) {
-    put_packet(block_, packet);
-    if (block_.size() >= kBlockBytes) flush();
-  }
-  void flush() {
-    if (block_.empty()) return;
-    packed_.resize(std::max<std::size_t>(packed_.size(), deflateBound(&stream_, static_cast<uLong>(block_.size()))));
-    stream_.next_in = reinterpret_cast<Bytef*>(block_.data());
-    stream_.avail_in = static_cast<uInt>(block_.size());
-    stream_.next_out = reinterpret_cast<Bytef*>(packed_.data());
-    stream_.avail_out = static_cast<uInt>(packed_.size());
-    if (deflate(&stream_, Z_FINISH) != Z_STREAM_END) throw std::logic_error("timeline: a block did not fit its bound");
-    const std::size_t size = packed_.size() - stream_.avail_out;
-    deflateReset(&stream_);
-    // Packet with the one field compressed_packets = 50, written by hand: the bytes are not copied.
-    head_.clear();
-    std::string field;
-    put_varint(field, (50U << 3) | 2U);
-    put_varint(field, size);
-    put_varint(head_, (1U << 3) | 2U);
-    put_varint(head_, field.size() + size);
-    head_ += field;
-    file_.write(head_.data(), static_cast<std::streamsize>(head_.size()));
-    file_.write(packed_.data(), static_cast<std::streamsize>(size));
-    block_.clear();
-  }
-  void close() {
-    flush();
-    file_.flush();
-    if (!file_) throw std::runtime_error(fmt::format("{}: could not be written in full", path_.string()));
-  }
-  std::size_t memory() const { return block_.capacity() + packed_.capacity() + head_.capacity(); }
-
- private:
-  std::filesystem::path path_;
-  std::ofstream file_;
-  z_stream stream_{};
-  std::string block_, packed_, head_;
-};
 
 /// Numbers of names: given once, from 1.
 class Names {
@@ -120,9 +50,8 @@ struct CounterValue {
   std::int64_t at_ns;
   double value;
 };
-/// By uuid.
+/// By uuid, which is also the number of its process or thread: the viewer wants these to differ.
 struct Track {
-  std::int32_t pid = 0;
   std::optional<CounterValue> pending;  ///< of a counter: not shown yet, since a later one may take its place
 };
 
@@ -135,11 +64,13 @@ struct TimelineWriter::State {
   TimelineOptions options;
   Names event_names, argument_names;
   std::vector<Track> tracks{1};  // uuids start at 1
-  std::int32_t groups = 0, threads = 0;
   std::uint64_t flows = 0;
-  bool started = false, closed = false;
+  bool started = false, closed = false, full = false;
+  std::set<std::uint64_t> open_flows;  // shown, and not ended
+  std::int64_t latest_ns = 0;          // of what is shown
   std::int64_t shown = 0, left_out = 0, outside = 0, sampled_away = 0;
   std::int64_t full_at_ns = std::numeric_limits<std::int64_t>::max();  // the earliest event that was left out
+  TrackId notes;                                                       // the group of what is said at the end
   TracePacket packet;  // used again and again: its parts keep their memory
 
   void write() {
@@ -149,28 +80,48 @@ struct TimelineWriter::State {
     file.write(packet);
     packet.Clear();
   }
-  timeline::TrackDescriptor& describe(TrackId& id, std::uint64_t parent, std::int32_t pid) {
+  timeline::TrackDescriptor& describe(TrackId& id, std::uint64_t parent) {
     id = {tracks.size()};
-    tracks.push_back({.pid = pid, .pending = {}});
+    tracks.emplace_back();
     timeline::TrackDescriptor& descriptor = *packet.mutable_track_descriptor();
     descriptor.set_uuid(id.uuid);
     if (parent != 0) descriptor.set_parent_uuid(parent);
     return descriptor;
   }
-  std::int32_t pid_of(TrackId group) const { return group.uuid < tracks.size() ? tracks[group.uuid].pid : 0; }
+  TrackId group(std::string_view name) {
+    TrackId id;
+    timeline::ProcessDescriptor& process = *describe(id, 0).mutable_process();
+    process.set_pid(static_cast<std::int32_t>(id.uuid));
+    process.set_process_name(std::string(name));
+    write();
+    return id;
+  }
+  TrackId track(TrackId group, std::string_view name) {
+    TrackId id;
+    timeline::ThreadDescriptor& thread = *describe(id, group.uuid).mutable_thread();
+    thread.set_pid(static_cast<std::int32_t>(group.uuid));
+    thread.set_tid(static_cast<std::int32_t>(id.uuid));
+    thread.set_thread_name(std::string(name));
+    write();
+    return id;
+  }
 
   TrackEvent& event(TrackId track, std::int64_t at_ns, TrackEvent::Type type) {
     packet.set_timestamp(static_cast<std::uint64_t>(at_ns));
+    latest_ns = std::max(latest_ns, at_ns);
     packet.mutable_track_event()->set_type(type);
     packet.mutable_track_event()->set_track_uuid(track.uuid);
     return *packet.mutable_track_event();
   }
   void name(TrackEvent& event, std::string_view text);
   void annotate(TrackEvent& event, Arguments arguments);
+  void add_flow(TrackEvent& event, TimelineFlow flow);
   /// Whether the event may be shown; counts it either way.
-  bool take(std::int64_t at_ns);
+  bool take(std::int64_t at_ns, std::size_t arrows = 0);
   void point(TrackId track, std::int64_t at_ns, std::string_view text, Arguments arguments, TimelineFlow flow);
   void show_counter(TrackId counter, const CounterValue& value);
+  TrackId note_track(std::string_view name);
+  void end_arrows();
   void describe_limits();
 };
 
@@ -203,23 +154,26 @@ void TimelineWriter::State::annotate(TrackEvent& event, Arguments arguments) {
   }
 }
 
-bool TimelineWriter::State::take(std::int64_t at_ns) {
-  if (shown < options.max_events) return ++shown > 0;
+bool TimelineWriter::State::take(std::int64_t at_ns, std::size_t arrows) {
+  const std::int64_t ends = static_cast<std::int64_t>(open_flows.size() + arrows) * kArrowBytes;
+  full = full || shown >= options.max_events || file.size() + ends + kEventBytes > options.max_bytes;
+  if (!full) return ++shown > 0;
   ++left_out;
   // Not the first to come: what waited (a counter's last value), or is drawn at its end (a slice), lies before that.
   full_at_ns = std::min(full_at_ns, at_ns);
   return false;
 }
 
-namespace {
-void add_flow(TrackEvent& event, TimelineFlow flow) {
+void TimelineWriter::State::add_flow(TrackEvent& event, TimelineFlow flow) {
   if (flow.id == 0) return;
-  if (flow.last)
-    event.add_terminating_flow_ids(flow.id);
-  else
+  if (flow.last) {
+    // Where it came from may lie outside of what is shown: there is then no arrow to end.
+    if (open_flows.erase(flow.id) > 0) event.add_terminating_flow_ids(flow.id);
+  } else {
     event.add_flow_ids(flow.id);
+    open_flows.insert(flow.id);
+  }
 }
-}  // namespace
 
 void TimelineWriter::State::point(TrackId track, std::int64_t at_ns, std::string_view text, Arguments arguments,
                                   TimelineFlow flow) {
@@ -240,28 +194,16 @@ TimelineWriter::TimelineWriter(const std::filesystem::path& path, const Timeline
 TimelineWriter::~TimelineWriter() = default;
 
 TrackId TimelineWriter::group(std::string_view name) {
-  TrackId id;
-  timeline::TrackDescriptor& descriptor = state_->describe(id, 0, ++state_->groups);
-  descriptor.mutable_process()->set_pid(state_->groups);
-  descriptor.mutable_process()->set_process_name(std::string(name));
-  state_->write();
-  return id;
+  return state_->group(name);
 }
 
 TrackId TimelineWriter::track(TrackId group, std::string_view name) {
-  TrackId id;
-  const std::int32_t pid = state_->pid_of(group);
-  timeline::TrackDescriptor& descriptor = state_->describe(id, group.uuid, pid);
-  descriptor.mutable_thread()->set_pid(pid);
-  descriptor.mutable_thread()->set_tid(++state_->threads);
-  descriptor.mutable_thread()->set_thread_name(std::string(name));
-  state_->write();
-  return id;
+  return state_->track(group, name);
 }
 
 TrackId TimelineWriter::counter(TrackId group, std::string_view name, std::string_view unit) {
   TrackId id;
-  timeline::TrackDescriptor& descriptor = state_->describe(id, group.uuid, state_->pid_of(group));
+  timeline::TrackDescriptor& descriptor = state_->describe(id, group.uuid);
   descriptor.set_name(std::string(name));
   descriptor.mutable_counter()->set_unit_name(std::string(unit));
   state_->write();
@@ -273,7 +215,7 @@ std::uint64_t TimelineWriter::new_flow() {
 }
 
 void TimelineWriter::slice(TrackId track, std::int64_t begin_ns, std::int64_t end_ns, std::string_view name,
-                           Arguments arguments, TimelineFlow flow) {
+                           Arguments arguments, std::span<const TimelineFlow> flows) {
   if (end_ns < begin_ns) throw std::logic_error("timeline: a slice ends before it begins");
   const TimelineWindow& window = state_->options.window;
   const bool before = end_ns < window.begin_ns || (end_ns == window.begin_ns && begin_ns < end_ns);
@@ -282,11 +224,11 @@ void TimelineWriter::slice(TrackId track, std::int64_t begin_ns, std::int64_t en
     return;
   }
   const std::int64_t shown_from_ns = std::max(begin_ns, window.begin_ns);
-  if (!state_->take(shown_from_ns)) return;
+  if (!state_->take(shown_from_ns, flows.size())) return;
   TrackEvent& begin = state_->event(track, shown_from_ns, TrackEvent::SLICE_BEGIN);
   state_->name(begin, name);
   state_->annotate(begin, arguments);
-  add_flow(begin, flow);
+  for (const TimelineFlow& flow : flows) state_->add_flow(begin, flow);
   state_->write();
   state_->event(track, std::min(end_ns, window.end_ns), TrackEvent::SLICE_END);
   state_->write();
@@ -335,7 +277,20 @@ std::int64_t TimelineWriter::left_out() const {
 
 std::size_t TimelineWriter::memory() const {
   return state_->file.memory() + state_->event_names.memory() + state_->argument_names.memory() +
-         state_->tracks.capacity() * sizeof(Track);
+         state_->tracks.capacity() * sizeof(Track) + state_->open_flows.size() * 48;
+}
+
+TrackId TimelineWriter::State::note_track(std::string_view name) {
+  if (notes.uuid == 0) notes = group("what this timeline leaves out");
+  return track(notes, name);
+}
+
+/// Arrows whose last event is not shown end here: what begins also ends.
+void TimelineWriter::State::end_arrows() {
+  if (open_flows.empty()) return;
+  const TrackId track = note_track("arrows that go on");
+  const std::set<std::uint64_t> left = open_flows;  // each leaves as it ends
+  for (const std::uint64_t flow : left) point(track, latest_ns, "goes on", {}, {flow, true});
 }
 
 /// Instants that say what is not shown, on a track of their own.
@@ -343,16 +298,7 @@ void TimelineWriter::State::describe_limits() {
   const TimelineWindow whole;
   const bool windowed = options.window.begin_ns != whole.begin_ns || options.window.end_ns != whole.end_ns;
   if (!windowed && options.counter_interval_ns == 0 && left_out == 0) return;
-  TrackId group, track;
-  timeline::TrackDescriptor& process = describe(group, 0, ++groups);
-  process.mutable_process()->set_pid(groups);
-  process.mutable_process()->set_process_name("what this timeline leaves out");
-  write();
-  timeline::TrackDescriptor& thread = describe(track, group.uuid, groups);
-  thread.mutable_thread()->set_pid(groups);
-  thread.mutable_thread()->set_tid(++threads);
-  thread.mutable_thread()->set_thread_name("limits");
-  write();
+  const TrackId track = note_track("limits");
   if (windowed)
     point(track, options.window.begin_ns, "window: events outside are left out",
           {{"begin_ns", options.window.begin_ns}, {"end_ns", options.window.end_ns}, {"left_out", outside}}, {});
@@ -371,6 +317,7 @@ void TimelineWriter::close() {
     if (pending && state_->take(pending->at_ns)) state_->show_counter(TrackId{uuid}, *pending);
     pending.reset();
   }
+  state_->end_arrows();
   state_->describe_limits();
   state_->file.close();
 }

@@ -16,6 +16,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -26,7 +27,9 @@ struct TrackId {
   std::uint64_t uuid = 0;
 };
 
-/// An arrow: it runs through all events that carry its id, in order of time, and ends at the one marked `last`.
+/// An arrow: it runs through all events that carry its id, in order of time, and ends at the one marked `last`, which
+/// is to be recorded last. One that has no such event (it was left out, or never came) ends at an instant of its own on
+/// a track "arrows that go on".
 struct TimelineFlow {
   std::uint64_t id = 0;  ///< from TimelineWriter::new_flow(); 0: none
   bool last = false;
@@ -46,6 +49,8 @@ struct TimelineOptions {
   /// Slices, instants and counter values that are shown; those recorded later are counted and left out, and the
   /// earliest time of these is noted.
   std::int64_t max_events = 20'000'000;
+  /// Size of the file, likewise. Up to a block (128 KiB) may be left free: how far it shrinks is not known beforehand.
+  std::int64_t max_bytes = 256 << 20;
 };
 
 class TimelineWriter {
@@ -71,16 +76,21 @@ class TimelineWriter {
   /// A slice [begin_ns, end_ns), begin <= end (else std::logic_error), with integer arguments that the viewer shows
   /// when it is selected.
   void slice(TrackId track, std::int64_t begin_ns, std::int64_t end_ns, std::string_view name, Arguments arguments = {},
-             TimelineFlow flow = {});
+             TimelineFlow flow = {}) {
+    slice(track, begin_ns, end_ns, name, arguments, std::span(&flow, 1));
+  }
+  /// The same with several arrows.
+  void slice(TrackId track, std::int64_t begin_ns, std::int64_t end_ns, std::string_view name, Arguments arguments,
+             std::span<const TimelineFlow> flows);
   /// A point in time.
   void instant(TrackId track, std::int64_t at_ns, std::string_view name, Arguments arguments = {},
                TimelineFlow flow = {});
   /// The counter's value from `at_ns` on; times of one counter must not fall.
   void count(TrackId counter, std::int64_t at_ns, double value);
 
-  /// Events that fell past `max_events`.
+  /// Events that fell past `max_events` or `max_bytes`.
   std::int64_t left_out() const;
-  /// Bytes held for writing: the same after 10^4 and after 10^9 events.
+  /// Bytes held for writing: the same after 10^4 and after 10^9 events, but for arrows that have not ended.
   std::size_t memory() const;
   /// Writes what is left, with a note of what is not shown. Throws std::runtime_error if anything could not be written.
   /// Nothing may be recorded afterwards; a second call adds nothing.

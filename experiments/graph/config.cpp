@@ -6,6 +6,7 @@
 
 #include "experiments/experiment.hpp"
 #include "experiments/graph/source.hpp"
+#include "policies/plugin_host.hpp"
 
 namespace orrery::experiments::graph {
 namespace {
@@ -19,12 +20,12 @@ constexpr const char* kPlanner = "best_fit";
 
 template <class R, void (*Fill)(R&)>
 const R& filled(const char* kind) {
-  static const R registry = [kind] {
+  static policies::PerPlugins<R> registry;
+  return registry.get([kind] {
     R all(kind);
     Fill(all);
     return all;
-  }();
-  return registry;
+  });
 }
 
 const hw::CostModelRegistry& cost_models() {

@@ -48,7 +48,8 @@ void write_timeline(const std::filesystem::path& path, const GraphConfig& config
   const TraceDetail& trace = result.trace;
   for (std::size_t i = 0; i < trace.program.size(); ++i) {
     const hw::CommandTiming& timing = trace.timings[i];
-    const sim::TimelineFlow arrow{.id = timeline.new_flow()};
+    // What follows a kernel without a call of its own has no arrow.
+    const sim::TimelineFlow arrow{.id = trace.program[i].chained ? 0 : timeline.new_flow()};
     const std::int64_t call = nanoseconds(timing.call, scale);
     if (!trace.program[i].chained) {
       if (timing.call > timing.host_begin)

@@ -164,6 +164,7 @@ struct TimelineParams {
   double begin_s = 0;
   std::optional<double> end_s;
   double counter_interval_s = 0;
+  std::int64_t limit_bytes = 64 << 20;
 
   static constexpr auto fields() {
     using sim::Unit;

@@ -43,7 +43,7 @@ NetworkFiles::NetworkFiles(const std::filesystem::path& folder, const NetworkCon
   links_.buffer() = "link,from,to,bandwidth_bytes_per_s,carried_bytes,utilisation\n";
   const TimelineParams& timeline = config.run.timeline;
   if (!timeline.enabled) return;
-  options_ = timeline_options(timeline.begin_s, timeline.end_s, timeline.counter_interval_s);
+  options_ = timeline_options(timeline.begin_s, timeline.end_s, timeline.counter_interval_s, timeline.limit_bytes);
   timeline_ = std::make_unique<sim::TimelineWriter>(folder / "timeline.pftrace", options_);
   for (const Job& job : config.jobs) groups_.push_back(timeline_->group(job.params.name));
 }
@@ -159,7 +159,9 @@ void NetworkFiles::finish(const NetworkResult& result) {
   jobs_.close();
   flows_.close();
   links_.close();
-  if (timeline_) timeline_->close();
+  if (!timeline_) return;
+  timeline_->close();
+  timeline_full_ = timeline_note(*timeline_, config_.run.timeline.limit_bytes);
 }
 
 }  // namespace orrery::experiments::network

@@ -28,6 +28,8 @@ class NetworkFiles final : public RunObserver {
   /// Writes what is known at the end only, and closes all.
   void finish(const NetworkResult& result);
   bool timeline_truncated() const { return truncated_; }
+  /// What there is to say if it is full; after finish().
+  const std::optional<std::string>& timeline_full() const { return timeline_full_; }
   /// False where the timeline was to show loads and the network is too large for that.
   bool loads_sampled() const { return loads_.enabled(); }
 
@@ -43,6 +45,7 @@ class NetworkFiles final : public RunObserver {
   hw::TopologyNames names_;
   BufferedFile jobs_, flows_, links_;
   sim::TimelineOptions options_;
+  std::optional<std::string> timeline_full_;
   std::unique_ptr<sim::TimelineWriter> timeline_;                     // null: none is wanted
   std::vector<sim::TrackId> groups_;                                  // of jobs
   std::map<std::pair<std::size_t, std::size_t>, sim::TrackId> rows_;  // repetitions of a job (0), then its ranks

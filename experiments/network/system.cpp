@@ -65,6 +65,7 @@ class NetworkExperiment final : public Experiment {
     if (files->timeline_truncated())
       outcome.notes.push_back(
           fmt::format("timeline.pftrace shows the first {} slices (run.timeline.slices)", config_.run.timeline.slices));
+    if (files->timeline_full()) outcome.notes.push_back(*files->timeline_full());
     if (!files->loads_sampled())
       outcome.notes.emplace_back("timeline.pftrace shows no loads: the network has too many links");
     return outcome;

@@ -19,6 +19,7 @@ Cluster::Cluster(sim::Engine& engine, ServingMetrics& metrics, RunObserver* obse
   decodes_.router = policies_.decode_router.get();
   prompts_.scaling = policies_.scaling.get();
   decodes_.scaling = policies_.decode_scaling.get();
+  watched_ = observer_ != nullptr && observer_->wants_steps();
 }
 
 void Cluster::add(ReplicaParts parts) {
@@ -109,6 +110,7 @@ Request& Cluster::make_request() {
 void Cluster::send(Request& request) {
   if (finishing_) return pool_.recycle(request);  // too late to matter
   ++metrics_.arrived;
+  tell(request, RequestPhase::queued);
   if (in_system_++ == 0 && outages_) watch_outages();
   if (migrator_) migrator_->poke();
   if (const auto reason = turned_away(request)) {
@@ -127,7 +129,9 @@ void Cluster::dispatch(Request& request) {
     parked_.push_back(&request);
     return;
   }
-  deliver(request, route(request, prompts_));
+  const std::size_t to = route(request, prompts_);
+  if (members_.size() > 1) tell({.replica = static_cast<std::int32_t>(to), .request = request.id});
+  deliver(request, to);
 }
 
 policies::RouteRequest Cluster::describe(const Request& request) const {

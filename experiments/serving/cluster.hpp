@@ -105,6 +105,16 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   bool decodes(std::size_t i) const { return members_[i].role != Role::prefill; }
   /// It was taken out of its replica: no longer counts there.
   void withdraw(Request& request);
+  /// Tells whoever wants to know what a request does from now on.
+  void tell(const Request& request, RequestPhase phase) {
+    if (watched_) observer_->request_step({request.id, engine_.now(), phase, request.placed ? request.replica : -1});
+  }
+  /// Tells what happens at this instant.
+  void tell(ClusterEvent event) {
+    if (!watched_) return;
+    event.at = engine_.now();
+    observer_->cluster_event(event);
+  }
   /// Who moves running requests between replicas; before start().
   void migrate(std::unique_ptr<policies::Migration> policy, const MigrationParams& params) {
     migrator_ = std::make_unique<Migrator>(engine_, *this, std::move(policy), params);
@@ -231,6 +241,7 @@ class Cluster final : public RequestSink, public RequestPort, public sim::EventH
   ClusterTotals totals_;
   std::unique_ptr<Migrator> migrator_;
   std::int64_t in_system_ = 0;
+  bool watched_ = false;  // the observer wants steps
   std::vector<sim::Time> idle_since_;
   std::vector<Replica*> touched_;  // lanes that got requests since the last flush
   std::int64_t next_id_ = 0;

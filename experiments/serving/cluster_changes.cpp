@@ -68,6 +68,7 @@ bool Cluster::hand_over(Request& request, policies::SeqId seq) {
   const std::size_t to = route(request, decodes_);
   withdraw(request);
   place(request, to);
+  tell(request, RequestPhase::moving);
   moving.flow = transfers_->start(from, to, moving.bytes, *this, kArrived | slot << 8);
   return true;
 }
@@ -81,6 +82,13 @@ void Cluster::arrived(std::size_t slot) {
   totals_.transfers.ps += static_cast<__int128>((engine_.now() - moving.since).ticks) * metrics_.ps_per_tick;
   moving.lane->let_go(moving.seq);
   touched_.push_back(moving.lane);
+  tell({.kind = ClusterEvent::Kind::transferred,
+        .replica = moving.request->replica,
+        .from = static_cast<std::int32_t>(moving.from),
+        .request = moving.request->id,
+        .bytes = moving.bytes,
+        .since = moving.since});
+  tell(*moving.request, RequestPhase::queued);
   submit(*moving.request);
 }
 
@@ -128,12 +136,14 @@ void Cluster::unwatch_outages() {
 void Cluster::come_back(std::size_t i) {
   Member& member = members_[i];
   member.down = false;
+  tell({.kind = ClusterEvent::Kind::returned, .replica = static_cast<std::int32_t>(i)});
   if (member.power == Power::on) enter(i, pool_of(member));
 }
 
 void Cluster::fail(std::size_t i) {
   Member& member = members_[i];
   member.down = true;
+  tell({.kind = ClusterEvent::Kind::failed, .replica = static_cast<std::int32_t>(i)});
   if (member.power == Power::off) return;
   ++totals_.failures;
   if (member.pool != nullptr) leave(i);
@@ -153,6 +163,7 @@ void Cluster::restart(Request& request) {
 
 void Cluster::reroute(Request& request) {
   request.ready_tokens = 0;
+  tell(request, RequestPhase::queued);
   ++totals_.rerouted;
   dispatch(request);
 }

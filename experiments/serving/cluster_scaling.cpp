@@ -118,6 +118,7 @@ void Cluster::scale_to(Pool& pool, std::int64_t wanted) {
     Member& member = members_[i];
     if (&pool_of(member) != &pool || member.power != Power::draining || member.down) continue;
     member.power = Power::on;
+    tell({.kind = ClusterEvent::Kind::on, .replica = static_cast<std::int32_t>(i)});
     enter(i, pool);
     ++up;
   }
@@ -138,6 +139,7 @@ void Cluster::switch_on(std::size_t i) {
   Member& member = members_[i];
   Scaler& scaler = *pool_of(member).scaler;
   member.power = Power::starting;
+  tell({.kind = ClusterEvent::Kind::starting, .replica = static_cast<std::int32_t>(i)});
   ++scaler.starting;
   const ColdStart start = scaler.cold_starts->start(engine_.now(), member.weight_bytes);
   totals_.cold.scheduling = totals_.cold.scheduling + start.scheduling;
@@ -153,6 +155,7 @@ void Cluster::switch_on(std::size_t i) {
 void Cluster::started(std::size_t i) {
   Member& member = members_[i];
   member.power = Power::on;
+  tell({.kind = ClusterEvent::Kind::on, .replica = static_cast<std::int32_t>(i)});
   member.idle_since = engine_.now();
   Pool& pool = pool_of(member);
   --pool.scaler->starting;
@@ -163,6 +166,7 @@ void Cluster::started(std::size_t i) {
 void Cluster::drain(std::size_t i) {
   leave(i);
   members_[i].power = Power::draining;
+  tell({.kind = ClusterEvent::Kind::draining, .replica = static_cast<std::int32_t>(i)});
   if (!members_[i].busy_since) drained(i);
 }
 
@@ -174,6 +178,7 @@ void Cluster::switch_off(std::size_t i) {
   Member& member = members_[i];
   if (member.pool != nullptr) leave(i);
   member.power = Power::off;
+  tell({.kind = ClusterEvent::Kind::off, .replica = static_cast<std::int32_t>(i)});
   member.off_since = engine_.now();
   const double share = pool_of(member).scaler->params.off_power;
   if (observer_ != nullptr) observer_->power_changed(static_cast<std::int32_t>(i), engine_.now(), share);

@@ -171,15 +171,22 @@ struct SloParams {
 struct TimelineParams {
   bool enabled = true;
   std::int64_t iterations = 20'000;
+  std::int64_t operators = 16;
+  double operators_begin_s = 0;
   double begin_s = 0;
   std::optional<double> end_s;
   double counter_interval_s = 0;
+  std::int64_t limit_bytes = 64 << 20;
 
   static constexpr auto fields() {
     return std::tuple_cat(
         std::tuple{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
                    sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
-                              "Iterations (from `begin` on) that timeline.pftrace shows; later ones are left out.")},
+                              "Iterations (from `begin` on) that timeline.pftrace shows; later ones are left out."),
+                   sim::field("operators", &TimelineParams::operators, sim::Unit::iterations, sim::at_least(0),
+                              "Iterations of each replica of which it shows every operator of every layer."),
+                   sim::field("operators_begin", &TimelineParams::operators_begin_s, sim::Unit::seconds,
+                              sim::at_least(0), "They are the first that begin from here on.")},
         timeline_window_fields<TimelineParams>());
   }
 };

@@ -13,7 +13,6 @@
 namespace orrery::experiments {
 namespace {
 
-constexpr std::size_t kMaxLanes = 512;
 constexpr std::size_t kMaxRowBytes = 1U << 22;  // of series.csv that one replica keeps in memory
 
 void append_optional(std::string& out, const std::optional<sim::Time>& time, const sim::TickScale& scale) {
@@ -30,27 +29,12 @@ ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts&
       "status\n";
   series_.buffer() = "time_s,replica,running,waiting,kv_used_bytes,batch_tokens,power_w\n";
   for (const StreamFacts& stream : facts_.streams) streams_.push_back({.facts = stream, .watts = stream.idle_watts});
-  if (facts_.timeline) open_timeline(folder / "timeline.pftrace");
+  if (facts_.timeline)
+    timeline_ =
+        std::make_unique<ServingTimeline>(folder / "timeline.pftrace", *facts_.timeline, facts_.scale, facts_.streams);
 }
 
 ServingFiles::~ServingFiles() = default;
-
-void ServingFiles::open_timeline(const std::filesystem::path& path) {
-  timeline_ = std::make_unique<sim::TimelineWriter>(path, *facts_.timeline);
-  for (Stream& stream : streams_) {
-    const sim::TrackId group = timeline_->group(stream.facts.name);
-    stream.iterations = timeline_->track(group, "iterations");
-    stream.running = timeline_->counter(group, "running", "sequences");
-    stream.waiting = timeline_->counter(group, "waiting", "sequences");
-    stream.kv = timeline_->counter(group, "KV cache", "GiB");
-    stream.power = timeline_->counter(group, "power", "W");
-  }
-  lanes_group_ = timeline_->group("requests");
-}
-
-std::int64_t ServingFiles::ns(sim::Time time) const {
-  return nanoseconds(time, facts_.scale);
-}
 
 void ServingFiles::request_ended(const RequestRecord& record) {
   std::string& out = requests_.buffer();
@@ -63,26 +47,13 @@ void ServingFiles::request_ended(const RequestRecord& record) {
   append(out, "{},{},{},{},{},{}\n", record.prompt_tokens, record.output_tokens, record.cached_tokens,
          record.preemptions, record.replica, record.status);
   requests_.line_done();
-  if (timeline_ && !truncated_ && record.finished) draw_request(record);
+  if (timeline_) timeline_->request_ended(record);
 }
 
 void ServingFiles::iterations_ended(const IterationRun& run) {
   Stream& stream = streams_[static_cast<std::size_t>(run.stream)];
   advance_series(stream, run);
-  if (!timeline_ || truncated_) return;
-  const sim::TimelineWindow& window = facts_.timeline->window;
-  const std::int64_t ps_per_tick = facts_.scale.ps_per_tick();
-  if (ns(iteration(run, run.count - 1, ps_per_tick).end) <= window.begin_ns || ns(run.start) >= window.end_ns) return;
-  for (std::int64_t i = 0; i < run.count; ++i) {
-    const IterationRecord record = iteration(run, i, ps_per_tick);
-    if (ns(record.end) <= window.begin_ns || ns(record.start) >= window.end_ns) continue;
-    if (drawn_ >= facts_.timeline_iterations) {
-      truncated_ = true;
-      return;
-    }
-    ++drawn_;
-    draw_iteration(stream, record);
-  }
+  if (timeline_) timeline_->iterations_ended(run, stream.watts);
 }
 
 void ServingFiles::power_changed(std::int32_t replica, sim::Time at, double share) {
@@ -195,40 +166,6 @@ void ServingFiles::advance_series(Stream& stream, const IterationRun& run) {
   stream.interval_energy_pj += energy_of(run.count) - energy_of(whole + 1);
 }
 
-void ServingFiles::draw_iteration(const Stream& stream, const IterationRecord& record) {
-  const std::int64_t begin = ns(record.start);
-  const std::int64_t end = ns(record.end);
-  std::string_view name = "mixed";
-  if (record.decodes == 0) name = "prefill";
-  if (record.prefill_tokens == 0) name = "decode";
-  timeline_->slice(
-      stream.iterations, begin, end, name,
-      {{"prefill_tokens", record.prefill_tokens}, {"decodes", record.decodes}, {"waiting", record.waiting}});
-  timeline_->count(stream.running, begin, static_cast<double>(record.running));
-  timeline_->count(stream.waiting, begin, static_cast<double>(record.waiting));
-  timeline_->count(stream.kv, begin, static_cast<double>(record.kv_used_bytes) / 1073741824.0);
-  const double seconds = facts_.scale.seconds(record.end - record.start);
-  timeline_->count(stream.power, begin, stream.watts + static_cast<double>(record.energy_pj) * 1e-12 / seconds);
-}
-
-void ServingFiles::draw_request(const RequestRecord& record) {
-  auto lane =
-      std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return l.free_from <= *record.admitted; });
-  if (lane == lanes_.end()) {
-    if (lanes_.size() == kMaxLanes) return;
-    lanes_.push_back({timeline_->track(lanes_group_, fmt::format("slot {}", lanes_.size())), {}});
-    lane = std::prev(lanes_.end());
-  }
-  lane->free_from = *record.finished;
-  const std::int64_t queued_us = (ns(*record.admitted) - ns(record.arrived)) / 1000;
-  timeline_->slice(lane->track, ns(*record.admitted), ns(*record.first_token), "prefill",
-                   {{"request", record.id}, {"prompt_tokens", record.prompt_tokens}, {"queued_us", queued_us}});
-  if (*record.finished > *record.first_token)
-    timeline_->slice(
-        lane->track, ns(*record.first_token), ns(*record.finished), "decode",
-        {{"request", record.id}, {"output_tokens", record.output_tokens}, {"preemptions", record.preemptions}});
-}
-
 void ServingFiles::finish(sim::Time end) {
   for (Stream& stream : streams_) {
     idle_until(stream, end);
@@ -243,7 +180,11 @@ void ServingFiles::finish(sim::Time end) {
   }
   requests_.close();
   series_.close();
-  if (timeline_) timeline_->close();
+  if (timeline_) timeline_->finish(end);
+}
+
+std::vector<std::string> ServingFiles::notes(std::int64_t iterations) const {
+  return timeline_ ? timeline_->notes(iterations) : std::vector<std::string>{};
 }
 
 void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,

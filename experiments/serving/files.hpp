@@ -1,5 +1,5 @@
-// The files of a serving run, written as it goes: requests.csv, series.csv, timeline.pftrace; and at its end energy.csv
-// and distributions.csv. Memory stays constant however long the run.
+// The files of a serving run, written as it goes: requests.csv, series.csv, timeline.pftrace (serving_timeline); and at
+// its end energy.csv and distributions.csv. Memory stays constant however long the run.
 #pragma once
 
 #include <filesystem>
@@ -9,26 +9,18 @@
 #include <vector>
 
 #include "experiments/serving/metrics.hpp"
+#include "experiments/serving/serving_timeline.hpp"
 #include "experiments/text_file.hpp"
 #include "sim/base/units.hpp"
-#include "sim/timeline.hpp"
 
 namespace orrery::experiments {
-
-/// What the files show of a replica's iterations (or of one lane of a pipelined one).
-struct StreamFacts {
-  std::int32_t replica = 0;
-  std::string name;       ///< of its group of tracks
-  double idle_watts = 0;  ///< of its devices; what no replica uses counts with the first
-};
 
 /// Facts the files need beside what the observer calls bring.
 struct FileFacts {
   sim::TickScale scale;
   sim::Duration series_interval;
-  std::optional<sim::TimelineOptions> timeline;  ///< none: not written
-  std::int64_t timeline_iterations = 0;          ///< that it shows at most, from the start of its window
-  std::vector<StreamFacts> streams;              ///< at least one
+  std::optional<TimelineFacts> timeline;  ///< none: not written
+  std::vector<StreamFacts> streams;       ///< at least one
 };
 
 class ServingFiles final : public RunObserver {
@@ -40,14 +32,19 @@ class ServingFiles final : public RunObserver {
   void request_ended(const RequestRecord& record) override;
   void iterations_ended(const IterationRun& run) override;
   void power_changed(std::int32_t replica, sim::Time at, double share) override;
+  bool wants_steps() const override { return timeline_ != nullptr; }
+  void request_step(const RequestStep& step) override { timeline_->request_step(step); }
+  void chunks_planned(std::int32_t stream, std::span<const ChunkStep> chunks) override {
+    timeline_->chunks_planned(stream, chunks);
+  }
+  void cluster_event(const ClusterEvent& event) override { timeline_->cluster_event(event); }
   /// Completes and closes what is written as the run goes.
   void finish(sim::Time end);
-  /// Whether iterations of the timeline's window are missing from it, and how many it shows.
-  bool timeline_truncated() const { return truncated_ && timeline_; }
-  std::int64_t timeline_iterations() const { return drawn_; }
+  /// What there is to say of the timeline; after finish(). `iterations`: of the run.
+  std::vector<std::string> notes(std::int64_t iterations) const;
 
  private:
-  /// series.csv and timeline.pftrace of one stream of iterations.
+  /// series.csv of one stream of iterations.
   struct Stream {
     StreamFacts facts;
     double watts = 0;  // idle power as of now
@@ -56,8 +53,6 @@ class ServingFiles final : public RunObserver {
     __int128 interval_energy_pj = 0;
     std::string rows;             // of all but the first stream, whose rows go to the file at once
     std::filesystem::path spill;  // where more of them are than memory should hold
-    // timeline.pftrace
-    sim::TrackId iterations, running, waiting, kv, power;
   };
 
   void series_row(Stream& stream, sim::Time at, const IterationRecord& state, std::int64_t batch_tokens);
@@ -67,25 +62,13 @@ class ServingFiles final : public RunObserver {
   void advance_series(Stream& stream, const IterationRun& run);
   std::int64_t iteration_at(const IterationRun& run, sim::Time at) const;
   void idle_until(Stream& stream, sim::Time time);
-  void open_timeline(const std::filesystem::path& path);
   void advance_row(Stream& stream, std::int64_t steps);
-  void draw_iteration(const Stream& stream, const IterationRecord& record);
-  void draw_request(const RequestRecord& record);
-  std::int64_t ns(sim::Time time) const;
 
   FileFacts facts_;
   std::filesystem::path folder_;
   BufferedFile requests_, series_;
   std::vector<Stream> streams_;
-  std::unique_ptr<sim::TimelineWriter> timeline_;
-  sim::TrackId lanes_group_;
-  struct Lane {
-    sim::TrackId track;
-    sim::Time free_from;
-  };
-  std::vector<Lane> lanes_;
-  std::int64_t drawn_ = 0;
-  bool truncated_ = false;
+  std::unique_ptr<ServingTimeline> timeline_;  // null: none is wanted
 };
 
 /// energy.csv: joules and busy seconds of each device by operator class, and idle energy. Replicas take the devices of

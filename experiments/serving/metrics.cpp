@@ -80,7 +80,8 @@ IterationRecord iteration(const IterationRun& run, std::int64_t i, std::int64_t 
                          .running = run.running,
                          .waiting = run.waiting,
                          .kv_used_bytes = run.kv_used_bytes,
-                         .energy_pj = run.energy_pj + i * run.step_energy_pj};
+                         .energy_pj = run.energy_pj + i * run.step_energy_pj,
+                         .chunks = run.chunks};
   if (run.kv_period > 0 && i > 0) {
     std::int64_t blocks = 0;
     std::int64_t period = 0;

@@ -5,11 +5,13 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "experiments/serving/iteration_model.hpp"
+#include "experiments/serving/run_events.hpp"
 #include "sim/base/units.hpp"
 #include "sim/statistics.hpp"
 
@@ -49,6 +51,10 @@ struct IterationRun {
   std::int64_t kv_block_bytes = 0;          ///< blocks that decodes take on the way are this large …
   const std::int64_t* kv_growth = nullptr;  ///< … and iteration i > 0 takes kv_growth[(kv_phase + i) % kv_period]
   std::int64_t kv_phase = 0, kv_period = 0;
+  std::int64_t chunks = 0;            ///< prompts that have a part in them
+  const BatchShape* shape = nullptr;  ///< of the first iteration; null where it was cut short
+  IterationModel* model = nullptr;    ///< that prices it
+  std::span<const StageTime> stages;  ///< of a pipelined replica, where steps are wanted
 };
 
 /// One iteration of a run.
@@ -59,6 +65,7 @@ struct IterationRecord {
   std::int64_t running = 0, waiting = 0;
   std::int64_t kv_used_bytes = 0;
   std::int64_t energy_pj = 0;
+  std::int64_t chunks = 0;
 };
 
 /// Start of iteration i of a run (or, for i = count, the end of the last), in ps after `run.start`'s tick minus
@@ -76,6 +83,12 @@ class RunObserver {
   virtual void iterations_ended(const IterationRun&) {}
   /// A replica's devices are switched on, or off to a share of their idle power.
   virtual void power_changed(std::int32_t /*replica*/, sim::Time /*at*/, double /*share*/) {}
+  /// Whether the following are to be called; asked once, when the run begins.
+  virtual bool wants_steps() const { return false; }
+  virtual void request_step(const RequestStep&) {}
+  /// A stream decided on its next iterations: the prompts in them. If they never end, the next call follows.
+  virtual void chunks_planned(std::int32_t /*stream*/, std::span<const ChunkStep>) {}
+  virtual void cluster_event(const ClusterEvent&) {}
 };
 
 /// Latency targets; absent means always attained.

@@ -129,6 +129,7 @@ void Migrator::leave(Move& move) {
   move.seq = *seq;
   Request& request = source.take_out(*seq);
   cluster_.withdraw(request);
+  cluster_.tell(request, RequestPhase::moving);
   const std::int64_t blocks = source.kv().blocks_for(request.ready_tokens) - move.sent_blocks;
   const std::int64_t bytes = std::max<std::int64_t>(0, blocks) * cluster_.block_bytes(move.from);
   move.bytes += bytes;
@@ -147,6 +148,13 @@ void Migrator::commit(Move& move) {
   move.stage = Stage::free;
   --under_way_;
   Request& request = *move.request;
+  cluster_.tell({.kind = ClusterEvent::Kind::migrated,
+                 .replica = static_cast<std::int32_t>(move.to),
+                 .from = static_cast<std::int32_t>(move.from),
+                 .request = request.id,
+                 .bytes = move.bytes,
+                 .since = move.since});
+  cluster_.tell(request, RequestPhase::queued);
   if (cluster_.takes(move.to)) {
     cluster_.deliver(request, move.to, true);
   } else {

@@ -9,6 +9,7 @@ Replica::Replica(ReplicaParts parts)
       growth_(static_cast<std::size_t>(growth_tokens_), 0),
       ledger_(parts_.model->ledger()) {
   if (parts_.metrics->slo.tbt_ps) gaps_.emplace(*parts_.metrics->slo.tbt_ps);
+  watched_ = parts_.observer != nullptr && parts_.observer->wants_steps();
   hands_on_ = parts_.tier != nullptr && parts_.tier->takes_prefixes() && parts_.kv->hand_on_to(*parts_.tier);
 }
 
@@ -226,6 +227,7 @@ bool Replica::decide() {
 
   build_shape();
   if (shape_.sequences == 0) return false;
+  if (watched_) tell_chunks();
   reserve_explicit();
   if (!outbound_.empty()) {
     // What this iteration writes to must have been read; blocks of sequences on their way back are written to later.
@@ -241,6 +243,7 @@ bool Replica::decide() {
     const std::int64_t before = stall_ps_ + price.time_ps - devices_ps;
     price.time_ps = parts_.pipe->pass(at_.plus(before, ps_per_tick_), shape_).minus(at_, ps_per_tick_) - stall_ps_;
     price.horizon = 1;
+    if (watched_) stage_times_ = parts_.pipe->last_times();
   }
   if (parts_.lock_step != nullptr) {
     planned_ = price;
@@ -263,6 +266,7 @@ void Replica::preempt(const Preemption& preemption) {
   }
   ++seq.preemptions;
   ++account(id).request->preemptions;
+  if (watched_) tell(*account(id).request, RequestPhase::preempted, parts_.engine->now());
   ++counts_.preemptions;
   if (preemption.how == Preempt::pause) {
     seq.phase = Phase::paused;
@@ -292,11 +296,13 @@ void Replica::resume(SeqId id) {
   if (seq.phase != Phase::paused) broken_policy("it resumed a sequence that is not paused");
   if (seq.prefill_left() > 0) {
     seq.phase = Phase::prefill;
+    if (watched_) tell(*account(id).request, RequestPhase::prefill, parts_.engine->now());
     const auto at = std::lower_bound(prefilling_.begin(), prefilling_.end(), seq.order,
                                      [&](SeqId a, std::int64_t order) { return sequence(a).order < order; });
     prefilling_.insert(at, id);
   } else {
     seq.phase = Phase::decode;
+    if (watched_) tell(*account(id).request, RequestPhase::decode, parts_.engine->now());
     ++decoding_;
     enter_steady(id, true);
   }
@@ -331,6 +337,7 @@ void Replica::admit(const Admission& admission) {
     counts_.device_tokens += cached;
   }
   seq.phase = Phase::prefill;
+  if (watched_) tell(request, RequestPhase::prefill, parts_.engine->now());
   insert_running(id);
   if (parts_.tier != nullptr) load(id, cached, first);
 }
@@ -412,6 +419,7 @@ void Replica::load(SeqId id, std::int64_t cached, bool first) {
   in_free_ = start.plus(ps, ps_per_tick_);
   erase_prefilling(id);
   seq.phase = Phase::paused;
+  if (watched_) tell(*own.request, RequestPhase::loading, parts_.engine->now());
   std::erase_if(decision_.items, [&](const Item& item) { return item.seq == id; });
   loading_.push_back({id, blocks, in_free_});
 }

@@ -234,6 +234,8 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void remove_finished();
   void end_request(policies::SeqId id, std::string_view status, std::optional<sim::Time> finished);
   std::int64_t waiting_before(sim::Time end) const;
+  void tell(const Request& request, RequestPhase phase, sim::Time at);
+  void tell_chunks();
   void observe(std::int64_t from, std::int64_t upto);
   void book_busy(std::int64_t elapsed_ps);
   void book_cut();
@@ -304,7 +306,10 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::deque<Copy> outbound_, loading_;  // by end
   ExactTime out_free_, in_free_;         // when each direction of the link is
   std::int64_t waiting_then_ = 0;        // before the first request of that instant
-  std::int64_t record_decodes_ = 0, record_prefill_ = 0, record_waiting_ = 0;
+  std::int64_t record_decodes_ = 0, record_prefill_ = 0, record_chunks_ = 0, record_waiting_ = 0;
+  bool watched_ = false;                // an observer wants steps
+  std::vector<ChunkStep> chunks_;       // that it is told of
+  std::vector<StageTime> stage_times_;  // of the iteration under way
 };
 
 }  // namespace orrery::experiments

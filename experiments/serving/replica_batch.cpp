@@ -93,7 +93,7 @@ void Replica::build_shape() {
   const std::int32_t layers = parts_.limits.layers;
   SeqId previous{~0U};
   std::int64_t explicit_decodes = 0;
-  record_prefill_ = 0;
+  record_prefill_ = record_chunks_ = 0;
   for (const Item& item : decision_.items) {
     Sequence& seq = sequence(item.seq);
     if (seq.phase == Phase::waiting || seq.phase == Phase::paused)
@@ -108,7 +108,10 @@ void Replica::build_shape() {
     if (item.seq != previous) {
       ++shape_.sequences;
       if (seq.phase == Phase::decode) ++explicit_decodes;
-      if (seq.phase == Phase::prefill) record_prefill_ += tokens;
+      if (seq.phase == Phase::prefill) {
+        record_prefill_ += tokens;
+        ++record_chunks_;
+      }
     }
     previous = item.seq;
     if (last == layers && (seq.phase == Phase::decode || tokens == seq.prefill_left()))

@@ -104,6 +104,7 @@ void Replica::finish_item(const Item& item, std::int64_t kept) {
   parts_.kv->computed(item.seq, seq, seq.prefilled);
   if (seq.prefill_left() > 0) return;
   seq.phase = Phase::decode;
+  if (watched_) tell(*account(item.seq).request, RequestPhase::decode, at_.tick());
   erase_prefilling(item.seq);
   ++decoding_;
   emit(item.seq, 1, at_);

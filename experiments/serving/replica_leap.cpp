@@ -248,6 +248,10 @@ void Replica::observe(std::int64_t from, std::int64_t upto) {
   run.stream = parts_.stream;
   run.prefill_tokens = record_prefill_;
   run.decodes = record_decodes_;
+  run.chunks = record_chunks_;
+  run.shape = &shape_;
+  run.model = parts_.model;
+  run.stages = stage_times_;
   run.running = std::ssize(running_);
   // Who came during the last of the iterations waits; in those before, the queue was as it had been.
   run.waiting = waiting_before(time_of(upto).tick());
@@ -259,6 +263,22 @@ void Replica::observe(std::int64_t from, std::int64_t upto) {
     run.kv_block_bytes = parts_.kv->block_bytes();
   }
   parts_.observer->iterations_ended(run);
+}
+
+void Replica::tell(const Request& request, RequestPhase phase, sim::Time at) {
+  parts_.observer->request_step({request.id, at, phase, parts_.index, parts_.stream});
+}
+
+/// The prompts of the iterations decided upon.
+void Replica::tell_chunks() {
+  chunks_.clear();
+  SeqId previous{~0U};
+  for (const Item& item : decision_.items) {
+    if (sequence(item.seq).phase != Phase::prefill || item.seq == previous) continue;
+    previous = item.seq;
+    chunks_.push_back({account(item.seq).request->id, item.new_tokens});
+  }
+  parts_.observer->chunks_planned(parts_.stream, chunks_);
 }
 
 /// Length of the queue but for those who came at `end` itself.

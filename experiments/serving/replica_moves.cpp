@@ -72,7 +72,9 @@ void Replica::book_cut() {
                        .decodes = record_decodes_,
                        .running = std::ssize(running_),
                        .waiting = waiting_before(parts_.engine->now()),
-                       .kv_used_bytes = parts_.kv->used_bytes()};
+                       .kv_used_bytes = parts_.kv->used_bytes(),
+                       .chunks = record_chunks_,
+                       .stages = stage_times_};
       parts_.observer->iterations_ended(run);
     }
   }

@@ -35,6 +35,12 @@ class ProgressObserver final : public RunObserver {
   void power_changed(std::int32_t replica, sim::Time at, double share) override {
     if (next_ != nullptr) next_->power_changed(replica, at, share);
   }
+  bool wants_steps() const override { return next_ != nullptr && next_->wants_steps(); }
+  void request_step(const RequestStep& step) override { next_->request_step(step); }
+  void chunks_planned(std::int32_t stream, std::span<const ChunkStep> chunks) override {
+    next_->chunks_planned(stream, chunks);
+  }
+  void cluster_event(const ClusterEvent& event) override { next_->cluster_event(event); }
 
  private:
   void report() const {

@@ -19,8 +19,18 @@ StagePipe::StagePipe(IterationModel& model, std::vector<StageLayers> stages,
       send_ps_(std::move(send_ps)),
       ps_per_tick_(ps_per_tick),
       free_(stages_.size()),
+      last_times_(stages_.size()),
       times_(stages_.size()),
       sends_(stages_.size()) {}
+
+namespace {
+
+/// Whole nanoseconds, for timelines.
+std::int64_t nanoseconds(const ExactTime& time, std::int64_t ps_per_tick) {
+  return static_cast<std::int64_t>((static_cast<__int128>(time.ticks) * ps_per_tick + time.ps) / 1000);
+}
+
+}  // namespace
 
 /// Time of each stage, and of the send after it.
 void StagePipe::price_stages(const BatchShape& shape) {
@@ -59,7 +69,9 @@ ExactTime StagePipe::pass(ExactTime ready, const BatchShape& shape) {
   const ExactTime entered = ready;
   last_work_ps_ = 0;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    free_[s] = std::max(ready, free_[s]).plus(times_[s], ps_per_tick_);
+    const ExactTime begin = std::max(ready, free_[s]);
+    free_[s] = begin.plus(times_[s], ps_per_tick_);
+    last_times_[s] = {nanoseconds(begin, ps_per_tick_), nanoseconds(free_[s], ps_per_tick_)};
     ready = free_[s].plus(sends_[s], ps_per_tick_);
     last_work_ps_ += times_[s];
   }

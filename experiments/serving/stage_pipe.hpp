@@ -37,6 +37,8 @@ class StagePipe {
   ExactTime pass(ExactTime ready, const BatchShape& shape);
   /// Stage time of the last iteration that passed, over stages.
   std::int64_t last_work_ps() const { return last_work_ps_; }
+  /// When each stage had it.
+  const std::vector<StageTime>& last_times() const { return last_times_; }
   std::int64_t stages() const { return std::ssize(stages_); }
   /// Nothing is in it any longer.
   void clear(ExactTime now);
@@ -53,6 +55,7 @@ class StagePipe {
   std::function<std::int64_t(std::int64_t)> send_ps_;
   std::int64_t ps_per_tick_;
   std::vector<ExactTime> free_;
+  std::vector<StageTime> last_times_;
   std::vector<std::int64_t> times_, sends_;  // of the iteration at hand
   BatchShape part_;
   IterationCost cost_;

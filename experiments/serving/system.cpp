@@ -53,9 +53,13 @@ std::vector<std::string> serving_notes(const ServingConfig& config, const Servin
 
 namespace {
 
-std::optional<sim::TimelineOptions> wanted_timeline(const TimelineParams& params) {
+std::optional<TimelineFacts> wanted_timeline(const TimelineParams& params) {
   if (!params.enabled) return {};
-  return timeline_options(params.begin_s, params.end_s, params.counter_interval_s);
+  return TimelineFacts{
+      .options = timeline_options(params.begin_s, params.end_s, params.counter_interval_s, params.limit_bytes),
+      .iterations = params.iterations,
+      .operators = params.operators,
+      .operators_begin_ns = sim::TickScale(1000).duration(params.operators_begin_s).ticks};
 }
 
 class ServingExperiment final : public Experiment {
@@ -96,9 +100,8 @@ class ServingExperiment final : public Experiment {
     const MachineFacts& machine = setup_.machine();
     std::optional<ServingFiles> files;
     if (sink.folder) {
-      files.emplace(*sink.folder,
-                    FileFacts{scale, scale.duration(config_.run.series_interval_s),
-                              wanted_timeline(config_.run.timeline), config_.run.timeline.iterations, streams()});
+      files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s),
+                                            wanted_timeline(config_.run.timeline), streams()});
     }
     const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
@@ -109,10 +112,7 @@ class ServingExperiment final : public Experiment {
       outcome.notes.push_back(fmt::format("lines of the trace that were skipped: {}", result.skipped.text()));
     if (files) {
       files->finish(result.end);
-      if (files->timeline_truncated())
-        outcome.notes.push_back(
-            fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
-                        files->timeline_iterations(), result.metrics.iterations));
+      for (std::string& note : files->notes(result.metrics.iterations)) outcome.notes.push_back(std::move(note));
       write_energy(*sink.folder / "energy.csv", result.replicas, machine, result.simulated_s);
       write_distributions(*sink.folder / "distributions.csv", result.metrics);
       if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
@@ -138,7 +138,7 @@ class ServingExperiment final : public Experiment {
           streams.push_back(
               {replica,
                group.lanes == 1 ? fmt::format("replica {}", replica) : fmt::format("replica {} lane {}", replica, lane),
-               lane == 0 ? watts : 0});
+               lane == 0 ? watts : 0, group.stages});
       }
     }
     return streams;

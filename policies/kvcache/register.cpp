@@ -1,4 +1,5 @@
 #include "policies/kvcache/kvcache.hpp"
+#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -11,6 +12,7 @@ void register_kv_caches(KvCacheRegistry& registry) {
   void add_contiguous(KvCacheRegistry&); add_contiguous(registry);
   void add_paged(KvCacheRegistry&); add_paged(registry);
   void add_radix(KvCacheRegistry&); add_radix(registry);
+  add_plugin_policies(registry, &Plugin::kvcache);
 }
 // clang-format on
 

@@ -1,4 +1,5 @@
 #include "policies/migration/migration.hpp"
+#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -7,6 +8,7 @@ namespace orrery::policies {
 void register_migrations(MigrationRegistry& registry) {
   void add_llumnix_migration(MigrationRegistry&); add_llumnix_migration(registry);
   void add_no_migration(MigrationRegistry&); add_no_migration(registry);
+  add_plugin_policies(registry, &Plugin::migration);
 }
 // clang-format on
 

@@ -1,3 +1,4 @@
+#include "policies/plugin_host.hpp"
 #include "policies/speculation/speculation.hpp"
 
 namespace orrery::policies {
@@ -12,6 +13,7 @@ void register_speculation(SpeculationRegistry& registry) {
   add_mtp(registry);
   add_n_gram(registry);
   add_no_speculation(registry);
+  add_plugin_policies(registry, &Plugin::speculation);
 }
 
 }  // namespace orrery::policies

@@ -1,11 +1,15 @@
-// Where shipped data lies: parts, models, rules.
+// Where this code lies, and where shipped data lies: parts, models, rules, studies.
 #pragma once
 
 #include <filesystem>
 
 namespace orrery::sim {
 
-/// $ORRERY_HOME, or the source tree that the program was built from.
+/// File that holds this code: the program, or the shared object (a Python module) that it was linked into.
+std::filesystem::path own_file();
+
+/// Folder of the shipped data: $ORRERY_HOME; or `share/orrery` of the installed tree that own_file() stands in,
+/// wherever that was moved to; or the source tree that the program was built from.
 std::filesystem::path home_folder();
 
 }  // namespace orrery::sim

@@ -17,6 +17,10 @@ try:
     import distributed
 except ImportError:
     distributed = None
+try:
+    import orrery
+except ImportError:
+    orrery = None
 
 
 def study(points: int, requests: int) -> dict:
@@ -104,6 +108,17 @@ class ClusterTest(unittest.TestCase):
         said = command("sweep", path, "--out", path.with_suffix(".remote"), "--cluster", self.cluster.address)
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertEqual(content(path.with_suffix(".remote")), self.local(path))
+
+    @unittest.skipIf(orrery is None, "the Python package is not built")
+    def test_1_from_python(self):
+        path = self.write("python", points=8, requests=50)
+        ours = orrery.Study(path).sweep(cluster=self.cluster.address)
+        points = orrery.Study(path).sweep(jobs=2).points
+        self.assertTrue(ours.points.equals(points))
+        with self.assertRaisesRegex(orrery.ConfigError, "workers have no Python classes"):
+            orrery.Study(path, batching=orrery.Batching).sweep(cluster=self.cluster.address)
+        with self.assertRaisesRegex(orrery.ConfigError, "a cluster that answers"):
+            orrery.Study(path).sweep(cluster="tcp://127.0.0.1:9")
 
     def test_2_a_worker_is_killed(self):
         path = self.write("killed", points=16, requests=60000)

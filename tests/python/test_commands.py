@@ -5,6 +5,7 @@ import json
 import pathlib
 import tempfile
 import unittest
+import urllib.request
 
 import orrery
 from support import FIRST_LIGHT, ROOT, command, config
@@ -159,6 +160,28 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(len(both["stores"]), 2)
         with self.assertRaisesRegex(orrery.ConfigError, "unknown objective"):
             orrery.analyse(study, objectives=["nothing"])
+
+    def test_best(self):
+        study = orrery.Study(ROOT / "experiments/studies/search_toy.json").run()
+        told = orrery.best(study, n=3)
+        self.assertEqual(told, json.loads(command("best", study.store, "--top", 3, "--json").stdout))
+
+    def test_serve(self):
+        orrery.run(config(20), out=self.home / "run")
+        with orrery.serve(self.home, read_only=True) as explorer:
+            self.assertRegex(explorer.url, r"http://127\.0\.0\.1:\d+/")
+            with urllib.request.urlopen(explorer.url, timeout=30) as page:
+                self.assertIn("<html", page.read().decode()[:500])
+        self.assertIn("closed", repr(explorer))
+        with self.assertRaisesRegex(orrery.ConfigError, "can be reached from other machines"):
+            orrery.serve(self.home, host="0.0.0.0")
+        with self.assertRaisesRegex(orrery.ConfigError, "expected a folder"):
+            orrery.serve(self.home / "nowhere")
+
+    def test_compare(self):
+        result = orrery.run(config(20), out=self.home / "run")
+        with self.assertRaises(orrery.ConfigError):
+            orrery.compare(result, self.home / "nowhere.csv")
 
     def test_report(self):
         result = orrery.run(config(20), out=self.home / "run")

@@ -11,6 +11,7 @@ from test_study import study
 
 STUDIES = ROOT / "experiments/studies"
 CLAIM = json.loads((STUDIES / "tempo.json").read_text())
+EVOLVE = json.loads((STUDIES / "evolve_queue.json").read_text())
 
 
 def changed(document: dict, path: str, value) -> dict:
@@ -96,6 +97,20 @@ class ParityTest(unittest.TestCase):
                 if pointer is not None:
                     self.assertEqual(faults[0].pointer, pointer)
                 self.assertFalse((self.home / "out").exists())
+
+    def test_validate(self):
+        """Whatever a file is; what it says of each is what `validate` of Python gives."""
+        part = json.loads((ROOT / "hw/catalog/a100-sxm4-80gb.json").read_text())
+        for name, document in (*((f"s_{k}", v) for k, v in STUDY_FILES.items()), ("part", {**part, "smss": 3}),
+                               ("claims", changed(CLAIM, "measures.extra", 3)),
+                               ("evolve", changed(EVOLVE, "objectiv", 3))):
+            with self.subTest(name):
+                file = self.write("validate_" + name, document)
+                said = command("validate", file)
+                self.assertEqual([str(fault) for fault in orrery.validate(file)], said.stderr.splitlines())
+                self.assertEqual(said.returncode, 2 if said.stderr else 0)
+        faults = orrery.validate(STUDY_FILES["experiment"])
+        self.assertEqual((faults[0].file, faults[0].pointer), ("study", "/base/model/dtype"))
 
     def test_text(self):
         """What is no JSON, or no config."""

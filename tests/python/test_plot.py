@@ -1,4 +1,5 @@
-"""Every figure of orrery_plot, over frames: what is drawn is what was given, axes carry units, nothing global changes."""
+"""Every figure of orrery_plot, over frames: what is drawn is what was given, axes carry units, nothing global changes.
+"""
 
 import io
 import sys
@@ -18,12 +19,14 @@ QUANTILES = np.linspace(0, 1, 11)
 
 def quantiles(**scales) -> pd.DataFrame:
     """A table of distributions: metric m has quantile q at scale (1 + q)."""
-    parts = [pd.DataFrame({"metric": m, "quantile": QUANTILES, "value_s": s * (1 + QUANTILES)}) for m, s in scales.items()]
+    parts = [pd.DataFrame({"metric": m, "quantile": QUANTILES, "value_s": s * (1 + QUANTILES)})
+             for m, s in scales.items()]
     return pd.concat(parts, ignore_index=True)
 
 
 def samples(count: int = 20, replicas: int = 1) -> pd.DataFrame:
-    rows = pd.DataFrame({"time_s": np.repeat(np.arange(count, dtype=float), replicas), "replica": list(range(replicas)) * count})
+    rows = pd.DataFrame({"time_s": np.repeat(np.arange(count, dtype=float), replicas),
+                         "replica": list(range(replicas)) * count})
     for k, name in enumerate(("running", "waiting", "kv_used_bytes", "batch_tokens", "power_w")):
         rows[name] = (rows["time_s"] + rows["replica"] + k) * (2.0**30 if name == "kv_used_bytes" else 1.0)
     return rows
@@ -74,8 +77,10 @@ class Style(unittest.TestCase):
         self.assertGreater(abs(grey(palette.colour(0)) - grey(palette.colour(1))), 0.2)
 
     def test_labels_from_names_of_columns(self):
-        for name, label in (("ttft_s.p99", "P99 TTFT (s)"), ("throughput.output_tokens_per_s", "output throughput (tokens/s)"),
-                            ("kv_used_bytes", "KV used (B)"), ("energy_per_output_token_j", "energy per output token (J)"),
+        for name, label in (("ttft_s.p99", "P99 TTFT (s)"),
+                            ("throughput.output_tokens_per_s", "output throughput (tokens/s)"),
+                            ("kv_used_bytes", "KV used (B)"),
+                            ("energy_per_output_token_j", "energy per output token (J)"),
                             ("tokens", "tokens"), ("power_w", "power (W)")):
             self.assertEqual(frames.label_of(name), label)
 
@@ -105,8 +110,10 @@ class Latency(unittest.TestCase):
         self.assertEqual(len(curves), 2)  # what is no metric of requests is drawn if asked for
         np.testing.assert_allclose(curves[0].get_xdata(), 1 + QUANTILES)
         np.testing.assert_allclose(curves[0].get_ydata(), QUANTILES)
-        np.testing.assert_allclose(lines_of(right, at_least=3)[0].get_ydata(), 1 - QUANTILES[:-1])  # 0 has no place on a log axis
-        self.assertEqual([t.get_text() for t in left.texts], ["SLO TTFT 2\N{NO-BREAK SPACE}s"])  # no E2E: no target of it
+        np.testing.assert_allclose(lines_of(right, at_least=3)[0].get_ydata(),
+                                   1 - QUANTILES[:-1])  # 0 has no place on a log axis
+        self.assertEqual([t.get_text() for t in left.texts],
+                         ["SLO TTFT 2\N{NO-BREAK SPACE}s"])  # no E2E: no target of it
         self.assertEqual((left.get_xlabel(), right.get_ylabel()), ("time (s)", "fraction above"))
 
     def test_several_runs_are_a_line_each(self):
@@ -125,13 +132,15 @@ class Latency(unittest.TestCase):
         for runs, metrics, message in (
                 ({}, None, "no run was given"), ({"a": quantiles(ttft=1).iloc[:0]}, None, "empty"),
                 ({"a": quantiles(ttft=1)}, ["tttf"], "no metric 'tttf'; there are ttft"),
-                ({"a": pd.DataFrame({"metric": ["ttft"], "quantile": [0.5], "value_s": [np.nan]})}, None, "no request")):
+                ({"a": pd.DataFrame({"metric": ["ttft"], "quantile": [0.5], "value_s": [np.nan]})}, None,
+                 "no request")):
             with self.assertRaisesRegex(PlotError, message):
                 serving.latency(runs, metrics)
 
 
 class Attainment(unittest.TestCase):
-    FRAME = pd.DataFrame({"rate_per_s": [2, 1, 1, 2], "scale": [1.0, 1.0, 2.0, 2.0], "attainment": [0.5, 1.0, 1.0, 0.9]})
+    FRAME = pd.DataFrame({"rate_per_s": [2, 1, 1, 2], "scale": [1.0, 1.0, 2.0, 2.0],
+                          "attainment": [0.5, 1.0, 1.0, 0.9]})
 
     def test_percent_over_the_rate_in_its_order(self):
         figure = serving.slo(self.FRAME, by="scale", target=0.95)
@@ -151,7 +160,8 @@ class Attainment(unittest.TestCase):
             serving.slo(self.FRAME[["rate_per_s"]])
 
     def test_throughput_latency_joins_points_by_the_load(self):
-        frame = pd.DataFrame({"x_tokens_per_s": [10.0, 30.0, 25.0], "ttft_s.p99": [0.001, 0.004, 0.9], "rate": [1, 2, 3]})
+        frame = pd.DataFrame({"x_tokens_per_s": [10.0, 30.0, 25.0], "ttft_s.p99": [0.001, 0.004, 0.9],
+                              "rate": [1, 2, 3]})
         axes = serving.throughput_latency(frame, "x_tokens_per_s", "ttft_s.p99", order="rate", target=0.5).axes[0]
         self.assertEqual(list(axes.lines[0].get_xdata()), [10, 30, 25])  # beyond saturation the throughput falls
         np.testing.assert_allclose(axes.lines[0].get_ydata(), [1, 4, 900])
@@ -179,7 +189,8 @@ class OverTime(unittest.TestCase):
         lines = figure.axes[0].lines
         self.assertEqual([line.get_label() for line in lines], ["a", "b"])
         self.assertLessEqual(len(lines[0].get_xdata()), 120)  # smoothed alike, however long
-        self.assertAlmostEqual(np.mean(lines[0].get_ydata()), 249.5 + 0.5 + 4)  # means keep the mean: of time, replica, field
+        self.assertAlmostEqual(np.mean(lines[0].get_ydata()),
+                               249.5 + 0.5 + 4)  # means keep the mean: of time, replica, field
 
     def test_unknown_fields_and_empty_tables(self):
         with self.assertRaisesRegex(PlotError, "no field 'runing'"):
@@ -218,7 +229,8 @@ class Breakdown(unittest.TestCase):
 
 
 def slices(count: int = 6) -> pd.DataFrame:
-    return pd.DataFrame([("p", f"stage {s}", f"forward {m}", (s + m) * 1e-3, 1e-3, 0) for s in (10, 2) for m in range(count)],
+    return pd.DataFrame([("p", f"stage {s}", f"forward {m}", (s + m) * 1e-3, 1e-3, 0)
+                         for s in (10, 2) for m in range(count)],
                         columns=["process", "track", "name", "start_s", "duration_s", "depth"])
 
 
@@ -234,8 +246,8 @@ class Timelines(unittest.TestCase):
         self.assertEqual(texts_of(figure.legends[0]), ["forward"])
 
     def test_depth_stacks_and_kinds_have_looks(self):
-        nested = pd.DataFrame({"track": "t", "name": list("abcdefghijkl"), "start_s": np.arange(12.0), "duration_s": 1.0,
-                               "depth": [0, 1] * 6})
+        nested = pd.DataFrame({"track": "t", "name": list("abcdefghijkl"), "start_s": np.arange(12.0),
+                               "duration_s": 1.0, "depth": [0, 1] * 6})
         figure = timeline.gantt(nested)
         self.assertEqual(len(texts_of(figure.legends[0])), 8)  # seven kinds and the others
         self.assertIn("others", texts_of(figure.legends[0]))
@@ -265,7 +277,8 @@ class MemoryMap(unittest.TestCase):
     def test_a_box_a_block(self):
         above, axes = timeline.memory_map(self.BLOCKS, capacity_bytes=200).axes
         boxes = [path.get_extents().get_points().tolist() for c in axes.collections for path in c.get_paths()]
-        self.assertEqual(sorted(boxes), [[[0, 0], [4, 100]], [[2, 100], [6, 150]], [[5, 0], [9, 100]], [[7, 100], [9, 130]]])
+        self.assertEqual(sorted(boxes),
+                         [[[0, 0], [4, 100]], [[2, 100], [6, 150]], [[5, 0], [9, 100]], [[7, 100], [9, 130]]])
         self.assertEqual((axes.get_ylabel(), axes.get_xlabel()), ("offset (B)", "time (operators)"))
         self.assertIn("peak 150\N{NO-BREAK SPACE}B · 0\N{NO-BREAK SPACE}%", above.get_title(loc="left"))
 
@@ -282,19 +295,23 @@ class MemoryMap(unittest.TestCase):
 
 class Roofline(unittest.TestCase):
     MACHINE = {"name": "toy", "bandwidth_bytes_per_s": 1e12, "peak_flops_per_s": {"fp16": 100e12, "fp32": 10e12}}
-    KERNELS = pd.DataFrame({"name": ["gemm", "gemm", "norm", "copy"], "flops": [2e9, 2e9, 1e6, 0], "bytes": [1e7, 1e7, 1e6, 1e6],
+    KERNELS = pd.DataFrame({"name": ["gemm", "gemm", "norm", "copy"], "flops": [2e9, 2e9, 1e6, 0],
+                            "bytes": [1e7, 1e7, 1e6, 1e6],
                             "time_s": [4e-5, 4e-5, 1e-6, 1e-6], "bound_by": ["compute", "compute", "memory", "memory"]})
 
     def test_marks_lie_at_intensity_and_rate(self):
         figure = kernels.roofline(self.MACHINE, self.KERNELS)
         axes = figure.axes[0]
         marks = np.concatenate([c.get_offsets() for c in axes.collections if isinstance(c, PathCollection)])
-        # gemm: 2e9 / 1e7 = 200 FLOP/B at 2e9 / 4e-5 = 50 TFLOP/s, two launches in one mark; norm: 1 FLOP/B at 1 TFLOP/s.
+        # gemm: 2e9 / 1e7 = 200 FLOP/B at 2e9 / 4e-5 = 50 TFLOP/s, two launches in one mark.
+        # norm: 1e6 / 1e6 = 1 FLOP/B at 1e6 / 1e-6 = 1 TFLOP/s.
         np.testing.assert_allclose(sorted(marks.tolist()), [[1, 1], [200, 50]])
-        self.assertEqual((axes.get_xlabel(), axes.get_ylabel()), ("arithmetic intensity (FLOP/B)", "attained (TFLOP/s)"))
+        self.assertEqual((axes.get_xlabel(), axes.get_ylabel()),
+                         ("arithmetic intensity (FLOP/B)", "attained (TFLOP/s)"))
         self.assertEqual(texts_of(figure.legends[0]), ["bound by compute", "bound by memory"])
         self.assertIn("4 kernels", axes.get_title(loc="left"))
-        self.assertIn("1.2\N{NO-BREAK SPACE}% of the time in kernels without FLOPs", axes.get_title(loc="left"))  # 1 of 82 us
+        self.assertIn("1.2\N{NO-BREAK SPACE}% of the time in kernels without FLOPs",
+                      axes.get_title(loc="left"))  # 1 of 82 us
 
     def test_the_roof(self):
         roof = kernels.roofline(self.MACHINE, self.KERNELS, "fp16").axes[0].lines[0]
@@ -330,7 +347,8 @@ class Topology(unittest.TestCase):
     def test_layers_lie_by_hops_from_the_hosts(self):
         nodes = sorted({n for pair in self.TREE for n in pair}, key=frames.natural)
         places = network._layers(nodes, self.TREE, "h0")
-        self.assertEqual({n: y for n, (_, y) in places.items()}, {"h0": 0, "h1": 0, "h2": 0, "h10": 0, "edge0": 1, "edge1": 1, "core0": 2})
+        self.assertEqual({n: y for n, (_, y) in places.items()},
+                         {"h0": 0, "h1": 0, "h2": 0, "h10": 0, "edge0": 1, "edge1": 1, "core0": 2})
         self.assertLess(places["h2"][0], places["h10"][0])
         self.assertLess(places["edge0"][0], places["edge1"][0])
 
@@ -362,7 +380,8 @@ class Claims(unittest.TestCase):
         for text in ("1 to 2", "≤ 1", "≥ 3", "1.5  holds", "4  MISSED", "–  not judged"):
             self.assertIn(text, shown)
         bands = [c for c in axes.collections if isinstance(c, PolyCollection)]
-        self.assertEqual([to_hex(c.get_facecolor()[0]) for c in bands], [palette.GREEN.lower(), palette.VERMILION.lower()] + [palette.VERMILION.lower()])
+        self.assertEqual([to_hex(c.get_facecolor()[0]) for c in bands],
+                         [palette.GREEN.lower(), palette.VERMILION.lower()] + [palette.VERMILION.lower()])
 
     def test_where_a_value_stands(self):
         self.assertAlmostEqual(verdicts.place(1, 2, 1.5), 0.5)

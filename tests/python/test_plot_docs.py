@@ -1,4 +1,4 @@
-"""The gallery of docs/plots.md: every image is there, small, and known to the script that makes it; every figure is shown."""
+"""The gallery of docs/plots.md: every image is there, small, and known to its script; every figure is shown."""
 
 import importlib.machinery
 import importlib.util

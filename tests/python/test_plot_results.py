@@ -72,7 +72,8 @@ class Runs(unittest.TestCase):
             self.assertEqual(boxes, len(own))
 
     def test_a_design_that_does_not_fit_is_told(self):
-        for draw in (plot.latency, plot.series, plot.breakdown, plot.slo, plot.gantt, plot.throughput_latency, plot.topology):
+        for draw in (plot.latency, plot.series, plot.breakdown, plot.slo, plot.gantt, plot.throughput_latency,
+                     plot.topology):
             with self.assertRaisesRegex(PlotError, "infeasible"):
                 draw(self.too_large)
 
@@ -90,7 +91,8 @@ class Runs(unittest.TestCase):
 
     def test_topology_of_a_network_run(self):
         run = orrery.run(FAT_TREE)
-        self.assertEqual(len(plot.topology(run).axes[0].collections[0].get_segments()), 48)  # 16 hosts, 16 up, 16 to cores
+        self.assertEqual(len(plot.topology(run).axes[0].collections[0].get_segments()),
+                         48)  # 16 hosts, 16 up, 16 to cores
 
     def test_memory_map_of_a_plan(self):
         buffers, plan = self.folder / "buffers.csv", self.folder / "plan.csv"
@@ -116,7 +118,8 @@ class Studies(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         cls.toy, cls.grid, cls.serving = (cls.folder / f"{name}.sqlite" for name in ("toy", "grid", "serving"))
         small = ["--set", "base.workload.limit=60", "--set", "base.workload.generator.requests=60"]
-        for arguments in (["search", TOY, "--out", cls.toy, "--set", "search.budget=40"], ["sweep", TOY, "--out", cls.grid],
+        for arguments in (["search", TOY, "--out", cls.toy, "--set", "search.budget=40"],
+                          ["sweep", TOY, "--out", cls.grid],
                           ["sweep", SWEEP, "--out", cls.serving, *small[:2]]):
             done = command(*arguments, "--quiet")
             assert done.returncode == 0, done.stderr
@@ -142,7 +145,8 @@ class Studies(unittest.TestCase):
     def test_hypervolume_of_two_ends_at_the_joint_front(self):
         figure = plot.hypervolume(self.toy, self.grid, labels=["search", "grid"])
         curves = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
-        self.assertEqual({name: len(curve) for name, curve in curves.items()}, {"search (nsga2)": 40, "grid (sweep)": 63})
+        self.assertEqual({name: len(curve) for name, curve in curves.items()},
+                         {"search (nsga2)": 40, "grid (sweep)": 63})
         for curve in curves.values():
             self.assertTrue((np.diff(curve[~np.isnan(curve)]) >= 0).all())
             self.assertLessEqual(curve[-1], 100)
@@ -175,6 +179,27 @@ class Studies(unittest.TestCase):
         self.assertEqual(curves[0].get_ylabel(), "P99 TTFT (s)")
         with self.assertRaisesRegex(PlotError, "measures no mfu; it measures ttft"):
             plot.throughput_latency(self.serving, latency="mfu")
+
+    def test_a_study_is_drawn_as_its_store_is(self):
+        study = orrery.Study.load(self.toy)
+        for draw in (plot.pareto, plot.hypervolume, plot.parallel):
+            ours, theirs = ([np.asarray(line.get_ydata(), dtype=float) for axes in draw(thing).axes for line in axes.lines]
+                            for thing in (study, self.toy))
+            for one, other in zip(ours, theirs, strict=True):
+                np.testing.assert_array_equal(one, other)
+        self.assertEqual(len(plot.throughput_latency(orrery.Study.load(self.serving)).axes), 3)
+
+    def test_objects_of_the_package(self):
+        machine, graph = orrery.Machine("a100-sxm4-80gb"), orrery.graph("bert", batch=8, tokens=128)
+        kernels = machine.kernels(graph)
+        axes = plot.roofline(machine, graph).axes[0]
+        self.assertIn(f"{len(kernels)} kernels", axes.get_title(loc="left"))
+        roof = axes.lines[0]
+        self.assertEqual(max(roof.get_ydata()) * 1e12, machine.peak_flops["fp16"])  # the only format that it computes in
+        self.assertEqual(len(axes.lines), 1)
+        claims = orrery.reproduce("ring_all_reduce_closed_form")
+        shown = [text.get_text() for text in plot.claims(claims).axes[0].texts]
+        self.assertIn(f"{claims.held} of {len(claims)} claims hold", shown[0])
 
     def test_what_is_no_study(self):
         for thing in (self.folder / "none.sqlite", FIRST_LIGHT, self.folder):

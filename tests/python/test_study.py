@@ -111,6 +111,15 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(list(best["ttft"]), sorted(ours.points["ttft"])[:3])
         self.assertEqual(list(ours.front.index), [best.index[0]])
 
+    def test_config_of_a_point(self):
+        """Run again, a point gives the figures of its row; its config needs no file of the study's."""
+        ours = orrery.Study(SWEEP, base={"workload": {"limit": 30}}, search={"budget": 4}).search()
+        for point in (1, 4):
+            again = orrery.run(ours.config(point), tables=False)
+            self.assertEqual(again["ttft_s.p99"], ours.points["ttft"][point])
+        with self.assertRaisesRegex(orrery.ConfigError, "a point from 1 to 4, got 5"):
+            ours.config(5)
+
     def test_infeasible_is_a_row(self):
         models = {"name": "model", "path": "model.config", "values": ["catalog:llama-2-7b", "catalog:llama-3-70b"]}
         points = orrery.Study(study(parameters=[models])).run().points

@@ -12,7 +12,7 @@ ORRERY = sys.argv.pop(1)
 sys.path.insert(0, str(ROOT / "tools" / "python"))
 
 from orrery_plot import outcomes, parameters  # noqa: E402
-from orrery_study.__main__ import names_of  # noqa: E402
+from orrery_plot.studies import names_of  # noqa: E402
 
 TOY = ROOT / "experiments" / "studies" / "search_toy.json"
 ALL = ["front", "history", "importance", "interactions", "parallel"]

@@ -13,12 +13,17 @@
 #include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/commands.hpp"
+#include "tools/orrery/plugin_option.hpp"
 
 int main(int argc, char** argv) {
   using namespace orrery;
   CLI::App app("Discrete-event simulator and design-space explorer for AI systems.", "orrery");
   app.set_version_flag("--version", std::string(experiments::version()));
   app.require_subcommand(1);
+  app.footer(
+      "Exit codes:  0 done (an infeasible design too), 1 a fault of ours, 2 faulty input, 130 interrupted\n"
+      "Environment: ORRERY_HOME folder of catalogs and studies, ORRERY_PYTHON interpreter of reports, ORRERY_PLUGINS "
+      "plugins to load (a:b)");
   tools::Action action;
   tools::add_run(app, action);
   tools::add_validate(app, action);
@@ -45,6 +50,9 @@ int main(int argc, char** argv) {
   tools::add_export(app, action);
   tools::add_evaluate_points(app, action);
   tools::add_serve(app, action);
+  tools::add_manual(app, action);
+  std::vector<std::string> plugins;
+  tools::add_plugin_option(app, plugins);
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
@@ -57,6 +65,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
+    tools::load_plugins(plugins);
     return action();
   } catch (const sim::ConfigError& error) {
     for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());

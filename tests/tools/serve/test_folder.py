@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -17,7 +18,7 @@ from pathlib import Path
 import support
 from support import COMMAND, SMALL, Served, ServedTest, made_up
 
-from orrery_serve import compare, facts, jobs, starts, stores  # noqa: E402
+from orrery_serve import compare, facts, jobs, starts, stores, watch  # noqa: E402
 from orrery_serve.index import Index  # noqa: E402
 
 # 30 points of a function that takes no time.
@@ -43,6 +44,7 @@ class Rows(ServedTest):
         for name, summary, manifest in (("cut", '{"status": "o', "{}"), ("empty", "", "{}"), ("list", "[]", '{"config": {}}'),
                                         ("no_config", '{"status": "ok"}', "{}"), ("no_status", "{}", '{"config": {}}'),
                                         ("nested", "[" * 100_000, "{}"), ("binary", "\x00\x01", '{"config": {}}'),
+                                        ("huge", '{"status": "ok", "wall": 1e999, "tbt_s": {"p99": 1' + "0" * 400 + '}}', '{"config": {}}'),
                                         ("odd", '{"status": "ok", "ttft_s": 7, "slo": [], "energy_j": "x", "tbt_s": {"p99": NaN}}',
                                          '{"config": {"model": 3, "machine": {"devices": [1, null, {"part": 5}]}, "policies": [1]}}')):
             place = folder / "broken" / name
@@ -72,12 +74,15 @@ class Rows(ServedTest):
         for name, reason in reasons.items():
             row = rows["broken/" + name]
             self.assertEqual((row["status"], row["reason"][:len(reason)]), ("broken", reason), name)
-        self.assertEqual((rows["broken/odd"]["status"], rows["broken/odd"]["tbt_p99_s"]), ("ok", None))
-        for name in ("one", *(f"broken/{n}" for n in (*reasons, "odd"))):  # each has a page, whatever its report says
+        for name in ("odd", "huge"):
+            self.assertEqual((rows["broken/" + name]["status"], rows["broken/" + name]["tbt_p99_s"]), ("ok", None))
+        both = self.server.get("compare?run=broken/huge&run=one")["figures"]
+        self.assertIn({"path": "wall", "values": ["inf", None]}, both)
+        for name in ("one", *(f"broken/{n}" for n in (*reasons, "odd", "huge"))):  # each has a page, whatever its report says
             self.assertEqual(self.server.ask(f"/run/{name}")[0], 200)
         status, _, body = self.server.ask("/report/broken/cut")
         self.assertEqual(status, 200)
-        self.assertIn(b"This run cannot be shown", body)
+        self.assertIn(b"This cannot be shown", body)
 
     def test_changes_alone_are_told_again(self):
         version = self.server.until("index?since=0", lambda a: not a["reading"])["version"]
@@ -264,9 +269,16 @@ class Parts(unittest.TestCase):
         self.assertEqual(starts.fault("broken", "/a/f.json"), {"pointer": "", "message": "broken"})
 
     def test_front(self):
-        rows = [{"a": 1, "b": 1}, {"a": 2, "b": 2}, {"a": 1, "b": 0}, {"a": 3, "b": None}]
-        # Least a, most b: (1, 1) and (2, 2) are best in one each; (1, 0) is worse than (1, 1) in b.
-        self.assertEqual(stores.front(rows, [("a", "minimise"), ("b", "maximise")]), rows[:2])
+        draw = random.Random(3)
+        for objectives in (1, 2, 3):
+            points = [tuple(draw.randrange(12) for _ in range(objectives)) for _ in range(150)]
+            front = watch.Front(objectives)
+            for i, point in enumerate(points):
+                front.add(point, i)
+            best = {p for p in points if not any(q != p and all(a <= b for a, b in zip(q, p)) for q in points)}
+            self.assertEqual([values for values, _ in front.members], sorted(best))
+            self.assertTrue(all(points.index(values) == i for values, i in front.members))  # of equals the first
+        self.assertEqual([i for _, i in front.some(2)], [front.members[0][1], front.members[-1][1]])
 
     def test_points_of_searches_and_grids(self):
         self.assertEqual(stores.most_points({"search": {"budget": 20, "repeats": 3}}, "search"), 60)
@@ -287,7 +299,7 @@ class Parts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as place:
             for i in range(20):
                 made_up(Path(place) / f"r{i}")
-            index = Index(Path(place))
+            index = Index(Path(place), watch.Watch(Path(place)))
             index.look(wait=True)
             first = index.version
             with unittest.mock.patch.object(facts, "run_row", wraps=facts.run_row) as read:

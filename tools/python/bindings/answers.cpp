@@ -2,6 +2,7 @@
 #include "experiments/answers/answer.hpp"
 
 #include "experiments/answers/run_questions.hpp"
+#include "experiments/answers/validating.hpp"
 #include "experiments/component_node.hpp"
 #include "tools/python/bindings/watched.hpp"
 
@@ -61,6 +62,7 @@ void bind_answers(py::module_& module) {
       all.push(experiments::component_node({"answer", one.name, one.doc, one.fields}));
     return to_python(all);
   });
+  module.def("validate_file", &experiments::validate_file, py::arg("file"), py::arg("assignments"));
   module.def("questions", &questions);
   module.def("option_assignment", &option_assignment, py::arg("question"), py::arg("name"), py::arg("texts"));
 }

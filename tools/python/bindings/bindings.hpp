@@ -19,6 +19,7 @@ void bind_batching(py::module_& module);
 void bind_batching_view(py::module_& module);
 void bind_routing(py::module_& module);
 void bind_experiment(py::module_& module);
+void bind_plugins(py::module_& module);
 void bind_tables(py::module_& module);
 void bind_timeline(py::module_& module);
 void bind_env(py::module_& module);

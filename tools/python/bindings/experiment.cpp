@@ -151,14 +151,6 @@ void bind_experiment(py::module_& module) {
              return files;
            })
       .def("seed", [](const PyExperiment& e) { return e.get().seed(); });
-  module.def(
-      "check_claim",
-      [](const std::string& file, const std::vector<std::string>& assignments) {
-        if (!experiments::claims::is_claim_study(fs::path(file))) return false;
-        experiments::claims::check_experiments(experiments::claims::read_study(file, assignments));
-        return true;
-      },
-      "Whether a file is a claim study, which is then checked.");
 }
 
 }  // namespace orrery::python

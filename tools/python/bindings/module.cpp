@@ -33,6 +33,7 @@ PYBIND11_MODULE(_orrery, module) {
   module.def("build_id", [] { return experiments::build_id(); });
   module.def("home_folder", [] { return experiments::home_folder().string(); });
   python::bind_components(module);
+  python::bind_plugins(module);
   python::bind_tables(module);
   python::bind_timeline(module);
   python::bind_batching_view(module);

@@ -9,7 +9,9 @@
 
 #include "experiments/study/analysis.hpp"
 #include "experiments/study/explore.hpp"
+#include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
+#include "experiments/study/trials.hpp"
 #include "tools/python/bindings/policy.hpp"
 #include "tools/python/bindings/watched.hpp"
 
@@ -48,7 +50,9 @@ class PyStudy {
 
   std::string store_file(bool search) const { return study::default_store(study_, search).string(); }
 
-  py::dict explore(bool search, const std::string& out, std::size_t jobs, bool any_build, py::object progress) const {
+  /// `cluster`: the process that hands runs on, and what it is called; none: threads of this one.
+  py::dict explore(bool search, const std::string& out, std::size_t jobs, bool any_build, py::object progress,
+                   const std::vector<std::string>& cluster, const std::string& address) const {
     Watched watched(std::move(progress));
     study::ExploreOptions how{.search = search, .out = out, .jobs = jobs, .any_build = any_build};
     how.stop = [&] { return watched.stopped(); };
@@ -56,7 +60,14 @@ class PyStudy {
       watched.report({.done = done, .total = total, .what = "points"});
     };
     study::ExploreResult result;
-    watched.run([&] { result = study::explore(study_, how); });
+    watched.run([&] {
+      std::optional<study::RemoteRuns> remote;
+      if (!cluster.empty()) {
+        remote.emplace(cluster, address, study_, how.stop);
+        how.execute = std::ref(*remote);
+      }
+      result = study::explore(study_, how);
+    });
     py::dict told;
     told["points"] = result.points;
     told["known"] = result.known;
@@ -65,6 +76,16 @@ class PyStudy {
     told["reused"] = result.was_complete;
     told["notes"] = result.notes;
     return told;
+  }
+
+  /// The resolved config of a point of a store of this study, with the first seed.
+  py::object config(const std::string& file, std::int64_t id) const {
+    study::StoreReader store(file);
+    const study::StoredTrials stored = study::read_trials(store, {});
+    if (id < 1 || id > std::ssize(stored.trials))
+      sim::throw_fault({file, ""}, fmt::format("expected a point from 1 to {}, got {}", stored.trials.size(), id));
+    const experiments::search::Proposal& proposal = stored.trials[static_cast<std::size_t>(id - 1)].proposal;
+    return to_python(study_.read(study_.config(proposal.point, proposal.fidelity, study_.seeds.first))->resolved());
   }
 
   /// Every fault, in the study and in the experiments of (some of) its points.
@@ -167,9 +188,10 @@ void bind_study(py::module_& module) {
            py::arg("routing") = py::none(), py::arg("decode_routing") = py::none())
       .def("facts", &PyStudy::facts)
       .def("store_file", &PyStudy::store_file, py::arg("search"))
+      .def("config", &PyStudy::config, py::arg("file"), py::arg("id"))
       .def("check", &PyStudy::check, py::arg("most"))
       .def("explore", &PyStudy::explore, py::arg("search"), py::arg("out"), py::arg("jobs"), py::arg("any_build"),
-           py::arg("progress"));
+           py::arg("progress"), py::arg("cluster"), py::arg("address"));
   module.def("read_store", &read_store, py::arg("file"));
   module.def(
       "remove_store", [](const std::string& file) { study::Store::remove(file); }, py::arg("file"));

@@ -15,6 +15,7 @@ from orrery.commands import (
     Plan,
     calibrate,
     capacity,
+    compare,
     evolve,
     fidelity,
     import_config,
@@ -29,11 +30,13 @@ from orrery.graphs import Graph, Kernel, graph
 from orrery.machines import Machine
 from orrery.models import Model
 from orrery.named import NativeBatching, make_env, make_vec_env
+from orrery.plugins import Plugin, load_plugin, plugins
 from orrery.policies import STABLE, Batching, BudgetStep, Router
+from orrery.programs import Explorer, serve
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
 from orrery.searching import Infeasible, Search, Trial, search
-from orrery.studies import Study, analyse
+from orrery.studies import Study, analyse, best
 from orrery.timeline import Timeline
 from orrery.traces import Trace
 
@@ -45,6 +48,7 @@ __all__ = [
     "Claims",
     "Component",
     "ConfigError",
+    "Explorer",
     "Fault",
     "Graph",
     "ImportedConfig",
@@ -54,6 +58,7 @@ __all__ = [
     "Model",
     "NativeBatching",
     "Plan",
+    "Plugin",
     "PolicyError",
     "Progress",
     "Result",
@@ -64,8 +69,10 @@ __all__ = [
     "Trace",
     "Trial",
     "analyse",
+    "best",
     "calibrate",
     "capacity",
+    "compare",
     "components",
     "describe",
     "evolve",
@@ -75,17 +82,20 @@ __all__ = [
     "import_config",
     "list",
     "load",
+    "load_plugin",
     "make_env",
     "make_vec_env",
     "plan",
     "plans",
     "plot",
+    "plugins",
     "read",
     "report",
     "reproduce",
     "run",
     "schema",
     "search",
+    "serve",
     "slo",
     "train",
     "validate",

@@ -54,6 +54,11 @@ def _components() -> tuple[Component, ...]:
     return tuple(Component(c["kind"], c["name"], c["doc"], tuple(c["fields"])) for c in _orrery.components())
 
 
+def forget() -> None:
+    """Looks again: there may be more names, of a plugin."""
+    _components.cache_clear()
+
+
 def components(kind: str | None = None) -> list[Component]:
     """All named things, or those of one kind. ConfigError for a kind that there is not."""
     everything = _components()

@@ -6,12 +6,11 @@ import inspect
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
 from orrery import _orrery
 from orrery import config as configs
+from orrery import programs
 from orrery.errors import ConfigError
 from orrery.result import Result
 from orrery.running import finish, teller
@@ -169,16 +168,15 @@ def report(*what, out=None, png=None) -> pathlib.Path:
     if not places:
         raise TypeError("expected something to report on: a run folder, a store, a Result or a Study")
     place = pathlib.Path(out) if out is not None else _report_file(pathlib.Path(places[0]))
-    package = pathlib.Path(_orrery.home_folder()) / "tools/python/orrery_report"
-    told = subprocess.run(
-        [sys.executable, str(package), *places, "--out", str(place), "--png", "no" if png is None else os.fspath(png)],
-        capture_output=True, text=True, check=False)
-    if told.returncode == 2:
-        raise ConfigError([("", "", line, "") for line in told.stderr.splitlines() if line])
-    if told.returncode != 0:
-        raise RuntimeError(f"the report could not be written: {told.stderr.strip()}")
+    programs.told_by("orrery_report", *places, "--out", place, "--png", "no" if png is None else os.fspath(png))
     return place
 
 
 def _report_file(place: pathlib.Path) -> pathlib.Path:
     return place / "report.html" if place.is_dir() else place.with_suffix(".html")
+
+
+def compare(run, log) -> dict:
+    """A run beside the request log of a real engine (CSV of a vLLM run, or its benchmark's JSON), as
+    `orrery report RUN --against LOG --json`."""
+    return json.loads(programs.told_by("orrery_report", _folder_of(run), "--against", log, "--json"))

@@ -11,18 +11,26 @@ The figures themselves are drawn by `orrery_plot`, over plain frames.
 from __future__ import annotations
 
 import importlib
+import typing
+
+if typing.TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    Labels = typing.Optional[Sequence[str]]
 
 
-def _drawn_by(module: str, name: str):
+def _drawn_by(module: str, name: str) -> typing.Callable[..., Figure]:
     return getattr(importlib.import_module(f"orrery_plot.{module}"), name)
 
 
-def latency(*results, metrics=None, labels=None):
-    """CDFs of TTFT, TBT, TPOT, E2E and queueing with the SLO's targets, and their tails; a colour a result if several."""
+def latency(*results: object, metrics: str | Sequence[str] | None = None, labels: Labels = None) -> Figure:
+    """CDFs of TTFT, TBT, TPOT, E2E and queueing with the SLO's targets, and their tails; of several a line a result."""
     return _drawn_by("facade", "latency")(results, metrics, labels)
 
 
-def slo(*things, x=None, target=None, labels=None):
+def slo(*things: object, x: str | None = None, target: float | None = None, labels: Labels = None) -> Figure:
     """SLO attainment against the rate (or `x`, a column; "scale" of the targets), a line for each of what else differs.
 
     Of a frame (rate_per_s, attainment, and scale or label), a run of `orrery slo`, a study, or several results.
@@ -31,17 +39,19 @@ def slo(*things, x=None, target=None, labels=None):
     return _drawn_by("facade", "slo")(things, x, labels, target)
 
 
-def throughput_latency(*things, latency=None, throughput=None, labels=None):
+def throughput_latency(*things: object, latency: str | None = None, throughput: str | None = None,
+                       labels: Labels = None) -> Figure:
     """Latency against throughput, a line a configuration, points in the order of the rate."""
     return _drawn_by("facade", "throughput_latency")(things, latency, throughput, labels)
 
 
-def series(*results, fields=None, labels=None):
+def series(*results: object, fields: str | Sequence[str] | None = None, labels: Labels = None) -> Figure:
     """Batch, queue, KV cache and power over time; a panel a field."""
     return _drawn_by("facade", "series")(results, fields, labels)
 
 
-def gantt(timeline, tracks=None, start_s=None, end_s=None, by=None):
+def gantt(timeline: object, tracks: str | Sequence[str] | None = None, start_s: float | None = None,
+          end_s: float | None = None, by: str | None = None) -> Figure:
     """Slices of a timeline (`result.timeline`, a result or its folder), a row a track: a pipeline, a kernel stream.
 
     `tracks` chooses tracks or processes, the times a window; `by` is the column that colours, else the kind of slice.
@@ -49,7 +59,7 @@ def gantt(timeline, tracks=None, start_s=None, end_s=None, by=None):
     return _drawn_by("facade", "gantt")(timeline, tracks, start_s, end_s, by)
 
 
-def roofline(machine, kernels, dtype=None):
+def roofline(machine: object, kernels: object, dtype: str | None = None) -> Figure:
     """FLOP/s against FLOP per byte, under the roof of the device, a point a kernel.
 
     `machine`: an `orrery.Machine`, or a dict (name, bandwidth_bytes_per_s, peak_flops_per_s as a number or by type);
@@ -58,36 +68,36 @@ def roofline(machine, kernels, dtype=None):
     return _drawn_by("facade", "roofline")(machine, kernels, dtype)
 
 
-def pareto(*studies, x=None, y=None, labels=None):
+def pareto(*studies: object, x: str | None = None, y: str | None = None, labels: Labels = None) -> Figure:
     """Points of studies in the plane of two objectives (or columns `x`, `y`), and the Pareto front of each study."""
     return _drawn_by("facade", "pareto")(studies, x, y, labels)
 
 
-def hypervolume(*studies, labels=None):
+def hypervolume(*studies: object, labels: Labels = None) -> Figure:
     """What was reached after how many points: hypervolume and best of each objective."""
     return _drawn_by("facade", "hypervolume")(studies, labels)
 
 
-def parallel(study):
+def parallel(study: object) -> Figure:
     """Parallel coordinates: an axis a parameter and an objective, a line a point, the front in colour."""
     return _drawn_by("facade", "parallel")(study)
 
 
-def topology(result, layout=None):
+def topology(result: object, layout: str | None = None) -> Figure:
     """The network of a run, its links coloured and thickened by utilisation."""
     return _drawn_by("facade", "topology")(result, layout)
 
 
-def memory_map(plan, capacity_bytes=None):
-    """Where each block lies in memory (offset) and when (lifetime): the file of `orrery plan --out`, or such a frame."""
+def memory_map(plan: object, capacity_bytes: float | None = None) -> Figure:
+    """Where blocks lie in memory (offset) and when (lifetime): of the file of `orrery plan --out`, or such a frame."""
     return _drawn_by("facade", "memory_map")(plan, capacity_bytes)
 
 
-def breakdown(*results, what="energy", labels=None):
+def breakdown(*results: object, what: str = "energy", labels: Labels = None) -> Figure:
     """Energy ("energy"), device time ("time") or "both" by class of operator; of several results a bar each."""
     return _drawn_by("facade", "breakdown")(results, what, labels)
 
 
-def claims(claims):
+def claims(claims: object) -> Figure:
     """Claimed band against simulated value, a row a claim: of `orrery.reproduce`, its JSON, or a frame."""
     return _drawn_by("facade", "claims")(claims)

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import time
 import typing
 import weakref
 
@@ -15,6 +16,9 @@ from orrery import config as configs
 from orrery import policies
 from orrery.errors import ConfigError, Fault
 from orrery.result import Result
+
+
+_CHECKED = 1000  # points of a study that are read
 
 
 class Progress(typing.NamedTuple):
@@ -26,17 +30,31 @@ class Progress(typing.NamedTuple):
     what: str  # that `done` counts
 
 
+def _shown():
+    """Writes how far it is to stderr: a line that is kept up to date on a terminal, else one every ten seconds."""
+    terminal, last = sys.stderr.isatty(), [time.monotonic()]
+
+    def show(at: Progress) -> None:
+        now = time.monotonic()
+        if not terminal and now - last[0] < 10:
+            return
+        last[0] = now
+        of = f"/{at.total}" if at.total is not None else ""
+        simulated = f", {at.simulated_s:.1f} s simulated" if at.simulated_s else ""
+        ended = at.total is not None and at.done >= at.total
+        line = f"{at.done}{of} {at.what}{simulated}"
+        print(f"\r\x1b[K{line}" if terminal else line, file=sys.stderr, end="" if terminal and not ended else "\n")
+
+    return show
+
+
 def teller(progress):
     """What the core calls with the fields of Progress, a few times a second."""
     if progress is None or progress is False:
         return None
     if progress is True:
 
-        def show(at: Progress) -> None:
-            of = f"/{at.total}" if at.total is not None else ""
-            print(f"{at.done}{of} {at.what}, {at.simulated_s:.1f} s simulated", file=sys.stderr)
-
-        progress = show
+        progress = _shown()
     return lambda *fields: progress(Progress(*fields))
 
 
@@ -117,11 +135,15 @@ def load(folder) -> Result:
 
 
 def validate(config, overrides=None, **sections) -> list[Fault]:
-    """The faults of a config (an experiment, or the file of a claim study): none if it is valid."""
+    """The faults of a config, study, claim study or part, as `orrery validate` finds them: none if it is valid."""
     path, text = configs.source(config)
     changes = configs.assignments(overrides, sections, config)
     try:
-        if path is None or not _orrery.check_claim(path, changes):
+        if path is not None:
+            _orrery.validate_file(path, changes)
+        elif config.get("kind") == "study":
+            _orrery.Study(path, text, changes).check(_CHECKED)
+        else:
             _orrery.Experiment(path, text, changes)
     except ConfigError as error:
         return error.faults

@@ -10,10 +10,12 @@ import pathlib
 import re
 import shutil
 import tempfile
+import threading
 import weakref
 
 from orrery import _orrery
 from orrery.errors import ConfigError
+from orrery.running import teller
 from orrery.stored import Stored
 
 
@@ -136,7 +138,8 @@ class Search(Stored):
         self.document = document
         self.batch = batch
         self._waiting: list[Trial] = []
-        self._told: dict[int, object] = {}
+        self._told: dict[int, tuple] = {}
+        self._lock = threading.Lock()
 
     @property
     def measures(self) -> list[str]:
@@ -158,11 +161,13 @@ class Search(Stored):
             for one, of_it in zip(trial, result, strict=True):
                 self.tell(one, of_it)
             return
-        if trial.id not in {one.id for one in self._waiting} - set(self._told):
-            raise RuntimeError(f"{trial!r} does not wait for a result")
-        self._told[trial.id] = self._judged(result)
-        while self._waiting and self._waiting[0].id in self._told:  # the driver hears of them in their order
-            self._core.tell(*self._told[self._waiting.pop(0).id])
+        judged = self._judged(result)
+        with self._lock:
+            if trial.id not in {one.id for one in self._waiting} - set(self._told):
+                raise RuntimeError(f"{trial!r} does not wait for a result")
+            self._told[trial.id] = judged
+            while self._waiting and self._waiting[0].id in self._told:  # the driver hears of them in their order
+                self._core.tell(*self._told[self._waiting.pop(0).id])
 
     def _judged(self, result) -> tuple[str, str, list[float]]:
         if isinstance(result, Infeasible):
@@ -197,18 +202,19 @@ def search(function, space, objectives, driver="random", evaluations: int = 100,
 
     `function(**parameters)` gives a dict of measures; an `Infeasible` that it returns or raises, and any exception,
     are results. `jobs` evaluations at a time, on threads (runs of orrery let them go side by side); what is asked does
-    not depend on how many. `progress` is called with (done, evaluations). Options are those of `Search`; with `out`,
-    a search that was interrupted goes on.
+    not depend on how many. `progress` is as of `run`. Options are those of `Search`; with `out`, a search that was
+    interrupted goes on.
     """
     found = Search(space, objectives, driver, evaluations=evaluations, seed=seed, batch=batch, **options)
+    tell = teller(progress)
     pool = concurrent.futures.ThreadPoolExecutor(jobs) if jobs > 1 else None
     try:
         while trials := found.ask():
             work = (lambda one: _evaluate(function, one))
             for trial, result in zip(trials, pool.map(work, trials) if pool else map(work, trials)):
                 found.tell(trial, result)
-                if progress is not None:
-                    progress(trial.id, evaluations)
+                if tell is not None:
+                    tell(trial.id, evaluations, 0.0, "points")
     finally:
         if pool:
             pool.shutdown(cancel_futures=True)

@@ -11,7 +11,7 @@ import weakref
 
 from orrery import _orrery
 from orrery import config as configs
-from orrery import policies
+from orrery import policies, programs
 from orrery.errors import ConfigError, Fault
 from orrery.running import teller
 from orrery.stored import Stored
@@ -54,6 +54,7 @@ class Study(Stored):
             routing=_factory(routing, policies.Router),
             decode_routing=_factory(decode_routing, policies.Router),
         )
+        self._policies = any(one is not None for one in (batching, routing, decode_routing))
         facts = self._core.facts()
         self.name: str = facts["name"]
         self.title: str = facts["title"]
@@ -85,12 +86,13 @@ class Study(Stored):
         return "search" if facts["objectives"] and (stated or not facts["sweeps"]) else "sweep"
 
     def run(self, jobs: int | None = None, progress=None, *, mode: str | None = None, force: bool = False,
-            any_build: bool = False) -> Study:
+            any_build: bool = False, cluster: str | None = None) -> Study:
         """Explores it to the end and gives itself back; goes on where an interrupted one stopped.
 
         `jobs` threads (as many as cores); rows are the same for any number. `progress` as of `run`. Ctrl-C stops the
         runs under way; whatever ended is in the store, and the next call goes on. `force` begins anew; `any_build`
-        goes on with a store that another build (or the command) began.
+        goes on with a store that another build (or the command) began. `cluster` is the address of a Dask scheduler
+        whose workers do the runs (docs/clusters.md).
         """
         core = self._runnable()
         search = (mode or self.mode) == "search"
@@ -103,8 +105,15 @@ class Study(Stored):
         if force:
             _orrery.remove_store(str(self.store))
         jobs = (os.cpu_count() or 1) if jobs is None else jobs
-        self.last = core.explore(search, str(self.store), jobs, any_build, teller(progress))
+        handing = [] if cluster is None else self._cluster(cluster)
+        self.last = core.explore(search, str(self.store), jobs, any_build, teller(progress), handing, cluster or "")
         return self
+
+    def _cluster(self, address: str) -> list[str]:
+        """The process that hands runs on; workers run the command."""
+        if self._policies:
+            raise ConfigError([("cluster", "", "expected policies of C++: workers have no Python classes", "")])
+        return programs.package("orrery_cluster", address, "--command", programs.command(), "--build", "")
 
     def sweep(self, jobs: int | None = None, progress=None, **options) -> Study:
         """Runs every point of its sweep."""
@@ -113,6 +122,10 @@ class Study(Stored):
     def search(self, jobs: int | None = None, progress=None, **options) -> Study:
         """Runs the points that its driver asks for."""
         return self.run(jobs, progress, mode="search", **options)
+
+    def config(self, point: int) -> dict:
+        """The config of a point by its id, every default filled in: `orrery.run` runs it again (its first seed)."""
+        return self._runnable().config(self._file(), int(point))
 
     def validate(self, most: int = 1000) -> list[Fault]:
         """The faults of its experiments, at `most` points: none if they are valid."""
@@ -130,3 +143,9 @@ def analyse(*stores, objectives=()) -> dict:
     """Stores (files, studies) side by side, as `orrery analyse --json`: one reference, one joint front."""
     files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
     return _orrery.ask("analyse", json.dumps({"stores": files, "objectives": list(objectives)}), None)
+
+
+def best(*stores, n: int = 10) -> dict:
+    """The best points, or the joint front, of stores (files, studies) together, as `orrery best --json`."""
+    files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
+    return _orrery.ask("best", json.dumps({"stores": files, "top": n}), None)

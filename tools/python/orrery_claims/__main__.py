@@ -95,15 +95,16 @@ def lines(axes, rows: pd.DataFrame, x: str | None, colour: str | None, order: li
         at = [place[index] for index in table.index]
         middle, low, high = (np.array([entry[k] for entry in table]) for k in range(3))
         shade = palette.colour(i)
-        axes.plot(at, middle, marker=palette.marker(i), color=shade, linestyle=palette.dash(i), linewidth=1.1, markersize=2.5,
-                  label=str(name) or "over the grid")
+        axes.plot(at, middle, marker=palette.marker(i), color=shade, linestyle=palette.dash(i), linewidth=1.1,
+                  markersize=2.5, label=str(name) or "over the grid")
         if (high > low).any():
             axes.fill_between(at, low, high, color=shade, alpha=0.13, linewidth=0)
     values = rows["value"]
     if (values > 0).all() and values.max() / values.min() > 20:
         axes.set_yscale("log")
     elif np.ptp(values) < 1e-9 * max(1.0, abs(values.mean())):  # nothing but one value
-        axes.set_ylim(values.mean() - max(0.5, abs(values.mean()) * 0.5), values.mean() + max(0.5, abs(values.mean()) * 0.5))
+        room = max(0.5, abs(values.mean()) * 0.5)
+        axes.set_ylim(values.mean() - room, values.mean() + room)
     plain_numbers(axes)
     if x:
         axes.set_xlabel(x if len(place) > 1 else f"{x} = {next(iter(place))}")
@@ -181,7 +182,7 @@ def main(arguments: list[str]) -> int:
     claims = json.loads(options.claims.read_text(encoding="utf-8"))["claims"]
     for study, rows in points.groupby("study", sort=True):
         own = [claim for claim in claims if claim["study"] == study]
-        print(save(draw(str(study), rows, own), options.png / f"{study}.png", dpi=130), file=sys.stderr)
+        print(save(draw(str(study), rows, own), options.png / f"{study}.png", dpi=130, shades=128), file=sys.stderr)
     return 0
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import frames, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, verdicts
+from . import (frames, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline,
+               verdicts)
 from .style import Picture, PlotError
 
 MOST_LINES = 8  # of one panel
@@ -63,8 +64,8 @@ def _measure(columns: pd.DataFrame, path: str, what: str) -> str:
 
 
 def _lines(points: pd.DataFrame, columns: pd.DataFrame, x: str) -> tuple[pd.DataFrame, dict]:
-    """The points with a column `label`: the parameters other than x that differ. Where that makes more lines than can be
-    told apart, the first of these parameters makes panels (`panel`). And what the figure is to draw by."""
+    """The points with a column `label`: the parameters other than x that differ. Where that makes more lines than can
+    be told apart, the first of these parameters makes panels (`panel`). And what the figure is to draw by."""
     own = [n for n, k in zip(columns["name"], columns["kind"])
            if k == "parameter" and n != x and points[n].nunique(dropna=False) > 1]
     table = points.assign(label=_labels(points, own))
@@ -112,7 +113,8 @@ def throughput_latency(things: Sequence, latency, throughput, labels) -> Picture
         rate = _rate(columns, points, None, "latency against throughput")
         table, drawn = _lines(points, columns, rate)
         names = {_measure(columns, path, "latency against throughput"): _path(columns, path) for path in (x, y)}
-        return serving.throughput_latency(table.rename(columns=names), _path(columns, x), _path(columns, y), order=rate, **drawn)
+        table = table.rename(columns=names)
+        return serving.throughput_latency(table, _path(columns, x), _path(columns, y), order=rate, **drawn)
     runs = sources.runs_of(things, labels, "latency against throughput")
     rows = pd.DataFrame({x: [run.figure(x) for run in runs.values()], y: [run.figure(y) for run in runs.values()]})
     for path in (x, y):
@@ -241,6 +243,8 @@ def memory_map(plan, capacity_bytes) -> Picture:
         if not Path(plan).is_file():
             raise PlotError(f"{plan}: expected a plan that `orrery plan FILE --out PLAN` wrote, found none")
         plan = pd.read_csv(plan)
+    elif hasattr(plan, "offsets"):  # of orrery.plan
+        plan = plan.offsets
     elif not isinstance(plan, pd.DataFrame):
         plan = pd.DataFrame(plan["blocks"] if isinstance(plan, Mapping) and "blocks" in plan else plan)
     return timeline.memory_map(plan, capacity_bytes=capacity_bytes)

@@ -70,7 +70,7 @@ def label_of(name: str, unit: str | None = None) -> str:
 
 
 def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
-    """(factor, unit) in which the largest of the values reads well: times, joules, watts, bytes and FLOP get prefixes."""
+    """(factor, unit) in which the largest of the values reads well: s, J, W, B and FLOP get prefixes."""
     known = np.abs(np.asarray(values, dtype=float))
     known = known[np.isfinite(known)]
     if unit == "s":

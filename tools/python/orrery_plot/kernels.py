@@ -17,8 +17,9 @@ MOST_NAMED = 6
 
 @styled
 def roofline(machine: Mapping, kernels: pd.DataFrame, dtype: str | None = None) -> Picture:
-    """FLOP/s over FLOP per byte, log-log. `machine`: name, bandwidth_bytes_per_s, peak_flops_per_s (a number, or by type).
+    """FLOP/s over FLOP per byte, log-log.
 
+    `machine`: name, bandwidth_bytes_per_s, peak_flops_per_s (a number, or by type).
     `kernels`: name, flops, bytes, time_s, and optionally class, bound_by, count, dtype (roofs of other types are left
     out). Equal kernels are one mark, its area their share of the time; the six that take longest are named. Kernels
     without FLOPs or bytes have no place in it: a note says how much of the time they take. Marks lie below the roof by
@@ -27,7 +28,8 @@ def roofline(machine: Mapping, kernels: pd.DataFrame, dtype: str | None = None) 
     frames.need(kernels, ("name", "flops", "bytes", "time_s"), "roofline")
     bandwidth = float(machine.get("bandwidth_bytes_per_s") or 0)
     peaks = machine.get("peak_flops_per_s")
-    peaks = {str(k): float(v) for k, v in peaks.items()} if isinstance(peaks, Mapping) else {dtype or "peak": float(peaks or 0)}
+    peaks = peaks if isinstance(peaks, Mapping) else {dtype or "peak": peaks or 0}
+    peaks = {str(name): float(peak) for name, peak in peaks.items()}
     if dtype is not None and dtype not in peaks:
         raise PlotError(f"roofline: no peak for {dtype}; there are {', '.join(peaks)}")
     if dtype is None and "dtype" in kernels and set(kernels["dtype"]) & set(peaks):
@@ -46,8 +48,8 @@ def roofline(machine: Mapping, kernels: pd.DataFrame, dtype: str | None = None) 
     low, high = min(x.min() / 4, ridge / 10), max(x.max() * 12, ridge * 6)  # names stand to the right
     _roofs(axes, peaks, bandwidth, low, high, factor, unit)
     bottom = min(y.min() / 2.5, bandwidth * low) * factor
-    axes.set(xlim=(low, high), ylim=(bottom, max(peaks.values()) * factor * 2.2), xlabel="arithmetic intensity (FLOP/B)",
-             ylabel=f"attained ({unit})")
+    axes.set(xlim=(low, high), ylim=(bottom, max(peaks.values()) * factor * 2.2),
+             xlabel="arithmetic intensity (FLOP/B)", ylabel=f"attained ({unit})")
     log_axis(axes.xaxis, [low, high])
     log_axis(axes.yaxis, [1, 1e6])
     plain_log(axes.yaxis)
@@ -75,9 +77,11 @@ def _merged(kernels: pd.DataFrame) -> pd.DataFrame:
 def _roofs(axes, peaks: dict, bandwidth: float, low: float, high: float, factor: float, unit: str) -> None:
     at = np.geomspace(low, high, 200)
     for i, (name, peak) in enumerate(sorted(peaks.items(), key=lambda item: -item[1])):
-        axes.plot(at, np.minimum(at * bandwidth, peak) * factor, color=palette.INK, linewidth=1.2, linestyle=palette.DASHES[i % 6])
+        axes.plot(at, np.minimum(at * bandwidth, peak) * factor, color=palette.INK, linewidth=1.2,
+                  linestyle=palette.DASHES[i % 6])
         label = f"{units.plain(peak * factor)} {unit}" + ("" if name == "peak" else f" {name}")
-        axes.annotate(label, (high, peak * factor), xytext=(-3, 2), textcoords="offset points", ha="right", fontsize=SMALL)
+        axes.annotate(label, (high, peak * factor), xytext=(-3, 2), textcoords="offset points", ha="right",
+                      fontsize=SMALL)
     start = np.sqrt(low * max(peaks.values()) / bandwidth)
     axes.annotate(units.text(bandwidth, "B/s"), (start, start * bandwidth * factor), xytext=(-4, 3), fontsize=SMALL,
                   textcoords="offset points", ha="right", va="bottom")
@@ -90,10 +94,12 @@ def _marks(axes, drawn: pd.DataFrame, x: np.ndarray, y: np.ndarray, roof) -> lis
     handles = []
     for i, bound in enumerate(bounds):
         own = (drawn["bound_by"] == bound).to_numpy()
-        axes.scatter(x[own], y[own], s=12 + 500 * share[own], marker=palette.marker(i), color=palette.colour(i), alpha=0.75,
-                     edgecolors=palette.INK, linewidths=0.5, zorder=3, label=f"bound by {bound}" if bound else "kernels")
+        axes.scatter(x[own], y[own], s=12 + 500 * share[own], marker=palette.marker(i), color=palette.colour(i),
+                     alpha=0.75, edgecolors=palette.INK, linewidths=0.5, zorder=3,
+                     label=f"bound by {bound}" if bound else "kernels")
         handles.append(Line2D([], [], linestyle="none", marker=palette.marker(i), color=palette.colour(i), markersize=5,
-                              markeredgecolor=palette.INK, markeredgewidth=0.5, label=f"bound by {bound}" if bound else "kernels"))
+                              markeredgecolor=palette.INK, markeredgewidth=0.5,
+                              label=f"bound by {bound}" if bound else "kernels"))
     _names(axes, drawn, x, y, share, roof)
     return handles
 
@@ -123,5 +129,6 @@ def _names(axes, drawn: pd.DataFrame, x: np.ndarray, y: np.ndarray, share: np.nd
                 taken.append(box)
                 axes.annotate(text, (x[k], y[k]), xytext=(near - px, dy), textcoords="offset points", fontsize=SMALL,
                               ha="left" if side > 0 else "right", va="center", zorder=4,
-                              arrowprops={"arrowstyle": "-", "color": palette.MUTED, "linewidth": 0.4, "shrinkA": 0} if dy else None)
+                              arrowprops={"arrowstyle": "-", "color": palette.MUTED, "linewidth": 0.4, "shrinkA": 0}
+                              if dy else None)
                 break

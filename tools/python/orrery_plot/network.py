@@ -22,10 +22,11 @@ MOST_LINKS = 40_000
 
 @styled
 def topology(links: pd.DataFrame, layout: str | None = None) -> Picture:
-    """`links`: from, to, utilisation (a fraction), and optionally bandwidth_bytes_per_s, carried_bytes: links.csv of a run.
+    """`links`: from, to, utilisation (a fraction), as in links.csv of a run.
 
-    A cable is drawn once, by the busier of its directions; grey ones carried nothing. `layout` is `layers` (hosts below,
-    switches above, by hops), `rings` (the same, inwards), `circle` or `grid` (names that are coordinates); the default suits.
+    A cable is drawn once, by the busier of its directions; grey ones carried nothing. `layout` is `layers` (hosts
+    below, switches above, by hops), `rings` (the same, inwards), `circle` or `grid` (names that are coordinates); the
+    default suits.
     """
     frames.need(links, ("from", "to", "utilisation"), "topology")
     if layout is not None and layout not in LAYOUTS:
@@ -33,11 +34,13 @@ def topology(links: pd.DataFrame, layout: str | None = None) -> Picture:
     if len(links) > MOST_LINKS:
         raise PlotError(f"topology: {len(links):,} links cannot be told apart in a picture; {MOST_LINKS:,} at most")
     ends = [tuple(sorted(pair)) for pair in zip(links["from"].astype(str), links["to"].astype(str))]
-    cables = pd.Series(links["utilisation"].to_numpy(float), index=pd.MultiIndex.from_tuples(ends)).groupby(level=[0, 1]).max()
+    cables = pd.Series(links["utilisation"].to_numpy(float),
+                       index=pd.MultiIndex.from_tuples(ends)).groupby(level=[0, 1]).max()
     nodes = sorted(dict.fromkeys([*links["from"].astype(str), *links["to"].astype(str)]), key=frames.natural)
     first = str(links["from"].iloc[0])
     chosen = layout or _suits(nodes, cables.index)
-    places = {"layers": _layers, "rings": _rings, "circle": _circle, "grid": _grid}[chosen](nodes, list(cables.index), first)
+    lay_out = {"layers": _layers, "rings": _rings, "circle": _circle, "grid": _grid}[chosen]
+    places = lay_out(nodes, list(cables.index), first)
     return _draw(links, cables, nodes, places, chosen)
 
 
@@ -56,9 +59,8 @@ def _suits(nodes: list[str], cables) -> str:
 
 
 def _levels(nodes: list[str], cables: list, first: str) -> list[list[str]]:
-    """Nodes by hops from the hosts (the family of the first link's source) and family. Two families of switches that are
-    as near as each other stand apart: the one whose hosts are
-    neighbours goes below them."""
+    """Nodes by hops from the hosts (the family of the first link's source) and family. Two families of switches as near
+    as each other stand apart: the one whose hosts are neighbours goes below them."""
     near: dict[str, list[str]] = {n: [] for n in nodes}
     for a, b in cables:
         near[a].append(b)
@@ -79,7 +81,9 @@ def _levels(nodes: list[str], cables: list, first: str) -> list[list[str]]:
     beside = [key for key in keys if key[0] == 1]
     if len(beside) > 1:
         order = {n: i for i, n in enumerate(hosts)}
-        low = min(beside, key=lambda key: np.mean([np.ptp([order.get(o, len(hosts)) for o in near[n]]) for n in groups[key]]))
+        spread = {key: np.mean([np.ptp([order.get(o, len(hosts)) for o in near[n]]) for n in groups[key]])
+                  for key in beside}
+        low = min(beside, key=spread.get)
         keys = [low, *[key for key in keys if key != low]]
     return [groups[key] for key in keys]
 
@@ -140,7 +144,8 @@ def _draw(links: pd.DataFrame, cables: pd.Series, nodes: list[str], places: dict
     round_ = layout in ("circle", "rings", "grid")
     figure, ((axes,),) = grid_of(1, 1, (5.6, 5.0) if round_ else (WIDTH, 3.8))
     # On a grid a cable that goes round the edge would lie on those between.
-    bends = [0.22 if layout == "grid" and np.hypot(*np.subtract(places[a], places[b])) > 1.5 else 0.0 for a, b in cables.index]
+    bends = [0.22 if layout == "grid" and np.hypot(*np.subtract(places[a], places[b])) > 1.5 else 0.0
+             for a, b in cables.index]
     share = np.clip(cables.to_numpy(), 0, None)
     most = max(float(share.max()), 1e-12)
     colours = ListedColormap(matplotlib.colormaps["viridis_r"](np.linspace(0.12, 1, 256)))
@@ -156,8 +161,9 @@ def _draw(links: pd.DataFrame, cables: pd.Series, nodes: list[str], places: dict
     small = len(nodes) > NAMED
     for i, name in enumerate(families):
         own = [places[n] for n in nodes if family(n) == name]
-        axes.scatter([p[0] for p in own], [p[1] for p in own], s=8 if small else 34, marker=palette.marker(i), color="white",
-                     edgecolors=palette.INK, linewidths=0.6 if small else 0.9, zorder=3, label=f"{len(own)} {name}" if len(families) > 1 else f"{len(own)} nodes")
+        axes.scatter([p[0] for p in own], [p[1] for p in own], s=8 if small else 34, marker=palette.marker(i),
+                     color="white", edgecolors=palette.INK, linewidths=0.6 if small else 0.9, zorder=3,
+                     label=f"{len(own)} {name}" if len(families) > 1 else f"{len(own)} nodes")
     if not small:
         _names(axes, nodes, places, layout)
     axes.autoscale_view()
@@ -182,6 +188,6 @@ def _names(axes, nodes: list[str], places: dict, layout: str) -> None:
         x, y = places[node]
         turned = 90 if crowded.get(y) else 0
         above = layout != "layers" or y == top or (y > 0 and not turned)
-        axes.annotate(node, (x, y), xytext=(0, 5 if above else -5), textcoords="offset points", ha="center", rotation=turned,
-                      va="bottom" if above else "top", fontsize=6, zorder=4,
+        axes.annotate(node, (x, y), xytext=(0, 5 if above else -5), textcoords="offset points", ha="center",
+                      rotation=turned, va="bottom" if above else "top", fontsize=6, zorder=4,
                       bbox={"facecolor": "white", "alpha": 0.65, "linewidth": 0, "pad": 0.4})

@@ -29,8 +29,8 @@ def axis_label(objective: dict) -> str:
 @styled
 def front(stores: list[dict], names: list[str], objectives: list[dict],
           pair: tuple[int, int] | None = None) -> Picture | None:
-    """Points in the plane of two objectives at a time: feasible, over a limit, and the front, joined by the line between
-    what is and what is not attained. Of three objectives a front of all does not look like a line, and has none."""
+    """Points in the plane of two objectives at a time: feasible, over a limit, and the front, joined by the line
+    between what is and what is not attained. Of three objectives a front of all does not look like a line: none."""
     if len(objectives) < 2:
         return None
     pairs = [pair] if pair else list(combinations(range(len(objectives)), 2))[:MOST_PAIRS]
@@ -56,8 +56,9 @@ def _points(axes, store: dict, name: str, i: int, x: int, y: int) -> None:
     rows = [(k, trial) for k, trial in enumerate(store["trials"])
             if trial["status"] == "ok" and trial["fidelity"] == 1 and k not in front_rows]
     before = f"{name}: " if name else ""
-    for feasible, style in ((False, {"marker": "x", "color": colour if name else palette.MUTED, "linewidths": 0.7, "s": 11}),
-                            (True, {"marker": "o", "color": colour, "linewidths": 0, "s": 8, "alpha": 0.35})):
+    over = {"marker": "x", "color": colour if name else palette.MUTED, "linewidths": 0.7, "s": 11}
+    within = {"marker": "o", "color": colour, "linewidths": 0, "s": 8, "alpha": 0.35}
+    for feasible, style in ((False, over), (True, within)):
         shown = every([trial["objectives"] for _, trial in rows if trial["feasible"] == feasible], MOST_POINTS)
         if shown:
             axes.scatter([v[x] for v in shown], [v[y] for v in shown], zorder=2,
@@ -65,7 +66,8 @@ def _points(axes, store: dict, name: str, i: int, x: int, y: int) -> None:
     best = [row["objectives"] for row in store["analysis"]["front"]]
     if best:
         axes.scatter([v[x] for v in best], [v[y] for v in best], s=20 if len(best) <= 40 else 10, color=colour,
-                     marker=palette.marker(i), edgecolors=palette.INK, linewidths=0.5, zorder=4, label=f"{before}front, {len(best)} points")
+                     marker=palette.marker(i), edgecolors=palette.INK, linewidths=0.5, zorder=4,
+                     label=f"{before}front, {len(best)} points")
 
 
 def _front_line(axes, store: dict, objectives: list[dict], x: int, y: int, i: int) -> None:
@@ -95,7 +97,8 @@ def history(stores: list[dict], names: list[str], analysis: dict) -> Picture:
                 curves = [np.array(s["best_so_far"][objective], dtype=float) for s in store["searches"]]
             _curve(axes, curves, name if store["driver"] in name else f"{name} ({store['driver']})", i)
         axes.set_title(wrapped(label, 44), fontweight="normal")
-        axes.set(xlabel="points evaluated", ylabel="%" if objective is None else wrapped(axis_label({**objectives[objective], "maximise": None}), 26))
+        plain = "%" if objective is None else axis_label({**objectives[objective], "maximise": None})
+        axes.set(xlabel="points evaluated", ylabel=wrapped(plain, 26))
         _spread_out(axes)
     several = any(len(store["searches"]) > 1 for store in stores)
     if len(stores) > 1 or several:

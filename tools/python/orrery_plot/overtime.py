@@ -35,7 +35,7 @@ def lines_of(runs: Mapping[str, pd.DataFrame]) -> list[Line]:
 @styled
 def series(runs: Mapping[str, pd.DataFrame], fields: Sequence[str] | None = None,
            kv_capacity_bytes: float | None = None) -> Picture:
-    """A panel a field of series.csv under one time axis. `runs`: tables by label; the capacity is that of one replica."""
+    """A panel a field of series.csv under one time axis. `runs`: tables by label; the capacity is of one replica."""
     if not runs:
         raise PlotError("series: there is nothing to draw, no run was given")
     return draw_lines(lines_of(runs), fields, kv_capacity_bytes)
@@ -75,8 +75,8 @@ def _line(axes, line: Line, name: str, scale: float, n: int, many: bool) -> None
     if line.low is not None and line.high is not None:
         axes.fill_between(line.time_s, line.low[name] * scale, line.high[name] * scale, color=colour, alpha=0.22,
                           linewidth=0)
-    axes.plot(line.time_s, line.mean[name] * scale, color=colour, linewidth=0.5 if line.trend else 1.0, label=line.label,
-              alpha=0.45 if line.trend else 1.0, drawstyle="steps-post" if line.steps else "default",
+    axes.plot(line.time_s, line.mean[name] * scale, color=colour, linewidth=0.5 if line.trend else 1.0,
+              label=line.label, alpha=0.45 if line.trend else 1.0, drawstyle="steps-post" if line.steps else "default",
               linestyle=palette.dash(n) if many else "-")
     if line.trend:
         axes.plot(line.trend.time_s, line.trend.mean[name] * scale, color=colour, linewidth=1.2)
@@ -108,13 +108,14 @@ def requests(digest: RequestDigest) -> Picture:
 def _status(axes, group, latency: np.ndarray) -> None:
     many = len(group.id) > 800
     if np.isfinite(latency).any():
-        axes.plot(group.arrived_s, latency, "o" if group.label == "completed" else "D", color=palette.group_colour(group.label),
-                  markersize=1.8 if many else 2.6, markeredgewidth=0, alpha=0.5 if many else 0.85, label=group.label,
+        axes.plot(group.arrived_s, latency, "o" if group.label == "completed" else "D",
+                  color=palette.group_colour(group.label), markersize=1.8 if many else 2.6, markeredgewidth=0,
+                  alpha=0.5 if many else 0.85, label=group.label,
                   rasterized=True)
     else:
         # Above the panel, where no latency can be read from them.
-        axes.plot(group.arrived_s, np.full(len(group.id), 1.03), "|", color=palette.group_colour(group.label), markersize=5,
-                  transform=axes.get_xaxis_transform(), label=group.label, clip_on=False)
+        axes.plot(group.arrived_s, np.full(len(group.id), 1.03), "|", color=palette.group_colour(group.label),
+                  markersize=5, transform=axes.get_xaxis_transform(), label=group.label, clip_on=False)
 
 
 def _histogram(axes, histogram, title: str, colour: str) -> None:

@@ -90,7 +90,8 @@ def _heat_map(figure: Picture, axes, found: dict, cells: int) -> None:
             for j in range(i + 1):
                 value = table[i, j]
                 axes.text(j, i, f"{value:.1f}" if value < 10 else f"{value:.0f}", ha="center", va="center", fontsize=7,
-                          color="white" if value > 0.6 * most else palette.INK, fontweight="bold" if i == j else "normal")
+                          color="white" if value > 0.6 * most else palette.INK,
+                          fontweight="bold" if i == j else "normal")
     axes.text(0.98, 0.97, "diagonal: alone\nbelow: together", transform=axes.transAxes, ha="right", va="top",
               fontsize=SMALL, color=palette.MUTED)
     bar = figure.colorbar(image, ax=axes, shrink=0.7, aspect=18, pad=0.03)
@@ -113,7 +114,8 @@ def parallel(store: dict, objectives: list[dict]) -> Picture | None:
     if not best:
         return None
     chosen = {id(trial) for trial in best}
-    rest = every([t for t in store["trials"] if t["feasible"] and t["fidelity"] == 1 and id(t) not in chosen], MOST_LINES)
+    rest = every([t for t in store["trials"] if t["feasible"] and t["fidelity"] == 1 and id(t) not in chosen],
+                 MOST_LINES)
     values = np.array([t["objectives"] for t in best + rest], dtype=float)
     low, high = values.min(axis=0), values.max(axis=0)
     span = np.where(high > low, high - low, 1)
@@ -131,7 +133,8 @@ def parallel(store: dict, objectives: list[dict]) -> Picture | None:
     norm = Normalize(first.min(), first.max() if first.max() > first.min() else first.min() + 1)
     colours = matplotlib.colormaps["viridis"]
     for trial in best:
-        axes.plot(x, places(trial), color=colours(0.92 * norm(trial["objectives"][0])), linewidth=1.1, alpha=0.9, zorder=3)
+        axes.plot(x, places(trial), color=colours(0.92 * norm(trial["objectives"][0])), linewidth=1.1, alpha=0.9,
+                  zorder=3)
     _parallel_axes(axes, store, objectives, low, high)
     what = f"front, {len(best)} points" if len(objectives) > 1 else f"best {len(best)} points"
     scale = ScalarMappable(norm=Normalize(norm.vmin, norm.vmin + (norm.vmax - norm.vmin) / 0.92), cmap=colours)

@@ -130,10 +130,12 @@ def slo(frame: pd.DataFrame, x: str = "rate_per_s", by: str | None = None, targe
         for i, label, own in _groups(rows, by, order):
             own = own.sort_values(x, kind="stable")
             width = 100 * own["half_width"] if "half_width" in own and (own["half_width"] > 0).any() else None
-            axes.errorbar(own[x], 100 * own["attainment"], yerr=width, color=palette.colour(i), linestyle=palette.dash(i),
-                          marker=palette.marker(i), markersize=3.5, linewidth=1.3, capsize=2, elinewidth=0.8, label=label)
+            axes.errorbar(own[x], 100 * own["attainment"], yerr=width, color=palette.colour(i),
+                          linestyle=palette.dash(i), marker=palette.marker(i), markersize=3.5, linewidth=1.3,
+                          capsize=2, elinewidth=0.8, label=label)
         if target is not None:
-            axes.axhline(100 * target, color=palette.INK, linewidth=0.8, linestyle=(0, (1, 1.5)), label=f"target {100 * target:g} %")
+            axes.axhline(100 * target, color=palette.INK, linewidth=0.8, linestyle=(0, (1, 1.5)),
+                         label=f"target {100 * target:g} %")
         axes.set(xlabel=_rate_label(x), ylim=(-2, 103))
         _spread(axes.xaxis, frame[x])
     panels[0][0].set_ylabel("requests that attain the SLO (%)")
@@ -144,11 +146,13 @@ def slo(frame: pd.DataFrame, x: str = "rate_per_s", by: str | None = None, targe
 def _panels(frame: pd.DataFrame, column: str | None, size: tuple[float, float]) -> tuple[Picture, list]:
     """A panel a value of the column, with its rows; one without a column."""
     values = [None] if column is None else list(dict.fromkeys(frame[column]))
-    figure, (grid,) = grid_of(1, len(values), size if column is None else (max(size[0], 2.4 * len(values)), 2.9), sharey=True)
+    figure, (grid,) = grid_of(1, len(values), size if column is None else (max(size[0], 2.4 * len(values)), 2.9),
+                              sharey=True)
     for axes, value in zip(grid, values):
         if value is not None:
             axes.set_title(str(value))
-    return figure, [(axes, frame if value is None else frame[frame[column] == value]) for axes, value in zip(grid, values)]
+    return figure, [(axes, frame if value is None else frame[frame[column] == value])
+                    for axes, value in zip(grid, values)]
 
 
 def _order(frame: pd.DataFrame, by: str | None) -> list:
@@ -169,7 +173,8 @@ def _groups(rows: pd.DataFrame, by: str | None, order: list):
 
 
 def _rate_label(x: str) -> str:
-    return {"rate_per_s": "request rate (1/s)", "scale": "targets, as a multiple of the SLO's"}.get(x) or frames.label_of(x)
+    return {"rate_per_s": "request rate (1/s)",
+            "scale": "targets, as a multiple of the SLO's"}.get(x) or frames.label_of(x)
 
 
 def _spread(axis, values) -> None:
@@ -181,9 +186,9 @@ def _spread(axis, values) -> None:
 
 
 @styled
-def throughput_latency(frame: pd.DataFrame, throughput: str = "throughput.output_tokens_per_s", latency: str = "ttft_s.p99",
-                       by: str | None = None, order: str | None = None, target: float | None = None,
-                       panel: str | None = None) -> Picture:
+def throughput_latency(frame: pd.DataFrame, throughput: str = "throughput.output_tokens_per_s",
+                       latency: str = "ttft_s.p99", by: str | None = None, order: str | None = None,
+                       target: float | None = None, panel: str | None = None) -> Picture:
     """`latency` over `throughput`, a line a value of `by`, points joined in the order of `order` (else of throughput).
 
     Both are columns whose names carry their units; `target` is an SLO in the unit of `latency`; panels by `panel`.

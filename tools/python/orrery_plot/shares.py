@@ -47,7 +47,8 @@ def bars(table: pd.DataFrame, parts: list[str] = list(COLUMNS)) -> Picture:  # n
         at = np.arange(len(table))
         axes.barh(at, values * factor, height=0.7, color=[palette.IDLE if c == "idle" else colour for c in table.index])
         for y, value, text in zip(at, values, units.bar_texts(values, unit)):
-            axes.annotate(text, (value * factor, y), xytext=(3, 0), fontsize=SMALL, textcoords="offset points", va="center")
+            axes.annotate(text, (value * factor, y), xytext=(3, 0), fontsize=SMALL, textcoords="offset points",
+                          va="center")
         axes.set_yticks(at, [str(c) for c in table.index])
         axes.set_xlim(0, (values.max() * factor or 1.0) * 1.42)
         axes.set(title=f"{label}, {units.text(float(values.sum()), unit)} in all", xlabel=f"{label.lower()} ({name})")
@@ -78,8 +79,8 @@ def _stacks(tables: dict[str, pd.DataFrame], parts: list[str]) -> Picture:
         left = np.zeros(len(tables))
         for text, values, colour, hatch in stacks:
             width = values.to_numpy() * factor
-            axes.barh(np.arange(len(tables)), width, left=left, height=0.7, color=colour, hatch=hatch, edgecolor="white",
-                      linewidth=0.5, label=text)
+            axes.barh(np.arange(len(tables)), width, left=left, height=0.7, color=colour, hatch=hatch,
+                      edgecolor="white", linewidth=0.5, label=text)
             left = left + width
         for y, total in enumerate(left):
             axes.annotate(f"{units.plain(float(total))} {name}", (total, y), xytext=(3, 0), fontsize=SMALL, va="center",

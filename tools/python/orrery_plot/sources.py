@@ -1,6 +1,6 @@
 """What plots are made of, whatever it is handed over as: results, folders of runs, studies, stores, frames.
 
-Everything is told by what it has (a `summary`, a `table(name)`, a `store`), so that nothing here needs the compiled core.
+Everything is told by what it has (a `summary`, a `table(name)`, a `store`): nothing here needs the compiled core.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Run:
         self.need_ok(what)
         if hasattr(self.thing, "table"):
             if name not in self.thing.tables:
-                raise PlotError(f"{what}: the run has no table '{name}'; it has {', '.join(self.thing.tables) or 'none'}")
+                known = ", ".join(self.thing.tables) or "none"
+                raise PlotError(f"{what}: the run has no table '{name}'; it has {known}")
             return self.thing.table(name)
         file = self.folder / f"{name}.csv"
         if not file.is_file():

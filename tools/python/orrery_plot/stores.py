@@ -1,6 +1,6 @@
 """Stores of studies (SQLite) as the dicts that `outcomes` and `parameters` draw: points, front, progress.
 
-What a store holds is read here; what follows from it (volumes, the front, importance) is what `orrery analyse` says of it.
+What a store holds is read here; what follows from it (volumes, the front, importance) is what `orrery analyse` says.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TICKS = 5
 
 
 def command() -> str:
-    """The `orrery` command: $ORRERY_COMMAND, that of the build tree or installation around this file, or that on the path."""
+    """The `orrery` command: $ORRERY_COMMAND, that of the build tree or installation around this file, or on PATH."""
     here = Path(__file__).absolute()
     beside = [folder / name for folder in here.parents[2:5] for name in ("orrery", "bin/orrery")]
-    found = os.environ.get("ORRERY_COMMAND") or next((str(p) for p in beside if p.is_file() and os.access(p, os.X_OK)), None)
-    found = found or shutil.which("orrery")
+    near = next((str(path) for path in beside if path.is_file() and os.access(path, os.X_OK)), None)
+    found = os.environ.get("ORRERY_COMMAND") or near or shutil.which("orrery")
     if not found:
         raise PlotError("expected the command orrery to analyse a store, found none (ORRERY_COMMAND names it)")
     return found
@@ -91,7 +91,8 @@ def _missing(value: object) -> bool:
 def _trial(row: dict, goals: list[str], axes: list[_Axis]) -> dict:
     ok = row["status"] == "ok" and not any(_missing(row.get(goal)) for goal in goals)
     return {"search": row["repeat"], "status": row["status"], "fidelity": row["fidelity"],
-            "feasible": bool(ok and not (row["violation"] or 0) > 0), "objectives": [row[goal] for goal in goals] if ok else [],
+            "feasible": bool(ok and not (row["violation"] or 0) > 0),
+            "objectives": [row[goal] for goal in goals] if ok else [],
             "units": [axis.place(row[axis.name]) for axis in axes]}
 
 
@@ -104,13 +105,16 @@ class _Axis:
         self.numeric = bool(known) and all(isinstance(v, (int, float)) for v in known)
         self.choices = None if "range" in stated and self.numeric else (sorted(known) if self.numeric else known)
         if self.choices is not None:
-            self.ticks = [[self.place(v), f"{v:.4g}" if self.numeric else str(v).removeprefix("catalog:")] for v in self.choices]
+            self.ticks = [[self.place(v), f"{v:.4g}" if self.numeric else str(v).removeprefix("catalog:")]
+                          for v in self.choices]
             return
         ends = [v for v in stated["range"] if isinstance(v, (int, float))]
-        self.low, self.high = (min([*known, *ends]), max([*known, *ends])) if len(ends) == 2 else (min(known), max(known))
+        known += ends if len(ends) == 2 else []
+        self.low, self.high = min(known), max(known)
         self.log = stated.get("scale") == "log" and self.low > 0
         shares = [i / (TICKS - 1) for i in range(TICKS)]
-        marks = [self.low * (self.high / self.low) ** s if self.log else self.low + s * (self.high - self.low) for s in shares]
+        marks = [self.low * (self.high / self.low) ** s
+                 if self.log else self.low + s * (self.high - self.low) for s in shares]
         self.ticks = [[share, f"{mark:.4g}"] for share, mark in zip(shares, marks)]
 
     def place(self, value: object) -> float | None:

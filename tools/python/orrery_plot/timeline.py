@@ -21,7 +21,7 @@ ROW = 0.8  # height of a row of slices, of 1
 
 
 def _kind(name: str) -> str:
-    """What a slice is: its name up to what tells it apart (`prefill 17`, `gemm [3]`, `add_4` give `prefill`, `gemm`, `add`)."""
+    """What a slice is, its name up to what tells it apart: `prefill 17`, `gemm [3]`, `add_4` are prefill, gemm, add."""
     words = [w for w in re.split(r"[\s\[(#]+", str(name)) if w and not w[0].isdigit()]
     return re.sub(r"[_.\-]?\d+$", "", words[0]) or words[0] if words else str(name)
 
@@ -47,7 +47,8 @@ def gantt(frame: pd.DataFrame, tracks: Sequence[str] | None = None, start_s: flo
         if not len(rows):
             known = list(dict.fromkeys(_row_names(frame.assign(process=frame.get("process", "")))))
             raise PlotError(f"Gantt: no track of {', '.join(chosen)}; there are {', '.join(known[:12])}")
-        rank = [min(chosen.index(n) for n in (t, p, r) if n in chosen) for t, p, r in zip(rows["track"], rows["process"], rows["row"])]
+        rank = [min(chosen.index(n) for n in (t, p, r) if n in chosen) for t, p,
+                r in zip(rows["track"], rows["process"], rows["row"])]
     else:
         rank = 0
     rows = rows.assign(rank=rank)
@@ -62,13 +63,16 @@ def gantt(frame: pd.DataFrame, tracks: Sequence[str] | None = None, start_s: flo
 def _row_names(rows: pd.DataFrame) -> list[str]:
     """`process · track`; the process alone or the track alone where that says it."""
     several = rows["process"].nunique() > 1
-    return [f"{p} · {t}" if several and p and p != t else str(t) for p, t in zip(rows["process"].astype(str), rows["track"].astype(str))]
+    return [f"{p} · {t}" if several and p and p != t else str(t) for p,
+            t in zip(rows["process"].astype(str), rows["track"].astype(str))]
 
 
 def _gantt(rows: pd.DataFrame, low: float, high: float) -> Picture:
     notes = []
     firsts = rows.drop_duplicates("row")
-    names = [row.row for row in sorted(firsts.itertuples(), key=lambda r: (r.rank, frames.natural(r.process), frames.natural(r.track)))]
+    names = [row.row
+             for row in sorted(firsts.itertuples(),
+                               key=lambda r: (r.rank, frames.natural(r.process), frames.natural(r.track)))]
     if len(names) > MOST_TRACKS:
         notes.append(f"the first {MOST_TRACKS} of {len(names)} tracks")
         rows, names = rows[rows["row"].isin(names[:MOST_TRACKS])], names[:MOST_TRACKS]
@@ -107,9 +111,11 @@ def _slices(axes, rows: pd.DataFrame, top: dict[str, int], factor: float) -> Non
         x0, x1 = own["start_s"].to_numpy() * factor, own["end_s"].to_numpy() * factor
         y = own["row"].map(top).to_numpy() + own["depth"].to_numpy()
         low, high = y - ROW / 2, y + ROW / 2
-        corners = np.stack([np.stack([x0, low], 1), np.stack([x1, low], 1), np.stack([x1, high], 1), np.stack([x0, high], 1)], 1)
+        corners = np.stack([np.stack([x0, low], 1), np.stack([x1, low], 1), np.stack([x1, high], 1),
+                            np.stack([x0, high], 1)], 1)
         thin = len(own) > 600
-        axes.add_collection(PolyCollection(corners, facecolors=colour, hatch=None if thin else hatch, edgecolors="white",
+        axes.add_collection(PolyCollection(corners, facecolors=colour, hatch=None if thin else hatch,
+                                           edgecolors="white",
                                            linewidths=0 if thin else 0.3, label=kind))
         handles.append(Patch(facecolor=colour, hatch=None if thin else hatch, edgecolor="white", label=kind))
     legend_below(axes.figure, 4, handles=handles)
@@ -136,7 +142,8 @@ def memory_map(blocks: pd.DataFrame, time: str = "time (operators)", capacity_by
                                            edgecolors="white", linewidths=0.4))
     if len(blocks) <= 24 and "id" in blocks:
         for k, name in enumerate(blocks["id"].astype(str)):
-            axes.text((x0[k] + x1[k]) / 2, (y0[k] + y1[k]) / 2, name, ha="center", va="center", fontsize=SMALL, color=palette.INK,
+            axes.text((x0[k] + x1[k]) / 2, (y0[k] + y1[k]) / 2, name, ha="center", va="center", fontsize=SMALL,
+                      color=palette.INK,
                       fontweight="bold", clip_on=True)
     at, live = live_bytes(blocks)
     above.stairs(live[:-1] * factor, at, baseline=0, fill=True, color=palette.IDLE)
@@ -144,11 +151,14 @@ def memory_map(blocks: pd.DataFrame, time: str = "time (operators)", capacity_by
     above.axhline(live.max() * factor, color=palette.INK, linewidth=0.8, linestyle="dashed")
     axes.axhline(live.max() * factor, color=palette.INK, linewidth=0.8, linestyle="dashed")
     waste = peak / live.max() - 1 if live.max() else 0.0
-    above.set_title(f"{len(blocks):,} blocks · peak {units.text(peak, 'B')} · {units.percent(waste)} above the most that live at once")
-    axes.set(xlabel=time, ylabel=f"offset ({unit})", xlim=(x0.min(), x1.max()), ylim=(0, max(peak, capacity_bytes or 0) * factor * 1.04))
+    above.set_title(f"{len(blocks):,} blocks · peak {units.text(peak, 'B')} · "
+                    f"{units.percent(waste)} above the most that live at once")
+    axes.set(xlabel=time, ylabel=f"offset ({unit})", xlim=(x0.min(), x1.max()),
+             ylim=(0, max(peak, capacity_bytes or 0) * factor * 1.04))
     if capacity_bytes:
         axes.axhline(capacity_bytes * factor, color=palette.VERMILION, linewidth=1.0)
-        axes.annotate(f"capacity {units.text(capacity_bytes, 'B')}", (1, capacity_bytes * factor), xytext=(0, -2), va="top",
+        axes.annotate(f"capacity {units.text(capacity_bytes, 'B')}", (1, capacity_bytes * factor), xytext=(0, -2),
+                      va="top",
                       xycoords=("axes fraction", "data"), textcoords="offset points", ha="right", fontsize=SMALL)
     axes.xaxis.set_major_formatter(COMMAS)
     figure.align_ylabels()

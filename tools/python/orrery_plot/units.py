@@ -16,7 +16,8 @@ PREFIXES = {
     "W": ((1e6, 1e-6, "MW"), (1e4, 1e-3, "kW"), (0.0, 1.0, "W")),
     "B": ((2.0**40, 2.0**-40, "TiB"), (2.0**30, 2.0**-30, "GiB"), (2.0**20, 2.0**-20, "MiB"),
           (2.0**10, 2.0**-10, "KiB"), (0.0, 1.0, "B")),
-    "FLOP": ((1e15, 1e-15, "PFLOP"), (1e12, 1e-12, "TFLOP"), (1e9, 1e-9, "GFLOP"), (1e6, 1e-6, "MFLOP"), (0.0, 1.0, "FLOP")),
+    "FLOP": ((1e15, 1e-15, "PFLOP"), (1e12, 1e-12, "TFLOP"), (1e9, 1e-9, "GFLOP"), (1e6, 1e-6, "MFLOP"),
+             (0.0, 1.0, "FLOP")),
     "FLOP/s": ((1e15, 1e-15, "PFLOP/s"), (1e12, 1e-12, "TFLOP/s"), (1e9, 1e-9, "GFLOP/s"), (0.0, 1.0, "FLOP/s")),
     "B/s": ((1e12, 1e-12, "TB/s"), (1e9, 1e-9, "GB/s"), (1e6, 1e-6, "MB/s"), (1e3, 1e-3, "kB/s"), (0.0, 1.0, "B/s")),
 }
@@ -41,7 +42,7 @@ def plain(value: float, digits: int = 3) -> str:
 
 
 def scaled(value: object, unit: str) -> tuple[str, str]:
-    """(number, unit) with the prefix that suits the value; units: s, J, W, B (binary), B/s or any other, left as it is."""
+    """(number, unit) with the prefix that suits the value; units without prefixes here are left as they are."""
     if not is_number(value):
         return MISSING, ""
     x = float(value)  # type: ignore[arg-type]

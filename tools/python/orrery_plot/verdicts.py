@@ -24,7 +24,8 @@ def _span(low: float | None, high: float | None, value: float | None) -> float:
 
 
 def place(low: float | None, high: float | None, value: float) -> float:
-    """Where a value stands in its strip: the band's ends at LOW and HIGH, linear between and beyond, cut at the ends."""
+    """Where a value stands in its strip: the band's ends at LOW and HIGH, linear between and beyond, cut at the ends.
+    """
     span = _span(low, high, value)
     at = LOW + (HIGH - LOW) * (value - low) / span if low is not None else HIGH + (HIGH - LOW) * (value - high) / span \
         if high is not None else 0.5
@@ -47,7 +48,8 @@ def band_text(low: float | None, high: float | None) -> str:
 def claims(rows: Sequence[Mapping] | pd.DataFrame) -> Picture:
     """A row a claim: its words, a strip with the expected band and the simulated value, both as numbers, the verdict.
 
-    `rows`: system, claim, expected ([low, high], or expected_low and expected_high; either may be missing), simulated (a number or None), holds.
+    `rows`: system, claim, expected ([low, high], or expected_low and expected_high; either may be missing), simulated
+    (a number or None), holds.
     Each strip has its own scale: the band is the shaded part. A value off the strip is an arrow at its end.
     """
     table = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else [dict(row) for row in rows]
@@ -87,7 +89,8 @@ def _strip(axes, row: dict, middle: float) -> None:
     colour = palette.GREEN if row["holds"] else palette.VERMILION
     axes.plot([left, left + width], [middle, middle], color=palette.MUTED, linewidth=0.7, solid_capstyle="butt")
     start, end = (0.0 if low is None else LOW), (1.0 if high is None else HIGH)
-    axes.fill_between([left + width * start, left + width * end], middle - 0.055, middle + 0.055, color=colour, alpha=0.28,
+    axes.fill_between([left + width * start, left + width * end], middle - 0.055, middle + 0.055, color=colour,
+                      alpha=0.28,
                       linewidth=0)
     for edge in [LOW] * (low is not None) + [HIGH] * (high is not None):
         axes.plot([left + width * edge] * 2, [middle - 0.055, middle + 0.055], color=colour, linewidth=1.0)
@@ -95,7 +98,9 @@ def _strip(axes, row: dict, middle: float) -> None:
     if value is not None:
         at = place(low, high, value)
         mark = "<" if at <= 0.03 else ">" if at >= 0.97 else "o" if row["holds"] else "X"
-        axes.plot([left + width * at], [middle], mark, color=colour, markersize=5, markeredgecolor=palette.INK, markeredgewidth=0.5)
+        axes.plot([left + width * at], [middle], mark, color=colour, markersize=5, markeredgecolor=palette.INK,
+                  markeredgewidth=0.5)
     axes.text(0.745, middle, band_text(low, high), fontsize=SMALL, va="center")
-    axes.text(0.875, middle, f"{number(value)}  {word}", fontsize=SMALL, va="center", color=palette.INK if row["holds"] else colour,
+    axes.text(0.875, middle, f"{number(value)}  {word}", fontsize=SMALL, va="center",
+              color=palette.INK if row["holds"] else colour,
               fontweight="normal" if row["holds"] else "bold")

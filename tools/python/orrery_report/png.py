@@ -1,4 +1,4 @@
-"""The figures for print: what `orrery_plot` draws of a run, as PNG files."""
+"""The figures for print: what `orrery_plot` draws of a run, of several beside each other, and of studies, as PNG files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from orrery_plot import overtime, serving, shares
-from orrery_plot.style import Picture, save
+from orrery_plot import facade, network, overtime, serving, shares, studies
+from orrery_plot.style import Picture, PlotError, save
 
 from . import overview
 from .run_page import kv_capacity
@@ -24,11 +24,40 @@ def write(run: Run, folder: Path) -> list[Path]:
         ("energy_time.png", bool(run.energy is not None and len(run.energy.by_class)),
          lambda run: shares.bars(run.energy.by_class, ["time", "energy"])),
         ("requests.png", bool(run.requests and run.requests.total), lambda run: overtime.requests(run.requests)),
+        ("topology.png", _has_links(run), lambda run: facade.topology(run.folder, None)),
     ]
     return [save(make(run), folder / name) for name, possible, make in makers if possible]
+
+
+def _has_links(run: Run) -> bool:
+    """Whether a network run knows of its links: a closed form does not, and too many cannot be told apart."""
+    file = run.folder / "links.csv"
+    if not file.is_file():
+        return False
+    with file.open(encoding="utf-8") as lines:
+        return 1 < sum(1 for _ in lines) <= network.MOST_LINKS
 
 
 def _latency(run: Run) -> Picture:
     tables = [pd.DataFrame({"metric": metric, "quantile": cdf.quantile, "value_s": cdf.value_s})
               for metric, cdf in run.cdfs.items()]
     return serving.latency({run.name: pd.concat(tables)}, targets=overview.slo_targets(run.config))
+
+
+def write_several(folders: list[Path], folder: Path) -> list[Path]:
+    """Writes the figures of runs beside each other: a line or a bar each. What one of them lacks is not drawn."""
+    makers = {"latency_cdf.png": lambda: facade.latency(folders, None, None),
+              "over_time.png": lambda: facade.series(folders, None, None),
+              "energy_time.png": lambda: facade.breakdown(folders, "both", None)}
+    written = []
+    for name, make in makers.items():
+        try:
+            written.append(save(make(), folder / name))
+        except PlotError:
+            continue
+    return written
+
+
+def write_studies(analysis: dict, folder: Path) -> list[Path]:
+    """Writes the figures of studies, from what `orrery analyse --json --points` says of their stores."""
+    return studies.write(analysis, folder)

@@ -7,12 +7,12 @@ row of status "broken" with the reason.
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
 
 COLUMNS = ("path", "title", "system", "model", "device", "policy", "ttft_p99_s", "tbt_p99_s", "tokens_per_s",
            "slo", "energy_j", "time_s", "status", "reason", "changed", "wall_s")
+MOST_NUMBER = 1e300
 LARGEST = 64 << 20  # of a JSON file that is read
 # What stands for the time that a run took, where it serves no requests: the first that a summary has.
 TIMES = ("e2e_s.p99", "makespan_s", "iteration_s", "iteration_s.mean", "step_s.mean", "total_s", "time_s",
@@ -53,8 +53,10 @@ def pick(document: object, path: str) -> object:
 
 def number(value: object) -> float | None:
     """A finite number, else None."""
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return value if good else None  # type: ignore[return-value]
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    # Whole numbers have no bound in JSON.
+    return value if -MOST_NUMBER < value < MOST_NUMBER else None
 
 
 def first_number(document: dict, paths: tuple[str, ...]) -> float | None:
@@ -97,10 +99,16 @@ def policies(config: dict) -> str:
     return ", ".join(names[:4])
 
 
-def run_row(root: Path, name: str, changed: float) -> dict:
-    """The row of the run folder `name`; never fails."""
+def broken(name: str, changed: float, reason: str) -> dict:
+    """The row of a folder that cannot be read."""
     row: dict = dict.fromkeys(COLUMNS)
-    row.update(path=name, status="broken", changed=changed)
+    row.update(path=name, status="broken", reason=reason, changed=changed)
+    return row
+
+
+def run_row(root: Path, name: str, changed: float) -> dict:
+    """The row of the run folder `name`."""
+    row = broken(name, changed, "")
     folder = root / name
     try:
         manifest, summary = read_json(folder / "manifest.json"), read_json(folder / "summary.json")

@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import facts, stores
+from . import facts
+from .watch import Watch
 
 MOST = 200_000  # of rows
 DEEPEST = 24
@@ -35,6 +36,7 @@ class Index:
     """What a folder holds, by name; `look()` brings it up to date in a thread of its own."""
 
     root: Path
+    watch: Watch
     entries: dict[str, Entry] = field(default_factory=dict)
     gone: dict[str, int] = field(default_factory=dict)
     version: int = 0
@@ -75,8 +77,11 @@ class Index:
             known = self.entries.get(name)
             if known is not None and known.mark == mark and known.row.get("status") != "running":
                 continue
-            make = facts.run_row if kind == "run" else stores.study_row
-            row = make(self.root, name, changed)
+            make = facts.run_row if kind == "run" else self.watch.row
+            try:
+                row = make(self.root, name, changed)
+            except Exception as error:  # one folder must not keep the others from being shown
+                row = facts.broken(name, changed, f"cannot be read ({type(error).__name__}: {error})")
             if known is None or known.row != row or known.kind != kind:
                 fresh.append((name, Entry(kind, mark, row, 0)))
             else:

@@ -18,6 +18,7 @@ STYLE = ("body{font:15px/1.45 system-ui,sans-serif;color:#1f2933;max-width:760px
          "h1{font-size:20px}p{padding:12px 16px;background:#f5f7f9;border-left:4px solid #d55e00;"
          "overflow-wrap:anywhere}")
 KEPT_BYTES = 256 << 20
+MAKING = threading.BoundedSemaphore(2)  # pages at a time: a large run takes memory
 
 
 class Pages:
@@ -52,54 +53,72 @@ class Pages:
 
 def plotly() -> bytes:
     """plotly.js as the installed package ships it."""
+    return plotly_text().encode()
+
+
+def plotly_text() -> str:
     from orrery_report import page
 
-    return page.plotly_js().encode()
+    if hasattr(page, "plotly_js"):
+        return page.plotly_js()
+    from orrery_report import markup
+
+    return markup.plotly_js()
 
 
-def shared(text: str, address: str) -> str:
-    """The page with plotly.js taken from an address instead of carried inside."""
-    from orrery_report import page
-
-    inside = f"<script>{page.plotly_js()}</script>"
-    if inside not in text:
-        return text
-    return text.replace(inside, f'<script src="{address}"></script>', 1).replace(
-        "script-src 'unsafe-inline'", f"script-src 'unsafe-inline' {address}", 1)
 
 
-def draws_studies() -> bool:
-    """Whether the report package draws stores of studies."""
-    return False
-
-
-def page(pages: Pages, path: Path, library: str) -> bytes:
-    """The report of a run folder; Refused(422) with the reason where it cannot be made."""
-    if not path.is_dir():
-        raise Refused(404, "no such run in this folder")
+def draws_all() -> bool:
+    """Whether the report package draws studies, and several things side by side."""
     try:
-        mark = tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(path.iterdir()) if f.is_file())
-        return pages.get((str(path), mark, library), lambda: shared(run_page(path), library))
+        from orrery_report import page
+    except ModuleNotFoundError:
+        return False
+    return hasattr(page, "load_all")
+
+
+def report(pages: Pages, paths: list[Path], library: str, command: Path) -> bytes:
+    """The report of a run or a study, or of several side by side, with plotly.js at the address `library`.
+
+    Refused(422) with the reason where it cannot be made.
+    """
+    try:
+        marks = tuple(mark for path in paths for mark in marks_of(path))
     except OSError as error:
-        raise Refused(422, f"{path.name}: {error.strerror}") from None
+        raise Refused(422, f"{error.filename}: {error.strerror}") from None
+    return pages.get((tuple(map(str, paths)), marks, library), lambda: made(paths, library, command))
 
 
-def run_page(folder: Path) -> str:
-    """The report of a run as one page. Refused with the reason where its folder cannot be read."""
+def marks_of(path: Path) -> list[tuple]:
+    """What changes when a report must be made anew."""
+    files = [path, path.with_name(path.name + "-wal")] if path.is_file() else \
+        sorted(f for f in path.iterdir() if f.is_file())
+    return [(f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.exists()]
+
+
+def made(paths: list[Path], library: str, command: Path) -> str:
+    """The report as a page. Refused with the reason where something cannot be read."""
     try:
-        from orrery_report import page, run_folder
+        from orrery_report import page
         from orrery_report.errors import InputError
     except ModuleNotFoundError as missing:
         raise Refused(501, f"expected the module {missing.name}, found none (run tools/setup report)") from None
     try:
-        return page.render(run_folder.load(folder))
+        with MAKING:
+            if hasattr(page, "load_all"):
+                return page.render(page.load_all(paths, str(command)), library)
+            from orrery_report import run_folder
+
+            text = page.render(run_folder.load(paths[0]))
+            return text.replace(f"<script>{page.plotly_js()}</script>", f'<script src="{library}"></script>').replace(
+                "script-src 'unsafe-inline'", "script-src 'unsafe-inline' 'self'", 1)
     except InputError as error:
         raise Refused(422, str(error)) from None
     except Exception as error:  # whatever a folder holds, it is that folder's page alone that is missing
-        raise Refused(422, f"{folder.name}: the report breaks ({type(error).__name__}: {error})") from None
+        raise Refused(422, f"{paths[0].name}: the report breaks ({type(error).__name__}: {error})") from None
 
 
 def reason_page(reason: str) -> bytes:
     """What stands in the place of a report that cannot be made."""
     return (f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>No report</title><style>{STYLE}</style>'
-            f"<h1>This run cannot be shown</h1><p>{html.escape(reason)}</p>").encode()
+            f"<h1>This cannot be shown</h1><p>{html.escape(reason)}</p>").encode()

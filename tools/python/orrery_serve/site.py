@@ -15,6 +15,7 @@ from .guard import Guard
 from .index import Index
 from .jobs import Runner
 from .starts import Starts
+from .watch import Watch
 from .web import Answer, Request, as_json
 
 ASSETS = Path(__file__).resolve().parent / "static"
@@ -22,6 +23,7 @@ KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf
 TEXTS = (".json", ".csv", ".txt", ".log", ".jsonl", ".md")
 MOST_SHOWN = 4 << 20  # of a file that is shown as text
 MOST_COMPARED = 12
+MOST_DRAWN = 6  # side by side in a report: more curves cannot be told apart
 
 
 class Site:
@@ -29,8 +31,8 @@ class Site:
 
     def __init__(self, folder: Folder, starts: Starts, runner: Runner | None, guard: Guard) -> None:
         self.folder, self.starts, self.runner, self.guard = folder, starts, runner, guard
-        self.index = Index(folder.root)
-        self.progress = stores.Progress()
+        self.watch = Watch(folder.root)
+        self.index = Index(folder.root, self.watch)
         self.pages = reports.Pages()
         self.static = {p.name: p.read_bytes() for p in ASSETS.iterdir() if p.suffix in KINDS}
         self.gets = {"": self._home, "run": self._run, "study": self._study, "compare": self._compare, "new": self._new,
@@ -114,13 +116,16 @@ class Site:
         frame = (f'<iframe class="below" title="Report of {html.escape(name)}" data-src="/report/{quote(name)}" hidden>'
                  "</iframe>")
         body = self._bar(crumbs(name), tools) + (ASSETS / "study.html").read_text() + frame
-        return Answer(self._shell(name, body, "study", name=name, report=reports.draws_studies()))
+        return Answer(self._shell(name, body, "study", name=name, report=reports.draws_all()))
 
     def _compare(self, request: Request, rest: str) -> Answer:
-        names = request.every.get("run", [])
-        query = "&".join(f"run={quote(n, safe='')}" for n in names)
-        body = self._bar("comparison") + '<main id="compare" class="page"></main>'
-        return Answer(self._shell("Comparison", body, "compare", query=query))
+        runs, studies = request.every.get("run", []), request.every.get("study", [])
+        query = "&".join(f"run={quote(n, safe='')}" for n in runs)
+        of = "&".join(f"of={quote(n, safe='')}" for n in runs or studies)
+        frame = (f'<iframe class="{"below" if runs else "alone"}" title="Report of all" src="/report/?{html.escape(of)}">'
+                 "</iframe>") if len(runs or studies) <= MOST_DRAWN and reports.draws_all() else ""
+        body = self._bar("comparison") + ('<main id="compare" class="page"></main>' if runs else "") + frame
+        return Answer(self._shell("Comparison", body, "compare" if runs else "", query=query, more=not frame))
 
     def _new(self, request: Request, rest: str) -> Answer:
         if self.runner is None:
@@ -148,12 +153,17 @@ class Site:
 
     def _report(self, request: Request, name: str) -> Answer:
         """A page of `orrery report`, apart from ours: it may run its scripts, and reaches nothing of ours."""
-        path = self.folder.path(name)
+        names = [name] if name else request.every.get("of", [])
+        if not names or len(names) > MOST_COMPARED:
+            raise Refused(404, "no such page")
+        paths = [self.folder.path(n) for n in names]
+        if not all(p.is_dir() or p.is_file() for p in paths):
+            raise Refused(404, "no such run or study in this folder")
         library = f"http://{request.host}/static/plotly.js"
         policy = ("default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'self'; "
                   f"script-src 'unsafe-inline' {library}; sandbox allow-scripts allow-downloads")
         try:
-            page = reports.page(self.pages, path, library)
+            page = reports.report(self.pages, paths, library, self.starts.command)
         except Refused as refused:
             if refused.status == 404:
                 raise
@@ -181,8 +191,7 @@ class Site:
         name = request.query.get("path", "")
         path = self.folder.path(name)
         try:
-            return stores.study_state(self.folder.root, str(path.relative_to(self.folder.root)), self.progress,
-                                      self.starts.points(name))
+            return self.watch.state(str(path.relative_to(self.folder.root)), self.starts.points(name))
         except stores.BrokenStore as error:
             raise Refused(422, str(error)) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import sys
@@ -37,8 +38,20 @@ class Answer:
 
 def as_json(document: object, status: int = 200) -> Answer:
     """An answer for the scripts of our pages."""
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False, default=str)
+    try:
+        text = json.dumps(document, separators=(",", ":"), allow_nan=False, default=str)
+    except ValueError:  # NaN or infinity, which JSON does not have but files do
+        text = json.dumps(finite(document), separators=(",", ":"), allow_nan=False, default=str)
     return Answer(text.encode(), "application/json", status, DATA_POLICY)
+
+
+def finite(value: object) -> object:
+    """A document with texts in the place of what is no number."""
+    if isinstance(value, dict):
+        return {key: finite(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(member) for member in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass

@@ -62,7 +62,8 @@ function lost(error) {
 const STEPS = {
   s: [[3600, 'h', 1 / 3600], [120, 'min', 1 / 60], [1, 's', 1], [1e-3, 'ms', 1e3], [1e-6, 'us', 1e6], [0, 'ns', 1e9]],
   J: [[1e9, 'GJ', 1e-9], [1e6, 'MJ', 1e-6], [1e3, 'kJ', 1e-3], [1, 'J', 1], [1e-3, 'mJ', 1e3], [0, 'uJ', 1e6]],
-  bytes: [[2 ** 40, 'TiB', 2 ** -40], [2 ** 30, 'GiB', 2 ** -30], [2 ** 20, 'MiB', 2 ** -20], [2 ** 10, 'KiB', 2 ** -10], [0, 'B', 1]],
+  bytes: [[2 ** 40, 'TiB', 2 ** -40], [2 ** 30, 'GiB', 2 ** -30], [2 ** 20, 'MiB', 2 ** -20], [2 ** 10, 'KiB', 2 ** -10],
+    [0, 'B', 1]],
 };
 
 /** Three figures: 0.0123, 1.23, 123, 12,345. */
@@ -89,7 +90,8 @@ function quantityText(value, unit) {
 /** A value of any kind in a few characters. */
 function shortText(value) {
   if (value === null || value === undefined) return '–';
-  if (typeof value === 'number') return Number.isInteger(value) && Math.abs(value) < 1e7 ? value.toLocaleString('en') : figures(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString('en');
+  if (typeof value === 'number') return figures(value);
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
@@ -101,7 +103,8 @@ function since(seconds) {
   return new Date(seconds * 1000).toISOString().slice(0, 10);
 }
 
-const KINDS = {ok: 'good', complete: 'good', done: 'good', infeasible: 'bad', broken: 'bad', failed: 'bad', running: 'live', queued: 'live'};
+const KINDS = {ok: 'good', complete: 'good', done: 'good', infeasible: 'bad', broken: 'bad', failed: 'bad', running: 'live',
+  queued: 'live'};
 
 function statusMark(status, title) {
   return make('span', {class: 'status ' + (KINDS[status] || 'odd'), title: title || null}, status);

@@ -1,13 +1,17 @@
 // Runs side by side: figures first those that people ask for, then all; and where the configs differ.
 'use strict';
 
-const FIRST = ['status', 'ttft_s.p50', 'ttft_s.p99', 'tbt_s.p50', 'tbt_s.p99', 'e2e_s.p99', 'queueing_s.p99', 'slo.attainment',
-  'slo.goodput_per_s', 'throughput.requests_per_s', 'throughput.output_tokens_per_s', 'utilisation.mfu', 'utilisation.busy',
-  'energy_j.total', 'energy_per_output_token_j', 'memory_bytes.peak', 'makespan_s', 'simulated_s', 'requests.completed', 'requests.rejected'];
+const FIRST = ['status', 'ttft_s.p50', 'ttft_s.p99', 'tbt_s.p50', 'tbt_s.p99', 'e2e_s.p99', 'queueing_s.p99',
+  'slo.attainment', 'slo.goodput_per_s', 'throughput.requests_per_s', 'throughput.output_tokens_per_s', 'utilisation.mfu',
+  'utilisation.busy', 'energy_j.total', 'energy_per_output_token_j', 'memory_bytes.peak', 'makespan_s', 'simulated_s',
+  'requests.completed', 'requests.rejected'];
+const PARTS = /^(mean|p\d+|max|min|total|idle|compute|memory|network|peak|weights|kv_peak)$/;  // of a figure
+const LESS = /^(ttft|tbt|tpot|e2e|queueing|normalised_latency)_s|makespan_s|energy|bytes\.peak|rejected|preempt|iteration_s|step_s/;
+const SAME = 1e-3;  // a change that is smaller is neither better nor worse
 const place = document.getElementById('compare');
 
 function unitOf(path) {
-  const last = path.split('.').filter((part) => !/^(mean|p\d+|max|min|total|idle|compute|memory|network|peak|weights|kv_peak)$/.test(part)).at(-1) || '';
+  const last = path.split('.').filter((part) => !PARTS.test(part)).at(-1) || '';
   if (/_per_s$/.test(last)) return '/s';
   if (/_s$/.test(last)) return 's';
   if (/_j$/.test(last)) return 'J';
@@ -18,7 +22,7 @@ function unitOf(path) {
 
 /** Whether less of it is better (true), more (false), or neither (null). */
 function lessIsBetter(path) {
-  if (/^(ttft|tbt|tpot|e2e|queueing|normalised_latency)_s|makespan_s|energy|bytes\.peak|rejected|preempt|iteration_s|step_s/.test(path)) return true;
+  if (LESS.test(path)) return true;
   return /attainment|per_s$|mfu|mbu|completed/.test(path) ? false : null;
 }
 
@@ -28,19 +32,22 @@ function valueCell(row, i) {
   let kind = '', note = null;
   if (i > 0 && typeof base === 'number' && value !== base) {
     const less = lessIsBetter(row.path);
-    if (less !== null) kind = (value < base) === less ? 'better' : 'worse';
+    if (less !== null && Math.abs(value / base - 1) > SAME) kind = (value < base) === less ? 'better' : 'worse';
     if (base !== 0) {
       const change = 100 * (value / base - 1);
-      note = make('small', {}, Math.abs(change) >= 1000 ? `x ${figures(value / base)}` : `${change > 0 ? '+' : '−'}${figures(Math.abs(change))} %`);
+      note = make('small', {}, Math.abs(change) >= 1000 ? `x ${figures(value / base)}` :
+        `${change > 0 ? '+' : '−'}${figures(Math.abs(change))} %`);
     }
   }
   return make('td', {class: kind, title: String(value)}, quantityText(value, unitOf(row.path)), note);
 }
 
 function tableOf(runs, rows, cell, id) {
-  const head = make('tr', {}, make('th', {class: 'text'}, ''), runs.map((name) => make('th', {}, make('a', {href: address('run', name)}, name))));
-  return make('div', {class: 'scroll'}, make('table', {id}, make('thead', {}, head),
-    make('tbody', {}, rows.map((row) => make('tr', {'data-path': row.path}, make('td', {class: 'text'}, row.path), runs.map((_, i) => cell(row, i)))))));
+  const names = runs.map((name) => make('th', {}, make('a', {href: address('run', name)}, name)));
+  const body = rows.map((row) => make('tr', {'data-path': row.path}, make('td', {class: 'text'}, row.path),
+    runs.map((_, i) => cell(row, i))));
+  return make('div', {class: 'scroll'}, make('table', {id},
+    make('thead', {}, make('tr', {}, make('th', {class: 'text'}, ''), names)), make('tbody', {}, body)));
 }
 
 function folded(title, table, count) {
@@ -53,16 +60,17 @@ async function show() {
     const first = FIRST.map((path) => all.find((row) => row.path === path)).filter(Boolean);
     const rest = all.filter((row) => !FIRST.includes(row.path) && row.values.some((v) => v !== row.values[0]));
     // The parameters of a policy that only one run has say less than that the policies differ.
-    const common = config.filter((row) => row.values.every((value) => value !== null)), others = config.filter((row) => !common.includes(row));
+    const common = config.filter((row) => row.values.every((value) => value !== null));
+    const others = config.filter((row) => !common.includes(row));
     const plain = (row, i) => make('td', {}, shortText(row.values[i]));
     place.replaceChildren(
       make('h1', {}, `${runs.length} runs side by side`),
       make('p', {class: 'muted'}, 'Changes are against the first column. Green is better, brown is worse.'),
       make('h2', {}, config.length ? 'Where the configs differ' : 'The configs do not differ'),
       config.length ? tableOf(runs, common, plain, 'config') : '',
-      config.length > common.length ? folded('Entries that only some of them have', tableOf(runs, others, plain, 'others'), others.length) : '',
+      others.length ? folded('Entries that only some of them have', tableOf(runs, others, plain, 'others'), others.length) : '',
       make('h2', {}, 'Key figures'), tableOf(runs, first, valueCell, 'first'),
-      folded('Other figures that differ', tableOf(runs, rest, valueCell, 'rest'), rest.length));
+      facts.more ? folded('Other figures that differ', tableOf(runs, rest, valueCell, 'rest'), rest.length) : '');
   } catch (error) {
     place.replaceChildren(make('p', {class: 'note bad'}, error.message));
   }

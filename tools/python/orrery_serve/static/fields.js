@@ -15,6 +15,7 @@ function flatten(value, keys = [], into = new Map()) {
   return into;
 }
 
+const NONE = 'none (null)';
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 const typesOf = (schema) => [].concat(schema.type || []);
 const mayBeNull = (schema) => typesOf(schema).includes('null') || (schema.enum || []).includes(null);
@@ -76,8 +77,8 @@ class Model {
 function parsed(text, schema) {
   if (text === '') return mayBeNull(schema) ? null : undefined;
   const types = typesOf(schema);
-  if (types.includes('integer') || types.includes('number')) return text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text;
-  return text;
+  const isNumber = text.trim() !== '' && Number.isFinite(Number(text));
+  return isNumber && (types.includes('integer') || types.includes('number')) ? Number(text) : text;
 }
 
 function textOf(value) {
@@ -87,9 +88,10 @@ function textOf(value) {
 /** Bounds and default in words. */
 function rangeOf(schema) {
   const told = [];
-  if (schema.minimum !== undefined && schema.maximum !== undefined) told.push(`${shortText(schema.minimum)} to ${shortText(schema.maximum)}`);
-  else if (schema.minimum !== undefined) told.push(`at least ${shortText(schema.minimum)}`);
-  else if (schema.maximum !== undefined) told.push(`at most ${shortText(schema.maximum)}`);
+  const low = shortText(schema.minimum), high = shortText(schema.maximum);
+  if (schema.minimum !== undefined && schema.maximum !== undefined) told.push(`${low} to ${high}`);
+  else if (schema.minimum !== undefined) told.push(`at least ${low}`);
+  else if (schema.maximum !== undefined) told.push(`at most ${high}`);
   if (schema.exclusiveMinimum !== undefined) told.push(`above ${shortText(schema.exclusiveMinimum)}`);
   if (schema.default !== undefined && schema.default !== null) told.push(`default ${textOf(schema.default)}`);
   return told.join('; ');
@@ -105,56 +107,72 @@ function hintOf(schema, value) {
   return range ? `${text} (${range})` : text;
 }
 
-/** The control of a plain value. */
+/** A choice of some values; what is not among them, but stands in the config, is one more. */
+function selectOf(id, value, schema, choices, update) {
+  const option = (key, text) => make('option', {value: key}, text);
+  const select = make('select', {id}, choices.map((one) => option(JSON.stringify(one), one === null ? NONE : String(one))));
+  if (value === undefined)
+    select.prepend(option('undefined', schema.default !== undefined ? `${schema.default} (default)` : '–'));
+  else if (!choices.some((choice) => same(choice, value))) select.append(option(JSON.stringify(value), textOf(value)));
+  select.value = JSON.stringify(value) || 'undefined';
+  select.addEventListener('change', () => update(select.value === 'undefined' ? undefined : JSON.parse(select.value)));
+  return select;
+}
+
+/** A place for JSON, for what has no control of its own. */
+function jsonOf(id, value, update) {
+  const area = make('textarea', {id, rows: '3', spellcheck: 'false'});
+  area.value = value === undefined ? '' : JSON.stringify(value, null, 1);
+  area.addEventListener('change', () => {
+    try { update(area.value.trim() === '' ? undefined : JSON.parse(area.value)); } catch { update(area.value); }
+  });
+  return area;
+}
+
+/** The control of a plain value, as elements of which the first is the control. */
 function control(model, keys, schema, update) {
-  const value = model.get(keys), id = 'f' + Math.random().toString(36).slice(2);
-  const choices = schema.enum || (typesOf(schema).includes('boolean') ? [true, false] : null);
-  if (choices) {
-    const select = make('select', {id}, choices.map((choice) => make('option', {value: JSON.stringify(choice)}, choice === null ? 'none (null)' : String(choice))));
-    if (value === undefined) select.prepend(make('option', {value: 'undefined'}, schema.default !== undefined ? `${schema.default} (default)` : '–'));
-    else if (!choices.some((choice) => same(choice, value))) select.append(make('option', {value: JSON.stringify(value)}, textOf(value)));
-    select.value = JSON.stringify(value) || 'undefined';
-    select.addEventListener('change', () => update(select.value === 'undefined' ? undefined : JSON.parse(select.value)));
-    return select;
-  }
-  const plain = schema.anyOf || typesOf(schema).some((type) => ['integer', 'number', 'string'].includes(type));
-  if (!plain || (value !== null && typeof value === 'object')) {
-    const area = make('textarea', {id, rows: '3', spellcheck: 'false'});
-    area.value = value === undefined ? '' : JSON.stringify(value, null, 1);
-    area.addEventListener('change', () => {
-      try { update(area.value.trim() === '' ? undefined : JSON.parse(area.value)); } catch { update(area.value); }
-    });
-    return area;
-  }
+  const value = model.get(keys), id = 'f' + Math.random().toString(36).slice(2), types = typesOf(schema);
+  const choices = schema.enum || (types.includes('boolean') ? [true, false] : null);
+  if (choices) return [selectOf(id, value, schema, choices, update)];
+  const plain = schema.anyOf || types.some((type) => ['integer', 'number', 'string'].includes(type));
+  if (!plain || (value !== null && typeof value === 'object')) return [jsonOf(id, value, update)];
   const known = (schema.anyOf || []).flatMap((one) => one.enum || []);
-  const input = make('input', {id, type: 'text', autocomplete: 'off', spellcheck: 'false', list: known.length ? id + 'l' : null,
-    placeholder: value === undefined && schema.default !== undefined ? textOf(schema.default) : mayBeNull(schema) ? 'none (null)' : ''});
+  const unset = value === undefined && schema.default !== undefined ? textOf(schema.default) : mayBeNull(schema) ? NONE : '';
+  const input = make('input', {id, type: 'text', autocomplete: 'off', spellcheck: 'false', placeholder: unset,
+    list: known.length ? id + 'l' : null});
   input.value = textOf(value);
   input.addEventListener('input', () => update(parsed(input.value, schema)));
-  return known.length ? [input, make('datalist', {id: id + 'l'}, known.map((name) => make('option', {value: name})))] : input;
+  if (!known.length) return [input];
+  return [input, make('datalist', {id: id + 'l'}, known.map((name) => make('option', {value: name})))];
 }
 
 /** A line of the form: label, control, hint, place for a fault. */
 function plainField(model, keys, schema, label) {
   const element = make('div', {class: 'field', 'data-pointer': pointerOf(keys)});
+  const isChanged = () => !same(model.get(keys, model.first), model.get(keys));
   function refresh() {
-    const first = model.get(keys, model.first), value = model.get(keys), changed = !same(first, value);
-    const inner = [].concat(control(model, keys, schema, (fresh) => { model.set(keys, fresh, element); mark(); }));
-    const back = make('button', {type: 'button', class: 'small back', title: `back to ${textOf(first) || 'what it was'}`, onclick: () => model.set(keys, structuredClone(first))}, 'undo');
-    back.hidden = !changed;
-    element.classList.toggle('changed', changed);
-    element.replaceChildren(make('label', {for: inner[0].id}, label || String(keys.at(-1)), label ? null : make('small', {}, '')),
-      make('div', {}, make('div', {class: 'entry'}, ...inner, back), make('div', {class: 'hint'}, hintOf(schema, value)), make('div', {class: 'fault'})));
+    const first = model.get(keys, model.first);
+    const inner = control(model, keys, schema, (fresh) => { model.set(keys, fresh, element); mark(); });
+    const back = make('button', {type: 'button', class: 'small back', title: `back to ${textOf(first) || 'what it was'}`,
+      onclick: () => model.set(keys, structuredClone(first))}, 'undo');
+    element.replaceChildren(make('label', {for: inner[0].id}, label || String(keys.at(-1))),
+      make('div', {}, make('div', {class: 'entry'}, ...inner, back), make('div', {class: 'hint'}), make('div', {class: 'fault'})));
+    mark();
   }
   function mark() {
-    const changed = !same(model.get(keys, model.first), model.get(keys));
-    element.classList.toggle('changed', changed);
-    element.querySelector('.back').hidden = !changed;
+    element.classList.toggle('changed', isChanged());
+    element.querySelector('.back').hidden = !isChanged();
     element.querySelector('.hint').textContent = hintOf(schema, model.get(keys));
   }
   model.watch(keys, element, refresh);
   refresh();
   return element;
+}
+
+/** Fields of some members of an object. */
+function members(model, keys, properties, wanted = () => true) {
+  return Object.entries(properties || {}).filter(([key, one]) => wanted(key, one))
+    .map(([key, one]) => anyField(model, [...keys, key], one));
 }
 
 /** A policy: which one, and the parameters of that one. */
@@ -163,51 +181,60 @@ function policyFields(model, keys, schema, label) {
   function refresh() {
     const chosen = model.get([...keys, 'policy']) || schema.properties.policy.default;
     const block = chosen && schema.properties[chosen];
-    const fields = block ? Object.entries(block.properties || {}).map(([key, one]) => anyField(model, [...keys, chosen, key], one)) : [];
-    const others = Object.entries(schema.properties).filter(([key, one]) => key !== 'policy' && !one.properties).map(([key, one]) => anyField(model, [...keys, key], one));
-    const inner = make('details', {class: 'group'}, make('summary', {}, `${chosen}`, make('small', {}, `${fields.length} parameter${fields.length === 1 ? '' : 's'}`)), make('div', {class: 'inner'}, fields));
-    element.replaceChildren(plainField(model, [...keys, 'policy'], schema.properties.policy, label || String(keys.at(-1))), ...others, ...(fields.length ? [inner] : []));
-    model.watch([...keys, 'policy'], element.firstChild, () => setTimeout(refresh));
+    const choice = plainField(model, [...keys, 'policy'], schema.properties.policy, label || String(keys.at(-1)));
+    const fields = block ? members(model, [...keys, chosen], block.properties) : [];
+    const others = members(model, keys, schema.properties, (key, one) => key !== 'policy' && !one.properties);
+    const count = `${fields.length} parameter${fields.length === 1 ? '' : 's'}`;
+    const inner = make('details', {class: 'group'}, make('summary', {}, String(chosen), make('small', {}, count)),
+      make('div', {class: 'inner'}, fields));
+    element.replaceChildren(choice, ...others, ...(fields.length ? [inner] : []));
+    model.watch([...keys, 'policy'], choice, () => setTimeout(refresh));
   }
   // The choice changes what stands below it.
-  element.addEventListener('change', (event) => { if (event.target.closest('.field') === element.firstChild) setTimeout(refresh); });
+  element.addEventListener('change', (event) => {
+    if (event.target.closest('.field') === element.firstChild) setTimeout(refresh);
+  });
   model.watch(keys, element, refresh);
   refresh();
   return element;
 }
 
 /** A section that is made when it is opened. */
-function group(model, keys, schema, label, open = false) {
-  const element = make('details', {class: 'group'});
-  const inner = make('div', {class: 'inner'});
+function group(model, keys, schema, label) {
+  const element = make('details', {class: 'group'}), inner = make('div', {class: 'inner'});
+  const state = make('small', {class: 'state'});
+  const isAbsent = () => model.get(keys) === null || (model.get(keys) === undefined && mayBeNull(schema));
   function refresh() {
-    const value = model.get(keys), absent = value === null || (value === undefined && mayBeNull(schema));
-    const toggle = mayBeNull(schema) ? make('button', {type: 'button', onclick: () => model.set(keys, absent ? {} : null)}, absent ? 'Add this section' : 'Leave this section out') : '';
-    inner.replaceChildren(toggle, ...(absent ? [] : Object.entries(schema.properties).map(([key, one]) => anyField(model, [...keys, key], one))));
-    element.querySelector('.state').textContent = absent ? 'none' : '';
+    const absent = isAbsent();
+    const toggle = make('button', {type: 'button', onclick: () => model.set(keys, absent ? {} : null)},
+      absent ? 'Add this section' : 'Leave this section out');
+    inner.replaceChildren(mayBeNull(schema) ? toggle : '', ...(absent ? [] : members(model, keys, schema.properties)));
+    state.textContent = absent ? NONE : '';
   }
-  element.append(make('summary', {}, label || String(keys.at(-1)), make('small', {}, schema.description || ''), make('small', {class: 'state'})), inner);
+  state.textContent = isAbsent() ? NONE : '';
+  const doc = make('small', {}, schema.description || '');
+  element.append(make('summary', {}, label || String(keys.at(-1)), doc, state), inner);
   element.addEventListener('toggle', () => { if (element.open && !inner.childElementCount) refresh(); });
   model.watch(keys, element, () => { if (inner.childElementCount) refresh(); });
-  element.open = open;
   return element;
 }
 
 /** A list of objects. */
 function listField(model, keys, schema) {
-  const element = make('details', {class: 'group'});
-  const inner = make('div', {class: 'inner'});
-  const count = make('small', {});
+  const element = make('details', {class: 'group'}), inner = make('div', {class: 'inner'}), count = make('small', {});
+  function item(i) {
+    const drop = () => model.set(keys, model.get(keys).filter((_, j) => j !== i));
+    return make('div', {class: 'item'}, make('div', {class: 'head'}, `${keys.at(-1)} ${i}`,
+      make('button', {type: 'button', class: 'small', onclick: drop}, 'remove')),
+    members(model, [...keys, i], schema.items.properties));
+  }
   function refresh() {
     const items = model.get(keys) || [];
+    const add = () => model.set(keys, [...items, structuredClone(items.at(-1) || {})]);
     count.textContent = `${items.length}: ${schema.items.description || schema.description || ''}`;
-    inner.replaceChildren(...items.map((_, i) => make('div', {class: 'item'},
-      make('div', {class: 'head'}, `${keys.at(-1)} ${i}`, make('button', {type: 'button', class: 'small', onclick: () => model.set(keys, model.get(keys).filter((_, j) => j !== i))}, 'remove')),
-      ...Object.entries(schema.items.properties).map(([key, one]) => anyField(model, [...keys, i, key], one)))),
-    make('button', {type: 'button', onclick: () => model.set(keys, [...items, structuredClone(items.at(-1) || {})])}, 'Add one'));
+    inner.replaceChildren(...items.map((_, i) => item(i)), make('button', {type: 'button', onclick: add}, 'Add one'));
   }
   element.append(make('summary', {}, String(keys.at(-1)), count), inner);
-  element.addEventListener('toggle', () => { if (element.open) refresh(); });
   model.watch(keys, element, refresh);
   refresh();
   return element;
@@ -215,8 +242,9 @@ function listField(model, keys, schema) {
 
 /** Whatever this schema asks for. */
 function anyField(model, keys, schema, label) {
-  if (schema.properties && schema.properties.policy && schema.properties.policy.enum && model.get(keys) !== null) return policyFields(model, keys, schema, label);
-  if (schema.properties && Object.keys(schema.properties).length) return group(model, keys, schema, label);
+  const inside = schema.properties || {}, isPolicy = inside.policy && inside.policy.enum;
+  if (isPolicy && model.get(keys) !== null) return policyFields(model, keys, schema, label);
+  if (Object.keys(inside).length) return group(model, keys, schema, label);
   if (schema.items && schema.items.properties) return listField(model, keys, schema);
   return plainField(model, keys, schema, label);
 }

@@ -1,10 +1,10 @@
 // A what-if run: where it begins, what is changed, whether that is right, and off it goes.
 'use strict';
 
-// What people change most; `*` is each item of a list. Systems that are not here show what their config holds at the top.
-const SERVING = ['machine/devices/*/part', 'machine/devices/*/count', 'model/config', 'model/dtype', 'workload/rate_scale', 'workload/limit',
-  'policies/batching', 'policies/routing', 'policies/kvcache', 'cluster/replicas/*/count', 'cluster/replicas/*/tensor_parallel', 'replica/tensor_parallel',
-  'slo/ttft', 'slo/tbt', 'run/seed'];
+// What people change most; `*` is each item of a list. Of other systems, what their config holds at the top.
+const SERVING = ['machine/devices/*/part', 'machine/devices/*/count', 'model/config', 'model/dtype', 'workload/rate_scale',
+  'workload/limit', 'policies/batching', 'policies/routing', 'policies/kvcache', 'cluster/replicas/*/count',
+  'cluster/replicas/*/tensor_parallel', 'replica/tensor_parallel', 'slo/ttft', 'slo/tbt', 'run/seed'];
 const USUAL = {serving: SERVING, capacity: SERVING, slo_sweep: SERVING, plans: SERVING,
   graph: ['machine/devices/*/part', 'machine/devices/*/count', 'model/config', 'model/builder', 'run/seed'],
   rl: ['env', 'learner', 'train/steps', 'train/envs', 'run/seed', 'run/seeds']};
@@ -22,12 +22,19 @@ function trouble(error) {
 async function begin() {
   by('begin').hidden = false;
   const {starts} = await ask('starts');
-  const place = by('starts');
+  const entry = (start) => {
+    const notes = [start.kind === 'study' ? 'first point of a study' : start.system];
+    if (start.from.startsWith('shipped:')) notes.push('ships');
+    const link = make('a', {href: '/new?from=' + encodeURIComponent(start.from)}, start.from.replace(/^\w+:/, ''));
+    return make('li', {}, link, ' ', make('span', {class: 'muted'}, notes.join(', ')), make('small', {}, start.title));
+  };
   const list = () => {
     const words = by('pick').value.toLowerCase().split(/\s+/);
-    place.replaceChildren(...starts.filter((s) => words.every((w) => `${s.from} ${s.title} ${s.system} ${s.kind}`.toLowerCase().includes(w))).map((s) =>
-      make('li', {}, make('a', {href: '/new?from=' + encodeURIComponent(s.from)}, s.from.replace(/^\w+:/, '')), ' ',
-        make('span', {class: 'muted'}, [s.kind === 'study' ? 'first point of a study' : s.system, s.from.startsWith('shipped:') ? 'ships' : ''].filter(Boolean).join(', ')), make('small', {}, s.title))));
+    const found = starts.filter((start) => {
+      const text = `${start.from} ${start.title} ${start.system} ${start.kind}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    by('starts').replaceChildren(...found.map(entry));
   };
   by('pick').addEventListener('input', list);
   list();
@@ -42,7 +49,8 @@ function usual() {
     return Object.keys(model.get(keys) || []).flatMap((i) => expand(rest, [...keys, Number(i)]));
   };
   const paths = USUAL[model.config.system];
-  if (paths) return paths.flatMap((path) => expand(path.split('/'))).filter((keys) => model.schemaOf(keys) && model.get(keys.slice(0, -1)));
+  const isThere = (keys) => model.schemaOf(keys) && model.get(keys.slice(0, -1));
+  if (paths) return paths.flatMap((path) => expand(path.split('/'))).filter(isThere);
   return [...flatten(model.config).values()].map(({keys}) => keys.map((key) => (/^\d+$/.test(key) ? Number(key) : key)))
     .filter((keys) => !HIDDEN.includes(keys[0]) && keys.length < 4 && model.schemaOf(keys)).slice(0, 16);
 }
@@ -54,7 +62,7 @@ function labelOf(keys) {
 function drawUsual() {
   by('usual').replaceChildren(make('h2', {}, 'Most asked for'), ...usual().map((keys) => {
     const schema = model.schemaOf(keys);
-    return schema.properties ? anyField(model, keys, schema, labelOf(keys)) : plainField(model, keys, schema, labelOf(keys));
+    return (schema.properties ? anyField : plainField)(model, keys, schema, labelOf(keys));
   }));
 }
 
@@ -63,25 +71,41 @@ function drawAll() {
     .filter(([key]) => !HIDDEN.includes(key)).map(([key, schema]) => anyField(model, [key], schema)));
 }
 
+/** Whether a field is a parameter of a policy that is not chosen. */
+function isIdle(keys) {
+  return keys.some((key, i) => {
+    const chosen = i > 0 && model.get([...keys.slice(0, i), 'policy']);
+    return chosen && key !== 'policy' && key !== chosen && model.schemaOf(keys.slice(0, i + 1)).properties;
+  });
+}
+
+/** How well words fit a field: 0 its own name, 1 its path, 2 its description; later if it counts for nothing now. */
+function scoreOf(words, keys, schema) {
+  const path = pointerOf(keys).toLowerCase(), text = path + ' ' + (schema.description || '').toLowerCase();
+  if (!words.every((word) => text.includes(word))) return null;
+  const fits = (where) => words.every((word) => where.includes(word));
+  return (fits(String(keys.at(-1))) ? 0 : fits(path) ? 1 : 2) + (isIdle(keys) ? 3 : 0);
+}
+
 /** Fields by words of their path and description. */
 function find() {
   const words = by('find').value.trim().toLowerCase().split(/\s+/).filter(Boolean);
   by('usual').hidden = by('all').hidden = words.length > 0;
-  if (!words.length) { by('found').replaceChildren(); return; }
-  const scored = [];
-  for (const {keys, schema} of model.fields()) {
+  const found = [];
+  for (const {keys, schema} of words.length ? model.fields() : []) {
     if (schema.properties || HIDDEN.includes(keys[0]) || (schema.items && schema.items.properties)) continue;
-    const path = pointerOf(keys).toLowerCase(), text = path + ' ' + (schema.description || '').toLowerCase();
-    if (!words.every((word) => text.includes(word))) continue;
-    const idle = keys.some((key, i) => { const policy = i && model.get([...keys.slice(0, i), 'policy']); return policy && key !== 'policy' && key !== policy && model.schemaOf(keys.slice(0, i + 1)).properties; });
-    scored.push({keys, schema, idle, score: (words.every((w) => String(keys.at(-1)).includes(w)) ? 0 : words.every((w) => path.includes(w)) ? 1 : 2) + (idle ? 3 : 0)});
+    const score = scoreOf(words, keys, schema);
+    if (score !== null) found.push({keys, schema, score});
   }
-  scored.sort((a, b) => a.score - b.score);
-  by('found').replaceChildren(...scored.slice(0, MOST_FOUND).map(({keys, schema, idle}) => {
+  found.sort((a, b) => a.score - b.score);
+  const fields = found.slice(0, MOST_FOUND).map(({keys, schema}) => {
     const field = plainField(model, keys, schema, labelOf(keys));
-    if (idle) field.querySelector('.hint').append(' Counts only where this policy is chosen.');
+    if (isIdle(keys)) field.querySelector('.hint').append(' Counts only where this policy is chosen.');
     return field;
-  }), make('p', {class: 'muted'}, scored.length > MOST_FOUND ? `${scored.length - MOST_FOUND} more: another word helps` : scored.length ? '' : 'No such field.'));
+  });
+  const rest = found.length > MOST_FOUND ? `${found.length - MOST_FOUND} more: another word helps` :
+    words.length && !found.length ? 'No such field.' : '';
+  by('found').replaceChildren(...fields, make('p', {class: 'muted'}, rest));
 }
 
 function drawChanges() {
@@ -89,23 +113,23 @@ function drawChanges() {
   for (const pointer of new Set([...before.keys(), ...after.keys()])) {
     const was = before.get(pointer), is = after.get(pointer);
     if (same(was && was.value, is && is.value)) continue;
-    rows.push(make('li', {'data-changed': pointer}, make('code', {}, pointer), make('del', {}, was ? shortText(was.value) : 'default'), ' → ', make('b', {}, is ? shortText(is.value) : 'default')));
+    rows.push(make('li', {'data-changed': pointer}, make('code', {}, pointer),
+      make('del', {}, was ? shortText(was.value) : 'default'), ' → ', make('b', {}, is ? shortText(is.value) : 'default')));
   }
   by('changes').replaceChildren(...(rows.length ? rows : [make('li', {class: 'muted'}, 'None yet.')]));
 }
 
 /** Each fault beside its field, or beside the field that it is in; all of them in the list. */
 function showFaults(faults) {
-  for (const field of document.querySelectorAll('.field.faulty')) { field.classList.remove('faulty'); field.querySelector('.fault').textContent = ''; }
-  for (const {pointer, message} of faults) {
-    for (const field of document.querySelectorAll('.field')) {
-      const own = field.dataset.pointer;
-      if (pointer !== own && !(pointer.startsWith(own + '/'))) continue;
-      field.classList.add('faulty');
-      field.querySelector('.fault').textContent = message;
-    }
+  for (const field of document.querySelectorAll('.field')) {
+    const own = field.dataset.pointer;
+    const its = faults.filter(({pointer}) => pointer === own || pointer.startsWith(own + '/'));
+    field.classList.toggle('faulty', its.length > 0);
+    field.querySelector('.fault').textContent = its.map(({message}) => message).join('\n');
   }
-  by('faults').replaceChildren(...faults.map(({pointer, message}) => make('li', {onclick: () => { if (pointer) { by('find').value = pointer; find(); showFaults(faults); } }}, pointer ? make('b', {}, pointer) : '', ' ', message)));
+  const show = (pointer) => { by('find').value = pointer; find(); showFaults(faults); };
+  by('faults').replaceChildren(...faults.map(({pointer, message}) => make('li', {},
+    pointer ? make('button', {type: 'button', class: 'link', onclick: () => show(pointer)}, pointer) : '', ' ', message)));
   by('go').disabled = faults.length > 0;
 }
 

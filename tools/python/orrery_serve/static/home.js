@@ -18,6 +18,7 @@ const RUNS = [
   {key: 'changed', label: 'When', unit: 'when', down: true},
 ];
 const STUDIES = [
+  {kind: 'tick'},
   {key: 'path', label: 'Study', kind: 'text'},
   {key: 'mode', label: 'Mode', kind: 'text'},
   {key: 'points', label: 'Points', unit: '', down: true},
@@ -29,14 +30,15 @@ const STUDIES = [
   {key: 'status', label: 'Status', kind: 'text'},
   {key: 'changed', label: 'When', unit: 'when', down: true},
 ];
-const NAMES = {ttft: 'ttft_p99_s', tbt: 'tbt_p99_s', tokens: 'tokens_per_s', throughput: 'tokens_per_s', slo: 'slo', energy: 'energy_j',
-  time: 'time_s', points: 'points', ok: 'ok', failed: 'failed', wall: 'wall_s'};
+const NAMES = {ttft: 'ttft_p99_s', tbt: 'tbt_p99_s', tokens: 'tokens_per_s', throughput: 'tokens_per_s', slo: 'slo',
+  energy: 'energy_j', time: 'time_s', points: 'points', ok: 'ok', failed: 'failed', wall: 'wall_s'};
 const CHOICES = {runs: ['system', 'model', 'device', 'policy', 'status'], studies: ['mode', 'status'], jobs: []};
 const WORDS = ['path', 'title', 'system', 'model', 'device', 'policy', 'status', 'study', 'mode', 'objectives'];
 
 const known = {runs: new Map(), studies: new Map()};
-const ticked = new Set();
-const view = {tab: 'runs', text: '', choice: {}, order: {runs: {key: 'changed', down: true}, studies: {key: 'changed', down: true}}};
+const ticked = {runs: new Set(), studies: new Set()};
+const newest = () => ({key: 'changed', down: true});
+const view = {tab: 'runs', text: '', choice: {}, order: {runs: newest(), studies: newest()}};
 const listing = document.getElementById('listing');
 let version = 0, table = null, jobs = [], reading = true, truncated = false;
 
@@ -58,13 +60,17 @@ function writeAddress() {
   if (view.text) query.set('q', view.text);
   for (const [key, value] of Object.entries(view.choice)) query.set(key, value);
   const order = view.order[view.tab];
-  if (order && (order.key !== 'changed' || !order.down)) { query.set('sort', order.key); query.set('down', order.down ? '1' : '0'); }
+  if (order && (order.key !== 'changed' || !order.down)) {
+    query.set('sort', order.key);
+    query.set('down', order.down ? '1' : '0');
+  }
   history.replaceState(null, '', query.size ? '#' + query : location.pathname);
 }
 
 function figureCell(value, unit) {
   if (value === null || value === undefined) return make('td', {class: 'none'}, '–');
-  if (unit === 'when') return make('td', {class: 'when', title: new Date(value * 1000).toLocaleString()}, since(value));
+  if (unit === 'when')
+    return make('td', {class: 'when', title: new Date(value * 1000).toLocaleString()}, since(value));
   const [text, name] = quantity(value, unit);
   return make('td', {class: 'n', title: String(value)}, text, name ? make('span', {class: 'unit'}, name) : null);
 }
@@ -72,59 +78,62 @@ function figureCell(value, unit) {
 function nameCell(area, row) {
   const at = row.path.lastIndexOf('/') + 1;
   const note = row.title || (row.status === 'broken' || row.status === 'infeasible' ? row.reason : '');
-  return make('td', {class: 'text name'},
-    make('a', {href: address(area, row.path)}, make('i', {}, row.path.slice(0, at)), row.path.slice(at)), note ? make('small', {}, note) : null);
+  const link = make('a', {href: address(area, row.path)}, make('i', {}, row.path.slice(0, at)), row.path.slice(at));
+  return make('td', {class: 'text name'}, link, note ? make('small', {}, note) : null);
 }
 
-function runCells(row) {
-  const box = make('input', {type: 'checkbox', 'aria-label': 'Tick ' + row.path, onchange: (event) => tick(row.path, event.target.checked)});
-  box.checked = ticked.has(row.path);
-  return RUNS.map((column) => {
-    if (column.kind === 'tick') return make('td', {class: 'tick'}, box);
-    if (column.key === 'path') return nameCell('run', row);
-    if (column.key === 'status') return make('td', {class: 'text'}, statusMark(row.status, row.reason));
-    return column.kind === 'text' ? make('td', {class: 'text'}, row[column.key] || '') : figureCell(row[column.key], column.unit);
-  });
+function tickCell(row) {
+  const box = make('input', {type: 'checkbox', 'aria-label': 'Tick ' + row.path,
+    onchange: (event) => tick(row.path, event.target.checked)});
+  box.checked = ticked[view.tab].has(row.path);
+  return make('td', {class: 'tick'}, box);
 }
 
-function studyCells(row) {
-  return STUDIES.map((column) => {
-    if (column.key === 'path') return nameCell('study', row);
+/** The cells of a row of runs or of studies. */
+function cellsOf(columns, area) {
+  return (row) => columns.map((column) => {
+    const value = row[column.key];
+    if (column.kind === 'tick') return tickCell(row);
+    if (column.key === 'path') return nameCell(area, row);
     if (column.key === 'status') return make('td', {class: 'text'}, statusMark(row.status, row.reason));
     if (column.key === 'points' && row.total && row.total !== row.points)
       return make('td', {class: 'n'}, `${shortText(row.points)} of ${shortText(row.total)}`);
-    return column.kind === 'text' ? make('td', {class: 'text'}, row[column.key] || '') : figureCell(row[column.key], column.unit);
+    return column.kind === 'text' ? make('td', {class: 'text', title: value || null}, value || '') :
+      figureCell(value, column.unit);
   });
 }
 
+/** Ticks a row, and shows what can be done with all that are ticked. */
 function tick(path, on) {
-  if (on) ticked.add(path); else ticked.delete(path);
-  const place = document.getElementById('picked'), names = [...ticked];
+  const chosen = ticked[view.tab];
+  if (path && on) chosen.add(path); else chosen.delete(path);
+  const place = document.getElementById('picked'), names = [...chosen], runs = view.tab === 'runs';
   place.hidden = names.length === 0;
-  const query = names.map((name) => 'run=' + encodeURIComponent(name)).join('&');
-  place.replaceChildren(make('span', {}, `${names.length} ticked`),
-    names.length > 1 && names.length <= 12 ? make('a', {class: 'button', id: 'go-compare', href: '/compare?' + query}, 'Compare')
-      : make('span', {class: 'muted'}, names.length > 1 ? 'twelve at most' : ''),
-    names.length === 1 && !facts.readonly ? make('a', {class: 'button', href: '/new?from=' + encodeURIComponent('run:' + names[0])}, 'What if …') : null,
-    make('button', {class: 'quiet', onclick: () => { ticked.clear(); tick('', false); draw(); }}, 'Clear'));
+  const query = names.map((name) => (runs ? 'run=' : 'study=') + encodeURIComponent(name)).join('&');
+  const most = runs ? 12 : 6;
+  const compare = names.length < 2 ? null : names.length > most ? make('span', {}, `${most} at most can be compared`) :
+    make('a', {class: 'button', id: 'go-compare', href: '/compare?' + query}, 'Compare');
+  const start = names.length === 1 && runs && !facts.readonly ?
+    make('a', {class: 'button', href: '/new?from=' + encodeURIComponent('run:' + names[0])}, 'What if …') : null;
+  const clear = make('button', {class: 'quiet', onclick: () => { chosen.clear(); tick('', false); draw(); }}, 'Clear');
+  place.replaceChildren(make('span', {}, `${names.length} ticked`), ...[compare, start, clear].filter(Boolean));
 }
 
-/** Selects of the values that occur, most frequent first. */
-function drawChoices() {
-  const place = document.getElementById('choices');
-  const selects = CHOICES[view.tab].map((key) => {
-    const counts = new Map();
-    for (const row of known[view.tab].values()) if (row[key]) counts.set(row[key], (counts.get(row[key]) || 0) + 1);
-    if (counts.size < 2 && !view.choice[key]) return null;
-    const values = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a) || a.localeCompare(b)).slice(0, 200);
-    const select = make('select', {'data-choice': key, 'aria-label': key, class: view.choice[key] ? 'on' : null, onchange: (event) => {
-      if (event.target.value) view.choice[key] = event.target.value; else delete view.choice[key];
-      draw();
-    }}, make('option', {value: ''}, `any ${key}`), values.map((value) => make('option', {value}, value)));
-    select.value = view.choice[key] || '';
-    return select;
-  });
-  place.replaceChildren(...selects.filter(Boolean).flatMap((s) => [s, ' ']));
+/** A select of the values that occur, most frequent first; null where there is nothing to choose. */
+function choiceOf(key) {
+  const counts = new Map();
+  for (const row of known[view.tab].values()) if (row[key]) counts.set(row[key], (counts.get(row[key]) || 0) + 1);
+  if (counts.size < 2 && !view.choice[key]) return null;
+  const values = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a) || a.localeCompare(b)).slice(0, 200);
+  const choose = (event) => {
+    if (event.target.value) view.choice[key] = event.target.value; else delete view.choice[key];
+    draw();
+  };
+  const options = values.map((value) => make('option', {value}, value));
+  const select = make('select', {'data-choice': key, 'aria-label': key, class: view.choice[key] ? 'on' : null,
+    onchange: choose}, make('option', {value: ''}, `any ${key}`), options);
+  select.value = view.choice[key] || '';
+  return select;
 }
 
 function drawJobs() {
@@ -132,41 +141,63 @@ function drawJobs() {
     listing.replaceChildren(make('p', {class: 'empty'}, 'Nothing was started from here yet.'));
     return;
   }
-  listing.replaceChildren(make('table', {}, make('thead', {}, make('tr', {}, make('th', {class: 'text'}, 'Run'), make('th', {class: 'text'}, 'State'),
-    make('th', {class: 'text'}, 'Progress'), make('th', {}, 'Left'))),
-  make('tbody', {}, jobs.slice().reverse().map((job) => make('tr', {},
-    make('td', {class: 'text name'}, make('a', {href: '/job/' + job.id}, job.name)), make('td', {class: 'text'}, statusMark(job.state)),
-    make('td', {class: 'text'}, job.state === 'running' ? meter(job.share) : '', make('small', {class: 'muted'}, job.text || job.lines.at(-1) || '')),
-    make('td', {class: 'n'}, job.state === 'running' ? job.left : ''))))));
+  const heads = ['Run', 'State', 'Progress', 'Left'].map((name, i) => make('th', {class: i < 3 ? 'text' : null}, name));
+  const rows = jobs.slice().reverse().map((job) => {
+    const running = job.state === 'running';
+    const state = job.state === 'done' && job.status !== 'ok' ? job.status : job.state;
+    return make('tr', {}, make('td', {class: 'text name'}, make('a', {href: '/job/' + job.id}, job.name)),
+      make('td', {class: 'text'}, statusMark(state)),
+      make('td', {class: 'text'}, running ? meter(job.share) : '',
+        make('small', {class: 'muted'}, running ? job.text : job.lines.at(-1) || '')),
+      make('td', {class: 'n'}, running ? job.left : ''));
+  });
+  listing.replaceChildren(make('table', {}, make('thead', {}, make('tr', {}, heads)), make('tbody', {}, rows)));
 }
 
-function draw(fresh = false) {
-  writeAddress();
+const EMPTY = {runs: 'No runs in this folder yet: `orrery run CONFIG --out FOLDER/NAME` makes one.',
+  studies: 'No studies in this folder yet: `orrery sweep STUDY --out FOLDER/NAME.sqlite` makes one.'};
+
+function drawTabs() {
+  const active = jobs.filter((job) => job.state === 'running' || job.state === 'queued').length;
   for (const button of document.querySelectorAll('.tabs button')) {
     const tab = button.dataset.tab;
     button.setAttribute('aria-selected', String(tab === view.tab));
-    const active = jobs.filter((job) => job.state === 'running' || job.state === 'queued').length;
-    button.querySelector('small').textContent = tab === 'jobs' ? (jobs.length ? (active ? `${active} under way` : jobs.length) : '') : known[tab].size.toLocaleString('en');
-    if (tab === 'jobs') button.hidden = facts.readonly;
+    button.hidden = tab === 'jobs' && facts.readonly;
+    button.querySelector('small').textContent = tab !== 'jobs' ? known[tab].size.toLocaleString('en') :
+      active ? `${active} under way` : jobs.length || '';
   }
+}
+
+/** The rows that are asked for; says how many of all. */
+function chosenRows() {
+  const rows = [...known[view.tab].values()], test = filterOf(view.text, NAMES), choice = Object.entries(view.choice);
+  const found = rows.filter((row) => test(row) && choice.every(([key, value]) => row[key] === value));
+  const part = `${found.length.toLocaleString('en')} of ${rows.length.toLocaleString('en')}`;
+  document.getElementById('count').textContent = (reading ? 'reading … ' : '') +
+    (found.length === rows.length ? '' : part) + (truncated ? ' (the folder has more)' : '');
+  return found;
+}
+
+/** Draws what the view asks for; `fresh`: the view is the same, the rows are new. */
+function draw(fresh = false) {
+  writeAddress();
+  drawTabs();
   document.querySelector('.filters').hidden = view.tab === 'jobs';
   if (view.tab === 'jobs') { table = null; drawJobs(); return; }
-  drawChoices();
-  const rows = [...known[view.tab].values()];
-  const test = filterOf(view.text, NAMES);
-  const found = rows.filter((row) => test(row) && Object.entries(view.choice).every(([key, value]) => row[key] === value));
-  const told = found.length === rows.length ? '' : `${found.length.toLocaleString('en')} of ${rows.length.toLocaleString('en')}`;
-  document.getElementById('count').textContent = (reading ? 'reading … ' : '') + told + (truncated ? ' (the folder has more)' : '');
-  if (!rows.length) {
+  document.getElementById('choices').replaceChildren(
+    ...CHOICES[view.tab].map(choiceOf).filter(Boolean).flatMap((select) => [select, ' ']));
+  const found = chosenRows();
+  if (!known[view.tab].size) {
     table = null;
-    listing.replaceChildren(make('p', {class: 'empty'}, reading ? 'Reading the folder …' : view.tab === 'runs' ?
-      'No runs in this folder yet: `orrery run CONFIG --out FOLDER/NAME` makes one.' : 'No studies in this folder yet: `orrery sweep STUDY --out FOLDER/NAME.sqlite` makes one.'));
+    listing.replaceChildren(make('p', {class: 'empty'}, reading ? 'Reading the folder …' : EMPTY[view.tab]));
     return;
   }
   if (!table || table.tab !== view.tab) {
-    table = view.tab === 'runs' ? new Table(listing, RUNS, runCells, view.order.runs) : new Table(listing, STUDIES, studyCells, view.order.studies);
+    const runs = view.tab === 'runs', columns = runs ? RUNS : STUDIES;
+    table = new Table(listing, columns, cellsOf(columns, runs ? 'run' : 'study'), view.order[view.tab]);
     table.tab = view.tab;
     table.sorted = () => { view.order[view.tab] = table.order; writeAddress(); };
+    tick('', false);
   }
   const place = listing.scrollTop;
   table.order = view.order[view.tab];
@@ -182,9 +213,12 @@ function take(answer) {
   }
   for (const row of answer.studies) known.studies.set(row.path, row);
   for (const rows of Object.values(known))
-    for (const row of rows.values()) row.words = row.words || WORDS.map((key) => row[key] || '').join(' ').toLowerCase();
-  for (const name of answer.gone) { known.runs.delete(name); known.studies.delete(name); ticked.delete(name); }
-  const changed = answer.version !== version || answer.reading !== reading || JSON.stringify(answer.jobs) !== JSON.stringify(jobs);
+    for (const row of rows.values())
+      row.words = row.words || WORDS.map((key) => row[key] || '').join(' ').toLowerCase();
+  for (const name of answer.gone)
+    for (const names of [known.runs, known.studies, ticked.runs, ticked.studies]) names.delete(name);
+  const changed = answer.version !== version || answer.reading !== reading ||
+    JSON.stringify(answer.jobs) !== JSON.stringify(jobs);
   ({version, reading, truncated, jobs} = answer);
   return changed;
 }
@@ -193,8 +227,8 @@ async function look() {
   const first = version === 0;
   if (take(await ask('index?since=' + version)) || first) draw(!first);
   document.getElementById('fresh').textContent = reading ? 'reading …' : 'live';
-  const busy = reading || jobs.some((job) => job.state === 'running');
-  return busy ? 500 : 2000;
+  if (reading || jobs.some((job) => job.state === 'running')) return 500;
+  return [...known.studies.values()].some((row) => row.status === 'running') ? 1000 : 2000;
 }
 
 readAddress();
@@ -202,6 +236,6 @@ const search = document.getElementById('search');
 search.value = view.text;
 search.addEventListener('input', () => { view.text = search.value; draw(); });
 for (const button of document.querySelectorAll('.tabs button'))
-  button.addEventListener('click', () => { view.tab = button.dataset.tab; view.choice = {}; draw(); });
+  button.addEventListener('click', () => { view.tab = button.dataset.tab; view.choice = {}; draw(); tick('', false); });
 window.addEventListener('hashchange', () => { readAddress(); search.value = view.text; draw(); });
 keepLooking(look);

@@ -5,16 +5,18 @@ const place = document.getElementById('job');
 
 function links(job) {
   const compare = job.base ? `/compare?run=${encodeURIComponent(job.base)}&run=${encodeURIComponent(job.out)}` : null;
-  return make('div', {class: 'row'}, compare ? make('a', {class: 'button main', href: compare}, 'Compare with ' + job.base) : null,
+  return make('div', {class: 'row'},
+    compare ? make('a', {class: 'button main', href: compare}, 'Compare with ' + job.base) : null,
     make('a', {class: 'button', href: address('run', job.out)}, 'Open the run'),
     make('a', {class: 'button', href: '/new?from=' + encodeURIComponent('run:' + job.out)}, 'What if …'));
 }
 
 function draw(job) {
+  const state = job.state === 'done' && job.status !== 'ok' ? job.status : job.state, waits = job.state === 'queued';
   const waiting = job.state === 'queued' || job.state === 'running';
   place.replaceChildren(
-    make('div', {class: 'row'}, make('h1', {}, job.name), statusMark(job.state === 'done' && job.status !== 'ok' ? job.status : job.state)),
-    make('p', {class: 'muted'}, job.state === 'queued' ? 'Waits for its turn.' : `${job.out} · ${figures(job.seconds)} s`),
+    make('div', {class: 'row'}, make('h1', {}, job.name), statusMark(state)),
+    make('p', {class: 'muted'}, waits ? 'Waits for its turn.' : `${job.out} · ${figures(job.seconds)} s`),
     waiting ? meter(job.state === 'queued' ? 0 : job.share) : '',
     job.text && waiting ? make('p', {id: 'progress'}, `${job.text}${job.left ? `, ${job.left} left` : ''}`) : '',
     job.lines.length ? make('pre', {class: 'told'}, job.lines.join('\n')) : '',

@@ -3,47 +3,87 @@
 
 const place = document.getElementById('study');
 const frame = document.querySelector('iframe');
-let drawn = '';
+let drawn = '', drawnFor = 0;
 
-function card(label, value) {
-  return make('div', {class: 'card'}, make('div', {class: 'label'}, label), make('div', {class: 'value'}, value));
+function card(label, value, detail) {
+  return make('div', {class: 'card'}, make('div', {class: 'label'}, label), make('div', {class: 'value'}, value),
+    detail ? make('div', {class: 'detail'}, detail) : null);
 }
+
+const whole = (number) => (number || 0).toLocaleString('en');
 
 function leftText(seconds) {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${figures(seconds / 3600)} h`;
 }
 
+const SPACE = 'http://www.w3.org/2000/svg';
+
+function svgOf(kind, attributes, ...children) {
+  const element = document.createElementNS(SPACE, kind);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** A scale from values to a stretch of the drawing; by ratios where they span many. */
+function scaleOf(values, from, to) {
+  const low = Math.min(...values), high = Math.max(...values), ratios = low > 0 && high / low > 50;
+  const place = ratios ? Math.log : (value) => value, span = place(high) - place(low) || 1;
+  return {low, high, ratios, at: (value) => from + (to - from) * (place(value) - place(low)) / span};
+}
+
+const LEFT = 70, RIGHT = 990, TOP = 14, BOTTOM = 190;
+
+/** A drawing with its four bounds written at the axes. */
+function chart(x, y, names, ...inside) {
+  const lines = [TOP, (TOP + BOTTOM) / 2, BOTTOM].map((at) => svgOf('line', {x1: LEFT, x2: RIGHT, y1: at, y2: at}));
+  const label = (text, at, down, anchor) => svgOf('text', {x: at, y: down, 'text-anchor': anchor}, text);
+  const axis = (scale, name) => name + (scale.ratios ? ' (log)' : '');
+  return svgOf('svg', {class: 'trail', viewBox: '0 0 1000 222'}, ...lines, ...inside,
+    label(figures(y.high), LEFT - 8, TOP + 4, 'end'), label(figures(y.low), LEFT - 8, BOTTOM + 4, 'end'),
+    label(figures(x.low), LEFT, BOTTOM + 18, 'start'), label(figures(x.high), RIGHT, BOTTOM + 18, 'end'),
+    label(axis(x, names[0]), (LEFT + RIGHT) / 2, BOTTOM + 18, 'middle'),
+    label(axis(y, names[1]), LEFT, TOP - 5, 'start'));
+}
+
 /** The best value so far over the points, as a line of steps. */
 function trail(state) {
-  const steps = state.trail, last = Math.max(state.points, 2), space = 'http://www.w3.org/2000/svg';
-  const svg = document.createElementNS(space, 'svg');
-  svg.setAttribute('class', 'trail');
-  svg.setAttribute('viewBox', '0 0 1000 190');
-  svg.setAttribute('preserveAspectRatio', 'none');
-  const add = (tag, attributes) => {
-    const element = document.createElementNS(space, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    svg.append(element);
-  };
-  const values = steps.map(([, value]) => value), low = Math.min(...values), high = Math.max(...values), span = high - low || 1;
-  const x = (point) => 4 + 992 * (point - 1) / (last - 1), y = (value) => 178 - 166 * (value - low) / span;
-  for (const at of [12, 95, 178]) add('line', {x1: 0, x2: 1000, y1: at, y2: at, 'vector-effect': 'non-scaling-stroke'});
-  let path = `M ${x(steps[0][0])} ${y(steps[0][1])}`;
-  for (const [point, value] of steps.slice(1)) path += ` H ${x(point)} V ${y(value)}`;
-  add('path', {d: path + ` H ${x(last)}`, 'vector-effect': 'non-scaling-stroke'});
-  return [make('h2', {}, `Best ${state.objectives[0].name} so far`), svg,
-    make('div', {class: 'row muted'}, make('span', {}, `from ${figures(steps[0][1])} to ${figures(steps.at(-1)[1])} over ${state.points.toLocaleString('en')} points`))];
+  const steps = state.trail, first = steps[0][0];
+  const x = scaleOf([first, Math.max(state.points, first + 1)], LEFT, RIGHT);
+  const y = scaleOf(steps.map(([, value]) => value), BOTTOM, TOP);
+  let path = `M ${x.at(first)} ${y.at(steps[0][1])}`;
+  for (const [point, value] of steps.slice(1)) path += ` H ${x.at(point)} V ${y.at(value)}`;
+  const name = state.objectives[0].name;
+  return [make('h2', {}, `Best ${name} so far`),
+    chart(x, y, ['points', name], svgOf('path', {d: `${path} H ${RIGHT}`}))];
+}
+
+/** The points of the front by its first two objectives. */
+function front(state) {
+  const x = scaleOf(state.front.map((p) => p[0]), LEFT, RIGHT), y = scaleOf(state.front.map((p) => p[1]), BOTTOM, TOP);
+  const dots = state.front.map((p) => svgOf('circle', {cx: x.at(p[0]), cy: y.at(p[1]), r: 4}));
+  return [make('h2', {}, `Front so far: ${state.front_points.toLocaleString('en')} points`),
+    chart(x, y, state.objectives.map((o) => o.name), ...dots)];
 }
 
 function best(state) {
   if (!state.best.length) return [make('p', {class: 'note'}, 'No point meets every limit yet.')];
-  const head = make('tr', {}, make('th', {class: 'text'}, 'Point'), state.columns.map((c) => make('th', {class: 'n', title: c.detail || null}, c.name)), make('th'));
+  const heads = state.columns.map((column) => make('th', {class: 'n', title: column.detail || null}, column.name));
+  const head = make('tr', {}, make('th', {class: 'text'}, 'Point'), heads, make('th'));
+  const start = (id) => '/new?from=' + encodeURIComponent(`point:${facts.name}#${id}`);
   const rows = state.best.map((point) => make('tr', {}, make('td', {class: 'text'}, `#${point.id}`),
     point.cells.map((cell) => make('td', {}, shortText(cell).replace('catalog:', ''))),
-    make('td', {}, facts.readonly ? '' : make('a', {href: '/new?from=' + encodeURIComponent(`point:${facts.name}#${point.id}`)}, 'run it …'))));
-  return [make('h2', {}, state.objectives.length > 1 ? 'Front so far' : 'Best so far'),
+    make('td', {}, facts.readonly ? '' : make('a', {href: start(point.id)}, 'run it …'))));
+  return [make('h2', {}, state.objectives.length > 1 ? `${state.best.length} points of the front` : 'Best'),
     make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, rows)))];
+}
+
+/** What the report draws better once the study is at rest. */
+function drawing(state) {
+  if (state.status !== 'running' && facts.report) return [];
+  if (state.objectives.length > 1) return state.front.length > 1 ? front(state) : [];
+  return state.trail.length > 1 ? trail(state) : [];
 }
 
 function draw(state) {
@@ -55,17 +95,33 @@ function draw(state) {
     make('p', {class: 'muted'}, `${state.mode} ${state.study}${objectives ? ' · ' + objectives : ''}`),
     meter(share, state.status === 'complete' ? 'over' : ''),
     make('div', {class: 'cards'},
-      card('points', state.points.toLocaleString('en') + (state.total && state.total !== state.points ? ` of ${state.total.toLocaleString('en')}` : '')),
-      card('done', (counts.ok || 0).toLocaleString('en')), card('infeasible', (counts.infeasible || 0).toLocaleString('en')),
-      card('failed', (counts.failed || 0).toLocaleString('en')), card('runs', state.runs.toLocaleString('en')),
+      card('points', whole(state.points), state.total && state.total !== state.points ? `of ${whole(state.total)}` : null),
+      card('done', whole(counts.ok)), card('infeasible', whole(counts.infeasible)), card('failed', whole(counts.failed)),
+      card('runs', whole(state.runs)),
       state.rate !== null ? card('rate', `${figures(state.rate)}/s`) : null,
       state.left_s !== null ? card('left', leftText(state.left_s)) : null),
     ...(state.reason ? [make('p', {class: 'note bad'}, 'The first point without a result: ' + state.reason)] : []),
-    ...(state.trail.length > 1 ? trail(state) : []), ...best(state));
+    ...drawing(state), ...best(state));
+}
+
+/** The report, which takes a while to make: at once when nothing changes any more, on demand before. */
+function offer(state) {
+  if (!facts.report) return;
+  const show = () => { frame.hidden = false; frame.src = frame.dataset.src; };
+  const tools = document.querySelector('.bar .tools');
+  if (state.status === 'running') {
+    if (!document.getElementById('draw')) tools.prepend(make('button', {id: 'draw', onclick: show}, 'Report so far'));
+  } else if (state.points && drawnFor !== state.points) {
+    drawnFor = state.points;
+    const button = document.getElementById('draw');
+    if (button) button.remove();
+    show();
+  }
 }
 
 async function look() {
   let state;
+  const begin = performance.now();
   try {
     state = await ask('study?path=' + encodeURIComponent(facts.name));
   } catch (error) {
@@ -76,11 +132,10 @@ async function look() {
   const text = JSON.stringify(state);
   if (text !== drawn) draw(state);
   drawn = text;
-  if (facts.report && state.points && frame.hidden && state.status !== 'running') {
-    frame.hidden = false;
-    frame.src = frame.dataset.src;
-  }
-  return state.status === 'running' ? 700 : state.status === 'complete' ? 15000 : 3000;
+  offer(state);
+  // A store that takes long to read is asked less often.
+  if (state.status === 'running') return Math.max(700, 4 * (performance.now() - begin));
+  return state.status === 'complete' ? 15000 : 3000;
 }
 
 keepLooking(look);

@@ -2,6 +2,7 @@
 'use strict';
 
 const PIECE = 150;
+const COLLATOR = new Intl.Collator('en', {numeric: true});
 
 /** `x` before `y` by a column; what is not there comes last, whichever way. */
 function compareRows(column, down) {
@@ -9,7 +10,7 @@ function compareRows(column, down) {
     const a = x[column], b = y[column];
     const none = (v) => v === null || v === undefined || v === '';
     if (none(a) || none(b)) return none(a) - none(b) || (x.path < y.path ? -1 : 1);
-    const order = typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', {numeric: true});
+    const order = typeof a === 'number' && typeof b === 'number' ? a - b : COLLATOR.compare(String(a), String(b));
     return (down ? -order : order) || (x.path < y.path ? -1 : 1);
   };
 }
@@ -41,13 +42,15 @@ class Table {
     this.shown = 0;
     this.head = make('tr', {}, columns.map((column) => make('th', {
       scope: 'col', class: column.kind || null, 'data-sort': column.key || null, title: column.title || null,
-      tabindex: column.key ? '0' : null, onclick: () => this.sort(column), onkeydown: (event) => { if (event.key === 'Enter') this.sort(column); },
+      tabindex: column.key ? '0' : null, onclick: () => this.sort(column),
+      onkeydown: (event) => { if (event.key === 'Enter') this.sort(column); },
     }, column.label || '')));
     this.body = make('tbody');
     this.foot = make('div');
     this.table = make('table', {}, make('thead', {}, this.head), this.body);
     place.replaceChildren(this.table, this.foot);
-    new IntersectionObserver((seen) => { if (seen.some((s) => s.isIntersecting)) this.more(); }, {root: place, rootMargin: '600px'}).observe(this.foot);
+    const near = (seen) => { if (seen.some((one) => one.isIntersecting)) this.more(); };
+    new IntersectionObserver(near, {root: place, rootMargin: '600px'}).observe(this.foot);
   }
 
   sort(column) {
@@ -62,8 +65,8 @@ class Table {
   draw(rows, keep = 0) {
     this.rows = rows.slice().sort(compareRows(this.order.key, this.order.down));
     for (const th of this.head.children) {
+      th.removeAttribute('aria-sort');
       if (th.dataset.sort === this.order.key) th.setAttribute('aria-sort', this.order.down ? 'descending' : 'ascending');
-      else th.removeAttribute('aria-sort');
     }
     this.shown = 0;
     this.body.replaceChildren();

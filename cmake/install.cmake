@@ -1,0 +1,83 @@
+# `cmake --install build/release --prefix PREFIX` and `cpack -G DEB` (docs/install.md). Two components: `runtime` is the
+# command, the Python package and the shipped data; `dev` is what a plugin is built against. All places are relative to
+# the prefix and to each other, so an installed tree may be moved.
+set(ORRERY_PYTHON_FOLDER lib/python3/dist-packages)  # where Debian's interpreter looks, for the prefix /usr
+set(ORRERY_DATA_FOLDER share/orrery)                 # sim/base/home.cpp looks for it there
+
+# The command, its manual page and what a shell completes, both told by the command itself.
+set(manual ${CMAKE_BINARY_DIR}/share/orrery.1.gz)
+set(completion ${CMAKE_BINARY_DIR}/share/orrery.bash)
+set(schema ${CMAKE_BINARY_DIR}/share/orrery.schema.json)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share)
+add_custom_command(OUTPUT ${manual} ${completion} ${schema}
+                   COMMAND $<TARGET_FILE:orrery_command> man | gzip -9n >${manual}
+                   COMMAND $<TARGET_FILE:orrery_command> completion >${completion}
+                   COMMAND ${CMAKE_COMMAND} -E env ORRERY_HOME=${PROJECT_SOURCE_DIR} $<TARGET_FILE:orrery_command> schema >${schema}
+                   DEPENDS orrery_command COMMENT "Manual page, completion and schema")
+add_custom_target(orrery_texts ALL DEPENDS ${manual} ${completion} ${schema})
+install(TARGETS orrery_command RUNTIME DESTINATION bin COMPONENT runtime)
+install(FILES ${manual} DESTINATION share/man/man1 COMPONENT runtime)
+install(FILES ${completion} DESTINATION share/bash-completion/completions RENAME orrery COMPONENT runtime)
+install(FILES ${schema} DESTINATION ${ORRERY_DATA_FOLDER}/schemas COMPONENT runtime)
+
+# What home_folder() is asked for, as it lies in the source tree.
+foreach(folder hw/catalog models/catalog policies/fusion/rules experiments/studies traces/samples)
+  get_filename_component(parent ${folder} DIRECTORY)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${ORRERY_DATA_FOLDER}/${parent} COMPONENT runtime)
+endforeach()
+if(EXISTS ${PROJECT_SOURCE_DIR}/tools/notebooks)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/notebooks DESTINATION ${ORRERY_DATA_FOLDER}/tools COMPONENT runtime)
+endif()
+
+# Python: one copy of every package, which the command finds through a link. Not those that only a build runs.
+file(GLOB ORRERY_PYTHON_PACKAGES RELATIVE ${PROJECT_SOURCE_DIR}/tools/python ${PROJECT_SOURCE_DIR}/tools/python/orrery_*)
+list(REMOVE_ITEM ORRERY_PYTHON_PACKAGES orrery_reference orrery_stubs)
+foreach(package orrery ${ORRERY_PYTHON_PACKAGES})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/python/${package} DESTINATION ${ORRERY_PYTHON_FOLDER} COMPONENT runtime
+          PATTERN __pycache__ EXCLUDE)
+endforeach()
+if(TARGET orrery_python)
+  install(TARGETS orrery_python LIBRARY DESTINATION ${ORRERY_PYTHON_FOLDER}/orrery COMPONENT runtime)
+  foreach(made params.py named.pyi _orrery.pyi)
+    install(FILES ${CMAKE_BINARY_DIR}/python/orrery/${made} DESTINATION ${ORRERY_PYTHON_FOLDER}/orrery COMPONENT runtime)
+  endforeach()
+endif()
+file(CREATE_LINK ../../../${ORRERY_PYTHON_FOLDER} ${CMAKE_BINARY_DIR}/share/python SYMBOLIC)
+install(FILES ${CMAKE_BINARY_DIR}/share/python DESTINATION ${ORRERY_DATA_FOLDER}/tools COMPONENT runtime)
+# Debian's interpreter looks into /usr/local/lib/python3.X only.
+set(Python_EXECUTABLE ${ORRERY_PYTHON})
+find_package(Python 3.9 QUIET COMPONENTS Interpreter)
+if(Python_FOUND)
+  install(CODE "
+    if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr/local\")
+      file(WRITE \"\$ENV{DESTDIR}/usr/local/lib/python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR}/dist-packages/orrery.pth\"
+           \"/usr/local/${ORRERY_PYTHON_FOLDER}\\n\")
+    endif()" COMPONENT runtime)
+endif()
+
+# For plugins: headers, static libraries, find_package(orrery).
+foreach(folder sim hw models traces policies)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION include/orrery COMPONENT dev
+          FILES_MATCHING PATTERN "*.hpp" PATTERN catalog EXCLUDE PATTERN samples EXCLUDE PATTERN rules EXCLUDE)
+endforeach()
+install(FILES ${CMAKE_BINARY_DIR}/generated/policies/plugin_abi.hpp DESTINATION include/orrery/policies COMPONENT dev)
+set(libraries orrery_flags orrery_timeline_proto orrery_import_proto orrery_sim orrery_hw orrery_models orrery_traces
+              orrery_policies)
+foreach(library IN LISTS libraries)
+  string(REPLACE orrery_ "" name ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
+endforeach()
+install(TARGETS ${libraries} EXPORT orrery ARCHIVE DESTINATION lib/orrery COMPONENT dev)
+install(EXPORT orrery NAMESPACE orrery:: FILE orrery-targets.cmake DESTINATION lib/cmake/orrery COMPONENT dev)
+include(CMakePackageConfigHelpers)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/orrery-config.cmake.in ${CMAKE_BINARY_DIR}/orrery-config.cmake
+                              INSTALL_DESTINATION lib/cmake/orrery)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/orrery-config-version.cmake COMPATIBILITY ExactVersion)
+install(FILES ${CMAKE_BINARY_DIR}/orrery-config.cmake ${CMAKE_BINARY_DIR}/orrery-config-version.cmake
+        DESTINATION lib/cmake/orrery COMPONENT dev)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/examples/plugin DESTINATION share/doc/orrery-dev/examples COMPONENT dev)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/orrery RENAME copyright COMPONENT runtime)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/orrery-dev RENAME copyright COMPONENT dev)
+
+include(${PROJECT_SOURCE_DIR}/cmake/debian.cmake)

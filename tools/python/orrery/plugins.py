@@ -1,0 +1,33 @@
+"""Plugins: policies in shared objects that were built out of the tree (docs/plugins.md)."""
+
+from __future__ import annotations
+
+import os
+import typing
+
+from orrery import _orrery, catalog
+
+_orrery.load_environment_plugins()
+
+
+class Plugin(typing.NamedTuple):
+    """A plugin that this process has loaded."""
+
+    name: str
+    doc: str
+    path: str
+    digest: str  # of its content: it stands in the manifest of a run
+
+
+def load_plugin(path) -> Plugin:
+    """Loads the policies of a shared object; loading the same one again does nothing. They stay for the life of the
+    process, and appear in `list`, `describe`, `schema` and in configs. ConfigError if it is no plugin, was built for
+    another version, or names a policy that is there already."""
+    loaded = Plugin(**_orrery.load_plugin(os.fspath(path)))
+    catalog.forget()
+    return loaded
+
+
+def plugins() -> list[Plugin]:
+    """The plugins that are loaded, in the order of loading."""
+    return [Plugin(**facts) for facts in _orrery.plugins()]

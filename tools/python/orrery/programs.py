@@ -1,0 +1,88 @@
+"""Programs beside the package: the command, and the packages of Python that it hands work to."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import weakref
+
+from orrery import _orrery
+from orrery.errors import ConfigError
+
+
+def command() -> str:
+    """The command `orrery`: $ORRERY_COMMAND, that of this build, or the one on PATH."""
+    beside = pathlib.Path(_orrery.__file__).resolve().parents[2] / "orrery"
+    found = os.environ.get("ORRERY_COMMAND") or (str(beside) if beside.is_file() else shutil.which("orrery"))
+    if found is None:
+        raise ConfigError([("orrery", "", "expected the command orrery, found none", "set ORRERY_COMMAND")])
+    return found
+
+
+def package(name: str, *arguments) -> list[str]:
+    """The command line of a package of tools/python."""
+    place = pathlib.Path(_orrery.home_folder()) / "tools/python" / name
+    return [sys.executable, str(place), *map(os.fspath, arguments)]
+
+
+def told_by(name: str, *arguments) -> str:
+    """What a package prints. ConfigError where it finds faults, RuntimeError where it fails."""
+    told = subprocess.run(package(name, *arguments), capture_output=True, text=True, check=False)
+    if told.returncode == 2:
+        raise ConfigError([("", "", line, "") for line in told.stderr.splitlines() if line])
+    if told.returncode != 0:
+        raise RuntimeError(f"{name} failed: {told.stderr.strip()}")
+    return told.stdout
+
+
+class Explorer:
+    """`orrery serve` in the background: `url` for a browser; ends with `close`, `with`, or the interpreter."""
+
+    def __init__(self, arguments: list[str]):
+        self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self._process.stdout.readline()
+        if not line:
+            said = self._process.communicate()[1].splitlines()
+            raise ConfigError([("", "", one, "") for one in said if one])
+        import json
+
+        self.url: str = json.loads(line)["url"]
+        self._end = weakref.finalize(self, _end, self._process)
+
+    def close(self) -> None:
+        """Ends it."""
+        self._end()
+
+    def __enter__(self) -> Explorer:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Explorer {self.url}{'' if self._end.alive else ', closed'}>"
+
+    def _repr_html_(self) -> str:
+        return f"<a href='{self.url}' target='_blank'>{self.url}</a>"
+
+
+def _end(process) -> None:
+    process.terminate()
+    process.communicate()
+
+
+def serve(folder=".", port: int = 0, *, host: str | None = None, open_beyond_loopback: bool = False, parallel: int = 1,
+          read_only: bool = False) -> Explorer:
+    """Shows the runs and studies of a folder in a browser, as `orrery serve`: prints its address, goes on meanwhile.
+
+    Port 0 takes any free one. Addresses beyond loopback are refused unless `open_beyond_loopback`.
+    """
+    arguments = ["--port", str(port), "--parallel", str(parallel), "--command", command(), "--home",
+                 _orrery.home_folder(), "--json", "--quiet"]
+    arguments += ["--host", host] if host is not None else []
+    arguments += ["--open-beyond-loopback"] if open_beyond_loopback else []
+    arguments += ["--read-only"] if read_only else []
+    return Explorer(package("orrery_serve", os.fspath(folder), *arguments))
