@@ -259,17 +259,3 @@ TEST_CASE("a network from a file is an input of the run", "[cli]") {
   CHECK(read_experiment(config)->run({}).summary.find("makespan_s")->as_number() == Approx(0.501e-3));
   CHECK_THAT(experiment->identity().dump(), Catch::Contains("an input"));
 }
-
-TEST_CASE("the example of the docs gives the table of the docs", "[cli]") {
-  const std::string page = slurp(ORRERY_SOURCE_DIR "/docs/network-runs.md");
-  const auto block = [&](const std::string& opening) {
-    const std::size_t from = page.find(opening) + opening.size();
-    return page.substr(from, page.find("```", from) - from);
-  };
-  const Scratch scratch;
-  scratch.write("c.json", block("```json\n"));
-  const CommandResult run = command(scratch, "run c.json --out r");
-  CAPTURE(run.err);
-  CHECK(run.exit_code == 0);
-  CHECK(run.out == "simulated " + block("```\nsimulated ") + "\n");
-}

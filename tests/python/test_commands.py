@@ -56,7 +56,7 @@ class QuestionTest(unittest.TestCase):
             keywords = inspect.signature(function).parameters
             options = [line.split()[0][2:] for line in command(name, "--help").stdout.splitlines()
                        if line.lstrip().startswith("--")]
-            for option in set(options) - {"help", "set", "out", "seed", "force", "dry-run", "json", "quiet"}:
+            for option in set(options) - {"help", "set", "out", "seed", "force", "dry-run", "json", "quiet", "plugin"}:
                 self.assertIn(option.replace("-", "_"), keywords)
                 self.assertIn(f"{option.replace('-', '_')}: ", function.__doc__)
 

@@ -228,7 +228,7 @@ class Breakdown(unittest.TestCase):
             shares.breakdown({"a": energy(mm=1).iloc[:0]})
 
 
-def slices(count: int = 6) -> pd.DataFrame:
+def slices(count: int = 9) -> pd.DataFrame:
     return pd.DataFrame([("p", f"stage {s}", f"forward {m}", (s + m) * 1e-3, 1e-3, 0)
                          for s in (10, 2) for m in range(count)],
                         columns=["process", "track", "name", "start_s", "duration_s", "depth"])
@@ -240,7 +240,7 @@ class Timelines(unittest.TestCase):
         axes = figure.axes[0]
         self.assertEqual([t.get_text() for t in axes.get_yticklabels()], ["stage 2", "stage 10"])
         (boxes,) = [c for c in axes.collections if isinstance(c, PolyCollection)]  # one kind: forward
-        self.assertEqual(len(boxes.get_paths()), 12)
+        self.assertEqual(len(boxes.get_paths()), 18)
         self.assertEqual(axes.get_xlabel(), "simulated time (ms)")
         np.testing.assert_allclose(boxes.get_paths()[0].get_extents().get_points(), [[10, 0.6], [11, 1.4]])  # row 1, ms
         self.assertEqual(texts_of(figure.legends[0]), ["forward"])
@@ -253,6 +253,9 @@ class Timelines(unittest.TestCase):
         self.assertIn("others", texts_of(figure.legends[0]))
         tops = {round(path.get_extents().y0 + 0.4) for c in figure.axes[0].collections for path in c.get_paths()}
         self.assertEqual(tops, {0, 1})
+
+    def test_lanes_of_a_pipeline_have_looks(self):
+        self.assertEqual(texts_of(timeline.gantt(slices(3)).legends[0]), ["forward 0", "forward 1", "forward 2"])
 
     def test_windows_and_tracks(self):
         figure = timeline.gantt(slices(), tracks=["stage 10"], start_s=0.012, end_s=0.013)

@@ -21,12 +21,12 @@ sys.path.insert(0, str(ROOT / "tools/python"))
 CACHE = tempfile.TemporaryDirectory()
 
 
-def mypy(text: str) -> str:
-    """What mypy says of a file."""
+def mypy(text: str, silent: bool = True) -> str:
+    """What mypy says of a file; unless `silent`, of the package that it imports too."""
     folder = pathlib.Path(CACHE.name)
     (folder / "user.py").write_text(text)
     (folder / "mypy.ini").write_text(
-        "[mypy]\nignore_missing_imports = True\n[mypy-orrery.*]\nfollow_imports = silent\n")
+        "[mypy]\nignore_missing_imports = True\n" + ("[mypy-orrery.*]\nfollow_imports = silent\n" if silent else ""))
     told = subprocess.run(
         ["/usr/bin/mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "user.py"], cwd=folder,
         capture_output=True, text=True, check=False,
@@ -117,11 +117,16 @@ print(env.step(0), policy, result.requests)
             'b: orrery.params.ServingConfig = {"policies": {"batching": {"policy": "sarathy"}}}',
             'c: orrery.params.ServingConfig = {"slo": {"ttft": 2}}',
             "orrery.Machine(count=1)",
+            "orrery.capacity('x.json', replications=[{}])",
             "orrery.run(tables=False)",
         )
         told = mypy("import orrery, orrery.params\n" + "\n".join(wrong) + "\n")
         for line, text in enumerate(wrong, 2):
             self.assertIn(f"user.py:{line}: error:", told, text)
+
+    def test_the_package_itself(self):
+        told = mypy("import orrery\n", silent=False)
+        self.assertIn("Success", told, told)
 
     def test_docs(self):
         """The snippets of docs/python.md, one after the other."""

@@ -14,16 +14,12 @@ from orrery.commands import (
     ImportedConfig,
     Plan,
     calibrate,
-    capacity,
     compare,
     evolve,
     fidelity,
     import_config,
     plan,
-    plans,
     report,
-    slo,
-    train,
 )
 from orrery.errors import ConfigError, Fault, PolicyError
 from orrery.graphs import Graph, Kernel, graph
@@ -33,6 +29,7 @@ from orrery.named import NativeBatching, make_env, make_vec_env
 from orrery.plugins import Plugin, load_plugin, plugins
 from orrery.policies import STABLE, Batching, BudgetStep, Router
 from orrery.programs import Explorer, serve
+from orrery.questions import capacity, plans, slo, train
 from orrery.result import Result
 from orrery.running import Progress, load, read, run, validate
 from orrery.searching import Infeasible, Search, Trial, search

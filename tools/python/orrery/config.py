@@ -81,7 +81,8 @@ def assignments(overrides, sections, config=None) -> list[str]:
     given = [overrides or {}, sections]
     system = "serving"
     if any(map(_has_objects, given)):
-        system = next((part["system"] for part in reversed(given) if "system" in part), None) or _system_of(config)
+        stated = [part["system"] for part in given if "system" in part]
+        system = stated[-1] if stated else _system_of(config)
     found = []
     for part in given:
         for path, value in part.items():

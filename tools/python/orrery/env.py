@@ -15,7 +15,7 @@ try:
     from gymnasium import Env as _Base
 except ImportError:
 
-    class _Base:
+    class _Base:  # type: ignore[no-redef]
         """What gymnasium.Env has beside the methods that matter."""
 
         metadata: dict = {"render_modes": []}
@@ -85,7 +85,7 @@ def _figures(names, row) -> dict:
 class Env(_Base):
     """An environment of one agent. `agent` tells what the numbers of an observation are called."""
 
-    metadata = {"render_modes": []}
+    metadata: dict = {"render_modes": []}
 
     def __init__(self, name: str, core, spec: dict):
         self.name = name

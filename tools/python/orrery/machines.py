@@ -81,6 +81,7 @@ class Machine:
         device: dict[str, typing.Any] = {"part": self.part}
         if self.override:
             device["override"] = self.override
+        config: dict[str, typing.Any]
         if system in _ONE_DEVICE:
             config = {"platform" if self.kind == "platform" else "device": device}
         else:

@@ -43,7 +43,7 @@ class Explorer:
 
     def __init__(self, arguments: list[str]):
         self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self._process.stdout.readline()
+        line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:
             said = self._process.communicate()[1].splitlines()
             raise ConfigError([("", "", one, "") for one in said if one])

@@ -63,7 +63,7 @@ class Result:
 
     def columns(self, name: str) -> dict:
         """A table as arrays of numpy by column. ConfigError for one that there is not."""
-        if name not in self.tables:
+        if self.folder is None or name not in self.tables:
             hint = _orrery.name_hint(name, self.tables) if self.folder else "the run was told to keep no tables"
             raise ConfigError([("result", "", f"no table '{name}'", hint)])
         return _orrery.read_table(str(self.folder / f"{name}.csv"))

@@ -34,9 +34,9 @@ except ImportError:
         def __eq__(self, other) -> bool:
             return type(self) is type(other) and repr(self) == repr(other)
 
-        __hash__ = None
+        __hash__ = None  # type: ignore[assignment]
 
-    class Box(Space):
+    class Box(Space):  # type: ignore[no-redef]
         """Numbers within bounds, which may be infinite."""
 
         def __init__(self, low, high, shape=None, dtype=numpy.float64, seed=None):
@@ -63,7 +63,7 @@ except ImportError:
         def __repr__(self) -> str:
             return f"Box({self.low.tolist()}, {self.high.tolist()}, {self.shape}, {self.dtype})"
 
-    class Discrete(Space):
+    class Discrete(Space):  # type: ignore[no-redef]
         """One of n choices, from `start` on."""
 
         def __init__(self, n: int, seed=None, start: int = 0):
@@ -85,7 +85,7 @@ except ImportError:
         def __repr__(self) -> str:
             return f"Discrete({self.n})"
 
-    class MultiDiscrete(Space):
+    class MultiDiscrete(Space):  # type: ignore[no-redef]
         """One of n_i choices for each part i."""
 
         def __init__(self, nvec, dtype=numpy.int64, seed=None):

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import pathlib
+import typing
 
 from orrery import _orrery
 
 _SHOWN = 10
 
 
-class Column(tuple):
-    """Name, kind (parameter, derived, measure, objective, limit) and detail of a column of points."""
+class Column(typing.NamedTuple):
+    """A column of points: its kind is parameter, derived, measure, objective or limit."""
 
-    def __new__(cls, name: str, kind: str, detail: str):
-        return super().__new__(cls, (name, kind, detail))
-
-    name = property(lambda self: self[0])
-    kind = property(lambda self: self[1])
-    detail = property(lambda self: self[2])
+    name: str
+    kind: str
+    detail: str  # path of a measure, minimise or maximise, unit of a parameter
 
 
 class Stored:
@@ -68,7 +67,7 @@ class Stored:
     @property
     def analysis(self) -> dict:
         """What `orrery analyse --json` prints: volumes over time, importance of parameters, the front."""
-        return _orrery.ask("analyse", _text({"stores": [self._file()]}), None)
+        return _orrery.ask("analyse", json.dumps({"stores": [self._file()]}), None)
 
     @property
     def complete(self) -> bool:
@@ -100,9 +99,3 @@ class Stored:
         best = self.best(_SHOWN)
         named = {c.name for c in self.columns if c.kind in ("parameter", "derived", "measure", "objective")}
         return head + best[[c for c in best.columns if c in named]].head(_SHOWN).to_html(border=0)
-
-
-def _text(value) -> str:
-    import json
-
-    return json.dumps(value)

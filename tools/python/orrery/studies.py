@@ -96,7 +96,7 @@ class Study(Stored):
         """
         core = self._runnable()
         search = (mode or self.mode) == "search"
-        if mode not in (None, "sweep", "search"):
+        if mode is not None and mode not in ("sweep", "search"):
             raise ConfigError([("mode", "", f"unknown mode '{mode}'", _orrery.name_hint(mode, ["sweep", "search"]))])
         if self.store is None:
             folder = tempfile.mkdtemp(prefix="orrery-")

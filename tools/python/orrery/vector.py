@@ -14,13 +14,13 @@ try:
     from gymnasium.vector import VectorEnv as _Base
 except ImportError:
 
-    class AutoresetMode(enum.Enum):
+    class AutoresetMode(enum.Enum):  # type: ignore[no-redef]
         """When an environment whose episode has ended is reset; gymnasium's names."""
 
         NEXT_STEP = "NextStep"
         SAME_STEP = "SameStep"
 
-    class _Base:
+    class _Base:  # type: ignore[no-redef]
         """What gymnasium.vector.VectorEnv has beside the methods that matter."""
 
         spec = None
@@ -52,7 +52,8 @@ class VectorEnv(_Base):
         self.single_action_space = spaces.action_space(self._agent)
         self.observation_space = spaces.batch_space(self.single_observation_space, num_envs)
         self.action_space = spaces.batch_space(self.single_action_space, num_envs)
-        self._seed, self._resets = None, 0
+        self._resets = 0
+        self._seed: int | None = None
 
     def _infos(self, told: dict) -> dict:
         infos = {}

@@ -256,7 +256,7 @@ def breakdown(results: Sequence, what, labels) -> Picture:
 
 
 def claims(found) -> Picture:
-    found = getattr(found, "claims", found)
+    found = getattr(found, "document", getattr(found, "claims", found))  # of `orrery.reproduce`
     if isinstance(found, (str, os.PathLike)):
         found = json.loads(Path(found).read_text(encoding="utf-8"))
     if isinstance(found, Mapping):

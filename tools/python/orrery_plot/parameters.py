@@ -19,6 +19,10 @@ BEST = 10  # points highlighted where there is one objective
 ABSENT = -0.09  # where a parameter that does not count is drawn
 
 
+def _label(objective: dict) -> str:
+    return axis_label({**objective, "maximise": None})
+
+
 def _known(store: dict, objectives: list[dict]) -> list[tuple[dict, dict]]:
     """Objectives that there were enough trials for, with what is known of them."""
     pairs = zip(objectives, store["analysis"]["objectives"])
@@ -45,7 +49,7 @@ def importance(store: dict, objectives: list[dict]) -> Picture | None:
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("% of the objective's variance")
         explained = max(0.0, found["explained"] or 0)
-        axes.set_title(f"{wrapped(objective['label'], 40)}\nmodel explains {100 * explained:.0f} % of unseen variance, "
+        axes.set_title(f"{wrapped(_label(objective), 40)}\nmodel explains {100 * explained:.0f} % of unseen variance, "
                        f"{found['trials']} trials", fontweight="normal")
     legend_below(figure, min(2, len(known)))
     return figure
@@ -62,7 +66,7 @@ def interactions(store: dict, objectives: list[dict]) -> Picture | None:
     figure, grid = panels_of(len(known), 2 if side < 3.4 else 1, (side + 1.4, side + 0.5))
     for axes, (objective, found) in zip(grid, known):
         _heat_map(figure, axes, found, cells)
-        axes.set_title(wrapped(f"{objective['label']}: % of variance", 34), fontweight="normal")
+        axes.set_title(wrapped(f"{_label(objective)}, % of variance", 34), fontweight="normal")
     return figure
 
 
@@ -139,7 +143,7 @@ def parallel(store: dict, objectives: list[dict]) -> Picture | None:
     what = f"front, {len(best)} points" if len(objectives) > 1 else f"best {len(best)} points"
     scale = ScalarMappable(norm=Normalize(norm.vmin, norm.vmin + (norm.vmax - norm.vmin) / 0.92), cmap=colours)
     bar = figure.colorbar(scale, ax=axes, shrink=0.8, aspect=25, pad=0.09,
-                          label=wrapped(f"{axis_label({**objectives[0], 'maximise': None})} of the {what}", 40))
+                          label=wrapped(f"{_label(objectives[0])} of the {what}", 40))
     bar.ax.set_ylim(norm.vmin, norm.vmax)
     bar.outline.set_visible(False)
     return figure

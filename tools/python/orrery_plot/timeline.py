@@ -32,8 +32,9 @@ def gantt(frame: pd.DataFrame, tracks: Sequence[str] | None = None, start_s: flo
     """Slices by track over time. `frame`: process, track, name, start_s, duration_s, and optionally depth, id.
 
     `tracks` chooses by track or process and orders; `start_s` and `end_s` cut a window; `by` is a column that gives the
-    colours (else the first word of the name). Rows of one track lie one above the other by depth. Past 40 tracks, or
-    20,000 slices in the window, it is the longest that are drawn, and the title says so.
+    colours (else the first word of the name, or all of it where that is the same everywhere). Rows of one track lie one
+    above the other by depth. Past 40 tracks, or 20,000 slices in the window, it is the longest that are drawn, and the
+    title says so.
     """
     frames.need(frame, ("track", "name", "start_s", "duration_s"), "Gantt")
     rows = frame.assign(depth=frame["depth"] if "depth" in frame else 0,
@@ -51,7 +52,9 @@ def gantt(frame: pd.DataFrame, tracks: Sequence[str] | None = None, start_s: flo
                 r in zip(rows["track"], rows["process"], rows["row"])]
     else:
         rank = 0
-    rows = rows.assign(rank=rank)
+    rows = rows.assign(rank=rank, row=_row_names(rows))
+    if by is None and rows["kind"].nunique() == 1 and rows["name"].nunique() <= MOST_NAMES:
+        rows = rows.assign(kind=rows["name"].astype(str))  # lane 0, lane 1: what tells them apart is what matters
     low = float(rows["start_s"].min()) if start_s is None else start_s
     high = float(rows["end_s"].max()) if end_s is None else end_s
     rows = rows[(rows["end_s"] >= low) & (rows["start_s"] <= high)]
@@ -102,7 +105,8 @@ def _slices(axes, rows: pd.DataFrame, top: dict[str, int], factor: float) -> Non
     """A collection a kind, so that a million slices would not be a million artists; a legend below."""
     weight = rows.groupby("kind")["duration_s"].sum().sort_values(ascending=False, kind="stable")
     named = list(weight.index[: MOST_NAMES if len(weight) <= MOST_NAMES else MOST_NAMES - 1])
-    named.sort(key=list(dict.fromkeys(rows.sort_values("start_s", kind="stable")["kind"])).index)
+    first = list(dict.fromkeys(rows.sort_values("start_s", kind="stable")["kind"]))
+    named.sort(key=frames.natural if len({_kind(name) for name in named}) == 1 else first.index)
     looks = {kind: (palette.colour(i), palette.hatch(i)) for i, kind in enumerate(named)}
     handles = []
     for kind in [*named, OTHERS] if len(weight) > len(named) else named:

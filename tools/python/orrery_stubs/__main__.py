@@ -1,4 +1,4 @@
-"""Writes `_orrery.pyi`, `named.pyi` and `params.py` into a folder: `python orrery_stubs FOLDER [OUT]`.
+"""Writes `_orrery.pyi`, `named.pyi`, `questions.pyi` and `params.py` into a folder: `python orrery_stubs FOLDER [OUT]`.
 
 FOLDER holds the compiled module; it is read by itself, without the package around it.
 """
@@ -19,10 +19,11 @@ def load(folder: pathlib.Path):
 
 def texts(module) -> dict[str, str]:
     """Files by name."""
-    from orrery_stubs import core, named, params
+    from orrery_stubs import core, named, params, questions
 
     declared = params.Declarations(module.components())
-    return {"_orrery.pyi": core.text(module), "params.py": declared.text(), "named.pyi": named.text(declared, module)}
+    return {"_orrery.pyi": core.text(module), "params.py": declared.text(), "named.pyi": named.text(declared, module),
+            "questions.pyi": questions.text(module)}
 
 
 def write(module, out: pathlib.Path) -> None:
