@@ -34,7 +34,7 @@ void add_report(CLI::App& app, Action& action) {
       ->required();
   command->add_option("--out", options->out,
                       "The HTML file (default RUN/report.html, STORE.html beside the store; of several compare.html)");
-  command->add_option("--png", options->png, "Folder for PNG plots of a run (default RUN/png; \"no\" for none)");
+  command->add_option("--png", options->png, "Folder for PNG plots (default, of one run, RUN/png; \"no\" for none)");
   command->add_option("--against", options->against,
                       "Print the run beside this request log (CSV of a vLLM run, or its benchmark's JSON) instead");
   command->add_flag("--json", options->json, "With --against: as JSON");

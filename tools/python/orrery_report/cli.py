@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
                         help="folders that `orrery run` wrote, or stores of studies; several are compared")
     parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML file (default: RUN/report.html, STORE.html beside "
                         "the store, of several compare.html)")
-    parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of the PNG figures of a run (default: RUN/png), or "
+    parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of PNG figures (default, of one run: RUN/png), or "
                         "`no` for none")
     parser.add_argument("--against", metavar="LOG", type=Path, help="print the run beside this request log instead")
     parser.add_argument("--json", action="store_true", help="with --against: as JSON")
@@ -65,13 +65,27 @@ def report(paths: list[Path], out: Path | None = None, png: str | None = None, c
         html_file.parent.mkdir(parents=True, exist_ok=True)
         _write(html_file, text)
         written = [html_file]
-        if png != "no" and len(things) == 1 and isinstance(things[0], page.Run):
-            from . import png as figures
-
-            written += figures.write(things[0], Path(png) if png else paths[0] / "png")
+        written += _pictures(things, paths, png)
     except OSError as error:
         raise InputError(error.filename or html_file, "a path that can be written", str(error.strerror)) from None
     return written
+
+
+def _pictures(things: list, paths: list[Path], png: str | None) -> list[Path]:
+    """The PNG figures: of a run unless told otherwise, of studies and of several where a folder is named."""
+    alone = len(things) == 1 and hasattr(things[0], "folder")
+    if png == "no" or (png is None and not alone):
+        return []
+    from . import png as figures
+
+    if alone:
+        return figures.write(things[0], Path(png) if png else paths[0] / "png")
+    if hasattr(things[0], "folder"):
+        return figures.write_several(paths, Path(png))
+    if not things[0].analysis:
+        return []
+    whole = {"objectives": list(things[0].objectives), **things[0].joint, "stores": [thing.analysis for thing in things]}
+    return figures.write_studies(whole, Path(png))
 
 
 def default_file(paths: list[Path]) -> Path:

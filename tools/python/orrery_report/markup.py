@@ -59,12 +59,12 @@ def escape(value: object) -> str:
 
 
 def document(sheet: Sheet, title: str, headline: str, status: tuple[str, str] | None, library: str | None = None) -> str:
-    """The whole page. `status` is (text, good|bad|odd); `library` an address of plotly.js on the page's own host, or None
-    to have it inside."""
+    """The whole page. `status` is (text, good|bad|odd); `library` an address of plotly.js, or None to have it inside."""
     plots = bool(sheet.figures or sheet.tables or sheet.data)
     elsewhere = library is not None and plots
-    policy = (f"default-src 'none'; script-src 'unsafe-inline'{' ' + chr(39) + 'self' + chr(39) if elsewhere else ''}; "
-              "style-src 'unsafe-inline'; img-src data: blob:")
+    # A page in a sandbox has no host of its own: a whole address is allowed as it is.
+    source = "" if not elsewhere else f" {escape(library)}" if library.startswith("http") else " 'self'"
+    policy = f"default-src 'none'; script-src 'unsafe-inline'{source}; style-src 'unsafe-inline'; img-src data: blob:"
     plotly = f'<script src="{escape(library)}"></script>' if elsewhere else f"<script>{plotly_js()}</script>"
     mark = f'<span class="status {status[1]}">{escape(status[0])}</span>' if status else ""
     buttons = "".join(f'<button role="tab" id="tab-{key}" aria-controls="{key}" data-tab="{key}">{escape(name)}'
