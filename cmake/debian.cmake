@@ -17,10 +17,9 @@ set(CPACK_DEBIAN_PACKAGE_HOMEPAGE "")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME orrery)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
-set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "discrete-event simulator and design-space explorer for AI systems
- Replays traces of requests on models of machines, and tells latency,
- throughput, energy and memory; explores designs and policies. The command,
- the Python package, catalogs of parts and models, and studies.")
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Replays traces of requests on models of machines, and tells latency,
+throughput, energy and memory; explores designs and policies. The command,
+the Python package, catalogs of parts and models, and studies.")
 if(TARGET orrery_python)  # a module for one version of the interpreter
   math(EXPR next "${Python_VERSION_MINOR} + 1")
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS
@@ -36,7 +35,6 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
     "g++, libboost-dev, libfmt-dev, libpcg-cpp-dev, libprotobuf-dev, libsimdjson-dev, libzstd-dev, nlohmann-json3-dev, pkg-config, protobuf-compiler, zlib1g-dev")
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "orrery (= ${PROJECT_VERSION}), cmake")
-set(CPACK_COMPONENT_DEV_DESCRIPTION "headers and libraries for plugins of orrery
- What a policy is built against outside of Orrery's source tree, to be loaded
- by its command or its Python package.")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "Headers and libraries: what a policy is built against outside of Orrery's
+source tree, to be loaded by its command or its Python package.")
 include(CPack)

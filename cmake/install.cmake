@@ -77,7 +77,7 @@ install(FILES ${CMAKE_BINARY_DIR}/orrery-config.cmake ${CMAKE_BINARY_DIR}/orrery
         DESTINATION lib/cmake/orrery COMPONENT dev)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/examples/plugin DESTINATION share/doc/orrery-dev/examples COMPONENT dev)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/orrery RENAME copyright COMPONENT runtime)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/orrery-dev RENAME copyright COMPONENT dev)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/copyright DESTINATION share/doc/orrery COMPONENT runtime)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/copyright DESTINATION share/doc/orrery-dev COMPONENT dev)
 
 include(${PROJECT_SOURCE_DIR}/cmake/debian.cmake)

@@ -46,7 +46,9 @@ void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::
     if (value == nullptr) continue;
     const auto descend = [&](Node& item) {
       const bool names_file = info.unit == Unit::path || info.unit == Unit::reference;
-      if (names_file && item.is_string() && !item.as_string().starts_with("catalog:")) visit(item);
+      // An empty text is a path that is not given.
+      if (names_file && item.is_string() && !item.as_string().empty() && !item.as_string().starts_with("catalog:"))
+        visit(item);
       if (!item.is_object()) return;
       for_each_path(info.nested, item, visit);
       for (const ComponentInfo& policy : info.policies)

@@ -23,7 +23,7 @@ from session import Session, Tally
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = "sim|hw|models|traces|policies|experiments|tools|tests|docs"
-PLACEHOLDER = re.compile(r"\b(NAME|FOLDER|TOPIC|DIR|FILE|mine|test_mine|test_TOPIC)\b")
+PLACEHOLDER = re.compile(r"\b(NAME|FOLDER|TOPIC|DIR|FILE|mine|gateway_log|test_mine|test_TOPIC)\b")
 MOST_SKIPPED = 40  # of all pages
 
 
@@ -53,6 +53,14 @@ def check_links(page: blocks.Page) -> list[str]:
         elif anchor and path.suffix == ".md" and anchor not in blocks.anchors(path.read_text(encoding="utf-8")):
             found.append(f"{page.path}:{line}: {name or 'the page'} has no heading #{anchor}")
     return found
+
+
+def check_reached() -> list[str]:
+    """Every page of docs is linked from docs/index.md, or from a page of its folder that is."""
+    index = blocks.parse(ROOT, "docs/index.md")
+    reached = {str((ROOT / "docs" / target.partition("#")[0]).resolve()) for _, target in blocks.links(index)}
+    pages = [path for path in (ROOT / "docs").glob("**/*.md") if path.name != "index.md" and path.parent.name != "reference"]
+    return [f"docs/index.md: has no link to {path.relative_to(ROOT)}" for path in sorted(pages) if str(path.resolve()) not in reached]
 
 
 def check_page(name: str, slow: bool, update: bool) -> Tally:
@@ -94,6 +102,8 @@ def main() -> int:
         results = list(pool.map(one, names))
     skipped = [reason for _, tally, _ in results for reason in tally.skipped]
     faults = [fault for _, tally, _ in results for fault in tally.faults]
+    if not arguments.pages and not arguments.slow:
+        faults += check_reached()
     if not arguments.pages and len(skipped) > MOST_SKIPPED:
         faults.append(f"{len(skipped)} blocks are skipped, more than {MOST_SKIPPED}")
     if arguments.times:

@@ -24,7 +24,7 @@ PYTHON = "/usr/bin/python3"
 def environment(**more):
     """Without what would point into the source tree."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ORRERY_", "PYTHON"))}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "CMAKE_GENERATOR": "Ninja", **more}
 
 
 def run(*words, cwd="/", env=None, code=0):
