@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 
 #include "experiments/study/analysis.hpp"
+#include "experiments/study/stored_point.hpp"
 
 namespace orrery::experiments::study {
 namespace {
@@ -125,6 +127,37 @@ Node trial_node(const StoreAnalysis& store, std::size_t i) {
   return row;
 }
 
+/// Settings of every trial, each text once: `texts`, and the places of a trial's in them.
+Node settings_node(const StoredTrials& stored) {
+  std::map<std::string, std::int64_t> places;
+  Node texts = Node::array(), trials = Node::array();
+  for (std::size_t i = 0; i < stored.trials.size(); ++i) {
+    Node of_trial = Node::array();
+    for (std::string& text : settings_of(stored, i)) {
+      const auto [place, fresh] = places.emplace(std::move(text), std::ssize(places));
+      if (fresh) texts.push(Node::string(place->first));
+      of_trial.push(Node::integer(place->second));
+    }
+    trials.push(std::move(of_trial));
+  }
+  Node node = Node::object();
+  node.set("texts", std::move(texts));
+  node.set("trials", std::move(trials));
+  return node;
+}
+
+/// The study's file and the config that settings are laid over; why not, where the file is not there or has changed.
+void add_base(Node& node, const StoredTrials& stored) {
+  try {
+    StoreReader reader(stored.file);
+    const Study study = study_of(reader);
+    node.set("study_file", Node::string(study.file.string()));
+    node.set("base", study.base);
+  } catch (const sim::ConfigError& error) {
+    node.set("study_fault", Node::string(error.faults().front().text()));
+  }
+}
+
 Node searches_node(const StoreAnalysis& store) {
   Node searches = Node::array();
   for (const SearchHistory& history : store.searches) {
@@ -150,6 +183,8 @@ Node store_node(const StudyAnalysis& analysis, const StoreAnalysis& store, bool 
   node.set("analysis", search::analysis_json(store.report, store.stored.space, store.stored.trials));
   if (!points) return node;
   node.set("parameters", parameters_node(store.stored.space));
+  add_base(node, store.stored);
+  node.set("settings", settings_node(store.stored));
   Node& trials = node.set("trials", Node::array());
   for (std::size_t i = 0; i < store.stored.trials.size(); ++i) trials.push(trial_node(store, i));
   return node;

@@ -58,6 +58,13 @@ std::optional<Point> any_allowed(const Study& study) {
   return std::nullopt;
 }
 
+std::string set_text(const std::vector<std::string>& assignments) {
+  if (assignments.empty()) return {};
+  Node list = Node::array();
+  for (const std::string& one : assignments) list.push(Node::string(one));
+  return list.dump();
+}
+
 }  // namespace
 
 std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t repeat) {
@@ -92,7 +99,9 @@ StoreFacts facts_of(const Study& study, bool search) {
           .version = std::string(version()),
           .build = build_id(),
           .document = study.document.dump(),
-          .columns = columns_of(study)};
+          .columns = columns_of(study),
+          .source = study.file,
+          .set = set_text(study.assignments)};
 }
 
 fs::path default_store(const Study& study, bool search) {

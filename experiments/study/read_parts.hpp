@@ -9,6 +9,8 @@ namespace orrery::experiments::study {
 std::optional<double> value_of(const search::Parameter& parameter, const sim::Node& node);
 /// The space of a study's document alone: of a store, whose experiments need not be at hand. Throws sim::ConfigError.
 search::Space read_space(const sim::Node& root);
+/// `fidelity`, where it is there and without a fault.
+std::optional<Fidelity> read_fidelity(const sim::Node& root, sim::Faults& faults);
 /// `objectives`, `limits` and `bottlenecks`: formulas over parameters and measures.
 void read_goals(const sim::Node& root, Study& study, sim::Faults& faults);
 /// `sweep`: parts, and a grid of the parameters that no part names. `steps`: how many values of a range, 0: not said.

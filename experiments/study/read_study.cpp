@@ -200,23 +200,6 @@ void read_search(const Node& root, Study& study, Faults& faults) {
   study.driver = drivers().parse_block(driver, "random", faults);
 }
 
-void read_fidelity(const Node& root, Study& study, Faults& faults) {
-  const Node* node = member(root, "fidelity", Node::Kind::object, "an object with path and full", false, faults);
-  if (node == nullptr) return;
-  check_keys_of(*node, {"path", "full"}, faults);
-  Fidelity fidelity{.path = text_member(*node, "path", true, faults)};
-  const Node* full = node->find("full");
-  const auto number = full != nullptr ? number_of(*full) : std::nullopt;
-  if (!number || number->first <= 0) {
-    faults.add(place_of(*node, "full"), "expected the number or quantity > 0 that a full run has at 'path'");
-    return;
-  }
-  fidelity.full = *full;
-  fidelity.number = number->first;
-  fidelity.unit = number->second;
-  study.fidelity = std::move(fidelity);
-}
-
 /// The base without what makes it a document of its own.
 void read_base_of(const Node& root, const std::vector<std::string>& assignments, Study& study, Faults& faults) {
   study.base = read_base(root, faults);
@@ -238,6 +221,23 @@ std::optional<double> value_of(const Parameter& parameter, const Node& node) {
   if (number->first < parameter.low || number->first > parameter.high) return std::nullopt;
   if (parameter.kind == ParameterKind::integer && number->first != std::round(number->first)) return std::nullopt;
   return number->first;
+}
+
+std::optional<Fidelity> read_fidelity(const Node& root, Faults& faults) {
+  const Node* node = member(root, "fidelity", Node::Kind::object, "an object with path and full", false, faults);
+  if (node == nullptr) return std::nullopt;
+  check_keys_of(*node, {"path", "full"}, faults);
+  Fidelity fidelity{.path = text_member(*node, "path", true, faults)};
+  const Node* full = node->find("full");
+  const auto number = full != nullptr ? number_of(*full) : std::nullopt;
+  if (!number || number->first <= 0) {
+    faults.add(place_of(*node, "full"), "expected the number or quantity > 0 that a full run has at 'path'");
+    return std::nullopt;
+  }
+  fidelity.full = *full;
+  fidelity.number = number->first;
+  fidelity.unit = number->second;
+  return fidelity;
 }
 
 search::Space read_space(const Node& root) {
@@ -268,6 +268,7 @@ Study read_study(Node root, const std::filesystem::path& file, const std::vector
   check_version(root, faults);
   Study study{.name = file.stem().string(), .file = file};
   study.document = root;
+  study.assignments = assignments;
   study.title = text_member(root, "title", false, faults);
   read_base_of(root, assignments, study, faults);
   const std::size_t before = faults.size();
@@ -275,7 +276,7 @@ Study read_study(Node root, const std::filesystem::path& file, const std::vector
   read_parameters(root, study, steps, faults);
   read_measures(root, study, faults);
   read_search(root, study, faults);
-  read_fidelity(root, study, faults);
+  study.fidelity = read_fidelity(root, faults);
   if (faults.size() == before) {  // else every formula would be at fault too
     read_constraints(root, study, faults);
     read_goals(root, study, faults);

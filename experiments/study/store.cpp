@@ -133,6 +133,12 @@ void Store::create(const StoreFacts& facts) {
   set_fact("version", facts.version);
   set_fact("build", facts.build);
   set_fact("document", facts.document);
+  if (!facts.source.empty()) {
+    std::error_code ignored;
+    const fs::path source = fs::proximate(fs::absolute(facts.source), fs::absolute(file_).parent_path(), ignored);
+    if (!ignored) set_fact("source", source.generic_string());
+  }
+  if (!facts.set.empty()) set_fact("set", facts.set);
   Statement add = database_->prepare("INSERT INTO columns VALUES(?1, ?2, ?3, ?4)");
   for (std::size_t i = 0; i < facts.columns.size(); ++i) {
     const Column& column = facts.columns[i];

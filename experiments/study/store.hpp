@@ -42,6 +42,8 @@ struct StoreFacts {
   std::string version, build;
   std::string document;  ///< the study as JSON
   std::vector<Column> columns;
+  std::filesystem::path source{};  ///< the study's file; the store tells the way to it from its own folder
+  std::string set{};               ///< JSON list of what was laid over that file; empty if nothing was
 };
 
 struct PointRow {

@@ -21,6 +21,15 @@ double Limit::violation(double x) const {
   return std::max(most ? over(x - *most, *most) : 0, least ? over(*least - x, *least) : 0);
 }
 
+Assignment at_fidelity(const Fidelity& fidelity, double share) {
+  const double value = fidelity.number * share;
+  if (fidelity.full.kind() == Node::Kind::integer)
+    return {fidelity.path, Node::integer(std::max<std::int64_t>(1, std::llround(value)))};
+  if (sim::has_dimension(fidelity.unit))
+    return {fidelity.path, Node::string(sim::format_quantity(value, fidelity.unit))};
+  return {fidelity.path, Node::real(value)};
+}
+
 Node Study::config(const Point& point, double share, std::int64_t seed) const {
   Node config = base;
   for (const Assignment& one : space.assignments(point)) sim::assign(config, one.path, one.value);
@@ -28,15 +37,7 @@ Node Study::config(const Point& point, double share, std::int64_t seed) const {
     value.set_origin(base.origin_at(path));
     sim::assign(config, path, value);
   };
-  if (fidelity) {
-    const double value = fidelity->number * share;
-    if (fidelity->full.kind() == Node::Kind::integer)
-      set(fidelity->path, Node::integer(std::max<std::int64_t>(1, std::llround(value))));
-    else if (sim::has_dimension(fidelity->unit))
-      set(fidelity->path, Node::string(sim::format_quantity(value, fidelity->unit)));
-    else
-      set(fidelity->path, Node::real(value));
-  }
+  if (fidelity) set(fidelity->path, at_fidelity(*fidelity, share).value);
   // One run a point without a seed of its own leaves the base's.
   if (document.find("seeds") != nullptr) set(seeds.path, Node::integer(seed));
   return config;

@@ -111,10 +111,14 @@ struct SweepPart {
   std::vector<std::vector<double>> rows;
 };
 
+/// What makes a run a share of a full one.
+Assignment at_fidelity(const Fidelity& fidelity, double share);
+
 struct Study {
   std::string name;  ///< stem of the file
   std::filesystem::path file;
   std::string title;
+  std::vector<std::string> assignments;  ///< that were laid over the file
   sim::Node document, base;
   search::Space space;
   std::vector<SweepPart> sweep;

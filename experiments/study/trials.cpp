@@ -14,7 +14,7 @@ using search::Parameter;
 
 /// Which columns a goal or a limit is read from.
 struct Layout {
-  std::vector<std::size_t> parameters, objectives, limits;
+  std::vector<std::size_t> objectives, limits;
 };
 
 [[noreturn]] void fault(const StoreReader& store, const std::string& message, const std::string& hint = {}) {
@@ -34,17 +34,18 @@ double value_of(const Parameter& parameter, const Cell& cell) {
 
 Layout layout_of(const StoreReader& store, const search::Space& space, const std::vector<std::string>& wanted) {
   Layout layout;
+  std::size_t parameters = 0;
   std::vector<std::string> known;
   for (std::size_t i = 0; i < store.columns().size(); ++i) {
     const Column& column = store.columns()[i];
-    if (column.kind == "parameter") layout.parameters.push_back(i);
+    if (column.kind == "parameter") ++parameters;
     if (column.kind == "limit") layout.limits.push_back(i);
     if (column.kind != "objective") continue;
     known.push_back(heading(column));
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), known.back()) != wanted.end())
       layout.objectives.push_back(i);
   }
-  if (layout.parameters.size() != space.size()) fault(store, "expected a column for each parameter of its study");
+  if (parameters != space.size()) fault(store, "expected a column for each parameter of its study");
   if (known.empty()) fault(store, "the study has no objectives: nothing to analyse");
   for (const std::string& name : wanted)
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -66,10 +67,10 @@ std::string driver_of(StoreReader& store, const sim::Node& document) {
   return policy != nullptr && policy->is_string() ? policy->as_string() : "random";
 }
 
-search::Trial trial_of(const PointRow& row, const Layout& layout, const StoredTrials& stored) {
+search::Trial trial_of(const PointRow& row, const Layout& layout, std::span<const Column> columns,
+                       const StoredTrials& stored) {
   search::Trial trial{{{}, row.fidelity}, {.status = row.status, .reason = row.reason}};
-  for (std::size_t p = 0; p < layout.parameters.size(); ++p)
-    trial.proposal.point.push_back(value_of(stored.space.parameters()[p], row.cells[layout.parameters[p]]));
+  trial.proposal.point = stored_point(stored.space, columns, row);
   if (!trial.result.ok()) return trial;
   for (std::size_t o = 0; o < layout.objectives.size(); ++o)
     trial.result.objectives.push_back(stored.goals[o].shown(number_of(row.cells[layout.objectives[o]])));
@@ -79,12 +80,25 @@ search::Trial trial_of(const PointRow& row, const Layout& layout, const StoredTr
 
 }  // namespace
 
+search::Point stored_point(const search::Space& space, std::span<const Column> columns, const PointRow& row) {
+  search::Point point;
+  for (std::size_t i = 0; i < columns.size() && point.size() < space.size(); ++i)
+    if (columns[i].kind == "parameter") point.push_back(value_of(space.parameters()[point.size()], row.cells[i]));
+  return point;
+}
+
 StoredTrials read_trials(StoreReader& store, const std::vector<std::string>& objectives) {
   const sim::Node document = sim::parse_json(store.fact("document"), store.file().string());
   StoredTrials stored{.file = store.file(),
                       .study = store.study(),
                       .driver = driver_of(store, document),
                       .space = read_space(document)};
+  sim::Faults faults;  // none: the study was read when the store was made
+  stored.fidelity = read_fidelity(document, faults);
+  if (const sim::Node* seeds = document.find("seeds"); seeds != nullptr) {
+    const auto params = sim::parse_params<SeedsParams>(*seeds, faults);
+    stored.seed = {params.path, sim::Node::integer(params.first)};
+  }
   const Layout layout = layout_of(store, stored.space, objectives);
   for (const std::size_t i : layout.objectives) {
     const Column& column = store.columns()[i];
@@ -92,7 +106,7 @@ StoredTrials read_trials(StoreReader& store, const std::vector<std::string>& obj
     stored.labels.push_back(label_of(store, heading(column)));
   }
   store.for_each([&](const PointRow& row) {
-    stored.trials.push_back(trial_of(row, layout, stored));
+    stored.trials.push_back(trial_of(row, layout, store.columns(), stored));
     stored.repeats.push_back(row.repeat);
   });
   if (stored.trials.empty()) fault(store, "the store has no points yet");

@@ -20,7 +20,7 @@ struct Options {
   std::vector<std::string> files, objectives;
   std::string png;
   std::size_t top = 12;
-  bool json = false;
+  bool json = false, points = false;
 };
 
 /// Leaves the figures in a folder.
@@ -40,7 +40,7 @@ int draw(const study::StudyAnalysis& analysis, const fs::path& folder) {
 int analyse(const Options& options) {
   const std::vector<fs::path> files(options.files.begin(), options.files.end());
   const study::StudyAnalysis analysis = study::analyse_stores(files, options.objectives);
-  std::cout << (options.json ? study::study_analysis_json(analysis).dump(2) + "\n"
+  std::cout << (options.json ? study::study_analysis_json(analysis, options.points).dump(options.points ? -1 : 2) + "\n"
                              : study::study_analysis_text(analysis, options.top));
   std::cout.flush();
   if (!std::cout) {
@@ -62,7 +62,9 @@ void add_analyse(CLI::App& app, Action& action) {
       ->allow_extra_args(false);
   command->add_option("--top", options->top, "Rows of a table")->check(CLI::PositiveNumber);
   command->add_option("--png", options->png, "Folder for plots");
-  command->add_flag("--json", options->json, "As JSON");
+  CLI::Option* json = command->add_flag("--json", options->json, "As JSON");
+  command->add_flag("--points", options->points, "With --json: every point too, and what it sets in which config")
+      ->needs(json);
   command->callback([options, &action] { action = [options] { return analyse(*options); }; });
 }
 

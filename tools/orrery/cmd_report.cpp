@@ -1,4 +1,5 @@
-// `orrery report RUN`: hands a run folder to the Python package that draws it.
+// `orrery report RUN|STORE…`: hands runs and stores of studies to the Python package that draws them.
+#include <filesystem>
 #include <memory>
 
 #include "tools/orrery/commands.hpp"
@@ -8,16 +9,19 @@ namespace orrery::tools {
 namespace {
 
 struct ReportOptions {
-  std::string run, out, png, against;
+  std::vector<std::string> things;
+  std::string out, png, against;
   bool json = false;
 };
 
 int report(const ReportOptions& options) {
-  std::vector<std::string> arguments{options.run};
+  std::vector<std::string> arguments = options.things;
   if (!options.out.empty()) arguments.insert(arguments.end(), {"--out", options.out});
   if (!options.png.empty()) arguments.insert(arguments.end(), {"--png", options.png});
   if (!options.against.empty()) arguments.insert(arguments.end(), {"--against", options.against});
   if (options.json) arguments.push_back("--json");
+  // It asks this program back what the points of a study tell.
+  arguments.insert(arguments.end(), {"--command", std::filesystem::read_symlink("/proc/self/exe").string()});
   return run_python_tool("orrery_report", arguments);
 }
 
@@ -25,10 +29,12 @@ int report(const ReportOptions& options) {
 
 void add_report(CLI::App& app, Action& action) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* command = app.add_subcommand("report", "Write an interactive HTML report and PNG plots of a run");
-  command->add_option("RUN", options->run, "Folder of a run")->required();
-  command->add_option("--out", options->out, "The HTML file (default RUN/report.html)");
-  command->add_option("--png", options->png, "Folder for PNG plots (default RUN/png; \"no\" for none)");
+  CLI::App* command = app.add_subcommand("report", "Write an interactive HTML report of runs, or of studies");
+  command->add_option("RUN|STORE", options->things, "Folders of runs, or stores of studies; several are compared")
+      ->required();
+  command->add_option("--out", options->out,
+                      "The HTML file (default RUN/report.html, STORE.html beside the store; of several compare.html)");
+  command->add_option("--png", options->png, "Folder for PNG plots (default, of one run, RUN/png; \"no\" for none)");
   command->add_option("--against", options->against,
                       "Print the run beside this request log (CSV of a vLLM run, or its benchmark's JSON) instead");
   command->add_flag("--json", options->json, "With --against: as JSON");

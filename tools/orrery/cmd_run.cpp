@@ -8,6 +8,7 @@
 
 #include "experiments/experiment.hpp"
 #include "experiments/run_folder.hpp"
+#include "experiments/study/stored_point.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/progress.hpp"
 #include "tools/orrery/run_command.hpp"
@@ -31,14 +32,28 @@ volatile std::sig_atomic_t g_interrupted = 0;
 /// Thrown out of a run when the user stops it; what was written goes with the unfinished folder.
 struct Interrupted {};
 
+std::unique_ptr<experiments::Experiment> read(const RunOptions& options, const std::vector<std::string>& assignments) {
+  if (options.point) return experiments::study::read_point(options.config, *options.point, options.study, assignments);
+  if (experiments::study::is_store(options.config))
+    sim::throw_fault({options.config, ""}, "expected an experiment, got the store of a study",
+                     "--point N runs one of its points");
+  return experiments::read_experiment(options.config, assignments);
+}
+
+/// What the run is called if the user does not say.
+fs::path name_of(const RunOptions& options) {
+  if (!options.point) return options.config;
+  return fmt::format("{}-{}", fs::path(options.config).stem().string(), *options.point);
+}
+
 int run(const RunOptions& options) {
   std::vector<std::string> assignments = options.before;
   assignments.insert(assignments.end(), options.assignments.begin(), options.assignments.end());
   if (options.seed) assignments.push_back(fmt::format("run.seed={}", *options.seed));
-  const auto experiment = experiments::read_experiment(options.config, assignments);
+  const auto experiment = read(options, assignments);
   const std::string hash = experiments::config_hash(*experiment);
   const fs::path folder =
-      options.out.empty() ? experiments::default_run_folder(options.config, hash) : fs::path(options.out);
+      options.out.empty() ? experiments::default_run_folder(name_of(options), hash) : fs::path(options.out);
   if (options.dry_run) {
     fmt::print("{}\n", experiment->resolved().dump(2));
     if (!options.quiet) fmt::print(stderr, "{}", experiment->description());
@@ -102,6 +117,9 @@ void add_run(CLI::App& app, Action& action) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run one experiment and write its results");
   add_run_options(*command, *options);
+  CLI::Option* point = command->add_option("--point", options->point, "Point of a study's store, which CONFIG then is");
+  command->add_option("--study", options->study, "With --point: the study's file, if it is elsewhere now")
+      ->needs(point);
   command->callback([options, &action] { action = [options] { return run_config(*options); }; });
 }
 

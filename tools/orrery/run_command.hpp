@@ -13,6 +13,8 @@ struct RunOptions {
   std::vector<std::string> assignments;  ///< of the user; laid over `before`
   std::vector<std::string> before;       ///< of the command
   std::optional<std::int64_t> seed;
+  std::optional<std::int64_t> point;  ///< of a study's store, which `config` then is
+  std::string study;                  ///< file of that study; empty: where it was
   bool force = false, dry_run = false, json = false, quiet = false;
 };
 

@@ -110,10 +110,13 @@ Importance importance(const Space& space, std::span<const Trial> trials, std::si
                       const ImportanceOptions& options) {
   Importance result;
   Data data;
-  for (const Trial& trial : trials) {
-    if (!trial.result.ok() || trial.proposal.fidelity != 1) continue;
-    data.points.push_back(trial.proposal.point);
-    data.values.push_back(trial.result.objectives[objective]);
+  std::vector<const Trial*> known;
+  for (const Trial& trial : trials)
+    if (trial.result.ok() && trial.proposal.fidelity == 1) known.push_back(&trial);
+  const std::size_t step = std::max<std::size_t>(1, (known.size() + options.trials - 1) / options.trials);
+  for (std::size_t i = 0; i < known.size(); i += step) {
+    data.points.push_back(known[i]->proposal.point);
+    data.values.push_back(known[i]->result.objectives[objective]);
   }
   result.trials = data.points.size();
   const double spread = variance_of(data.values);

@@ -38,16 +38,17 @@ struct Elementary {
 };
 
 struct Importance {
-  std::size_t trials = 0;
-  double explained = 0;  ///< share of variance on unseen trials; below 0 is worse than the mean
+  std::size_t trials = 0;  ///< that the forest was fitted to
+  double explained = 0;    ///< share of variance on unseen trials; below 0 is worse than the mean
   std::vector<ParameterImportance> parameters;
   std::vector<Interaction> interactions;  ///< every pair, the largest first
 };
 
 struct ImportanceOptions {
   std::uint64_t seed = 1;
-  std::size_t sample = 256;  ///< points of the space that means go over
-  std::size_t levels = 9;    ///< values of a parameter that is a number or has more choices
+  std::size_t sample = 256;     ///< points of the space that means go over
+  std::size_t levels = 9;       ///< values of a parameter that is a number or has more choices
+  std::size_t trials = 10'000;  ///< of more an even pick: the forest gains little from them
   ForestOptions forest;
 };
 

@@ -1,4 +1,4 @@
-"""The command line: `orrery_report RUN [--out FILE] [--png DIR|no]`, or `orrery_report RUN --against LOG [--json]`."""
+"""The command line: `orrery_report RUN|STORE… [--out FILE] [--png DIR|no]`, or `orrery_report RUN --against LOG`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from .errors import InputError
 
 def main(arguments: list[str]) -> int:
     """Writes the report and prints the paths of what it wrote; 0, or 2 if the input is at fault."""
-    parser = argparse.ArgumentParser(prog="orrery report", description="Turn a run folder into an HTML report and "
-                                     "PNG figures; prints the path of every file written.")
-    parser.add_argument("run", metavar="RUN", type=Path, help="a folder that `orrery run` wrote")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML file (default: RUN/report.html)")
-    parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of the PNG figures (default: RUN/png), or "
+    parser = argparse.ArgumentParser(prog="orrery report", description="Turn runs or studies into one HTML report; prints "
+                                     "the path of every file written.")
+    parser.add_argument("things", metavar="RUN|STORE", type=Path, nargs="+",
+                        help="folders that `orrery run` wrote, or stores of studies; several are compared")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML file (default: RUN/report.html, STORE.html beside "
+                        "the store, of several compare.html)")
+    parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of PNG figures (default, of one run: RUN/png), or "
                         "`no` for none")
     parser.add_argument("--against", metavar="LOG", type=Path, help="print the run beside this request log instead")
     parser.add_argument("--json", action="store_true", help="with --against: as JSON")
+    parser.add_argument("--command", metavar="ORRERY", help="the program to ask about studies (default: $ORRERY_COMMAND, "
+                        "or orrery on PATH)")
     options = parser.parse_args(arguments)
     try:
         if options.against:
-            print(comparison(options.run, options.against, options.json))
+            if len(options.things) > 1:
+                raise InputError(options.things[1], "one run with --against", f"{len(options.things)}")
+            print(comparison(options.things[0], options.against, options.json))
             return 0
-        for path in report(options.run, options.out, options.png):
+        for path in report(options.things, options.out, options.png, options.command):
             print(path)
     except InputError as error:
         print(error, file=sys.stderr)
@@ -45,24 +51,48 @@ def comparison(folder: Path, log: Path, as_json: bool) -> str:
     return json.dumps(result, indent=2) if as_json else against.text(result)
 
 
-def report(folder: Path, out: Path | None = None, png: str | None = None) -> list[Path]:
-    """Writes the report of the run in `folder`; the paths of its files."""
+def report(paths: list[Path], out: Path | None = None, png: str | None = None, command: str | None = None) -> list[Path]:
+    """Writes the report of what `paths` name; the paths of its files."""
     # Imported here, so that --help and usage errors do not wait for pandas.
-    from . import page, run_folder
+    from . import page
 
-    run = run_folder.load(folder)
-    html_file = out or folder / "report.html"
+    things = page.load_all(paths, command)
+    html_file = out or default_file(paths)
     try:
+        if html_file.is_dir():
+            raise InputError(html_file, "a file to write", "a folder")
+        text = page.render(things)
         html_file.parent.mkdir(parents=True, exist_ok=True)
-        _write(html_file, page.render(run))
+        _write(html_file, text)
         written = [html_file]
-        if png != "no":
-            from . import png as figures
-
-            written += figures.write(run, Path(png) if png else folder / "png")
+        written += _pictures(things, paths, png)
     except OSError as error:
         raise InputError(error.filename or html_file, "a path that can be written", str(error.strerror)) from None
     return written
+
+
+def _pictures(things: list, paths: list[Path], png: str | None) -> list[Path]:
+    """The PNG figures: of a run unless told otherwise, of studies and of several where a folder is named."""
+    alone = len(things) == 1 and hasattr(things[0], "folder")
+    if png == "no" or (png is None and not alone):
+        return []
+    from . import png as figures
+
+    if alone:
+        return figures.write(things[0], Path(png) if png else paths[0] / "png")
+    if hasattr(things[0], "folder"):
+        return figures.write_several(paths, Path(png))
+    if not things[0].analysis:
+        return []
+    whole = {"objectives": list(things[0].objectives), **things[0].joint, "stores": [thing.analysis for thing in things]}
+    return figures.write_studies(whole, Path(png))
+
+
+def default_file(paths: list[Path]) -> Path:
+    """Where the report goes if nobody says: into the run's folder, beside the store; of several, here."""
+    if len(paths) > 1:
+        return Path("compare.html")
+    return paths[0].with_suffix(".html") if paths[0].is_file() else paths[0] / "report.html"
 
 
 def _write(file: Path, text: str) -> None:

@@ -9,6 +9,7 @@ from orrery_plot import units
 from orrery_plot.names import METRICS
 
 from .run_folder import Run
+from .tables import unit_of
 
 QUANTILES = ("mean", "p50", "p90", "p95", "p99", "max")
 POLICY_NAMES = {"kvcache": "KV cache", "dag": "Task graph"}
@@ -253,15 +254,20 @@ def further_results(summary: dict) -> list[tuple[str, str]]:
              "events", "reason", "needed_bytes", "available_bytes", *(m + "_s" for m in METRICS)}
     shown_in = {"energy_j": {"total", "idle", "compute", "memory", "network"},
                 "memory_bytes": {"peak", "weights", "kv_peak", "kv_capacity"}}
-    return [(path, value) for path, value in _flat(summary, "")
+    return [(path, figure_text(path, value)) for path, value in flat(summary, "")
             if path.split(".")[0] not in shown and path.split(".")[-1] not in shown_in.get(path.split(".")[0], ())]
 
 
-def _flat(value: object, path: str) -> Iterator[tuple[str, str]]:
+def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """(dotted path, value) of everything in nested objects that is neither an object nor a list."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _flat(item, f"{path}.{key}" if path else key)
+            yield from flat(item, f"{path}.{key}" if path else key)
     elif not isinstance(value, list):
-        unit = next((u for u in ("bytes", "s", "j", "w") if path.endswith("_" + u) or f"_{u}." in path), "")
-        named = {"bytes": "B", "s": "s", "j": "J", "w": "W", "": ""}[unit]
-        yield path, units.text(value, named) if units.is_number(value) and named else brief(value) or units.MISSING
+        yield path, value
+
+
+def figure_text(path: str, value: object) -> str:
+    """A figure of summary.json with the unit that its path names."""
+    unit = next(filter(None, map(unit_of, reversed(path.split(".")))), "")
+    return units.text(value, unit) if units.is_number(value) else brief(value) or units.MISSING

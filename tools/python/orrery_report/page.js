@@ -3,18 +3,21 @@
   "use strict";
   const kPrintWidth = 680;  // fits A4 and Letter within the margins of page.css
   const root = document.documentElement;
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const figures = read("figures");
+  // What the other scripts share: data, and who draws which elements: attribute to function (element, width or null).
+  const orrery = window.orrery = { tables: read("tables"), data: read("data"), drawers: {} };
   const tabs = Array.from(document.querySelectorAll("[role=tab]"));
   const panels = Array.from(document.querySelectorAll(".panel"));
   root.classList.add("js");
 
-  function options(key) {
+  orrery.options = function (key) {
     return {
       responsive: true, displaylogo: false, toImageButtonOptions: { filename: "orrery-" + key, scale: 2 },
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "hoverClosestCartesian", "hoverCompareCartesian",
         "toggleSpikelines"],
     };
-  }
+  };
 
   // Draws a panel's plots as wide as the panel, or `width` pixels wide (a printer does not wait for a resize).
   function draw(panel, width) {
@@ -26,9 +29,11 @@
         plot.dataset.drawn = "started";
         const done = () => { plot.dataset.drawn = "done"; };
         const layout = width ? Object.assign({}, figures[key].layout, { width }) : figures[key].layout;
-        Plotly.newPlot(plot, figures[key].data, layout, options(key)).then(done);
+        Plotly.newPlot(plot, figures[key].data, layout, orrery.options(key)).then(done);
       }
     }
+    for (const [name, drawer] of Object.entries(orrery.drawers))
+      for (const element of panel.querySelectorAll("[data-" + name + "]")) drawer(element, width || null);
   }
 
   function show(key, focus) {
@@ -51,8 +56,10 @@
   tabs.forEach((tab, i) => {
     tab.addEventListener("click", () => go(tab.dataset.tab, false));
     tab.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (step) go(tabs[(i + step + tabs.length) % tabs.length].dataset.tab, true);
+      const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: tabs.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      go(tabs[(to + tabs.length) % tabs.length].dataset.tab, true);
     });
   });
 
@@ -96,6 +103,10 @@
     });
   }
 
+  // Shows only the rows of a table that differ.
+  for (const box of document.querySelectorAll("[data-only]"))
+    box.addEventListener("change", () => document.getElementById(box.dataset.only).classList.toggle("only", box.checked));
+
   window.addEventListener("hashchange", () => show(wanted(), false));
   window.addEventListener("beforeprint", () => {
     root.classList.add("printing");
@@ -108,7 +119,9 @@
 
   function wanted() {
     const key = location.hash.slice(1);
-    return tabs.some((tab) => tab.dataset.tab === key) ? key : "overview";
+    return tabs.some((tab) => tab.dataset.tab === key) ? key : tabs[0].dataset.tab;
   }
-  show(wanted(), false);
+  orrery.go = (key) => go(key, false);
+  // When all scripts have said what they draw.
+  document.addEventListener("DOMContentLoaded", () => show(wanted(), false));
 })();

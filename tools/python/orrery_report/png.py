@@ -11,7 +11,7 @@ from orrery_plot import facade, network, overtime, serving, shares, studies
 from orrery_plot.style import Picture, PlotError, save
 
 from . import overview
-from .page import kv_capacity
+from .run_page import kv_capacity
 from .run_folder import Run
 
 

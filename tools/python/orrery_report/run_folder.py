@@ -7,6 +7,7 @@ millions of rows.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from orrery_plot.digest import EnergyDigest, RequestDigest, RequestDigester, Ser
 from orrery_plot.names import METRICS
 
 from .errors import InputError
+from .tables import MOST_ROWS, Table, from_frame
 
 CHUNK_ROWS = 200_000
 MAX_QUANTILES = 4000
@@ -52,6 +54,8 @@ class Run:
     energy: EnergyDigest | None
     requests: RequestDigest | None
     absent: tuple[str, ...]
+    tables: tuple[Table, ...] = ()  # what only other systems write
+    timeline_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -62,6 +66,11 @@ class Run:
         return self.summary["status"] == "infeasible"
 
     @property
+    def serving(self) -> bool:
+        """Whether it should have the tables of a serving run."""
+        return self.config.get("system", "serving") == "serving"
+
+    @property
     def config(self) -> dict:
         return self.manifest["config"]
 
@@ -69,7 +78,7 @@ class Run:
 def load(folder: Path) -> Run:
     """The run in `folder`; raises InputError if it is none."""
     if not folder.is_dir():
-        raise InputError(folder, "a run folder", "a file" if folder.exists() else "nothing of that name")
+        raise InputError(folder, "a run folder or a study's store", "a file" if folder.exists() else "nothing of that name")
     manifest = _json_object(folder / "manifest.json")
     if not isinstance(manifest.get("config"), dict):
         raise InputError(folder / "manifest.json", 'an object under "config"', _got(manifest, "config"))
@@ -78,11 +87,15 @@ def load(folder: Path) -> Run:
         raise InputError(folder / "summary.json", 'a text under "status"', _got(summary, "status"))
     if summary["status"] == "infeasible":
         return Run(folder, manifest, summary, {}, None, None, None, ())
-    readers = {"distributions.csv": _distributions, "series.csv": _series, "energy.csv": _energy,
-               "requests.csv": _requests}
-    tables = {name: read(folder / name) for name, read in readers.items() if (folder / name).exists()}
-    return Run(folder, manifest, summary, tables.get("distributions.csv", {}), tables.get("series.csv"),
-               tables.get("energy.csv"), tables.get("requests.csv"), tuple(n for n in readers if n not in tables))
+    serving = manifest["config"].get("system", "serving") == "serving"
+    known = {name: read(folder / name) for name, (columns, read) in READERS.items()
+             if (folder / name).is_file() and (serving or _has(folder / name, columns))}
+    others = sorted(file for file in folder.glob("*.csv") if file.name not in known)
+    timeline = folder / "timeline.pftrace"
+    return Run(folder, manifest, summary, known.get("distributions.csv", {}), known.get("series.csv"),
+               known.get("energy.csv"), known.get("requests.csv"),
+               tuple(name for name in READERS if name not in known) if serving else (),
+               tuple(_table(file) for file in others), timeline.stat().st_size if timeline.is_file() else 0)
 
 
 def _got(document: dict, key: str) -> str:
@@ -106,11 +119,35 @@ def _json_object(file: Path) -> dict:
     return document
 
 
+def _has(file: Path, columns: tuple[str, ...]) -> bool:
+    """Whether a CSV file has these columns: another system may write one of the same name with others."""
+    with _faults(file, "a CSV table"):
+        header = list(pd.read_csv(file, nrows=0).columns)
+    return all(name in header for name in columns)
+
+
+def _table(file: Path) -> Table:
+    """Any CSV file; of many rows every k-th, k a power of two."""
+    kept, total, stride = [], 0, 1
+    with _faults(file, "a CSV table"):
+        with pd.read_csv(file, dtype=str, chunksize=CHUNK_ROWS, keep_default_na=False) as chunks:
+            for chunk in chunks:
+                if len(chunk) and not isinstance(chunk.index, pd.RangeIndex):
+                    raise InputError(file, f"{len(chunk.columns)} fields a row", "more")
+                place = np.arange(total, total + len(chunk))
+                total += len(chunk)
+                kept.append(chunk[place % stride == 0].fillna("").set_axis(place[place % stride == 0]))
+                while sum(map(len, kept)) > MOST_ROWS:
+                    stride *= 2
+                    kept = [rows[rows.index % stride == 0] for rows in kept]
+    return from_frame(file.stem, pd.concat(kept), total)
+
+
 def _chunks(file: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]:
     """The rows of a CSV file in pieces, its columns checked by name and its numbers parsed as numbers."""
     dtype = {name: "string" for name in columns if name in TEXT_COLUMNS}
     line = 2
-    try:
+    with _faults(file, f"columns {','.join(columns)}"):
         header = list(pd.read_csv(file, nrows=0).columns)
         if any(name not in header for name in columns):
             raise InputError(file, f"columns {','.join(columns)}", ",".join(header))
@@ -126,8 +163,15 @@ def _chunks(file: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]:
                         chunk[name] = _numbers(file, chunk[name], line)
                 yield chunk
                 line += len(chunk)
+
+
+@contextlib.contextmanager
+def _faults(file: Path, expected: str) -> Iterator[None]:
+    """What reading a CSV file may raise, as InputError."""
+    try:
+        yield
     except pd.errors.EmptyDataError:
-        raise InputError(file, f"columns {','.join(columns)}", "an empty file") from None
+        raise InputError(file, expected, "an empty file") from None
     except pd.errors.ParserError as error:
         surplus = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         if surplus:
@@ -192,3 +236,7 @@ def _requests(file: Path) -> RequestDigest:
     for chunk in _chunks(file, REQUEST_COLUMNS):
         digester.add(chunk)
     return digester.finish()
+
+
+READERS = {"distributions.csv": (DISTRIBUTION_COLUMNS, _distributions), "series.csv": (SERIES_COLUMNS, _series),
+           "energy.csv": (ENERGY_COLUMNS, _energy), "requests.csv": (REQUEST_COLUMNS, _requests)}

@@ -1,0 +1,176 @@
+// A plot of any two columns of a table: points, lines, or the distribution of one; groups have colours and marks.
+(function () {
+  "use strict";
+  const { tables, drawers, element } = window.orrery;
+  const kColours = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
+  const kSymbols = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"];
+  const kDashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+  const kGroups = 12;  // of a column of numbers; more are no groups
+  const kFont = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+  const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/%\{/g, "% {");
+
+  function label(column) {
+    return column.label || (column.unit && !/_(s|j|w|hz|bytes|per_s)$/.test(column.name) ? `${column.name} (${column.unit})`
+      : column.name);
+  }
+
+  class Explorer {
+    constructor(home) {
+      this.home = home;
+      this.key = home.dataset.explorer;
+      this.table = tables[this.key];
+      this.rows = this.table.drawn || Array.from({ length: this.table.rows }, (_, i) => i);
+      this.build();
+    }
+
+    index(name) {
+      return this.table.columns.findIndex((column) => column.name === name);
+    }
+
+    select(name, options, chosen) {
+      const select = element("select", {}, ...options.map(([value, text]) => element("option",
+        { value, ...(value === chosen ? { selected: "" } : {}) }, text)));
+      select.addEventListener("change", () => this.draw());
+      this[name] = select;
+      return select;
+    }
+
+    check(name, text) {
+      this[name] = element("input", { type: "checkbox" });
+      this[name].addEventListener("change", () => this.draw());
+      return element("label", {}, this[name], " " + text);
+    }
+
+    build() {
+      const { x, y, by, kind } = this.home.dataset;
+      const numeric = this.table.columns.filter((column) => !column.levels).map((column) => [column.name, label(column)]);
+      const groups = this.table.columns.filter((column, i) => column.levels ? column.levels.length <= 60
+        : new Set(this.table.values[i]).size <= kGroups).map((column) => [column.name, column.name]);
+      const named = (text, select) => element("label", {}, text + " ", select);
+      const kinds = [["points", "points"], ["lines", "lines"], ["distribution", "distribution of x"]];
+      this.plot = element("div", { style: "height:460px", "data-plot": this.key });
+      this.home.append(
+        element("div", { class: "figure-head" }, element("div", { class: "tools" },
+          named("x", this.select("x", numeric, x)), this.check("logX", "log"),
+          named("y", this.select("y", numeric, y)), this.check("logY", "log"),
+          named("colour by", this.select("by", [["", "nothing"], ...groups], by)),
+          this.table.fixed ? "" : named("as", this.select("kind", kinds, kind)))),
+        element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "a plot" }, this.plot));
+    }
+
+    groups() {
+      const by = this.by.value === "" ? -1 : this.index(this.by.value);
+      if (by < 0) return [["", this.rows]];
+      const found = new Map(), column = this.table.columns[by], values = this.table.values[by];
+      for (const row of this.rows) {
+        const name = column.levels ? column.levels[values[row]] : String(values[row]);
+        if (!found.has(name)) found.set(name, []);
+        found.get(name).push(row);
+      }
+      const order = column.order || [];
+      return [...found].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]) ||
+        a[0].localeCompare(b[0], "en", { numeric: true }));
+    }
+
+    traces() {
+      const x = this.table.values[this.index(this.x.value)], y = this.table.values[this.index(this.y.value)];
+      const kind = this.kind ? this.kind.value : "points";
+      const styles = (this.table.styles || {})[this.by.value] || {};
+      return this.groups().map(([name, rows], i) => {
+        const style = styles[name] || {}, colour = style.color || kColours[i % kColours.length];
+        const common = { type: "scatter", name: plain(name === "" ? "rows" : name), showlegend: name !== "" };
+        if (kind === "distribution") {
+          const values = rows.map((row) => x[row]).filter((v) => v !== null).sort((a, b) => a - b);
+          return { ...common, mode: "lines", x: values, y: values.map((_, k) => (k + 1) / values.length),
+            line: { shape: "hv", color: colour, dash: kDashes[i % kDashes.length], width: 2 } };
+        }
+        let shown = rows.filter((row) => x[row] !== null && y[row] !== null);
+        if (kind === "lines") shown = shown.slice().sort((a, b) => x[a] - x[b] || a - b);
+        return { ...common, mode: kind === "lines" ? "lines+markers" : "markers", x: shown.map((row) => x[row]),
+          y: shown.map((row) => y[row]), customdata: shown,
+          text: shown.map((row) => plain(window.orrery.cell(this.table, 0, row))),
+          line: { color: colour, dash: kDashes[i % kDashes.length], width: 1.5 },
+          marker: { color: colour, symbol: style.symbol || kSymbols[i % kSymbols.length], opacity: style.opacity || 0.8,
+            size: style.size || (shown.length > 500 ? 4.5 : 7), line: { width: style.line || 0, color: "#1f2933" } },
+          hovertemplate: `${plain(this.table.columns[0].name)} %{text}<br>${plain(this.x.value)} %{x:,.5~g}<br>` +
+            `${plain(this.y.value)} %{y:,.5~g}<extra>${plain(name)}</extra>` };
+      });
+    }
+
+    // The best for both axes together, joined by the border of what is attained.
+    border() {
+      const goals = this.table.objectives || {}, ways = [goals[this.x.value], goals[this.y.value]];
+      if (this.x.value === this.y.value || !ways[0] || !ways[1]) return [];
+      const sign = ways.map((way) => (way === "maximise" ? -1 : 1));
+      const x = this.table.values[this.index(this.x.value)], y = this.table.values[this.index(this.y.value)];
+      const standing = this.index("standing"), levels = this.table.columns[standing].levels;
+      const fit = [...Array(this.table.rows).keys()].filter((row) => x[row] !== null && y[row] !== null &&
+        ["front", "feasible"].includes(levels[this.table.values[standing][row]]));
+      fit.sort((a, b) => sign[0] * (x[a] - x[b]) || sign[1] * (y[a] - y[b]) || a - b);
+      const best = [];
+      for (const row of fit) if (!best.length || sign[1] * (y[row] - y[best[best.length - 1]]) < 0) best.push(row);
+      return [{ type: "scatter", mode: "lines", name: "border of what is attained", x: best.map((row) => x[row]),
+        y: best.map((row) => y[row]), hoverinfo: "skip", line: { shape: "hv", color: "#0072B2", width: 1.3, dash: "dot" } }];
+    }
+
+    chosen() {
+      const row = this.key === "points" ? window.orrery.picked : undefined;
+      const of = (select) => (row === undefined ? [] : [this.table.values[this.index(select.value)][row]]);
+      return { type: "scatter", mode: "markers", name: "chosen", x: of(this.x), y: of(this.y), showlegend: false,
+        hoverinfo: "skip", marker: { symbol: "circle-open", size: 17, color: "#D55E00", line: { width: 3 } } };
+    }
+
+    draw(width) {
+      const kind = this.kind ? this.kind.value : "points", spread = kind === "distribution";
+      const axis = (name, log) => ({ title: { text: plain(name), standoff: 8, font: { size: 13 } }, gridcolor: "#e4e8ec",
+        linecolor: "#5f6b7a", showline: true, zeroline: false, ticks: "outside", ticklen: 4, automargin: true,
+        type: log.checked ? "log" : "linear", exponentformat: "none", tickformat: ",~g" });
+      const title = (select) => {
+        const column = this.table.columns[this.index(select.value)], way = (this.table.objectives || {})[select.value];
+        return label(column) + (way ? `, ${way}d` : "");
+      };
+      this.y.disabled = spread;
+      const layout = { height: 460, ...(width ? { width } : {}), font: { family: kFont, size: 13, color: "#1f2933" },
+        hovermode: "closest", paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff", margin: { l: 70, r: 24, t: 16, b: 56 },
+        legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", itemsizing: "constant" },
+        xaxis: axis(title(this.x), this.logX),
+        yaxis: axis(spread ? "fraction of rows at or below" : title(this.y), spread ? { checked: false } : this.logY) };
+      if (spread) Object.assign(layout.yaxis, { range: [0, 1.02] });
+      const data = [...this.traces(), ...(spread ? [] : this.border()), this.chosen()];
+      this.plot.dataset.drawn = "started";
+      Plotly.react(this.plot, data, layout, window.orrery.options(this.key)).then(() => {
+        this.plot.dataset.drawn = "done";
+        if (this.listens || !window.orrery.pick || !this.table.fixed) return;
+        this.listens = true;
+        this.plot.on("plotly_click", (event) => {
+          const row = event.points[0].customdata;
+          if (row !== undefined) window.orrery.pick(this.chief(row));
+        });
+      });
+    }
+
+    // Of points that lie on each other, the one of the front.
+    chief(row) {
+      const standing = this.index("standing"), { xaxis, yaxis } = this.plot._fullLayout;
+      const names = this.table.columns[standing].levels, chief = (r) => ["front", "best"].includes(names[this.table.values[standing][r]]);
+      const x = this.table.values[this.index(this.x.value)], y = this.table.values[this.index(this.y.value)];
+      const far = (r) => Math.hypot(xaxis.d2p(x[r]) - xaxis.d2p(x[row]), yaxis.d2p(y[r]) - yaxis.d2p(y[row]));
+      if (standing < 0 || chief(row)) return row;
+      const near = this.rows.filter((r) => chief(r) && far(r) < 4);
+      return near.reduce((best, r) => (best === null || far(r) < far(best) ? r : best), null) ?? row;
+    }
+
+    mark() {
+      if (this.plot.data) Plotly.restyle(this.plot, (({ x, y }) => ({ x: [x], y: [y] }))(this.chosen()), [this.plot.data.length - 1]);
+    }
+  }
+
+  const all = new Map();
+  window.orrery.explorers = all;
+  drawers.explorer = function (home, width) {
+    if (!all.has(home)) all.set(home, new Explorer(home));
+    const one = all.get(home);
+    if (home.dataset.width !== String(width)) one.draw(width);
+    home.dataset.width = String(width);
+  };
+})();
