@@ -31,6 +31,13 @@ SMALL = {"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb",
          "slo": {"ttft": "2 s", "tbt": "100 ms"}, "kind": "experiment", "version": 1}
 
 
+def put(document: object, keys: list[str], value: object) -> None:
+    """Sets a member; objects that are not there are made."""
+    for key in keys[:-1]:
+        document = document[int(key)] if isinstance(document, list) else document.setdefault(key, {})
+    document[keys[-1]] = value
+
+
 def orrery(*arguments: object) -> subprocess.CompletedProcess:
     return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False)
 

@@ -30,6 +30,7 @@ class Pages(ServedTest, browser.TestCase):
         (folder / "small.json").write_text(json.dumps(SMALL))
         done = support.orrery("run", folder / "small.json", "--out", folder / "base", "--quiet")
         assert done.returncode == 0, done.stderr
+        support.orrery("run", folder / "small.json", "--set", "run.seed=2", "--out", folder / "again", "--quiet")
         sweep(folder)
 
     def visit(self, path: str, ready: str) -> None:
@@ -66,8 +67,10 @@ class Pages(ServedTest, browser.TestCase):
         self.page.click("#go-compare")
         self.page.wait("return document.querySelectorAll('#first tbody tr').length > 3", limit_s=20)
         self.assertEqual(self.page.run("return [...document.querySelectorAll('#first [data-path=\"ttft_s.p99\"] td')].map(e => e.innerText)"),
-                         ["ttft_s.p99", "10 ms", "500 ms\nx 50"])
+                         ["ttft_s.p99", "10 ms", "500 ms x 50"])
         self.assertIsNone(self.page.run("return window.hostile || null"))
+        self.assertEqual(self.page.run("return document.querySelector('iframe').src"),
+                         self.server.url + "/report/?of=fast&of=deep%2Fmiddle")
         self.at_rest()
         self.fits()
 
@@ -85,6 +88,14 @@ class Pages(ServedTest, browser.TestCase):
         self.assertTrue(self.page.run("return document.querySelector('iframe').contentDocument === null"))
         self.visit("/report/base#latency", "return document.querySelectorAll('.js-plotly-plot').length > 0")
         self.assertEqual(self.page.run("return window.origin"), "null")
+        self.at_rest()
+
+    def test_reports_of_studies_and_of_several(self):
+        for path in ("/report/parabola.sqlite#front", "/report/?of=base&of=again#latency"):
+            self.visit(path, "return document.querySelectorAll('.js-plotly-plot').length > 0")
+            self.at_rest()
+        self.visit("/study/parabola.sqlite", "return document.querySelector('iframe').src.endsWith('/report/parabola.sqlite')")
+        self.assertFalse(self.page.run("return document.querySelector('iframe').hidden"))
         self.at_rest()
 
     def test_a_wrong_value_shows_its_fault_and_a_right_one_runs(self):

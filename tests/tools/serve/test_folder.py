@@ -155,7 +155,7 @@ class WhatIf(ServedTest):
     def start(self, name: str, **changes: object) -> tuple[int, dict]:
         config = copy.deepcopy(SMALL)
         for path, value in changes.items():
-            starts.put(config, path.replace("__", "."), value)
+            support.put(config, path.split("__"), value)
         return self.server.post("jobs", {"name": name, "config": config, "base": "base"})
 
     def wait(self, job: int, *states: str) -> dict:

@@ -70,6 +70,12 @@ class Requests(ServedTest):
         (cls.top / "served-twin").mkdir()
         (cls.top / "served-twin" / "x.json").write_text(SECRET)
         os.mkfifo(folder / "a" / "pipe.csv")
+        made_up(folder / "plain")
+        made_up(folder / "pulled")  # parts of a run that lie elsewhere
+        (folder / "pulled" / "requests.csv").symlink_to(cls.top / "outside.json")
+        (folder / "drawn").mkdir()
+        for name in ("manifest.json", "summary.json"):
+            (folder / "drawn" / name).symlink_to(cls.top / "outside" / name)
 
     def status(self, *arguments, **headers) -> int:
         return self.server.ask(*arguments, **headers)[0]
@@ -95,6 +101,15 @@ class Requests(ServedTest):
                 with self.subTest(query=query, name=name):
                     self.assertIn(status, (400, 404))
                     self.assertNotIn(SECRET.encode(), body)
+
+    def test_reports_read_no_links_and_no_pipes(self):
+        for name, told in (("a", b"far.json: expected a plain file"), ("pulled", b"requests.csv: expected a plain file")):
+            status, _, body = self.server.ask(f"/report/{name}")
+            self.assertEqual((status, told in body, SECRET.encode() in body), (200, True, False), name)
+        self.assertEqual(self.rows()["drawn"]["reason"], "manifest.json: no plain file")
+        for query in ("compare?run=plain&run=drawn", "config?from=run:drawn"):
+            self.assertEqual(self.server.ask("/api/" + query)[0], 422, query)
+        self.assertNotIn(b"cannot be shown", self.server.ask("/report/plain")[2])
 
     def test_names_that_are_right_are_served(self):
         status, headers, body = self.server.ask("/files/a/summary.json")
@@ -163,8 +178,8 @@ class Requests(ServedTest):
             self.assertTrue(policy.startswith("default-src 'none'"), target)
             self.assertNotIn("unsafe", policy, target)
             self.assertNotIn("Access-Control-Allow-Origin", headers)
-        self.assertIn("sandbox allow-scripts", self.server.ask("/report/a")[1]["Content-Security-Policy"])
-        self.assertNotIn("allow-same-origin", self.server.ask("/report/a")[1]["Content-Security-Policy"])
+        self.assertIn("sandbox allow-scripts", self.server.ask("/report/plain")[1]["Content-Security-Policy"])
+        self.assertNotIn("allow-same-origin", self.server.ask("/report/plain")[1]["Content-Security-Policy"])
 
     def test_texts_of_a_folder_are_no_html(self):
         name = '<img src=x onerror=alert(1)>"&'

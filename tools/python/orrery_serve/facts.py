@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 
 COLUMNS = ("path", "title", "system", "model", "device", "policy", "ttft_p99_s", "tbt_p99_s", "tokens_per_s",
@@ -30,7 +31,10 @@ class Broken(Exception):
 def read_json(file: Path) -> dict:
     """A JSON object. Broken with one line if it is none."""
     try:
-        if file.stat().st_size > LARGEST:
+        state = file.lstat()  # not what a link leads to, which may lie anywhere
+        if not stat.S_ISREG(state.st_mode):
+            raise Broken(f"{file.name}: no plain file")
+        if state.st_size > LARGEST:
             raise Broken(f"{file.name}: larger than {LARGEST >> 20} MiB")
         document = json.loads(file.read_bytes())
     except FileNotFoundError:

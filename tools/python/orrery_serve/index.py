@@ -18,7 +18,7 @@ from .watch import Watch
 MOST = 200_000  # of rows
 DEEPEST = 24
 EVERY_S = 1.0  # between two scans at most as often
-BATCH = 250  # rows are shown while the rest is still being read
+BATCH, SHOW_S = 250, 0.3  # rows or seconds after which rows are shown while the rest is still being read
 
 
 @dataclass
@@ -73,7 +73,12 @@ class Index:
         found = find(self.root)
         self.truncated = len(found) >= MOST
         fresh: list[tuple[str, Entry]] = []
-        for name, (kind, mark, changed) in found.items():
+        shown = time.monotonic()
+        # Runs first: a large store takes a while.
+        for name, (kind, mark, changed) in sorted(found.items(), key=lambda item: item[1][0] == "study"):
+            if kind == "study" and fresh:
+                self._take(fresh, [])
+                fresh = []
             known = self.entries.get(name)
             if known is not None and known.mark == mark and known.row.get("status") != "running":
                 continue
@@ -86,9 +91,9 @@ class Index:
                 fresh.append((name, Entry(kind, mark, row, 0)))
             else:
                 known.mark = mark
-            if len(fresh) >= BATCH:
+            if len(fresh) >= BATCH or time.monotonic() - shown > SHOW_S:
                 self._take(fresh, [])
-                fresh = []
+                fresh, shown = [], time.monotonic()
         self._take(fresh, [name for name in self.entries if name not in found])
 
     def _take(self, fresh: list[tuple[str, Entry]], gone: list[str]) -> None:

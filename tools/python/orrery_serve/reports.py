@@ -6,6 +6,7 @@ They run apart from the explorer: without its origin, its token or its addresses
 from __future__ import annotations
 
 import html
+import stat
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -53,28 +54,11 @@ class Pages:
 
 def plotly() -> bytes:
     """plotly.js as the installed package ships it."""
-    return plotly_text().encode()
-
-
-def plotly_text() -> str:
-    from orrery_report import page
-
-    if hasattr(page, "plotly_js"):
-        return page.plotly_js()
     from orrery_report import markup
 
-    return markup.plotly_js()
+    return markup.plotly_js().encode()
 
 
-
-
-def draws_all() -> bool:
-    """Whether the report package draws studies, and several things side by side."""
-    try:
-        from orrery_report import page
-    except ModuleNotFoundError:
-        return False
-    return hasattr(page, "load_all")
 
 
 def report(pages: Pages, paths: list[Path], library: str, command: Path) -> bytes:
@@ -90,10 +74,19 @@ def report(pages: Pages, paths: list[Path], library: str, command: Path) -> byte
 
 
 def marks_of(path: Path) -> list[tuple]:
-    """What changes when a report must be made anew."""
-    files = [path, path.with_name(path.name + "-wal")] if path.is_file() else \
-        sorted(f for f in path.iterdir() if f.is_file())
-    return [(f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.exists()]
+    """What changes when a report must be made anew. Refused(422) for a run folder with links or pipes in it: a report
+    opens files by their names, and must come upon none that lies elsewhere or never ends."""
+    files = [path, path.with_name(path.name + "-wal")] if path.is_file() else sorted(path.iterdir())
+    marks = []
+    for file in files:
+        try:
+            state = file.lstat()
+        except FileNotFoundError:
+            continue
+        if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
+            raise Refused(422, f"{path.name}/{file.name}: expected a plain file, got a link or a pipe")
+        marks.append((file.name, state.st_mtime_ns, state.st_size))
+    return marks
 
 
 def made(paths: list[Path], library: str, command: Path) -> str:
@@ -105,13 +98,7 @@ def made(paths: list[Path], library: str, command: Path) -> str:
         raise Refused(501, f"expected the module {missing.name}, found none (run tools/setup report)") from None
     try:
         with MAKING:
-            if hasattr(page, "load_all"):
-                return page.render(page.load_all(paths, str(command)), library)
-            from orrery_report import run_folder
-
-            text = page.render(run_folder.load(paths[0]))
-            return text.replace(f"<script>{page.plotly_js()}</script>", f'<script src="{library}"></script>').replace(
-                "script-src 'unsafe-inline'", "script-src 'unsafe-inline' 'self'", 1)
+            return page.render(page.load_all(paths, str(command)), library)
     except InputError as error:
         raise Refused(422, str(error)) from None
     except Exception as error:  # whatever a folder holds, it is that folder's page alone that is missing

@@ -116,14 +116,14 @@ class Site:
         frame = (f'<iframe class="below" title="Report of {html.escape(name)}" data-src="/report/{quote(name)}" hidden>'
                  "</iframe>")
         body = self._bar(crumbs(name), tools) + (ASSETS / "study.html").read_text() + frame
-        return Answer(self._shell(name, body, "study", name=name, report=reports.draws_all()))
+        return Answer(self._shell(name, body, "study", name=name))
 
     def _compare(self, request: Request, rest: str) -> Answer:
         runs, studies = request.every.get("run", []), request.every.get("study", [])
         query = "&".join(f"run={quote(n, safe='')}" for n in runs)
         of = "&".join(f"of={quote(n, safe='')}" for n in runs or studies)
         frame = (f'<iframe class="{"below" if runs else "alone"}" title="Report of all" src="/report/?{html.escape(of)}">'
-                 "</iframe>") if len(runs or studies) <= MOST_DRAWN and reports.draws_all() else ""
+                 "</iframe>") if len(runs or studies) <= MOST_DRAWN else ""
         body = self._bar("comparison") + ('<main id="compare" class="page"></main>' if runs else "") + frame
         return Answer(self._shell("Comparison", body, "compare" if runs else "", query=query, more=not frame))
 

@@ -130,14 +130,15 @@ class Starts:
                 return json.loads(lines[1])["config"]
         raise Refused(422, answer.stderr.strip().replace(str(path), path.name)[:1000] or "the study has no points")
 
-    def study_file(self, known: dict[str, str], store: str) -> Path | None:
-        """The study that a store is of, if its file lies where one would look for it."""
+    def study_file(self, known: dict[str, str], store: Path) -> Path | None:
+        """The study that a store is of, where the store says that it was, beside it, or where studies ship."""
         name = known.get("study", "")
         if not re.fullmatch(r"[\w.+=-]+", name):
             return None
-        place = (self.folder.root / store).parent
-        places = [place, place.parent, self.folder.root, self.studies]
-        for file in (p / f"{name}.json" for p in places if p == self.studies or p.is_relative_to(self.folder.root)):
+        places = [store.parent / f"{name}.json", self.folder.root / f"{name}.json", self.studies / f"{name}.json"]
+        if "source" in known:
+            places.insert(0, store.parent / known["source"])
+        for file in places:
             try:
                 if facts.read_json(file).get("parameters") == stores.document(known).get("parameters"):
                     return file
@@ -147,37 +148,30 @@ class Starts:
 
     def points(self, store: str) -> int | None:
         """How many points a sweep has, asked once of the command; None where its study is not found."""
-        with stores.reading(self.folder.path(store)) as connection:
+        path = self.folder.path(store)
+        with stores.reading(path) as connection:
             known = stores.facts(connection)
         key = (known.get("study"), known.get("hash"))
         if known.get("mode") != "sweep":
             return None
         if key not in self.counted:
-            file = self.study_file(known, store)
+            file = self.study_file(known, path)
             answer = self.call("sweep", str(file), "--dry-run", "--quiet") if file else None
             self.counted[key] = answer.stdout.count("\n") if answer and answer.returncode == 0 else None
         return self.counted[key]
 
     def _of_point(self, store: str, point: str) -> dict:
-        """The study's experiment with a point's values."""
+        """The experiment of a point of a store."""
+        if not (point.isascii() and point.isdigit() and len(point) < 10):
+            raise Refused(404, "no such point")
         path = self.folder.path(store)
         try:
             with stores.reading(path) as connection:
-                known, columns = stores.facts(connection), stores.columns(connection)
-                names = [n for n, k, _ in columns if k in ("parameter", "derived")]
-                row = connection.execute(f"select {', '.join(map(stores.quoted, names))} from points where id = ?",
-                                         (point,)).fetchone()
+                file = self.study_file(stores.facts(connection), path)
         except stores.BrokenStore as error:
             raise Refused(422, str(error)) from None
-        file = self.study_file(known, store)
-        if row is None or file is None:
-            raise Refused(404, "no such point" if row is None else
-                          f"{known.get('study')}.json, the study of this store, is not beside it, nor does it ship")
-        config = self._of_study(file)
-        units = {n: d for n, _, d in columns}
-        for parameter in stores.document(known).get("parameters", []):
-            apply(config, parameter, dict(zip(names, row)), units)
-        return config
+        study = ("--study", str(file)) if file else ()
+        return self._resolved(str(path), path.name, "--point", point, *study)
 
     def faults(self, config: dict) -> list[dict]:
         """What is wrong with a config: JSON pointer and message of each fault; none if it is right."""
@@ -217,37 +211,6 @@ def replaced(value: object, by: dict[str, str]) -> object:
     if isinstance(value, list):
         return [replaced(v, by) for v in value]
     return by.get(value, value) if isinstance(value, str) else value
-
-
-def apply(config: dict, parameter: dict, values: dict, units: dict[str, str]) -> None:
-    """Sets what a parameter of a study sets, to a point's value; nothing where it does not count."""
-    paths = parameter.get("path") or []
-    paths = [paths] if isinstance(paths, str) else paths
-    name = parameter.get("name") or (paths[0].rsplit(".", 1)[-1] if paths else "")
-    value = values.get(name)
-    if value is None:
-        return
-    for choice in parameter.get("values") or []:
-        if isinstance(choice, dict) and choice.get("is") == value:
-            for path, other in (choice.get("set") or {}).items():
-                put(config, path, other)
-    if isinstance(value, (int, float)) and units.get(name):
-        value = f"{value!r} {units[name]}"
-    for path in paths:
-        put(config, path, value)
-
-
-def put(config: object, path: str, value: object) -> None:
-    """Sets the member of a dotted path; objects that are not there are made."""
-    *way, last = path.split(".")
-    for key in way:
-        if isinstance(config, list):
-            config = config[int(key)]
-        else:
-            if not isinstance(config.get(key), (dict, list)):  # type: ignore[union-attr]
-                config[key] = {}  # type: ignore[index]
-            config = config[key]  # type: ignore[index]
-    config[int(last) if isinstance(config, list) else last] = value  # type: ignore[index]
 
 
 def _start(name: str, path: Path) -> dict | None:

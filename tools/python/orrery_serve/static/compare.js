@@ -39,7 +39,7 @@ function valueCell(row, i) {
         `${change > 0 ? '+' : '−'}${figures(Math.abs(change))} %`);
     }
   }
-  return make('td', {class: kind, title: String(value)}, quantityText(value, unitOf(row.path)), note);
+  return make('td', {class: kind, title: String(value)}, quantityText(value, unitOf(row.path)), note ? ' ' : '', note || '');
 }
 
 function tableOf(runs, rows, cell, id) {

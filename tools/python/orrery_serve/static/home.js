@@ -148,7 +148,7 @@ function drawJobs() {
     return make('tr', {}, make('td', {class: 'text name'}, make('a', {href: '/job/' + job.id}, job.name)),
       make('td', {class: 'text'}, statusMark(state)),
       make('td', {class: 'text'}, running ? meter(job.share) : '',
-        make('small', {class: 'muted'}, running ? job.text : job.lines.at(-1) || '')),
+        make('div', {class: 'muted'}, running ? job.text : job.lines.at(-1) || '')),
       make('td', {class: 'n'}, running ? job.left : ''));
   });
   listing.replaceChildren(make('table', {}, make('thead', {}, make('tr', {}, heads)), make('tbody', {}, rows)));

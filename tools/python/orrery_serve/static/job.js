@@ -3,8 +3,12 @@
 
 const place = document.getElementById('job');
 
+function compareOf(job) {
+  return `/compare?run=${encodeURIComponent(job.base)}&run=${encodeURIComponent(job.out)}`;
+}
+
 function links(job) {
-  const compare = job.base ? `/compare?run=${encodeURIComponent(job.base)}&run=${encodeURIComponent(job.out)}` : null;
+  const compare = job.base ? compareOf(job) : null;
   return make('div', {class: 'row'},
     compare ? make('a', {class: 'button main', href: compare}, 'Compare with ' + job.base) : null,
     make('a', {class: 'button', href: address('run', job.out)}, 'Open the run'),
@@ -34,7 +38,8 @@ keepLooking(async () => {
   const text = JSON.stringify({...job, seconds: Math.floor(job.seconds)});
   if (text !== told) draw(job);
   told = text;
-  if (job.state === 'done' && new URLSearchParams(location.search).has('then') && job.base && job.status === 'ok')
-    location.replace(`/compare?run=${encodeURIComponent(job.base)}&run=${encodeURIComponent(job.out)}`);
+  // Begun from the form: on to what came out, beside what it began from.
+  if (job.state === 'done' && new URLSearchParams(location.search).has('then'))
+    location.replace(job.base && job.status === 'ok' ? compareOf(job) : address('run', job.out));
   return job.state === 'queued' || job.state === 'running' ? 300 : 0;
 }, 1000);

@@ -81,7 +81,7 @@ function best(state) {
 
 /** What the report draws better once the study is at rest. */
 function drawing(state) {
-  if (state.status !== 'running' && facts.report) return [];
+  if (state.status !== 'running') return [];
   if (state.objectives.length > 1) return state.front.length > 1 ? front(state) : [];
   return state.trail.length > 1 ? trail(state) : [];
 }
@@ -106,7 +106,6 @@ function draw(state) {
 
 /** The report, which takes a while to make: at once when nothing changes any more, on demand before. */
 function offer(state) {
-  if (!facts.report) return;
   const show = () => { frame.hidden = false; frame.src = frame.dataset.src; };
   const tools = document.querySelector('.bar .tools');
   if (state.status === 'running') {
