@@ -1,7 +1,5 @@
 #include "experiments/answers/reproducing.hpp"
 
-#include <filesystem>
-#include <fstream>
 
 namespace orrery::experiments {
 namespace {
@@ -29,7 +27,9 @@ std::vector<claims::ClaimStudy> read_studies(const ReproduceParams& params) {
   return studies;
 }
 
-std::ofstream writable(const fs::path& path) {
+}  // namespace
+
+std::ofstream writable_file(const fs::path& path) {
   std::error_code ignored;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
   std::ofstream file(path, std::ios::binary);
@@ -37,12 +37,10 @@ std::ofstream writable(const fs::path& path) {
   return file;
 }
 
-}  // namespace
-
 std::vector<claims::JudgedStudy> reproduce_claims(const ReproduceParams& params, const Asking& asking) {
   std::vector<claims::ClaimStudy> studies = read_studies(params);
   std::ofstream points;
-  if (!params.points.empty()) points = writable(params.points);
+  if (!params.points.empty()) points = writable_file(params.points);
   auto results =
       claims::run_studies(std::move(studies), {.jobs = jobs_or_all(params.jobs),
                                                .progress =

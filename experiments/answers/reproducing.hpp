@@ -1,6 +1,8 @@
 // Claim studies by name: read, run, judged (docs/claims.md).
 #pragma once
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,9 @@ struct ReproduceParams {
 
 /// As many threads as asked for; 0: as cores.
 std::size_t jobs_or_all(std::int64_t jobs);
+
+/// Opens a file to write, with the folders above it. Throws sim::ConfigError with its path where that cannot be.
+std::ofstream writable_file(const std::filesystem::path& path);
 
 /// Runs and judges; writes `points`. Throws sim::ConfigError with the faults of all studies, Stopped.
 std::vector<claims::JudgedStudy> reproduce_claims(const ReproduceParams& params, const Asking& asking);

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "experiments/answers/reproducing.hpp"
@@ -24,21 +23,13 @@ struct ReproduceOptions {
   bool json = false, quiet = false;
 };
 
-std::ofstream writable(const fs::path& path) {
-  std::error_code ignored;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
-  std::ofstream file(path, std::ios::binary);
-  if (!file) sim::throw_fault({path.string(), ""}, "cannot be written");
-  return file;
-}
-
 /// Plots of the points, from files beside them that go again.
 int draw(const std::vector<claims::JudgedStudy>& judged, const fs::path& folder) {
   const fs::path points = folder / "points.csv", verdicts = folder / "claims.json";
   {
-    std::ofstream file = writable(points);
+    std::ofstream file = experiments::writable_file(points);
     claims::write_points(judged, file);
-    writable(verdicts) << claims::claims_json(judged).dump(2) << '\n';
+    experiments::writable_file(verdicts) << claims::claims_json(judged).dump(2) << '\n';
   }
   std::fflush(stdout);
   const int code = run_python_tool("orrery_claims", {points.string(), verdicts.string(), "--png", folder.string()});
