@@ -1,6 +1,5 @@
 #include "experiments/answers/reproducing.hpp"
 
-
 namespace orrery::experiments {
 namespace {
 
