@@ -156,7 +156,10 @@ class Starts:
             return None
         if key not in self.counted:
             file = self.study_file(known, path)
-            answer = self.call("sweep", str(file), "--dry-run", "--quiet") if file else None
+            try:
+                answer = self.call("sweep", str(file), "--dry-run", "--quiet") if file else None
+            except Refused:  # too many to count: asked again at every look, the page would never come
+                answer = None
             self.counted[key] = answer.stdout.count("\n") if answer and answer.returncode == 0 else None
         return self.counted[key]
 
