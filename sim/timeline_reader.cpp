@@ -21,6 +21,8 @@ using wire::key;
 using wire::Message;
 using wire::Type;
 
+constexpr std::size_t kMostBlockBytes = 1U << 28;  // inflated; ours have some 128 KiB
+
 /// Inflates one block into `out`.
 void inflate_block(std::string_view packed, std::string& out) {
   z_stream stream{};
@@ -31,6 +33,7 @@ void inflate_block(std::string_view packed, std::string& out) {
   std::size_t done = 0;
   int status = Z_OK;
   while (status == Z_OK) {
+    if (done >= kMostBlockBytes) break;
     if (done == out.size()) out.resize(2 * out.size());
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + done);
     stream.avail_out = static_cast<uInt>(out.size() - done);
@@ -359,7 +362,8 @@ void Reader::record(const EventFields& fields, std::int64_t at_ns, const Sequenc
 
 Timeline read_timeline(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(fmt::format("{}: expected a timeline, found none", path.string()));
+  if (!file || std::filesystem::is_directory(path))
+    throw std::runtime_error(fmt::format("{}: expected a timeline, found none", path.string()));
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   Timeline timeline;
   TimelineEvents events;

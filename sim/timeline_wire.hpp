@@ -27,7 +27,8 @@ constexpr std::uint32_t key(std::uint32_t number, Type type) {
   return number << 3 | static_cast<std::uint32_t>(type);
 }
 
-/// The fields of a message, one after another. Throws std::runtime_error where the message ends in the middle of one.
+/// The fields of a message, one after another. Throws std::runtime_error where the message ends in the middle of
+/// one, or where none can begin.
 class Message {
  public:
   explicit Message(std::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
@@ -36,6 +37,7 @@ class Message {
   bool next(Field& field) {
     if (at_ == end_) return false;
     const std::uint64_t head = varint();
+    if (head >> 32 != 0) throw std::runtime_error("a field's number is beyond 29 bits");
     field.number = static_cast<std::uint32_t>(head >> 3);
     field.type = static_cast<Type>(head & 7);
     switch (field.type) {

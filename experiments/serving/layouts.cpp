@@ -80,13 +80,14 @@ void LayoutIteration::cost(const BatchShape& shape, IterationCost& out) {
   m.ranks->cost(part, whole);
   // Time is that of the slowest stage, work that of the micro-batches that are not empty.
   const std::int64_t layers = m.transformer.config.layers;
-  const std::int64_t filled = ceil_div(tokens, part_tokens);
+  const std::int64_t filled = part_tokens > 0 ? ceil_div(tokens, part_tokens) : 1;  // or the head alone
   out = share(whole, filled, 1);
   out.time_ps = 0;
   for (std::size_t i = 0; i < out.class_ps.size(); ++i) {
     out.class_ps[i] = scaled(whole.class_ps[i], turns * ceil_div(layers, stages), layers);
     out.time_ps += out.class_ps[i];
   }
+  if (part_tokens == 0) return;
   const hw::CollectiveCost hop = hw::library_collective(
       link_, hw::LibraryCall::send_recv, 2, ceil_div(part_tokens * hidden_bytes_, m.layout.tensor_parallel));
   const std::int64_t hop_ps = turns * picoseconds(hop.time_s);

@@ -36,6 +36,15 @@ fs::path source_of(StoreReader& store, const fs::path& given) {
   return file;
 }
 
+/// As `sim::assign` reads it: a text that would be taken for something else ("16", "null") keeps its quotes.
+std::string assigned_text(const Assignment& one) {
+  if (!one.value.is_string()) return one.value.dump();
+  sim::Node read = sim::Node::object();
+  sim::assign(read, "value=" + one.value.as_string());
+  const sim::Node& value = *read.find("value");
+  return value.is_string() && value.as_string() == one.value.as_string() ? one.value.as_string() : one.value.dump();
+}
+
 }  // namespace
 
 bool is_store(const fs::path& file) {
@@ -79,8 +88,7 @@ std::vector<std::string> settings_of(const StoredTrials& stored, std::size_t tri
   if (stored.fidelity) all.push_back(at_fidelity(*stored.fidelity, stored.trials[trial].proposal.fidelity));
   if (stored.seed) all.push_back(*stored.seed);
   std::vector<std::string> texts;
-  for (const Assignment& one : all)
-    texts.push_back(one.path + "=" + (one.value.is_string() ? one.value.as_string() : one.value.dump()));
+  for (const Assignment& one : all) texts.push_back(one.path + "=" + assigned_text(one));
   return texts;
 }
 

@@ -234,6 +234,7 @@ TEST_CASE("fields that are not ours are told", "[unit]") {
 
 TEST_CASE("a file that is no timeline is refused", "[unit]") {
   CHECK_THROWS_WITH(read_timeline("/no/such.pftrace"), Catch::Contains("/no/such.pftrace: expected a timeline"));
+  CHECK_THROWS_WITH(read_timeline("/"), Catch::Contains("/: expected a timeline"));
   const File file;
   const auto refused = [&](const std::string& bytes) {
     std::ofstream(file.path, std::ios::binary) << bytes;
@@ -245,6 +246,8 @@ TEST_CASE("a file that is no timeline is refused", "[unit]") {
   packed.add_packet()->set_compressed_packets("not zlib");
   refused(packed.SerializeAsString());
   refused(std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12));
+  // Field 1 + 2^29, whose key has the lowest 32 bits of field 1's.
+  refused(std::string("\x8a\x80\x80\x80\x10\x00", 6));
 }
 
 TEST_CASE("no cut or flipped bit brings a reader down", "[prop]") {

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace study = experiments::study;
 
-struct Options {
+struct AnalyseOptions {
   std::vector<std::string> files, objectives;
   std::string png;
   std::size_t top = 12;
@@ -37,7 +37,7 @@ int draw(const study::StudyAnalysis& analysis, const fs::path& folder) {
   return code;
 }
 
-int analyse(const Options& options) {
+int analyse(const AnalyseOptions& options) {
   const std::vector<fs::path> files(options.files.begin(), options.files.end());
   const study::StudyAnalysis analysis = study::analyse_stores(files, options.objectives);
   std::cout << (options.json ? study::study_analysis_json(analysis, options.points).dump(options.points ? -1 : 2) + "\n"
@@ -53,7 +53,7 @@ int analyse(const Options& options) {
 }  // namespace
 
 void add_analyse(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AnalyseOptions>();
   CLI::App* command =
       app.add_subcommand("analyse", "Fronts, progress and importance of parameters, from stores of studies");
   command->add_option("STORE", options->files, "Stores that sweep and search wrote, with the same objectives")

@@ -9,12 +9,12 @@
 namespace orrery::tools {
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   experiments::CalibrateParams params;
   bool json = false;
 };
 
-int calibrate(const Options& options) {
+int calibrate(const CalibrateOptions& options) {
   const experiments::Calibrated made = experiments::calibrate_to_file(options.params);
   if (options.json) {
     fmt::print("{}\n", experiments::calibration_json(made.result).dump(2));
@@ -28,7 +28,7 @@ int calibrate(const Options& options) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CalibrateOptions>();
   CLI::App* command = app.add_subcommand("calibrate", "Fit the constants of a part to measured tables");
   command->add_option("DEVICE", options->params.device, "A part of the catalog")->required();
   command->add_option("--data", options->params.data, "Folder of measured tables")->required();

@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct FidelityOptions {
   std::string folder, points, png;
   bool json = false;
 };
 
-int fidelity(const Options& options) {
+int fidelity(const FidelityOptions& options) {
   const experiments::PartShelf parts(experiments::home_folder() / "hw/catalog");
   const bool scratch = options.points.empty() && !options.png.empty();
   const fs::path file = scratch ? fs::path(options.png) / "points.csv" : fs::path(options.points);
@@ -50,7 +50,7 @@ int fidelity(const Options& options) {
 }  // namespace
 
 void add_fidelity(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FidelityOptions>();
   CLI::App* command = app.add_subcommand("fidelity", "Compare what the catalog's parts predict with measured tables");
   command->add_option("DIR", options->folder, "Folder of tables: gemm/, attention/, collectives/ … (docs/fidelity.md)")
       ->required();

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -10,6 +9,7 @@
 #include "experiments/run_folder.hpp"
 #include "experiments/study/stored_point.hpp"
 #include "tools/orrery/commands.hpp"
+#include "tools/orrery/interrupt.hpp"
 #include "tools/orrery/progress.hpp"
 #include "tools/orrery/run_command.hpp"
 #include "tools/orrery/summary_table.hpp"
@@ -26,8 +26,6 @@ void print_result(const sim::Node& summary, const RunOptions& options) {
     fmt::print("{}", summary_table(summary));
   }
 }
-
-volatile std::sig_atomic_t g_interrupted = 0;
 
 /// Thrown out of a run when the user stops it; what was written goes with the unfinished folder.
 struct Interrupted {};
@@ -67,7 +65,7 @@ int run(const RunOptions& options) {
     return 0;
   }
   experiments::RunFolder target(folder, options.force);
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { g_interrupted = 1; });
+  watch_for_interrupts();
   const auto start = std::chrono::steady_clock::now();
   experiments::Outcome outcome;
   {

@@ -13,6 +13,7 @@
 #include "experiments/study/protocol.hpp"
 #include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
+#include "tools/orrery/interrupt.hpp"
 #include "tools/orrery/progress.hpp"
 #include "tools/orrery/python_tool.hpp"
 
@@ -31,8 +32,6 @@ struct ExploreCommand {
   std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   bool search = false, resume = false, force = false, any_build = false, dry_run = false, json = false, quiet = false;
 };
-
-volatile std::sig_atomic_t g_interrupted = 0;
 
 /// The runs of points as `orrery evaluate-points` reads them.
 void print_requests(const study::Study& one, std::span<const study::Point> points) {
@@ -86,7 +85,7 @@ int explore(const ExploreCommand& options) {
   if (options.resume && !fs::exists(out, ignored))
     sim::throw_fault({out.string(), ""}, "expected a store to go on with, found none", "leave --resume out to begin");
   if (options.force) study::Store::remove(out);
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { g_interrupted = 1; });
+  watch_for_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write, told as such
   study::ExploreOptions how{.search = options.search, .out = out, .jobs = options.jobs, .any_build = options.any_build};
   how.stop = [] { return g_interrupted != 0; };

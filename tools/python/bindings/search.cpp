@@ -29,6 +29,7 @@ class PySearch {
 
   /// (number, values by name, fidelity) of points to look at; none once the evaluations are spent.
   py::list ask(std::int64_t most) {
+    if (most < 1) throw std::invalid_argument("ask(n): expected n >= 1, got " + std::to_string(most));
     if (!open_.empty()) throw std::runtime_error("tell() the results of the last ask() before the next one");
     while (open_.empty() && asked_ < study_.search.budget) {
       const std::int64_t left = std::min(most, study_.search.budget - asked_);
