@@ -22,7 +22,6 @@ from .folder import Folder
 LIMIT_S = 60.0  # of one call of the command
 AT_ONCE = 4  # calls
 MOST_FILES = 500
-SYSTEMS_OF_OTHER_KINDS = ("claim", "evolve")
 
 
 class Starts:
