@@ -1,5 +1,6 @@
 """The other commands as functions: each gives what the command prints, and its faults."""
 
+import contextlib
 import inspect
 import json
 import pathlib
@@ -177,6 +178,9 @@ class AnswerTest(unittest.TestCase):
             orrery.serve(self.home, host="0.0.0.0")
         with self.assertRaisesRegex(orrery.ConfigError, "expected a folder"):
             orrery.serve(self.home / "nowhere")
+        for wrong in ({"port": 99999}, {"parallel": 0}):
+            with self.assertRaisesRegex(orrery.ConfigError, f"--{next(iter(wrong))}: expected"):
+                orrery.serve(self.home, **wrong)
 
     def test_compare(self):
         result = orrery.run(config(20), out=self.home / "run")
@@ -192,6 +196,9 @@ class AnswerTest(unittest.TestCase):
             orrery.report(self.home)
         with self.assertRaises(TypeError):
             orrery.report()
+        with contextlib.chdir(self.home):
+            self.assertEqual(orrery.report(result, orrery.run(config(30), out="other")), pathlib.Path("compare.html"))
+        self.assertFalse((self.home / "other/report.html").exists())
 
 
 if __name__ == "__main__":

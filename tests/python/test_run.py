@@ -51,6 +51,10 @@ class RunTest(unittest.TestCase):
                 else:
                     numpy.testing.assert_array_equal(frame[column], read[column], column)
         self.assertEqual(orrery.load(self.home / "cli").summary, ours.summary)
+        for name, text in (("manifest.json", "{}"), ("manifest.json", "[]"), ("summary.json", "{")):
+            (self.home / "cli" / name).write_text(text)
+            with self.assertRaises(orrery.ConfigError):
+                orrery.load(self.home / "cli")
 
     def test_result(self):
         result = orrery.run(config())

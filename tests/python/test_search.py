@@ -54,6 +54,10 @@ class SearchTest(unittest.TestCase):
         self.assertEqual(list(ours.points["budget"]), list(whole.points["budget"]))
         self.assertEqual(list(ours.points["ttft"]), list(whole.points["ttft"]))
 
+    def test_numbers_in_formulas_are_no_measures(self):
+        objectives = [{"name": "score", "minimise": "cost + 1e5 * log(gain) + 2.E3 * x"}]
+        self.assertEqual(orrery.Search(SPACE, objectives).measures, ["cost", "gain"])
+
     def test_ask_and_tell(self):
         search = orrery.Search(SPACE, {"cost": "minimise", "gain": "maximise"}, "random", evaluations=6,
                                limits=[{"value": "cost", "most": 2}], constraints=["x < 3"])

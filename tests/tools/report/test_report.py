@@ -322,7 +322,11 @@ class Content(Folder):
         self.edit_json("manifest.json", {"host": HOSTILE})
         energy = self.run_folder / "energy.csv"
         energy.write_text(energy.read_text().replace("gpu0,rope", '"<a href=""https://example.org"">x</a>",rope'))
+        # A table that the report does not know has a tab that is called as its file is.
+        (self.run_folder / '" onclick="hostile()" x="<i>.csv').write_text("a,b\n1,2\n3,4\n")
         page = self.html()
+        self.assertNotIn('" onclick="hostile', page)
+        self.assertNotIn("<i>.csv", page)
         self.assertNotIn("<script>window.hostile", page)
         self.assertNotIn("<img src=x", page)
         devices = {y for trace in self.figures()["devices"]["data"] for y in trace["y"]}

@@ -284,6 +284,9 @@ class Parts(unittest.TestCase):
         self.assertEqual(stores.most_points({"search": {"budget": 20, "repeats": 3}}, "search"), 60)
         self.assertEqual(stores.most_points(STUDY, "sweep"), 30)
         self.assertIsNone(stores.most_points({**STUDY, "constraints": ["x > y"]}, "sweep"))
+        for parameters in ([7], [None], [{"values": 5}], [{"steps": "many"}]):  # a store may hold anything
+            self.assertIsNone(stores.most_points({"parameters": parameters}, "sweep"), parameters)
+        self.assertEqual(stores.most_points({"parameters": [{"steps": 4}, {"values": [1, 2]}]}, "sweep"), 8)
 
     def test_leaves(self):
         self.assertEqual(compare.flat({"a": [{"b": 1}], "c": [1, 2], "d": {}}), {"a.0.b": 1, "c": [1, 2]})

@@ -12,6 +12,7 @@ from orrery import config as configs
 from orrery import programs
 from orrery.errors import ConfigError
 from orrery.running import teller
+from orrery.stored import Stored
 
 
 def _ask(name: str, params: dict, progress=None) -> dict:
@@ -112,8 +113,9 @@ def import_config(engine: str = "vllm", arguments=(), *, file=None, part: str | 
 
 def _folder_of(thing) -> str:
     """The folder or file that stands for a result, a study, or a path."""
-    place = thing if isinstance(thing, (str, os.PathLike)) else getattr(thing, "folder", None) or getattr(
-        thing, "store", None)
+    if isinstance(thing, Stored) and thing.store is not None:
+        return thing._file()  # with all that is known by now
+    place = thing if isinstance(thing, (str, os.PathLike)) else getattr(thing, "folder", None)
     if place is None:
         raise TypeError(f"expected a run folder, a store, a Result or a Study, got {thing!r}")
     return os.fspath(place)
@@ -122,17 +124,21 @@ def _folder_of(thing) -> str:
 def report(*what, out=None, png=None) -> pathlib.Path:
     """Writes one HTML file that shows runs (folders, Results) or studies (stores); gives its path.
 
-    `png` names a folder for plots beside it.
+    `out` is RUN/report.html or STORE.html unless told; of several compare.html, here. `png` names a folder for plots.
     """
     places = [_folder_of(one) for one in what]
     if not places:
         raise TypeError("expected something to report on: a run folder, a store, a Result or a Study")
-    place = pathlib.Path(out) if out is not None else _report_file(pathlib.Path(places[0]))
+    place = pathlib.Path(out) if out is not None else _report_file(places)
     programs.told_by("orrery_report", *places, "--out", place, "--png", "no" if png is None else os.fspath(png))
     return place
 
 
-def _report_file(place: pathlib.Path) -> pathlib.Path:
+def _report_file(places: list[str]) -> pathlib.Path:
+    """As the command does: a comparison takes no run's own report away."""
+    place = pathlib.Path(places[0])
+    if len(places) > 1:
+        return pathlib.Path("compare.html")
     return place / "report.html" if place.is_dir() else place.with_suffix(".html")
 
 

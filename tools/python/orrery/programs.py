@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import weakref
 
 from orrery import _orrery
@@ -42,11 +43,13 @@ class Explorer:
     """`orrery serve` in the background: `url` for a browser; ends with `close`, `with`, or the interpreter."""
 
     def __init__(self, arguments: list[str]):
-        self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self._process.stdout.readline() if self._process.stdout else ""
-        if not line:
-            said = self._process.communicate()[1].splitlines()
-            raise ConfigError([("", "", one, "") for one in said if one])
+        with tempfile.TemporaryFile("w+") as errors:  # nobody would read a pipe, and a full one stops the writer
+            self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True)
+            line = self._process.stdout.readline() if self._process.stdout else ""
+            if not line:
+                self._process.communicate()
+                errors.seek(0)
+                raise ConfigError([("", "", one, "") for one in errors.read().splitlines() if one])
         import json
 
         self.url: str = json.loads(line)["url"]

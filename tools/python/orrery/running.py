@@ -118,7 +118,7 @@ def finish(experiment, out=None, force: bool = False, tables: bool = True, progr
     except BaseException:
         shutil.rmtree(folder)
         raise
-    weakref.finalize(result, shutil.rmtree, folder)
+    weakref.finalize(result, shutil.rmtree, folder, ignore_errors=True)
     return result
 
 
@@ -130,8 +130,13 @@ def load(folder) -> Result:
         manifest = json.loads((folder / "manifest.json").read_text())
     except OSError as error:
         raise ConfigError([(str(folder), "", "expected the folder of a run", str(error.strerror))]) from None
-    told = {"summary": summary, **{key: manifest[key] for key in ("events", "notes", "wall_s")}}
-    return Result(told, manifest["config"], folder)
+    except ValueError as error:
+        raise ConfigError([(str(folder), "", "expected the folder of a run", str(error))]) from None
+    try:
+        told = {"summary": summary, **{key: manifest[key] for key in ("events", "notes", "wall_s")}}
+        return Result(told, manifest["config"], folder)
+    except (KeyError, TypeError) as error:
+        raise ConfigError([(str(folder / "manifest.json"), "", "expected the manifest of a run", f"no {error}")]) from None
 
 
 def validate(config, overrides=None, **sections) -> list[Fault]:

@@ -44,7 +44,7 @@ class Trial(collections.abc.Mapping):
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()")  # not the e5 of 1e5
 
 
 def _parameters(space) -> list:

@@ -4,7 +4,6 @@ Colours are Okabe and Ito's, which colour-blind readers can tell apart; the othe
 white. Every list has the same order: the i-th thing has the i-th colour, dash, marker and hatch.
 """
 
-BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY = "#56B4E9"
 GREEN = "#009E73"

@@ -67,10 +67,11 @@ def document(sheet: Sheet, title: str, headline: str, status: tuple[str, str] | 
     policy = f"default-src 'none'; script-src 'unsafe-inline'{source}; style-src 'unsafe-inline'; img-src data: blob:"
     plotly = f'<script src="{escape(library)}"></script>' if elsewhere else f"<script>{plotly_js()}</script>"
     mark = f'<span class="status {status[1]}">{escape(status[0])}</span>' if status else ""
-    buttons = "".join(f'<button role="tab" id="tab-{key}" aria-controls="{key}" data-tab="{key}">{escape(name)}'
-                      "</button>" for key, name, _ in sheet.tabs)
+    tabs = [(escape(key), escape(name), body) for key, name, body in sheet.tabs]  # a key may be the name of a file
+    buttons = "".join(f'<button role="tab" id="tab-{key}" aria-controls="{key}" data-tab="{key}">{name}</button>'
+                      for key, name, _ in tabs)
     panels = "".join(f'<section role="tabpanel" class="panel" id="{key}" aria-labelledby="tab-{key}">'
-                     f'<h2>{escape(name)}</h2>{body}</section>\n' for key, name, body in sheet.tabs)
+                     f'<h2>{name}</h2>{body}</section>\n' for key, name, body in tabs)
     scripts = SCRIPTS if sheet.tables or sheet.data else SCRIPTS[:1]
     return f"""<!DOCTYPE html>
 <html lang="en">

@@ -47,8 +47,8 @@ def load_all(paths: list[Path], command: str | None = None) -> list[Run] | list[
 
 
 def render(things: Run | Study | list[Run] | list[Study], library: str | None = None) -> str:
-    """The page: of one thing (alone or in a list) its report, of several their comparison. `library` is an address of plotly.js on the
-    page's own host, or None to have it inside."""
+    """The page: of one thing (alone or in a list) its report, of several their comparison. `library` is an
+    address of plotly.js on the page's own host, or None to have it inside."""
     things = things if isinstance(things, list) else [things]
     first = things[0]
     if isinstance(first, Run):

@@ -78,6 +78,9 @@ def listen(wanted: list[str], port: int, site: Site, guard: Guard) -> list[Serve
 def serve(options: argparse.Namespace) -> int:
     if not options.folder.is_dir():
         raise Unusable(f"{options.folder}: expected a folder, found none")
+    for name, value, low, high in (("port", options.port, 0, 65535), ("parallel", options.parallel, 1, 64)):
+        if not low <= value <= high:
+            raise Unusable(f"--{name}: expected {low} to {high}, got {value}")
     folder = Folder(options.folder)
     wanted = addresses(options.host, options.beyond)
     guard = Guard(options.port, tuple({options.host.lower(), *wanted}) if options.host else (), options.beyond)

@@ -114,6 +114,7 @@ class Index:
     def since(self, version: int) -> dict:
         """Rows that changed after `version` (0: all), and names that are gone since."""
         with self.lock:
+            version = version if version <= self.version else 0  # a number of an earlier start of the server
             rows = [(e.kind, e.row) for e in self.entries.values() if e.version > version]
             gone = [name for name, when in self.gone.items() if when > version] if version else []
             now = self.version

@@ -132,8 +132,8 @@ class Runner:
                 job.state, job.began = "running", time.time()
             try:
                 self._run(job)
-            except OSError as error:
-                job.lines.append(str(error))
+            except Exception as error:  # whatever it is, the next run wants this worker
+                job.lines.append(str(error) or type(error).__name__)
                 job.state = "failed"
             finally:
                 job.process, job.ended = None, time.time()

@@ -59,8 +59,6 @@ def plotly() -> bytes:
     return markup.plotly_js().encode()
 
 
-
-
 def report(pages: Pages, paths: list[Path], library: str, command: Path) -> bytes:
     """The report of a run or a study, or of several side by side, with plotly.js at the address `library`.
 

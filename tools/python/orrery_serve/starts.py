@@ -22,7 +22,6 @@ from .folder import Folder
 LIMIT_S = 60.0  # of one call of the command
 AT_ONCE = 4  # calls
 MOST_FILES = 500
-SYSTEMS_OF_OTHER_KINDS = ("claim", "evolve")
 
 
 class Starts:
@@ -156,7 +155,10 @@ class Starts:
             return None
         if key not in self.counted:
             file = self.study_file(known, path)
-            answer = self.call("sweep", str(file), "--dry-run", "--quiet") if file else None
+            try:
+                answer = self.call("sweep", str(file), "--dry-run", "--quiet") if file else None
+            except Refused:  # too many to count: asked again at every look, the page would never come
+                answer = None
             self.counted[key] = answer.stdout.count("\n") if answer and answer.returncode == 0 else None
         return self.counted[key]
 

@@ -98,10 +98,14 @@ def most_points(study: dict, mode: str) -> int | None:
         return None
     product = 1
     for parameter in study["parameters"]:
+        if not isinstance(parameter, dict):
+            return None
         values, steps = parameter.get("values"), parameter.get("steps")
         if "formula" in parameter:
             continue
         if parameter.get("when") is not None or not (values or steps):
+            return None
+        if not isinstance(values or steps, list if values else int):
             return None
         product *= len(values) if values else steps
     return product

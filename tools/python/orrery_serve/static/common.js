@@ -39,12 +39,15 @@ async function answer(response) {
 
 /** Calls `look` again and again while the page is seen; `look` gives the pause in ms, or 0 to end. */
 function keepLooking(look, otherwise = 3000) {
-  let timer = 0, ended = false;
+  let timer = 0, ended = false, busy = false;
   async function turn() {
+    if (busy) return;  // the page was hidden and seen again meanwhile: one chain of looks is enough
+    busy = true;
     let pause = otherwise;
     if (!document.hidden) {
       try { pause = await look(); } catch (error) { lost(error); }
     }
+    busy = false;
     if (pause === 0) ended = true;
     else timer = setTimeout(turn, pause);
   }
