@@ -1,7 +1,5 @@
 #include "sim/timeline.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -12,20 +10,15 @@
 
 #include "decode_timeline.hpp"
 #include "sim/base/random.hpp"
+#include "timeline_file.hpp"
 
 using namespace orrery::sim;
 namespace timeline = orrery::timeline;
 using orrery::test::decode_timeline;
 using timeline::TrackEvent;
+using File = orrery::test::TimelineFile;
 
 namespace {
-
-class File {
- public:
-  ~File() { std::filesystem::remove(path); }
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("orrery-timeline-" + std::to_string(::getpid()) + ".pftrace");
-};
 
 /// Events of a type, in the order of the file.
 std::vector<timeline::TracePacket> events(const timeline::Trace& trace, TrackEvent::Type type) {

@@ -1,7 +1,5 @@
 #include "sim/timeline_reader.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -12,19 +10,14 @@
 #include "decode_timeline.hpp"
 #include "sim/base/random.hpp"
 #include "sim/timeline.hpp"
+#include "timeline_file.hpp"
 
 using namespace orrery::sim;
 namespace timeline = orrery::timeline;
 using timeline::TrackEvent;
+using File = orrery::test::TimelineFile;
 
 namespace {
-
-class File {
- public:
-  ~File() { std::filesystem::remove(path); }
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("orrery-reader-" + std::to_string(::getpid()) + ".pftrace");
-};
 
 /// A file with these packets, uncompressed: the viewer takes them so as well.
 void write(const File& file, const timeline::Trace& trace) {
