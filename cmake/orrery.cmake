@@ -18,21 +18,21 @@ if(ORRERY_SANITIZE)
   target_link_options(orrery_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# orrery_folder(NAME SOURCES ... DEPENDS ... ALONE ...): the static library of one folder. Eight neighbours of the list are
-# compiled at a time, because most of a file's time goes to headers that they share; the files of ALONE, which use a
-# neighbour's names for something else, are compiled by themselves.
+# orrery_folder(NAME SOURCES ... DEPENDS ... ALONE ...): the static library of one folder. ORRERY_UNITY neighbours of the
+# list are compiled at a time, because most of a file's time goes to headers that they share; names in unnamed namespaces
+# are therefore a folder's. Files of ALONE, which need a neighbour's names for something else, are compiled by themselves.
 function(orrery_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
   add_library(orrery_${name} STATIC ${ARG_SOURCES})
   add_library(orrery::${name} ALIAS orrery_${name})
   target_link_libraries(orrery_${name} PUBLIC orrery_flags ${ARG_DEPENDS})
-  if(NOT ORRERY_UNITY)
+  if(ORRERY_UNITY LESS_EQUAL 1)
     return()
   endif()
   set_target_properties(orrery_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   set(index 0)
   foreach(source IN LISTS ARG_SOURCES)
-    math(EXPR group "${index} / 8")
+    math(EXPR group "${index} / ${ORRERY_UNITY}")
     math(EXPR index "${index} + 1")
     if(NOT source IN_LIST ARG_ALONE)
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})

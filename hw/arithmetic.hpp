@@ -12,6 +12,11 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
+/// The least multiple that is not below x >= 0.
+constexpr std::int64_t round_up(std::int64_t x, std::int64_t multiple) {
+  return ceil_div(x, multiple) * multiple;
+}
+
 /// Norm of order 4 of non-negative numbers: a smooth maximum, at most 2^(1/2) above the largest of four.
 inline double norm4(double a, double b, double c = 0, double d = 0) {
   const double top = std::max(std::max(a, b), std::max(c, d));

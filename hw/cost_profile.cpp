@@ -19,6 +19,7 @@
 
 #include "hw/cost_model.hpp"
 #include "hw/profile_table.hpp"
+#include "hw/real.hpp"
 #include "sim/csv_table.hpp"
 
 namespace orrery::hw {
@@ -64,10 +65,6 @@ struct Place {
   double x = 1, y = 1;
   const char* what = "";
 };
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 double mean(std::int64_t tokens, std::int64_t sequences) {
   return d(tokens) / d(std::max<std::int64_t>(1, sequences));

@@ -19,7 +19,7 @@ struct TiledParams {
   static constexpr auto fields() { return std::tuple{}; }
 };
 
-struct Time {
+struct TiledTimeOf {
   const GpuParams& gpu;
   OpClass op;
   DType dtype;
@@ -68,7 +68,7 @@ class Tiled final : public CostModel {
   }
 
   TiledTime time_of(const Kernel& kernel) const {
-    return std::visit(Time{gpu_, kernel.op, kernel.dtype}, kernel.shape);
+    return std::visit(TiledTimeOf{gpu_, kernel.op, kernel.dtype}, kernel.shape);
   }
 
   GpuParams gpu_;

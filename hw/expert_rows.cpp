@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "hw/real.hpp"
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
 
@@ -17,10 +18,6 @@ namespace {
 constexpr int kShuffles = 15;
 constexpr double kMostOfBatch = 0.8;  // popularity of the most popular expert, of all tokens
 using Rows = std::vector<std::int64_t>;
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 Rows balanced(std::int64_t tokens, std::int64_t top_k, std::int64_t experts, std::int64_t held) {
   Rows rows(static_cast<std::size_t>(held), 0);

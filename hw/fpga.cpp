@@ -6,11 +6,6 @@
 #include <utility>
 
 namespace orrery::hw {
-namespace {
-constexpr double kBram18Bytes = 18 * 1024 / 8.0;
-constexpr double kUramBytes = 288 * 1024 / 8.0;
-}  // namespace
-
 void FpgaParams::check(const FpgaParams& fpga, const sim::Node& fields, sim::Faults& faults) {
   if (fpga.idle_w >= fpga.tdp_w)
     faults.add(fields.origin(), fmt::format("idle power {} W is not below the board's {} W", fpga.idle_w, fpga.tdp_w));

@@ -33,6 +33,9 @@
 
 namespace orrery::hw {
 
+inline constexpr double kBram18Bytes = 18 * 1024 / 8.0;  ///< of a block RAM of 18 Kbit
+inline constexpr double kUramBytes = 288 * 1024 / 8.0;   ///< of an Ultra RAM
+
 /// Multiply-adds that one DSP slice does a cycle, by format of operands.
 struct MacsPerDsp {
   double int8 = 2, int16 = 1, fp16 = 0.5, fp32 = 0.2;

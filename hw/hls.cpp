@@ -10,7 +10,7 @@ namespace orrery::hw {
 namespace {
 
 constexpr double kBurst = 64;      // cycles from a request to its first word
-constexpr double kLoop = 2;        // entering and leaving an iteration of a loop that is no pipeline
+constexpr double kLoopCycles = 2;  // entering and leaving an iteration of a loop that is no pipeline
 constexpr double kMostBanks = 64;  // into which tools cut an array
 constexpr double kWord = 4;        // bytes
 
@@ -79,7 +79,7 @@ double compute_cycles(const HlsKernel& kernel, const HlsDesign& design, const Ne
     if (k == nest.pipelined)
       inside += (rounds - 1) * std::max(port, static_cast<double>(kernel.carried[k]));
     else
-      inside = rounds * (inside + kLoop);
+      inside = rounds * (inside + kLoopCycles);
     loop[k] = inside - before;
   }
   return inside;

@@ -4,6 +4,7 @@
 
 #include "hw/arithmetic.hpp"
 #include "hw/kernel_work.hpp"
+#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -14,10 +15,6 @@ struct Overloaded : Fs... {
 };
 template <class... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Bytes of the entries that name the pages of `tokens` tokens.
 double page_table_bytes(std::int64_t tokens, std::int64_t page_tokens) {

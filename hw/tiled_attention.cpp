@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hw/real.hpp"
 #include "hw/tiled.hpp"
 
 namespace orrery::hw {
@@ -9,13 +10,9 @@ namespace {
 
 constexpr std::int64_t kPlanTile = 128;          // the query tile that AttentionPrefill::q_tiles counts
 constexpr std::int64_t kPlannedSequences = 992;  // that the plan of FlashAttention-3 holds
-constexpr double kPartialBytes = 4;              // partial outputs of split contexts are fp32
+constexpr double kPartialOutputBytes = 4;        // partial outputs of split contexts are fp32
 constexpr double kCacheThreads = 512;            // of a thread block that writes a token into the cache
 constexpr double kCacheL2 = 0.5;                 // share of the L2's read bandwidth of what reads and writes in turn
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// A launch in the terms that both phases share.
 struct Call {
@@ -31,7 +28,7 @@ struct Call {
 };
 
 /// Thread blocks of a launch.
-struct Grid {
+struct DecodeGrid {
   AttentionTile tile;
   std::int64_t pack = 1;  ///< query heads whose rows share a tile
   std::int64_t split = 1;
@@ -64,7 +61,7 @@ double query_tiles(const Call& c, std::int64_t rows, std::int64_t pack) {
 
 /// Blocks of keys that a tile works through, mean. A causal tile stops at its last query's keys: half a tile behind its
 /// mean query, and half a block further unless tiles end where blocks do.
-double mean_blocks(const Call& c, const Grid& g, std::int64_t key_blocks) {
+double mean_blocks(const Call& c, const DecodeGrid& g, std::int64_t key_blocks) {
   const double n = d(g.tile.keys);
   if (!c.causal || c.one_token || key_blocks == 1) return std::max(1.0, std::ceil(std::min(d(c.longest), c.keys) / n));
   const double tile_tokens = std::min(c.new_tokens, d(g.tile.rows) / d(g.pack));
@@ -74,7 +71,7 @@ double mean_blocks(const Call& c, const Grid& g, std::int64_t key_blocks) {
 
 /// Splits of every context, and for FlashAttention-3 the tiles that a plan made for other heads adds.
 void plan(const GpuParams& gpu, const Call& c, const AttentionConditions& how, double tiles, std::int64_t key_blocks,
-          Grid& g) {
+          DecodeGrid& g) {
   const AttentionLibrary library = gpu.attention.library;
   if (library == AttentionLibrary::flash2 && c.one_token && c.group() > 1)
     g.split = flash2_splits(static_cast<std::int64_t>(tiles), 2 * gpu.sms, key_blocks);
@@ -94,8 +91,8 @@ void plan(const GpuParams& gpu, const Call& c, const AttentionConditions& how, d
   if (how.splits > 0) g.split = std::min(how.splits, key_blocks);
 }
 
-Grid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
-  Grid g;
+DecodeGrid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
+  DecodeGrid g;
   const bool packs = c.one_token || gpu.attention.library == AttentionLibrary::flash3;
   g.pack = how.pack > 0 ? std::min(how.pack, c.group()) : packs ? c.group() : 1;
   const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
@@ -119,7 +116,7 @@ double hit_share(const GpuParams& gpu, const AttentionConditions& how, double by
 }
 
 /// Equal thread blocks run in waves; a thin last wave is bound by its blocks, a full one by the memory.
-void add_waves(const GpuParams& gpu, const Grid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+void add_waves(const GpuParams& gpu, const DecodeGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
   const double sms = d(gpu.sms), slots = sms * block.per_sm;
   const auto add_wave = [&](double waves, double running) {
     const double compute_s = std::max(block.latency_s(g.longest), std::ceil(running / sms) * block.busy_s(g.longest));
@@ -134,7 +131,7 @@ void add_waves(const GpuParams& gpu, const Grid& g, const BlockTimes& block, dou
 }
 
 /// Uneven thread blocks are handed out as SMs fall free; the end waits for a share of the longest.
-void add_uneven(const GpuParams& gpu, const Grid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+void add_uneven(const GpuParams& gpu, const DecodeGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
   const double sms = d(gpu.sms), slots = sms * block.per_sm;
   double all_s = g.ctas * block.busy_s(g.blocks) / sms;
   if (g.surplus_ctas > 0)
@@ -147,10 +144,11 @@ void add_uneven(const GpuParams& gpu, const Grid& g, const BlockTimes& block, do
 }
 
 /// Passes beside the attention kernel itself, and what does not depend on the shape.
-void add_passes(const GpuParams& gpu, const Call& c, const Grid& g, TiledTime& t) {
+void add_passes(const GpuParams& gpu, const Call& c, const DecodeGrid& g, TiledTime& t) {
   const AttentionConstants& k = gpu.attention;
   if (g.split > 1) {
-    const double partials = d(c.sequences) * c.new_tokens * d(c.heads) * d(g.split) * d(c.value_dim) * kPartialBytes;
+    const double partials =
+        d(c.sequences) * c.new_tokens * d(c.heads) * d(g.split) * d(c.value_dim) * kPartialOutputBytes;
     t.time_s += k.combine_s + d(g.split) * k.combine_split_s + 2 * partials / gpu.l2_bandwidth;
   }
   t.fixed_s = k.fixed_s + k.sequence_s * d(std::min(c.sequences, kPlannedSequences));
@@ -164,7 +162,7 @@ void add_passes(const GpuParams& gpu, const Call& c, const Grid& g, TiledTime& t
 }
 
 /// Times of the grid's thread blocks.
-BlockTimes block_times(const GpuParams& gpu, const Call& c, const Grid& g, DType dtype) {
+BlockTimes block_times(const GpuParams& gpu, const Call& c, const DecodeGrid& g, DType dtype) {
   const AttentionConstants& k = gpu.attention;
   const double pairs = d(g.tile.rows) * d(g.tile.keys);
   const double flops = 2 * pairs * (d(c.key_dim) + d(c.value_dim));
@@ -179,13 +177,13 @@ BlockTimes block_times(const GpuParams& gpu, const Call& c, const Grid& g, DType
   return block;
 }
 
-double block_bytes(const Call& c, const Grid& g) {
+double block_bytes(const Call& c, const DecodeGrid& g) {
   return d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.cached;
 }
 
 TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
   const AttentionConstants& k = gpu.attention;
-  const Grid g = grid_of(gpu, c, how);
+  const DecodeGrid g = grid_of(gpu, c, how);
   const BlockTimes block = block_times(gpu, c, g, dtype);
   TiledTime t;
   t.dram_bytes = c.bytes;
@@ -265,7 +263,7 @@ TiledTime mixed(const GpuParams& gpu, Call prompts, Call decodes, DType dtype, c
   prompts.one_token = decodes.one_token = false;
   AttentionConditions plain = how;
   plain.splits = plain.pack = 1;
-  const Grid p = grid_of(gpu, prompts, plain), q = grid_of(gpu, decodes, plain);
+  const DecodeGrid p = grid_of(gpu, prompts, plain), q = grid_of(gpu, decodes, plain);
   const BlockTimes long_one = block_times(gpu, prompts, p, dtype), short_one = block_times(gpu, decodes, q, dtype);
   const double sms = d(gpu.sms), slots = sms * long_one.per_sm;
   const double longest_s = std::max(long_one.latency_s(p.longest), short_one.latency_s(q.longest));

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "hw/real.hpp"
 #include "hw/tiled.hpp"
 
 namespace orrery::hw {
@@ -23,10 +24,6 @@ constexpr std::int64_t kResidentTile = 2 * 128 * 128;  // accumulators that the 
 constexpr double kMostResident = 8;
 constexpr double kPartialBytes = 4;      // partial results of a split are fp32
 constexpr double kReferenceElement = 2;  // bytes of the operands that constants in steps of k hold for
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Share of a working set that repeated calls find in the L2.
 double resident_share(const GpuParams& gpu, double working_set) {

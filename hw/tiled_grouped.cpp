@@ -6,26 +6,23 @@
 
 #include "hw/kernel_builders.hpp"
 #include "hw/kernel_work.hpp"
+#include "hw/real.hpp"
 #include "hw/tiled_stream.hpp"
 
 namespace orrery::hw {
 namespace {
 
-struct Tile {
+struct GroupTile {
   std::size_t height;  ///< index into kGroupTiles
   std::int64_t n;
 };
-constexpr std::array<Tile, 9> kTiles{
+constexpr std::array<GroupTile, 9> kTried{
     {{0, 32}, {0, 64}, {0, 128}, {1, 64}, {1, 128}, {2, 64}, {2, 128}, {3, 128}, {3, 256}}};
 /// Share of a matrix instruction's rows that a tile of 16, 32, 64 and 128 rows uses.
 constexpr std::array<double, 4> kRowsShare{0.25, 0.5, 0.85, 1.0};
 constexpr double kStepK = 64;              // k steps of a tile
 constexpr std::int64_t kSpecialised = 16;  // sizes that are multiples of this have known alignment
 constexpr int kSquaredReluPasses = 3;
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 double pass_time(const GpuParams& gpu, const Kernel& kernel) {
   const auto& shape = std::get<Streaming>(kernel.shape);
@@ -48,7 +45,7 @@ GroupedPlan plan_grouped(const GpuParams& gpu, const GroupedGemm& g, DType dtype
   const double sm_rate = e.peak / sms * c.efficiency;
   const bool narrow = g.weights == WeightFormat::as_dtype && (g.n % kSpecialised != 0 || g.k % kSpecialised != 0);
   GroupedPlan best;
-  for (const Tile tile : kTiles) {
+  for (const GroupTile tile : kTried) {
     const double bm = d(kGroupTiles[tile.height]), bn = d(tile.n);
     const double ctas = d(g.row_tiles[tile.height]) * d(ceil_div(g.n, tile.n));
     const double w = ctas / sms, whole = std::ceil(w);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hw/kernel_work.hpp"
+#include "hw/real.hpp"
 #include "hw/tiled_stream.hpp"
 
 namespace orrery::hw {
@@ -15,10 +16,6 @@ constexpr double kSlotsPerFma = 4;      // load, index, multiply-add, loop: inst
 constexpr double kSlotsPerSm = 128;     // instructions of threads that an SM issues a clock
 constexpr double kFftPeakShare = 0.5;   // butterflies are half additions that no multiply-add absorbs
 constexpr double kFftPointBytes = 8;    // a complex number on chip, fp32 whatever the format in memory
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 double memory_rate(const GpuParams& gpu) {
   return gpu.memory_bandwidth * gpu.stream.share;

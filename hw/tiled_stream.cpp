@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "hw/real.hpp"
+
 namespace orrery::hw {
 namespace {
 
@@ -38,10 +40,6 @@ constexpr std::array<Style, 11> kStyles{{
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sort: a time of its own (hw/tiled_grouped.hpp)
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sum
 }};
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// The grid that a style makes of a pass.
 struct Grid {

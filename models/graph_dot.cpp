@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<const char*, 8> kFills{"white",     "lightyellow", "lightgoldenrod", "lightgreen",
                                             "lightblue", "lightgrey",   "lightpink",      "lavender"};
 
-std::string quoted(std::string_view text) {
+std::string dot_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -27,7 +27,7 @@ class DotWriter {
  public:
   std::string write(const OpGraph& graph) {
     out_ = fmt::format("digraph {} {{\n  rankdir = TB;\n  node [fontsize = 10];\n  edge [fontsize = 9];\n",
-                       quoted(graph.name));
+                       dot_string(graph.name));
     body(graph, "  ", "");
     return out_ + "}\n";
   }
@@ -39,7 +39,7 @@ class DotWriter {
       const Tensor& tensor = graph.tensor(id);
       if (graph.producer(id) || (graph.consumers(id).empty() && !graph.is_output(id))) continue;
       out_ += fmt::format("{}{}t{} [shape = ellipse, label = {}];\n", indent, prefix, index(id),
-                          quoted(fmt::format("{} {}", to_string(tensor.role), tensor.name)));
+                          dot_string(fmt::format("{} {}", to_string(tensor.role), tensor.name)));
     }
     for (const OpId id : graph.ops()) node(graph, id, indent, prefix);
     for (const OpId id : graph.ops())
@@ -49,7 +49,7 @@ class DotWriter {
     for (const TensorId id : graph.outputs()) {
       const std::string name = fmt::format("{}out{}", prefix, place++);
       out_ += fmt::format("{}{} [shape = plaintext, label = {}];\n", indent, name,
-                          quoted("return " + graph.tensor(id).name));
+                          dot_string("return " + graph.tensor(id).name));
       arrow(graph, id, name, indent, prefix);
     }
   }
@@ -59,11 +59,11 @@ class DotWriter {
     const std::string label =
         op.name == to_string(op.kind) ? op.name : fmt::format("{}\n{}", to_string(op.kind), op.name);
     out_ += fmt::format("{}{}o{} [shape = box, style = filled, fillcolor = {}, label = {}];\n", indent, prefix,
-                        index(id), kFills[static_cast<std::size_t>(info(op.kind).pattern)], quoted(label));
+                        index(id), kFills[static_cast<std::size_t>(info(op.kind).pattern)], dot_string(label));
     for (std::size_t i = 0; i < op.regions.size(); ++i) {
       const std::string inner = fmt::format("{}o{}r{}_", prefix, index(id), i);
       out_ += fmt::format("{}subgraph cluster_{} {{\n{}  label = {};\n", indent, inner, indent,
-                          quoted(fmt::format("{} region {}", op.name, i)));
+                          dot_string(fmt::format("{} region {}", op.name, i)));
       body(*op.regions[i], indent + "  ", inner);
       out_ += indent + "}\n";
     }
@@ -74,7 +74,7 @@ class DotWriter {
     const std::optional<OpId> maker = graph.producer(tensor);
     const std::string from =
         maker ? fmt::format("{}o{}", prefix, index(*maker)) : fmt::format("{}t{}", prefix, index(tensor));
-    out_ += fmt::format("{}{} -> {} [label = {}];\n", indent, from, to, quoted(shape_string(graph.tensor(tensor))));
+    out_ += fmt::format("{}{} -> {} [label = {}];\n", indent, from, to, dot_string(shape_string(graph.tensor(tensor))));
   }
 
   std::string out_;

@@ -104,9 +104,9 @@ std::string supported() {
 }
 
 /// Reads one config. Every reader leaves its target alone and adds a fault if the value does not do.
-class Parser : private ConfigReader {
+class ConfigParser : private ConfigReader {
  public:
-  Parser(const sim::Node& node, sim::Faults& faults) : ConfigReader(node, faults), node_(node), faults_(faults) {}
+  ConfigParser(const sim::Node& node, sim::Faults& faults) : ConfigReader(node, faults), node_(node), faults_(faults) {}
 
   ModelConfig parse() {
     if (!node_.is_object()) {
@@ -306,7 +306,7 @@ class Parser : private ConfigReader {
 }  // namespace
 
 ModelConfig parse_hf_config(const sim::Node& node, sim::Faults& faults) {
-  return Parser(node, faults).parse();
+  return ConfigParser(node, faults).parse();
 }
 
 ModelConfig load_model(const std::string& reference, const std::filesystem::path& catalog, const sim::Origin& where) {

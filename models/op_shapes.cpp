@@ -13,7 +13,7 @@ namespace {
   throw GraphError(fmt::format("{} '{}': {}", to_string(op.kind), op.name, what));
 }
 
-std::string text(std::span<const SymExpr> shape) {
+std::string shape_text(std::span<const SymExpr> shape) {
   std::string all = "[";
   for (const SymExpr& dim : shape) all += (all.size() > 1 ? ", " : "") + dim.to_string();
   return all + "]";
@@ -61,12 +61,13 @@ bool may_be_equal(const OpGraph& graph, const SymExpr& a, const SymExpr& b) {
 
 std::vector<SymExpr> matmul_shape(const OpGraph& graph, const OpNode& op) {
   std::vector<SymExpr> a = graph.tensor(op.inputs[0]).shape, b = graph.tensor(op.inputs[1]).shape;
-  if (a.size() < 2 || b.size() < 2) fail(op, fmt::format("expected matrices, got {} and {}", text(a), text(b)));
+  if (a.size() < 2 || b.size() < 2)
+    fail(op, fmt::format("expected matrices, got {} and {}", shape_text(a), shape_text(b)));
   if (op.integer("trans_a", 0) != 0) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (op.integer("trans_b", 0) != 0) std::swap(b[b.size() - 1], b[b.size() - 2]);
   if (!may_be_equal(graph, a.back(), b[b.size() - 2]))
-    fail(op, fmt::format("{} times {}: the inner sizes {} and {} differ", text(a), text(b), a.back().to_string(),
-                         b[b.size() - 2].to_string()));
+    fail(op, fmt::format("{} times {}: the inner sizes {} and {} differ", shape_text(a), shape_text(b),
+                         a.back().to_string(), b[b.size() - 2].to_string()));
   std::vector<SymExpr> out;
   try {
     out = broadcast(std::span(a).first(a.size() - 2), std::span(b).first(b.size() - 2));
@@ -86,10 +87,11 @@ std::vector<SymExpr> conv_shape(const OpGraph& graph, const OpNode& op) {
   const std::vector<SymExpr>& x = graph.tensor(op.inputs[0]).shape;
   const std::vector<SymExpr>& w = graph.tensor(op.inputs[1]).shape;
   if (x.size() != 4 || w.size() != 4)
-    fail(op, fmt::format("expected [n, c, h, w] and [out, c/groups, kh, kw], got {} and {}", text(x), text(w)));
+    fail(op,
+         fmt::format("expected [n, c, h, w] and [out, c/groups, kh, kw], got {} and {}", shape_text(x), shape_text(w)));
   const std::int64_t groups = op.integer("groups", 1);
   if (!may_be_equal(graph, x[1], w[1] * groups))
-    fail(op, fmt::format("{} channels in, but weights {} in {} groups take {}", x[1].to_string(), text(w), groups,
+    fail(op, fmt::format("{} channels in, but weights {} in {} groups take {}", x[1].to_string(), shape_text(w), groups,
                          (w[1] * groups).to_string()));
   const std::optional<std::int64_t> kh = w[2].constant(), kw = w[3].constant();
   if (!kh || !kw) fail(op, "expected a kernel of known size");
@@ -102,7 +104,7 @@ std::vector<SymExpr> conv_shape(const OpGraph& graph, const OpNode& op) {
 
 std::vector<SymExpr> pool_shape(const OpGraph& graph, const OpNode& op) {
   const std::vector<SymExpr>& x = graph.tensor(op.inputs[0]).shape;
-  if (x.size() != 4) fail(op, fmt::format("expected [n, c, h, w], got {}", text(x)));
+  if (x.size() != 4) fail(op, fmt::format("expected [n, c, h, w], got {}", shape_text(x)));
   const std::int64_t kernel = op.integer("kernel", 2), stride = op.integer("stride", kernel),
                      pad = op.integer("pad", 0);
   if (kernel < 1 || stride < 1 || pad < 0) fail(op, "expected kernel and stride of at least 1 and pad of at least 0");
@@ -119,7 +121,7 @@ std::vector<SymExpr> reduce_shape(const OpGraph& graph, const OpNode& op) {
     std::int64_t place = axis.constant().value_or(-1000000);
     if (place < 0) place += static_cast<std::int64_t>(x.size());
     if (place < 0 || place >= static_cast<std::int64_t>(x.size()))
-      fail(op, fmt::format("axis {} of {}", axis.to_string(), text(x)));
+      fail(op, fmt::format("axis {} of {}", axis.to_string(), shape_text(x)));
     gone[static_cast<std::size_t>(place)] = true;
   }
   std::vector<SymExpr> out;
@@ -165,7 +167,7 @@ std::optional<std::string> contradiction(const OpGraph& graph, const OpNode& op)
     const std::vector<SymExpr> shape = ruled_shape(graph, op);
     bool equal = shape.size() == out.shape.size();
     for (std::size_t i = 0; equal && i < shape.size(); ++i) equal = may_be_equal(graph, shape[i], out.shape[i]);
-    if (!equal) return fmt::format("expected an output of {}, got {}", text(shape), text(out.shape));
+    if (!equal) return fmt::format("expected an output of {}, got {}", shape_text(shape), shape_text(out.shape));
   }
   if (op.kind == OpKind::reshape) {  // of as many elements; a complex number may be seen as its two halves
     const Tensor& in = graph.tensor(op.inputs[0]);
@@ -182,7 +184,8 @@ void check_ranks(const OpGraph& graph, const OpNode& op) {
   const auto need = [&](TensorId id, std::size_t rank) {
     const Tensor& tensor = graph.tensor(id);
     if (tensor.shape.size() < rank)
-      fail(op, fmt::format("'{}': expected at least {} dimensions, got {}", tensor.name, rank, text(tensor.shape)));
+      fail(op,
+           fmt::format("'{}': expected at least {} dimensions, got {}", tensor.name, rank, shape_text(tensor.shape)));
   };
   const Pattern pattern = info(op.kind).pattern;
   if (op.outputs.empty() && pattern != Pattern::opaque && pattern != Pattern::communication &&
@@ -265,7 +268,7 @@ std::vector<SymExpr> broadcast(std::span<const SymExpr> a, std::span<const SymEx
       continue;
     }
     if (dim.constant() && other.constant())
-      throw GraphError(fmt::format("{} and {} do not broadcast", text(a), text(b)));
+      throw GraphError(fmt::format("{} and {} do not broadcast", shape_text(a), shape_text(b)));
     // Sizes that may or may not agree: the numbers decide; the named one gives way to a constant.
     if (other.constant()) dim = other;
   }
@@ -316,7 +319,7 @@ std::vector<std::string> verify(const OpGraph& graph) {
 }
 
 std::string shape_string(const Tensor& tensor) {
-  return std::string(to_string(tensor.type)) + text(tensor.shape);
+  return std::string(to_string(tensor.type)) + shape_text(tensor.shape);
 }
 
 }  // namespace orrery::models

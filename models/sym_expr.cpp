@@ -15,7 +15,7 @@
 namespace orrery::models {
 namespace {
 
-/// Terms of one sum: a bound on what a short formula can be made to expand to.
+/// TermsOf of one sum: a bound on what a short formula can be made to expand to.
 constexpr std::size_t kMaxTerms = 100'000;
 
 bool is_name(std::string_view text) {
@@ -216,13 +216,13 @@ SymExpr::SymExpr(Symbol symbol) : SymExpr(SymAccess::make(SymAtom(symbol))) {}
 namespace {
 
 /// The terms of any expression, without a copy where it has some.
-class Terms {
+class TermsOf {
  public:
-  explicit Terms(const SymExpr& expr) : own_{{}, expr.constant().value_or(0)}, all_(SymAccess::node_terms(expr)) {
+  explicit TermsOf(const SymExpr& expr) : own_{{}, expr.constant().value_or(0)}, all_(SymAccess::node_terms(expr)) {
     if (own_.coefficient != 0) all_ = {&own_, 1};
   }
-  Terms(const Terms&) = delete;
-  Terms& operator=(const Terms&) = delete;
+  TermsOf(const TermsOf&) = delete;
+  TermsOf& operator=(const TermsOf&) = delete;
   std::span<const SymTerm> span() const { return all_; }
 
  private:
@@ -236,7 +236,7 @@ SymExpr& SymExpr::operator+=(const SymExpr& other) {
   if (!node_ && !other.node_) {
     constant_ = checked_sum(constant_, other.constant_);
   } else if (other.node_ || other.constant_ != 0) {
-    *this = SymAccess::make(merged(Terms(*this).span(), Terms(other).span(), 1));
+    *this = SymAccess::make(merged(TermsOf(*this).span(), TermsOf(other).span(), 1));
   }
   return *this;
 }
@@ -248,14 +248,14 @@ SymExpr& SymExpr::operator-=(const SymExpr& other) {
     constant_ = difference;
     return *this;
   }
-  return *this = SymAccess::make(merged(Terms(*this).span(), Terms(other).span(), -1));
+  return *this = SymAccess::make(merged(TermsOf(*this).span(), TermsOf(other).span(), -1));
 }
 
 SymExpr& SymExpr::operator*=(const SymExpr& other) {
   if (!node_ && !other.node_) {
     constant_ = checked_product(constant_, other.constant_);
   } else if (other.node_ || other.constant_ != 1) {
-    *this = SymAccess::make(multiplied(Terms(*this).span(), Terms(other).span()));
+    *this = SymAccess::make(multiplied(TermsOf(*this).span(), TermsOf(other).span()));
   }
   return *this;
 }

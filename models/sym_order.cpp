@@ -15,7 +15,7 @@ namespace orrery::models {
 namespace {
 
 /// An interval in 128 bits; an end at +-kFar or past it is infinite.
-struct Wide {
+struct WideRange {
   __int128 lo = 0, hi = 0;
 };
 constexpr __int128 kFar = static_cast<__int128>(1) << 100;
@@ -27,19 +27,20 @@ bool is_far(__int128 value) {
   return value >= kFar || value <= -kFar;
 }
 
-__int128 product(__int128 a, __int128 b) {
+__int128 clamped_product(__int128 a, __int128 b) {
   __int128 out = 0;
   if (!is_far(a) && !is_far(b) && !__builtin_mul_overflow(a, b, &out)) return clamped(out);
   if (a == 0 || b == 0) return 0;
   return (a > 0) == (b > 0) ? kFar : -kFar;
 }
 
-Wide product(Wide a, Wide b) {
-  const __int128 ends[] = {product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi)};
+WideRange clamped_product(WideRange a, WideRange b) {
+  const __int128 ends[] = {clamped_product(a.lo, b.lo), clamped_product(a.lo, b.hi), clamped_product(a.hi, b.lo),
+                           clamped_product(a.hi, b.hi)};
   return {*std::min_element(std::begin(ends), std::end(ends)), *std::max_element(std::begin(ends), std::end(ends))};
 }
 
-Wide sum(Wide a, Wide b) {
+WideRange sum(WideRange a, WideRange b) {
   return {is_far(a.lo) || is_far(b.lo) ? (a.lo >= kFar || b.lo >= kFar ? kFar : -kFar) : clamped(a.lo + b.lo),
           is_far(a.hi) || is_far(b.hi) ? (a.hi <= -kFar || b.hi <= -kFar ? -kFar : kFar) : clamped(a.hi + b.hi)};
 }
@@ -51,23 +52,23 @@ __int128 quotient(__int128 a, __int128 d, bool floor) {
   return floor ? floor_quotient(a, d) : ceil_quotient(a, d);
 }
 
-Wide quotient(Wide a, Wide d, bool floor) {
+WideRange quotient(WideRange a, WideRange d, bool floor) {
   const __int128 smallest = std::max<__int128>(d.lo, 1), largest = std::max(d.hi, smallest);
   return {quotient(a.lo, a.lo >= 0 ? largest : smallest, floor), quotient(a.hi, a.hi >= 0 ? smallest : largest, floor)};
 }
 
-Wide wide(const Bounds& b) {
+WideRange wide(const Bounds& b) {
   return {b.lo ? static_cast<__int128>(*b.lo) : -kFar, b.hi ? static_cast<__int128>(*b.hi) : kFar};
 }
 
-Wide interval(const SymExpr& expr, const Facts& facts);
+WideRange interval(const SymExpr& expr, const Facts& facts);
 
-Wide interval(const SymAtom& atom, const Facts& facts) {
+WideRange interval(const SymAtom& atom, const Facts& facts) {
   if (const auto* symbol = std::get_if<Symbol>(&atom)) return wide(facts.range(*symbol));
   const SymCall& call = *std::get<1>(atom);
-  Wide out = interval(call.arguments[0], facts);
+  WideRange out = interval(call.arguments[0], facts);
   for (std::size_t i = 1; i < call.arguments.size(); ++i) {
-    const Wide next = interval(call.arguments[i], facts);
+    const WideRange next = interval(call.arguments[i], facts);
     switch (call.function) {
       case SymFunction::floor_div:
       case SymFunction::ceil_div:
@@ -84,16 +85,16 @@ Wide interval(const SymAtom& atom, const Facts& facts) {
   return out;
 }
 
-Wide interval(const SymExpr& expr, const Facts& facts) {
-  Wide total;
+WideRange interval(const SymExpr& expr, const Facts& facts) {
+  WideRange total;
   for (const SymTerm& term : SymAccess::terms(expr)) {
-    Wide value{term.coefficient, term.coefficient};
+    WideRange value{term.coefficient, term.coefficient};
     for (const SymFactor& factor : term.factors) {
-      const Wide base = interval(factor.atom, facts);
-      Wide powered{1, 1};
-      for (std::uint32_t i = 0; i < factor.exponent; ++i) powered = product(powered, base);
+      const WideRange base = interval(factor.atom, facts);
+      WideRange powered{1, 1};
+      for (std::uint32_t i = 0; i < factor.exponent; ++i) powered = clamped_product(powered, base);
       if (factor.exponent % 2 == 0) powered.lo = std::max<__int128>(powered.lo, 0);
-      value = product(value, powered);
+      value = clamped_product(value, powered);
     }
     total = sum(total, value);
   }
@@ -139,9 +140,9 @@ std::vector<SymExpr> powers_of(const SymExpr& expr, const SymAtom& atom) {
 std::optional<BoxPolynomial> boxed(const SymExpr& expr, const Facts& facts) {
   const std::vector<SymAtom> atoms = atoms_of(expr);
   std::vector<std::optional<std::int64_t>> highs;
-  std::vector<Wide> ends;
+  std::vector<WideRange> ends;
   for (const SymAtom& atom : atoms) {
-    const Wide range = interval(atom, facts);
+    const WideRange range = interval(atom, facts);
     if (is_far(range.lo) && is_far(range.hi)) return std::nullopt;
     const __int128 size = range.hi - range.lo;
     const bool bounded = !is_far(range.lo) && !is_far(range.hi) && size <= std::numeric_limits<std::int64_t>::max();
@@ -240,7 +241,7 @@ class Prover {
     if (--budget_ < 0) return std::nullopt;
     const std::optional<BoxPolynomial> box = boxed(expr, facts_);
     std::optional<__int128> best = box ? box->lower() : std::nullopt;
-    if (const Wide plain = interval(expr, facts_); !is_far(plain.lo))
+    if (const WideRange plain = interval(expr, facts_); !is_far(plain.lo))
       best = best ? std::max(*best, plain.lo) : plain.lo;
     for (const SymAtom& atom : atoms_of(expr)) {
       const std::optional<Opened> open = opened(expr, atom);
@@ -269,7 +270,7 @@ class Prover {
 };
 
 std::optional<__int128> proven_lower(const SymExpr& expr, const Facts& facts) {
-  const Wide plain = interval(expr, facts);
+  const WideRange plain = interval(expr, facts);
   const std::optional<__int128> simple = is_far(plain.lo) ? std::nullopt : std::optional(plain.lo);
   try {
     const std::optional<__int128> found = Prover(facts).lower(expr);

@@ -11,9 +11,9 @@ constexpr int kMaxDepth = 200;
 
 /// sum = product {(+|-) product}; product = power {* power}; power = operand [^ integer]; operand = [-] integer, name,
 /// (sum), function(sum, …).
-class Parser {
+class FormulaParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit FormulaParser(std::string_view text) : text_(text) {}
 
   SymExpr whole() {
     SymExpr out = sum();
@@ -158,7 +158,7 @@ class Parser {
 
 SymExpr SymExpr::parse(std::string_view text) {
   try {
-    return Parser(text).whole();
+    return FormulaParser(text).whole();
   } catch (const std::domain_error& error) {
     throw std::invalid_argument(fmt::format("formula '{}': {}", text, error.what()));
   } catch (const std::overflow_error& error) {

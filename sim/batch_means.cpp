@@ -11,7 +11,7 @@
 namespace orrery::sim {
 namespace {
 
-constexpr double kHalfPi = 1.5707963267948966;
+constexpr double kQuarterTurn = 1.5707963267948966;
 
 void require_confidence(double confidence) {
   if (!(confidence > 0 && confidence < 1)) throw std::invalid_argument("expected a confidence in (0, 1)");
@@ -29,7 +29,7 @@ double t_probability(double angle, std::int64_t degrees) {
     term *= cosine * cosine * static_cast<double>(k - 1) / static_cast<double>(k);
     sum += term;
   }
-  return odd ? (angle + sine * sum) / kHalfPi : sine * sum;
+  return odd ? (angle + sine * sum) / kQuarterTurn : sine * sum;
 }
 
 /// Where the rising function reaches `target` between low and high, by halving.
@@ -71,7 +71,7 @@ double student_t(double confidence, std::int64_t degrees) {
   if (degrees < 1) throw std::invalid_argument("expected at least one degree of freedom");
   const auto n = static_cast<double>(degrees);
   if (degrees <= 400) {
-    const double angle = solve([&](double a) { return t_probability(a, degrees); }, confidence, 0, kHalfPi);
+    const double angle = solve([&](double a) { return t_probability(a, degrees); }, confidence, 0, kQuarterTurn);
     return std::sqrt(n) * det_tan(angle);
   }
   // Expansion in 1/degrees (Abramowitz and Stegun 26.7.5); what is left out is below 1e-8 here for confidence up to

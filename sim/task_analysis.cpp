@@ -7,7 +7,7 @@ namespace orrery::sim {
 
 namespace {
 
-constexpr std::uint32_t kNone = ~0U;
+constexpr std::uint32_t kNoTask = ~0U;
 
 void check_complete(const TaskGraph& graph, std::span<const TaskRun> runs) {
   if (runs.size() != graph.tasks()) throw std::logic_error("task analysis: the run is not one of this graph");
@@ -56,19 +56,19 @@ struct Uses {
 class Blame {
  public:
   Blame(const TaskGraph& graph, std::span<const TaskRun> runs, Time origin)
-      : graph_(graph), runs_(runs), origin_(origin), last_(runs.size(), kNone), before_(runs.size()) {
+      : graph_(graph), runs_(runs), origin_(origin), last_(runs.size(), kNoTask), before_(runs.size()) {
     for (std::uint32_t t = 0; t < runs.size(); ++t)
       graph.for_each_successor({t}, [&](TaskId after) {
         std::uint32_t& last = last_[after.index];
-        if (last == kNone || runs[t].finish > runs[last].finish) last = t;
+        if (last == kNoTask || runs[t].finish > runs[last].finish) last = t;
       });
-    std::vector<std::uint32_t> line(graph.resources(), kNone);
+    std::vector<std::uint32_t> line(graph.resources(), kNoTask);
     for (std::uint32_t t = 0; t < runs.size(); ++t)
       for (const Demand& demand : graph.demands({t})) {
         if (graph.order(demand.resource) != TaskOrder::program) continue;
         std::uint32_t& before = line[demand.resource.index];
         // The first of its resources on which the task before it started at the same instant.
-        if (before != kNone && !before_[t] && runs[before].start == runs[t].start)
+        if (before != kNoTask && !before_[t] && runs[before].start == runs[t].start)
           before_[t] = {TaskId{before}, demand.resource};
         before = t;
       }
@@ -86,7 +86,7 @@ class Blame {
       } else {
         find_freed(step);
       }
-    } else if (last_[task] != kNone && runs_[last_[task]].finish == run.ready) {
+    } else if (last_[task] != kNoTask && runs_[last_[task]].finish == run.ready) {
       step.held = HeldBy::predecessor;
       step.by = {last_[task]};
     } else if (run.ready > origin_) {
@@ -97,9 +97,9 @@ class Blame {
 
  private:
   struct Neighbour {
-    TaskId task{kNone};
+    TaskId task{kNoTask};
     ResourceId resource;
-    explicit operator bool() const { return task.index != kNone; }
+    explicit operator bool() const { return task.index != kNoTask; }
   };
 
   Uses& uses(ResourceId resource) {
@@ -173,30 +173,30 @@ CriticalPath critical_path(const TaskGraph& graph, std::span<const TaskRun> runs
 LongestPath longest_path(const TaskGraph& graph, std::span<const TaskRun> runs, Time origin) {
   if (!runs.empty()) check_complete(graph, runs);
   const std::size_t n = graph.tasks();
-  std::vector<std::uint32_t> waits(n), last(n, kNone), free;
+  std::vector<std::uint32_t> waits(n), last(n, kNoTask), free;
   std::vector<Time> finish(n, origin);  // until a task's turn comes: its earliest start
   for (std::uint32_t t = 0; t < n; ++t)
     if ((waits[t] = graph.predecessors({t})) == 0) free.push_back(t);
   std::size_t done = 0;
   LongestPath path;
-  std::uint32_t end = kNone;
+  std::uint32_t end = kNoTask;
   for (; !free.empty(); ++done) {
     const std::uint32_t t = free.back();
     free.pop_back();
     const bool measured = graph.is_flow({t}) && !runs.empty();
     finish[t] =
         std::max(finish[t], graph.release({t})) + (measured ? runs[t].finish - runs[t].start : graph.duration({t}));
-    if (end == kNone || finish[t] > finish[end] || (finish[t] == finish[end] && t < end)) end = t;
+    if (end == kNoTask || finish[t] > finish[end] || (finish[t] == finish[end] && t < end)) end = t;
     graph.for_each_successor({t}, [&](TaskId after) {
       // Of several that finish together the lowest id, whatever the order of the dependencies.
       std::uint32_t& from = last[after.index];
-      if (from == kNone || finish[t] > finish[from] || (finish[t] == finish[from] && t < from)) from = t;
+      if (from == kNoTask || finish[t] > finish[from] || (finish[t] == finish[from] && t < from)) from = t;
       finish[after.index] = std::max(finish[after.index], finish[t]);
       if (--waits[after.index] == 0) free.push_back(after.index);
     });
   }
   if (done != n) graph.check_cycles();
-  for (; end != kNone; end = last[end]) path.tasks.push_back({end});
+  for (; end != kNoTask; end = last[end]) path.tasks.push_back({end});
   std::reverse(path.tasks.begin(), path.tasks.end());
   if (!path.tasks.empty()) path.length = finish[path.tasks.back().index] - origin;
   // A task that is released after its predecessors have finished starts the chain anew.

@@ -11,7 +11,6 @@ namespace orrery::traces {
 namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-constexpr std::int64_t kMostClass = 1'000'000'000;  // of priorities and tenants; also of predicted tokens
 
 class CsvParser final : public LineParser {
  public:

@@ -8,8 +8,6 @@
 namespace orrery::traces {
 namespace {
 
-constexpr std::int64_t kMostClass = 1'000'000'000;  // of priorities and tenants; also of predicted tokens
-
 static_assert(simdjson::SIMDJSON_PADDING <= LineSource::kPadding);
 
 /// A line that is not the JSON it should be; thrown and caught inside this file, on faulty lines only.

@@ -63,7 +63,7 @@ Point point_of(double rate, double scale, const std::vector<double>& values) {
   return point;
 }
 
-std::vector<sim::FieldInfo> fields() {
+std::vector<sim::FieldInfo> slo_fields() {
   std::vector<sim::FieldInfo> all = serving_fields();
   all.push_back(object_field("slo_sweep", "Rates and scales of targets.", sim::describe_params<SweepParams>()));
   return all;
@@ -189,7 +189,7 @@ System slo_sweep_system() {
   System system;
   system.name = "slo_sweep";
   system.doc = "Attainment of a serving system against rate and against the scale of its targets.";
-  system.fields = capacity::fields();
+  system.fields = capacity::slo_fields();
   system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
     ServingConfig config = capacity::read_serving_part(root, "slo_sweep", faults);
     const sim::Node node = section(root, "slo_sweep");

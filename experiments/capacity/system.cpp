@@ -128,7 +128,7 @@ Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, c
   return root;
 }
 
-std::vector<sim::FieldInfo> fields() {
+std::vector<sim::FieldInfo> capacity_fields() {
   std::vector<sim::FieldInfo> all = serving_fields();
   all.push_back(object_field("capacity", "Targets to meet, and how the rate is searched.",
                              sim::describe_params<CapacityParams>()));
@@ -198,7 +198,7 @@ System capacity_system() {
   System system;
   system.name = "capacity";
   system.doc = "Searches the highest rate of requests at which a serving system meets its targets.";
-  system.fields = capacity::fields();
+  system.fields = capacity::capacity_fields();
   system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
     ServingConfig config = capacity::read_serving_part(root, "capacity", faults);
     capacity::CapacityParams params = capacity::read_capacity(root, config, faults);

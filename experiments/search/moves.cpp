@@ -7,8 +7,7 @@
 namespace orrery::experiments::search {
 namespace {
 
-constexpr std::uint64_t kLongRange = 16;  ///< as in Space::step
-constexpr double kFinest = 64;            ///< the widest step of a mutation over its finest
+constexpr double kFinest = 64;  ///< the widest step of a mutation over its finest
 
 }  // namespace
 

@@ -12,7 +12,6 @@ namespace orrery::experiments::search {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::int64_t kLongRange = 16;  ///< integers with more values than this move by normal steps
 
 double clamped(const Parameter& parameter, double value) {
   if (parameter.has_choices()) return std::clamp(std::round(value), 0.0, double(parameter.choices.size() - 1));

@@ -55,6 +55,9 @@ struct Derived {
 
 using Point = std::vector<double>;
 
+/// Integers with more values than this move by normal steps.
+inline constexpr std::uint64_t kLongRange = 16;
+
 class Space {
  public:
   /// Adds a parameter; `when` (may be empty) is a formula over those added before. What is wrong with it (a name twice,

@@ -4,7 +4,7 @@ namespace orrery::experiments::search {
 namespace {
 
 constexpr int kStall = 20;                ///< batches of known points in a row before some are drawn instead
-constexpr int kDraws = 200;               ///< draws for an unseen point before the grid is walked
+constexpr int kUnseenDraws = 200;         ///< draws for an unseen point before the grid is walked
 constexpr std::uint64_t kWalk = 1 << 22;  ///< most grid points worth walking
 
 }  // namespace
@@ -67,7 +67,7 @@ std::optional<Proposal> UniqueDriver::unseen(double fidelity, const std::set<Key
     const Key key{space_.key(point), fidelity};
     return space_.allowed(point) && !known_.contains(key) && !taken.contains(key);
   };
-  for (int i = 0; i < kDraws; ++i)
+  for (int i = 0; i < kUnseenDraws; ++i)
     if (auto point = space_.sample(random_, 1); point && fresh(*point)) return Proposal{*std::move(point), fidelity};
   const auto size = space_.grid_size();
   if (!size || *size > kWalk || exhausted_.contains(fidelity)) return std::nullopt;

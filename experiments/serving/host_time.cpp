@@ -8,10 +8,6 @@
 namespace orrery::experiments {
 namespace {
 
-std::int64_t picoseconds(double seconds) {
-  return static_cast<std::int64_t>(std::ceil(seconds * 1e12));
-}
-
 /// Fields of the stages for parameters that are HostStages with other defaults.
 template <class P>
 constexpr auto stage_fields() {

@@ -21,7 +21,7 @@ std::int64_t scaled(std::int64_t value, std::int64_t numerator, std::int64_t den
   const __int128 product = static_cast<__int128>(value) * numerator;
   return static_cast<std::int64_t>((product + denominator - 1) / denominator);
 }
-std::int64_t picoseconds(double seconds) {
+std::int64_t copy_picoseconds(double seconds) {
   if (!(seconds < 9e6)) throw std::overflow_error(fmt::format("a copy of {:.3g} s: check the host bandwidth", seconds));
   return static_cast<std::int64_t>(std::ceil(seconds * 1e12));
 }
@@ -90,7 +90,7 @@ void LayoutIteration::cost(const BatchShape& shape, IterationCost& out) {
   if (part_tokens == 0) return;
   const hw::CollectiveCost hop = hw::library_collective(
       link_, hw::LibraryCall::send_recv, 2, ceil_div(part_tokens * hidden_bytes_, m.layout.tensor_parallel));
-  const std::int64_t hop_ps = turns * picoseconds(hop.time_s);
+  const std::int64_t hop_ps = turns * copy_picoseconds(hop.time_s);
   const auto transfer = static_cast<std::size_t>(hw::OpClass::all_reduce);
   out.time_ps += hop_ps;
   out.class_ps[transfer] += hop_ps;
@@ -103,7 +103,7 @@ std::int64_t LayoutIteration::weight_bytes(std::int32_t index) const {
 
 std::int64_t LayoutIteration::switch_ps(std::int32_t from, std::int32_t to) const {
   if (from == to) return 0;
-  return picoseconds(static_cast<double>(weight_bytes(to)) / host_bandwidth_);
+  return copy_picoseconds(static_cast<double>(weight_bytes(to)) / host_bandwidth_);
 }
 
 LayoutMemory layout_memory(const std::vector<LayoutIteration::Mode>& modes) {
@@ -128,7 +128,8 @@ std::int64_t HostStore::copy(Way& way, std::int64_t tokens) {
     stall = std::max<std::int64_t>(0, way.free_at - now);
     way.asked = engine_.now();
   }
-  way.free_at = std::max(way.free_at, now) + picoseconds(static_cast<double>(tokens * bytes_per_token_) / bandwidth_);
+  way.free_at =
+      std::max(way.free_at, now) + copy_picoseconds(static_cast<double>(tokens * bytes_per_token_) / bandwidth_);
   return stall;
 }
 

@@ -11,7 +11,7 @@
 namespace orrery::experiments {
 namespace {
 
-constexpr std::size_t kMostLanes = 512;
+constexpr std::size_t kMostRequestLanes = 512;
 constexpr std::size_t kMostPhases = 256;  // of one request: one that is preempted for ever fills no memory
 constexpr double kGiB = 1073741824.0;
 
@@ -40,7 +40,7 @@ ServingTimeline::ServingTimeline(const std::filesystem::path& path, const Timeli
   }
   if (groups.size() > 1) cluster_.emplace(writer_, scale, groups);
   requests_ = writer_.group("requests");
-  lanes_.emplace(requests_, "slot", kMostLanes);
+  lanes_.emplace(requests_, "slot", kMostRequestLanes);
 }
 
 std::int64_t ServingTimeline::ns(sim::Time time) const {
@@ -299,8 +299,8 @@ std::vector<std::string> ServingTimeline::notes(std::int64_t iterations) const {
     notes.push_back(fmt::format("timeline.pftrace shows the first {} of {} iterations (run.timeline.iterations)",
                                 drawn_, iterations));
   if (lanes_->left_out() > 0)
-    notes.push_back(
-        fmt::format("timeline.pftrace shows {} requests at once: {} are left out", kMostLanes, lanes_->left_out()));
+    notes.push_back(fmt::format("timeline.pftrace shows {} requests at once: {} are left out", kMostRequestLanes,
+                                lanes_->left_out()));
   if (const auto full = timeline_note(writer_, facts_.options.max_bytes)) notes.push_back(*full);
   return notes;
 }

@@ -4,6 +4,7 @@
 
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/cluster.hpp"
+#include "experiments/serving/host_time.hpp"
 #include "experiments/serving/load.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
@@ -91,10 +92,6 @@ std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfi
     return static_cast<std::int64_t>(std::ceil(cost.time_s * 1e12));
   };
   return std::make_unique<StagePipe>(*kind.exact, kind.layers_of, send_ps, ps_per_tick);
-}
-
-std::int64_t picoseconds(double seconds) {
-  return static_cast<std::int64_t>(std::ceil(seconds * 1e12));
 }
 
 /// When a run measures, and what its requests are held to.

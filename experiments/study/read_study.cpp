@@ -20,13 +20,13 @@ using sim::Node;
 constexpr double kMostInteger = 9007199254740992.0;  // 2^53: every whole number up to here is a double
 
 /// A number, or a quantity with its dimension.
-std::optional<std::pair<double, sim::Unit>> number_of(const Node& node) {
+std::optional<std::pair<double, sim::Unit>> number_with_unit(const Node& node) {
   if (node.is_number()) return std::pair{node.as_number(), sim::Unit::none};
   return node.is_string() ? quantity_of(node.as_string()) : std::nullopt;
 }
 
 bool read_end(const Node& node, double& number, sim::Unit& unit, Faults& faults) {
-  const auto value = number_of(node);
+  const auto value = number_with_unit(node);
   if (!value) {
     faults.add(node.origin(), fmt::format("expected a number or a quantity such as \"80 GiB\", got {}", node.shown()));
     return false;
@@ -216,7 +216,7 @@ std::optional<double> value_of(const Parameter& parameter, const Node& node) {
       if (parameter.choices[i].label == label) return static_cast<double>(i);
     return std::nullopt;
   }
-  const auto number = number_of(node);
+  const auto number = number_with_unit(node);
   if (!number || number->second != parameter.unit) return std::nullopt;
   if (number->first < parameter.low || number->first > parameter.high) return std::nullopt;
   if (parameter.kind == ParameterKind::integer && number->first != std::round(number->first)) return std::nullopt;
@@ -229,7 +229,7 @@ std::optional<Fidelity> read_fidelity(const Node& root, Faults& faults) {
   check_keys_of(*node, {"path", "full"}, faults);
   Fidelity fidelity{.path = text_member(*node, "path", true, faults)};
   const Node* full = node->find("full");
-  const auto number = full != nullptr ? number_of(*full) : std::nullopt;
+  const auto number = full != nullptr ? number_with_unit(*full) : std::nullopt;
   if (!number || number->first <= 0) {
     faults.add(place_of(*node, "full"), "expected the number or quantity > 0 that a full run has at 'path'");
     return std::nullopt;

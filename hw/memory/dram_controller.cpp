@@ -8,12 +8,6 @@
 namespace orrery::hw {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 // The window is kept as a list a bank, oldest first, and each bank's candidate with the command that it needs next, so
 // that a choice looks at banks and not at requests. Candidates change with admissions, commands of the bank, refreshes.
 class Controller {

@@ -9,12 +9,7 @@
 namespace orrery::hw {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr double kRefreshesOfAllRows = 8192;  // JEDEC: every row within as many refreshes
-
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 class DesignRun {
  public:

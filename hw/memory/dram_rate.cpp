@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "hw/real.hpp"
+
 namespace orrery::hw {
 namespace {
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Clocks that the bus needs for an access when nothing else limits it.
 double burst_clocks(const DramParams& dram) {

@@ -17,12 +17,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "hw/memory/dram.hpp"
 
 namespace orrery::hw {
+
+/// A clock that no command waits for.
+inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+/// The place of a bank, rank or request in a list.
+inline std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 enum class DramOp : std::uint8_t { activate, precharge, read, write, refresh };
 

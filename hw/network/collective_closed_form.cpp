@@ -5,16 +5,13 @@
 #include <cstddef>
 #include <limits>
 
+#include "hw/arithmetic.hpp"
 #include "hw/network/collective_halving_doubling.hpp"
 
 namespace orrery::hw {
 namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
 
 /// Shards that differ by more than a byte have no common step.
 bool is_even(const CollectiveSpec& spec) {

@@ -16,7 +16,7 @@
 namespace orrery::hw {
 namespace {
 
-constexpr Member kNone = ~Member{0};
+constexpr Member kNoMember = ~Member{0};
 
 /// Parent of a position 1 … m of the in-order tree; 0 for its root.
 Member in_order_parent(Member position, Member m) {
@@ -47,7 +47,7 @@ class DoubleTree final : public CollectiveSchedule {
   void enter(Member rank, MessageSink& sink) override {
     for (const unsigned tree : {0U, 1U}) {
       const Links& links = at(tree, rank);
-      const bool source = reduces_ ? links.child[0] == kNone && links.parent != kNone : rank == root_;
+      const bool source = reduces_ ? links.child[0] == kNoMember && links.parent != kNoMember : rank == root_;
       if (!source) continue;
       for (std::uint32_t chunk = 0; chunk < used_[tree]; ++chunk) {
         if (reduces_) {
@@ -66,8 +66,8 @@ class DoubleTree final : public CollectiveSchedule {
     const std::uint64_t chunk = message.tag & ~kUp;
     if ((message.tag & kUp) == 0) {
       send_down(rank, message.channel, message.bytes, chunk, sink);
-    } else if (links.child[1] == kNone || second_child(rank, chunk)) {
-      if (links.parent != kNone) {
+    } else if (links.child[1] == kNoMember || second_child(rank, chunk)) {
+      if (links.parent != kNoMember) {
         sink.send({rank, links.parent, message.channel, message.bytes, message.tag});
       } else {
         send_down(rank, message.channel, message.bytes, chunk, sink);
@@ -86,8 +86,8 @@ class DoubleTree final : public CollectiveSchedule {
  private:
   static constexpr std::uint64_t kUp = 1ULL << 63;
   struct Links {
-    Member parent = kNone;
-    std::array<Member, 2> child{kNone, kNone};
+    Member parent = kNoMember;
+    std::array<Member, 2> child{kNoMember, kNoMember};
   };
 
   Links& at(unsigned tree, Member rank) { return links_[std::size_t{tree} * ranks_ + rank]; }
@@ -95,7 +95,7 @@ class DoubleTree final : public CollectiveSchedule {
   void connect(unsigned tree, Member parent, Member child) {
     at(tree, child).parent = parent;
     Links& links = at(tree, parent);
-    links.child[links.child[0] == kNone ? 0 : 1] = child;
+    links.child[links.child[0] == kNoMember ? 0 : 1] = child;
   }
 
   void build(unsigned tree) {
@@ -118,10 +118,10 @@ class DoubleTree final : public CollectiveSchedule {
   void count_missing(Member rank) {
     for (const unsigned tree : {0U, 1U}) {
       const Links& links = at(tree, rank);
-      if (links.parent != kNone) missing_[rank] += used_[tree];
+      if (links.parent != kNoMember) missing_[rank] += used_[tree];
       if (!reduces_) continue;
       for (const Member child : links.child)
-        if (child != kNone) missing_[rank] += used_[tree];
+        if (child != kNoMember) missing_[rank] += used_[tree];
     }
   }
 
@@ -135,7 +135,7 @@ class DoubleTree final : public CollectiveSchedule {
 
   void send_down(Member rank, unsigned tree, std::int64_t bytes, std::uint64_t chunk, MessageSink& sink) {
     for (const Member child : at(tree, rank).child)
-      if (child != kNone) sink.send({rank, child, tree, bytes, chunk});
+      if (child != kNoMember) sink.send({rank, child, tree, bytes, chunk});
   }
 
   bool reduces_;

@@ -11,7 +11,7 @@
 namespace orrery::hw {
 namespace {
 
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
+using CableGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
 
 bool passes_on(const Topology& topology, NodeIndex node) {
   return node >= topology.hosts || topology.hosts_forward;
@@ -19,7 +19,7 @@ bool passes_on(const Topology& topology, NodeIndex node) {
 
 /// True if all nodes that pass traffic on reach each other and every other host has a link to and from one of them.
 bool clearly_connected(const Topology& topology) {
-  Graph graph(topology.nodes.size());
+  CableGraph graph(topology.nodes.size());
   std::vector<bool> leaves(topology.nodes.size());
   std::vector<bool> enters(topology.nodes.size());
   for (const NetworkLink& link : topology.links) {

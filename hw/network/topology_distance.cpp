@@ -52,9 +52,9 @@ class Distances {
 
   /// Marks hosts whose every link is to one neighbour that passes traffic on.
   void find_single() {
-    constexpr NodeIndex kNone = ~NodeIndex{0};
+    constexpr NodeIndex kUnseen = ~NodeIndex{0};
     const std::size_t nodes = topology_.nodes.size();
-    std::vector<NodeIndex> neighbour(nodes, kNone);
+    std::vector<NodeIndex> neighbour(nodes, kUnseen);
     std::vector<bool> several(nodes);
     std::vector<int> ways(nodes);  // bit 0: out, bit 1: in
     for (const NetworkLink& link : topology_.links) {
@@ -62,7 +62,7 @@ class Distances {
       ways[link.from] |= 1;
       ways[link.to] |= 2;
       for (const auto& [node, other] : {std::pair(link.from, link.to), std::pair(link.to, link.from)}) {
-        if (neighbour[node] != kNone && neighbour[node] != other) several[node] = true;
+        if (neighbour[node] != kUnseen && neighbour[node] != other) several[node] = true;
         neighbour[node] = other;
       }
     }

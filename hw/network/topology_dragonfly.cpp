@@ -75,7 +75,8 @@ void add_global_cables(Topology& topology, const DragonflyParams& params, std::i
   }
 }
 
-std::unique_ptr<Topology> build(const DragonflyParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_dragonfly(const DragonflyParams& params, const sim::Origin& where,
+                                          sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "dragonfly";
   const double p = static_cast<double>(params.hosts_per_router);
@@ -118,7 +119,8 @@ std::unique_ptr<Topology> build(const DragonflyParams& params, const sim::Origin
 }  // namespace
 
 void register_dragonfly(TopologyRegistry& registry) {
-  registry.add<DragonflyParams>("dragonfly", "Fully connected groups of routers, joined by global cables.", build);
+  registry.add<DragonflyParams>("dragonfly", "Fully connected groups of routers, joined by global cables.",
+                                build_dragonfly);
 }
 
 }  // namespace orrery::hw

@@ -44,7 +44,7 @@ void add_switches(Topology& topology, std::int64_t k) {
     for (std::int64_t j = 0; j < half; ++j) add_node(topology, fmt::format("core{}.{}", i, j));
 }
 
-std::unique_ptr<Topology> build(const FatTreeParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_fat_tree(const FatTreeParams& params, const sim::Origin& where, sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "fat_tree";
   if (!has_bandwidth(params.bandwidth, "bandwidth", where, faults)) return nullptr;
@@ -82,7 +82,7 @@ std::unique_ptr<Topology> build(const FatTreeParams& params, const sim::Origin& 
 }  // namespace
 
 void register_fat_tree(TopologyRegistry& registry) {
-  registry.add<FatTreeParams>("fat_tree", "Three levels of switches with k ports; k^3/4 hosts.", build);
+  registry.add<FatTreeParams>("fat_tree", "Three levels of switches with k ports; k^3/4 hosts.", build_fat_tree);
 }
 
 }  // namespace orrery::hw

@@ -19,13 +19,13 @@ struct Edge {
   std::int64_t residual = 0;
   Traits::edge_descriptor reverse;
 };
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
+using FlowGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
 
 constexpr std::size_t kSource = 0;
 constexpr std::size_t kSink = 1;
 
 /// One direction, with the empty edge back that the algorithm undoes flow over; it must hold nothing of its own.
-void add_edges(Graph& graph, std::size_t from, std::size_t to, std::int64_t capacity) {
+void add_edges(FlowGraph& graph, std::size_t from, std::size_t to, std::int64_t capacity) {
   const auto forth = boost::add_edge(from, to, {capacity, 0, {}}, graph).first;
   const auto reverse = boost::add_edge(to, from, {0, 0, {}}, graph).first;
   graph[forth].reverse = reverse;
@@ -53,7 +53,7 @@ double max_flow(const Topology& topology, const std::vector<bool>& second) {
   if (total <= 0) return 0;
   // Integers, or rounding could keep the algorithm busy for ever; a power of two leaves whole bytes/s exact.
   const double scale = std::ldexp(1.0, 61 - std::ilogb(total));
-  Graph graph(2 + topology.nodes.size() - static_cast<std::size_t>(topology.hosts));
+  FlowGraph graph(2 + topology.nodes.size() - static_cast<std::size_t>(topology.hosts));
   for (const auto& [ends, bytes_per_s] : bandwidth)
     add_edges(graph, ends.first, ends.second, static_cast<std::int64_t>(bytes_per_s * scale));
   const std::int64_t flow = boost::push_relabel_max_flow(

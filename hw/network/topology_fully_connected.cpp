@@ -25,7 +25,8 @@ struct FullyConnectedParams {
   }
 };
 
-std::unique_ptr<Topology> build(const FullyConnectedParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_fully_connected(const FullyConnectedParams& params, const sim::Origin& where,
+                                                sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "fully_connected";
   if (!has_bandwidth(params.bandwidth, "bandwidth", where, faults)) return nullptr;
@@ -47,7 +48,7 @@ std::unique_ptr<Topology> build(const FullyConnectedParams& params, const sim::O
 }  // namespace
 
 void register_fully_connected(TopologyRegistry& registry) {
-  registry.add<FullyConnectedParams>("fully_connected", "A cable between every two hosts.", build);
+  registry.add<FullyConnectedParams>("fully_connected", "A cable between every two hosts.", build_fully_connected);
 }
 
 }  // namespace orrery::hw

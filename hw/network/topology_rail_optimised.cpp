@@ -97,7 +97,8 @@ TopologyShape shape_of(const RailParams& params, std::int64_t pods) {
   return shape;
 }
 
-std::unique_ptr<Topology> build(const RailParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_rail_optimised(const RailParams& params, const sim::Origin& where,
+                                               sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "rail_optimised";
   const std::int64_t per_pod = std::min(params.pod_machines.value_or(params.machines), params.machines);
@@ -138,7 +139,7 @@ std::unique_ptr<Topology> build(const RailParams& params, const sim::Origin& whe
 void register_rail_optimised(TopologyRegistry& registry) {
   registry.add<RailParams>("rail_optimised",
                            "Machines of GPUs behind NVSwitches; GPU i of every machine on rail switch i; spines above.",
-                           build);
+                           build_rail_optimised);
 }
 
 }  // namespace orrery::hw

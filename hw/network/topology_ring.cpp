@@ -10,7 +10,7 @@
 namespace orrery::hw {
 namespace {
 
-struct RingParams {
+struct RingTopologyParams {
   std::int64_t hosts = 2;
   bool bidirectional = true;
   double bandwidth = 0;
@@ -18,18 +18,19 @@ struct RingParams {
   static constexpr auto fields() {
     using sim::Unit;
     return std::tuple{
-        sim::required(sim::field("hosts", &RingParams::hosts, Unit::count, sim::at_least(2), "Hosts in the ring.")),
-        sim::field("bidirectional", &RingParams::bidirectional,
+        sim::required(
+            sim::field("hosts", &RingTopologyParams::hosts, Unit::count, sim::at_least(2), "Hosts in the ring.")),
+        sim::field("bidirectional", &RingTopologyParams::bidirectional,
                    "Whether cables carry both ways; else only from host i to i+1."),
-        sim::required(sim::field("bandwidth", &RingParams::bandwidth, Unit::bytes_per_s, sim::positive(),
+        sim::required(sim::field("bandwidth", &RingTopologyParams::bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Of a cable, each way.")),
-        sim::required(sim::field("latency", &RingParams::latency_s, Unit::seconds, sim::between(0, 1),
+        sim::required(sim::field("latency", &RingTopologyParams::latency_s, Unit::seconds, sim::between(0, 1),
                                  "Of a cable, with what its end adds.")),
     };
   }
 };
 
-std::unique_ptr<Topology> build(const RingParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_ring(const RingTopologyParams& params, const sim::Origin& where, sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "ring";
   if (!has_bandwidth(params.bandwidth, "bandwidth", where, faults)) return nullptr;
@@ -55,7 +56,7 @@ std::unique_ptr<Topology> build(const RingParams& params, const sim::Origin& whe
 }  // namespace
 
 void register_ring(TopologyRegistry& registry) {
-  registry.add<RingParams>("ring", "Hosts in a circle, each with a cable to the next.", build);
+  registry.add<RingTopologyParams>("ring", "Hosts in a circle, each with a cable to the next.", build_ring);
 }
 
 }  // namespace orrery::hw

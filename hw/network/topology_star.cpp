@@ -26,7 +26,7 @@ struct StarParams {
   }
 };
 
-std::unique_ptr<Topology> build(const StarParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_star(const StarParams& params, const sim::Origin& where, sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "star";
   if (!has_bandwidth(params.bandwidth, "bandwidth", where, faults)) return nullptr;
@@ -46,7 +46,7 @@ std::unique_ptr<Topology> build(const StarParams& params, const sim::Origin& whe
 }  // namespace
 
 void register_star(TopologyRegistry& registry) {
-  registry.add<StarParams>("star", "Hosts around one switch that never blocks.", build);
+  registry.add<StarParams>("star", "Hosts around one switch that never blocks.", build_star);
 }
 
 }  // namespace orrery::hw

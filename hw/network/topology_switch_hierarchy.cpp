@@ -74,7 +74,8 @@ TopologyShape shape_of(const std::vector<LevelParams>& levels) {
   return shape;
 }
 
-std::unique_ptr<Topology> build(const HierarchyParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_switch_hierarchy(const HierarchyParams& params, const sim::Origin& where,
+                                                 sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "switch_hierarchy";
   if (params.levels.empty()) {
@@ -111,7 +112,7 @@ std::unique_ptr<Topology> build(const HierarchyParams& params, const sim::Origin
 void register_switch_hierarchy(TopologyRegistry& registry) {
   registry.add<HierarchyParams>("switch_hierarchy",
                                 "A tree of switches with radix, uplinks and bandwidth a level (NVSwitch, leaf, spine).",
-                                build);
+                                build_switch_hierarchy);
 }
 
 }  // namespace orrery::hw

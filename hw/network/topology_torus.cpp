@@ -70,7 +70,7 @@ std::string name_at(const std::vector<std::int64_t>& at) {
   return name;
 }
 
-std::unique_ptr<Topology> build(const TorusParams& params, const sim::Origin& where, sim::Faults& faults) {
+std::unique_ptr<Topology> build_torus(const TorusParams& params, const sim::Origin& where, sim::Faults& faults) {
   auto topology = std::make_unique<Topology>();
   topology->kind = "torus";
   const std::vector<DimensionParams>& axes = params.dimensions;
@@ -110,7 +110,7 @@ std::unique_ptr<Topology> build(const TorusParams& params, const sim::Origin& wh
 }  // namespace
 
 void register_torus(TopologyRegistry& registry) {
-  registry.add<TorusParams>("torus", "An n-dimensional grid; each dimension wraps or does not (mesh).", build);
+  registry.add<TorusParams>("torus", "An n-dimensional grid; each dimension wraps or does not (mesh).", build_torus);
 }
 
 }  // namespace orrery::hw

@@ -5,6 +5,7 @@
 
 #include "hw/arithmetic.hpp"
 #include "hw/npu/npu_gemm.hpp"
+#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -12,10 +13,6 @@ namespace {
 constexpr std::int64_t kElementwiseBytes = 16, kReduceBytes = 24, kWideBytes = 56;  // dvm src/isa.h
 constexpr std::int64_t kReservedBytes = 512;                                        // dvm src/system.cc
 constexpr std::int64_t kLeastTile = 32;
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 std::int64_t simd_of(const FusedOp& op) {
   return op.elementwise + op.reduces + op.wide;
@@ -73,10 +70,6 @@ double cube_device_s(const NpuParams& npu, const BytecodeParams& params, const F
   }
   out.pipe_s = pipe_s;
   return npu.launch_s + plan.time_s + fill_s + d(plan.waves) * (std::max(pipe_s, decode_s) - tile_s);
-}
-
-std::int64_t round_up(std::int64_t x, std::int64_t multiple) {
-  return ceil_div(x, multiple) * multiple;
 }
 
 double fused_device_s(const NpuParams& npu, const BytecodeParams& params, const FusedOp& op, std::int64_t bucket,

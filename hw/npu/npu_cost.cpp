@@ -16,6 +16,7 @@
 
 #include "hw/arithmetic.hpp"
 #include "hw/npu/npu_gemm.hpp"
+#include "hw/real.hpp"
 #include "hw/tiled_shapes.hpp"
 
 namespace orrery::hw {
@@ -23,10 +24,6 @@ namespace {
 
 constexpr double kKeysPerBlock = 128;
 constexpr double kScoreBytes = 4;
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Times of a kernel without its launch.
 struct NpuTime {

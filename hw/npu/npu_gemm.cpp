@@ -4,21 +4,16 @@
 #include <cmath>
 
 #include "hw/arithmetic.hpp"
+#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {
 
-constexpr double kSumBytes = 4;  // partial sums are fp32
-constexpr double kNever = 1e30;  // a path that does not limit
-constexpr int kSizes = 3;        // edges of a tile that are tried at least: the largest useful one, and halves
+constexpr double kSumBytes = 4;      // partial sums are fp32
+constexpr double kUnlimited = 1e30;  // a path that does not limit
+constexpr int kSizes = 3;            // edges of a tile that are tried at least: the largest useful one, and halves
 constexpr std::int64_t kCubeEdge = 256, kSystolicEdge = 2048;  // largest edges
 
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
-std::int64_t round_up(std::int64_t x, std::int64_t multiple) {
-  return ceil_div(x, multiple) * multiple;
-}
 /// ceil(a / b) of whole numbers below 2^53.
 double up(double a, double b) {
   const double q = a / b;
@@ -26,7 +21,7 @@ double up(double a, double b) {
   return whole < q ? whole + 1 : whole;
 }
 double path(double bytes_per_cycle, double clock_hz) {
-  return bytes_per_cycle > 0 ? bytes_per_cycle * clock_hz : kNever;
+  return bytes_per_cycle > 0 ? bytes_per_cycle * clock_hz : kUnlimited;
 }
 
 /// Everything about a product that does not depend on the tile. Lengths are doubles: divisions of them are what costs.
@@ -52,7 +47,7 @@ Context context_of(const NpuParams& npu, const Gemm& g, DType dtype) {
   c.element = d(bytes_of(dtype));
   c.rate = matrix_rate(npu.matrix, dtype);
   const double clock = npu.clock_hz;
-  const double own = npu.core_bandwidth > 0 && npu.l2_bytes == 0 ? npu.core_bandwidth : kNever;
+  const double own = npu.core_bandwidth > 0 && npu.l2_bytes == 0 ? npu.core_bandwidth : kUnlimited;
   c.core_s_per_byte = 1.0 / std::min(path(npu.dma.l2_read, clock), own);
   c.store_s_per_byte = 1.0 / std::min(path(npu.dma.l2_write, clock), path(npu.dma.result, clock));
   c.left_s_per_byte = 1.0 / path(npu.dma.l1_left, clock);
@@ -65,9 +60,9 @@ Context context_of(const NpuParams& npu, const Gemm& g, DType dtype) {
   c.operands = (c.m + c.n) * c.k * c.element;
   c.writes = c.m * c.n * c.element * c.batch;
   c.room = d(npu.scratch.l1);
-  c.sums_room = npu.scratch.accumulator > 0 ? d(npu.scratch.accumulator) : kNever;
-  c.left_room = npu.scratch.left > 0 ? d(npu.scratch.left) : kNever;
-  c.right_room = npu.scratch.right > 0 ? d(npu.scratch.right) : kNever;
+  c.sums_room = npu.scratch.accumulator > 0 ? d(npu.scratch.accumulator) : kUnlimited;
+  c.left_room = npu.scratch.left > 0 ? d(npu.scratch.left) : kUnlimited;
+  c.right_room = npu.scratch.right > 0 ? d(npu.scratch.right) : kUnlimited;
   return c;
 }
 

@@ -1,13 +1,10 @@
 #include "hw/npu/systolic.hpp"
 
 #include "hw/arithmetic.hpp"
+#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 bool is_nothing(const Gemm& g) {
   return g.m <= 0 || g.n <= 0 || g.k <= 0 || g.batch <= 0;

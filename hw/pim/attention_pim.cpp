@@ -6,13 +6,10 @@
 
 #include "hw/cost_model.hpp"
 #include "hw/memory/dram_rate.hpp"
+#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 /// Energy of a bit from its cell to the unit, J; activation counted per bit of a row that is used whole.
 double unit_bit_j(const AttentionPimParams& pim) {

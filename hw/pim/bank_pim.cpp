@@ -4,13 +4,10 @@
 #include <string>
 
 #include "hw/memory/dram_rate.hpp"
+#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 constexpr double kElement = 2;  // bytes: fp16 and bf16
 

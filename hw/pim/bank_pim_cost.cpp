@@ -10,13 +10,10 @@
 #include "hw/cost_model.hpp"
 #include "hw/memory/dram_rate.hpp"
 #include "hw/pim/bank_pim.hpp"
+#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {
-
-double d(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 constexpr double kMostFlops = 1e18;  // what 64-bit counts of clocks and commands hold with ease
 

@@ -1,6 +1,6 @@
 // Kernels on bank-level units in closed form: what the command streams of hw/pim/bank_pim_stream.hpp come to.
 //
-// Distances between the last column command of a step and the first of the next, c = interval, s = stagger:
+// CommandDistances between the last column command of a step and the first of the next, c = interval, s = stagger:
 //   read to write, same row     RL + burst + tRTRS - WL
 //   write to read, same row     WL + burst + tWTR_L
 //   read, then another row      max(tRTP, tRAS - tRCD - (n-1) c) + tRP + tRCD + s      n = commands that used the row
@@ -15,10 +15,11 @@
 namespace orrery::hw {
 namespace {
 
-// Distances across a fence: what comes next waits `fence` clocks from the last command, closing of rows included.
-class Distances {
+// CommandDistances across a fence: what comes next waits `fence` clocks from the last command, closing of rows
+// included.
+class CommandDistances {
  public:
-  explicit Distances(const BankPimParams& pim)
+  explicit CommandDistances(const BankPimParams& pim)
       : t_(pim.dram.timing),
         burst_(pim.dram.burst_clocks()),
         stagger_(pim.stagger(pim.banks_per_command())),
@@ -54,7 +55,7 @@ class Distances {
 };
 
 // Mode changes and program at both ends of an HBM-PIM kernel; returns their clocks.
-std::int64_t mode_changes(const BankPimParams& pim, const Distances& at, PimCounts& counts) {
+std::int64_t mode_changes(const BankPimParams& pim, const CommandDistances& at, PimCounts& counts) {
   const std::int64_t writes =
       pim.mode_commands + ceil_div(pim.program_entries * 4, pim.dram.access_bytes()) + ceil_div(pim.mode_commands, 2);
   counts.register_writes += writes;
@@ -64,7 +65,7 @@ std::int64_t mode_changes(const BankPimParams& pim, const Distances& at, PimCoun
 }
 
 PimCounts hbm_gemv(const BankPimParams& pim, const PimKernel& k) {
-  const Distances at(pim);
+  const CommandDistances at(pim);
   const std::int64_t r = pim.registers, per_row = pim.dram.accesses_per_row(), sides = pim.banks_per_unit;
   const auto units = static_cast<std::int64_t>(pim.units());
   const std::int64_t output_tiles = ceil_div(k.outputs, units * r), input_tiles = ceil_div(k.inputs, pim.lanes * r);
@@ -107,7 +108,7 @@ PimCounts hbm_gemv(const BankPimParams& pim, const PimKernel& k) {
 }
 
 PimCounts hbm_element_wise(const BankPimParams& pim, const PimKernel& k) {
-  const Distances at(pim);
+  const CommandDistances at(pim);
   const std::int64_t r = pim.registers, sides = pim.banks_per_unit;
   const auto units = static_cast<std::int64_t>(pim.units());
   const std::int64_t chunks = ceil_div(k.elements, units * r * pim.lanes * sides);
@@ -131,7 +132,7 @@ PimCounts hbm_element_wise(const BankPimParams& pim, const PimKernel& k) {
 }
 
 PimCounts aim_gemv(const BankPimParams& pim, const PimKernel& k) {
-  const Distances at(pim);
+  const CommandDistances at(pim);
   const DramTiming& t = pim.dram.timing;
   const std::int64_t access = pim.dram.access_bytes();
   const std::int64_t slice = std::min(pim.buffer_bytes, pim.dram.page_bytes()) / access;

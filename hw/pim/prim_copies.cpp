@@ -43,7 +43,7 @@ class Host {
   double dpus_;
 };
 
-struct Run {
+struct PrimRun {
   const UpmemParams& upmem;
   Host host;
   Prim prim;
@@ -51,7 +51,7 @@ struct Run {
   double tasklets() const { return static_cast<double>(upmem.tasklets); }
 };
 
-double inputs_s(const Run& run) {
+double inputs_s(const PrimRun& run) {
   const Host& host = run.host;
   const double n = run.dpus, each = run.elements, size = run.size;
   const auto array = [&](double bytes, double working_set) { return host.push(bytes, bytes * n, working_set); };
@@ -84,7 +84,7 @@ double inputs_s(const Run& run) {
   return 0;
 }
 
-double outputs_s(const Run& run) {
+double outputs_s(const PrimRun& run) {
   const Host& host = run.host;
   switch (run.prim) {
     case Prim::va:
@@ -111,7 +111,7 @@ double outputs_s(const Run& run) {
   return 0;
 }
 
-double between_s(const Run& run) {
+double between_s(const PrimRun& run) {
   if (run.prim == Prim::scan_rss || run.prim == Prim::scan_ssa)  // sums come back, offsets go out as arguments
     return run.host.symbol(8 * run.tasklets()) + run.host.arguments();
   if (run.prim == Prim::mlp)  // the vector between three layers
@@ -164,12 +164,12 @@ std::string_view to_string(Prim prim) {
 }
 
 PrimTimes prim_times(const UpmemParams& upmem, Prim prim, std::int64_t dpus, std::int64_t size) {
-  const Run run{upmem,
-                Host(upmem, static_cast<double>(dpus)),
-                prim,
-                static_cast<double>(dpus),
-                static_cast<double>(size),
-                prim_padded_elements(upmem, prim, static_cast<double>(dpus), static_cast<double>(size))};
+  const PrimRun run{upmem,
+                    Host(upmem, static_cast<double>(dpus)),
+                    prim,
+                    static_cast<double>(dpus),
+                    static_cast<double>(size),
+                    prim_padded_elements(upmem, prim, static_cast<double>(dpus), static_cast<double>(size))};
   return {prim_kernel_s(upmem, prim, run.dpus, run.size), inputs_s(run), outputs_s(run), between_s(run)};
 }
 

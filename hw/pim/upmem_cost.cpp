@@ -8,7 +8,7 @@
 namespace orrery::hw {
 namespace {
 
-constexpr double kBlock = 1024;
+constexpr double kTransfer = 1024;
 
 class UpmemCost final : public CostModel {
  public:
@@ -23,9 +23,9 @@ class UpmemCost final : public CostModel {
     const auto dpus = static_cast<double>(upmem_.dpus());
     const double share =
         work.read_bytes + work.write_bytes > 0 ? work.write_bytes / (work.read_bytes + work.write_bytes) : 0;
-    const double blocks = cost.dram_bytes / dpus / kBlock;
+    const double blocks = cost.dram_bytes / dpus / kTransfer;
     const double dma =
-        blocks * ((1 - share) * dma_read_cycles(upmem_, kBlock) + share * dma_write_cycles(upmem_, kBlock));
+        blocks * ((1 - share) * dma_read_cycles(upmem_, kTransfer) + share * dma_write_cycles(upmem_, kTransfer));
     const double issue = instructions(kernel, work, cost.dram_bytes) / dpus + blocks * upmem_.instructions.dma_call;
     const auto tasklets = static_cast<double>(upmem_.tasklets);
     const double cycles = free_running_cycles(upmem_, {issue, dma, issue / tasklets, dma / tasklets});
@@ -55,8 +55,8 @@ class UpmemCost final : public CostModel {
       const double words = bytes / 4;
       return words * issue_cycles(upmem_, {4, 2}) + work.flops * arithmetic(kernel.dtype) / 2;
     }
-    constexpr Instructions kLoop{9, 4};  // 2 addresses, 2 loads, call, index, branch and two moves
-    return work.flops / 2 * (issue_cycles(upmem_, kLoop) + arithmetic(kernel.dtype));
+    constexpr Instructions kProductLoop{9, 4};  // 2 addresses, 2 loads, call, index, branch and two moves
+    return work.flops / 2 * (issue_cycles(upmem_, kProductLoop) + arithmetic(kernel.dtype));
   }
   /// Issue cycles of a product and a sum.
   double arithmetic(DType dtype) const {

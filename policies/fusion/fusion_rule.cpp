@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "policies/fusion/place.hpp"
 #include "sim/base/home.hpp"
 
 namespace orrery::policies {
@@ -14,10 +15,6 @@ using models::OpKind;
 using models::SymExpr;
 
 constexpr std::size_t kMaxOptional = 6;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 sim::Origin item_origin(const sim::Node& root, const char* list, std::size_t place, const char* key) {
   const sim::Node* items = root.find(list);

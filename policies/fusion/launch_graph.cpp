@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "policies/fusion/place.hpp"
+
 namespace orrery::policies {
 
 using models::OpGraph;
@@ -13,10 +15,6 @@ using models::OpNode;
 using models::TensorId;
 
 namespace {
-
-constexpr std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 bool is_view(const OpNode& op) {
   return models::info(op.kind).pattern == models::Pattern::view;

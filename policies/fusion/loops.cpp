@@ -7,7 +7,6 @@
 namespace orrery::policies {
 
 using models::OpKind;
-using models::Pattern;
 using models::SymExpr;
 using models::TensorId;
 
@@ -35,10 +34,10 @@ LoopRole loop_role(const models::OpNode& op) {
       break;
   }
   switch (models::info(op.kind).pattern) {
-    case Pattern::elementwise:
-    case Pattern::injective:
+    case models::Pattern::elementwise:
+    case models::Pattern::injective:
       return LoopRole::pointwise;
-    case Pattern::reduction:
+    case models::Pattern::reduction:
       return LoopRole::row;
     default:
       return LoopRole::none;

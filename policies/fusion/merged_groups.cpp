@@ -4,14 +4,10 @@
 #include <array>
 #include <numeric>
 
+#include "policies/fusion/place.hpp"
+
 namespace orrery::policies {
-namespace {
-
-constexpr std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 MergedGroups::MergedGroups(std::size_t units, const std::vector<std::pair<std::int32_t, std::int32_t>>& edges)
     : parent_(units), members_(units), next_(units), place_(units), order_(units), seen_(units, 0), chosen_(units, 0) {

@@ -5,6 +5,7 @@
 
 #include "policies/fusion/finish.hpp"
 #include "policies/fusion/loops.hpp"
+#include "policies/fusion/place.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -15,10 +16,6 @@ using models::OpKind;
 using models::OpNode;
 using models::SymExpr;
 using models::TensorId;
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// True if the tensor, or a view of it, is an output of the graph.
 bool leaves_graph(const OpGraph& graph, TensorId tensor) {

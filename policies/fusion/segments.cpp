@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "policies/fusion/loops.hpp"
+#include "policies/fusion/place.hpp"
 
 namespace orrery::policies {
 
@@ -14,10 +15,6 @@ using models::OpNode;
 using models::TensorId;
 
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 bool is_image_op(const OpNode& op) {
   return op.kind == OpKind::conv2d || op.kind == OpKind::max_pool2d || op.kind == OpKind::avg_pool2d;

@@ -12,7 +12,6 @@ namespace {
 using models::index;
 using models::OpId;
 using models::OpKind;
-using models::Pattern;
 
 constexpr std::int64_t kMostIngredients = 64;  // what takes more to bring back is not worth a look
 constexpr std::size_t kMostOps = 10;           // times the ops of the graph
@@ -20,8 +19,8 @@ constexpr std::size_t kMostOps = 10;           // times the ops of the graph
 }  // namespace
 
 bool repeatable(const models::OpNode& op) {
-  const Pattern pattern = models::info(op.kind).pattern;
-  if (pattern == Pattern::communication) return false;
+  const models::Pattern pattern = models::info(op.kind).pattern;
+  if (pattern == models::Pattern::communication) return false;
   switch (op.kind) {
     case OpKind::branch:
     case OpKind::loop:
@@ -70,7 +69,7 @@ class Walk {
 
  private:
   const models::Storage& storage(std::size_t i) const { return storages_.all()[i]; }
-  bool is_view(OpId id) const { return models::info(storages_.graph().op(id).kind).pattern == Pattern::view; }
+  bool is_view(OpId id) const { return models::info(storages_.graph().op(id).kind).pattern == models::Pattern::view; }
   bool read_later(std::size_t i) const { return storage(i).kept || next_use_[i] < storage(i).uses.size(); }
 
   void step(OpId id) {

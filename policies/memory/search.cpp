@@ -37,7 +37,7 @@ struct Part {
   std::int64_t bound = 0, peak = 0;
 };
 
-std::vector<Part> split(std::span<const Buffer> buffers) {
+std::vector<Part> separated(std::span<const Buffer> buffers) {
   std::vector<Part> parts;
   std::int64_t end = 0;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -111,7 +111,7 @@ class Search final : public MemoryPlanner {
  private:
   std::vector<std::int64_t> place(std::span<const Buffer> buffers) const override {
     std::vector<std::int64_t> offsets(buffers.size());
-    std::vector<Part> parts = split(buffers);
+    std::vector<Part> parts = separated(buffers);
     std::int64_t enough = 0;  // no plan of all parts is below the largest bound
     for (Part& part : parts) {
       const auto own = buffers.subspan(part.first, part.count);

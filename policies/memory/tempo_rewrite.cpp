@@ -22,7 +22,7 @@ class Rewriter {
       const OpNode& op = graph_.op(id);
       if (op.kind == OpKind::gelu && rewrites_.gelu && chosen(op) && gradient_of(id, OpKind::gelu_grad))
         gelu(id);
-      else if (op.phase == Phase::backward)
+      else if (op.phase == models::Phase::backward)
         backward(id);
       else
         copy_.copy(id);
@@ -44,7 +44,7 @@ class Rewriter {
     for (const TensorId view : graph_.tensors()) {
       if (storage_of(graph_, view) != memory) continue;
       for (const OpId one : graph_.consumers(view))
-        if (one != reader && graph_.op(one).phase != Phase::forward) return false;
+        if (one != reader && graph_.op(one).phase != models::Phase::forward) return false;
     }
     return !graph_.is_output(id);
   }
@@ -54,7 +54,7 @@ class Rewriter {
     const TensorId x = graph_.op(id).inputs.front();
     for (const OpId reader : graph_.consumers(x)) {
       const OpNode& op = graph_.op(reader);
-      if (op.phase == Phase::backward && op.kind == kind && op.inputs.size() > 1 && op.inputs[1] == x)
+      if (op.phase == models::Phase::backward && op.kind == kind && op.inputs.size() > 1 && op.inputs[1] == x)
         return graph_.producer(x) && read_in_backward_only_by(x, reader) ? std::optional(reader) : std::nullopt;
     }
     return std::nullopt;
@@ -120,7 +120,8 @@ class Rewriter {
     const std::optional<OpId> cast = cast_of(id);
     const TensorId memory = cast ? storage_of(graph_, graph_.op(*cast).inputs.front()) : kept;
     const std::optional<OpId> drop = graph_.producer(memory);
-    if (!drop || graph_.op(*drop).kind != OpKind::dropout || graph_.op(*drop).phase != Phase::forward) return {};
+    if (!drop || graph_.op(*drop).kind != OpKind::dropout || graph_.op(*drop).phase != models::Phase::forward)
+      return {};
     if (graph_.op(*drop).outputs.size() < 2 || memory != graph_.op(*drop).outputs.front()) return {};
     std::optional<OpId> from = graph_.producer(storage_of(graph_, graph_.op(*drop).inputs.front()));
     if (from && graph_.op(*from).kind == OpKind::cast) from = graph_.producer(graph_.op(*from).inputs.front());
@@ -137,7 +138,7 @@ class Rewriter {
     node.inputs = {copy_.at(op.inputs.front()), copy_.at(op.outputs[1])};
     node.attributes = op.attributes;
     node.scope = op.scope;
-    node.phase = Phase::backward;
+    node.phase = models::Phase::backward;
     node.op_class = op.op_class;
     TensorId made = copy_.to().op(copy_.to().add(std::move(node))).outputs.front();
     if (const std::optional<OpId> cast = cast_of(like)) {
@@ -145,14 +146,14 @@ class Rewriter {
       same.name += ".again";
       same.inputs = {made};
       same.outputs.clear();
-      same.phase = Phase::backward;
+      same.phase = models::Phase::backward;
       made = copy_.to().op(copy_.to().add(std::move(same))).outputs.front();
     }
     if (graph_.tensor(like).shape != graph_.tensor(op.outputs.front()).shape) {
       OpNode view;
       view.kind = OpKind::reshape;
       view.inputs = {made};
-      view.phase = Phase::backward;
+      view.phase = models::Phase::backward;
       view.scope = op.scope;
       Tensor out;
       out.shape = graph_.tensor(like).shape;
@@ -181,7 +182,7 @@ std::int64_t layer_of(std::string_view scope, std::string_view prefix) {
 
 models::OpGraph rewrite_saved_tensors(const models::OpGraph& graph, const TempoRewrites& rewrites,
                                       TempoCounts& counts) {
-  if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == Phase::backward; }))
+  if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == models::Phase::backward; }))
     throw GraphError("tempo: expected a training graph; run autodiff before");
   return Rewriter(graph, rewrites, counts).run();
 }

@@ -28,14 +28,14 @@ class Repeater {
   explicit Repeater(const OpGraph& graph) : copy_(graph), summed_(graph.tensor_count(), false), fixed_(summed_) {
     for (const OpId id : graph.ops()) {
       const OpNode& op = graph.op(id);
-      if (op.phase == Phase::optimizer)
+      if (op.phase == models::Phase::optimizer)
         for (const TensorId input : op.inputs) summed_[index(input)] = graph.producer(input).has_value();
     }
     for (const TensorId id : graph.tensors())
       if (!graph.producer(id)) fixed_[index(id)] = graph.tensor(id).role != TensorRole::input;
     for (const OpId id : graph.ops()) {
       const OpNode& op = graph.op(id);
-      const bool same = op.phase == Phase::forward &&
+      const bool same = op.phase == models::Phase::forward &&
                         std::ranges::all_of(op.inputs, [&](TensorId input) { return fixed_[index(input)]; });
       for (const TensorId output : op.outputs) fixed_[index(output)] = same;
     }
@@ -48,7 +48,7 @@ class Repeater {
       suffix_ = ".micro" + std::to_string(k);
       if (k > 0) next_inputs();
       for (const OpId id : graph.ops()) {
-        if (graph.op(id).phase == Phase::optimizer) continue;
+        if (graph.op(id).phase == models::Phase::optimizer) continue;
         if (k > 0 && is_fixed(id)) continue;
         if (k == 0)
           copy_.copy(id);
@@ -64,7 +64,7 @@ class Repeater {
     for (const TensorId id : graph.tensors())
       if (summed_[index(id)]) copy_.put(id, sums[index(id)]);
     for (const OpId id : graph.ops())
-      if (graph.op(id).phase == Phase::optimizer) copy_.copy(id);
+      if (graph.op(id).phase == models::Phase::optimizer) copy_.copy(id);
     OpGraph done = copy_.finish();
     mark_saved(done);
     return done;
@@ -104,7 +104,7 @@ class Repeater {
     node.name = copy_.from().tensor(output).name + ".sum" + suffix_;
     node.inputs = {so_far, copy_.at(output)};
     node.scope = maker.scope;
-    node.phase = Phase::backward;
+    node.phase = models::Phase::backward;
     node.op_class = maker.op_class;
     return copy_.to().op(copy_.to().add(std::move(node))).outputs.front();
   }
@@ -119,7 +119,7 @@ class AccumulatePass final : public GraphPass {
   explicit AccumulatePass(const AccumulateParams& params) : p_(params) {}
 
   OpGraph run(const OpGraph& graph, const PassContext&, PassReport& report) const override {
-    if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == Phase::optimizer; }))
+    if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == models::Phase::optimizer; }))
       throw GraphError("accumulate: expected a training graph with optimizer steps; run autodiff before");
     report.tell("micro_batches", static_cast<double>(p_.micro_batches));
     return p_.micro_batches == 1 ? graph : Repeater(graph).run(p_.micro_batches);

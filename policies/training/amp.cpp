@@ -63,7 +63,7 @@ Rule rule_of(const OpNode& op) {
       return Rule::wide;
     case OpKind::reduce_sum:
     case OpKind::reduce_mean:  // sums of gradients follow their operand
-      return op.phase == Phase::forward ? Rule::wide : Rule::widest;
+      return op.phase == models::Phase::forward ? Rule::wide : Rule::widest;
     default:
       return Rule::widest;
   }
@@ -89,7 +89,7 @@ class Caster {
   OpGraph run() {
     for (const OpId id : copy_.from().ops()) visit(id);
     OpGraph done = copy_.finish();
-    if (std::ranges::any_of(done.ops(), [&](OpId id) { return done.op(id).phase == Phase::backward; }))
+    if (std::ranges::any_of(done.ops(), [&](OpId id) { return done.op(id).phase == models::Phase::backward; }))
       mark_saved(done);
     return done;
   }
@@ -99,7 +99,7 @@ class Caster {
   void visit(OpId id) {
     const OpNode& old = copy_.from().op(id);
     OpNode node = copy_.node(id);
-    if (!node.regions.empty() || node.phase == Phase::optimizer) {  // types as they were
+    if (!node.regions.empty() || node.phase == models::Phase::optimizer) {  // types as they were
       for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
         node.inputs[slot] = cast(node.inputs[slot], copy_.from().tensor(old.inputs[slot]).type, node);
       return add(id, std::move(node), std::nullopt);
@@ -160,7 +160,7 @@ class Caster {
     node.inputs = {id};
     node.attributes = {{"to", std::string(to_string(to))}};
     node.scope = reader.scope;
-    node.phase = reader.phase == Phase::forward ? Phase::forward : Phase::backward;
+    node.phase = reader.phase == models::Phase::forward ? models::Phase::forward : models::Phase::backward;
     node.op_class = reader.op_class;
     const TensorId now = copy_.to().op(copy_.to().add(std::move(node))).outputs.front();
     casts += 1;

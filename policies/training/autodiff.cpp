@@ -52,13 +52,14 @@ class AutodiffPass final : public GraphPass {
 
   OpGraph run(const OpGraph& graph, const PassContext&, PassReport& report) const override {
     for (const OpId id : graph.ops())
-      if (graph.op(id).phase != Phase::forward)
+      if (graph.op(id).phase != models::Phase::forward)
         throw GraphError("autodiff: expected a forward graph; it has been differentiated already");
     TrainingGraph training = differentiate(
         graph,
         {.loss = p_.loss, .optimizer = p_.optimizer, .fused_step = p_.fused_step, .master_weights = p_.master_weights});
     double backward = 0, saved = 0;
-    for (const OpId id : training.graph.ops()) backward += training.graph.op(id).phase == Phase::backward ? 1 : 0;
+    for (const OpId id : training.graph.ops())
+      backward += training.graph.op(id).phase == models::Phase::backward ? 1 : 0;
     for (const TensorId id : training.graph.tensors()) saved += training.graph.tensor(id).saved ? 1 : 0;
     report.tell("gradients", static_cast<double>(training.gradients.size()));
     report.tell("unreached", static_cast<double>(training.unreached.size()));

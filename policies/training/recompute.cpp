@@ -55,15 +55,15 @@ std::optional<std::string> matched(std::string_view scope, std::string_view patt
   return prefix;
 }
 
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoRegion = -1;
 
 /// Region of each op, by index; regions are numbered in the order of their first ops.
 std::vector<std::int32_t> regions_of(const OpGraph& graph, const RecomputeParams& p) {
-  std::vector<std::int32_t> region(graph.op_count(), kNone);
+  std::vector<std::int32_t> region(graph.op_count(), kNoRegion);
   std::map<std::string, std::int64_t> seen;
   for (const OpId id : graph.ops()) {
     const OpNode& op = graph.op(id);
-    if (op.phase != Phase::forward) continue;
+    if (op.phase != models::Phase::forward) continue;
     const std::optional<std::string> prefix = matched(op.scope, p.scope);
     if (!prefix) continue;
     const auto number = seen.try_emplace(*prefix, static_cast<std::int64_t>(seen.size())).first->second;
@@ -77,7 +77,7 @@ class Recomputer {
   Recomputer(const OpGraph& graph, std::vector<std::int32_t> region)
       : copy_(graph), region_(std::move(region)), wanted_(graph.op_count(), false), again_(graph.tensor_count()) {
     for (const OpId id : graph.ops())
-      if (graph.op(id).phase == Phase::backward)
+      if (graph.op(id).phase == models::Phase::backward)
         for (const TensorId input : graph.op(id).inputs) want(input);
     std::int32_t regions = 0;
     for (const std::int32_t one : region_) regions = std::max(regions, one + 1);
@@ -87,7 +87,7 @@ class Recomputer {
   OpGraph run() {
     const OpGraph& graph = copy_.from();
     for (const OpId id : graph.ops()) {
-      if (graph.op(id).phase != Phase::backward) {
+      if (graph.op(id).phase != models::Phase::backward) {
         copy_.copy(id);
         continue;
       }
@@ -109,11 +109,11 @@ class Recomputer {
   std::optional<OpId> dropped(TensorId id) const {
     const OpGraph& graph = copy_.from();
     const std::optional<OpId> maker = graph.producer(id);
-    if (!maker || region_[index(*maker)] == kNone || !repeatable(graph.op(*maker)) || graph.is_output(id))
+    if (!maker || region_[index(*maker)] == kNoRegion || !repeatable(graph.op(*maker)) || graph.is_output(id))
       return std::nullopt;
     for (const OpId reader : graph.consumers(id))
-      if (graph.op(reader).phase == Phase::optimizer ||
-          (graph.op(reader).phase == Phase::forward && region_[index(reader)] != region_[index(*maker)]))
+      if (graph.op(reader).phase == models::Phase::optimizer ||
+          (graph.op(reader).phase == models::Phase::forward && region_[index(reader)] != region_[index(*maker)]))
         return std::nullopt;
     return maker;
   }
@@ -136,7 +136,7 @@ class Recomputer {
       for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
         if (const auto& made = again_[index(graph.op(id).inputs[slot])]) node.inputs[slot] = *made;
       node.name += ".again";
-      node.phase = Phase::backward;
+      node.phase = models::Phase::backward;
       add(id, std::move(node), ".again");
       ops_again += 1;
     }
@@ -172,7 +172,7 @@ class RecomputePass final : public GraphPass {
   explicit RecomputePass(RecomputeParams params) : p_(std::move(params)) {}
 
   OpGraph run(const OpGraph& graph, const PassContext& context, PassReport& report) const override {
-    if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == Phase::backward; }))
+    if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == models::Phase::backward; }))
       throw GraphError("recompute: expected a training graph; run autodiff before");
     Recomputer recomputer(graph, regions_of(graph, p_));
     OpGraph done = recomputer.run();

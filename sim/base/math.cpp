@@ -13,8 +13,6 @@ namespace {
 
 using namespace tables;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kOverflow = 0x1.62e42fefa39efp+9;  // ln of the largest double
 constexpr double kUnderflow = -745.14;              // ln of half the smallest
 

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <array>
+#include <limits>
 
 #include "sim/base/double_double.hpp"
 
 namespace orrery::sim {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// ln x for finite x > 0, relative error below 2^-66.
 Wide log_wide(double x);

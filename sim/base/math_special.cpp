@@ -11,8 +11,6 @@ namespace {
 
 using namespace tables;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 /// erf on [-0.5, 0.5]: Taylor series, its first term 2/sqrt(pi) taken as 1 + 0.128… to round once.
 double erf_near_zero(double x) {
   const double z = x * x;

@@ -12,8 +12,6 @@ namespace {
 
 using namespace tables;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 /// +-1/n! for n = first, first + 2, …: the tails of the Taylor series of sin (from x^3, after a factor x) and cos (from
 /// x^4, after a factor x^2). On [-pi/4, pi/4] what is left out is below 2^-66.
 constexpr std::array<double, 9> alternating_factorials(int first) {

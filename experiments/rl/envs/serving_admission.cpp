@@ -47,7 +47,7 @@ class AskingAdmission final : public policies::AdmissionControl {
   DecisionPort& port_;
 };
 
-EnvSpec spec_of(const ServingConfig&) {
+EnvSpec admission_spec(const ServingConfig&) {
   const double endless = std::numeric_limits<double>::infinity();
   AgentSpec agent{.name = "admission", .action = ActionSpace::discrete(2)};
   for (const char* name :
@@ -64,7 +64,7 @@ void add_serving_admission_env(EnvRegistry& registry) {
   registry.add<ServingAdmissionParams>(
       "serving_admission", "Whether every request of a serving run comes in.",
       [](const ServingAdmissionParams& params) {
-        return std::make_unique<ServingEnv>(params, spec_of, [](ServingConfig& config, DecisionPort& port) {
+        return std::make_unique<ServingEnv>(params, admission_spec, [](ServingConfig& config, DecisionPort& port) {
           config.admission.name = "learner";
           config.admission.make = [&port] { return std::make_unique<AskingAdmission>(port); };
         });

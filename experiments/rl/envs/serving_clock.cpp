@@ -47,7 +47,7 @@ class AskingClock final : public policies::ClockPolicy {
   double joule_;
 };
 
-EnvSpec spec_of(const ServingConfig& config) {
+EnvSpec clock_spec(const ServingConfig& config) {
   std::size_t clocks = 0;
   for (const DeviceGroup& group : config.machine.devices) {
     if (clocks > 0 && group.clocks_hz.size() != clocks)
@@ -72,7 +72,7 @@ void add_serving_clock_env(EnvRegistry& registry) {
         if (shared.config.empty() && !shared.override_.is_object())
           shared.override_ = sim::parse_json(kClocks, "default");
         return std::make_unique<ServingEnv>(
-            shared, spec_of, [joule = params.joule](ServingConfig& config, DecisionPort& port) {
+            shared, clock_spec, [joule = params.joule](ServingConfig& config, DecisionPort& port) {
               config.power.name = "learner";
               config.power.make = [&port, joule] { return std::make_unique<AskingClock>(port, joule); };
             });

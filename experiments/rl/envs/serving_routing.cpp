@@ -46,7 +46,7 @@ class AskingRouter final : public policies::Router {
   DecisionPort& port_;
 };
 
-EnvSpec spec_of(const ServingConfig& config) {
+EnvSpec routing_spec(const ServingConfig& config) {
   std::int64_t replicas = 0;
   for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
   AgentSpec agent{.name = "router", .action = ActionSpace::discrete(replicas)};
@@ -67,7 +67,7 @@ void add_serving_routing_env(EnvRegistry& registry) {
   registry.add<ServingRoutingParams>(
       "serving_routing", "Which replica every request of a serving run goes to.",
       [](const ServingRoutingParams& params) {
-        return std::make_unique<ServingEnv>(params, spec_of, [](ServingConfig& config, DecisionPort& port) {
+        return std::make_unique<ServingEnv>(params, routing_spec, [](ServingConfig& config, DecisionPort& port) {
           config.routing.make = [&port](sim::RandomStream) { return std::make_unique<AskingRouter>(port); };
         });
       });

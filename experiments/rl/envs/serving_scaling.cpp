@@ -53,7 +53,7 @@ class AskingScaling final : public policies::Scaling {
   std::int64_t up_ = 0;
 };
 
-EnvSpec spec_of(const ServingConfig& config) {
+EnvSpec scaling_spec(const ServingConfig& config) {
   const double endless = std::numeric_limits<double>::infinity();
   std::int64_t replicas = 0;
   for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
@@ -70,7 +70,7 @@ void add_serving_scaling_env(EnvRegistry& registry) {
   registry.add<ServingScalingParams>(
       "serving_scaling", "How many replicas of a serving run are up.", [](const ServingScalingParams& params) {
         return std::make_unique<ServingEnv>(
-            params, spec_of, [cost = params.replica_cost](ServingConfig& config, DecisionPort& port) {
+            params, scaling_spec, [cost = params.replica_cost](ServingConfig& config, DecisionPort& port) {
               config.scaling.name = "learner";
               config.scaling.make = [&port, cost] { return std::make_unique<AskingScaling>(port, cost); };
             });

@@ -46,13 +46,13 @@ struct Chain {
   std::int64_t moves = 0, accepted = 0;
 };
 
-double mean_of(std::span<const double> x) {
+double sample_mean(std::span<const double> x) {
   double sum = 0;
   for (const double xi : x) sum += xi;
   return x.empty() ? 0 : sum / static_cast<double>(x.size());
 }
-double variance_of(std::span<const double> x) {
-  const double mean = mean_of(x);
+double sample_variance(std::span<const double> x) {
+  const double mean = sample_mean(x);
   double sum = 0;
   for (const double xi : x) sum += (xi - mean) * (xi - mean);
   return x.size() < 2 ? 0 : sum / static_cast<double>(x.size() - 1);
@@ -98,14 +98,14 @@ class McmcDriver final : public Driver {
       const std::span<const double> samples = std::span(chain.samples).last(shortest);
       accepted += static_cast<double>(chain.accepted);
       moves += static_cast<double>(chain.moves);
-      means.push_back(mean_of(samples));
-      within += variance_of(samples) / static_cast<double>(chains_.size());
+      means.push_back(sample_mean(samples));
+      within += sample_variance(samples) / static_cast<double>(chains_.size());
       effective += effective_samples(samples);
     }
     const auto n = static_cast<double>(shortest);
-    const double r = within > 0 && n > 1 ? std::sqrt((n - 1) / n + variance_of(means) / within) : 0;
+    const double r = within > 0 && n > 1 ? std::sqrt((n - 1) / n + sample_variance(means) / within) : 0;
     return {{"acceptance", moves > 0 ? accepted / moves : 0},
-            {"mean_objective", mean_of(means)},
+            {"mean_objective", sample_mean(means)},
             {"gelman_rubin", r},
             {"effective_samples", effective},
             {"temperature", temperature_}};
@@ -181,7 +181,7 @@ class McmcDriver final : public Driver {
       if (!chain.here) return;
       if (chain.here->result.ok()) first.push_back(chain.here->result.objectives[0]);
     }
-    const double spread = std::sqrt(variance_of(first));
+    const double spread = std::sqrt(sample_variance(first));
     temperature_ = spread > 0 ? spread / 10 : 1;
   }
   /// n times the variance over that of a mean of n, the latter from batches of root n.
@@ -189,9 +189,9 @@ class McmcDriver final : public Driver {
     const auto batch = static_cast<std::size_t>(std::sqrt(static_cast<double>(x.size())));
     if (batch < 4) return 0;
     std::vector<double> means;
-    for (std::size_t i = 0; i + batch <= x.size(); i += batch) means.push_back(mean_of(x.subspan(i, batch)));
-    const double of_means = variance_of(means) * static_cast<double>(batch);
-    return of_means > 0 ? static_cast<double>(x.size()) * std::min(1.0, variance_of(x) / of_means) : 0;
+    for (std::size_t i = 0; i + batch <= x.size(); i += batch) means.push_back(sample_mean(x.subspan(i, batch)));
+    const double of_means = sample_variance(means) * static_cast<double>(batch);
+    return of_means > 0 ? static_cast<double>(x.size()) * std::min(1.0, sample_variance(x) / of_means) : 0;
   }
 
   McmcParams params_;

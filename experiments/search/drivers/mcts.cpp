@@ -39,14 +39,14 @@ struct MctsParams {
   }
 };
 
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kNoTrial = std::numeric_limits<std::size_t>::max();
 
-struct Node {
+struct TreeNode {
   double value = 0;  ///< of the parameter above
   std::vector<std::size_t> children;
   double visits = 0, reward = 0;
   bool exhausted = false;
-  std::size_t best = kNone;  ///< of the trials through it
+  std::size_t best = kNoTrial;  ///< of the trials through it
   double mean() const { return visits > 0 ? reward / visits : 0; }
 };
 
@@ -73,9 +73,10 @@ class MctsDriver final : public Driver {
       if (!answers[i]) continue;
       trials_.push_back(trials[i]);
       for (const std::size_t at : paths_[*answers[i]]) {
-        Node& node = nodes_[at];
+        TreeNode& node = nodes_[at];
         node.reward += reward;
-        if (node.best == kNone || better(trials[i].result, trials_[node.best].result)) node.best = trials_.size() - 1;
+        if (node.best == kNoTrial || better(trials[i].result, trials_[node.best].result))
+          node.best = trials_.size() - 1;
       }
     }
     asked_.clear();
@@ -125,7 +126,8 @@ class MctsDriver final : public Driver {
 
   /// Values below the tree, those of the best walk through the nearest node that has one, or steps from them.
   void draw_rest(Point& point, const std::vector<std::size_t>& path) {
-    const auto known = std::find_if(path.rbegin(), path.rend(), [&](std::size_t n) { return nodes_[n].best != kNone; });
+    const auto known =
+        std::find_if(path.rbegin(), path.rend(), [&](std::size_t n) { return nodes_[n].best != kNoTrial; });
     if (known == path.rend()) return;
     const Point& best = trials_[nodes_[*known].best].proposal.point;
     for (std::size_t p = path.size() - 1; p < point.size(); ++p) {
@@ -168,12 +170,12 @@ class MctsDriver final : public Driver {
   double new_value(std::size_t node, std::size_t p) {
     const auto& children = nodes_[node].children;
     if (children.empty() || random_.bernoulli(0.5)) return space_.from_unit(p, random_.uniform());
-    std::size_t best = kNone;
+    std::size_t best = kNoTrial;
     for (const std::size_t c : children)
-      if (nodes_[c].best != kNone &&
-          (best == kNone || better(trials_[nodes_[c].best].result, trials_[nodes_[best].best].result)))
+      if (nodes_[c].best != kNoTrial &&
+          (best == kNoTrial || better(trials_[nodes_[c].best].result, trials_[nodes_[best].best].result)))
         best = c;
-    if (best == kNone) return space_.from_unit(p, random_.uniform());
+    if (best == kNoTrial) return space_.from_unit(p, random_.uniform());
     return space_.step(p, nodes_[best].value, fine_width(), random_);
   }
   /// A value of a choice or a short range that has no branch yet, each alike.
@@ -196,9 +198,9 @@ class MctsDriver final : public Driver {
     std::size_t best = nodes_[node].children[0];
     double best_bound = -1;
     for (const std::size_t c : nodes_[node].children) {
-      const Node& child = nodes_[c];
+      const TreeNode& child = nodes_[c];
       if (child.exhausted) continue;
-      const double top = child.best == kNone ? 0 : share(trials_[child.best].result);
+      const double top = child.best == kNoTrial ? 0 : share(trials_[child.best].result);
       const double worth = (1 - params_.greed) * child.mean() + params_.greed * top;
       const double bound = worth + params_.exploration * std::sqrt(log_visits / std::max(1.0, child.visits));
       if (bound > best_bound) {
@@ -239,7 +241,7 @@ class MctsDriver final : public Driver {
   MctsParams params_;
   const Space& space_;
   sim::RandomStream random_;
-  std::vector<Node> nodes_;
+  std::vector<TreeNode> nodes_;
   std::vector<Proposal> asked_;
   std::vector<std::vector<std::size_t>> paths_;  ///< nodes from the root, of each proposal
   std::vector<Merit> ranked_;                    ///< of all results, the best first
