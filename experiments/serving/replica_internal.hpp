@@ -1,5 +1,6 @@
-// What the files of the replica share: replica.cpp decides, replica_batch.cpp says what that is as work,
-// replica_leap.cpp advances, replica_end.cpp finishes, replica_moves.cpp takes requests away.
+// What the files of the replica share: replica.cpp decides, replica_copies.cpp moves KV to tiers and back,
+// replica_batch.cpp says what a decision is as work, replica_leap.cpp advances, replica_end.cpp finishes,
+// replica_moves.cpp takes requests away.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,9 +1,15 @@
 #include "sim/base/home.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <fmt/format.h>
+#include <link.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
+#include <string_view>
 
 namespace orrery::sim {
 namespace {
@@ -26,7 +32,51 @@ fs::path shipped_folder() {
   return ORRERY_HOME_FOLDER;
 }
 
+constexpr std::size_t padded(std::size_t bytes) {
+  return (bytes + 3) / 4 * 4;
+}
+
+/// The build ID among notes: of each a header, a name and a description, padded to 4 bytes.
+std::string build_id_among(std::string_view notes) {
+  ElfW(Nhdr) note;
+  while (notes.size() >= sizeof note) {
+    std::memcpy(&note, notes.data(), sizeof note);
+    notes.remove_prefix(sizeof note);
+    const std::size_t name = padded(note.n_namesz), size = padded(note.n_descsz);
+    if (name > notes.size() || size > notes.size() - name) return {};
+    if (note.n_type == NT_GNU_BUILD_ID && notes.substr(0, note.n_namesz) == std::string_view("GNU", 4)) {
+      std::string digits;
+      for (const char byte : notes.substr(name, note.n_descsz))
+        digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+      return digits;
+    }
+    notes.remove_prefix(name + size);
+  }
+  return {};
+}
+
+/// Of the loaded object that holds this function.
+int find_build_note(dl_phdr_info* object, std::size_t, void* found) {
+  const auto here = reinterpret_cast<std::uintptr_t>(&find_build_note);
+  bool own = false;
+  std::string id;
+  for (std::size_t i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = object->dlpi_phdr[i];
+    const std::uintptr_t begin = object->dlpi_addr + part.p_vaddr;
+    if (part.p_type == PT_LOAD && here >= begin && here - begin < part.p_memsz) own = true;
+    if (part.p_type == PT_NOTE && id.empty()) id = build_id_among({reinterpret_cast<const char*>(begin), part.p_memsz});
+  }
+  if (own) *static_cast<std::string*>(found) = id;
+  return own ? 1 : 0;
+}
+
 }  // namespace
+
+std::string own_build_note() {
+  std::string id;
+  dl_iterate_phdr(&find_build_note, &id);
+  return id;
+}
 
 fs::path own_file() {
   Dl_info info{};
