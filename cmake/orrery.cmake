@@ -10,6 +10,7 @@ target_include_directories(orrery_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SO
 if(ORRERY_PYTHON_PACKAGE)  # code of libraries calls its own functions as directly as that of programs
   target_compile_options(orrery_flags INTERFACE -fno-semantic-interposition)
 endif()
+target_link_options(orrery_flags INTERFACE LINKER:--build-id=sha1)  # what a run says it was made by
 if(ORRERY_WERROR)
   target_compile_options(orrery_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
@@ -20,7 +21,7 @@ endif()
 
 # orrery_folder(NAME SOURCES ... DEPENDS ... ALONE ...): the static library of one folder. ORRERY_UNITY neighbours of the
 # list are compiled at a time, because most of a file's time goes to headers that they share; names in unnamed namespaces
-# are therefore a folder's. Files of ALONE, which need a neighbour's names for something else, are compiled by themselves.
+# are therefore a folder's. Files of ALONE, which use a neighbour's names for other things, are compiled by themselves.
 function(orrery_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
   add_library(orrery_${name} STATIC ${ARG_SOURCES})

@@ -44,8 +44,8 @@ std::string content_digest(const fs::path& file) {
 const std::string& build_id() {
   static policies::PerPlugins<std::string> id;  // plugins are part of the program
   return id.get([] {
-    std::string all = sim::own_build_note();  // a digest of the file as well, and there already
-    if (all.empty()) all = content_digest(sim::own_file());
+    const std::string note = sim::own_build_note();  // the linker's digest; to hash the file costs some 30 ms
+    std::string all = note.empty() ? content_digest(sim::own_file()) : fmt::format("{:016x}", sim::hash_text(note));
     for (const policies::LoadedPlugin& plugin : policies::loaded_plugins())
       all = fmt::format("{:016x}", sim::hash_text(all + plugin.digest));
     return all;

@@ -17,7 +17,8 @@ std::string config_hash(const Experiment& experiment);
 /// Digest of a file's content, as 16 hex digits. Throws sim::ConfigError if it cannot be read.
 std::string content_digest(const std::filesystem::path& file);
 
-/// Digest of the running program, so that results of another build are not taken for this one's.
+/// Digest of the running program and its plugins, as 16 hex digits, so that results of another build are not taken for
+/// this one's.
 const std::string& build_id();
 
 /// `runs/<stem>-<first 8 digits of the hash>` below `parent`.

@@ -10,7 +10,7 @@
 namespace orrery::hw {
 namespace {
 
-constexpr double kOutputs = 32;       // outputs a side that a thread takes of a product at least
+constexpr double kOutputSide = 32;    // outputs a side that a thread takes of a product at least
 constexpr double kPartBytes = 4096;   // bytes that a thread takes of a pass at least
 constexpr double kCacheOperands = 3;  // blocks of a product that share the cache
 
@@ -83,7 +83,7 @@ class CpuCost final : public CostModel {
       out.streamed = d(g->n) * d(g->k) * d(g->batch) * element;
       out.activations -= out.streamed;
       out.reloads = work.flops * element / std::sqrt(std::max(1.0, cache_ / (kCacheOperands * element)));
-      out.parts = blocks(d(g->m), kOutputs) * blocks(d(g->n), kOutputs) * d(g->batch);
+      out.parts = blocks(d(g->m), kOutputSide) * blocks(d(g->n), kOutputSide) * d(g->batch);
     } else if (const auto* p = std::get_if<AttentionPrefill>(&kernel.shape)) {
       out.compute_s = work.flops / (rate * cpu_.vector_efficiency);
       out.streamed = d(p->kv_tokens) * d(p->kv_heads) * (d(p->head_dim) + d(p->values())) * element;
@@ -97,7 +97,7 @@ class CpuCost final : public CostModel {
       out.compute_s = work.flops / (rate * cpu_.gemm_efficiency);
       out.streamed = d(e->groups) * d(e->n) * d(e->k) * element;
       out.activations -= out.streamed;
-      out.parts = std::max(1.0, d(e->groups) * blocks(d(e->n), kOutputs));
+      out.parts = std::max(1.0, d(e->groups) * blocks(d(e->n), kOutputSide));
     } else if (uses_matrix_units(kernel)) {
       out.compute_s = work.flops / (rate * cpu_.gemm_efficiency);
     }

@@ -6,6 +6,7 @@
 #include <utility>
 
 namespace orrery::hw {
+
 void FpgaParams::check(const FpgaParams& fpga, const sim::Node& fields, sim::Faults& faults) {
   if (fpga.idle_w >= fpga.tdp_w)
     faults.add(fields.origin(), fmt::format("idle power {} W is not below the board's {} W", fpga.idle_w, fpga.tdp_w));

@@ -51,13 +51,13 @@ class Planner {
 
   /// The shortest row of stages, by dynamic programming over how many tasks are done; nothing if a task has no stage.
   FpgaPlan staged() const {
-    constexpr std::int64_t kNoTick = std::numeric_limits<std::int64_t>::max();
+    constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
     const std::size_t count = tasks_.size();
-    std::vector<std::int64_t> best(count + 1, kNoTick);
+    std::vector<std::int64_t> best(count + 1, kUnreached);
     std::vector<FpgaStage> stage(count + 1);
     best[0] = 0;
     for (std::size_t done = 0; done < count; ++done) {
-      if (best[done] == kNoTick) continue;
+      if (best[done] == kUnreached) continue;
       const std::int64_t change = done > 0 ? design_.switch_cycles : 0;
       const auto consider = [&](FpgaStage option) {
         const std::int64_t total = best[done] + change + option.cycles;
@@ -79,7 +79,7 @@ class Planner {
       }
     }
     FpgaPlan plan{FpgaMode::intar, {}, best[count], 0};
-    if (best[count] == kNoTick) return plan;
+    if (best[count] == kUnreached) return plan;
     for (std::size_t done = count; done > 0; done = stage[done].first) plan.stages.push_back(stage[done]);
     std::reverse(plan.stages.begin(), plan.stages.end());
     return plan;

@@ -1,11 +1,11 @@
 #include "hw/kernel_work.hpp"
 
 #include <algorithm>
+
 #include "hw/real.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::hw {
-namespace {}  // namespace
 
 Work shape_work(const Gemm& g, double element, double weight) {
   const double m = d(g.m), n = d(g.n), k = d(g.k), b = d(g.batch);

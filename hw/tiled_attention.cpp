@@ -28,7 +28,7 @@ struct Call {
 };
 
 /// Thread blocks of a launch.
-struct DecodeGrid {
+struct AttentionGrid {
   AttentionTile tile;
   std::int64_t pack = 1;  ///< query heads whose rows share a tile
   std::int64_t split = 1;
@@ -61,7 +61,7 @@ double query_tiles(const Call& c, std::int64_t rows, std::int64_t pack) {
 
 /// Blocks of keys that a tile works through, mean. A causal tile stops at its last query's keys: half a tile behind its
 /// mean query, and half a block further unless tiles end where blocks do.
-double mean_blocks(const Call& c, const DecodeGrid& g, std::int64_t key_blocks) {
+double mean_blocks(const Call& c, const AttentionGrid& g, std::int64_t key_blocks) {
   const double n = d(g.tile.keys);
   if (!c.causal || c.one_token || key_blocks == 1) return std::max(1.0, std::ceil(std::min(d(c.longest), c.keys) / n));
   const double tile_tokens = std::min(c.new_tokens, d(g.tile.rows) / d(g.pack));
@@ -71,7 +71,7 @@ double mean_blocks(const Call& c, const DecodeGrid& g, std::int64_t key_blocks) 
 
 /// Splits of every context, and for FlashAttention-3 the tiles that a plan made for other heads adds.
 void plan(const GpuParams& gpu, const Call& c, const AttentionConditions& how, double tiles, std::int64_t key_blocks,
-          DecodeGrid& g) {
+          AttentionGrid& g) {
   const AttentionLibrary library = gpu.attention.library;
   if (library == AttentionLibrary::flash2 && c.one_token && c.group() > 1)
     g.split = flash2_splits(static_cast<std::int64_t>(tiles), 2 * gpu.sms, key_blocks);
@@ -91,8 +91,8 @@ void plan(const GpuParams& gpu, const Call& c, const AttentionConditions& how, d
   if (how.splits > 0) g.split = std::min(how.splits, key_blocks);
 }
 
-DecodeGrid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
-  DecodeGrid g;
+AttentionGrid grid_of(const GpuParams& gpu, const Call& c, const AttentionConditions& how) {
+  AttentionGrid g;
   const bool packs = c.one_token || gpu.attention.library == AttentionLibrary::flash3;
   g.pack = how.pack > 0 ? std::min(how.pack, c.group()) : packs ? c.group() : 1;
   const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
@@ -116,7 +116,7 @@ double hit_share(const GpuParams& gpu, const AttentionConditions& how, double by
 }
 
 /// Equal thread blocks run in waves; a thin last wave is bound by its blocks, a full one by the memory.
-void add_waves(const GpuParams& gpu, const DecodeGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+void add_waves(const GpuParams& gpu, const AttentionGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
   const double sms = d(gpu.sms), slots = sms * block.per_sm;
   const auto add_wave = [&](double waves, double running) {
     const double compute_s = std::max(block.latency_s(g.longest), std::ceil(running / sms) * block.busy_s(g.longest));
@@ -131,7 +131,7 @@ void add_waves(const GpuParams& gpu, const DecodeGrid& g, const BlockTimes& bloc
 }
 
 /// Uneven thread blocks are handed out as SMs fall free; the end waits for a share of the longest.
-void add_uneven(const GpuParams& gpu, const DecodeGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
+void add_uneven(const GpuParams& gpu, const AttentionGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
   const double sms = d(gpu.sms), slots = sms * block.per_sm;
   double all_s = g.ctas * block.busy_s(g.blocks) / sms;
   if (g.surplus_ctas > 0)
@@ -144,7 +144,7 @@ void add_uneven(const GpuParams& gpu, const DecodeGrid& g, const BlockTimes& blo
 }
 
 /// Passes beside the attention kernel itself, and what does not depend on the shape.
-void add_passes(const GpuParams& gpu, const Call& c, const DecodeGrid& g, TiledTime& t) {
+void add_passes(const GpuParams& gpu, const Call& c, const AttentionGrid& g, TiledTime& t) {
   const AttentionConstants& k = gpu.attention;
   if (g.split > 1) {
     const double partials =
@@ -162,7 +162,7 @@ void add_passes(const GpuParams& gpu, const Call& c, const DecodeGrid& g, TiledT
 }
 
 /// Times of the grid's thread blocks.
-BlockTimes block_times(const GpuParams& gpu, const Call& c, const DecodeGrid& g, DType dtype) {
+BlockTimes block_times(const GpuParams& gpu, const Call& c, const AttentionGrid& g, DType dtype) {
   const AttentionConstants& k = gpu.attention;
   const double pairs = d(g.tile.rows) * d(g.tile.keys);
   const double flops = 2 * pairs * (d(c.key_dim) + d(c.value_dim));
@@ -177,13 +177,13 @@ BlockTimes block_times(const GpuParams& gpu, const Call& c, const DecodeGrid& g,
   return block;
 }
 
-double block_bytes(const Call& c, const DecodeGrid& g) {
+double block_bytes(const Call& c, const AttentionGrid& g) {
   return d(g.tile.keys) * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.cached;
 }
 
 TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const AttentionConditions& how) {
   const AttentionConstants& k = gpu.attention;
-  const DecodeGrid g = grid_of(gpu, c, how);
+  const AttentionGrid g = grid_of(gpu, c, how);
   const BlockTimes block = block_times(gpu, c, g, dtype);
   TiledTime t;
   t.dram_bytes = c.bytes;
@@ -263,7 +263,7 @@ TiledTime mixed(const GpuParams& gpu, Call prompts, Call decodes, DType dtype, c
   prompts.one_token = decodes.one_token = false;
   AttentionConditions plain = how;
   plain.splits = plain.pack = 1;
-  const DecodeGrid p = grid_of(gpu, prompts, plain), q = grid_of(gpu, decodes, plain);
+  const AttentionGrid p = grid_of(gpu, prompts, plain), q = grid_of(gpu, decodes, plain);
   const BlockTimes long_one = block_times(gpu, prompts, p, dtype), short_one = block_times(gpu, decodes, q, dtype);
   const double sms = d(gpu.sms), slots = sms * long_one.per_sm;
   const double longest_s = std::max(long_one.latency_s(p.longest), short_one.latency_s(q.longest));

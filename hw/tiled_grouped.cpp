@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "hw/arithmetic.hpp"
 #include "hw/kernel_builders.hpp"
 #include "hw/kernel_work.hpp"
 #include "hw/real.hpp"
@@ -12,11 +13,11 @@
 namespace orrery::hw {
 namespace {
 
-struct GroupTile {
+struct GroupedTile {
   std::size_t height;  ///< index into kGroupTiles
   std::int64_t n;
 };
-constexpr std::array<GroupTile, 9> kTried{
+constexpr std::array<GroupedTile, 9> kGroupedTiles{
     {{0, 32}, {0, 64}, {0, 128}, {1, 64}, {1, 128}, {2, 64}, {2, 128}, {3, 128}, {3, 256}}};
 /// Share of a matrix instruction's rows that a tile of 16, 32, 64 and 128 rows uses.
 constexpr std::array<double, 4> kRowsShare{0.25, 0.5, 0.85, 1.0};
@@ -45,7 +46,7 @@ GroupedPlan plan_grouped(const GpuParams& gpu, const GroupedGemm& g, DType dtype
   const double sm_rate = e.peak / sms * c.efficiency;
   const bool narrow = g.weights == WeightFormat::as_dtype && (g.n % kSpecialised != 0 || g.k % kSpecialised != 0);
   GroupedPlan best;
-  for (const GroupTile tile : kTried) {
+  for (const GroupedTile tile : kGroupedTiles) {
     const double bm = d(kGroupTiles[tile.height]), bn = d(tile.n);
     const double ctas = d(g.row_tiles[tile.height]) * d(ceil_div(g.n, tile.n));
     const double w = ctas / sms, whole = std::ceil(w);

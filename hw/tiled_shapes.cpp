@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hw/arithmetic.hpp"
 #include "hw/kernel_work.hpp"
 #include "hw/real.hpp"
 #include "hw/tiled_stream.hpp"

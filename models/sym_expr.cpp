@@ -15,7 +15,7 @@
 namespace orrery::models {
 namespace {
 
-/// TermsOf of one sum: a bound on what a short formula can be made to expand to.
+/// Terms of one sum: a bound on what a short formula can be made to expand to.
 constexpr std::size_t kMaxTerms = 100'000;
 
 bool is_name(std::string_view text) {

@@ -119,7 +119,7 @@ class CsvParser final : public LineParser {
 
   bool read_extras(TraceRecord& record, Rejection& rejection) const {
     std::int64_t priority = 0, tenant = 0;
-    if (!read_number(priority_, -kMostClass, priority, rejection) || !read_number(tenant_, 0, tenant, rejection) ||
+    if (!read_number(priority_, -kMaxLabel, priority, rejection) || !read_number(tenant_, 0, tenant, rejection) ||
         !read_number(predicted_, 0, record.predicted_tokens, rejection))
       return false;
     record.priority = static_cast<std::int32_t>(priority);
@@ -144,9 +144,9 @@ class CsvParser final : public LineParser {
   bool read_number(std::size_t index, std::int64_t least, std::int64_t& number, Rejection& rejection) const {
     if (index == kNone || trim(fields_[index]).empty()) return true;
     const std::optional<std::int64_t> value = parse_whole(fields_[index]);
-    if (!value || *value < least || *value > kMostClass) {
+    if (!value || *value < least || *value > kMaxLabel) {
       rejection = {SkipReason::bad_value,
-                   fmt::format("{}: expected a whole number from {} to {}, got {}", names_[index], least, kMostClass,
+                   fmt::format("{}: expected a whole number from {} to {}, got {}", names_[index], least, kMaxLabel,
                                quoted(fields_[index])),
                    {}};
       return false;

@@ -72,7 +72,7 @@ class JsonlParser final : public LineParser {
       } else if (!format_.session.empty() && key == format_.session) {
         read_session(value, record.session);
       } else if (format_.extras && key == "priority") {
-        record.priority = small(value, key, -kMostClass);
+        record.priority = small(value, key, -kMaxLabel);
       } else if (format_.extras && key == "tenant") {
         record.tenant = small(value, key, 0);
       } else if (format_.extras && key == "predicted_tokens") {
@@ -117,9 +117,9 @@ class JsonlParser final : public LineParser {
 
   static std::int32_t small(Value value, std::string_view key, std::int64_t least) {
     const std::int64_t number = whole(value, key, "a whole number");
-    if (number < least || number > kMostClass)
+    if (number < least || number > kMaxLabel)
       throw BadLine{
-          SkipReason::bad_value, fmt::format("{}: expected {} to {}, got {}", key, least, kMostClass, number), {}};
+          SkipReason::bad_value, fmt::format("{}: expected {} to {}, got {}", key, least, kMaxLabel, number), {}};
     return static_cast<std::int32_t>(number);
   }
 

@@ -16,8 +16,8 @@ namespace orrery::traces {
 /// Most tokens a prompt or an answer may have, so that sums over a trace stay inside 64 bits.
 inline constexpr std::int64_t kMaxTokens = 1'000'000'000;
 
-/// Most that a priority or a tenant's number may be; also of predicted tokens.
-inline constexpr std::int64_t kMostClass = 1'000'000'000;
+/// Largest priority (its negative is the least), tenant's number and count of predicted tokens.
+inline constexpr std::int64_t kMaxLabel = 1'000'000'000;
 
 /// One request of a trace.
 struct TraceRecord {

@@ -1,9 +1,10 @@
 #include "experiments/serving/host_time.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <tuple>
+
+#include "experiments/serving/picoseconds.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -17,7 +17,6 @@
 // free one iteration later; contention of the CPU's threads.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -27,11 +26,6 @@
 #include "sim/base/registry.hpp"
 
 namespace orrery::experiments {
-
-/// Whole picoseconds, rounded up.
-inline std::int64_t picoseconds(double seconds) {
-  return static_cast<std::int64_t>(std::ceil(seconds * 1e12));
-}
 
 /// What the host does between iterations: lengthens their price. Must leave price.horizon true.
 class HostTime {

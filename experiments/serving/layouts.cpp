@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <stdexcept>
 
+#include "experiments/serving/picoseconds.hpp"
 #include "hw/network/library_collective.hpp"
 #include "models/lowering.hpp"
 
@@ -23,7 +23,7 @@ std::int64_t scaled(std::int64_t value, std::int64_t numerator, std::int64_t den
 }
 std::int64_t copy_picoseconds(double seconds) {
   if (!(seconds < 9e6)) throw std::overflow_error(fmt::format("a copy of {:.3g} s: check the host bandwidth", seconds));
-  return static_cast<std::int64_t>(std::ceil(seconds * 1e12));
+  return picoseconds(seconds);
 }
 
 /// One of `groups` equal micro-batches.

@@ -15,12 +15,12 @@ namespace fs = std::filesystem;
 using hw::OpClass;
 
 /// Where a value stands among growing knots: a share of the upper and the rest of the lower of two.
-struct Between {
+struct KnotPlace {
   std::size_t low = 0, high = 0;
   double share = 0;  // of the upper; above 1 past the last knot
 };
 
-Between between(const std::vector<std::int64_t>& at, double value) {
+KnotPlace knot_place(const std::vector<std::int64_t>& at, double value) {
   if (at.size() == 1 || value <= static_cast<double>(at.front())) return {};
   std::size_t high = 1;
   {
@@ -41,7 +41,7 @@ Between between(const std::vector<std::int64_t>& at, double value) {
 }
 
 template <class Value>
-double between(const Between& place, Value value) {
+double between(const KnotPlace& place, Value value) {
   if (place.share == 0) return value(place.low);
   const double low = value(place.low), high = value(place.high);
   return std::max(0.0, low + (high - low) * place.share);
@@ -104,7 +104,7 @@ void refuse_rest(const Curves& curves, const fs::path& file) {
 }  // namespace
 
 double OpProfile::Curve::operator()(double size) const {
-  return between(between(at, size), [&](std::size_t i) { return us[i]; });
+  return between(knot_place(at, size), [&](std::size_t i) { return us[i]; });
 }
 
 OpProfile OpProfile::read(const fs::path& folder) {
@@ -190,7 +190,7 @@ void OpProfile::read_experts(const fs::path& folder) {
 }
 
 double OpProfile::experts_us(double tokens, double activated) const {
-  return between(between(experts_by_tokens_.at, tokens),
+  return between(knot_place(experts_by_tokens_.at, tokens),
                  [&](std::size_t i) { return experts_by_tokens_.next[i](activated); });
 }
 
@@ -198,22 +198,23 @@ double OpProfile::over_decodes(const Decodes& table, double decodes, double cont
   // What a launch without decodes takes is also what it takes with decodes of no context.
   const bool with_none = table.at.front() == 0;
   const double none = with_none ? table.next.front().next.front() : 0;
-  return between(between(table.at, decodes), [&](std::size_t i) {
+  return between(knot_place(table.at, decodes), [&](std::size_t i) {
     if (table.at[i] == 0) return none;
     const Contexts& row = table.next[i];
     const auto first = static_cast<double>(row.at.front());
     if (with_none && context < first) return none + (row.next.front() - none) * (context / first);
-    return between(between(row.at, context), [&](std::size_t j) { return row.next[j]; });
+    return between(knot_place(row.at, context), [&](std::size_t j) { return row.next[j]; });
   });
 }
 
 double OpProfile::over_pasts(const Pasts& table, double past, double decodes, double context) const {
-  return between(between(table.at, past), [&](std::size_t i) { return over_decodes(table.next[i], decodes, context); });
+  return between(knot_place(table.at, past),
+                 [&](std::size_t i) { return over_decodes(table.next[i], decodes, context); });
 }
 
 double OpProfile::attention_us(double chunk, double past, double decodes, double context) const {
   if (chunk <= 0) return over_decodes(decodes_alone_, decodes, context);
-  return between(between(chunks_.at, chunk),
+  return between(knot_place(chunks_.at, chunk),
                  [&](std::size_t i) { return over_pasts(chunks_.next[i], past, decodes, context); });
 }
 

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include "experiments/config_parts.hpp"
 #include "experiments/serving/cluster.hpp"
 #include "experiments/serving/host_time.hpp"
 #include "experiments/serving/load.hpp"
+#include "experiments/serving/picoseconds.hpp"
 #include "experiments/serving/programs/files.hpp"
 #include "experiments/serving/programs/program_load.hpp"
 #include "experiments/serving/setup_state.hpp"
@@ -89,7 +89,7 @@ std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfi
   const auto send_ps = [&link, token_bytes, ranks](std::int64_t tokens) {
     const hw::CollectiveCost cost =
         hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
-    return static_cast<std::int64_t>(std::ceil(cost.time_s * 1e12));
+    return picoseconds(cost.time_s);
   };
   return std::make_unique<StagePipe>(*kind.exact, kind.layers_of, send_ps, ps_per_tick);
 }

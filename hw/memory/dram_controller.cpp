@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <stdexcept>
+
+#include "hw/memory/place.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -20,7 +21,7 @@ class Controller {
     free_ = size > 0 ? 0 : kNone;
     banks_.resize(at(dram.banks_per_lane()));
     next_refresh_.assign(at(dram.organisation.ranks), dram.timing.refi);
-    first_due_ = options.refresh ? dram.timing.refi : kNever;
+    first_due_ = options.refresh ? dram.timing.refi : kNoClock;
   }
 
   DramRun run() {
@@ -50,7 +51,7 @@ class Controller {
     std::uint64_t candidate_age = 0;
   };
   struct Choice {
-    std::int64_t clock = kNever, bank = 0;
+    std::int64_t clock = kNoClock, bank = 0;
     std::uint64_t age = 0;
     DramOp op = DramOp::activate;
   };
@@ -182,7 +183,7 @@ class Controller {
   std::vector<Bank> banks_;
   std::vector<std::int64_t> next_refresh_;
   BankSet reads_ = 0, writes_ = 0, activates_ = 0, precharges_ = 0;  // what banks' candidates need
-  std::int64_t first_due_ = kNever;
+  std::int64_t first_due_ = kNoClock;
   std::size_t next_ = 0, waiting_ = 0;
   std::int32_t free_ = kNone;
   std::int64_t now_ = 0, last_word_ = 0;

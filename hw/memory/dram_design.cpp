@@ -1,10 +1,10 @@
 #include "hw/memory/dram_design.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include "hw/memory/dram_arbiter.hpp"
+#include "hw/memory/place.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -55,7 +55,7 @@ class DesignRun {
     DramOp op = DramOp::activate;
   };
   struct Choice {
-    std::int64_t clock = kNever, bank = 0;
+    std::int64_t clock = kNoClock, bank = 0;
     int rank = 0;  // of commands that may go at one clock, the lowest
     std::size_t age = 0;
     bool before(const Choice& other) const {
@@ -207,7 +207,7 @@ class DesignRun {
   }
   // The next clock at which a refresh has to go, as things stand.
   std::int64_t next_refresh() const {
-    if (design_.refresh_policy == DramRefresh::none) return kNever;
+    if (design_.refresh_policy == DramRefresh::none) return kNoClock;
     const std::int64_t least = *std::min_element(refreshed_.begin(), refreshed_.end());
     return (least + allowed() + 1) * dram_.timing.refi;
   }

@@ -27,12 +27,7 @@
 namespace orrery::hw {
 
 /// A clock that no command waits for.
-inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-/// The place of a bank, rank or request in a list.
-inline std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
+inline constexpr std::int64_t kNoClock = std::numeric_limits<std::int64_t>::max();
 
 enum class DramOp : std::uint8_t { activate, precharge, read, write, refresh };
 

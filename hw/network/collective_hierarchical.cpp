@@ -18,7 +18,7 @@
 namespace orrery::hw {
 namespace {
 
-constexpr std::uint32_t kNoGroup = ~0U;
+constexpr std::uint32_t kNoPart = ~0U;
 constexpr unsigned kStageShift = 62;
 constexpr std::uint64_t kTagMask = (1ULL << kStageShift) - 1;
 
@@ -30,7 +30,7 @@ struct Part {
 
 struct Stage {
   std::vector<Part> parts;
-  std::vector<std::uint32_t> part_of;  // of each rank; kNoGroup where it has none
+  std::vector<std::uint32_t> part_of;  // of each rank; kNoPart where it has none
   std::vector<Member> number_in;       // of each rank in its part
 };
 
@@ -123,7 +123,7 @@ class Hierarchical final : public CollectiveSchedule {
 };
 
 void Hierarchical::enter_stage(Member rank, std::size_t stage, MessageSink& sink) {
-  while (stage < stages_.size() && stages_[stage].part_of[rank] == kNoGroup) ++stage;
+  while (stage < stages_.size() && stages_[stage].part_of[rank] == kNoPart) ++stage;
   reached_[rank] = static_cast<std::uint8_t>(stage + 1);
   if (stage == stages_.size()) {
     sink.finished(rank);
@@ -161,7 +161,7 @@ CollectiveSpec Hierarchical::sub_spec(CollectiveKind kind, std::size_t ranks, st
 void Hierarchical::add_part(std::size_t stage, LevelAlgorithm algorithm, CollectiveSpec spec,
                             std::vector<Member> ranks) {
   while (stages_.size() <= stage)
-    stages_.push_back({{}, std::vector<std::uint32_t>(local_.size(), kNoGroup), std::vector<Member>(local_.size(), 0)});
+    stages_.push_back({{}, std::vector<std::uint32_t>(local_.size(), kNoPart), std::vector<Member>(local_.size(), 0)});
   Stage& s = stages_[stage];
   for (Member i = 0; i < ranks.size(); ++i) {
     s.part_of[ranks[i]] = static_cast<std::uint32_t>(s.parts.size());

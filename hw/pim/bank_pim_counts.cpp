@@ -1,6 +1,6 @@
 // Kernels on bank-level units in closed form: what the command streams of hw/pim/bank_pim_stream.hpp come to.
 //
-// CommandDistances between the last column command of a step and the first of the next, c = interval, s = stagger:
+// Distances between the last column command of a step and the first of the next, c = interval, s = stagger:
 //   read to write, same row     RL + burst + tRTRS - WL
 //   write to read, same row     WL + burst + tWTR_L
 //   read, then another row      max(tRTP, tRAS - tRCD - (n-1) c) + tRP + tRCD + s      n = commands that used the row
@@ -15,8 +15,7 @@
 namespace orrery::hw {
 namespace {
 
-// CommandDistances across a fence: what comes next waits `fence` clocks from the last command, closing of rows
-// included.
+// Distances across a fence: what comes next waits `fence` clocks from the last command, closing of rows included.
 class CommandDistances {
  public:
   explicit CommandDistances(const BankPimParams& pim)

@@ -8,7 +8,7 @@
 namespace orrery::hw {
 namespace {
 
-constexpr double kTransfer = 1024;
+constexpr double kTransferBytes = 1024;
 
 class UpmemCost final : public CostModel {
  public:
@@ -23,9 +23,9 @@ class UpmemCost final : public CostModel {
     const auto dpus = static_cast<double>(upmem_.dpus());
     const double share =
         work.read_bytes + work.write_bytes > 0 ? work.write_bytes / (work.read_bytes + work.write_bytes) : 0;
-    const double blocks = cost.dram_bytes / dpus / kTransfer;
-    const double dma =
-        blocks * ((1 - share) * dma_read_cycles(upmem_, kTransfer) + share * dma_write_cycles(upmem_, kTransfer));
+    const double blocks = cost.dram_bytes / dpus / kTransferBytes;
+    const double dma = blocks * ((1 - share) * dma_read_cycles(upmem_, kTransferBytes) +
+                                 share * dma_write_cycles(upmem_, kTransferBytes));
     const double issue = instructions(kernel, work, cost.dram_bytes) / dpus + blocks * upmem_.instructions.dma_call;
     const auto tasklets = static_cast<double>(upmem_.tasklets);
     const double cycles = free_running_cycles(upmem_, {issue, dma, issue / tasklets, dma / tasklets});

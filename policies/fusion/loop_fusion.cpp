@@ -13,6 +13,7 @@
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/loops.hpp"
 #include "policies/fusion/merged_groups.hpp"
+#include "policies/fusion/place.hpp"
 #include "policies/fusion/prices.hpp"
 #include "policies/graph_pass.hpp"
 
@@ -73,7 +74,6 @@ class LoopFuser {
   const LaunchGraph& launches() const { return launches_; }
 
  private:
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
   static std::vector<std::pair<std::int32_t, std::int32_t>> pairs(const LaunchGraph& launches) {
     std::vector<std::pair<std::int32_t, std::int32_t>> all;
     all.reserve(launches.edges.size());

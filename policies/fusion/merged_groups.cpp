@@ -7,8 +7,6 @@
 #include "policies/fusion/place.hpp"
 
 namespace orrery::policies {
-namespace {}  // namespace
-
 MergedGroups::MergedGroups(std::size_t units, const std::vector<std::pair<std::int32_t, std::int32_t>>& edges)
     : parent_(units), members_(units), next_(units), place_(units), order_(units), seen_(units, 0), chosen_(units, 0) {
   std::iota(parent_.begin(), parent_.end(), 0);

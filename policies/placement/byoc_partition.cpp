@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "policies/fusion/place.hpp"
+
 namespace orrery::policies::byoc {
 namespace {
-
-std::size_t at(std::int32_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 std::int32_t region_of(const Regions& regions, std::int32_t unit) {
   return unit < 0 ? -1 : regions[at(unit)];

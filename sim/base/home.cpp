@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 #include <link.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,17 +35,19 @@ fs::path shipped_folder() {
   return ORRERY_HOME_FOLDER;
 }
 
-constexpr std::size_t padded(std::size_t bytes) {
-  return (bytes + 3) / 4 * 4;
+constexpr std::size_t padded(std::size_t bytes, std::size_t align) {
+  return (bytes + align - 1) / align * align;
 }
 
-/// The build ID among notes: of each a header, a name and a description, padded to 4 bytes.
-std::string build_id_among(std::string_view notes) {
+/// The build ID among notes: of each a header, a name and a description. They are padded to 4 bytes, where `align` is 8
+/// (the notes of a processor's properties) to 8.
+std::string build_id_among(std::string_view notes, std::size_t align) {
   ElfW(Nhdr) note;
   while (notes.size() >= sizeof note) {
     std::memcpy(&note, notes.data(), sizeof note);
     notes.remove_prefix(sizeof note);
-    const std::size_t name = padded(note.n_namesz), size = padded(note.n_descsz);
+    const std::size_t name = padded(sizeof note + note.n_namesz, align) - sizeof note;
+    const std::size_t size = padded(note.n_descsz, align);
     if (name > notes.size() || size > notes.size() - name) return {};
     if (note.n_type == NT_GNU_BUILD_ID && notes.substr(0, note.n_namesz) == std::string_view("GNU", 4)) {
       std::string digits;
@@ -55,19 +60,20 @@ std::string build_id_among(std::string_view notes) {
   return {};
 }
 
-/// Of the loaded object that holds this function.
+/// Callback of dl_iterate_phdr: stores the build ID of the object that holds this function, and stops there.
 int find_build_note(dl_phdr_info* object, std::size_t, void* found) {
+  const std::span parts(object->dlpi_phdr, object->dlpi_phnum);
+  const auto begin = [&](const ElfW(Phdr) & part) { return object->dlpi_addr + part.p_vaddr; };
   const auto here = reinterpret_cast<std::uintptr_t>(&find_build_note);
-  bool own = false;
-  std::string id;
-  for (std::size_t i = 0; i < object->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = object->dlpi_phdr[i];
-    const std::uintptr_t begin = object->dlpi_addr + part.p_vaddr;
-    if (part.p_type == PT_LOAD && here >= begin && here - begin < part.p_memsz) own = true;
-    if (part.p_type == PT_NOTE && id.empty()) id = build_id_among({reinterpret_cast<const char*>(begin), part.p_memsz});
-  }
-  if (own) *static_cast<std::string*>(found) = id;
-  return own ? 1 : 0;
+  const bool own = std::any_of(parts.begin(), parts.end(), [&](const ElfW(Phdr) & part) {
+    return part.p_type == PT_LOAD && here >= begin(part) && here - begin(part) < part.p_memsz;
+  });
+  if (!own) return 0;
+  std::string& id = *static_cast<std::string*>(found);
+  for (const ElfW(Phdr) & part : parts)
+    if (part.p_type == PT_NOTE && id.empty())
+      id = build_id_among({reinterpret_cast<const char*>(begin(part)), part.p_memsz}, part.p_align == 8 ? 8 : 4);
+  return 1;
 }
 
 }  // namespace

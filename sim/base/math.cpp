@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "sim/base/math_kernels.hpp"
 #include "sim/base/math_tables.hpp"

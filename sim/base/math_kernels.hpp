@@ -8,6 +8,7 @@
 
 namespace orrery::sim {
 
+/// What functions give past their range, and outside their domain.
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 

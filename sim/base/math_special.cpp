@@ -1,6 +1,5 @@
 // Hyperbolic tangent, error function, logarithm of the Gamma function.
 #include <cmath>
-#include <limits>
 
 #include "sim/base/math.hpp"
 #include "sim/base/math_kernels.hpp"

@@ -1,7 +1,6 @@
 // Circular functions and their inverses.
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "sim/base/math.hpp"
 #include "sim/base/math_kernels.hpp"

@@ -6,8 +6,6 @@ using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
-namespace {}  // namespace
-
 TEST_CASE("prefixes of any length are found", "[unit]") {
   const auto kv = make_cache("radix", "{}", 200);  // 200 tokens
   const Text first{{1, 40}, {2, 30}};

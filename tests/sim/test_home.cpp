@@ -1,5 +1,6 @@
 // Where this code lies (sim/base/home.hpp).
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>

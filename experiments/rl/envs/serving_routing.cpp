@@ -5,6 +5,8 @@
 // masked.
 #include "experiments/rl/envs/serving_env.hpp"
 
+#include <limits>
+
 namespace orrery::experiments::rl {
 namespace {
 

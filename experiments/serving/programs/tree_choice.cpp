@@ -10,7 +10,7 @@
 namespace orrery::experiments {
 namespace {
 
-constexpr double kNoReward = -1e18;
+constexpr double kWorst = -1e18;
 
 enum class Fate : std::uint8_t { open, in, out };
 
@@ -58,7 +58,7 @@ class Solver {
   }
 
   TreeChoice solve() {
-    best_.value = kNoReward;
+    best_.value = kWorst;
     consider(std::vector<char>(leaves_, 1));
     for (std::size_t i = 0; i < leaves_; ++i) {
       std::vector<char> one(leaves_, 0);
@@ -67,7 +67,7 @@ class Solver {
     }
     std::vector<Fate> fates(leaves_, Fate::open);
     std::vector<double> mu(clusters_, bonus_ / 2);
-    best_.bound = kNoReward;
+    best_.bound = kWorst;
     branch(fates, mu);
     best_.bound = std::max(best_.bound, best_.value);
     return best_;
@@ -93,7 +93,7 @@ class Solver {
       const auto node = static_cast<std::size_t>(tree_.leaves[i]);
       const double gain = gain_[i] + (clusters_ > 0 ? mu[cluster(i)] : 0);
       forced_[node] = fates[i] == Fate::in;
-      sum_[node] = fates[i] == Fate::out ? kNoReward : gain;
+      sum_[node] = fates[i] == Fate::out ? kWorst : gain;
     }
     // Children come after their parents: what each subtree is worth, leaves up.
     for (std::size_t node = nodes_; node-- > 0;) {
