@@ -90,7 +90,7 @@ def load(folder: Path) -> Run:
     serving = manifest["config"].get("system", "serving") == "serving"
     known = {name: read(folder / name) for name, (columns, read) in READERS.items()
              if (folder / name).is_file() and (serving or _has(folder / name, columns))}
-    others = sorted(file for file in folder.glob("*.csv") if file.name not in known)
+    others = sorted(file for file in folder.glob("*.csv") if file.is_file() and file.name not in known)
     timeline = folder / "timeline.pftrace"
     return Run(folder, manifest, summary, known.get("distributions.csv", {}), known.get("series.csv"),
                known.get("energy.csv"), known.get("requests.csv"),
@@ -104,6 +104,8 @@ def _got(document: dict, key: str) -> str:
 
 def _json_object(file: Path) -> dict:
     """The JSON object in `file`."""
+    if file.exists() and not file.is_file():  # a pipe would make us wait for ever
+        raise InputError(file, "a file", "something else")
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
