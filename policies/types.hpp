@@ -41,6 +41,7 @@ std::int64_t common_tokens(const Text& a, const Text& b);
 /// through BatchView (kv_tokens(), generated()), or through the two functions below.
 struct Sequence {
   std::int64_t order = 0;  ///< arrival number at the replica: FCFS order, unique
+  std::int64_t turn = 0;   ///< number of its latest admission: whoever runs is served by it, unique among them
   sim::Time arrived;
   std::int64_t prompt_tokens = 0;
   std::int64_t output_tokens = 0;     ///< true length. An oracle: only a policy that says so may read it

@@ -297,8 +297,8 @@ void Replica::resume(SeqId id) {
   if (seq.prefill_left() > 0) {
     seq.phase = Phase::prefill;
     if (watched_) tell(*account(id).request, RequestPhase::prefill, parts_.engine->now());
-    const auto at = std::lower_bound(prefilling_.begin(), prefilling_.end(), seq.order,
-                                     [&](SeqId a, std::int64_t order) { return sequence(a).order < order; });
+    const auto at = std::lower_bound(prefilling_.begin(), prefilling_.end(), seq.turn,
+                                     [&](SeqId a, std::int64_t turn) { return sequence(a).turn < turn; });
     prefilling_.insert(at, id);
   } else {
     seq.phase = Phase::decode;
@@ -338,7 +338,9 @@ void Replica::admit(const Admission& admission) {
   }
   seq.phase = Phase::prefill;
   if (watched_) tell(request, RequestPhase::prefill, parts_.engine->now());
-  insert_running(id);
+  seq.turn = next_turn_++;
+  running_.push_back(id);
+  prefilling_.push_back(id);
   if (parts_.tier != nullptr) load(id, cached, first);
 }
 
@@ -352,16 +354,9 @@ void Replica::trim_items() {
   }
 }
 
-void Replica::insert_running(SeqId id) {
-  const auto before = [&](SeqId a, std::int64_t order) { return sequence(a).order < order; };
-  const std::int64_t order = sequence(id).order;
-  running_.insert(std::lower_bound(running_.begin(), running_.end(), order, before), id);
-  prefilling_.insert(std::lower_bound(prefilling_.begin(), prefilling_.end(), order, before), id);
-}
-
 void Replica::erase_running(SeqId id) {
-  const auto at = std::lower_bound(running_.begin(), running_.end(), sequence(id).order,
-                                   [&](SeqId a, std::int64_t order) { return sequence(a).order < order; });
+  const auto at = std::lower_bound(running_.begin(), running_.end(), sequence(id).turn,
+                                   [&](SeqId a, std::int64_t turn) { return sequence(a).turn < turn; });
   if (at == running_.end() || *at != id) broken_policy("it preempted a sequence that does not run");
   running_.erase(at);
 }

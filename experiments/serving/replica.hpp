@@ -190,7 +190,6 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   void resume(policies::SeqId id);
   void admit(const policies::Admission& admission);
   void trim_items();
-  void insert_running(policies::SeqId id);
   void erase_running(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
   void add_drafts();
@@ -291,7 +290,7 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   bool unsettled_ = false;  // in the middle of a boundary or a decision: whoever wakes it now comes too early
   ReplicaCounts counts_;
   std::int64_t decision_number_ = 0;
-  std::int64_t next_order_ = 0;
+  std::int64_t next_order_ = 0, next_turn_ = 0;
   std::int64_t switches_ = 0;
   std::int64_t stall_ps_ = 0;  // of mode switches and transfers, before the next iteration
   sim::Time last_submit_{-1};

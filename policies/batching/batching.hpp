@@ -17,7 +17,7 @@
 //    a policy cannot hang a run. One with sequences running (all paused, say) is a broken policy.
 //  - stable_iterations counts only for decisions of decodes alone (no items): the replica may then leap over as many
 //    iterations without asking. It stops by itself where something arrives, ends, or no block is left to grow into.
-//  - Ties are broken by Sequence::order, which is unique.
+//  - Ties are broken by Sequence::order, which is unique; `running` stands in the order of admission (Sequence::turn).
 #pragma once
 
 #include <algorithm>
@@ -132,8 +132,8 @@ inline std::int64_t alone_ps(const BatchPricer& pricer, std::int64_t prompt, std
 /// What a policy may know. Valid during the call only.
 struct BatchView {
   sim::Time now;
-  std::span<const SeqId> running;       ///< by order; the phase tells prefill, decode and pause apart
-  std::span<const SeqId> prefilling;    ///< those of `running` in prefill, by order
+  std::span<const SeqId> running;       ///< by turn; the phase tells prefill, decode and pause apart
+  std::span<const SeqId> prefilling;    ///< those of `running` in prefill, by turn
   const std::deque<SeqId>& waiting;     ///< front first: arrivals at the back, preempted sequences at the front
   std::span<const Sequence> sequences;  ///< indexed by SeqId
   const KvView& kv;

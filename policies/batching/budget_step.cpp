@@ -1,6 +1,7 @@
 #include "policies/batching/budget_step.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "policies/batching/preemption.hpp"
 
@@ -64,7 +65,9 @@ std::size_t BudgetStep::pick(const std::vector<Planned>& line, Victim victim) co
   std::size_t worst = line.size() - 1;
   if (victim == Victim::lowest)
     for (std::size_t i = worst; i-- > 0;)
-      if (view_[line[i].id].priority < view_[line[worst].id].priority) worst = i;
+      if (std::pair(view_[line[i].id].priority, -view_[line[i].id].order) <
+          std::pair(view_[line[worst].id].priority, -view_[line[worst].id].order))
+        worst = i;
   return worst;
 }
 

@@ -1,9 +1,10 @@
 // One step of a scheduler with a unified token budget: running sequences first, then waiting ones.
 //
 // The loop of vLLM's V1 scheduler, shared by the policies that differ from it only in whom they admit first and whom
-// they preempt. Every running sequence, in order, takes what it needs (a decode its tokens, a prompt the chunk that
-// fits); blocks are allocated for what this step writes and no more; who finds no block makes the last one in the line
-// go. Cost: O(prefilling + admitted) if nobody is preempted and the budget covers every decode, else O(running).
+// they preempt. Every running sequence, in the order of admission, takes what it needs (a decode its tokens, a prompt
+// the chunk that fits); blocks are allocated for what this step writes and no more; who finds no block makes the last
+// one in the line go. Cost: O(prefilling + admitted) if nobody is preempted and the budget covers every decode, else
+// O(running).
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,11 @@ struct StepLimits {
 
 /// Who goes first when blocks lack.
 enum class Victim : std::uint8_t {
-  latest,  ///< the latest arrival
+  latest,  ///< the latest admission
   lowest   ///< of the lowest priority, the latest arrival
 };
-/// Who goes first by a number of each: the greatest, of equals the latest arrival. The earliest arrival that runs is
-/// spared, so that it gets on to its end whatever the numbers say; so every run ends.
+/// Who goes first by a number of each: the greatest, of equals the latest admission. The earliest admission that runs
+/// is spared, so that it gets on to its end whatever the numbers say; so every run ends.
 using VictimScore = std::function<std::int64_t(SeqId)>;
 
 class BudgetStep {
@@ -39,7 +40,7 @@ class BudgetStep {
 
   /// Stops a running sequence in favour of others; before run_running() only.
   void preempt(SeqId id);
-  /// Gives running sequences their tokens, by order, and preempts where blocks lack.
+  /// Gives running sequences their tokens, by turn, and preempts where blocks lack.
   void run_running(Victim victim = Victim::latest);
   void run_running(const VictimScore& score);
   /// Admits a waiting sequence with its first chunk, after run_running(). False, and no change, if budget, slots or

@@ -30,7 +30,7 @@ struct ExpressionParams {
                       sim::field("score", &E::score, "Whoever waits with the least goes first."),
                       sim::field("preempt", &E::preempt,
                                  "Whoever runs with the greatest is stopped first where blocks lack, the earliest "
-                                 "arrival that runs excepted; null: the latest arrival.")};
+                                 "admitted excepted; null: the latest admitted.")};
   }
 };
 

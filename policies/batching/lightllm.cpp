@@ -5,7 +5,7 @@
 // left_i x i + (tokens held by the first i). Prompts run in an iteration of their own, whole, up to a number of tokens;
 // decodes wait meanwhile. How much is left comes from the request's prediction, or else from a bound as a client's
 // max_new_tokens would give; predictions above the bound are cut. Who outlives a prediction counts as one step short of
-// its end. If blocks run out all the same, the latest arrival is preempted and recomputed. Source: LightLLM's router
+// its end. If blocks run out all the same, the latest admission is preempted and recomputed. Source: LightLLM's router
 // (request queue, "_can_add_new_req"), as described in Gong et al., "Past-Future Scheduler" (ASPLOS 2025, section 2).
 // Left out: the pause of a few decode steps between two admissions.
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "policies/batching/preemption.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace orrery::policies {
 
@@ -10,7 +11,9 @@ std::int64_t make_room_for_decodes(const BatchView& view, BatchDecision& out, Pr
   std::vector<SeqId> line;  // the last goes first
   if (by_priority && need > free) {
     line.assign(view.running.begin(), view.running.end());
-    std::stable_sort(line.begin(), line.end(), [&](SeqId a, SeqId b) { return view[a].priority > view[b].priority; });
+    std::sort(line.begin(), line.end(), [&](SeqId a, SeqId b) {
+      return std::pair(-view[a].priority, view[a].order) < std::pair(-view[b].priority, view[b].order);
+    });
   }
   for (std::size_t left = view.running.size(); need > free && left > 0; --left) {
     const SeqId victim = by_priority ? line[left - 1] : view.running[left - 1];

@@ -2,7 +2,7 @@
 //
 // Decides: a budget of tokens an iteration. Every decode takes one; unfinished prompts take what is left, in order of
 // arrival; then new prompts are admitted while budget, slots and blocks (above a watermark) last. No decode ever waits
-// for a prompt. Without a free block the latest-arrived sequence is preempted and recomputed. The budget is a number,
+// for a prompt. Without a free block the latest-admitted sequence is preempted and recomputed. The budget is a number,
 // or follows from a target for the time between tokens: the largest whose iteration meets it. A chunk schedule makes
 // the chunks of a prompt smaller the farther it has come, because they read more cache. Source: Sarathi-Serve (OSDI
 // 2024, Algorithm 3; budget: section 4.3; schedule: the authors' dynamic chunking).
@@ -103,7 +103,7 @@ class SarathiBatching final : public Batching {
     std::int64_t free = make_room_for_decodes(view, out, params_.preemption);
     std::int64_t decodes = view.decode_tokens;
     const std::int64_t first_preempted =
-        out.preempt.empty() ? std::numeric_limits<std::int64_t>::max() : view[out.preempt.back().seq].order;
+        out.preempt.empty() ? std::numeric_limits<std::int64_t>::max() : view[out.preempt.back().seq].turn;
     for (const Preemption& gone : out.preempt)
       decodes -= view[gone.seq].phase == Phase::decode ? view[gone.seq].branches : 0;
     std::int64_t batched = decodes;
@@ -111,7 +111,7 @@ class SarathiBatching final : public Batching {
 
     for (const SeqId id : view.prefilling) {
       const Sequence& seq = view[id];
-      if (seq.order >= first_preempted) break;  // what is preempted is the tail of `running`
+      if (seq.turn >= first_preempted) break;  // what is preempted is the tail of `running`
       const std::int64_t chunk = std::min(seq.prefill_left(), budget_at(seq.prefilled, budget) - batched);
       if (chunk <= 0) {
         if (schedule_.empty()) break;

@@ -2,7 +2,7 @@
 //
 // Decides: unfinished prompts go on, then waiting ones are admitted by `order` while slots, token budget and pages
 // (above a watermark) last; an iteration of prompts runs without decodes unless `mixed`. Else all decodes run; where
-// pages lack, the latest arrived is preempted and recomputed. Orders:
+// pages lack, the latest admitted is preempted and recomputed. Orders:
 //  - lpm: longest matched prefix first (Algorithm 1 of the paper), ties by arrival;
 //  - fcfs, random: for comparison (random is a fixed shuffle of arrival numbers);
 //  - dfs: depth first along the tree of all waiting prompts, which is optimal offline if the cache holds the longest

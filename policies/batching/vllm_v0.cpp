@@ -1,9 +1,10 @@
 // vLLM v0: paged cache, prefills first.
 //
 // Decides: if the head of the queue fits (blocks above a watermark, token budget, slots), run an iteration of prompts
-// only; else run all decodes, each growing on demand. Without a free block the latest-arrived sequence is preempted and
-// recomputed later, prompt and generated tokens in one pass. Admission is first come, first served and stops at the
-// first that does not fit. Source: PagedAttention (SOSP 2023, sections 4.3 and 4.5) and the first releases' scheduler.
+// only; else run all decodes, each growing on demand. Without a free block the latest-admitted sequence is preempted
+// and recomputed later, prompt and generated tokens in one pass. Admission is first come, first served and stops at
+// the first that does not fit. Source: PagedAttention (SOSP 2023, sections 4.3 and 4.5) and the first releases'
+// scheduler.
 #include <algorithm>
 
 #include "policies/batching/batching.hpp"

@@ -247,3 +247,29 @@ TEST_CASE("a run that is cut short reports the rest as unfinished", "[unit]") {
   CHECK(bench.metrics.arrived == 3);
   CHECK(bench.replica->kv().free_blocks() == 1000);
 }
+
+TEST_CASE("who runs is served in the order of admission, whenever it arrived", "[unit]") {
+  // Shortest prompt first, two slots, 100 tokens an iteration of 1 s. 0 and 1 are in at once and end at 3 s and 5 s. 2
+  // (250 tokens) arrives at 1 s and waits; 3 (10 tokens) arrives later and takes the slot of 0 at 3 s: its first token
+  // at 4 s, the other 19 a second each. 2 is admitted at 5 s, behind 3: 99 tokens beside each token of 3, at 5 s and
+  // 6 s, the last 52 at 7 s. By arrival it would take all 100 at 6 s, and 3 would go without.
+  BenchReplica bench(
+      make_batching("expression", R"({"score": "compute_tokens", "token_budget": 100, "max_sequences": 2})"), 1000);
+  bench.arrive(0, 10, 3);
+  bench.arrive(0, 10, 5);
+  bench.arrive(1, 250, 2);
+  bench.arrive(2, 10, 20);
+  bench.run();
+  REQUIRE(bench.log.requests.size() == 4);
+  const auto of = [&](std::int64_t id) {
+    return *std::ranges::find(bench.log.requests, id, [](const RequestRecord& r) { return r.id; });
+  };
+  CHECK(bench.seconds(of(0).finished) == 3);
+  CHECK(bench.seconds(of(1).finished) == 5);
+  CHECK(bench.seconds(of(2).admitted) == 5);
+  CHECK(bench.seconds(of(2).first_token) == 8);
+  CHECK(bench.seconds(of(2).finished) == 9);
+  CHECK(bench.seconds(of(3).first_token) == 4);
+  CHECK(bench.seconds(of(3).finished) == 23);
+  CHECK(bench.metrics.tbt.max() == kSecond);
+}

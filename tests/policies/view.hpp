@@ -100,7 +100,7 @@ class PaperReplica {
   SeqId add(std::int64_t prompt, std::int64_t output) {
     const SeqId id{static_cast<std::uint32_t>(sequences.size())};
     Sequence seq;
-    seq.order = id.index;
+    seq.order = seq.turn = id.index;
     seq.prompt_tokens = seq.prefill_tokens = prompt;
     seq.output_tokens = output;
     sequences.push_back(seq);

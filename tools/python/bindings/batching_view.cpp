@@ -78,6 +78,7 @@ void bind_sequence(py::module_& module) {
   field("prefilled", &Sequence::prefilled, "Of these, how many are done.");
   field("ready_tokens", &Sequence::ready_tokens, "Of a waiting one: tokens whose KV comes with it.");
   field("cached_tokens", &Sequence::cached_tokens, "Of the prompt, found in the cache at the first admission.");
+  field("turn", &Sequence::turn, "Number of its latest admission; whoever runs is served by it.");
   field("preemptions", &Sequence::preemptions, "How often it was preempted.");
   field("priority", &Sequence::priority, "Higher goes first, where a policy looks at it.");
   field("tenant", &Sequence::tenant, "Whom fairness is owed to.");
@@ -159,7 +160,7 @@ void bind_view(py::module_& module) {
         },
         doc);
   };
-  list("running", List::running, "By order; the phase tells prefill, decode and pause apart.");
+  list("running", List::running, "By turn; the phase tells prefill, decode and pause apart.");
   list("prefilling", List::prefilling, "Those of `running` in prefill.");
   list("waiting", List::waiting, "Front first: arrivals at the back, preempted sequences at the front.");
   const auto field = [&view](const char* name, auto member, const char* doc) {
