@@ -24,11 +24,12 @@ import pandas as pd  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
 from orrery_plot import palette  # noqa: E402
-from orrery_plot.style import Picture, panels_of, save, short, small_panels  # noqa: E402
+from orrery_plot.style import Picture, legend_below, panels_of, save, short, small_panels  # noqa: E402
 
 COLUMNS = 4
 PANEL = (2.5, 2.1)  # inches
 MANY = 12  # values of an axis that are all written below it
+FITS = 8  # lines whose legend fits into a panel
 
 
 def axes_of(points: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +157,7 @@ def draw(study: str, points: pd.DataFrame, claims: list[dict]) -> Picture:
     order = list(dict.fromkeys(measured[colour or "variant"]))
     figure, grid = panels_of(len(measures) + len(claims), COLUMNS, PANEL, 0.3)
     for i, (axes, measure) in enumerate(zip(grid, measures)):
-        lines(axes, measured[measured["measure"] == measure], x, colour, order, i == 0)
+        lines(axes, measured[measured["measure"] == measure], x, colour, order, i == 0 and len(order) <= FITS)
         axes.set_title(measure)
     for i, (axes, claim) in enumerate(zip(grid[len(measures):], claims)):
         over = points[points["measure"] == f"claim:{i}"]
@@ -168,6 +169,8 @@ def draw(study: str, points: pd.DataFrame, claims: list[dict]) -> Picture:
             band(axes, claim)
         axes.set_title(title_of(claim), fontsize=6.5)
     figure.suptitle(f"{claims[0]['system']} ({study})" if claims else study, fontsize=8)
+    if len(order) > FITS:
+        legend_below(figure, 8)
     return figure
 
 
