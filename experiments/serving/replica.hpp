@@ -252,8 +252,8 @@ class Replica final : public sim::EventHandler, private policies::BatchPricer {
   std::deque<policies::SeqId> waiting_;
   std::deque<std::pair<policies::SeqId, sim::Time>> arriving_;  // and since when: not yet seen by who decides ahead
   sim::Time begun_{-1};                                         // start of the last iteration that is over
-  std::vector<policies::SeqId> running_;                        // by order
-  std::vector<policies::SeqId> prefilling_;                     // of these, by order
+  std::vector<policies::SeqId> running_;                        // by turn
+  std::vector<policies::SeqId> prefilling_;                     // of these, by turn
   std::int64_t decoding_ = 0;                                   // running sequences in decode
   std::int64_t leaving_ = 0;                                    // sequences taken away whose blocks are still here
 

@@ -90,6 +90,7 @@ std::vector<Request*> Replica::evacuate() {
   std::vector<SeqId> ids(running_.begin(), running_.end());
   ids.insert(ids.end(), waiting_.begin(), waiting_.end());
   for (const auto& [id, since] : arriving_) ids.push_back(id);
+  std::ranges::sort(ids, {}, [&](SeqId id) { return sequence(id).order; });
   std::vector<Request*> requests;
   for (const SeqId id : ids) {
     Sequence& seq = sequence(id);

@@ -17,7 +17,8 @@
 //    a policy cannot hang a run. One with sequences running (all paused, say) is a broken policy.
 //  - stable_iterations counts only for decisions of decodes alone (no items): the replica may then leap over as many
 //    iterations without asking. It stops by itself where something arrives, ends, or no block is left to grow into.
-//  - Ties are broken by Sequence::order, which is unique; `running` stands in the order of admission (Sequence::turn).
+//  - Ties among those that wait are broken by Sequence::order, which is unique; `running` stands in the order of
+//    admission (Sequence::turn).
 #pragma once
 
 #include <algorithm>

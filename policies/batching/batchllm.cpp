@@ -160,7 +160,7 @@ class BatchLlm final : public Batching {
   void admit(const BatchView& view, BatchDecision& out, BudgetStep& step) {
     counted_ = false;
     while (!returned_.empty()) {
-      const Member first = returned_.back();  // the earliest to have come
+      const Member first = returned_.back();  // the earliest admitted of those that had to go last
       if (waits(view, first) && !step.too_large(first.seq) && !take(view, out, step, first.seq)) return;
       returned_.pop_back();
     }

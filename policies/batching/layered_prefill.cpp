@@ -5,8 +5,8 @@
 // and blocks for whole prompts last. In each iteration all decodes run, and the wave passes one group; after the last
 // one it emits its first tokens, and the next wave is formed. Who arrives meanwhile waits. G follows from the tokens of
 // the wave. So a layer's experts are read once a wave, where chunked prefill reads them once a chunk. If a decode finds
-// no block the newest decode is preempted and recomputed. Source: Layered Prefill (MLSys 2026, arXiv 2510.08055) and
-// the authors' scheduler (scale-snu/layered-prefill, nanovllm/engine/scheduler.py, staged-prefill).
+// no block the decode that was admitted last is preempted and recomputed. Source: Layered Prefill (MLSys 2026, arXiv
+// 2510.08055) and the authors' scheduler (scale-snu/layered-prefill, nanovllm/engine/scheduler.py, staged-prefill).
 //
 // Left out: the hidden state and residual that are saved between groups, which lie outside the cache (64 MiB for 8,192
 // tokens of 2,048 half-precision values). An iteration that preempts admits nobody.
@@ -70,7 +70,7 @@ class LayeredPrefill final : public Batching {
     std::int64_t order, tokens;
   };
 
-  /// Preempts newest decodes until the others can grow; the wave is never preempted. Returns the blocks left.
+  /// Preempts decodes, last admitted first, until the others can grow; the wave never. Returns the blocks left.
   static std::int64_t make_room(const BatchView& view, BatchDecision& out) {
     std::int64_t need = view.growth_blocks;
     std::int64_t free = view.kv.available_blocks();

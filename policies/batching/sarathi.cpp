@@ -1,11 +1,12 @@
 // Sarathi-Serve: stall-free batching with chunked prefills.
 //
 // Decides: a budget of tokens an iteration. Every decode takes one; unfinished prompts take what is left, in order of
-// arrival; then new prompts are admitted while budget, slots and blocks (above a watermark) last. No decode ever waits
-// for a prompt. Without a free block the latest-admitted sequence is preempted and recomputed. The budget is a number,
-// or follows from a target for the time between tokens: the largest whose iteration meets it. A chunk schedule makes
-// the chunks of a prompt smaller the farther it has come, because they read more cache. Source: Sarathi-Serve (OSDI
-// 2024, Algorithm 3; budget: section 4.3; schedule: the authors' dynamic chunking).
+// admission; then new prompts are admitted while budget, slots and blocks (above a watermark) last. No decode ever
+// waits for a prompt. Without a free block the latest-admitted sequence is preempted and recomputed. The budget is a
+// number, or follows from a target for the time between tokens: the largest whose iteration meets it. A chunk schedule
+// makes the chunks of a prompt smaller the farther it has come, because they read more cache. Source: Sarathi-Serve
+// (OSDI 2024, Algorithm 3; budget: section 4.3; schedule: the authors' dynamic chunking). Left out: the authors sort
+// who runs by arrival, which differs only where requests do not come in by arrival (handed over, migrated).
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -95,7 +95,7 @@ class SeesawBatching final : public Batching {
     out.preempt.push_back({id, fits ? Preempt::swap : Preempt::recompute});
   }
 
-  /// Puts away all that runs, the earliest last, so that it is first in the queue. Returns the blocks free then.
+  /// Puts away all that runs, the earliest admitted last, so that it is first in the queue. Returns the free blocks.
   static std::int64_t clear_device(const BatchView& view, std::int64_t& room, BatchDecision& out) {
     std::int64_t free = view.kv.available_blocks();
     for (auto id = view.running.rbegin(); id != view.running.rend(); ++id) {

@@ -54,7 +54,8 @@ class LlumnixMigration final : public Migration {
     for (const SeqId id : source.running) {
       const Sequence& seq = source[id];
       if (seq.phase != Phase::decode || (params_.keep_high && seq.priority > 0)) continue;
-      if (!latest || seq.arrived >= source[*latest].arrived) latest = id;
+      if (!latest || std::pair(seq.arrived, seq.order) > std::pair(source[*latest].arrived, source[*latest].order))
+        latest = id;
     }
     return latest;
   }

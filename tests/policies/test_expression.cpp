@@ -96,7 +96,7 @@ TEST_CASE("expression: a queue whose order may change does not hold while slots 
   CHECK(replica.decide(*ordered("order - waited_s", R"(, "max_sequences": 1)")).stable_iterations > 1);
 }
 
-TEST_CASE("expression: the greatest of the other score is stopped, the earliest arrival that runs never", "[unit]") {
+TEST_CASE("expression: the greatest of the other score is stopped, the earliest admitted never", "[unit]") {
   // Three decodes at a block's end, 3 x 2 blocks and 2 free: one has to go. Without a score it is the latest.
   PaperReplica replica(8);
   const SeqId a = replica.decode(31, 2);  // 32 tokens in the cache: the next takes a block
@@ -108,6 +108,10 @@ TEST_CASE("expression: the greatest of the other score is stopped, the earliest 
   CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "priority")"))) == std::vector{b});
   CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "0")"))) == std::vector{c});
   CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "-order")"))) == std::vector{b});
+  replica.admit_last(a);  // the line is b, c, a: b is spared now, and of equals a goes
+  CHECK(preempted(replica.decide(*ordered("order"))) == std::vector{a});
+  CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "0")"))) == std::vector{a});
+  CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "if(priority == 5, 9, order)")"))) == std::vector{c});
 }
 
 TEST_CASE("expression: faults say where and what was meant", "[unit]") {

@@ -91,6 +91,16 @@ TEST_CASE("llumnix names the latest arrival in decode of normal priority", "[uni
                        .limits = replica.limits};
   CHECK(policy->victim(view)->index == first.index);
   CHECK(make(R"({"keep_high": false})")->victim(view)->index == high.index);
+  // Of those who came at once the later in order, whoever was admitted last.
+  replica.sequences[first.index].arrived = replica.sequences[moved.index].arrived;
+  replica.admit_last(first);
+  const BatchView after{.running = replica.running,
+                        .prefilling = replica.prefilling,
+                        .waiting = replica.waiting,
+                        .sequences = replica.sequences,
+                        .kv = *replica.kv,
+                        .limits = replica.limits};
+  CHECK(policy->victim(after)->index == moved.index);
 }
 
 TEST_CASE("a load report adds up a lane by hand", "[unit]") {

@@ -37,6 +37,14 @@ TEST_CASE("priority: the lowest goes when blocks lack, though it is not the late
   CHECK(decision.decode_rest);
 }
 
+TEST_CASE("priority: of equals the latest arrival goes, though another was admitted after it", "[unit]") {
+  PaperReplica replica(6);
+  const SeqId first = replica.decode(32), second = replica.decode(32), high = replica.decode(32);
+  set(replica, high, 1);
+  replica.admit_last(first);
+  CHECK(preempted(replica.decide(*make_batching("priority"))) == std::vector<SeqId>{second});
+}
+
 TEST_CASE("priority: whoever was given tokens already gives them back when it has to go", "[unit]") {
   PaperReplica replica(6);
   const auto policy = make_batching("priority");

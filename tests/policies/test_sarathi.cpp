@@ -33,7 +33,7 @@ TEST_CASE("sarathi never gives a decode less for a prompt", "[unit]") {
   CHECK(decision.decode_rest);
 }
 
-TEST_CASE("sarathi preempts the latest arrival, be it in prefill, and then admits nobody", "[unit]") {
+TEST_CASE("sarathi preempts the latest admitted, be it in prefill, and then admits nobody", "[unit]") {
   PaperReplica replica(6);
   const auto policy = make_batching("sarathi");
   replica.decode(32);
@@ -44,6 +44,21 @@ TEST_CASE("sarathi preempts the latest arrival, be it in prefill, and then admit
   CHECK(preempted(decision) == std::vector<SeqId>{last});
   CHECK(decision.admit.empty());
   CHECK(decision.items.empty());
+}
+
+TEST_CASE("sarathi gives no chunk to a prompt that stands behind whoever has to go, and one to those before",
+          "[unit]") {
+  // 2 + 2 + 2 blocks of 6, two decodes that need one more each. The line is prompt, decode, decode: the last goes and
+  // leaves 2 blocks, for one decode and for none of the prompt's 16 tokens, whose blocks are there.
+  PaperReplica replica(6);
+  const auto policy = make_batching("sarathi");
+  const SeqId last = replica.decode(32);
+  const SeqId prompt = replica.prefill(32, 16);
+  replica.decode(32);
+  replica.admit_last(last);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(preempted(decision) == std::vector<SeqId>{last});
+  CHECK(items(decision) == std::vector<std::pair<std::uint32_t, std::int64_t>>{{prompt.index, 16}});
 }
 
 TEST_CASE("sarathi stays within budget, slots and blocks", "[prop]") {

@@ -43,6 +43,9 @@ TEST_CASE("vllm_v0 with priorities: normal requests make room first", "[unit]") 
   const SeqId victim = replica.decode(32);
   with(replica, replica.decode(32), 1);
   CHECK(preempted(replica.decide(*policy)) == std::vector<SeqId>{victim});
+  replica.admit_last(replica.running.front());  // by arrival all the same
+  CHECK(preempted(replica.decide(*policy)) == std::vector<SeqId>{victim});
+  CHECK(preempted(replica.decide(*make_batching("vllm_v0"))) == std::vector<SeqId>{replica.running.back()});
 }
 
 TEST_CASE("a queue by a key knows whoever comes in at the front", "[unit]") {

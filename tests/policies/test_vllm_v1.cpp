@@ -99,6 +99,16 @@ TEST_CASE("vllm_v1: who finds no block makes the latest go, and nobody is admitt
   CHECK(preempted(decision) == std::vector<SeqId>{prompt});
 }
 
+TEST_CASE("vllm_v1: the latest is whoever was admitted last, not who arrived last", "[unit]") {
+  // 6 blocks, 2 each, all at a block's edge: three need one more, and the first to arrive stands last in the line.
+  PaperReplica replica(6);
+  const SeqId first = replica.decode(32);
+  replica.decode(32);
+  replica.decode(32);
+  replica.admit_last(first);
+  CHECK(preempted(replica.decide(*make_batching("vllm_v1"))) == std::vector<SeqId>{first});
+}
+
 TEST_CASE("vllm_v1: preemption goes on until the step fits, tokens of the preempted are free again", "[unit]") {
   // 7 blocks, all held: one decode of 16 tokens (wants a second block), three prompts with a block or two each that
   // want more. The decode takes the last one's 2 blocks, the first prompt the other and the next one's.

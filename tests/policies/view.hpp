@@ -96,6 +96,13 @@ class PaperReplica {
   const BatchPricer* pricer = nullptr;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
 
+  /// `id` was admitted after all that run.
+  void admit_last(SeqId id) {
+    std::erase(running, id);
+    running.push_back(id);
+    sequences[id.index].turn = std::ssize(sequences);
+  }
+
  private:
   SeqId add(std::int64_t prompt, std::int64_t output) {
     const SeqId id{static_cast<std::uint32_t>(sequences.size())};
