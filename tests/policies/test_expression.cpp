@@ -111,7 +111,8 @@ TEST_CASE("expression: the greatest of the other score is stopped, the earliest 
   replica.admit_last(a);  // the line is b, c, a: b is spared now, and of equals a goes
   CHECK(preempted(replica.decide(*ordered("order"))) == std::vector{a});
   CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "0")"))) == std::vector{a});
-  CHECK(preempted(replica.decide(*ordered("order", R"(, "preempt": "if(priority == 5, 9, order)")"))) == std::vector{c});
+  CHECK(preempted(replica.decide(*ordered("order", R"x(, "preempt": "if(priority == 5, 9, order)")x"))) ==
+        std::vector{c});
 }
 
 TEST_CASE("expression: faults say where and what was meant", "[unit]") {
