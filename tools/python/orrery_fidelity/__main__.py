@@ -20,7 +20,7 @@ import pandas as pd  # noqa: E402
 from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 from orrery_plot import palette  # noqa: E402
-from orrery_plot.style import COMMAS, Picture, panels_of, save, small_panels  # noqa: E402
+from orrery_plot.style import COMMAS, Picture, panels_of, save, small_panels, wrapped  # noqa: E402
 
 COLUMNS = 4
 PANEL = 2.1  # inches
@@ -52,7 +52,7 @@ def panel(axes, points: pd.DataFrame, title: str) -> None:
         axis.set_major_formatter(COMMAS)
         axis.set_minor_formatter(NullFormatter())
     error = (points["predicted"] / points["measured"] - 1).abs().mean()
-    axes.set_title(f"{title}\nMAPE {100 * error:.1f} %, {len(points):,} rows")
+    axes.set_title(f"{wrapped(title, 30)}\nMAPE {100 * error:.1f} %, {len(points):,} rows")
     if any(regimes):
         axes.legend(fontsize=5, markerscale=3, frameon=False, loc="upper left", handletextpad=0.1, borderpad=0.1)
 
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
         print(f"{options.points}: no row is covered, nothing to draw", file=sys.stderr)
         return 0
     for folder, tables in points.groupby(points["table"].str.split("/").str[0], sort=True):
-        print(save(draw(folder, tables), options.png / f"{folder}.png", dpi=160), file=sys.stderr)
+        print(save(draw(folder, tables), options.png / f"{folder}.png", dpi=160, shades=160), file=sys.stderr)
     return 0
 
 
