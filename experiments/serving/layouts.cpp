@@ -7,15 +7,15 @@
 #include <stdexcept>
 
 #include "experiments/serving/picoseconds.hpp"
+#include "hw/arithmetic.hpp"
 #include "hw/network/library_collective.hpp"
 #include "models/lowering.hpp"
 
 namespace orrery::experiments {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
+using hw::ceil_div;
+
 /// Scales a sum; time is not kept short by rounding.
 std::int64_t scaled(std::int64_t value, std::int64_t numerator, std::int64_t denominator) {
   const __int128 product = static_cast<__int128>(value) * numerator;

@@ -83,24 +83,12 @@ TEST_CASE("llumnix names the latest arrival in decode of normal priority", "[uni
   replica.sequences[moved.index].arrived = sim::Time{10};  // came from elsewhere: last in order, but older
   replica.sequences[high.index].arrived = sim::Time{30};
   replica.sequences[high.index].priority = 1;
-  const BatchView view{.running = replica.running,
-                       .prefilling = replica.prefilling,
-                       .waiting = replica.waiting,
-                       .sequences = replica.sequences,
-                       .kv = *replica.kv,
-                       .limits = replica.limits};
-  CHECK(policy->victim(view)->index == first.index);
-  CHECK(make(R"({"keep_high": false})")->victim(view)->index == high.index);
+  CHECK(policy->victim(replica.view())->index == first.index);
+  CHECK(make(R"({"keep_high": false})")->victim(replica.view())->index == high.index);
   // Of those who came at once the later in order, whoever was admitted last.
   replica.sequences[first.index].arrived = replica.sequences[moved.index].arrived;
   replica.admit_last(first);
-  const BatchView after{.running = replica.running,
-                        .prefilling = replica.prefilling,
-                        .waiting = replica.waiting,
-                        .sequences = replica.sequences,
-                        .kv = *replica.kv,
-                        .limits = replica.limits};
-  CHECK(policy->victim(after)->index == moved.index);
+  CHECK(policy->victim(replica.view())->index == moved.index);
 }
 
 TEST_CASE("a load report adds up a lane by hand", "[unit]") {
@@ -109,13 +97,7 @@ TEST_CASE("a load report adds up a lane by hand", "[unit]") {
   replica.wait(40);       // 3 blocks, and the head
   replica.wait(16);       // 1 block
   LoadReport report;
-  const BatchView view{.running = replica.running,
-                       .prefilling = replica.prefilling,
-                       .waiting = replica.waiting,
-                       .sequences = replica.sequences,
-                       .kv = *replica.kv,
-                       .limits = replica.limits};
-  add_load(view, report);
+  add_load(replica.view(), report);
   CHECK(report.total_blocks == 100);
   CHECK(report.used_blocks == 2);
   CHECK(report.running == 1);

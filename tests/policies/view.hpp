@@ -63,8 +63,8 @@ class PaperReplica {
     prefilling.push_back(id);
     return id;
   }
-  BatchDecision decide(Batching& policy) {
-    BatchDecision out;
+  /// What a policy sees now.
+  BatchView view() const {
     BatchView view{.now = now,
                    .running = running,
                    .prefilling = prefilling,
@@ -81,7 +81,11 @@ class PaperReplica {
       view.decode_tokens += view[id].branches;
       view.decode_context += view[id].branches * (view[id].kv_then + 1);
     }
-    policy.decide(view, out);
+    return view;
+  }
+  BatchDecision decide(Batching& policy) const {
+    BatchDecision out;
+    policy.decide(view(), out);
     return out;
   }
 
