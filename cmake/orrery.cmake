@@ -7,6 +7,8 @@ target_compile_features(orrery_flags INTERFACE cxx_std_20)
 target_compile_options(orrery_flags INTERFACE
   "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-missing-field-initializers;-Wno-restrict;-Wconversion;-Wshadow>" -ffp-contract=off)
 target_include_directories(orrery_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/orrery>)
+# The compiler's memory is collected once it holds 2 GB, not some 100 MB: a sixth of a large unit's time.
+target_compile_options(orrery_flags INTERFACE "$<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=2000000>>")
 if(ORRERY_PYTHON_PACKAGE)  # code of libraries calls its own functions as directly as that of programs
   target_compile_options(orrery_flags INTERFACE -fno-semantic-interposition)
 endif()
@@ -19,33 +21,62 @@ if(ORRERY_SANITIZE)
   target_link_options(orrery_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# orrery_folder(NAME SOURCES ... DEPENDS ... ALONE ...): the static library of one folder. ORRERY_UNITY neighbours of the
-# list are compiled at a time, because most of a file's time goes to headers that they share; names in unnamed namespaces
-# are therefore a folder's. Files of ALONE, which use a neighbour's names for other things, are compiled by themselves.
-function(orrery_folder name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
-  add_library(orrery_${name} STATIC ${ARG_SOURCES})
-  add_library(orrery::${name} ALIAS orrery_${name})
-  target_link_libraries(orrery_${name} PUBLIC orrery_flags ${ARG_DEPENDS})
+# orrery_units(TARGET SIZE [ALONE ...]): compiles the files of a target several at a time, because most of a file's time
+# goes to headers that its neighbours include too. A unit holds files of one folder, SIZE at most on average, and a file's
+# unit follows from its name: a new file changes the unit that it comes into, and no other until the folder needs one unit
+# more. Names in unnamed namespaces are therefore a folder's. Files of ALONE are compiled by themselves.
+function(orrery_units target size)
+  cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
   if(ORRERY_UNITY LESS_EQUAL 1)
     return()
   endif()
-  set_target_properties(orrery_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  set(index 0)
-  foreach(source IN LISTS ARG_SOURCES)
-    math(EXPR group "${index} / ${ORRERY_UNITY}")
-    math(EXPR index "${index} + 1")
-    if(NOT source IN_LIST ARG_ALONE)
-      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
-    endif()
+  if(ORRERY_UNITY GREATER 99)
+    set(size ${ORRERY_UNITY})
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  list(REMOVE_ITEM sources ${ARG_ALONE})
+  set(folders "")
+  foreach(source IN LISTS sources)
+    get_filename_component(folder ${source} DIRECTORY)
+    string(MAKE_C_IDENTIFIER "in_${folder}" folder)
+    list(APPEND folders ${folder})
+    list(APPEND files_${folder} ${source})
   endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(LENGTH files_${folder} count)
+    math(EXPR units "(${count} + ${size} - 1) / ${size}")
+    foreach(source IN LISTS files_${folder})
+      get_filename_component(file ${source} NAME)
+      string(MD5 hash ${file})
+      string(SUBSTRING ${hash} 0 7 hash)
+      math(EXPR unit "0x${hash} % ${units}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${unit})
+    endforeach()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
+# orrery_folder(NAME SOURCES ... DEPENDS ... ALONE ...): the static library of one folder.
+function(orrery_folder name)
+  cmake_parse_arguments(ARG "" "UNIT" "SOURCES;DEPENDS;ALONE" ${ARGN})
+  add_library(orrery_${name} STATIC ${ARG_SOURCES})
+  add_library(orrery::${name} ALIAS orrery_${name})
+  target_link_libraries(orrery_${name} PUBLIC orrery_flags ${ARG_DEPENDS})
+  if(NOT ARG_UNIT)
+    set(ARG_UNIT 24)
+  endif()
+  orrery_units(orrery_${name} ${ARG_UNIT} ALONE ${ARG_ALONE})
 endfunction()
 
 # orrery_test(NAME SOURCES ... DEPENDS ...): one Catch2 program a folder, registered as two ctest entries: everything but
-# the cases tagged [slow] (label "default"), and those alone (label "slow").
+# the cases tagged [slow] (label "default"), and those alone (label "slow"). Its files are compiled six at a time, so the
+# names of each stand in a namespace of its own.
 function(orrery_test name)
-  cmake_parse_arguments(ARG "SLOW" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
+  orrery_units(test_${name} 6 ALONE ${ARG_ALONE})
   target_link_libraries(test_${name} PRIVATE orrery_flags orrery_catch_main ${ARG_DEPENDS})
   target_compile_options(test_${name} PRIVATE -O1)  # of the tests alone: they are compiled often and run for seconds
   target_compile_definitions(test_${name} PRIVATE ORRERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

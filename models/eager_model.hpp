@@ -12,7 +12,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,7 +53,7 @@ struct EagerModel {
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     using M = EagerModel;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("family", &M::family, "Whose operators it runs.")),
         sim::required(sim::field("layers", &M::layers, Unit::count, kSize, "Layers.")),
         sim::required(sim::field("hidden", &M::hidden, Unit::count, kSize, "Width of a token.")),

@@ -2,7 +2,7 @@
 //
 // A deep model repeats a few ops. Ops of one kind with equal shapes and attributes form a group with a multiplicity;
 // the work of a group is derived once, the sums over groups are polynomials, and polynomials compile to one program
-// (models/expr_program.hpp) that gives all figures for given sizes in well under a microsecond, exactly: they equal
+// (models/sym/expr_program.hpp) that gives all figures for given sizes in well under a microsecond, exactly: they equal
 // total_work(). Live bytes are those of activations by lifetime in the order of ops, an op that writes into its first
 // operand (kv_write) giving it no memory of its own; the steps between which no order is proven are all evaluated.
 // Left out: fragmentation (policies/memory), workspaces of kernels.
@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "models/expr_program.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/op_work.hpp"
+#include "models/sym/expr_program.hpp"
 
 namespace orrery::models {
 

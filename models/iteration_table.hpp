@@ -14,8 +14,8 @@
 #include <functional>
 #include <vector>
 
-#include "models/batch_dims.hpp"
-#include "models/graph_lowering.hpp"
+#include "models/graph/graph_lowering.hpp"
+#include "models/transformer/batch_dims.hpp"
 
 namespace orrery::models {
 

@@ -7,7 +7,7 @@
 // called.
 #pragma once
 
-#include "models/symbol_names.hpp"
+#include "models/sym/symbol_names.hpp"
 #include "policies/plugin_abi.hpp"
 #include "policies/plugin_hooks.hpp"
 

@@ -11,11 +11,11 @@
 #include <shared_mutex>
 #include <sstream>
 
-#include "models/symbol_names.hpp"
+#include "models/sym/symbol_names.hpp"
 #include "policies/admission/admission.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/execution/execution.hpp"
-#include "policies/graph_pass.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/memory/planner.hpp"
 #include "policies/migration/migration.hpp"

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "traces/decimal.hpp"
-#include "traces/formats/formats.hpp"
 
 namespace orrery::traces {
 namespace {
@@ -178,16 +177,6 @@ std::vector<std::string> FormatTable::names() const {
   for (const Format& format : formats_) names.push_back(format.name);
   std::sort(names.begin(), names.end());
   return names;
-}
-
-void register_formats(FormatTable& table) {
-  table.add(formats::azure_llm());
-  table.add(formats::vllm_log());  // before vidur, which it shares the columns of lengths with
-  table.add(formats::vidur());
-  table.add(formats::mooncake());
-  table.add(formats::burstgpt());
-  table.add(formats::orrery_csv());
-  table.add(formats::orrery_jsonl());
 }
 
 TraceParams parse_trace(const sim::Node& node, const FormatTable& formats, sim::Faults& faults) {

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -101,7 +100,7 @@ std::unique_ptr<TraceSource> open_trace(const TraceParams& params, const FormatT
 void require_arrivals(const TraceSource& source, const std::string& path);
 
 constexpr auto TraceParams::fields() {
-  return std::tuple{
+  return sim::FieldTable{
       sim::required(sim::field("path", &TraceParams::path, sim::Unit::path, sim::any_value(),
                                "Trace file, plain or compressed with gzip or zstd.")),
       sim::field("format", &TraceParams::format,

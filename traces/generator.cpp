@@ -6,9 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "traces/arrivals/arrivals.hpp"
-#include "traces/lengths/lengths.hpp"
-
 namespace orrery::traces {
 namespace {
 
@@ -123,27 +120,6 @@ bool LengthLimits::allow(const Lengths& lengths) const {
          (!prompt_max || lengths.prompt_tokens <= *prompt_max) &&
          (!output_max || lengths.output_tokens <= *output_max) &&
          (!total_max || lengths.prompt_tokens + lengths.output_tokens <= *total_max);
-}
-
-void register_arrival_processes(ArrivalRegistry& registry) {
-  arrivals::add_at_once(registry);
-  arrivals::add_diurnal(registry);
-  arrivals::add_fixed(registry);
-  arrivals::add_gamma(registry);
-  arrivals::add_poisson(registry);
-  arrivals::add_windowed_gamma(registry);
-}
-
-void register_length_samplers(LengthRegistry& registry, const FormatTable& formats) {
-  lengths::add_burstgpt(registry);
-  lengths::add_empirical(registry, formats);
-  lengths::add_fixed(registry);
-  lengths::add_geometric(registry);
-  lengths::add_log_normal(registry);
-  lengths::add_quantiles(registry);
-  lengths::add_rank_power(registry);
-  lengths::add_uniform(registry);
-  lengths::add_zipf(registry);
 }
 
 GeneratorConfig parse_generator(const sim::Node& node, const GeneratorRegistries& registries, sim::Faults& faults) {

@@ -12,7 +12,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "sim/base/random.hpp"
 #include "sim/base/registry.hpp"
@@ -68,7 +67,7 @@ struct LengthLimits {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr auto kTokens = sim::between(1, static_cast<double>(kMaxTokens));
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("prompt_min", &LengthLimits::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
         sim::field("prompt_max", &LengthLimits::prompt_max, Unit::tokens, kTokens, "Longest prompt; null: any."),
         sim::field("output_min", &LengthLimits::output_min, Unit::tokens, kTokens, "Shortest answer."),
@@ -88,12 +87,12 @@ struct PrefixTree {
   std::int64_t node_blocks = 1;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{sim::field("depth", &PrefixTree::depth, Unit::count, sim::between(0, 16),
-                                 "Nodes on a path; 0: prompts share nothing."),
-                      sim::field("fanout", &PrefixTree::fanout, Unit::count, sim::between(1, 1e6),
-                                 "Children of a node, the root's included; all leaves together 1e12 at most."),
-                      sim::field("node_blocks", &PrefixTree::node_blocks, Unit::count, sim::between(1, 1000),
-                                 "Blocks of 512 tokens of a node.")};
+    return sim::FieldTable{sim::field("depth", &PrefixTree::depth, Unit::count, sim::between(0, 16),
+                                      "Nodes on a path; 0: prompts share nothing."),
+                           sim::field("fanout", &PrefixTree::fanout, Unit::count, sim::between(1, 1e6),
+                                      "Children of a node, the root's included; all leaves together 1e12 at most."),
+                           sim::field("node_blocks", &PrefixTree::node_blocks, Unit::count, sim::between(1, 1000),
+                                      "Blocks of 512 tokens of a node.")};
   }
 };
 inline constexpr std::int64_t kPrefixBlockTokens = 512;
@@ -105,7 +104,7 @@ struct GeneratorParams {
   PrefixTree prefixes;
   double high_share = 0;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("requests", &GeneratorParams::requests, sim::Unit::requests, sim::at_least(1),
                                  "How many requests the trace has.")),
         sim::field("limits", &GeneratorParams::limits, "Bounds of lengths; a draw outside is drawn again."),

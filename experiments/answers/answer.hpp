@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments {

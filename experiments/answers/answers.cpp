@@ -7,10 +7,10 @@
 #include "experiments/answers/calibrating.hpp"
 #include "experiments/answers/planning.hpp"
 #include "experiments/answers/reproducing.hpp"
+#include "experiments/base/run_folder.hpp"
 #include "experiments/evolve/process_source.hpp"
 #include "experiments/evolve/report.hpp"
 #include "experiments/import/vllm_args.hpp"
-#include "experiments/run_folder.hpp"
 #include "experiments/study/analysis.hpp"
 
 namespace orrery::experiments {
@@ -34,7 +34,7 @@ struct AnalyseParams {
   std::vector<std::string> stores, objectives;
   static constexpr auto fields() {
     using P = AnalyseParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("stores", &P::stores, Unit::path, sim::any_value(), "Stores of studies.")),
         sim::field("objectives", &P::objectives, Unit::text, sim::any_value(), "Those that count; none: all.")};
   }
@@ -45,7 +45,7 @@ struct BestParams {
   std::int64_t top = 10;
   static constexpr auto fields() {
     using P = BestParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("stores", &P::stores, Unit::path, sim::any_value(), "Stores of studies.")),
         sim::field("top", &P::top, Unit::count, sim::at_least(1), "How many, of one objective.")};
   }
@@ -55,7 +55,7 @@ struct FidelityParams {
   std::string folder, points;
   static constexpr auto fields() {
     using P = FidelityParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("folder", &P::folder, Unit::path, sim::any_value(), "Folder of measured tables.")),
         sim::field("points", &P::points, Unit::path, sim::any_value(),
                    "CSV file for every row, measured and predicted; empty: none.")};
@@ -78,7 +78,7 @@ struct EvolveParams {
   std::int64_t jobs = 0;
   static constexpr auto fields() {
     using P = EvolveParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("study", &P::study, Unit::path, sim::any_value(), "File of kind \"evolve\".")),
         sim::field("proposer", &P::proposer, Unit::text, sim::any_value(),
                    "Shell command of a program that proposes expressions, in place of breeding."),
@@ -118,7 +118,7 @@ struct ImportParams {
   std::vector<std::string> words;
   static constexpr auto fields() {
     using P = ImportParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("file", &P::file, Unit::path, sim::any_value(), "JSON of engine arguments, or a run's metadata."),
         sim::field("part", &P::part, "Part of the catalog; null: by the metadata's device name."),
         sim::field("model", &P::model, "The model's config.json, or catalog:NAME; null: as the arguments say."),

@@ -17,7 +17,7 @@ struct CalibrateParams {
   static constexpr auto fields() {
     using P = CalibrateParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("device", &P::device, Unit::text, sim::any_value(), "A part of the catalog.")),
         sim::required(sim::field("data", &P::data, Unit::path, sim::any_value(), "Folder of measured tables.")),
         sim::field("holdout", &P::holdout, Unit::text, sim::any_value(),

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/memory/buffer_file.hpp"
+#include "experiments/base/buffer_file.hpp"
 #include "policies/memory/planner.hpp"
 #include "sim/base/params.hpp"
 
@@ -18,7 +18,7 @@ struct PlanParams {
   static constexpr auto fields() {
     using P = PlanParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(
             sim::field("file", &P::file, Unit::path, sim::any_value(), "Buffers (CSV: id,lower,upper,size).")),
         sim::field("planner", &P::planner, Unit::text, sim::any_value(), "One planner only; empty: all of them."),

@@ -18,7 +18,7 @@ struct ReproduceParams {
   static constexpr auto fields() {
     using P = ReproduceParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("studies", &P::studies, Unit::text, sim::any_value(),
                    "Names of studies that ship, or files; none: all that ship."),
         sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes of every study, as of --set."),

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/claims/runner.hpp"
 #include "experiments/evolve/evaluator.hpp"
-#include "experiments/experiment.hpp"
 #include "experiments/study/explore.hpp"
-#include "experiments/study_file.hpp"
-#include "hw/catalog.hpp"
+#include "hw/parts/catalog.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/config_parts.hpp"
-#include "experiments/serving/programs/program_load.hpp"
-#include "experiments/serving/workload.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/systems/serving/load/program_load.hpp"
+#include "experiments/systems/serving/load/workload.hpp"
 #include "sim/batch_means.hpp"
 
 namespace orrery::experiments::capacity {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/system.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments::capacity {
@@ -50,7 +50,7 @@ struct LimitParams {
   double most_s = 0;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("metric", &LimitParams::metric, "Which latency, over all requests of a run.")),
         sim::field("at", &LimitParams::at, "Its mean, a percentile or its greatest value."),
         sim::required(
@@ -71,7 +71,7 @@ struct CapacityParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = CapacityParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("attainment", &P::attainment, Unit::ratio, sim::between(0, 1),
                    "Least share of requests that attain the targets of `slo`; null: 0.99 if there are no limits, else "
                    "any."),

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/run_folder.hpp"
+#include "experiments/base/text_file.hpp"
 #include "experiments/capacity/system.hpp"
-#include "experiments/config_parts.hpp"
-#include "experiments/run_folder.hpp"
-#include "experiments/serving/workload.hpp"
-#include "experiments/text_file.hpp"
+#include "experiments/systems/serving/load/workload.hpp"
 #include "sim/batch_means.hpp"
 
 namespace orrery::experiments {
@@ -31,7 +31,7 @@ struct SweepParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = SweepParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("rates", &P::rates, Unit::per_s, sim::between(1e-9, 1e9),
                    "Rates of requests; none: `points` of them from `from` to `to`."),
         sim::field("points", &P::points, Unit::count, sim::between(1, 1000), "How many rates, evenly spaced."),

@@ -5,7 +5,7 @@
 // config's own: the scale is what users would put up with, not what the system aims at.
 #pragma once
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 
 namespace orrery::experiments {
 

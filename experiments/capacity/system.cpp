@@ -6,11 +6,11 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/run_folder.hpp"
+#include "experiments/base/text_file.hpp"
 #include "experiments/capacity/search.hpp"
-#include "experiments/config_parts.hpp"
-#include "experiments/run_folder.hpp"
-#include "experiments/serving/workload.hpp"
-#include "experiments/text_file.hpp"
+#include "experiments/systems/serving/load/workload.hpp"
 
 namespace orrery::experiments {
 namespace capacity {

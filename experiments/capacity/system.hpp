@@ -4,8 +4,8 @@
 // setup (part, model, tables of costs) is built once and used for every probe.
 #pragma once
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/capacity/probe.hpp"
-#include "experiments/experiment.hpp"
 
 namespace orrery::experiments {
 

@@ -5,9 +5,9 @@
 #include <mutex>
 #include <set>
 
-#include "experiments/figures.hpp"
-#include "experiments/parallel.hpp"
-#include "experiments/stopped.hpp"
+#include "experiments/base/figures.hpp"
+#include "experiments/base/parallel.hpp"
+#include "experiments/base/stopped.hpp"
 
 namespace orrery::experiments::claims {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/claims/study.hpp"
-#include "experiments/experiment.hpp"
 
 namespace orrery::experiments::claims {
 

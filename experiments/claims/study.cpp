@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "experiments/experiment.hpp"
-#include "experiments/study_file.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/study_file.hpp"
 
 namespace orrery::experiments::claims {
 

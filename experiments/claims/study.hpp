@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/assignment.hpp"
+#include "experiments/base/assignment.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/formula.hpp"
 #include "sim/base/params.hpp"
@@ -45,7 +45,7 @@ struct ClaimParams {
   static constexpr auto fields() {
     using sim::Unit;
     using C = ClaimParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("claim", &C::claim, Unit::text, sim::any_value(), "What is claimed, in a line.")),
         sim::required(sim::field("source", &C::source, Unit::text, sim::any_value(), "Where it is claimed.")),
         sim::required(sim::field("value", &C::value, Unit::text, sim::any_value(),

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <set>
 
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/parallel.hpp"
+#include "experiments/base/stopped.hpp"
 #include "experiments/claims/figure.hpp"
-#include "experiments/experiment.hpp"
-#include "experiments/parallel.hpp"
-#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::evolve {
 

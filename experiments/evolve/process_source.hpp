@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "experiments/child_process.hpp"
+#include "experiments/base/child_process.hpp"
 #include "experiments/evolve/evolution.hpp"
 
 namespace orrery::experiments::evolve {

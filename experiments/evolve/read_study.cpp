@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
-#include "experiments/config_parts.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/evolve/study.hpp"
-#include "experiments/study_file.hpp"
+#include "policies/expression_subjects.hpp"
 
 namespace orrery::experiments::evolve {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "experiments/assignment.hpp"
+#include "experiments/base/assignment.hpp"
 #include "experiments/evolve/breeding.hpp"
-#include "policies/expression.hpp"
+#include "policies/expression_subjects.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/params.hpp"
 
@@ -37,9 +37,9 @@ struct ObjectiveParams {
 
   static constexpr auto fields() {
     using O = ObjectiveParams;
-    return std::tuple{sim::required(sim::field("figure", &O::figure, sim::Unit::text, sim::any_value(),
-                                               "Dotted path of a number in summary.json.")),
-                      sim::field("goal", &O::goal, "What is wanted of it.")};
+    return sim::FieldTable{sim::required(sim::field("figure", &O::figure, sim::Unit::text, sim::any_value(),
+                                                    "Dotted path of a number in summary.json.")),
+                           sim::field("goal", &O::goal, "What is wanted of it.")};
   }
 };
 
@@ -48,10 +48,10 @@ struct LimitsParams {
 
   static constexpr auto fields() {
     using L = LimitsParams;
-    return std::tuple{sim::field("nodes", &L::nodes, sim::Unit::count, sim::between(1, 200),
-                                 "Most numbers, names and functions in an expression."),
-                      sim::field("depth", &L::depth, sim::Unit::count, sim::between(1, 20),
-                                 "Most of them on the way from the whole to a leaf.")};
+    return sim::FieldTable{sim::field("nodes", &L::nodes, sim::Unit::count, sim::between(1, 200),
+                                      "Most numbers, names and functions in an expression."),
+                           sim::field("depth", &L::depth, sim::Unit::count, sim::between(1, 20),
+                                      "Most of them on the way from the whole to a leaf.")};
   }
 };
 
@@ -63,7 +63,7 @@ struct GeneticParams {
   static constexpr auto fields() {
     using sim::Unit;
     using G = GeneticParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("population", &G::population, Unit::count, sim::between(2, 10'000), "Candidates a generation."),
         sim::field("elite", &G::elite, Unit::count, sim::between(0, 10'000), "The best that stay as they are."),
         sim::field("tournament", &G::tournament, Unit::count, sim::between(1, 1000),
@@ -85,10 +85,10 @@ struct ProposerParams {
 
   static constexpr auto fields() {
     using P = ProposerParams;
-    return std::tuple{sim::field("candidates", &P::candidates, sim::Unit::count, sim::between(1, 10'000),
-                                 "Most that are taken of one answer."),
-                      sim::field("limit", &P::limit_s, sim::Unit::seconds, sim::between(0.01, 86'400),
-                                 "Time of the host for an answer.")};
+    return sim::FieldTable{sim::field("candidates", &P::candidates, sim::Unit::count, sim::between(1, 10'000),
+                                      "Most that are taken of one answer."),
+                           sim::field("limit", &P::limit_s, sim::Unit::seconds, sim::between(0.01, 86'400),
+                                      "Time of the host for an answer.")};
   }
 };
 
@@ -98,7 +98,7 @@ struct SearchParams {
 
   static constexpr auto fields() {
     using S = SearchParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("seed", &S::seed, sim::Unit::none, sim::at_least(0), "Of everything that the search draws."),
         sim::field("generations", &S::generations, sim::Unit::count, sim::between(1, 100'000),
                    "Rounds of candidates, the first included."),
@@ -116,7 +116,7 @@ struct ScenariosParams {
 
   static constexpr auto fields() {
     using S = ScenariosParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("seeds", &S::seeds, sim::Unit::none, sim::at_least(0), "A run of every variant with each."),
         sim::field("path", &S::path, sim::Unit::text, sim::any_value(), "Where the seed stands in the config."),
         sim::field("variants", &S::variants,

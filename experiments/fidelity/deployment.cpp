@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/serving/gpu_iteration.hpp"
-#include "hw/kernel_builders.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "hw/base/kernel_builders.hpp"
 #include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments {

@@ -17,9 +17,9 @@
 // A closed form, not a run of the replica: a table has thousands of deployments with up to thousands of clients; what a
 // run would add (order of admissions, ragged chunks) is below what the engines' versions differ by.
 //
-// Kernels are those of models/lowering.hpp with the engines' fusions: residual sums are part of norms; small
-// all-reduces go the engines' own way (each rank reads all others' buffers once); products with block scales (nvfp4,
-// and fp8 of models published so) have a pass before them that finds the activations' scales.
+// Kernels are those of models/transformer/lowering.hpp with the engines' fusions: residual sums are part of norms;
+// small all-reduces go the engines' own way (each rank reads all others' buffers once); products with block scales
+// (nvfp4, and fp8 of models published so) have a pass before them that finds the activations' scales.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@
 #include <optional>
 #include <string>
 
-#include "hw/cost_model.hpp"
-#include "models/lowering.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "models/transformer/lowering.hpp"
 
 namespace orrery::experiments {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hw/catalog.hpp"
+#include "hw/parts/catalog.hpp"
 
 namespace orrery::experiments {
 

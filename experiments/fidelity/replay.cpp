@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "experiments/serving/metrics.hpp"
-#include "experiments/serving/replica.hpp"
+#include "experiments/systems/serving/observe/metrics.hpp"
+#include "experiments/systems/serving/replica/replica.hpp"
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/serving/host_time.hpp"
-#include "experiments/serving/iteration_model.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
+#include "experiments/systems/serving/pricing/iteration_model.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 

@@ -18,12 +18,12 @@
 #include <cmath>
 #include <map>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/replay.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/tabulated_iteration.hpp"
-#include "models/transformer.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "models/transformer/transformer.hpp"
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
 

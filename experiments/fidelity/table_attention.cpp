@@ -11,7 +11,7 @@
 #include <array>
 
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/tiled.hpp"
+#include "hw/tiled/tiled.hpp"
 
 namespace orrery::experiments {
 namespace {

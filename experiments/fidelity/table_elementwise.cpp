@@ -14,9 +14,9 @@
 #include <optional>
 
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/cost_model.hpp"
-#include "hw/kernel_builders.hpp"
-#include "hw/tiled.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/tiled/tiled.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -22,7 +22,7 @@
 #include <optional>
 
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/tiled.hpp"
+#include "hw/tiled/tiled.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -3,8 +3,8 @@
 // The kernel is CUTLASS's, which keeps a row in registers and loads two 16-bit elements at a time: on an Orin it is
 // bound by its instructions, not by the memory. Every time includes a launch into a stream.
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/kernel_builders.hpp"
-#include "hw/tiled_stream.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/tiled/stream.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -1,7 +1,7 @@
 // `moe/<stem>.csv`: one rank's fused MoE layer, bf16, by tokens, sizes, tensor and expert parallelism and load.
 //
-// Rows per expert come from the load's name (hw/expert_rows.hpp), time from hw/tiled_grouped.hpp. The tables do not say
-// whether experts are gated: the models that are not (Nemotron 3, squared ReLU) are known by their sizes.
+// Rows per expert come from the load's name (hw/base/expert_rows.hpp), time from hw/tiled/grouped.hpp. The tables do
+// not say whether experts are gated: the models that are not (Nemotron 3, squared ReLU) are known by their sizes.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/expert_rows.hpp"
-#include "hw/tiled_grouped.hpp"
+#include "hw/base/expert_rows.hpp"
+#include "hw/tiled/grouped.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -7,7 +7,7 @@
 // logits' weights alone exceed the L2), and passes are too few and too far apart for the power limit. Ranks are not
 // run: tp<k> is a rank's part alone, without collectives; norms and the sampler are those of tp1.
 // Norms and gated activations of this release load 16 bytes a thread (csrc/layernorm_kernels.cu,
-// activation_kernels.cu), where those of 2023 that the row kernels of hw/tiled_stream.hpp describe load single
+// activation_kernels.cu), where those of 2023 that the row kernels of hw/tiled/stream.hpp describe load single
 // elements: they count as elementwise passes here, without what a reduction across a thread block adds to few rows.
 //   layernorm    mean of the first norm (plain) and the second (adds the residual); final_layernorm adds it
 //   qk_norm      mean of the norms of queries and of keys, all heads
@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/kernel_builders.hpp"
-#include "hw/tiled.hpp"
-#include "hw/tiled_grouped.hpp"
-#include "hw/tiled_stream.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/tiled/grouped.hpp"
+#include "hw/tiled/stream.hpp"
+#include "hw/tiled/tiled.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -8,11 +8,11 @@
 // it warms up.
 #include <algorithm>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/host_time.hpp"
-#include "models/transformer.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
+#include "models/transformer/transformer.hpp"
 
 namespace orrery::experiments {
 namespace {

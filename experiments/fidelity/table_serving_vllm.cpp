@@ -16,13 +16,13 @@
 
 #include <algorithm>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/replay.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/profile_iteration.hpp"
-#include "experiments/serving/tabulated_iteration.hpp"
-#include "models/transformer.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/profile_iteration.hpp"
+#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "models/transformer/transformer.hpp"
 
 namespace orrery::experiments {
 namespace {

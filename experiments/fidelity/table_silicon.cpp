@@ -21,7 +21,7 @@
 #include <optional>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/deployment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 

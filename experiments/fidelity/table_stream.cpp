@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/cost_model.hpp"
-#include "hw/kernel_builders.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/cost/cost_model.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -7,7 +7,7 @@
 #include <cctype>
 #include <set>
 
-#include "experiments/catalog.hpp"
+#include "experiments/base/catalog.hpp"
 #include "experiments/import/vllm_words.hpp"
 
 namespace orrery::experiments {

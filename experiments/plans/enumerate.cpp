@@ -7,11 +7,11 @@
 #include <limits>
 #include <mutex>
 #include <thread>
-#include "experiments/catalog.hpp"
-#include "experiments/config_parts.hpp"
+#include "experiments/base/catalog.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/run_folder.hpp"
+#include "experiments/base/text_file.hpp"
 #include "experiments/plans/plan.hpp"
-#include "experiments/run_folder.hpp"
-#include "experiments/text_file.hpp"
 
 namespace orrery::experiments {
 namespace plans {

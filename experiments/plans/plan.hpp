@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/serving/config.hpp"
+#include "experiments/systems/serving/config/config.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments {
@@ -36,10 +36,10 @@ struct PartParams {
   std::string part;
   std::optional<double> price_per_hour;
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("part", &PartParams::part, sim::Unit::reference, sim::any_value(),
-                                               "Part from the catalog, or a JSON file like the catalog's.")),
-                      sim::field("price_per_hour", &PartParams::price_per_hour, sim::Unit::none, sim::at_least(0),
-                                 "Of one device, in whatever money; null: plans.price_per_hour.")};
+    return sim::FieldTable{sim::required(sim::field("part", &PartParams::part, sim::Unit::reference, sim::any_value(),
+                                                    "Part from the catalog, or a JSON file like the catalog's.")),
+                           sim::field("price_per_hour", &PartParams::price_per_hour, sim::Unit::none, sim::at_least(0),
+                                      "Of one device, in whatever money; null: plans.price_per_hour.")};
   }
 };
 
@@ -48,10 +48,11 @@ struct MixParams {
   std::string name;
   std::vector<ReplicaGroupParams> replicas;
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("name", &MixParams::name, "What its rows are called.")),
-                      sim::required(sim::field("replicas", &MixParams::replicas,
-                                               "Groups of replicas, as in cluster.replicas; they say how many devices "
-                                               "the plan takes."))};
+    return sim::FieldTable{
+        sim::required(sim::field("name", &MixParams::name, "What its rows are called.")),
+        sim::required(sim::field("replicas", &MixParams::replicas,
+                                 "Groups of replicas, as in cluster.replicas; they say how many devices "
+                                 "the plan takes."))};
   }
 };
 
@@ -72,7 +73,7 @@ struct PlansParams {
     using sim::Unit;
     using P = PlansParams;
     constexpr auto kCounts = sim::between(1, 4096);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("parts", &P::parts, "Hardware parts; none: the config's."),
         sim::field("devices", &P::devices, Unit::count, kCounts, "Numbers of devices; none: the config's."),
         sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kCounts,

@@ -8,7 +8,7 @@
 // Source of the question: APEX+ (arXiv 2411.17651), which enumerates likewise.
 #pragma once
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 
 namespace orrery::experiments {
 

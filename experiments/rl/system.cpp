@@ -7,12 +7,12 @@
 #include <exception>
 #include <mutex>
 
-#include "experiments/config_parts.hpp"
-#include "experiments/parallel.hpp"
-#include "experiments/quartiles.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/parallel.hpp"
+#include "experiments/base/quartiles.hpp"
+#include "experiments/base/run_folder.hpp"
+#include "experiments/base/text_file.hpp"
 #include "experiments/rl/training.hpp"
-#include "experiments/run_folder.hpp"
-#include "experiments/text_file.hpp"
 
 namespace orrery::experiments {
 namespace rl {
@@ -29,7 +29,7 @@ struct TrainParams {
   static constexpr auto fields() {
     using P = TrainParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("steps", &P::steps, Unit::count, sim::between(1, 1e12), "Environment steps in all, at least."),
         sim::field("envs", &P::envs, Unit::count, sim::between(1, 65536), "Environments stepped together."),
         sim::field("agents", &P::agents,
@@ -50,7 +50,7 @@ struct RunParams {
   static constexpr auto fields() {
     using P = RunParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Of the first training; the others' follow on it."),
         sim::field("seeds", &P::seeds, Unit::count, sim::between(1, 10'000), "Trainings."),
         sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),

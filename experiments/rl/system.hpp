@@ -6,7 +6,7 @@
 // from which they go on when they are started again; `run.jobs` trains several seeds at once. Neither changes a byte.
 #pragma once
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 
 namespace orrery::experiments {
 

@@ -8,9 +8,9 @@
 #include <limits>
 #include <optional>
 
-#include "experiments/rl/agents.hpp"
-#include "experiments/rl/learner.hpp"
-#include "experiments/rl/vector_env.hpp"
+#include "experiments/rl/core/agents.hpp"
+#include "experiments/rl/core/learner.hpp"
+#include "experiments/rl/core/vector_env.hpp"
 
 namespace orrery::experiments::rl {
 
@@ -29,10 +29,12 @@ struct CurvePoint {
   std::int64_t steps = 0, episodes = 0;
   double train_return = 0;  ///< mean of the episodes that ended since the last point
   double eval_return = 0, eval_length = 0;
-  double best_reward = 0;  ///< of any step of training so far, over agents the mean; NaN before the first
+  double best_reward = 0;       ///< of any step of training so far, over agents the mean; NaN before the first
   std::vector<double> info;     ///< mean of the environment's figures at the ends of the evaluation's episodes
   std::vector<double> figures;  ///< the learner's
-  void state(Archive& archive) { archive(steps, episodes, train_return, eval_return, eval_length, best_reward, info, figures); }
+  void state(Archive& archive) {
+    archive(steps, episodes, train_return, eval_return, eval_length, best_reward, info, figures);
+  }
 };
 
 class Training {

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "experiments/child_process.hpp"
+#include "experiments/base/child_process.hpp"
 #include "sim/base/fault.hpp"
 
 namespace orrery::experiments::search {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/parallel.hpp"
+#include "experiments/base/parallel.hpp"
 
 namespace orrery::experiments::search {
 namespace {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/assignment.hpp"
+#include "experiments/base/assignment.hpp"
 #include "sim/base/formula.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/units.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "experiments/run_folder.hpp"
+#include "experiments/base/run_folder.hpp"
 #include "experiments/search/unique.hpp"
 #include "experiments/study/evaluator.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "experiments/run_folder.hpp"
+#include "experiments/base/run_folder.hpp"
 
 namespace orrery::experiments::study {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "experiments/config_parts.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/study/read_parts.hpp"
-#include "experiments/study_file.hpp"
 
 namespace orrery::experiments::study {
 namespace {

@@ -5,9 +5,9 @@
 #include <cctype>
 #include <cmath>
 
-#include "experiments/config_parts.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/study/read_parts.hpp"
-#include "experiments/study_file.hpp"
 
 namespace orrery::experiments::study {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/config_parts.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/study/read_parts.hpp"
-#include "experiments/study_file.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::study {

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <exception>
 
+#include "experiments/base/figures.hpp"
+#include "experiments/base/run_folder.hpp"
+#include "experiments/base/stopped.hpp"
 #include "experiments/claims/figure.hpp"
-#include "experiments/figures.hpp"
-#include "experiments/run_folder.hpp"
-#include "experiments/stopped.hpp"
 
 namespace orrery::experiments::study {
 namespace {

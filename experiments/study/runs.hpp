@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
-#include "experiments/parallel.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/parallel.hpp"
 #include "experiments/study/store.hpp"
 #include "experiments/study/study.hpp"
 

@@ -1,6 +1,6 @@
 // JSON Schema of studies (docs/studies.md).
-#include "experiments/config_parts.hpp"
-#include "experiments/schema_parts.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/schema_parts.hpp"
 #include "experiments/study/study.hpp"
 
 namespace orrery::experiments::study {

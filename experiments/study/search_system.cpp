@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/quartiles.hpp"
 #include "experiments/claims/figure.hpp"
-#include "experiments/config_parts.hpp"
-#include "experiments/quartiles.hpp"
 #include "experiments/search/search.hpp"
 #include "experiments/study/explore.hpp"
 
@@ -22,7 +22,7 @@ struct StudyParams {
   static constexpr auto fields() {
     using P = StudyParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("file", &P::file, Unit::path, sim::any_value(), "A file of kind study.")),
         sim::field("set", &P::set, Unit::text, sim::any_value(), "Assignments laid over it, as of --set."),
     };
@@ -35,7 +35,7 @@ struct GoalParams {
   static constexpr auto fields() {
     using P = GoalParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("best", &P::best, Unit::none, sim::any_value(), "Known best of the first objective; null: none."),
         sim::field("within", &P::within, Unit::ratio, sim::at_least(0), "Share of it that counts as close."),
     };
@@ -47,7 +47,7 @@ struct RunParams {
   static constexpr auto fields() {
     using P = RunParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Of the first search's driver; others follow."),
         sim::field("repeats", &P::repeats, Unit::count, sim::between(1, 1000), "Independent searches."),
     };

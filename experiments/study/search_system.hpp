@@ -8,7 +8,7 @@
 // goal, both as quartiles; a repeat that never was counts as infinite, and `missed` says how many those are.
 #pragma once
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 
 namespace orrery::experiments::study {
 

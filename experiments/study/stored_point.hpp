@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/study/trials.hpp"
 
 namespace orrery::experiments::study {

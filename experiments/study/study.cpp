@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "experiments/experiment.hpp"
-#include "experiments/study_file.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/study_file.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::study {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/search/driver.hpp"
 #include "sim/base/params.hpp"
 
@@ -72,7 +72,7 @@ struct SeedsParams {
   static constexpr auto fields() {
     using sim::Unit;
     using S = SeedsParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("count", &S::count, Unit::count, sim::between(1, 1000), "Runs of a point, each with its own seed."),
         sim::field("first", &S::first, Unit::none, sim::at_least(0), "The first seed; the others follow it."),
         sim::field("path", &S::path, Unit::text, sim::any_value(), "Where the seed stands in the config."),
@@ -86,7 +86,7 @@ struct SearchParams {
   static constexpr auto fields() {
     using sim::Unit;
     using S = SearchParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("budget", &S::budget, Unit::count, sim::between(1, 1e7), "Points that a search looks at."),
         sim::field("batch", &S::batch, Unit::count, sim::between(1, 1e5),
                    "Points that are asked for at once; the driver hears of them together."),

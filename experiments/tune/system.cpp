@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
-#include "experiments/config_parts.hpp"
-#include "experiments/figures.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/figures.hpp"
 #include "experiments/tune/by_driver.hpp"
 #include "policies/placement/slapo_tune.hpp"
 #include "sim/csv_table.hpp"
@@ -39,7 +38,7 @@ struct AxisParams {
   std::string column;
   std::int64_t demand = 0;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("column", &AxisParams::column, "Column of the table.")),
         sim::field("demand", &AxisParams::demand, sim::Unit::none, sim::between(-1, 1),
                    "1: larger values need more memory; -1: less; 0: neither."),
@@ -53,7 +52,7 @@ struct WorkloadParams {
   static constexpr auto fields() {
     using sim::Unit;
     using W = WorkloadParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("table", &W::table, Unit::path, sim::any_value(), "A CSV file, a row a point.")),
         sim::required(sim::field("value", &W::value, "Column that is maximised; 0: out of memory.")),
         sim::required(sim::field("axes", &W::axes, "Axes of the grid.")),
@@ -71,7 +70,7 @@ struct SearchParams {
   bool shuffled = false;
   static constexpr auto fields() {
     using P = SearchParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("search", &P::search, "How points are chosen."),
         sim::field("error_stop", &P::error_stop,
                    "Whether a point out of memory ends a walk, and spares all that need more."),
@@ -90,7 +89,7 @@ struct SearchParams {
 struct RunParams {
   std::int64_t seed = 1, replications = 1;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Of the order of axes, of starts."),
         sim::field("replications", &RunParams::replications, sim::Unit::count, sim::between(1, 1'000'000),
                    "Searches with draws of their own."),

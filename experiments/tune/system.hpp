@@ -4,7 +4,7 @@
 // The search sees a point's value only when it asks. Source of searches: policies/placement/slapo_tune.hpp.
 #pragma once
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 
 namespace orrery::experiments {
 

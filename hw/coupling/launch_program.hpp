@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/coupling/launch_run.hpp"
 
 namespace orrery::hw {

@@ -17,12 +17,11 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
-#include "hw/catalog.hpp"
-#include "hw/cpu.hpp"
-#include "hw/gpu.hpp"
+#include "hw/gpu/gpu.hpp"
+#include "hw/parts/catalog.hpp"
+#include "hw/parts/cpu.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::hw {
@@ -57,7 +56,7 @@ struct DispatchParams {
   double operator_s = 0, view_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("operator", &DispatchParams::operator_s, Unit::seconds, sim::between(0, 1),
                                  "Framework time of an operator that launches kernels, the launch calls excluded.")),
         sim::field("view", &DispatchParams::view_s, Unit::seconds, sim::between(0, 1),
@@ -75,7 +74,7 @@ struct KernelLaunchParams {
     using sim::Unit;
     constexpr sim::Range kTime = sim::between(0, 1);
     using P = KernelLaunchParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("call", &P::call_s, Unit::seconds, kTime, "CPU time of a launch call.")),
         sim::required(sim::field("latency", &P::latency_s, Unit::seconds, kTime,
                                  "From the start of the call to the start of the kernel on an idle device.")),
@@ -102,7 +101,7 @@ struct CopyPath {
   double fixed_s = 0, bandwidth = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("fixed", &CopyPath::fixed_s, Unit::seconds, sim::between(0, 1), "Start of a copy of any size."),
         sim::required(sim::field("bandwidth", &CopyPath::bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "What large copies between pinned memory and the device reach.")),
@@ -117,7 +116,7 @@ struct CopyParams {
   std::int64_t staging_bytes = 1 << 21;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("to_device", &CopyParams::to_device, "Host to device.")),
         sim::required(sim::field("to_host", &CopyParams::to_host, "Device to host.")),
         sim::field("engines", &CopyParams::engines, Unit::count, sim::between(1, 16),
@@ -136,7 +135,7 @@ struct MigrationParams {
   double fault_s = 0, prefetch_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("page", &MigrationParams::page_bytes, Unit::bytes, sim::positive(), "What a fault brings over."),
         sim::field("fault", &MigrationParams::fault_s, Unit::seconds, sim::between(0, 1),
                    "Handling of a fault, beside the transfer; faults are handled one after the other."),
@@ -159,7 +158,7 @@ struct PlatformParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = PlatformParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("cpu", &P::cpu, Unit::reference, sim::any_value(), "Part whose core dispatches.")),
         sim::required(sim::field("gpu", &P::gpu, Unit::reference, sim::any_value(), "Part that runs the kernels.")),
         sim::required(sim::field("link", &P::link, "Between host and device.")),

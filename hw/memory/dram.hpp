@@ -17,7 +17,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/params.hpp"
@@ -50,7 +49,7 @@ struct DramOrganisation {
   static constexpr auto fields() {
     using sim::Unit;
     using O = DramOrganisation;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("channels", &O::channels, Unit::count, sim::between(1, 4096), "Of the device.")),
         sim::field("pseudo_channels", &O::pseudo_channels, Unit::count, sim::between(1, 8),
                    "Independent halves of a channel (HBM), or subchannels (DDR5)."),
@@ -79,7 +78,7 @@ struct DramTiming {
     const auto clocks = [](const char* name, std::int64_t T::*member, const char* doc) {
       return sim::required(sim::field(name, member, Unit::count, kClocks, doc));
     };
-    return std::tuple{
+    return sim::FieldTable{
         clocks("rcd_rd", &T::rcd_rd, "tRCDRD: activation to read, clocks."),
         clocks("rcd_wr", &T::rcd_wr, "tRCDWR: activation to write."),
         clocks("rp", &T::rp, "tRP: precharge to activation of the same bank."),
@@ -112,7 +111,7 @@ struct DramEnergy {
     using sim::Unit;
     using E = DramEnergy;
     constexpr sim::Range kAny = sim::at_least(0);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("activate_bit", &E::activate_bit_j, Unit::joules, kAny,
                    "Opening and closing a row, per bit of the row."),
         sim::field("cell_bit", &E::cell_bit_j, Unit::joules, kAny, "Column access at the bank."),
@@ -137,7 +136,7 @@ struct DramParams {
   DramEnergy energy;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("standard", &DramParams::standard, "Family.")),
         sim::required(sim::field("organisation", &DramParams::organisation, "Counts.")),
         sim::required(sim::field("clock", &DramParams::clock_hz, Unit::hertz, sim::between(1e8, 1e10),

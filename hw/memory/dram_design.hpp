@@ -29,7 +29,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -105,7 +104,7 @@ struct DramDesign {
     using sim::Unit;
     using D = DramDesign;
     constexpr sim::Range kSizes = sim::between(1, 4096), kRefreshes = sim::between(0, 64);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("page_policy", &D::page_policy, "When a row is closed."),
         sim::field("scheduler", &D::scheduler, "Which access of a bank goes next."),
         sim::field("scheduler_buffer", &D::scheduler_buffer, "How its buffer is divided."),

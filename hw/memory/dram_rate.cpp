@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hw/real.hpp"
+#include "hw/base/real.hpp"
 
 namespace orrery::hw {
 namespace {

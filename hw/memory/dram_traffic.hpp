@@ -21,7 +21,7 @@ struct DramTraffic {
   static constexpr auto fields() {
     using sim::Unit;
     using T = DramTraffic;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("accesses", &T::accesses, Unit::count, sim::between(1, 1e7), "Of all threads together."),
         sim::field("threads", &T::threads, Unit::count, sim::between(1, 1024), "That send them, in turn."),
         sim::field("interval", &T::interval_s, Unit::seconds, sim::at_least(0),

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "hw/arithmetic.hpp"
+#include "hw/base/arithmetic.hpp"
 #include "hw/network/collective_halving_doubling.hpp"
 
 namespace orrery::hw {

@@ -35,7 +35,7 @@ struct AlphaBeta {
 };
 
 struct HalvingDoublingParams {
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return sim::FieldTable<HalvingDoublingParams, 0>(); }
 };
 
 /// An algorithm and its parameters, as a value.

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,7 @@ struct RingParams {
   bool bidirectional = false;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("channels", &RingParams::channels, Unit::count, sim::between(1, 4096),
                    "Rings side by side (in each direction), each with a part of every shard."),
         sim::field("chunks", &RingParams::chunks, Unit::count, sim::between(1, 1 << 20),
@@ -39,7 +38,7 @@ struct DoubleTreeParams {
   std::optional<std::int64_t> chunk_bytes;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("chunks", &DoubleTreeParams::chunks, Unit::count, sim::between(1, 1 << 20),
                    "Chunks into which each tree cuts its half of the buffer."),
         sim::field("chunk_bytes", &DoubleTreeParams::chunk_bytes, Unit::bytes, sim::at_least(1),
@@ -53,7 +52,7 @@ struct DirectParams {
   std::int64_t window = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("staggered", &DirectParams::staggered,
                    "Rank r sends to r+1, r+2 …, so that receivers differ; else all send to 0, 1 … in this order."),
         sim::field(
@@ -72,7 +71,7 @@ struct HierarchicalParams {
   RingParams ring;
   DirectParams direct;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("inside", &HierarchicalParams::inside, "Algorithm among the ranks of a node."),
         sim::field("across", &HierarchicalParams::across, "Algorithm between the nodes."),
         sim::field("ring", &HierarchicalParams::ring, "Parameters where a level is a ring."),
@@ -86,7 +85,7 @@ struct InNetworkParams {
   std::optional<std::int64_t> chunk_bytes;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("chunks", &InNetworkParams::chunks, Unit::count, sim::between(1, 1 << 20),
                    "Chunks of the buffer (all_gather, reduce_scatter: of a shard) that follow each other up and down."),
         sim::field("chunk_bytes", &InNetworkParams::chunk_bytes, Unit::bytes, sim::at_least(1),

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 
 #include "sim/base/params.hpp"
 
@@ -28,7 +27,7 @@ struct RingConstants {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kShare = sim::between(0.01, 1);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("base", &RingConstants::base_s, Unit::seconds, sim::at_least(0),
                    "A collective of next to no bytes."),
         sim::field("ramp", &RingConstants::ramp_s, Unit::seconds, sim::at_least(0),
@@ -61,7 +60,7 @@ struct InSwitchConstants {
   double efficiency = 0.68;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("ranks", &InSwitchConstants::ranks, Unit::count, sim::at_least(0),
                    "Smallest group for which the library uses it; 0: never."),
         sim::field("chunk", &InSwitchConstants::chunk_s, Unit::seconds, sim::at_least(0),
@@ -88,7 +87,7 @@ struct PeerConstants {
   std::int64_t buffer_bytes = 33554432;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("base", &PeerConstants::base_s, Unit::seconds, sim::at_least(0), "All-to-all between two."),
         sim::field("per_peer", &PeerConstants::per_peer_s, Unit::seconds, sim::at_least(0),
                    "Added for every peer after the first."),
@@ -122,7 +121,7 @@ struct FarConstants {
   double local_bandwidth = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("bandwidth", &FarConstants::bandwidth, Unit::bytes_per_s, sim::at_least(0),
                    "Peak of the path, per direction; 0: links join all ranks."),
         sim::field("efficiency", &FarConstants::efficiency, Unit::ratio, sim::between(0.01, 1), "Share of that."),
@@ -142,7 +141,7 @@ struct UnalignedConstants {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kShare = sim::between(0.01, 1);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("gather", &UnalignedConstants::gather, Unit::ratio, kShare, "Share left to an all_gather."),
         sim::field("reduce", &UnalignedConstants::reduce, Unit::ratio, kShare, "Share left to a reduce_scatter."),
         sim::field("peer", &UnalignedConstants::peer, Unit::ratio, kShare, "Share left to an all_to_all."),
@@ -168,7 +167,7 @@ struct LinkParams {
 
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("bandwidth", &LinkParams::bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Peak a device sends, per direction, over all its links.")),
         sim::field("pair_bandwidth", &LinkParams::pair_bandwidth, Unit::bytes_per_s, sim::at_least(0),

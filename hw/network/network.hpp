@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <tuple>
 #include <vector>
 
 #include "hw/network/message_carrier.hpp"
@@ -25,9 +24,9 @@ struct NetworkParams {
   double message_overhead_s = 0;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("message_overhead", &NetworkParams::message_overhead_s, sim::Unit::seconds,
-                                 sim::at_least(0),
-                                 "Added to every message before it takes any bandwidth: software, NIC, protocol.")};
+    return sim::FieldTable{
+        sim::field("message_overhead", &NetworkParams::message_overhead_s, sim::Unit::seconds, sim::at_least(0),
+                   "Added to every message before it takes any bandwidth: software, NIC, protocol.")};
   }
 };
 

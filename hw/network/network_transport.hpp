@@ -6,7 +6,7 @@
 #pragma once
 
 #include "hw/network/message_carrier.hpp"
-#include "sim/task_executor.hpp"
+#include "sim/task/executor.hpp"
 
 namespace orrery::hw {
 

@@ -2,7 +2,6 @@
 // Latencies count in whole picoseconds, so that ties are ties.
 #include <memory>
 #include <optional>
-#include <tuple>
 
 #include "hw/network/cheapest_paths.hpp"
 #include "hw/network/routing.hpp"
@@ -13,8 +12,8 @@ namespace {
 struct LowestLatencyParams {
   std::optional<bool> hosts_forward;
   static constexpr auto fields() {
-    return std::tuple{sim::field("hosts_forward", &LowestLatencyParams::hosts_forward,
-                                 "Whether paths may lead through hosts; null: as the topology has it.")};
+    return sim::FieldTable{sim::field("hosts_forward", &LowestLatencyParams::hosts_forward,
+                                      "Whether paths may lead through hosts; null: as the topology has it.")};
   }
 };
 

@@ -4,7 +4,6 @@
 // et al., ISCA 2008, section 4.1); `fewest_global` off counts links alike.
 #include <memory>
 #include <optional>
-#include <tuple>
 
 #include "hw/network/cheapest_paths.hpp"
 #include "hw/network/routing.hpp"
@@ -16,10 +15,10 @@ struct ShortestParams {
   std::optional<bool> hosts_forward;
   bool fewest_global = true;
   static constexpr auto fields() {
-    return std::tuple{sim::field("hosts_forward", &ShortestParams::hosts_forward,
-                                 "Whether paths may lead through hosts; null: as the topology has it."),
-                      sim::field("fewest_global", &ShortestParams::fewest_global,
-                                 "Dragonfly: fewest links between groups, then fewest links; else fewest links.")};
+    return sim::FieldTable{sim::field("hosts_forward", &ShortestParams::hosts_forward,
+                                      "Whether paths may lead through hosts; null: as the topology has it."),
+                           sim::field("fewest_global", &ShortestParams::fewest_global,
+                                      "Dragonfly: fewest links between groups, then fewest links; else fewest links.")};
   }
 };
 

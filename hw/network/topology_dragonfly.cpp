@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <optional>
-#include <tuple>
 
 #include "hw/network/topology_build.hpp"
 
@@ -31,7 +30,7 @@ struct DragonflyParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = DragonflyParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(
             sim::field("hosts_per_router", &P::hosts_per_router, Unit::count, sim::at_least(1), "p: hosts a router.")),
         sim::required(sim::field("routers_per_group", &P::routers_per_group, Unit::count, sim::at_least(1),

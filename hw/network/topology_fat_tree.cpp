@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <tuple>
 
 #include "hw/network/topology_build.hpp"
 
@@ -22,7 +21,7 @@ struct FatTreeParams {
   double oversubscription = 1;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("k", &FatTreeParams::k, Unit::count, sim::at_least(2), "Ports of a switch; even.")),
         sim::required(sim::field("bandwidth", &FatTreeParams::bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Of a host's cable, each way.")),

@@ -2,7 +2,6 @@
 //
 //   hosts n, cables n (n-1)/2; bisection floor(n/2) ceil(n/2) bandwidth; diameter 1
 #include <memory>
-#include <tuple>
 
 #include "hw/network/topology_build.hpp"
 
@@ -15,7 +14,7 @@ struct FullyConnectedParams {
   double latency_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("hosts", &FullyConnectedParams::hosts, Unit::count, sim::at_least(2), "Hosts.")),
         sim::required(sim::field("bandwidth", &FullyConnectedParams::bandwidth, Unit::bytes_per_s, sim::positive(),
                                  "Of one cable between two hosts, each way.")),

@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "hw/network/topology_build.hpp"
@@ -28,7 +27,7 @@ struct GraphParams {
   std::optional<std::string> file;
   GraphBody body;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("file", &GraphParams::file, sim::Unit::path, sim::any_value(), "A file that holds the network."),
         sim::field("network", &GraphParams::body, "The network itself, instead of a file."),
     };

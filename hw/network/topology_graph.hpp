@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,7 +53,7 @@ std::optional<std::pair<NodeIndex, NodeIndex>> hosts_without_path(const Topology
 
 constexpr auto GraphNode::fields() {
   using sim::Unit;
-  return std::tuple{
+  return sim::FieldTable{
       sim::required(sim::field("name", &GraphNode::name, Unit::text, sim::any_value(), "Unique.")),
       sim::required(sim::field("kind", &GraphNode::kind, "What runs ranks, or what passes on.")),
   };
@@ -62,7 +61,7 @@ constexpr auto GraphNode::fields() {
 
 constexpr auto GraphCable::fields() {
   using sim::Unit;
-  return std::tuple{
+  return sim::FieldTable{
       sim::required(sim::field("from", &GraphCable::from, Unit::text, sim::any_value(), "A node's name.")),
       sim::required(sim::field("to", &GraphCable::to, Unit::text, sim::any_value(), "A node's name.")),
       sim::required(sim::field("bandwidth", &GraphCable::bandwidth, Unit::bytes_per_s, sim::positive(), "Each way.")),
@@ -73,7 +72,7 @@ constexpr auto GraphCable::fields() {
 }
 
 constexpr auto GraphBody::fields() {
-  return std::tuple{
+  return sim::FieldTable{
       sim::field("nodes", &GraphBody::nodes, "Hosts and switches."),
       sim::field("cables", &GraphBody::cables, "Cables between them."),
       sim::field("hosts_forward", &GraphBody::hosts_forward,

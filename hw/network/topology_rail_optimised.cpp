@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <tuple>
 
 #include "hw/network/topology_build.hpp"
 
@@ -32,7 +31,7 @@ struct RailParams {
   std::optional<double> spine_latency_s;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("machines", &RailParams::machines, Unit::count, sim::at_least(1), "Machines in all.")),
         sim::required(sim::field("gpus", &RailParams::gpus, Unit::count, sim::at_least(1),
                                  "GPUs a machine, each with one NIC; as many rails.")),

@@ -3,7 +3,6 @@
 //   hosts n, cables n (one for n = 2); bisection 2 bandwidth (bandwidth if one-way or n = 2); diameter n/2 (n-1
 //   one-way)
 #include <memory>
-#include <tuple>
 
 #include "hw/network/topology_build.hpp"
 
@@ -17,7 +16,7 @@ struct RingTopologyParams {
   double latency_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(
             sim::field("hosts", &RingTopologyParams::hosts, Unit::count, sim::at_least(2), "Hosts in the ring.")),
         sim::field("bidirectional", &RingTopologyParams::bidirectional,

@@ -2,7 +2,6 @@
 //
 //   hosts n, switches 1, cables n; bisection floor(n/2) bandwidth; diameter 2
 #include <memory>
-#include <tuple>
 
 #include "hw/network/topology_build.hpp"
 
@@ -15,7 +14,7 @@ struct StarParams {
   double latency_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(
             sim::field("hosts", &StarParams::hosts, Unit::count, sim::at_least(2), "Hosts around the switch.")),
         sim::required(sim::field("bandwidth", &StarParams::bandwidth, Unit::bytes_per_s, sim::positive(),

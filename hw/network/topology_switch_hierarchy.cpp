@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
 
 #include "hw/network/topology_build.hpp"
 
@@ -23,7 +22,7 @@ struct LevelParams {
   double latency_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("radix", &LevelParams::radix, Unit::count, sim::at_least(1),
                                  "Hosts, or switches of the level below, at each switch.")),
         sim::field("uplinks", &LevelParams::uplinks, Unit::count, sim::at_least(1),
@@ -39,7 +38,7 @@ struct LevelParams {
 struct HierarchyParams {
   std::vector<LevelParams> levels;
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("levels", &HierarchyParams::levels, "Levels, the hosts' first."))};
+    return sim::FieldTable{sim::required(sim::field("levels", &HierarchyParams::levels, "Levels, the hosts' first."))};
   }
 };
 

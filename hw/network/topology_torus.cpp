@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <tuple>
 #include <vector>
 
 #include "hw/network/topology_build.hpp"
@@ -25,7 +24,7 @@ struct DimensionParams {
   double latency_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("extent", &DimensionParams::extent, Unit::count, sim::at_least(1), "Hosts along it.")),
         sim::field("wrap", &DimensionParams::wrap, "Whether it closes to a ring; else it is a mesh's."),
         sim::required(sim::field("bandwidth", &DimensionParams::bandwidth, Unit::bytes_per_s, sim::positive(),
@@ -39,7 +38,7 @@ struct DimensionParams {
 struct TorusParams {
   std::vector<DimensionParams> dimensions;
   static constexpr auto fields() {
-    return std::tuple{sim::required(
+    return sim::FieldTable{sim::required(
         sim::field("dimensions", &TorusParams::dimensions, "Dimensions of the grid, the fastest varying first."))};
   }
 };

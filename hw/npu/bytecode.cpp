@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hw/arithmetic.hpp"
+#include "hw/base/arithmetic.hpp"
+#include "hw/base/real.hpp"
 #include "hw/npu/npu_gemm.hpp"
-#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {

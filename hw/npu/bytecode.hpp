@@ -24,7 +24,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "hw/npu/npu.hpp"
@@ -55,7 +54,7 @@ struct BytecodeParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = BytecodeParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("normalize", &P::normalize_s, Unit::seconds, sim::at_least(0), "Shape inference of a new shape."),
         sim::field("encode_fixed", &P::encode_fixed_s, Unit::seconds, sim::at_least(0),
                    "Writing bytecode, whatever its length (c0)."),

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "hw/clock_change.hpp"
+#include "hw/gpu/clock_change.hpp"
 #include "hw/npu/npu_gemm.hpp"
 
 namespace orrery::hw {

@@ -11,12 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
-#include "hw/cost_model.hpp"
-#include "hw/gpu.hpp"
-#include "hw/kernel.hpp"
+#include "hw/base/kernel.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/gpu/gpu.hpp"
 #include "hw/npu/systolic.hpp"
 #include "sim/base/params.hpp"
 
@@ -44,7 +43,7 @@ struct MatrixRates {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kRate = sim::between(0, 16);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("fp32", &MatrixRates::fp32, Unit::ratio, kRate, "0: fp32 products run on the vector unit."),
         sim::field("fp16", &MatrixRates::fp16, Unit::ratio, kRate, "0: runs at the rate of bf16."),
         sim::field("bf16", &MatrixRates::bf16, Unit::ratio, kRate, "0: runs at the rate of fp16."),
@@ -65,7 +64,7 @@ struct MatrixUnit {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kEdge = sim::between(1, 4096);
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("kind", &MatrixUnit::kind, "Systolic array, or a cube that multiplies blocks.")),
         sim::field("dataflow", &MatrixUnit::dataflow, "Operand that stays in a systolic array: ws, os or is."),
         sim::required(sim::field("rows", &MatrixUnit::rows, Unit::count, kEdge, "Rows of cells; m of a cube.")),
@@ -89,7 +88,7 @@ struct VectorUnit {
   bool through_l2 = false;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("bytes_per_cycle", &VectorUnit::bytes_per_cycle, Unit::count, sim::between(1, 1 << 20),
                                  "Operand bytes that the vector units of a core work on in a cycle.")),
         sim::field("efficiency", &VectorUnit::efficiency, Unit::ratio, sim::between(0.01, 1),
@@ -108,7 +107,7 @@ struct Scratchpads {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(0, 1LL << 40);
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("l1", &Scratchpads::l1, Unit::bytes, sim::positive(), "Operand buffer (L1, VMEM).")),
         sim::field("left", &Scratchpads::left, Unit::bytes, kSize, "Buffer of left operands (L0A)."),
         sim::field("right", &Scratchpads::right, Unit::bytes, kSize, "Buffer of right operands (L0B)."),
@@ -125,7 +124,7 @@ struct DmaRates {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kRate = sim::between(0, 1 << 20);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("l2_read", &DmaRates::l2_read, Unit::none, kRate, "L2 or NoC to L1, bytes a cycle."),
         sim::field("l2_write", &DmaRates::l2_write, Unit::none, kRate, "Core to L2 or NoC, bytes a cycle."),
         sim::field("l1_left", &DmaRates::l1_left, Unit::none, kRate, "L1 to the left operand buffer, bytes a cycle."),
@@ -158,7 +157,7 @@ struct NpuParams {
 
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("cores", &NpuParams::cores, Unit::count, sim::between(1, 1 << 16),
                                  "Cores that share the memory.")),
         sim::required(sim::field("clock", &NpuParams::clock_hz, Unit::hertz, sim::positive(), "Clock of the cores.")),
@@ -207,13 +206,14 @@ double matrix_peak(const NpuParams& npu, DType dtype);
 /// Dynamic energy of a matrix FLOP, J.
 double matrix_flop_energy(const NpuParams& npu, DType dtype);
 
-/// Area and cost as hw/area.hpp has them: cells of the matrix units at their 16-bit rate as MACs, four bytes a cycle of
-/// the vector units as a lane, scratchpads as the SRAM of a core. Not judged: nobody publishes areas of these blocks.
+/// Area and cost as hw/gpu/area.hpp has them: cells of the matrix units at their 16-bit rate as MACs, four bytes a
+/// cycle of the vector units as a lane, scratchpads as the SRAM of a core. Not judged: nobody publishes areas of these
+/// blocks.
 AreaEstimate estimate_area(const NpuParams& npu, const ProcessParams& process, const AreaConstants& constants = {});
 
-/// The NPU at another clock, as hw/dvfs.hpp has it: units, on-chip paths and the L2 slow down with the clock, energy of
-/// an operation falls with the square of the voltage, memory and launch stay. Throws std::invalid_argument outside
-/// `dvfs.lowest_clock` to `clock`.
+/// The NPU at another clock, as hw/gpu/dvfs.hpp has it: units, on-chip paths and the L2 slow down with the clock,
+/// energy of an operation falls with the square of the voltage, memory and launch stay. Throws std::invalid_argument
+/// outside `dvfs.lowest_clock` to `clock`.
 NpuParams at_clock(const NpuParams& npu, double clock_hz);
 
 /// The cost model of an NPU: products in tiles through its scratchpads, attention on matrix and vector units, passes

@@ -14,10 +14,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hw/arithmetic.hpp"
+#include "hw/base/arithmetic.hpp"
+#include "hw/base/real.hpp"
 #include "hw/npu/npu_gemm.hpp"
-#include "hw/real.hpp"
-#include "hw/tiled_shapes.hpp"
+#include "hw/tiled/shapes.hpp"
 
 namespace orrery::hw {
 namespace {

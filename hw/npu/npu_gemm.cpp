@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hw/arithmetic.hpp"
-#include "hw/real.hpp"
+#include "hw/base/arithmetic.hpp"
+#include "hw/base/real.hpp"
 
 namespace orrery::hw {
 namespace {

@@ -1,7 +1,7 @@
 #include "hw/npu/systolic.hpp"
 
-#include "hw/arithmetic.hpp"
-#include "hw/real.hpp"
+#include "hw/base/arithmetic.hpp"
+#include "hw/base/real.hpp"
 
 namespace orrery::hw {
 namespace {

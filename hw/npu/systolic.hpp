@@ -20,7 +20,7 @@
 #include <string_view>
 #include <utility>
 
-#include "hw/kernel.hpp"
+#include "hw/base/kernel.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::hw {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "hw/cost_model.hpp"
+#include "hw/base/real.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/memory/dram_rate.hpp"
-#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {

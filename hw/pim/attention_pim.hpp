@@ -24,10 +24,9 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
-#include "hw/kernel.hpp"
+#include "hw/base/kernel.hpp"
 #include "hw/memory/dram.hpp"
 #include "hw/pim/bank_pim.hpp"
 #include "sim/base/params.hpp"
@@ -69,7 +68,7 @@ struct AttentionPimParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = AttentionPimParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("level", &P::level, "Where the units sit.")),
         sim::required(sim::field("dram", &P::dram, "The memory, one stack.")),
         sim::required(sim::field("stacks", &P::stacks, Unit::count, sim::between(1, 4096), "Of the device.")),

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "hw/base/real.hpp"
 #include "hw/memory/dram_rate.hpp"
-#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {

@@ -23,10 +23,9 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
-#include "hw/kernel.hpp"
+#include "hw/base/kernel.hpp"
 #include "hw/memory/dram.hpp"
 #include "sim/base/params.hpp"
 
@@ -61,7 +60,7 @@ struct PimEnergy {
   double mac_j = 0, register_byte_j = 0, standby_w = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("mac", &PimEnergy::mac_j, Unit::joules, sim::at_least(0), "One lane's multiply-add."),
         sim::field("register_byte", &PimEnergy::register_byte_j, Unit::joules, sim::at_least(0),
                    "A byte to or from a unit's registers or buffer."),
@@ -88,7 +87,7 @@ struct BankPimParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = BankPimParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("style", &P::style, "Arrangement.")),
         sim::required(sim::field("dram", &P::dram, "The memory, one device.")),
         sim::field("devices", &P::devices, Unit::count, sim::between(1, 4096), "Stacks or chips in step."),

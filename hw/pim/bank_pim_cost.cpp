@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "hw/cost_model.hpp"
+#include "hw/base/real.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/memory/dram_rate.hpp"
 #include "hw/pim/bank_pim.hpp"
-#include "hw/real.hpp"
 
 namespace orrery::hw {
 namespace {

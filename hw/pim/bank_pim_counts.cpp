@@ -9,7 +9,7 @@
 // A refresh adds tRFC and closing and opening rows, every tREFI.
 #include <algorithm>
 
-#include "hw/arithmetic.hpp"
+#include "hw/base/arithmetic.hpp"
 #include "hw/pim/bank_pim.hpp"
 
 namespace orrery::hw {

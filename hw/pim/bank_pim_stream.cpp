@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "hw/arithmetic.hpp"
+#include "hw/base/arithmetic.hpp"
 
 namespace orrery::hw {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "hw/memory/dram_rate.hpp"
 #include "sim/engine.hpp"
-#include "sim/task_executor.hpp"
-#include "sim/task_graph.hpp"
+#include "sim/task/executor.hpp"
+#include "sim/task/graph.hpp"
 
 namespace orrery::hw {
 namespace {

@@ -14,7 +14,7 @@
 // waits half a tRCD on average where the host is opening a row of the pseudo-channel, which at the streaming rate it
 // does for tRCD of every n tCCD_S clocks:
 //   slow-down = 1 + gemm_memory_share min(1, tRCD / (n tCCD_S)) tRCD / (2 row period)     n = accesses of a row
-// The step is a task graph run by the engine (sim/task_executor.hpp).
+// The step is a task graph run by the engine (sim/task/executor.hpp).
 // Source: Heo et al., "NeuPIMs", ASPLOS 2024. Left out: more than two sub-batches, sub-batches whose attention is
 // split, the command bus that host and units share (NeuPIMs' composite commands relieve it), waits of the host for the
 // units.
@@ -22,7 +22,7 @@
 
 #include <cstdint>
 
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/pim/attention_pim.hpp"
 
 namespace orrery::hw {

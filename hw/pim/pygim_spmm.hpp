@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -34,7 +33,7 @@ struct CurvePoint {
   double at = 0, value = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("at", &CurvePoint::at, Unit::none, sim::positive(), "Where it was measured.")),
         sim::required(sim::field("value", &CurvePoint::value, Unit::none, sim::positive(), "What was measured.")),
     };
@@ -49,7 +48,7 @@ struct PimSpmmParams {
   std::vector<CurvePoint> dpu_to_host_bandwidth, fma_rows, copied_rows, added_rows;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("dpus", &PimSpmmParams::dpus, Unit::count, sim::at_least(1), "DPUs in use.")),
         sim::field("groups", &PimSpmmParams::groups, Unit::count, sim::at_least(1),
                    "Groups of ranks that parts of the matrices are dealt to."),

@@ -34,9 +34,8 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <tuple>
 
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::hw {
@@ -46,7 +45,7 @@ struct UpmemDma {
   double fixed_cycles = 64, cycles_per_byte = 0.52;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("fixed_cycles", &UpmemDma::fixed_cycles, Unit::count, sim::at_least(0),
                    "Cycles of the engine for a transfer of no bytes."),
         sim::field("cycles_per_byte", &UpmemDma::cycles_per_byte, Unit::none, sim::positive(),
@@ -64,7 +63,7 @@ struct UpmemInstructions {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kCount = sim::at_least(0);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("add", &UpmemInstructions::add, Unit::count, kCount, "32-bit addition (64-bit: two)."),
         sim::field("multiply_base", &UpmemInstructions::multiply_base, Unit::count, kCount,
                    "Call, swap, move and return around the steps of a 32-bit product."),
@@ -90,7 +89,7 @@ struct UpmemHostCopy {
   double serial_fixed_s = 36e-6, serial_bandwidth = 0.33e9;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("fixed", &UpmemHostCopy::fixed_s, Unit::seconds, sim::at_least(0), "Start of a parallel copy."),
         sim::field("lane_bandwidth", &UpmemHostCopy::lane_bandwidth, Unit::bytes_per_s, sim::positive(),
                    "Bandwidth of one DPU: its words are interleaved with those of its neighbours."),
@@ -128,7 +127,7 @@ struct UpmemParams {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr auto kCount = sim::at_least(1);
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("dimms", &UpmemParams::dimms, Unit::count, kCount, "DIMMs of the system.")),
         sim::field("ranks_per_dimm", &UpmemParams::ranks_per_dimm, Unit::count, kCount, "Ranks of a DIMM."),
         sim::field("dpus_per_rank", &UpmemParams::dpus_per_rank, Unit::count, sim::between(1, 128),

@@ -45,7 +45,7 @@ struct BertParams {
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     constexpr sim::Range kOptional = sim::between(0, 1 << 24);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("layers", &B::layers, Unit::layers, kSize, "Layers."),
         sim::field("hidden", &B::hidden, Unit::count, kSize, "Width of a token."),
         sim::field("heads", &B::heads, Unit::count, kSize, "Heads; they divide the width."),

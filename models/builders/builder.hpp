@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::models {

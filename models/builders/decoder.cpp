@@ -1,9 +1,9 @@
 // Decoder-only transformers of the Llama family: pre-norm blocks of grouped-query attention with rotary positions and a
 // gated feed-forward; with experts in place of the feed-forward where `experts` is not 0 (Mixtral, Qwen-MoE).
 //
-// Sizes come from a model of the catalog (models/hf_config.hpp) or are given. Without `cache` the graph is a forward
-// pass over [batch, tokens]; with it every layer writes its keys and values into a cache of `past` + `tokens` and
-// attends over all of it, so the same graph is a prompt (past = 0), a chunk of one, or a decode step (tokens = 1).
+// Sizes come from a model of the catalog (models/transformer/hf_config.hpp) or are given. Without `cache` the graph is
+// a forward pass over [batch, tokens]; with it every layer writes its keys and values into a cache of `past` + `tokens`
+// and attends over all of it, so the same graph is a prompt (past = 0), a chunk of one, or a decode step (tokens = 1).
 // Ops are those of the Hugging Face modules: projections apart unless `merged`, norms and rotations as one kernel each
 // (`passes: library`) or as the passes that the Python modules launch (`eager`: an RMS norm eight, a rotation five a
 // tensor). Experts: a router, rows gathered by expert, grouped products, and a weighted sum of k rows.
@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "models/builders/net.hpp"
-#include "models/hf_config.hpp"
+#include "models/transformer/hf_config.hpp"
 
 namespace orrery::models {
 namespace {
@@ -52,7 +52,7 @@ struct DecoderParams {
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     constexpr sim::Range kOptional = sim::between(0, 1 << 24);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("config", &D::config, Unit::path, sim::any_value(),
                    "Model of the catalog (catalog:NAME) or a config.json; its sizes replace those below."),
         sim::field("layers", &D::layers, Unit::layers, kSize, "Layers."),

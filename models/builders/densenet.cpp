@@ -14,9 +14,10 @@ struct DensenetParams : ImageParams {
   static constexpr auto fields() {
     using D = DensenetParams;
     using sim::Unit;
-    return std::tuple_cat(
-        std::tuple{sim::field("blocks", &D::blocks, Unit::count, sim::between(1, 1000), "Layers of each block."),
-                   sim::field("growth", &D::growth, Unit::count, sim::between(1, 1024), "Channels that a layer adds.")},
+    return sim::joined(
+        sim::FieldTable{
+            sim::field("blocks", &D::blocks, Unit::count, sim::between(1, 1000), "Layers of each block."),
+            sim::field("growth", &D::growth, Unit::count, sim::between(1, 1024), "Channels that a layer adds.")},
         fields_of<D>());
   }
 };

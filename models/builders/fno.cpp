@@ -54,7 +54,7 @@ struct FnoParams {
     using F = FnoParams;
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 20);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("resolution", &F::resolution, Unit::count, kSize, "Points of the grid along each axis."),
         sim::field("modes", &F::modes, Unit::count, kSize, "Frequencies kept along each axis, both signs."),
         sim::field("hidden", &F::hidden, Unit::count, kSize, "Channels of a block."),

@@ -52,7 +52,7 @@ struct GnnParams {
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     constexpr sim::Range kCount = sim::between(0, 1e12);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("model", &G::model, "gcn, gin or sage."),
         sim::field("edges", &G::edges, Unit::path, sim::any_value(),
                    "File of edges: two node ids a line, a comma between; absent: the counts below."),

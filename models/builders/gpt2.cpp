@@ -20,7 +20,7 @@ struct Gpt2Params {
     using G = Gpt2Params;
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("layers", &G::layers, Unit::layers, kSize, "Layers."),
         sim::field("hidden", &G::hidden, Unit::count, kSize, "Width of a token."),
         sim::field("heads", &G::heads, Unit::count, kSize, "Heads; they divide the width."),

@@ -31,7 +31,7 @@ struct ImageParams {
   static constexpr auto fields_of() {
     using sim::Unit;
     using I = ImageParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("image", as<P>(&I::image), Unit::count, sim::between(32, 1 << 14), "Height and width of an image."),
         sim::field("classes", as<P>(&I::classes), Unit::count, sim::between(1, 1 << 24), "Classes."),
         sim::field("dtype", as<P>(&I::dtype), "Type of weights and activations."),

@@ -36,12 +36,12 @@ struct MlpParams {
   static constexpr auto fields() {
     using M = MlpParams;
     using sim::Unit;
-    return std::tuple{sim::field("widths", &M::widths, Unit::count, sim::between(1, 1 << 24),
-                                 "Widths from the input to the output; at least two."),
-                      sim::field("activation", &M::activation, "Activation between layers."),
-                      sim::field("bias", &M::bias, "Whether layers have biases."),
-                      sim::field("loss", &M::loss, "Whether the graph ends in the cross entropy with labels."),
-                      sim::field("dtype", &M::dtype, "Type of weights and activations.")};
+    return sim::FieldTable{sim::field("widths", &M::widths, Unit::count, sim::between(1, 1 << 24),
+                                      "Widths from the input to the output; at least two."),
+                           sim::field("activation", &M::activation, "Activation between layers."),
+                           sim::field("bias", &M::bias, "Whether layers have biases."),
+                           sim::field("loss", &M::loss, "Whether the graph ends in the cross entropy with labels."),
+                           sim::field("dtype", &M::dtype, "Type of weights and activations.")};
   }
 };
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "models/builders/builder.hpp"
-#include "models/element_names.hpp"
+#include "models/graph/element_names.hpp"
 
 namespace orrery::models {
 

@@ -15,11 +15,12 @@ struct ResnetParams : ImageParams {
   static constexpr auto fields() {
     using R = ResnetParams;
     using sim::Unit;
-    return std::tuple_cat(
-        std::tuple{sim::field("blocks", &R::blocks, Unit::count, sim::between(1, 1000), "Blocks of each stage."),
-                   sim::field("groups", &R::groups, Unit::count, sim::between(1, 1024), "Groups of 3x3 convolutions."),
-                   sim::field("group_width", &R::group_width, Unit::count, sim::between(1, 1024),
-                              "Channels of a group in the first stage.")},
+    return sim::joined(
+        sim::FieldTable{
+            sim::field("blocks", &R::blocks, Unit::count, sim::between(1, 1000), "Blocks of each stage."),
+            sim::field("groups", &R::groups, Unit::count, sim::between(1, 1024), "Groups of 3x3 convolutions."),
+            sim::field("group_width", &R::group_width, Unit::count, sim::between(1, 1024),
+                       "Channels of a group in the first stage.")},
         fields_of<R>());
   }
 };

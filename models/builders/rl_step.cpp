@@ -24,7 +24,7 @@ struct RlStepParams {
   static constexpr auto fields() {
     using R = RlStepParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("steps", &R::steps, Unit::count, sim::between(1, 1 << 14), "Steps of the simulator."),
         sim::field("state_bytes", &R::state_bytes, Unit::count, sim::between(0, 1 << 20),
                    "Bytes of an environment's further state; a multiple of 4."),

@@ -23,7 +23,7 @@ struct UnetParams {
     using U = UnetParams;
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("latent", &U::latent, Unit::count, kSize, "Height and width of the latent image."),
         sim::field("latent_channels", &U::latent_channels, Unit::count, kSize, "Channels of the latent image."),
         sim::field("channels", &U::channels, Unit::count, kSize, "Channels of each level."),

@@ -15,13 +15,14 @@ struct VitParams : ImageParams {
     using V = VitParams;
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
-    return std::tuple_cat(
-        std::tuple{sim::field("patch", &V::patch, Unit::count, kSize, "Height and width of a patch; divides an image."),
-                   sim::field("layers", &V::layers, Unit::layers, kSize, "Layers."),
-                   sim::field("hidden", &V::hidden, Unit::count, kSize, "Width of a token."),
-                   sim::field("heads", &V::heads, Unit::count, kSize, "Heads; they divide the width."),
-                   sim::field("intermediate", &V::intermediate, Unit::count, kSize, "Width of the feed-forward."),
-                   sim::field("attention", &V::attention, "One kernel, or products and passes.")},
+    return sim::joined(
+        sim::FieldTable{
+            sim::field("patch", &V::patch, Unit::count, kSize, "Height and width of a patch; divides an image."),
+            sim::field("layers", &V::layers, Unit::layers, kSize, "Layers."),
+            sim::field("hidden", &V::hidden, Unit::count, kSize, "Width of a token."),
+            sim::field("heads", &V::heads, Unit::count, kSize, "Heads; they divide the width."),
+            sim::field("intermediate", &V::intermediate, Unit::count, kSize, "Width of the feed-forward."),
+            sim::field("attention", &V::attention, "One kernel, or products and passes.")},
         fields_of<V>());
   }
 };

@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "models/graph/file_order.hpp"
 #include "models/import/file_bytes.hpp"
-#include "models/import/file_order.hpp"
 #include "models/import/importer.hpp"
 #include "sim/base/document.hpp"
 

@@ -1,7 +1,7 @@
 // Configs of Hugging Face models as graphs: what the builder `decoder` makes of them.
 #include "models/builders/builder.hpp"
-#include "models/hf_config.hpp"
 #include "models/import/importer.hpp"
+#include "models/transformer/hf_config.hpp"
 
 namespace orrery::models {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/graph_json.hpp"
+#include "models/graph/graph_json.hpp"
 #include "sim/base/document.hpp"
 
 namespace orrery::models {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 
 namespace orrery::models {
 
@@ -26,7 +26,7 @@ Imported import_chakra(const std::filesystem::path& file);
 Imported import_kineto(const std::filesystem::path& file);
 /// A Hugging Face config.json.
 Imported import_hf(const std::filesystem::path& file);
-/// Our own JSON (models/graph_json.hpp).
+/// Our own JSON (models/graph/graph_json.hpp).
 Imported import_json(const std::filesystem::path& file);
 /// By format name ("onnx", "chakra", "kineto", "hf", "json"); empty: by the file's name.
 Imported import_graph(const std::filesystem::path& file, const std::string& format);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 
 namespace orrery::models::kineto {
 

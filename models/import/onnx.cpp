@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "models/graph/file_order.hpp"
 #include "models/import/file_bytes.hpp"
-#include "models/import/file_order.hpp"
 #include "models/import/onnx_reader.hpp"
 #include "sim/base/fault.hpp"
 

@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "models/graph/op_graph.hpp"
 #include "models/import/importer.hpp"
-#include "models/op_graph.hpp"
 
 namespace orrery::models::onnx {
 

@@ -12,7 +12,7 @@ struct ExpressionAdmissionParams {
   RequestRule reject{"0"};
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("reject", &ExpressionAdmissionParams::reject, "A request is turned away where this is not 0.")};
   }
 };

@@ -11,10 +11,10 @@ struct QueueLimitParams {
 
   static constexpr auto fields() {
     using Q = QueueLimitParams;
-    return std::tuple{sim::field("requests", &Q::requests, sim::Unit::requests, sim::between(1, 1e12),
-                                 "Most requests a replica, on the mean; null: no bound."),
-                      sim::field("queued_tokens", &Q::queued_tokens, sim::Unit::tokens, sim::between(1, 1e12),
-                                 "Most tokens still to prefill a replica, on the mean; null: no bound.")};
+    return sim::FieldTable{sim::field("requests", &Q::requests, sim::Unit::requests, sim::between(1, 1e12),
+                                      "Most requests a replica, on the mean; null: no bound."),
+                           sim::field("queued_tokens", &Q::queued_tokens, sim::Unit::tokens, sim::between(1, 1e12),
+                                      "Most tokens still to prefill a replica, on the mean; null: no bound.")};
   }
 };
 

@@ -1,5 +1,4 @@
 #include "policies/admission/admission.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -11,7 +10,6 @@ void register_admission_controls(AdmissionRegistry& registry) {
   void add_queue_limit(AdmissionRegistry&); add_queue_limit(registry);
   void add_slo_admission(AdmissionRegistry&); add_slo_admission(registry);
   void add_token_bucket(AdmissionRegistry&); add_token_bucket(registry);
-  add_plugin_policies(registry, &Plugin::admission);
 }
 // clang-format on
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "policies/admission/admission.hpp"
-#include "policies/expression.hpp"
+#include "policies/base/expression.hpp"
 
 namespace orrery::policies {
 

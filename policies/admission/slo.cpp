@@ -12,10 +12,10 @@ struct SloAdmissionParams {
 
   static constexpr auto fields() {
     using S = SloAdmissionParams;
-    return std::tuple{sim::field("ttft", &S::ttft_s, sim::Unit::seconds, sim::positive(),
-                                 "Target for the time to first token; null: slo.ttft, and without that none."),
-                      sim::field("headroom", &S::headroom, sim::Unit::ratio, sim::between(0.01, 100),
-                                 "Share of the target that a prediction may take.")};
+    return sim::FieldTable{sim::field("ttft", &S::ttft_s, sim::Unit::seconds, sim::positive(),
+                                      "Target for the time to first token; null: slo.ttft, and without that none."),
+                           sim::field("headroom", &S::headroom, sim::Unit::ratio, sim::between(0.01, 100),
+                                      "Share of the target that a prediction may take.")};
   }
 };
 

@@ -33,10 +33,10 @@ namespace {
 
 constexpr auto TokenBucketParams::fields() {
   using B = TokenBucketParams;
-  return std::tuple{sim::field("rate", &B::rate, sim::Unit::none, sim::positive(), "Refill a second."),
-                    sim::field("burst", &B::burst, sim::Unit::none, sim::positive(), "What the bucket holds."),
-                    sim::field("cost", &B::cost, "What a request takes out."),
-                    sim::field("per_tenant", &B::per_tenant, "Whether every tenant has a bucket of its own.")};
+  return sim::FieldTable{sim::field("rate", &B::rate, sim::Unit::none, sim::positive(), "Refill a second."),
+                         sim::field("burst", &B::burst, sim::Unit::none, sim::positive(), "What the bucket holds."),
+                         sim::field("cost", &B::cost, "What a request takes out."),
+                         sim::field("per_tenant", &B::per_tenant, "Whether every tenant has a bucket of its own.")};
 }
 
 class TokenBucket final : public AdmissionControl {

@@ -30,8 +30,8 @@
 #include <string_view>
 #include <vector>
 
+#include "policies/base/types.hpp"
 #include "policies/kvcache/kvcache.hpp"
-#include "policies/types.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::policies {

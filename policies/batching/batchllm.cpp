@@ -47,7 +47,7 @@ struct BatchLlmParams {
 
   static constexpr auto fields() {
     using P = BatchLlmParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("order", &P::order,
                    "Groups by decode tokens over prompt tokens, most first; the reverse; or as they came."),
         sim::field("prefill_tokens", &P::prefill_tokens, sim::Unit::tokens, sim::between(1, 1e12),

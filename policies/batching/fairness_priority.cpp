@@ -41,7 +41,7 @@ struct FairnessParams {
   Preempt preemption = Preempt::swap;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("period", &FairnessParams::period, sim::Unit::iterations, sim::at_least(0),
                    "Decode steps between two draws of priorities; 0: none, first come, first served."),
         sim::field("pattern", &FairnessParams::pattern, "How priorities are drawn."),

@@ -17,9 +17,9 @@ struct FasterTransformerParams {
   std::optional<std::int64_t> max_batch;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("max_batch", &FasterTransformerParams::max_batch, sim::Unit::sequences,
-                                 sim::at_least(1),
-                                 "Most sequences in a batch; null: as many as fit the cache at the context limit.")};
+    return sim::FieldTable{
+        sim::field("max_batch", &FasterTransformerParams::max_batch, sim::Unit::sequences, sim::at_least(1),
+                   "Most sequences in a batch; null: as many as fit the cache at the context limit.")};
   }
 };
 

@@ -26,7 +26,7 @@ struct LayeredPrefillParams {
   std::int64_t group_tokens = 512;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("wave_tokens", &LayeredPrefillParams::wave_tokens, sim::Unit::tokens, sim::at_least(1),
                    "Most prompt tokens in a wave."),
         sim::field("max_sequences", &LayeredPrefillParams::max_sequences, sim::Unit::sequences, sim::at_least(1),

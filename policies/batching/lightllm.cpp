@@ -24,7 +24,7 @@ struct LightLlmParams {
   std::optional<std::int64_t> max_new_tokens;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("max_batched_tokens", &LightLlmParams::max_batched_tokens, sim::Unit::tokens, sim::at_least(1),
                    "Most prompt tokens in an iteration of prompts; a longer one runs alone."),
         sim::field("max_sequences", &LightLlmParams::max_sequences, sim::Unit::sequences, sim::at_least(1),

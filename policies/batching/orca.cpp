@@ -14,7 +14,7 @@ struct OrcaParams {
   Reservation reservation = Reservation::max;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("max_sequences", &OrcaParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("reservation", &OrcaParams::reservation, "Cache set aside for a sequence at admission.")};

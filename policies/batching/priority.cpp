@@ -20,7 +20,7 @@ struct PriorityParams {
   bool preemptive = false;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("token_budget", &PriorityParams::token_budget, sim::Unit::tokens, sim::at_least(1),
                    "Most tokens in an iteration."),
         sim::field("max_sequences", &PriorityParams::max_sequences, sim::Unit::sequences, sim::at_least(1),

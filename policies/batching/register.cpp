@@ -1,5 +1,4 @@
 #include "policies/batching/batching.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -23,7 +22,6 @@ void register_batching_policies(BatchingRegistry& registry) {
   void add_vllm_v0(BatchingRegistry&); add_vllm_v0(registry);
   void add_vllm_v1(BatchingRegistry&); add_vllm_v1(registry);
   void add_vtc(BatchingRegistry&); add_vtc(registry);
-  add_plugin_policies(registry, &Plugin::batching);
 }
 // clang-format on
 

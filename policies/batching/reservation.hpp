@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "policies/base/types.hpp"
 #include "policies/batching/batching.hpp"
-#include "policies/types.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::policies {

@@ -42,14 +42,14 @@ struct ChunkSchedule {
   std::int64_t max_tokens = 16384;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("stages", &ChunkSchedule::stages, sim::Unit::count, sim::between(0, 4096),
-                                 "Parts of a prompt with a budget of their own; 0: no schedule."),
-                      sim::field("high", &ChunkSchedule::high, sim::Unit::tokens, sim::between(1, 1e12),
-                                 "Budget for the first part."),
-                      sim::field("low", &ChunkSchedule::low, sim::Unit::tokens, sim::between(1, 1e12),
-                                 "Budget for the last part; those between lie on a line, in multiples of 32."),
-                      sim::field("max_tokens", &ChunkSchedule::max_tokens, sim::Unit::tokens, sim::between(1, 1e12),
-                                 "Length of prompt that the parts divide.")};
+    return sim::FieldTable{sim::field("stages", &ChunkSchedule::stages, sim::Unit::count, sim::between(0, 4096),
+                                      "Parts of a prompt with a budget of their own; 0: no schedule."),
+                           sim::field("high", &ChunkSchedule::high, sim::Unit::tokens, sim::between(1, 1e12),
+                                      "Budget for the first part."),
+                           sim::field("low", &ChunkSchedule::low, sim::Unit::tokens, sim::between(1, 1e12),
+                                      "Budget for the last part; those between lie on a line, in multiples of 32."),
+                           sim::field("max_tokens", &ChunkSchedule::max_tokens, sim::Unit::tokens,
+                                      sim::between(1, 1e12), "Length of prompt that the parts divide.")};
   }
 };
 
@@ -64,7 +64,7 @@ struct SarathiParams {
   Preempt preemption = Preempt::recompute;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("token_budget", &SarathiParams::token_budget, sim::Unit::tokens, sim::at_least(1),
                    "Most tokens an iteration processes: decodes first, then chunks of prompts."),
         sim::field("max_sequences", &SarathiParams::max_sequences, sim::Unit::sequences, sim::at_least(1),

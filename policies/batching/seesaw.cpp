@@ -25,7 +25,7 @@ struct SeesawParams {
   std::int32_t decode_mode = 1;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("max_batched_tokens", &SeesawParams::max_batched_tokens, sim::Unit::tokens, sim::at_least(1),
                    "Most prompt tokens in one iteration; null: the context limit, 2048 at least."),
         sim::field("max_sequences", &SeesawParams::max_sequences, sim::Unit::sequences, sim::at_least(1),

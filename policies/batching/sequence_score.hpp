@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "policies/base/expression.hpp"
 #include "policies/batching/batching.hpp"
-#include "policies/expression.hpp"
 
 namespace orrery::policies {
 

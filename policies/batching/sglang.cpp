@@ -50,7 +50,7 @@ struct SglangParams {
 
   static constexpr auto fields() {
     using P = SglangParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("order", &P::order, "Who is admitted first."),
         sim::field("max_prefill_tokens", &P::max_prefill_tokens, sim::Unit::tokens, sim::at_least(1),
                    "Most prompt tokens in one iteration; longer prompts go in chunks."),

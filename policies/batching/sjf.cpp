@@ -21,13 +21,14 @@ struct SjfParams {
   bool oracle = false;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("token_budget", &SjfParams::token_budget, sim::Unit::tokens, sim::at_least(1),
-                                 "Most tokens in an iteration."),
-                      sim::field("max_sequences", &SjfParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                                 "Most sequences that run at once."),
-                      sim::field("aging", &SjfParams::aging, sim::Unit::tokens, sim::between(0, 1e6),
-                                 "Tokens that a job is put behind every earlier arrival; 0: plain shortest job first."),
-                      sim::field("oracle", &SjfParams::oracle, "Whether true lengths stand in for predicted ones.")};
+    return sim::FieldTable{
+        sim::field("token_budget", &SjfParams::token_budget, sim::Unit::tokens, sim::at_least(1),
+                   "Most tokens in an iteration."),
+        sim::field("max_sequences", &SjfParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
+                   "Most sequences that run at once."),
+        sim::field("aging", &SjfParams::aging, sim::Unit::tokens, sim::between(0, 1e6),
+                   "Tokens that a job is put behind every earlier arrival; 0: plain shortest job first."),
+        sim::field("oracle", &SjfParams::oracle, "Whether true lengths stand in for predicted ones.")};
   }
 };
 

@@ -15,10 +15,10 @@ struct StaticParams {
   Reservation reservation = Reservation::max;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("max_sequences", &StaticParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                                 "Most sequences in a batch."),
-                      sim::field("reservation", &StaticParams::reservation,
-                                 "Cache set aside for each sequence when the batch is formed.")};
+    return sim::FieldTable{sim::field("max_sequences", &StaticParams::max_sequences, sim::Unit::sequences,
+                                      sim::at_least(1), "Most sequences in a batch."),
+                           sim::field("reservation", &StaticParams::reservation,
+                                      "Cache set aside for each sequence when the batch is formed.")};
   }
 };
 

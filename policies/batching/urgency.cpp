@@ -25,12 +25,12 @@ struct UrgencyParams {
   std::int64_t output_tokens = 128;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("token_budget", &UrgencyParams::token_budget, sim::Unit::tokens, sim::at_least(1),
-                                 "Most tokens in an iteration."),
-                      sim::field("max_sequences", &UrgencyParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                                 "Most sequences that run at once."),
-                      sim::field("output_tokens", &UrgencyParams::output_tokens, sim::Unit::tokens, sim::at_least(1),
-                                 "Output of a request for which nothing is predicted.")};
+    return sim::FieldTable{sim::field("token_budget", &UrgencyParams::token_budget, sim::Unit::tokens, sim::at_least(1),
+                                      "Most tokens in an iteration."),
+                           sim::field("max_sequences", &UrgencyParams::max_sequences, sim::Unit::sequences,
+                                      sim::at_least(1), "Most sequences that run at once."),
+                           sim::field("output_tokens", &UrgencyParams::output_tokens, sim::Unit::tokens,
+                                      sim::at_least(1), "Output of a request for which nothing is predicted.")};
   }
 };
 

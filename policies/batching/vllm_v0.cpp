@@ -23,7 +23,7 @@ struct VllmV0Params {
   Preempt preemption = Preempt::recompute;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("max_batched_tokens", &VllmV0Params::max_batched_tokens, sim::Unit::tokens, sim::at_least(1),
                    "Most prompt tokens in one iteration; null: the context limit, 2048 at least."),
         sim::field("max_sequences", &VllmV0Params::max_sequences, sim::Unit::sequences, sim::at_least(1),

@@ -21,7 +21,7 @@ struct VllmV1Params {
   bool room_for_prompt = false;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("max_num_batched_tokens", &VllmV1Params::max_num_batched_tokens, sim::Unit::tokens, sim::at_least(1),
                    "Most tokens in an iteration. The server's own default is 2048, and 8192 on parts of 70 GiB and "
                    "more other than A100."),

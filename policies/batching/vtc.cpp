@@ -24,14 +24,14 @@ struct VtcParams {
   std::int64_t output_weight = 2;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("token_budget", &VtcParams::token_budget, sim::Unit::tokens, sim::at_least(1),
-                                 "Most tokens in an iteration."),
-                      sim::field("max_sequences", &VtcParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                                 "Most sequences that run at once."),
-                      sim::field("input_weight", &VtcParams::input_weight, sim::Unit::count, sim::between(0, 1e6),
-                                 "Service that a prompt token counts as."),
-                      sim::field("output_weight", &VtcParams::output_weight, sim::Unit::count, sim::between(0, 1e6),
-                                 "Service that a generated token counts as.")};
+    return sim::FieldTable{sim::field("token_budget", &VtcParams::token_budget, sim::Unit::tokens, sim::at_least(1),
+                                      "Most tokens in an iteration."),
+                           sim::field("max_sequences", &VtcParams::max_sequences, sim::Unit::sequences,
+                                      sim::at_least(1), "Most sequences that run at once."),
+                           sim::field("input_weight", &VtcParams::input_weight, sim::Unit::count, sim::between(0, 1e6),
+                                      "Service that a prompt token counts as."),
+                           sim::field("output_weight", &VtcParams::output_weight, sim::Unit::count,
+                                      sim::between(0, 1e6), "Service that a generated token counts as.")};
   }
 };
 

@@ -21,7 +21,7 @@ struct AotParams {
 
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("symbol", &AotParams::symbol, Unit::text, sim::any_value(), "Dimension that is padded."),
         sim::field("buckets", &AotParams::buckets, Unit::count, sim::at_least(1),
                    "Sizes compiled ahead, in rising order; none: multiples of `step`."),

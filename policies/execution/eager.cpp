@@ -5,7 +5,7 @@ namespace orrery::policies {
 namespace {
 
 struct EagerParams {
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return sim::FieldTable<EagerParams, 0>(); }
 };
 
 class Eager final : public Execution {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "hw/coupling/launch_program.hpp"
-#include "models/sym_expr.hpp"
+#include "models/sym/expr.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::policies {

@@ -14,7 +14,7 @@ struct GraphParams {
 
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("symbol", &GraphParams::symbol, Unit::text, sim::any_value(), "Dimension that is padded."),
         sim::field("step", &GraphParams::step, Unit::count, sim::at_least(1), "To multiples of what; 1: no padding."),
         sim::field("entries", &GraphParams::entries, Unit::count, sim::at_least(0),

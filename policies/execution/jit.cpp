@@ -18,7 +18,7 @@ struct JitParams {
 
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("graph", &JitParams::graph_s, Unit::seconds, sim::at_least(0), "Tracing the graph for new sizes."),
         sim::field("kernel", &JitParams::kernel_s, Unit::seconds, sim::at_least(0), "Compiling one kernel."),
         sim::field("call", &JitParams::call_s, Unit::seconds, sim::at_least(0),

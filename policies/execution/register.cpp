@@ -1,5 +1,4 @@
 #include "policies/execution/execution.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -11,7 +10,6 @@ void register_execution_policies(ExecutionRegistry& registry) {
   void add_graph(ExecutionRegistry&); add_graph(registry);
   void add_jit(ExecutionRegistry&); add_jit(registry);
   void add_vm(ExecutionRegistry&); add_vm(registry);
-  add_plugin_policies(registry, &Plugin::execution);
 }
 // clang-format on
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/sym_expr.hpp"
+#include "models/sym/expr.hpp"
 
 namespace orrery::policies {
 

@@ -38,7 +38,7 @@ struct VmParams {
     using sim::Unit;
     using P = VmParams;
     constexpr sim::Range kTime = sim::between(0, 1000);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("normalize", &P::normalize_s, Unit::seconds, kTime, "Shape inference of a kernel for new sizes."),
         sim::field("encode", &P::encode_s, Unit::seconds, kTime, "Writing a kernel's bytecode, whatever its length."),
         sim::field("instruction", &P::instruction_s, Unit::seconds, kTime, "Writing one instruction."),

@@ -21,7 +21,7 @@ struct AdopterParams {
 
   static constexpr auto fields() {
     using A = AdopterParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("rules", &A::rules, "The subset of shipped rules to apply, by name."),
         sim::field("files", &A::files, sim::Unit::path, sim::any_value(), "Files of further rules."),
         sim::field("inline", &A::inline_rules, "Further rules, written out."),

@@ -3,8 +3,8 @@
 
 #include <span>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/launch_graph.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 

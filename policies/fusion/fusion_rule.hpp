@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::policies {
@@ -29,7 +29,7 @@ struct RuleNode {
   bool optional = false;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("name", &RuleNode::name, "Name of the node in this rule.")),
         sim::required(sim::field("op", &RuleNode::op, "Kinds of op that match.")),
         sim::field("attributes", &RuleNode::attributes, "Attributes that the op must have, with their values."),
@@ -50,7 +50,7 @@ struct RuleEdge {
   std::int64_t output = 0;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("from", &RuleEdge::from, "Node that makes the tensor.")),
         sim::required(sim::field("to", &RuleEdge::to, "Node that reads it.")),
         sim::field("slot", &RuleEdge::slot, sim::Unit::none, sim::at_least(0), "Input that it is; null: any."),
@@ -64,8 +64,9 @@ struct RuleShare {
   std::int64_t slot = 0;
 
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("nodes", &RuleShare::nodes, "Nodes that read the tensor.")),
-                      sim::field("slot", &RuleShare::slot, sim::Unit::none, sim::at_least(0), "Input that it is.")};
+    return sim::FieldTable{
+        sim::required(sim::field("nodes", &RuleShare::nodes, "Nodes that read the tensor.")),
+        sim::field("slot", &RuleShare::slot, sim::Unit::none, sim::at_least(0), "Input that it is.")};
   }
 };
 
@@ -77,7 +78,7 @@ struct RuleInput {
   bool optional = false;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("node", &RuleInput::node, "Node of the pattern.")),
         sim::required(sim::field("slot", &RuleInput::slot, sim::Unit::none, sim::at_least(0), "Which of its inputs.")),
         sim::field("before", &RuleInput::before,
@@ -92,7 +93,7 @@ struct RuleResult {
   sim::Node attributes;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("op", &RuleResult::op, "fused, or the kind of op that replaces the match."),
         sim::field("name", &RuleResult::name, "Name of the new op; empty: the rule's."),
         sim::field("dialect", &RuleResult::dialect, "Library or compiler that has the kernel."),
@@ -113,7 +114,7 @@ struct FusionRuleFile {
 
   static constexpr auto fields() {
     using R = FusionRuleFile;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("kind", &R::kind, "fusion_rule."),
         sim::field("version", &R::version, sim::Unit::none, sim::between(1, 1), "Version of the format."),
         sim::required(sim::field("name", &R::name, "Name of the rule.")),

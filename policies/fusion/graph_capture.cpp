@@ -7,10 +7,10 @@
 // node), `nodes`, `captures`, `sizes`. Work and bytes stay. Source: CUDA Programming Guide, 3.2.8.7 (CUDA Graphs).
 #include <algorithm>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/finish.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/marks.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -22,7 +22,7 @@ struct GraphCaptureParams {
 
   static constexpr auto fields() {
     using G = GraphCaptureParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("whole", &G::whole, "Whether to capture all or nothing, in place of every stretch that can be."),
         sim::field("communication", &G::communication,
                    "Whether communication between devices can be captured (NCCL's can)."),

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "models/graph_rewrite.hpp"
-#include "models/op_graph.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/graph_rewrite.hpp"
+#include "models/graph/op_graph.hpp"
+#include "models/graph/op_work.hpp"
 
 namespace orrery::policies {
 

@@ -9,13 +9,13 @@
 // After XLA's and TVM's fusers. Left out: recomputation of cheap producers, register pressure beyond `max_ops`.
 #include <algorithm>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/finish.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/loops.hpp"
 #include "policies/fusion/merged_groups.hpp"
 #include "policies/fusion/place.hpp"
 #include "policies/fusion/prices.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -28,7 +28,7 @@ struct LoopFusionParams {
   std::int64_t max_ops = 64;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("epilogues", &LoopFusionParams::epilogues,
                    "Whether a product takes the elementwise ops after it into its kernel."),
         sim::field("past_reductions", &LoopFusionParams::past_reductions,

@@ -1,4 +1,4 @@
-// Loops: which units can share one, from how an output element depends on inputs (models/op_kinds.hpp).
+// Loops: which units can share one, from how an output element depends on inputs (models/graph/op_kinds.hpp).
 //
 // A pointwise unit (elementwise, copy, rope, concat …) makes every element of its output once from one place of every
 // operand; a row unit (reductions, softmax, norms) makes a row from a row; a product makes tiles of its output. Units
@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 #include "policies/fusion/launch_graph.hpp"
 
 namespace orrery::policies {

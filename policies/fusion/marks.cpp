@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "models/op_work.hpp"
+#include "models/graph/op_work.hpp"
 
 namespace orrery::policies {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 
 namespace orrery::policies {
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/fusion_rule.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/merged_groups.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 

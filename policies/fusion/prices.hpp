@@ -9,8 +9,8 @@
 #include <map>
 #include <string>
 
-#include "models/op_graph.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/graph/op_graph.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
 

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <string>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/finish.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/marks.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -22,7 +22,7 @@ struct ProximityParams {
   double threshold = 1.0;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("length", &ProximityParams::length, sim::Unit::none, sim::at_least(2), "Kernels of a chain."),
         sim::field("threshold", &ProximityParams::threshold, sim::Unit::ratio,
                    sim::Range{.min = 0, .max = 1, .open_min = true},

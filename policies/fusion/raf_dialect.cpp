@@ -11,9 +11,9 @@
 // not name are not its. Nothing is fused across phases.
 #include <algorithm>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/fusion_rule.hpp"
 #include "policies/fusion/pattern_match.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 
@@ -30,7 +30,7 @@ struct DialectEntry {
 
   static constexpr auto fields() {
     using D = DialectEntry;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("dialect", &D::dialect, "Library or compiler.")),
         sim::required(sim::field("ops", &D::ops, "Kinds of op that it has, classes of them (elementwise ..), or *.")),
         sim::field("priority", &D::priority, sim::Unit::none, sim::any_value(), "The highest enabled one runs an op."),
@@ -57,7 +57,7 @@ struct RafDialectParams {
 
   static constexpr auto fields() {
     using P = RafDialectParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("enabled", &P::enabled, "Dialects that may be used."),
         sim::field("patterns", &P::patterns, "Declared patterns (shipped fusion rules); none without cutlass."),
         sim::field("registry", &P::registry, "Which dialect has which ops, and its priority."),

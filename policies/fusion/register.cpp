@@ -1,4 +1,4 @@
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
 

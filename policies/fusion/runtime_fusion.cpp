@@ -10,10 +10,10 @@
 // sizes seen most often decide.
 #include <algorithm>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/finish.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/loops.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -25,11 +25,12 @@ struct RuntimeFusionParams {
 
   static constexpr auto fields() {
     using R = RuntimeFusionParams;
-    return std::tuple{sim::field("sightings", &R::sightings, sim::Unit::none, sim::at_least(1),
-                                 "Sightings of sizes before compiling."),
-                      sim::field("max_ops", &R::max_ops, sim::Unit::none, sim::at_least(1), "Most ops of a segment."),
-                      sim::field("symbolic", &R::symbolic, "Whether one kernel serves all sizes."),
-                      sim::field("types", &R::types, "Element types that the compiler supports.")};
+    return sim::FieldTable{
+        sim::field("sightings", &R::sightings, sim::Unit::none, sim::at_least(1),
+                   "Sightings of sizes before compiling."),
+        sim::field("max_ops", &R::max_ops, sim::Unit::none, sim::at_least(1), "Most ops of a segment."),
+        sim::field("symbolic", &R::symbolic, "Whether one kernel serves all sizes."),
+        sim::field("types", &R::types, "Element types that the compiler supports.")};
   }
 };
 

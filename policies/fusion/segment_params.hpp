@@ -16,7 +16,7 @@ struct SegmentParams {
   static constexpr auto fields() {
     using S = SegmentParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("scratch", &S::scratch, Unit::bytes, sim::at_least(0),
                    "On-chip memory that a kernel's tiles may fill; null: the device's; 0: nothing fuses."),
         sim::field("tile_rows", &S::tile_rows, Unit::none, sim::at_least(1), "Rows of a tile."),

@@ -16,9 +16,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/prices.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 

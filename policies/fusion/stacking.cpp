@@ -8,10 +8,10 @@
 // section 4). Left out: the overlap of parallel leaves in time; a leaf costs what its kernel costs.
 #include <algorithm>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/finish.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/marks.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -37,9 +37,9 @@ struct StackingParams {
   std::int64_t max_leaves = 16;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("form", &StackingParams::form, "Which leaves may share a launch."),
-                      sim::field("max_leaves", &StackingParams::max_leaves, sim::Unit::none, sim::at_least(1),
-                                 "Most kernels of a launch.")};
+    return sim::FieldTable{sim::field("form", &StackingParams::form, "Which leaves may share a launch."),
+                           sim::field("max_leaves", &StackingParams::max_leaves, sim::Unit::none, sim::at_least(1),
+                                      "Most kernels of a launch.")};
   }
 };
 

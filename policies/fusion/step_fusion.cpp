@@ -11,8 +11,8 @@
 #include <charconv>
 #include <map>
 
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/finish.hpp"
-#include "policies/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -28,7 +28,7 @@ struct StepFusionParams {
   static constexpr auto fields() {
     using S = StepFusionParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("steps", &S::steps, Unit::count, sim::between(1, 1 << 14), "Steps of a launch."),
         sim::field("thread_bytes", &S::thread_bytes, Unit::count, sim::at_least(0),
                    "Registers of a thread, bytes: 255 of 4 bytes from Kepler to Blackwell (CUDA programming guide)."),

@@ -21,8 +21,8 @@ struct BlockGroupParams {
   std::int64_t block_tokens = 16;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("block_tokens", &BlockGroupParams::block_tokens, sim::Unit::tokens,
-                                 sim::between(1, 65536), "Tokens of one sequence that share a block.")};
+    return sim::FieldTable{sim::field("block_tokens", &BlockGroupParams::block_tokens, sim::Unit::tokens,
+                                      sim::between(1, 65536), "Tokens of one sequence that share a block.")};
   }
 };
 

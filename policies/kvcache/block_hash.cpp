@@ -25,8 +25,8 @@ struct BlockHashParams {
   std::int64_t block_tokens = 16;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("block_tokens", &BlockHashParams::block_tokens, sim::Unit::tokens,
-                                 sim::between(1, 65536), "Tokens of one sequence that share a block.")};
+    return sim::FieldTable{sim::field("block_tokens", &BlockHashParams::block_tokens, sim::Unit::tokens,
+                                      sim::between(1, 65536), "Tokens of one sequence that share a block.")};
   }
 };
 

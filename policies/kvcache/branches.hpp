@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "policies/types.hpp"
+#include "policies/base/types.hpp"
 
 namespace orrery::policies {
 

@@ -18,7 +18,7 @@ namespace orrery::policies {
 namespace {
 
 struct BuddyParams {
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return sim::FieldTable<BuddyParams, 0>(); }
 };
 
 class BuddyCache final : public KvCache {

@@ -17,7 +17,7 @@ namespace orrery::policies {
 namespace {
 
 struct ContiguousParams {
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return sim::FieldTable<ContiguousParams, 0>(); }
 };
 
 class ContiguousCache final : public KvCache {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <span>
 
-#include "policies/types.hpp"
+#include "policies/base/types.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::policies {

@@ -42,7 +42,7 @@ struct PagedParams {
   bool split = false;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("block_tokens", &PagedParams::block_tokens, sim::Unit::tokens, sim::between(1, 65536),
                    "Tokens of one sequence that share a block."),
         sim::field("sharing", &PagedParams::sharing,

@@ -41,10 +41,11 @@ struct RadixParams {
   Publish publish = Publish::computed;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("page_tokens", &RadixParams::page_tokens, sim::Unit::tokens, sim::between(1, 65536),
-                                 "Tokens of a page; prefixes are shared in whole pages."),
-                      sim::field("publish", &RadixParams::publish,
-                                 "When a prompt may be found by others: as it is computed, or when its request ends.")};
+    return sim::FieldTable{
+        sim::field("page_tokens", &RadixParams::page_tokens, sim::Unit::tokens, sim::between(1, 65536),
+                   "Tokens of a page; prefixes are shared in whole pages."),
+        sim::field("publish", &RadixParams::publish,
+                   "When a prompt may be found by others: as it is computed, or when its request ends.")};
   }
 };
 

@@ -1,5 +1,4 @@
 #include "policies/kvcache/kvcache.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -12,7 +11,6 @@ void register_kv_caches(KvCacheRegistry& registry) {
   void add_contiguous(KvCacheRegistry&); add_contiguous(registry);
   void add_paged(KvCacheRegistry&); add_paged(registry);
   void add_radix(KvCacheRegistry&); add_radix(registry);
-  add_plugin_policies(registry, &Plugin::kvcache);
 }
 // clang-format on
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/types.hpp"
+#include "policies/base/types.hpp"
 
 namespace orrery::policies {
 

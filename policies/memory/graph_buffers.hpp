@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/liveness.hpp"
+#include "models/graph/liveness.hpp"
 #include "policies/memory/planner.hpp"
 
 namespace orrery::policies {

@@ -1,8 +1,8 @@
 // Every op writes memory of its own: what a framework does that runs operators one by one.
 //
 // Decides nothing: it marks elementwise ops (attribute `in_place` = 0), so that liveness does not let them write where
-// an operand dies (models/liveness.hpp). Optimizer steps and caches are updated in place as before. Run it last.
-#include "policies/graph_pass.hpp"
+// an operand dies (models/graph/liveness.hpp). Optimizer steps and caches are updated in place as before. Run it last.
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {

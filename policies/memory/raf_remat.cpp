@@ -16,7 +16,7 @@ struct RafRematParams {
 
   static constexpr auto fields() {
     using P = RafRematParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("budget", &P::budget, sim::Unit::bytes, sim::at_least(0),
                    "Memory for everything; null: the device's."),
         sim::field("reserve", &P::reserve, sim::Unit::ratio, sim::between(0, 1),

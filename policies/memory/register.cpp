@@ -1,6 +1,5 @@
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/memory/planner.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -11,7 +10,6 @@ void register_memory_planners(MemoryPlannerRegistry& registry) {
   void add_first_fit(MemoryPlannerRegistry&); add_first_fit(registry);
   void add_greedy_by_size(MemoryPlannerRegistry&); add_greedy_by_size(registry);
   void add_search(MemoryPlannerRegistry&); add_search(registry);
-  add_plugin_policies(registry, &Plugin::memory_planner);
 }
 
 void register_memory_passes(PassRegistry& registry) {

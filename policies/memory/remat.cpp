@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "models/op_work.hpp"
+#include "models/graph/op_work.hpp"
 
 namespace orrery::policies {
 namespace {

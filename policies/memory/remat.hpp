@@ -9,15 +9,15 @@
 // May be dropped: what an op of the graph made and can make again (no update, communication, branch, loop or sampling),
 // is read later, is no output, is no operand of the op at hand; and nothing that is needed to make it again is
 // overwritten before it is read. Dropout is taken to repeat its mask from its seed.
-// Live bytes are counted per storage as in models/liveness.hpp, without take-overs in place.
+// Live bytes are counted per storage as in models/graph/liveness.hpp, without take-overs in place.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "models/liveness.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/graph/liveness.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "models/graph_rewrite.hpp"
+#include "models/graph/graph_rewrite.hpp"
 
 namespace orrery::policies {
 namespace {

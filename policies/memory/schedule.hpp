@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/liveness.hpp"
+#include "models/graph/liveness.hpp"
 
 namespace orrery::policies {
 

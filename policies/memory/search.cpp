@@ -24,10 +24,11 @@ struct SearchParams {
   std::int64_t max_buffers = 2000;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("budget", &SearchParams::budget, sim::Unit::none, sim::at_least(0),
-                                 "Elementary steps of the exact search, all parts together; 0: simple planners only."),
-                      sim::field("max_buffers", &SearchParams::max_buffers, sim::Unit::none, sim::between(0, 10000),
-                                 "Parts with more buffers are left to the simple planners.")};
+    return sim::FieldTable{
+        sim::field("budget", &SearchParams::budget, sim::Unit::none, sim::at_least(0),
+                   "Elementary steps of the exact search, all parts together; 0: simple planners only."),
+        sim::field("max_buffers", &SearchParams::max_buffers, sim::Unit::none, sim::between(0, 10000),
+                   "Parts with more buffers are left to the simple planners.")};
   }
 };
 

@@ -29,14 +29,15 @@ struct SymbolicRematParams {
 
   static constexpr auto fields() {
     using P = SymbolicRematParams;
-    return std::tuple{sim::field("budget", &P::budget, sim::Unit::bytes, sim::at_least(0),
-                                 "Memory for everything; null: the device's."),
-                      sim::field("reserve", &P::reserve, sim::Unit::ratio, sim::between(0, 1),
-                                 "Share of what is left for activations that stays free, for fragmentation."),
-                      sim::field("max_depth", &P::max_depth, sim::Unit::count, sim::between(1, 64),
-                                 "Most ops in a row that make a tensor again."),
-                      sim::field("proof", &P::proof,
-                                 "Drop only tensors that pay for all sizes by proof; false: any, judged by its size.")};
+    return sim::FieldTable{
+        sim::field("budget", &P::budget, sim::Unit::bytes, sim::at_least(0),
+                   "Memory for everything; null: the device's."),
+        sim::field("reserve", &P::reserve, sim::Unit::ratio, sim::between(0, 1),
+                   "Share of what is left for activations that stays free, for fragmentation."),
+        sim::field("max_depth", &P::max_depth, sim::Unit::count, sim::between(1, 64),
+                   "Most ops in a row that make a tensor again."),
+        sim::field("proof", &P::proof,
+                   "Drop only tensors that pay for all sizes by proof; false: any, judged by its size.")};
   }
 };
 

@@ -7,7 +7,7 @@
 // Source: BladeDISC++ (card 15 of training systems).
 #include <algorithm>
 
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/memory/graph_buffers.hpp"
 #include "policies/memory/schedule.hpp"
 

@@ -15,8 +15,8 @@
 #include <array>
 #include <map>
 
-#include "models/liveness.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/graph/liveness.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/memory/graph_buffers.hpp"
 #include "policies/memory/tempo_curve.hpp"
 #include "policies/memory/tempo_rewrite.hpp"
@@ -52,7 +52,7 @@ struct TempoParams {
   static constexpr auto fields() {
     using P = TempoParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("gelu", &P::gelu, "Rewrite GELU."),
         sim::field("norm", &P::norm, "Rewrite layer norm."),
         sim::field("attention", &P::attention, "Rewrite softmax, dropout and product of attention."),

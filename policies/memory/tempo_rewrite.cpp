@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "models/autodiff.hpp"
-#include "models/graph_rewrite.hpp"
-#include "models/op_work.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "models/graph/graph_rewrite.hpp"
+#include "models/graph/op_work.hpp"
 
 namespace orrery::policies {
 namespace {

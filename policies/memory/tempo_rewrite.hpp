@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 
 namespace orrery::policies {
 

@@ -15,11 +15,12 @@ struct LlumnixParams {
   FreenessParams freeness;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("threshold", &LlumnixParams::threshold, sim::Unit::none, sim::any_value(),
-                                 "Freeness below which a replica gives requests away, and above which it takes them."),
-                      sim::field("keep_high", &LlumnixParams::keep_high,
-                                 "Whether requests of high priority (above 0) stay where they are."),
-                      sim::field("freeness", &LlumnixParams::freeness, "How freeness is computed.")};
+    return sim::FieldTable{
+        sim::field("threshold", &LlumnixParams::threshold, sim::Unit::none, sim::any_value(),
+                   "Freeness below which a replica gives requests away, and above which it takes them."),
+        sim::field("keep_high", &LlumnixParams::keep_high,
+                   "Whether requests of high priority (above 0) stay where they are."),
+        sim::field("freeness", &LlumnixParams::freeness, "How freeness is computed.")};
   }
 };
 
@@ -65,7 +66,7 @@ class LlumnixMigration final : public Migration {
 };
 
 struct NoneParams {
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return sim::FieldTable<NoneParams, 0>(); }
 };
 
 class NoMigration final : public Migration {

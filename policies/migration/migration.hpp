@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "policies/batching/batching.hpp"
-#include "policies/load_report.hpp"
+#include "policies/routing/load_report.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::policies {

@@ -1,5 +1,4 @@
 #include "policies/migration/migration.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -8,7 +7,6 @@ namespace orrery::policies {
 void register_migrations(MigrationRegistry& registry) {
   void add_llumnix_migration(MigrationRegistry&); add_llumnix_migration(registry);
   void add_no_migration(MigrationRegistry&); add_no_migration(registry);
-  add_plugin_policies(registry, &Plugin::migration);
 }
 // clang-format on
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/placement/byoc_partition.hpp"
 #include "policies/placement/placement.hpp"
 #include "sim/base/random.hpp"
@@ -49,7 +49,7 @@ struct RateParams {
 
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("matrix", &RateParams::matrix, Unit::flop_per_s, sim::positive(),
                    "Rate of products, convolutions and attention."),
         sim::field("vector", &RateParams::vector, Unit::flop_per_s, sim::positive(), "Rate of everything else."),
@@ -70,7 +70,7 @@ struct CopyLinkParams {
   double latency_s = 10e-6, bandwidth = 16e9;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("latency", &CopyLinkParams::latency_s, sim::Unit::seconds, sim::at_least(0),
                    "Of a copy of any size."),
         sim::field("bandwidth", &CopyLinkParams::bandwidth, sim::Unit::bytes_per_s, sim::positive(), "Either way.")};
@@ -88,7 +88,7 @@ struct ByocTargetParams {
 
   static constexpr auto fields() {
     using P = ByocTargetParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("name", &P::name, "What ops that it runs carry as their target.")),
         sim::field("priority", &P::priority, sim::Unit::none, sim::any_value(),
                    "The higher takes first what several can run; equal ones in the order of the list."),
@@ -114,7 +114,7 @@ struct ByocParams {
 
   static constexpr auto fields() {
     using P = ByocParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("targets", &P::targets, "Accelerators beside the host; none: the graph stays as it is."),
         sim::field("host", &P::host, "Speed of the host; null: the run's device is the host, as its cost model says."),
         sim::field("merge", &P::merge, "none: every supported op is a region; adjacent: neighbours become one."),

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
 

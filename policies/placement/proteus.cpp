@@ -28,7 +28,7 @@ struct ProteusParams {
   static constexpr auto fields() {
     using P = ProteusParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("part_ops", &P::part_ops, Unit::count, sim::at_least(1), "Ops of a part on average."),
         sim::field("parts", &P::parts, Unit::count, sim::at_least(1), "Parts; null: as part_ops says."),
         sim::field("tries", &P::tries, Unit::count, sim::between(1, 1000),

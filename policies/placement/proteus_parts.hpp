@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "models/graph_rewrite.hpp"
+#include "models/graph/graph_rewrite.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::policies::proteus {

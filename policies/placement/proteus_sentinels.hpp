@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/graph_rewrite.hpp"
+#include "models/graph/graph_rewrite.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::policies::proteus {

@@ -13,7 +13,7 @@
 #include <set>
 
 #include "hw/network/library_collective.hpp"
-#include "models/liveness.hpp"
+#include "models/graph/liveness.hpp"
 #include "policies/placement/placement.hpp"
 #include "policies/placement/slapo_schedule.hpp"
 
@@ -31,9 +31,10 @@ using models::TensorRole;
 struct ZeroParams {
   std::int64_t stage = 0, ranks = 1;
   static constexpr auto fields() {
-    return std::tuple{sim::field("stage", &ZeroParams::stage, sim::Unit::none, sim::between(0, 3),
-                                 "What is divided: 1 optimizer state, 2 gradients too, 3 parameters too."),
-                      sim::field("ranks", &ZeroParams::ranks, sim::Unit::count, sim::at_least(1), "Among how many.")};
+    return sim::FieldTable{
+        sim::field("stage", &ZeroParams::stage, sim::Unit::none, sim::between(0, 3),
+                   "What is divided: 1 optimizer state, 2 gradients too, 3 parameters too."),
+        sim::field("ranks", &ZeroParams::ranks, sim::Unit::count, sim::at_least(1), "Among how many.")};
   }
 };
 
@@ -45,7 +46,7 @@ struct SlapoParams {
 
   static constexpr auto fields() {
     using P = SlapoParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("schedule", &P::schedule, "Primitives, applied in order."),
         sim::field("ranks", &P::ranks, sim::Unit::count, sim::at_least(1), "Devices that share what is sharded."),
         sim::field("zero", &P::zero, "ZeRO: what data-parallel ranks divide, for the figure of memory."),

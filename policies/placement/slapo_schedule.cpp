@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "models/autodiff.hpp"
+#include "models/autodiff/autodiff.hpp"
 #include "policies/fusion/marks.hpp"
 #include "policies/placement/placement.hpp"
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "models/graph_rewrite.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/graph/graph_rewrite.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies::slapo {
 
@@ -23,9 +23,9 @@ struct ReplaceParams {
   sim::TextList ops;
   static constexpr auto fields() {
     using P = ReplaceParams;
-    return std::tuple{sim::required(sim::field("scope", &P::scope, "Modules.")),
-                      sim::required(sim::field("kernel", &P::kernel, "What the new op carries as its dialect.")),
-                      sim::field("ops", &P::ops, "Kinds that the kernel takes over; none: all of the module.")};
+    return sim::FieldTable{sim::required(sim::field("scope", &P::scope, "Modules.")),
+                           sim::required(sim::field("kernel", &P::kernel, "What the new op carries as its dialect.")),
+                           sim::field("ops", &P::ops, "Kinds that the kernel takes over; none: all of the module.")};
   }
 };
 
@@ -33,10 +33,10 @@ struct ReplaceParams {
 struct FuseParams {
   std::string scope, ops;
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("scope", &FuseParams::scope, "Modules.")),
-                      sim::required(sim::field("ops", &FuseParams::ops,
-                                               "Chain of kinds whose inner tensors nobody else reads: "
-                                               "\"dropout+add+layer_norm\"."))};
+    return sim::FieldTable{sim::required(sim::field("scope", &FuseParams::scope, "Modules.")),
+                           sim::required(sim::field("ops", &FuseParams::ops,
+                                                    "Chain of kinds whose inner tensors nobody else reads: "
+                                                    "\"dropout+add+layer_norm\"."))};
   }
 };
 
@@ -47,7 +47,7 @@ struct ShardParams {
   std::optional<std::int64_t> ranks;
   static constexpr auto fields() {
     using P = ShardParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("scope", &P::scope, "Modules.")),
         sim::field("param", &P::param, "The rest of the parameter's name: \"query.weight\"; `*` as in scopes."),
         sim::field("axis", &P::axis, sim::Unit::none, sim::between(0, 7), "Axis that is divided."),
@@ -69,7 +69,7 @@ struct CheckpointParams {
   std::string scope;
   double ratio = 1;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("scope", &CheckpointParams::scope, "Modules, each run again as a whole.")),
         sim::field("ratio", &CheckpointParams::ratio, sim::Unit::ratio, sim::between(0, 1),
                    "Share of them, the first ones, rounded to whole modules.")};
@@ -80,8 +80,8 @@ struct CheckpointParams {
 struct PipelineParams {
   sim::TextList cuts;
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("cuts", &PipelineParams::cuts,
-                                               "Modules that begin a stage, in order; the first stage needs none."))};
+    return sim::FieldTable{sim::required(sim::field(
+        "cuts", &PipelineParams::cuts, "Modules that begin a stage, in order; the first stage needs none."))};
   }
 };
 
@@ -89,7 +89,7 @@ struct PipelineParams {
 struct CudagraphParams {
   std::string scope;
   static constexpr auto fields() {
-    return std::tuple{sim::required(sim::field("scope", &CudagraphParams::scope, "Modules."))};
+    return sim::FieldTable{sim::required(sim::field("scope", &CudagraphParams::scope, "Modules."))};
   }
 };
 
@@ -156,20 +156,20 @@ struct orrery::sim::EnumNames<orrery::policies::slapo::SyncDirection> {
 namespace orrery::policies::slapo {
 
 constexpr auto SyncParams::fields() {
-  return std::tuple{
+  return sim::FieldTable{
       sim::required(sim::field("scope", &SyncParams::scope, "Modules.")),
       sim::field("direction", &SyncParams::direction, "forward: of results; backward: of gradients of its inputs.")};
 }
 
 constexpr auto PrimitiveParams::fields() {
   using P = PrimitiveParams;
-  return std::tuple{sim::field("replace", &P::replace, "A module becomes one kernel."),
-                    sim::field("fuse", &P::fuse, "Chains of ops become one kernel each."),
-                    sim::field("shard", &P::shard, "A parameter is divided among ranks."),
-                    sim::field("sync", &P::sync, "Partial sums are summed over the ranks."),
-                    sim::field("checkpoint", &P::checkpoint, "Modules are run again in the backward pass."),
-                    sim::field("pipeline", &P::pipeline, "Stages on devices of their own."),
-                    sim::field("cudagraph", &P::cudagraph, "Launches captured and replayed as one.")};
+  return sim::FieldTable{sim::field("replace", &P::replace, "A module becomes one kernel."),
+                         sim::field("fuse", &P::fuse, "Chains of ops become one kernel each."),
+                         sim::field("shard", &P::shard, "A parameter is divided among ranks."),
+                         sim::field("sync", &P::sync, "Partial sums are summed over the ranks."),
+                         sim::field("checkpoint", &P::checkpoint, "Modules are run again in the backward pass."),
+                         sim::field("pipeline", &P::pipeline, "Stages on devices of their own."),
+                         sim::field("cudagraph", &P::cudagraph, "Launches captured and replayed as one.")};
 }
 
 }  // namespace orrery::policies::slapo

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <map>
 
-#include "models/autodiff.hpp"
+#include "models/autodiff/autodiff.hpp"
 #include "policies/placement/slapo_schedule.hpp"
 #include "policies/placement/slapo_states.hpp"
 

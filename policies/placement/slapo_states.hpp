@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 
 namespace orrery::policies::slapo {
 

@@ -1,8 +1,8 @@
 // Power: at which clock a replica's devices run their next iteration.
 //
 // Asked once an iteration, after the batch is chosen. The clocks are those that the config offers, from the highest
-// down; a change takes no time (hw/dvfs.hpp says what it does to time and energy). Contract: the view is valid during
-// the call only; equal views and history give equal answers.
+// down; a change takes no time (hw/gpu/dvfs.hpp says what it does to time and energy). Contract: the view is valid
+// during the call only; equal views and history give equal answers.
 #pragma once
 
 #include <cstdint>

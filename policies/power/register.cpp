@@ -1,5 +1,4 @@
 #include "policies/power/power.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -9,7 +8,6 @@ void register_clock_policies(ClockRegistry& registry) {
   void add_highest_clock(ClockRegistry&); add_highest_clock(registry);
   void add_prefill_high_clock(ClockRegistry&); add_prefill_high_clock(registry);
   void add_tbt_target_clock(ClockRegistry&); add_tbt_target_clock(registry);
-  add_plugin_policies(registry, &Plugin::power);
 }
 // clang-format on
 

@@ -10,8 +10,9 @@ struct TbtTargetParams {
   double share = 0.8;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("share", &TbtTargetParams::share, sim::Unit::ratio, sim::between(0.01, 1),
-                                 "Of slo.tbt that an iteration may last: the rest is for the host and surprises.")};
+    return sim::FieldTable{
+        sim::field("share", &TbtTargetParams::share, sim::Unit::ratio, sim::between(0.01, 1),
+                   "Of slo.tbt that an iteration may last: the rest is for the host and surprises.")};
   }
 };
 

@@ -10,7 +10,8 @@ struct ExpressionRouterParams {
   ReplicaScore score{"requests / weight"};
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("score", &ExpressionRouterParams::score, "The replica with the least is chosen.")};
+    return sim::FieldTable{
+        sim::field("score", &ExpressionRouterParams::score, "The replica with the least is chosen.")};
   }
 };
 

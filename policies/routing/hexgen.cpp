@@ -20,14 +20,15 @@ struct HexgenParams {
   std::int64_t output_tokens = 128;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("alpha", &HexgenParams::alpha, sim::Unit::ratio, sim::between(0, 1),
-                                 "Weight of speed for this request; the rest is that of balanced work."),
-                      sim::field("outstanding", &HexgenParams::outstanding,
-                                 "Whether only work that has not left the engine counts, in place of all ever given."),
-                      sim::field("base", &HexgenParams::base, sim::Unit::none, sim::at_least(0),
-                                 "Number of the replica that others are compared with; the first where it is away."),
-                      sim::field("output_tokens", &HexgenParams::output_tokens, sim::Unit::tokens, sim::at_least(1),
-                                 "Output of a request for which nothing is predicted.")};
+    return sim::FieldTable{
+        sim::field("alpha", &HexgenParams::alpha, sim::Unit::ratio, sim::between(0, 1),
+                   "Weight of speed for this request; the rest is that of balanced work."),
+        sim::field("outstanding", &HexgenParams::outstanding,
+                   "Whether only work that has not left the engine counts, in place of all ever given."),
+        sim::field("base", &HexgenParams::base, sim::Unit::none, sim::at_least(0),
+                   "Number of the replica that others are compared with; the first where it is away."),
+        sim::field("output_tokens", &HexgenParams::output_tokens, sim::Unit::tokens, sim::at_least(1),
+                   "Output of a request for which nothing is predicted.")};
   }
 };
 

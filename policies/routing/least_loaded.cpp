@@ -8,7 +8,7 @@ struct LeastLoadedParams {
   LoadOf load = LoadOf::tokens;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("load", &LeastLoadedParams::load, "What counts as load.")};
+    return sim::FieldTable{sim::field("load", &LeastLoadedParams::load, "What counts as load.")};
   }
 };
 

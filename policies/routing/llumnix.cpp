@@ -1,7 +1,7 @@
 // Llumnix: a new request goes to the replica with the highest freeness (load_report.hpp); `memory`, which is INFaaS++
 // of its evaluation, to that with the least memory in use and asked for by its queue. Ties go to the first. Source:
 // Llumnix (OSDI 2024, section 4.4.3; baselines in 6.1).
-#include "policies/load_report.hpp"
+#include "policies/routing/load_report.hpp"
 #include "policies/routing/routing.hpp"
 
 namespace orrery::policies {
@@ -30,7 +30,7 @@ class FreenessRouter final : public Router {
 };
 
 struct InfaasParams {
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return sim::FieldTable<InfaasParams, 0>(); }
 };
 
 class InfaasRouter final : public Router {

@@ -10,9 +10,9 @@ struct PowerOfTwoParams {
   LoadOf load = LoadOf::requests;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("choices", &PowerOfTwoParams::choices, sim::Unit::count, sim::between(1, 64),
-                                 "Different replicas drawn."),
-                      sim::field("load", &PowerOfTwoParams::load, "What counts as load.")};
+    return sim::FieldTable{sim::field("choices", &PowerOfTwoParams::choices, sim::Unit::count, sim::between(1, 64),
+                                      "Different replicas drawn."),
+                           sim::field("load", &PowerOfTwoParams::load, "What counts as load.")};
   }
 };
 

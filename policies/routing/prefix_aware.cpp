@@ -13,11 +13,11 @@ struct PrefixAwareParams {
   LoadOf load = LoadOf::tokens;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("prefix_weight", &PrefixAwareParams::prefix_weight, sim::Unit::none, sim::at_least(0),
-                                 "Worth of a prompt that is there entirely."),
-                      sim::field("load_weight", &PrefixAwareParams::load_weight, sim::Unit::none, sim::at_least(0),
-                                 "Cost of a load as high as the mean of all replicas."),
-                      sim::field("load", &PrefixAwareParams::load, "What counts as load.")};
+    return sim::FieldTable{sim::field("prefix_weight", &PrefixAwareParams::prefix_weight, sim::Unit::none,
+                                      sim::at_least(0), "Worth of a prompt that is there entirely."),
+                           sim::field("load_weight", &PrefixAwareParams::load_weight, sim::Unit::none, sim::at_least(0),
+                                      "Cost of a load as high as the mean of all replicas."),
+                           sim::field("load", &PrefixAwareParams::load, "What counts as load.")};
   }
 };
 

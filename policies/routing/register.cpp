@@ -1,5 +1,4 @@
 #include "policies/routing/routing.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -18,7 +17,6 @@ void register_routers(RouterRegistry& registry) {
   void add_round_robin(RouterRegistry&); add_round_robin(registry);
   void add_session_affinity(RouterRegistry&); add_session_affinity(registry);
   void add_slo_aware(RouterRegistry&); add_slo_aware(registry);
-  add_plugin_policies(registry, &Plugin::routing);
 }
 // clang-format on
 

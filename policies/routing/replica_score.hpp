@@ -2,7 +2,7 @@
 // are only kept for a router that reads them.
 #pragma once
 
-#include "policies/expression.hpp"
+#include "policies/base/expression.hpp"
 #include "policies/routing/routing.hpp"
 
 namespace orrery::policies {

@@ -11,10 +11,10 @@
 #include <optional>
 #include <span>
 
+#include "policies/base/types.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
-#include "policies/load_report.hpp"
-#include "policies/types.hpp"
+#include "policies/routing/load_report.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/registry.hpp"
 

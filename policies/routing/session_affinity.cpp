@@ -13,7 +13,7 @@ struct SessionAffinityParams {
   LoadOf load = LoadOf::requests;
 
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("bound", &SessionAffinityParams::bound, sim::Unit::ratio, sim::at_least(0),
                    "Most load of a replica, in means over all, at which it still takes its sessions; 0: no bound."),
         sim::field("load", &SessionAffinityParams::load, "What counts as load.")};

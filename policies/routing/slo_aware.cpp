@@ -14,10 +14,10 @@ struct SloAwareParams {
   double headroom = 0.8;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("ttft", &SloAwareParams::ttft_s, sim::Unit::seconds, sim::positive(),
-                                 "Target for the time to first token; null: slo.ttft, and without that none."),
-                      sim::field("headroom", &SloAwareParams::headroom, sim::Unit::ratio, sim::between(0.01, 10),
-                                 "Share of the target that a prediction may take.")};
+    return sim::FieldTable{sim::field("ttft", &SloAwareParams::ttft_s, sim::Unit::seconds, sim::positive(),
+                                      "Target for the time to first token; null: slo.ttft, and without that none."),
+                           sim::field("headroom", &SloAwareParams::headroom, sim::Unit::ratio, sim::between(0.01, 10),
+                                      "Share of the target that a prediction may take.")};
   }
 };
 

@@ -13,10 +13,10 @@ struct KeepAliveParams {
 
   static constexpr auto fields() {
     using K = KeepAliveParams;
-    return std::tuple{sim::field("keep_alive", &K::keep_alive_s, sim::Unit::seconds, sim::at_least(0),
-                                 "Idle time after which a replica goes."),
-                      sim::field("concurrency", &K::concurrency, sim::Unit::requests, sim::between(1, 1e12),
-                                 "Requests that a replica is to have before another is started.")};
+    return sim::FieldTable{sim::field("keep_alive", &K::keep_alive_s, sim::Unit::seconds, sim::at_least(0),
+                                      "Idle time after which a replica goes."),
+                           sim::field("concurrency", &K::concurrency, sim::Unit::requests, sim::between(1, 1e12),
+                                      "Requests that a replica is to have before another is started.")};
   }
 };
 

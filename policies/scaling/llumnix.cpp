@@ -1,12 +1,12 @@
 // Llumnix: as many replicas as keep freeness between two thresholds.
 //
-// F is the mean freeness (policies/load_report.hpp): the room of all replicas together over the requests that share it;
-// a replica on its way up counts as an empty one. Below `threshold` so many come that F would be back at it,
+// F is the mean freeness (policies/routing/load_report.hpp): the room of all replicas together over the requests that
+// share it; a replica on its way up counts as an empty one. Below `threshold` so many come that F would be back at it,
 //     n = ceil((threshold x requests - room) / blocks of a replica);
 // above `threshold` + `band` one goes. That it then finishes or gives away what it has is the cluster's business: under
 // migration its requests leave at once, for a replica that is to go is full without end. Source: Llumnix (OSDI 2024,
 // section 4.4.3) and its artefact: threshold 10, band 50, 1 to 16 replicas.
-#include "policies/load_report.hpp"
+#include "policies/routing/load_report.hpp"
 #include "policies/scaling/scaling.hpp"
 
 namespace orrery::policies {
@@ -18,10 +18,11 @@ struct LlumnixScalingParams {
 
   static constexpr auto fields() {
     using P = LlumnixScalingParams;
-    return std::tuple{sim::field("threshold", &P::threshold, sim::Unit::none, sim::any_value(),
-                                 "Mean freeness below which replicas come."),
-                      sim::field("band", &P::band, sim::Unit::none, sim::at_least(0), "How far above it one goes."),
-                      sim::field("freeness", &P::freeness, "How freeness is computed.")};
+    return sim::FieldTable{
+        sim::field("threshold", &P::threshold, sim::Unit::none, sim::any_value(),
+                   "Mean freeness below which replicas come."),
+        sim::field("band", &P::band, sim::Unit::none, sim::at_least(0), "How far above it one goes."),
+        sim::field("freeness", &P::freeness, "How freeness is computed.")};
   }
 };
 

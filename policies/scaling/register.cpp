@@ -1,5 +1,4 @@
 #include "policies/scaling/scaling.hpp"
-#include "policies/plugin_host.hpp"
 
 namespace orrery::policies {
 
@@ -10,7 +9,6 @@ void register_scalings(ScalingRegistry& registry) {
   void add_keep_alive(ScalingRegistry&); add_keep_alive(registry);
   void add_llumnix_scaling(ScalingRegistry&); add_llumnix_scaling(registry);
   void add_target_scaling(ScalingRegistry&); add_target_scaling(registry);
-  add_plugin_policies(registry, &Plugin::scaling);
 }
 // clang-format on
 

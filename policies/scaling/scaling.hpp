@@ -2,7 +2,7 @@
 //
 // The cluster keeps the number between its bounds, chooses whom to start (the lowest numbers) and whom to stop (the
 // idle, then those with the fewest requests; a replica that is stopped finishes what it has), and lets starts take
-// their time (experiments/serving/cold_start.hpp).
+// their time (experiments/systems/serving/cluster/cold_start.hpp).
 //
 // Contract: the view is valid during the call only; equal views and history give equal answers; O(replicas).
 #pragma once

@@ -34,7 +34,7 @@ namespace {
 
 constexpr auto TargetParams::fields() {
   using T = TargetParams;
-  return std::tuple{
+  return sim::FieldTable{
       sim::field("metric", &T::metric,
                  "Load of a replica: share of time with requests, requests there, or tokens still to prefill."),
       sim::field("target", &T::target, sim::Unit::none, sim::between(1e-6, 1e12), "What it should be."),

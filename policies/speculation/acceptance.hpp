@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "policies/types.hpp"
+#include "policies/base/types.hpp"
 
 namespace orrery::policies {
 

@@ -17,12 +17,12 @@ struct DraftModelParams : LengthParams, AcceptanceParams {
 
   static constexpr auto fields() {
     using P = DraftModelParams;
-    return std::tuple_cat(
-        std::tuple{sim::required(sim::field("model", &P::model, sim::Unit::reference, sim::any_value(),
-                                            "The draft model: a Hugging Face config.json, or \"catalog:NAME\".")),
-                   sim::field("step_overhead", &P::step_overhead_s, sim::Unit::seconds, sim::between(0, 1),
-                              "CPU time of every draft step that the devices wait for.")},
-        fields_as<P, LengthParams>(), fields_as<P, AcceptanceParams>());
+    return sim::joined(
+        sim::FieldTable{sim::required(sim::field("model", &P::model, sim::Unit::reference, sim::any_value(),
+                                                 "The draft model: a Hugging Face config.json, or \"catalog:NAME\".")),
+                        sim::field("step_overhead", &P::step_overhead_s, sim::Unit::seconds, sim::between(0, 1),
+                                   "CPU time of every draft step that the devices wait for.")},
+        sim::inherited<P>(LengthParams::fields()), sim::inherited<P>(AcceptanceParams::fields()));
   }
 };
 

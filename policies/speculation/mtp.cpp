@@ -15,9 +15,9 @@ struct MtpParams : LengthParams, AcceptanceParams {
 
   static constexpr auto fields() {
     using P = MtpParams;
-    return std::tuple_cat(
-        std::tuple{sim::field("layers", &P::layers, sim::Unit::layers, sim::between(1, 64), "Layers of a module.")},
-        fields_as<P, LengthParams>(), fields_as<P, AcceptanceParams>());
+    return sim::joined(sim::FieldTable{sim::field("layers", &P::layers, sim::Unit::layers, sim::between(1, 64),
+                                                  "Layers of a module.")},
+                       sim::inherited<P>(LengthParams::fields()), sim::inherited<P>(AcceptanceParams::fields()));
   }
 };
 

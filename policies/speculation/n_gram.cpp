@@ -15,9 +15,9 @@ struct NGramParams : LengthParams, AcceptanceParams {
 
   static constexpr auto fields() {
     using P = NGramParams;
-    return std::tuple_cat(std::tuple{sim::field("match", &P::match, sim::Unit::ratio, sim::between(0, 1),
-                                                "Share of steps in which there is something to propose.")},
-                          fields_as<P, LengthParams>(), fields_as<P, AcceptanceParams>());
+    return sim::joined(sim::FieldTable{sim::field("match", &P::match, sim::Unit::ratio, sim::between(0, 1),
+                                                  "Share of steps in which there is something to propose.")},
+                       sim::inherited<P>(LengthParams::fields()), sim::inherited<P>(AcceptanceParams::fields()));
   }
 };
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "policies/speculation/speculation.hpp"
@@ -28,15 +27,6 @@ struct orrery::sim::EnumNames<orrery::policies::Ragged> {
 
 namespace orrery::policies {
 
-/// The fields of parameters `B` as fields of `P`, which inherits them.
-template <class P, class B>
-constexpr auto fields_as() {
-  const auto as = []<class M>(const sim::Field<B, M>& f) {
-    return sim::Field<P, M>{f.name, f.member, f.unit, f.range, f.doc, f.required};
-  };
-  return std::apply([&](const auto&... f) { return std::tuple{as(f)...}; }, B::fields());
-}
-
 struct LengthParams {
   std::int64_t drafts = 4;
   bool adaptive = false;
@@ -45,7 +35,7 @@ struct LengthParams {
 
   static constexpr auto fields() {
     using P = LengthParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("drafts", &P::drafts, sim::Unit::tokens, sim::between(0, 64), "Tokens proposed a step; 0: none."),
         sim::field("adaptive", &P::adaptive,
                    "Choose 0 … drafts by the number of decodes, for the least time a token that the models' own prices "
@@ -64,7 +54,7 @@ struct AcceptanceParams {
 
   static constexpr auto fields() {
     using P = AcceptanceParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("acceptance", &P::acceptance, sim::Unit::ratio, sim::between(0, 1),
                    "Probability that a proposed token is kept if all before it are; mean over requests."),
         sim::field("spread", &P::spread, sim::Unit::ratio, sim::between(0, 0.5),

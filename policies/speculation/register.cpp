@@ -1,4 +1,3 @@
-#include "policies/plugin_host.hpp"
 #include "policies/speculation/speculation.hpp"
 
 namespace orrery::policies {
@@ -13,7 +12,6 @@ void register_speculation(SpeculationRegistry& registry) {
   add_mtp(registry);
   add_n_gram(registry);
   add_no_speculation(registry);
-  add_plugin_policies(registry, &Plugin::speculation);
 }
 
 }  // namespace orrery::policies

@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "policies/base/types.hpp"
 #include "policies/speculation/acceptance.hpp"
-#include "policies/types.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::policies {

@@ -7,8 +7,8 @@
 // meant to be one part in as many, so the sums are means.
 #include <algorithm>
 
-#include "models/autodiff.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -18,8 +18,8 @@ using namespace models;
 struct AccumulateParams {
   std::int64_t micro_batches = 2;
   static constexpr auto fields() {
-    return std::tuple{sim::field("micro_batches", &AccumulateParams::micro_batches, sim::Unit::count,
-                                 sim::between(1, 4096), "Forward and backward passes a step.")};
+    return sim::FieldTable{sim::field("micro_batches", &AccumulateParams::micro_batches, sim::Unit::count,
+                                      sim::between(1, 4096), "Forward and backward passes a step.")};
   }
 };
 

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <map>
 
-#include "models/autodiff.hpp"
-#include "models/element_names.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "models/graph/element_names.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -24,7 +24,7 @@ struct AmpParams {
 
   static constexpr auto fields() {
     using P = AmpParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("dtype", &P::dtype, "Type of products: fp16 or bf16."),
         sim::field("low", &P::low, sim::Unit::text, sim::any_value(), "Further kinds that compute in it."),
         sim::field("wide", &P::wide, sim::Unit::text, sim::any_value(), "Further kinds that compute in fp32."),

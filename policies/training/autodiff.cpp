@@ -1,10 +1,10 @@
-// Differentiation as a pass: the forward graph becomes the graph of one training step (models/autodiff.hpp).
+// Differentiation as a pass: the forward graph becomes the graph of one training step (models/autodiff/autodiff.hpp).
 //
 // Decides nothing beside its parameters: what is minimised, which optimizer updates the parameters and whether in one
 // kernel or one each, and whether 16-bit weights have a copy in fp32.
-#include "models/autodiff.hpp"
+#include "models/autodiff/autodiff.hpp"
 
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 
 namespace orrery::sim {
 template <>
@@ -36,7 +36,7 @@ struct AutodiffParams {
 
   static constexpr auto fields() {
     using P = AutodiffParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("loss", &P::loss,
                    "What is minimised; automatic: outputs that are numbers, else cross entropy of all outputs."),
         sim::field("optimizer", &P::optimizer, "Update rule; none: the gradients are outputs."),

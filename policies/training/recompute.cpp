@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <map>
 
-#include "models/autodiff.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/memory/graph_buffers.hpp"
 #include "policies/memory/remat.hpp"
 
@@ -25,7 +25,7 @@ struct RecomputeParams {
 
   static constexpr auto fields() {
     using P = RecomputeParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("scope", &P::scope, sim::Unit::text, sim::any_value(),
                    "How the scopes of a region's ops begin; a '*' stands for one part between dots."),
         sim::field("every", &P::every, sim::Unit::count, sim::at_least(1), "Consecutive regions that become one."),

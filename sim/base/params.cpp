@@ -90,13 +90,12 @@ Node number_node(double value, Unit unit) {
   return Node::real(value);
 }
 
-bool read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool& out) {
+void read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool& out) {
   if (node.kind() != Node::Kind::boolean) {
     faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()));
-    return false;
+    return;
   }
   out = node.as_boolean();
-  return true;
 }
 
 bool read_integer(const Node& node, const FieldInfo& info, Faults& faults, std::int64_t& out) {
@@ -114,10 +113,9 @@ bool read_integer(const Node& node, const FieldInfo& info, Faults& faults, std::
   return true;
 }
 
-bool read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out) {
+void read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out) {
   const std::optional<double> value = quantity(node, info, faults);
   if (value) out = *value;
-  return value.has_value();
 }
 
 bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::string& out) {
@@ -137,7 +135,7 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
   return true;
 }
 
-bool read_text_list(const Node& node, const FieldInfo& info, Faults& faults, TextList& out) {
+void read_text_list(const Node& node, const FieldInfo& info, Faults& faults, TextList& out) {
   out.items.clear();
   if (node.is_string()) {
     const std::string& text = node.as_string();
@@ -146,16 +144,15 @@ bool read_text_list(const Node& node, const FieldInfo& info, Faults& faults, Tex
       out.items.push_back(text.substr(from, comma - from));
       from = comma + 1;
     }
-    return true;
+    return;
   }
   const auto fits = [](const Node& item) { return item.is_string() || item.kind() == Node::Kind::integer; };
   if (!node.is_array() || !std::all_of(node.items().begin(), node.items().end(), fits)) {
     faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()));
-    return false;
+    return;
   }
   for (const Node& item : node.items())
     out.items.push_back(item.is_string() ? item.as_string() : fmt::format("{}", item.as_integer()));
-  return true;
 }
 
 Node text_list_node(const TextList& list) {
@@ -167,35 +164,69 @@ Node text_list_node(const TextList& list) {
   return node;
 }
 
-bool read_free_object(const Node& node, Faults& faults, Node& out) {
+void read_free_object(const Node& node, Faults& faults, Node& out) {
   if (node.is_null()) {  // takes back what a base gave
     out = Node{};
-    return true;
+    return;
   }
   if (!node.is_object()) {
     faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
-    return false;
+    return;
   }
   out = node;
-  return true;
 }
 
-bool check_object(const Node& node, const std::vector<FieldInfo>& known, Faults& faults) {
+Node write_fields(std::span<const FieldRow> rows, const void* params) {
+  Node node = Node::object();
+  for (const FieldRow& row : rows) {
+    Node value = row.type->write(static_cast<const char*>(params) + row.offset, row.unit);
+    if (row.type->kept_object && value.is_null()) continue;
+    node.set(row.name, std::move(value));
+  }
+  return node;
+}
+
+std::vector<FieldInfo> describe_fields(std::span<const FieldRow> rows, const void* defaults) {
+  std::vector<FieldInfo> infos;
+  infos.reserve(rows.size());
+  for (const FieldRow& row : rows) {
+    FieldInfo& info = infos.emplace_back();
+    info.name = row.name;
+    info.unit = row.unit;
+    info.range = row.range;
+    info.doc = row.doc;
+    info.required = row.is_required;
+    row.type->describe(info);
+    if (!row.is_required)
+      info.default_value = row.type->write(static_cast<const char*>(defaults) + row.offset, row.unit);
+  }
+  return infos;
+}
+
+void read_fields(std::span<const FieldRow> rows, const Node& node, Faults& faults, void* params) {
   if (!node.is_object()) {
     faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
-    return false;
+    return;
   }
   std::vector<std::string> names;
-  for (const FieldInfo& info : known) names.push_back(info.name);
+  for (const FieldRow& row : rows) names.emplace_back(row.name);
   for (const auto& [key, value] : node.members())
     if (std::find(names.begin(), names.end(), key) == names.end())
       faults.add(value.origin(), fmt::format("unknown key '{}'", key), name_hint(key, names));
-  return true;
-}
-
-void check_required(const Node& node, const FieldInfo& info, Faults& faults) {
-  if (!info.required) return;
-  faults.add(node.origin_of(info.name), fmt::format("missing: expected {}", expectation(info)));
+  for (const FieldRow& row : rows) {
+    const Node* value = node.find(row.name);
+    if (value == nullptr && !row.is_required) continue;
+    FieldInfo info;  // of a nested struct's fields, what a message about this one needs: the type
+    info.name = row.name;
+    info.unit = row.unit;
+    info.range = row.range;
+    row.type->describe(info);
+    if (value != nullptr) {
+      row.type->read(*value, info, faults, static_cast<char*>(params) + row.offset);
+    } else {
+      faults.add(node.origin_of(info.name), fmt::format("missing: expected {}", expectation(info)));
+    }
+  }
 }
 
 }  // namespace detail

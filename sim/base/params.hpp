@@ -3,8 +3,8 @@
 //   struct SarathiParams {
 //     std::int64_t token_budget = 512;
 //     static constexpr auto fields() {
-//       return std::tuple{sim::field("token_budget", &SarathiParams::token_budget, sim::Unit::tokens, sim::at_least(1),
-//                                    "Most tokens an iteration processes: decodes first, then chunks of prompts.")};
+//       return sim::FieldTable{sim::field("token_budget", &SarathiParams::token_budget, sim::Unit::tokens,
+//                                         sim::at_least(1), "Most tokens an iteration processes.")};
 //     }
 //   };
 //
@@ -15,11 +15,16 @@
 // vector of any of these (an array).
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -51,30 +56,63 @@ constexpr Range between(double min, double max) {
   return {.min = min, .max = max};
 }
 
-/// One row of a field table.
-template <class S, class M>
-struct Field {
-  const char* name;
-  M S::*member;
-  Unit unit;
+struct FieldType;
+
+/// One row of a field table: a member by where it lies in its struct and by what its type can do. Rows of all structs
+/// are of one type, so that reading, writing and describing are compiled once, not once a struct.
+struct FieldRow {
+  const char* name = nullptr;
+  std::ptrdiff_t offset = 0;  ///< of the member, in bytes
+  const FieldType* type = nullptr;
+  Unit unit = Unit::none;
   Range range;
-  const char* doc;
-  bool required;
+  const char* doc = nullptr;
+  bool is_required = false;
 };
 
-template <class S, class M>
-constexpr Field<S, M> field(const char* name, M S::*member, Unit unit, Range range, const char* doc) {
-  return {name, member, unit, range, doc, false};
+/// A row whose member is one of `S`.
+template <class S>
+struct Field : FieldRow {};
+
+/// The rows of `S`, in the order of a resolved config.
+template <class S, std::size_t N>
+struct FieldTable {
+  std::array<FieldRow, N> rows;
+
+  template <std::same_as<Field<S>>... F>
+  constexpr explicit FieldTable(const F&... fields) : rows{fields...} {}
+  constexpr explicit FieldTable(const std::array<FieldRow, N>& all) : rows(all) {}
+};
+template <class S, class... F>
+FieldTable(const Field<S>&, const F&...) -> FieldTable<S, 1 + sizeof...(F)>;
+
+/// Tables of one struct, one after the other.
+template <class S, std::size_t... N>
+constexpr auto joined(const FieldTable<S, N>&... tables) {
+  std::array<FieldRow, (N + ...)> rows;
+  auto at = rows.begin();
+  ((at = std::copy(tables.rows.begin(), tables.rows.end(), at)), ...);
+  return FieldTable<S, (N + ...)>(rows);
 }
+
+/// The rows of a base of `S` as rows of `S`.
+template <class S, class Base, std::size_t N>
+constexpr FieldTable<S, N> inherited(const FieldTable<Base, N>& table) {
+  const auto base = static_cast<char S::*>(std::bit_cast<char Base::*>(std::ptrdiff_t{0}));
+  std::array<FieldRow, N> rows = table.rows;
+  for (FieldRow& row : rows) row.offset += std::bit_cast<std::ptrdiff_t>(base);
+  return FieldTable<S, N>(rows);
+}
+
+template <class S, class M>
+constexpr Field<S> field(const char* name, M S::*member, Unit unit, Range range, const char* doc);
 /// For bool, string, enum and nested fields, which have neither unit nor range.
 template <class S, class M>
-constexpr Field<S, M> field(const char* name, M S::*member, const char* doc) {
-  return {name, member, Unit::none, any_value(), doc, false};
-}
+constexpr Field<S> field(const char* name, M S::*member, const char* doc);
 /// A field that a config must give.
-template <class S, class M>
-constexpr Field<S, M> required(Field<S, M> f) {
-  f.required = true;
+template <class S>
+constexpr Field<S> required(Field<S> f) {
+  f.is_required = true;
   return f;
 }
 
@@ -90,7 +128,7 @@ concept Parameters = std::is_class_v<S> && requires {
 
 /// For components without parameters.
 struct NoParams {
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return FieldTable<NoParams, 0>(); }
 };
 
 /// Names of an enum's values: specialise with `static constexpr std::array<std::pair<std::string_view, E>, N> names`.
@@ -136,6 +174,14 @@ void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::
 std::string expectation(const FieldInfo& info);
 std::string range_text(const Range& range, Unit unit);
 
+/// What the type of a member can do. One a type, shared by all fields of it.
+struct FieldType {
+  void (*describe)(FieldInfo& info);
+  Node (*write)(const void* member, Unit unit);
+  void (*read)(const Node& node, const FieldInfo& info, Faults& faults, void* member);
+  bool kept_object = false;  ///< a Node: where it is null it stays away, since null would not read back as one
+};
+
 namespace detail {
 
 template <class T>
@@ -147,17 +193,19 @@ struct is_vector : std::false_type {};
 template <class T>
 struct is_vector<std::vector<T>> : std::true_type {};
 
-bool read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool& out);
+void read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool& out);
 bool read_integer(const Node& node, const FieldInfo& info, Faults& faults, std::int64_t& out);
-bool read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out);
+void read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out);
 bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::string& out);
-bool read_text_list(const Node& node, const FieldInfo& info, Faults& faults, TextList& out);
+void read_text_list(const Node& node, const FieldInfo& info, Faults& faults, TextList& out);
 Node text_list_node(const TextList& list);
-bool read_free_object(const Node& node, Faults& faults, Node& out);
-/// Reports members of `node` that are not in `known`, and says false if it is no object.
-bool check_object(const Node& node, const std::vector<FieldInfo>& known, Faults& faults);
-void check_required(const Node& node, const FieldInfo& info, Faults& faults);
+void read_free_object(const Node& node, Faults& faults, Node& out);
 Node number_node(double value, Unit unit);
+
+/// A struct by its address: what the functions below do for structs of any type.
+Node write_fields(std::span<const FieldRow> rows, const void* params);
+std::vector<FieldInfo> describe_fields(std::span<const FieldRow> rows, const void* defaults);
+void read_fields(std::span<const FieldRow> rows, const Node& node, Faults& faults, void* params);
 
 template <class T>
 Node write_value(const T& value, Unit unit);
@@ -166,40 +214,47 @@ void describe_type(FieldInfo& info);
 template <class T>
 void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out);
 
+template <class T>
+inline constexpr FieldType kFieldType{
+    .describe = describe_type<T>,
+    .write = [](const void* member, Unit unit) { return write_value(*static_cast<const T*>(member), unit); },
+    .read = [](const Node& node, const FieldInfo& info, Faults& faults,
+               void* member) { read_value(node, info, faults, *static_cast<T*>(member)); },
+    .kept_object = std::same_as<T, Node>};
+
+/// The rows of a table. A table that is a std::tuple of fields (plugins written for 0.1) has rows too.
+template <class S, std::size_t N>
+std::array<FieldRow, N> rows_of(const FieldTable<S, N>& table) {
+  return table.rows;
+}
+template <class... F>
+std::array<FieldRow, sizeof...(F)> rows_of(const std::tuple<F...>& table) {
+  return std::apply([](const auto&... f) { return std::array<FieldRow, sizeof...(F)>{f...}; }, table);
+}
+
 }  // namespace detail
+
+template <class S, class M>
+constexpr Field<S> field(const char* name, M S::*member, Unit unit, Range range, const char* doc) {
+  static_assert(sizeof(member) == sizeof(std::ptrdiff_t), "a pointer to a member is its offset (Itanium C++ ABI)");
+  return {{name, std::bit_cast<std::ptrdiff_t>(member), &detail::kFieldType<M>, unit, range, doc, false}};
+}
+template <class S, class M>
+constexpr Field<S> field(const char* name, M S::*member, const char* doc) {
+  return field(name, member, Unit::none, any_value(), doc);
+}
 
 /// Writes a struct as it would stand in a config, every field included; parse_params gives the same struct back.
 template <Parameters S>
 Node write_params(const S& params) {
-  Node node = Node::object();
-  const auto write = [&]<class M>(const Field<S, M>& f) {
-    Node value = detail::write_value(params.*(f.member), f.unit);
-    // A kept object that is not there stays away; null would not read back as one.
-    if (std::same_as<M, Node> && value.is_null()) return;
-    node.set(f.name, std::move(value));
-  };
-  std::apply([&](const auto&... f) { (write(f), ...); }, S::fields());
-  return node;
+  return detail::write_fields(detail::rows_of(S::fields()), &params);
 }
 
 /// The field table as data.
 template <Parameters S>
 std::vector<FieldInfo> describe_params() {
   const S defaults{};
-  std::vector<FieldInfo> infos;
-  const auto add = [&]<class M>(const Field<S, M>& f) {
-    FieldInfo info;
-    info.name = f.name;
-    info.unit = f.unit;
-    info.range = f.range;
-    info.doc = f.doc;
-    info.required = f.required;
-    detail::describe_type<M>(info);
-    if (!f.required) info.default_value = detail::write_value(defaults.*(f.member), f.unit);
-    infos.push_back(std::move(info));
-  };
-  std::apply([&](const auto&... f) { (add(f), ...); }, S::fields());
-  return infos;
+  return detail::describe_fields(detail::rows_of(S::fields()), &defaults);
 }
 
 /// Reads a struct from an object; absent fields keep their defaults. Reports every fault: unknown keys (with the
@@ -207,18 +262,7 @@ std::vector<FieldInfo> describe_params() {
 template <Parameters S>
 S parse_params(const Node& node, Faults& faults) {
   S params{};
-  const std::vector<FieldInfo> infos = describe_params<S>();
-  if (!detail::check_object(node, infos, faults)) return params;
-  std::size_t index = 0;
-  const auto read = [&]<class M>(const Field<S, M>& f) {
-    const FieldInfo& info = infos[index++];
-    if (const Node* value = node.find(f.name)) {
-      detail::read_value(*value, info, faults, params.*(f.member));
-    } else {
-      detail::check_required(node, info, faults);
-    }
-  };
-  std::apply([&](const auto&... f) { (read(f), ...); }, S::fields());
+  detail::read_fields(detail::rows_of(S::fields()), node, faults, &params);
   return params;
 }
 

@@ -10,7 +10,7 @@
 
 #include <filesystem>
 
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/system.hpp"
 
 namespace {
 

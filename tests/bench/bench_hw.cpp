@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "hw/catalog.hpp"
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/parts/catalog.hpp"
 
 using namespace orrery::hw;
 

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "hw/catalog.hpp"
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/parts/catalog.hpp"
 #include "models/builders/builder.hpp"
-#include "models/expr_program.hpp"
 #include "models/iteration_program.hpp"
 #include "models/iteration_table.hpp"
-#include "models/sym_expr.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/sym/expr.hpp"
+#include "models/sym/expr_program.hpp"
+#include "policies/base/graph_pass.hpp"
 
 using namespace orrery::models;
 namespace hw = orrery::hw;

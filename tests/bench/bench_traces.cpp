@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiments/serving/config.hpp"
+#include "experiments/systems/serving/config/config.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Environment steps a second on one core: one environment, and a vector of them.
 #include <benchmark/benchmark.h>
 
-#include "experiments/rl/vector_env.hpp"
+#include "experiments/rl/core/vector_env.hpp"
 
 namespace {
 

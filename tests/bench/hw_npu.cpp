@@ -4,8 +4,8 @@
 #include <array>
 #include <string>
 
-#include "hw/catalog.hpp"
 #include "hw/npu/npu.hpp"
+#include "hw/parts/catalog.hpp"
 
 namespace {
 

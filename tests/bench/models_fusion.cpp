@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "hw/catalog.hpp"
+#include "hw/parts/catalog.hpp"
 #include "models/builders/builder.hpp"
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "tests/models/random_graph.hpp"
 
 namespace {

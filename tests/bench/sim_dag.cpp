@@ -1,8 +1,8 @@
 // Building the layered task graph of peers.md and running it, all together.
 #include <benchmark/benchmark.h>
 
-#include "sim/task_analysis.hpp"
-#include "sim/task_executor.hpp"
+#include "sim/task/analysis.hpp"
+#include "sim/task/executor.hpp"
 #include "tests/sim/layered_dag.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // Task graphs.
-#include "sim/task_executor.hpp"
+#include "sim/task/executor.hpp"
 #include "tests/determinism/digest.hpp"
 #include "tests/sim/layered_dag.hpp"
 #include "tests/sim/task_support.hpp"

@@ -4,6 +4,8 @@
 #include "experiments/evolve/report.hpp"
 #include "tests/evolve/study_file.hpp"
 
+namespace test_evolution {
+
 using namespace orrery;
 using namespace orrery::experiments::evolve;
 using namespace orrery::experiments::evolve::test;
@@ -145,3 +147,5 @@ TEST_CASE("faults that only a run shows", "[unit]") {
   CHECK_THAT(fault(study(R"(, "baselines": {"x": {"policies.batching.policy": "sfj"}})")),
              Contains("did you mean 'sjf'?"));
 }
+
+}  // namespace test_evolution

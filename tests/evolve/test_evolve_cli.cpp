@@ -1,6 +1,8 @@
 // The command, and expressions in configs as a user meets them.
 #include "tests/evolve/study_file.hpp"
 
+namespace test_evolve_cli {
+
 using namespace orrery;
 using namespace orrery::experiments::evolve::test;
 using Catch::Contains;
@@ -115,3 +117,5 @@ TEST_CASE("describe shows the names, with units", "[cli]") {
   CHECK_THAT(result.out, Contains("expression (batching)") && Contains("expression (routing)") &&
                              Contains("waited_s: quantity in s") && Contains("kv_share: number (ratio)"));
 }
+
+}  // namespace test_evolve_cli

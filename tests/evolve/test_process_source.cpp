@@ -2,7 +2,10 @@
 #include <chrono>
 
 #include "experiments/evolve/process_source.hpp"
+#include "policies/expression_subjects.hpp"
 #include "tests/evolve/study_file.hpp"
+
+namespace test_process_source {
 
 using namespace orrery;
 using namespace orrery::experiments::evolve;
@@ -119,3 +122,5 @@ TEST_CASE("a proposer that never reads does not hold the search up", "[unit]") {
   const Told told = with_proposer(two(), R"(for i in 1 2 3; do echo '{"candidates": ["order"]}'; done; sleep 1000)");
   CHECK(told.counts.answers == 2);
 }
+
+}  // namespace test_process_source

@@ -4,6 +4,8 @@
 #include "sim/base/formula_functions.hpp"
 #include "tests/evolve/study_file.hpp"
 
+namespace test_trees {
+
 using namespace orrery;
 using namespace orrery::experiments::evolve;
 using namespace orrery::experiments::evolve::test;
@@ -126,3 +128,5 @@ TEST_CASE("names outside the study's are not used, and refused", "[unit]") {
   CHECK_FALSE(read_candidate(s, deep, refusal));
   CHECK(refusal.kind == Refusal::Kind::too_large);
 }
+
+}  // namespace test_trees

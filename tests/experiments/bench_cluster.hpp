@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/serving/cluster.hpp"
+#include "experiments/systems/serving/cluster/cluster.hpp"
 #include "tests/experiments/bench_replica.hpp"
 
 namespace orrery::experiments::test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/serving/replica.hpp"
+#include "experiments/systems/serving/replica/replica.hpp"
 #include "sim/base/random.hpp"
 #include "tests/policies/view.hpp"
 

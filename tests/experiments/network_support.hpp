@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
 
 namespace orrery::experiments::test {

@@ -7,6 +7,8 @@
 #include "tests/experiments/bench_replica.hpp"
 #include "tests/policies/kv_support.hpp"
 
+namespace test_batching_properties {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -353,3 +355,5 @@ TEST_CASE("vtc: tenants that both wait are served alike, whoever came first and 
   CHECK(difference({"vtc", R"({"max_sequences": 16})"}) < 3'400);
   CHECK(difference({"vllm_v1", R"({"max_num_seqs": 16})"}) > 20'000);  // control: 60,000 before 34,000
 }
+
+}  // namespace test_batching_properties

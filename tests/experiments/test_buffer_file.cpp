@@ -1,4 +1,4 @@
-#include "experiments/memory/buffer_file.hpp"
+#include "experiments/base/buffer_file.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -6,6 +6,8 @@
 #include <string>
 
 #include "policies/memory/planner.hpp"
+
+namespace test_buffer_file {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -97,3 +99,5 @@ TEST_CASE("MiniMalloc's benchmarks A to K", "[golden]") {
     if (solve) CHECK(plan.peak <= 1048576);
   }
 }
+
+}  // namespace test_buffer_file

@@ -7,6 +7,8 @@
 #include "experiments/capacity/system.hpp"
 #include "tests/experiments/support.hpp"
 
+namespace test_capacity {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -166,3 +168,5 @@ TEST_CASE("A replayed trace needs one run a rate; all at once there is no rate t
   const auto burst = config("burst.csv");
   CHECK_THROWS_AS(burst->run({}), sim::ConfigError);
 }
+
+}  // namespace test_capacity

@@ -8,6 +8,8 @@
 #include "experiments/claims/report.hpp"
 #include "tests/experiments/support.hpp"
 
+namespace test_claims {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::claims;
@@ -355,3 +357,5 @@ TEST_CASE("orrery validate, list, describe and run know claim studies", "[cli]")
   CHECK_THAT(run.err,
              Contains("good.json:/kind: expected an experiment, got a claim study (`orrery reproduce` runs it)"));
 }
+
+}  // namespace test_claims

@@ -4,6 +4,8 @@
 #include "sim/base/document.hpp"
 #include "tests/experiments/support.hpp"
 
+namespace test_cli {
+
 using namespace orrery;
 using namespace orrery::experiments::test;
 using Catch::Contains;
@@ -309,3 +311,5 @@ TEST_CASE("a horizon past the tick's reach is a fault that names the tick", "[cl
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("2 arrived, 2 completed"));
 }
+
+}  // namespace test_cli

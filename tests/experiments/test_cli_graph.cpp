@@ -3,6 +3,8 @@
 
 #include "tests/experiments/support.hpp"
 
+namespace test_cli_graph {
+
 using namespace orrery;
 using namespace orrery::experiments::test;
 using Catch::Contains;
@@ -68,3 +70,5 @@ TEST_CASE("graph: faults", "[cli]") {
   scratch.write("cut.onnx", std::string("\x08\x08\x3a\x7f", 4));
   check_refused(scratch, "cut.onnx", "cut.onnx: expected a whole ONNX model, got 4 bytes");
 }
+
+}  // namespace test_cli_graph

@@ -1,9 +1,11 @@
 // Device files and calibration from the command line: what is printed, one line a fault, what is written.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "sim/base/document.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_cli_parts {
 
 using namespace orrery;
 using namespace orrery::experiments::test;
@@ -98,3 +100,5 @@ TEST_CASE("calibrate writes an entry that describes itself, and refuses to overw
     CHECK_THAT(refused.err, Contains(message));
   }
 }
+
+}  // namespace test_cli_parts

@@ -1,9 +1,9 @@
 // Clocks chosen batch by batch: leaping is stepping, what policies of power do to time and energy, faults.
 #include <catch2/catch.hpp>
 
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/system.hpp"
 
-namespace orrery::experiments {
+namespace orrery::experiments::test_clocks {
 namespace {
 
 sim::Node config_of(const std::string& power, const std::string& clocks, bool leap = true) {
@@ -93,4 +93,4 @@ TEST_CASE("faults of clocks", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments
+}  // namespace orrery::experiments::test_clocks

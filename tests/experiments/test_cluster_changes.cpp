@@ -1,7 +1,9 @@
-#include "experiments/serving/cold_start.hpp"
-#include "experiments/serving/outages.hpp"
+#include "experiments/systems/serving/cluster/cold_start.hpp"
+#include "experiments/systems/serving/cluster/outages.hpp"
 #include "tests/experiments/bench_cluster.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_cluster_changes {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -406,3 +408,5 @@ TEST_CASE("clusters that do not fit are a result", "[unit]") {
              Catch::Contains("the replicas need 5 devices"));
   CHECK_THAT(reason(R"({"replicas": [{"pipeline_parallel": 64}]})"), Catch::Contains("infeasible"));
 }
+
+}  // namespace test_cluster_changes

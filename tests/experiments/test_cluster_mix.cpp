@@ -1,6 +1,8 @@
 // Requests that failures keep from ending, and migrations that nobody waits for: a run ends all the same.
-#include "experiments/serving/migrator.hpp"
+#include "experiments/systems/serving/cluster/migrator.hpp"
 #include "tests/experiments/bench_cluster.hpp"
+
+namespace test_cluster_mix {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -51,3 +53,5 @@ TEST_CASE("a copy for a request that has ended does not keep the run going", "[u
   CHECK(bench.seconds(bench.engine.now()) == 60);
   CHECK(bench.free_blocks() == bench.total_blocks);
 }
+
+}  // namespace test_cluster_mix

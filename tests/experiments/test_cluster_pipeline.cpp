@@ -1,5 +1,7 @@
 #include "tests/experiments/bench_cluster.hpp"
 
+namespace test_cluster_pipeline {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -144,3 +146,5 @@ TEST_CASE("uniform micro-batches shrink bubbles", "[theory]") {
   };
   CHECK(bubbles("sarathi", R"({"token_budget": 256})") < bubbles("vllm_v0", "{}"));
 }
+
+}  // namespace test_cluster_pipeline

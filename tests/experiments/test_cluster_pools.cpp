@@ -2,6 +2,8 @@
 #include "tests/experiments/bench_cluster.hpp"
 #include "tests/experiments/leaps.hpp"
 
+namespace test_cluster_pools {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -169,3 +171,5 @@ TEST_CASE("pools that do not exist cannot scale", "[unit]") {
              Catch::Contains("/cluster/decode_scaling/least"));
   CHECK(fault(std::string("{") + kRoles + R"(, "decode_scaling": {"least": 3}})", decode) == "none");
 }
+
+}  // namespace test_cluster_pools

@@ -1,6 +1,8 @@
 #include "tests/experiments/bench_cluster.hpp"
 #include "tests/experiments/support.hpp"
 
+namespace test_cluster_routing {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -190,3 +192,5 @@ TEST_CASE("leaping and stepping give the same files with every router", "[prop][
     for (const int requests : of) CHECK(requests > 0);
   }
 }
+
+}  // namespace test_cluster_routing

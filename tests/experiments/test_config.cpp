@@ -1,9 +1,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/experiment.hpp"
-#include "experiments/run_folder.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/run_folder.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_config {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -155,3 +157,5 @@ TEST_CASE("replications vary the seed and report intervals", "[unit]") {
   CHECK(figure.find("half_width")->as_number() == Approx(4.30265273 * std::sqrt(variance / 3)));
   CHECK(a != b);
 }
+
+}  // namespace test_config

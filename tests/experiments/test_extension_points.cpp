@@ -2,6 +2,8 @@
 // lines: layered prefill, speculation, re-sharding, and per-token module mixes. docs/extending.md explains them.
 #include "tests/experiments/bench_replica.hpp"
 
+namespace test_extension_points {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -203,3 +205,5 @@ TEST_CASE("module mixes: each choice is a group of tokens of its own", "[unit]")
   CHECK(both);
   CHECK(bench.metrics.output_tokens == 6);  // each decode emits once, at the last layer
 }
+
+}  // namespace test_extension_points

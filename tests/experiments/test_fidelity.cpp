@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/calibration.hpp"
 #include "experiments/fidelity/fidelity.hpp"
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "sim/base/random.hpp"
+
+namespace test_fidelity {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -221,3 +223,5 @@ TEST_CASE("faults of a calibration", "[unit][calibration]") {
   options.blocks = {};
   CHECK(message_of([&] { (void)calibrate(options, shelf()); }).find("no table in") != std::string::npos);
 }
+
+}  // namespace test_fidelity

@@ -1,9 +1,11 @@
 // The tables of UPMEM measurements: which rows are predicted, which are named as not covered.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "hw/pim/prim.hpp"
+
+namespace test_fidelity_pim {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -65,3 +67,5 @@ TEST_CASE("rows of one shape are held out together", "[unit][fidelity]") {
   CHECK(kind->shape_key(table, 0) == kind->shape_key(table, 1));
   CHECK(kind->shape_key(table, 0) != kind->shape_key(table, 2));
 }
+
+}  // namespace test_fidelity_pim

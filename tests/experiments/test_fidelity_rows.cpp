@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/fidelity.hpp"
 #include "hw/npu/npu.hpp"
 #include "hw/pim/upmem.hpp"
+
+namespace test_fidelity_rows {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -220,3 +222,5 @@ TEST_CASE("number formats by the names of frameworks", "[unit][fidelity]") {
   CHECK_FALSE(dtype_named("nvfp4"));
   CHECK_FALSE(dtype_named(""));
 }
+
+}  // namespace test_fidelity_rows

@@ -1,11 +1,13 @@
 // The iteration model against the sum of its parts, priced one by one.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
-#include "experiments/serving/gpu_iteration.hpp"
-#include "hw/catalog.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
 #include "hw/network/library_collective.hpp"
+#include "hw/parts/catalog.hpp"
 #include "sim/base/random.hpp"
+
+namespace test_gpu_iteration {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -177,3 +179,5 @@ TEST_CASE("the roofline is never slower than the tiled model on a whole iteratio
       CHECK(price(roof, shape_of(chunk, 0, decodes, 800)).time_ps <=
             price(tiled, shape_of(chunk, 0, decodes, 800)).time_ps);
 }
+
+}  // namespace test_gpu_iteration

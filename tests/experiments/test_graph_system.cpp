@@ -2,9 +2,11 @@
 // configs.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
-#include "experiments/graph/run.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/graph/run.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_graph_system {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -231,3 +233,5 @@ TEST_CASE("graph: faults of a config", "[unit]") {
   CHECK_THAT(fault_of("workload.vary={\"batch\": {\"distribution\": \"list\"}}"),
              Contains("expected 'values' for a list"));
 }
+
+}  // namespace test_graph_system

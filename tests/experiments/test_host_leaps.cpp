@@ -1,6 +1,8 @@
 // Leaps are exact under every host-time policy, and under every setting of what overlaps.
-#include "experiments/serving/host_time.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
 #include "tests/experiments/leaps.hpp"
+
+namespace test_host_leaps {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -71,3 +73,5 @@ TEST_CASE("a host leaps exactly on a coarse tick, and beside the replica's own o
                before + R"(, "iteration_overhead": "2 ms", "sequence_overhead": "100 us")");
   conserved(same_with_leaps(with));
 }
+
+}  // namespace test_host_leaps

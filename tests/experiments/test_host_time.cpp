@@ -1,9 +1,11 @@
 // What the CPU does between iterations: stages, what hides them, and that leaps stay exact.
-#include "experiments/serving/host_time.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
 
 #include <catch2/catch.hpp>
 
 #include "tests/experiments/bench_replica.hpp"
+
+namespace test_host_time {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -129,3 +131,5 @@ TEST_CASE("a replica that decides ahead and idles takes whoever comes at once", 
   CHECK(bench.seconds(bench.log.requests[1].first_token) == 3);
   CHECK(bench.seconds(bench.log.requests[2].first_token) == 5);
 }
+
+}  // namespace test_host_time

@@ -1,9 +1,11 @@
 // Swapping preempted sequences to host memory, whole runs.
 #include <catch2/catch.hpp>
 
-#include "experiments/serving/config.hpp"
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/config/config.hpp"
+#include "experiments/systems/serving/system.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_kv_tiers {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -95,3 +97,5 @@ TEST_CASE("kv_tiers beside layouts is a fault", "[unit]") {
   text.insert(text.rfind('}'), R"(, "layouts": {"modes": [{"tensor_parallel": 1}]})");
   CHECK_THROWS_AS(run(text), sim::ConfigError);
 }
+
+}  // namespace test_kv_tiers

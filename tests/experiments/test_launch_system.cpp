@@ -2,10 +2,12 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "experiments/experiment.hpp"
-#include "experiments/launch/run.hpp"
-#include "experiments/launch/summary.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/launch/run.hpp"
+#include "experiments/systems/launch/summary.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_launch_system {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -174,3 +176,5 @@ TEST_CASE("launch: faults of a config", "[unit]") {
              Contains("/machine/platforms/2: another platform is named 'platform-gh200'"));
   CHECK_THAT(fault_of("machine.platforms.1.single_thread=0"), Contains("/machine/platforms/1/single_thread"));
 }
+
+}  // namespace test_launch_system

@@ -1,11 +1,13 @@
-#include "experiments/serving/layouts.hpp"
+#include "experiments/systems/serving/pricing/layouts.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "experiments/serving/config.hpp"
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/config/config.hpp"
+#include "experiments/systems/serving/system.hpp"
 #include "tests/experiments/bench_replica.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_layouts {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -149,3 +151,5 @@ TEST_CASE("layouts: those that do not fit the machine or the model are results",
   CHECK(reason(R"([{"tensor_parallel": 8}])") == "tensor parallelism of 8 needs as many devices, the machine has 4");
   CHECK(reason(R"([{"tensor_parallel": 4}])") == "none");
 }
+
+}  // namespace test_layouts

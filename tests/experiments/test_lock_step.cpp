@@ -2,6 +2,8 @@
 #include "tests/experiments/bench_cluster.hpp"
 #include "tests/experiments/leaps.hpp"
 
+namespace test_lock_step {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -134,3 +136,5 @@ TEST_CASE("experts over lanes: lock-step waits for the fullest lane, and writes 
   CHECK(replica.find("lock_step_wait")->as_number() < 1);
   CHECK(apart.find("replicas")->items()[0].find("lock_step_wait") == nullptr);
 }
+
+}  // namespace test_lock_step

@@ -2,8 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/serving/metrics.hpp"
+#include "experiments/systems/serving/observe/metrics.hpp"
 #include "sim/base/random.hpp"
+
+namespace test_metrics {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -82,3 +84,5 @@ TEST_CASE("warm-up requests count in totals, not in latencies", "[unit]") {
   CHECK(m.ttft.count() == 1);
   CHECK(m.tpot.count() == 0);  // undefined for one output token
 }
+
+}  // namespace test_metrics

@@ -1,7 +1,9 @@
 // Live migration: staging by hand, every abort, conservation on random loads, and leaping against stepping.
-#include "experiments/serving/migrator.hpp"
+#include "experiments/systems/serving/cluster/migrator.hpp"
 #include "tests/experiments/bench_cluster.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_migrator {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -181,3 +183,5 @@ TEST_CASE("with migration, leaping and stepping give the same files", "[prop][cl
     CHECK(summary.find("cluster")->find("migrations")->find("completed")->as_number() > 10);
   }
 }
+
+}  // namespace test_migrator

@@ -3,6 +3,8 @@
 
 #include "tests/experiments/network_support.hpp"
 
+namespace test_network_faults {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -259,3 +261,5 @@ TEST_CASE("a network from a file is an input of the run", "[cli]") {
   CHECK(read_experiment(config)->run({}).summary.find("makespan_s")->as_number() == Approx(0.501e-3));
   CHECK_THAT(experiment->identity().dump(), Catch::Contains("an input"));
 }
+
+}  // namespace test_network_faults

@@ -2,10 +2,12 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/network/summary.hpp"
+#include "experiments/systems/network/summary.hpp"
 #include "tests/experiments/network_support.hpp"
 #include "tests/sim/decode_timeline.hpp"
 #include "timeline.pb.h"
+
+namespace test_network_system {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -331,3 +333,5 @@ TEST_CASE("the timeline shows repetitions, ranks and the busiest links, up to it
   // A repetition: 14 x (125 us + 2 us) = 1.778 ms; the window holds the end of the second and the start of the third.
   CHECK(slices(R"({"begin": "3.5 ms", "end": "3.6 ms"})", "late", counters) == 2 * (1 + 8));
 }
+
+}  // namespace test_network_system

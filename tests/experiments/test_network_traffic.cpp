@@ -5,6 +5,8 @@
 
 #include "tests/experiments/network_support.hpp"
 
+namespace test_network_traffic {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -134,3 +136,5 @@ TEST_CASE("a run gives the same bytes again, another seed does not", "[cli]") {
   // What a run measures does not depend on whether it writes files.
   CHECK(read_experiment(scratch / "c.json")->run({}).summary.dump(2) + "\n" == slurp(scratch / "a/summary.json"));
 }
+
+}  // namespace test_network_traffic

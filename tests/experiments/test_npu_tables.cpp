@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <iostream>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/fidelity.hpp"
 #include "experiments/fidelity/table_kind.hpp"
+
+namespace test_npu_tables {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -78,3 +80,5 @@ TEST_CASE("the open TPU tables", "[golden][fidelity]") {
     CHECK(mape < 0.09);  // 7.4 and 7.6 % when the constants were fitted
   }
 }
+
+}  // namespace test_npu_tables

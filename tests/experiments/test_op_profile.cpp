@@ -1,12 +1,14 @@
 // Iterations priced by measured tables: interpolation by hand, sums, and that a table leaps.
-#include "experiments/serving/op_profile.hpp"
+#include "experiments/systems/serving/pricing/op_profile.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "experiments/serving/profile_iteration.hpp"
-#include "experiments/serving/tabulated_iteration.hpp"
+#include "experiments/systems/serving/pricing/profile_iteration.hpp"
+#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
 #include "sim/base/fault.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_op_profile {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -113,3 +115,5 @@ TEST_CASE("faults of operator tables", "[unit]") {
   scratch.write("dense.csv", "layer,tokens,time_us\nlayernorm,1,1\n");
   CHECK_THROWS_WITH(OpProfile::read(folder), Catch::Contains("qkv_proj"));
 }
+
+}  // namespace test_op_profile

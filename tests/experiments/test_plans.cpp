@@ -2,8 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_plans {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -157,3 +159,5 @@ TEST_CASE("A rate so low that time does not reach as far is a fault of the confi
   CHECK_THROWS_AS(run(base("slo_sweep", R"("slo_sweep": {"rates": ["1e-9 1/s"], "scales": [1], "replications": 1})")),
                   sim::ConfigError);
 }
+
+}  // namespace test_plans

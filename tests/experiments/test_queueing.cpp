@@ -4,8 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/system.hpp"
 #include "sim/statistics.hpp"
+
+namespace test_queueing {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -84,3 +86,5 @@ TEST_CASE("M/M/1: geometric answers make service times exponential but for one i
   // And the exact formula for what the service times were (Pollaczek-Khinchine).
   check_wait(waits, rate * waits.mean_square() / (2 * (1 - rho)), 0.12);
 }
+
+}  // namespace test_queueing

@@ -1,5 +1,7 @@
 #include "tests/experiments/bench_replica.hpp"
 
+namespace test_replica {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -273,3 +275,5 @@ TEST_CASE("who runs is served in the order of admission, whenever it arrived", "
   CHECK(bench.seconds(of(3).finished) == 23);
   CHECK(bench.metrics.tbt.max() == kSecond);
 }
+
+}  // namespace test_replica

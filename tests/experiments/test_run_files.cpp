@@ -6,11 +6,13 @@
 #include <sstream>
 #include <vector>
 
-#include "experiments/experiment.hpp"
-#include "experiments/serving/files.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/serving/observe/files.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/sim/decode_timeline.hpp"
 #include "timeline.pb.h"
+
+namespace test_run_files {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -199,3 +201,5 @@ TEST_CASE("a run without a folder has the same summary", "[prop]") {
   CHECK(experiment->run({}).summary.dump() == with_files.dump());
   CHECK(experiment->run({}).summary.dump() == with_files.dump());  // and again: nothing is left over from a run
 }
+
+}  // namespace test_run_files

@@ -1,8 +1,10 @@
 // Ends of a run, the window that counts, and a cache of so many blocks.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_run_window {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -67,3 +69,5 @@ TEST_CASE("A cache of so many blocks is what it says, and what does not fit it i
   CHECK(small.find("status")->as_string() == "infeasible");
   CHECK(small.find("reason")->as_string().find("kv_blocks") != std::string::npos);
 }
+
+}  // namespace test_run_window

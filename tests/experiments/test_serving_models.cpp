@@ -1,8 +1,10 @@
 // What a serving config says of a model: number formats, router, expert parallelism.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_serving_models {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -67,3 +69,5 @@ TEST_CASE("experts divide over the groups, or the design does not fit", "[unit]"
   CHECK(odd.find("status")->as_string() == "infeasible");
   CHECK_THAT(odd.find("reason")->as_string(), Catch::Contains("groups of experts that divide the 4 ranks"));
 }
+
+}  // namespace test_serving_models

@@ -1,9 +1,11 @@
 // Speculation in a whole serving system: tokens add up, time follows the models, leaps change nothing.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "policies/speculation/speculation.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_speculation {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -128,3 +130,5 @@ TEST_CASE("A draft model that is not named, or not there, is a fault at its plac
             .find("/policies/speculation/draft_model/model") != std::string::npos);
   CHECK(fault(R"({"policy": "mpt"})").find("mtp") != std::string::npos);
 }
+
+}  // namespace test_speculation

@@ -3,8 +3,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
+
+namespace test_table_apex {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -48,3 +50,5 @@ TEST_CASE("APEX rows give the same figures again", "[unit]") {
   const std::string one = row("vllm/results/mistral_lmsys_025_validation_8TP_fp8.txt");
   CHECK(predict(one).columns().front().rows.at(0).predicted == predict(one).columns().front().rows.at(0).predicted);
 }
+
+}  // namespace test_table_apex

@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/tiled.hpp"
+#include "hw/tiled/tiled.hpp"
+
+namespace test_table_attention {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -95,3 +97,5 @@ TEST_CASE("rows of Jetson attention name splits and packing", "[unit]") {
   CHECK(out.columns()[0].uncovered == 1);
   CHECK(kind->reads("edge/power_log_thor.csv"));
 }
+
+}  // namespace test_table_attention

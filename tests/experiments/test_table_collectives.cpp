@@ -5,6 +5,8 @@
 #include "experiments/fidelity/table_kind.hpp"
 #include "hw/network/library_collective.hpp"
 
+namespace test_table_collectives {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using hw::LibraryCall;
@@ -104,3 +106,5 @@ TEST_CASE("Aceso's whole MiB stand for tensors of their own size", "[unit]") {
       "collectives/aceso.csv");
   CHECK(rows.rows.at(0).predicted > 1.3 * rows.rows.at(1).predicted);
 }
+
+}  // namespace test_table_collectives

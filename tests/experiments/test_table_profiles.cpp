@@ -2,12 +2,14 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/kernel_builders.hpp"
-#include "hw/tiled.hpp"
-#include "hw/tiled_grouped.hpp"
-#include "hw/tiled_stream.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/tiled/grouped.hpp"
+#include "hw/tiled/stream.hpp"
+#include "hw/tiled/tiled.hpp"
+
+namespace test_table_profiles {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -103,3 +105,5 @@ TEST_CASE("profiles of what nobody knows are left out with a reason", "[unit]") 
   CHECK(profile_tables()->reads("profiles/RTX4090/Llama-3.1-8B/tp1/moe.csv"));
   CHECK_FALSE(profile_tables()->reads("profiles/RTX4090/meta.csv"));
 }
+
+}  // namespace test_table_profiles

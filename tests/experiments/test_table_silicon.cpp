@@ -2,10 +2,12 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/deployment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "models/hf_config.hpp"
+#include "models/transformer/hf_config.hpp"
+
+namespace test_table_silicon {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -141,3 +143,5 @@ TEST_CASE("rows that nothing covers say why", "[unit]") {
   CHECK(silicon_tables()->reads("serving/silicon_ttft_tpot.csv"));
   CHECK_FALSE(silicon_tables()->reads("serving/apex_8xh100_vllm.csv"));
 }
+
+}  // namespace test_table_silicon

@@ -2,11 +2,13 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/experiment.hpp"
-#include "experiments/serving/gpu_iteration.hpp"
-#include "experiments/serving/tabulated_iteration.hpp"
-#include "hw/catalog.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "hw/parts/catalog.hpp"
 #include "sim/base/random.hpp"
+
+namespace test_tabulated_iteration {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -108,3 +110,5 @@ TEST_CASE("a batch with no entry costs what the model says", "[unit]") {
   const auto ledger = m.table->ledger();
   CHECK_THROWS_AS(ledger->book(shape, 2), std::logic_error);
 }
+
+}  // namespace test_tabulated_iteration

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/import/vllm_args.hpp"
 #include "tests/experiments/support.hpp"
+
+namespace test_vllm_args {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -146,3 +148,5 @@ TEST_CASE("What an argument says and nothing here can express is listed", "[unit
   CHECK(imported.config.at("model.weight_dtype") == nullptr);
   CHECK(imported.config.at("model.kv_dtype") == nullptr);
 }
+
+}  // namespace test_vllm_args

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "hw/catalog.hpp"
 #include "hw/memory/dram.hpp"
 #include "hw/memory/dram_controller.hpp"
+#include "hw/parts/catalog.hpp"
 
 namespace orrery::hw::test {
 

@@ -10,7 +10,7 @@
 
 #include "hw/npu/npu_gemm.hpp"
 #include "sim/engine.hpp"
-#include "sim/task_executor.hpp"
+#include "sim/task/executor.hpp"
 
 namespace orrery::hw::test {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "hw/catalog.hpp"
 #include "hw/npu/npu_gemm.hpp"
+#include "hw/parts/catalog.hpp"
 
 namespace orrery::hw::test {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "hw/catalog.hpp"
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/parts/catalog.hpp"
 
 namespace orrery::hw::test {
 

@@ -8,6 +8,8 @@
 #include "hw/network/network.hpp"
 #include "tests/hw/networks.hpp"
 
+namespace test_allocations {
+
 using namespace orrery;
 using namespace orrery::hw;
 using orrery::test::allocations;
@@ -73,3 +75,5 @@ TEST_CASE("a collective on a network that knows its paths allocates tables, not 
   CHECK(few < 40);
   CHECK(many - few <= 5 * 3);
 }
+
+}  // namespace test_allocations

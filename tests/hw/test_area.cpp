@@ -2,8 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "hw/area.hpp"
+#include "hw/gpu/area.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_area {
 
 using namespace orrery::hw;
 using orrery::hw::test::part;
@@ -34,8 +36,8 @@ TEST_CASE("dies of a wafer and their yield", "[unit][area]") {
 }
 
 TEST_CASE("areas of published dies", "[golden][area]") {
-  // Areas: architecture white papers. The bounds are what the fit reaches (docs/energy.md); double-precision units, which
-  // the model does not count, make GA100 larger, and their lack GA102 smaller, than it says.
+  // Areas: architecture white papers. The bounds are what the fit reaches (docs/energy.md); double-precision units,
+  // which the model does not count, make GA100 larger, and their lack GA102 smaller, than it says.
   for (const char* name : {"a100-sxm4-80gb", "v100-sxm2-32gb", "h100-sxm5-80gb", "a40", "l40s", "l4"}) {
     const AreaEstimate e = estimate(name);
     INFO(name << ": " << e.die << " mm2, published " << part(name).die.area_mm2);
@@ -73,3 +75,5 @@ TEST_CASE("more of anything costs area, and area costs money", "[prop][area]") {
   CHECK(estimate_area(all_on, node).total == Approx(before.total).epsilon(1e-9));
   CHECK(estimate_area(all_on, node).yield < before.yield);
 }
+
+}  // namespace test_area

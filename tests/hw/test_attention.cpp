@@ -3,8 +3,10 @@
 #include <cmath>
 #include <random>
 
-#include "hw/tiled.hpp"
+#include "hw/tiled/tiled.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_attention {
 
 using namespace orrery::hw;
 using orrery::hw::test::part;
@@ -309,3 +311,5 @@ TEST_CASE("a launch over chunk and decodes is either alone where the other is em
     }
   }
 }
+
+}  // namespace test_attention

@@ -5,6 +5,8 @@
 #include "hw/pim/decode_overlap.hpp"
 #include "tests/hw/parts.hpp"
 
+namespace test_attention_pim {
+
 using namespace orrery;
 using namespace orrery::hw;
 
@@ -326,3 +328,5 @@ TEST_CASE("attention devices that contradict themselves are refused", "[unit]") 
   CHECK_THAT(faults_after("attacc-bank", "level=\"die\""), Catch::Contains("/level"));
   CHECK_THAT(faults_after("neupims", "dram.timing.refi=10"), Catch::Contains("/dram/timing/refi"));
 }
+
+}  // namespace test_attention_pim

@@ -1,12 +1,14 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/memory/dram_address.hpp"
 #include "hw/memory/dram_rate.hpp"
 #include "hw/pim/bank_pim_stream.hpp"
 #include "tests/hw/dram_parts.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_bank_pim {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -265,3 +267,5 @@ TEST_CASE("devices that contradict themselves are refused", "[unit]") {
   REQUIRE(faults.size() == 1);
   CHECK(faults.all()[0].where.pointer == "/activate_spacing");
 }
+
+}  // namespace test_bank_pim

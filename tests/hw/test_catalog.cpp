@@ -3,8 +3,10 @@
 #include <filesystem>
 #include <string>
 
-#include "hw/catalog.hpp"
+#include "hw/parts/catalog.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_catalog {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -183,3 +185,5 @@ TEST_CASE("the registry offers the models and names them when asked for another"
   REQUIRE(faults.size() == 1);
   CHECK_THAT(faults.all()[0].text(), Catch::Contains("tiled"));
 }
+
+}  // namespace test_catalog

@@ -6,6 +6,8 @@
 #include "tests/hw/collective_carriers.hpp"
 #include "tests/hw/collective_check.hpp"
 
+namespace test_collective_closed_form {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -274,3 +276,5 @@ TEST_CASE("ring all-reduce beside ASTRA-sim", "[golden]") {
     CHECK(std::abs(reduced / row.astra - 1) < 0.0013);
   }
 }
+
+}  // namespace test_collective_closed_form

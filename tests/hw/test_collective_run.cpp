@@ -5,6 +5,8 @@
 #include "tests/hw/collective_carriers.hpp"
 #include "tests/hw/collective_check.hpp"
 
+namespace test_collective_run {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -183,3 +185,5 @@ TEST_CASE("a ring of 1024 ranks: two million messages", "[unit]") {
   CHECK(simulated_ticks(RingParams{}, spec, engine, carrier) == 2046 * std::int64_t{1'720'704});
   CHECK(engine.events() == 2046 * 1024);
 }
+
+}  // namespace test_collective_run

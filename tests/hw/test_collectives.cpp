@@ -5,6 +5,8 @@
 
 #include "tests/hw/collective_check.hpp"
 
+namespace test_collectives {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -357,3 +359,5 @@ TEST_CASE("what a collective cannot be is said", "[unit]") {
   CHECK(has(crowded, "lower channels"));
   CHECK(has(fault_of("ring", spec_of(Kind::all_reduce, 2, 2), R"({"chunks": 0})"), "chunks"));
 }
+
+}  // namespace test_collectives

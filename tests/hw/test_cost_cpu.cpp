@@ -1,9 +1,11 @@
 #include <catch2/catch.hpp>
 
-#include "hw/catalog.hpp"
-#include "hw/cost_model.hpp"
-#include "hw/cpu.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/parts/catalog.hpp"
+#include "hw/parts/cpu.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_cost_cpu {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -164,3 +166,5 @@ TEST_CASE("CPUs that contradict themselves are refused", "[unit]") {
   CHECK_THAT(faults_after("l1=\"1 MiB\""), Catch::Contains("/l1"));
   CHECK_THAT(faults_after("memory=\"512 GB/s\""), Catch::Contains("/memory"));
 }
+
+}  // namespace test_cost_cpu

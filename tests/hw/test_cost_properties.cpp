@@ -7,16 +7,18 @@
 #include <filesystem>
 #include <vector>
 
-#include "hw/cpu.hpp"
-#include "hw/dvfs.hpp"
-#include "hw/kernel_builders.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/gpu/dvfs.hpp"
 #include "hw/npu/npu.hpp"
+#include "hw/parts/cpu.hpp"
 #include "hw/pim/attention_pim.hpp"
 #include "hw/pim/bank_pim.hpp"
 #include "hw/pim/upmem.hpp"
 #include "sim/base/random.hpp"
 #include "tests/allocations.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_cost_properties {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -333,8 +335,9 @@ TEST_CASE("more work is not much cheaper", "[prop]") {
   // Tiles, waves and splits make steps, and a library's choice may be the better one for the larger shape, but never by
   // much: a step from one tile or split to the next gives back less than 0.3. On a CPU a shape that is cut into twice
   // as many parts runs on twice as many cores, which is nearly half. One-token prompts are left out: they take the
-  // decode kernels, whose copies of grouped heads cost more than a second token; so are products below 2^21 multiply-adds,
-  // which the library of the Ada family leaves unsplit, as measured (docs/gemm.md), until they grow past that.
+  // decode kernels, whose copies of grouped heads cost more than a second token; so are products below 2^21
+  // multiply-adds, which the library of the Ada family leaves unsplit, as measured (docs/gemm.md), until they grow past
+  // that.
   const std::vector<Device> all = devices();
   sim::RandomStream random(12, "cost growth");
   for (std::size_t round = 0; round < 300; ++round) {
@@ -377,3 +380,5 @@ TEST_CASE("more work is not much cheaper", "[prop]") {
     }
   }
 }
+
+}  // namespace test_cost_properties

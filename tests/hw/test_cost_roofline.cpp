@@ -2,6 +2,8 @@
 
 #include "tests/hw/parts.hpp"
 
+namespace test_cost_roofline {
+
 using namespace orrery::hw;
 using orrery::hw::test::model;
 using orrery::hw::test::part;
@@ -61,3 +63,5 @@ TEST_CASE("a stream launch costs more than a graph launch", "[unit]") {
     CHECK(model(name, gpu)->cost(kernel).time_s - graph == Approx(2.62e-6 - 1.34e-6));
   }
 }
+
+}  // namespace test_cost_roofline

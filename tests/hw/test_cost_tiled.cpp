@@ -4,8 +4,10 @@
 #include <cmath>
 #include <vector>
 
-#include "hw/tiled.hpp"
+#include "hw/tiled/tiled.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_cost_tiled {
 
 using namespace orrery::hw;
 using orrery::hw::test::model;
@@ -367,3 +369,5 @@ TEST_CASE("a cost takes about a microsecond", "[prop]") {
   INFO("best round: " << best_s * 1e9 << " ns a kernel");
   CHECK(best_s < 20e-6);  // generous: sanitizers and shared cores
 }
+
+}  // namespace test_cost_tiled

@@ -22,6 +22,8 @@
 #include "tests/hw/collective_check.hpp"
 #include "tests/hw/networks.hpp"
 
+namespace test_creation_order {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -172,3 +174,5 @@ TEST_CASE("nodes and links numbered in any order give the same run", "[prop]") {
     CHECK(World(round, 100 + round).run() == reference);
   }
 }
+
+}  // namespace test_creation_order

@@ -6,6 +6,8 @@
 #include "sim/base/random.hpp"
 #include "tests/hw/dram_parts.hpp"
 
+namespace test_dram_controller {
+
 using namespace orrery;
 using namespace orrery::hw;
 using orrery::hw::test::dram;
@@ -169,3 +171,5 @@ TEST_CASE("faulty requests are refused", "[unit]") {
   CHECK_THROWS_WITH(run_requests(hbm2, {}, {.window = 0}), Catch::Contains("at least one"));
   CHECK(run_requests(hbm2, {}).clocks == 0);
 }
+
+}  // namespace test_dram_controller

@@ -5,6 +5,8 @@
 #include "hw/memory/dram_traffic.hpp"
 #include "tests/hw/dram_parts.hpp"
 
+namespace test_dram_design {
+
 using namespace orrery;
 using namespace orrery::hw;
 using orrery::hw::test::dram;
@@ -202,3 +204,5 @@ TEST_CASE("energy of a design adds up", "[unit]") {
   CHECK(energy.refresh == Approx(128 * 7.20896e-9));
   CHECK(energy.background == Approx(0.5e-6 + 0.13 * 0.5e-6));
 }
+
+}  // namespace test_dram_design

@@ -5,6 +5,8 @@
 #include "sim/base/random.hpp"
 #include "tests/hw/dram_parts.hpp"
 
+namespace test_dram_timing {
+
 using namespace orrery;
 using namespace orrery::hw;
 using orrery::hw::test::dram;
@@ -171,3 +173,5 @@ TEST_CASE("peaks and capacities are the data sheets'", "[golden]") {
   CHECK(dram("ddr4-3200").capacity_bytes() == 8.0 * (1 << 30));
   CHECK(dram("ddr5-4800").capacity_bytes() == 16.0 * (1 << 30) * 1.0);
 }
+
+}  // namespace test_dram_timing

@@ -2,8 +2,10 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "hw/dvfs.hpp"
+#include "hw/gpu/dvfs.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_dvfs {
 
 using namespace orrery::hw;
 using orrery::hw::test::model;
@@ -74,3 +76,5 @@ TEST_CASE("time and energy both move with the clock", "[prop][dvfs]") {
     CHECK(least_j < energy_of(at_clock(gpu, clocks.back()), kBoundByCompute));
   }
 }
+
+}  // namespace test_dvfs

@@ -2,8 +2,10 @@
 #include <random>
 #include <string>
 
-#include "hw/catalog.hpp"
-#include "hw/fpga.hpp"
+#include "hw/fpga/fpga.hpp"
+#include "hw/parts/catalog.hpp"
+
+namespace test_fpga {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -207,3 +209,5 @@ TEST_CASE("faults of an FPGA's file are one line each", "[unit]") {
   CHECK(faults_after("memory=8 MiB").find("a unit is wrong") != std::string::npos);
   CHECK(faults_after("macs_per_dsp.int4=4").find("int4") != std::string::npos);
 }
+
+}  // namespace test_fpga

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "hw/kernel.hpp"
+#include "hw/base/kernel.hpp"
+
+namespace test_kernel {
 
 using namespace orrery::hw;
 
@@ -159,3 +161,5 @@ TEST_CASE("every class has a name of its own", "[unit]") {
   CHECK(to_string(OpClass::attention_decode) == "attention_decode");
   CHECK(to_string(Bound::memory) == "memory");
 }
+
+}  // namespace test_kernel

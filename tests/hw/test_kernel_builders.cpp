@@ -4,7 +4,9 @@
 #include <random>
 #include <vector>
 
-#include "hw/kernel_builders.hpp"
+#include "hw/base/kernel_builders.hpp"
+
+namespace test_kernel_builders {
 
 using namespace orrery::hw;
 
@@ -209,3 +211,5 @@ TEST_CASE("a kernel is a small value", "[unit]") {
   STATIC_REQUIRE(std::is_trivially_copyable_v<Kernel>);
   STATIC_REQUIRE(sizeof(Kernel) <= 128);
 }
+
+}  // namespace test_kernel_builders

@@ -4,6 +4,8 @@
 
 #include "hw/coupling/launch_energy.hpp"
 
+namespace test_launch_energy {
+
 using namespace orrery;
 using namespace orrery::hw;
 
@@ -40,3 +42,5 @@ TEST_CASE("idle power from the first call to the last end, kernels while they ru
   CHECK(launch_energy("gpu", 2.0, Flat{}, {}, {}, scale).total_pj() == 0);
   CHECK_THROWS_AS(launch_energy("gpu", 2.0, Flat{}, kernels, {}, scale), std::invalid_argument);
 }
+
+}  // namespace test_launch_energy

@@ -5,6 +5,8 @@
 #include "hw/coupling/launch_figures.hpp"
 #include "hw/coupling/launch_run.hpp"
 
+namespace test_launch_run {
+
 using namespace orrery::hw;
 using Catch::Contains;
 using orrery::sim::Duration;
@@ -211,3 +213,5 @@ TEST_CASE("launches: programs that make no sense are refused", "[unit]") {
   CHECK_THROWS_WITH(run_launches(limits(0), std::vector<Command>{record, record}), Contains("recorded before"));
   CHECK_THROWS_WITH(single_stream(limits(0), std::vector<Command>{record}), Contains("expected a kernel"));
 }
+
+}  // namespace test_launch_run

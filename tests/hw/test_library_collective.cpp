@@ -6,6 +6,8 @@
 #include "sim/base/random.hpp"
 #include "tests/hw/parts.hpp"
 
+namespace test_library_collective {
+
 using namespace orrery;
 using namespace orrery::hw;
 using orrery::hw::test::part;
@@ -234,3 +236,5 @@ TEST_CASE("the library's bandwidth term is that of the engine's ring", "[prop]")
       CHECK(library_collective(link, call, ranks, kBytes).time_s == Approx(ring).epsilon(0.005));
     }
 }
+
+}  // namespace test_library_collective

@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "hw/catalog.hpp"
-#include "hw/link_part.hpp"
-#include "hw/memory_tier.hpp"
-#include "hw/nic.hpp"
+#include "hw/parts/catalog.hpp"
+#include "hw/parts/link_part.hpp"
+#include "hw/parts/memory_tier.hpp"
+#include "hw/parts/nic.hpp"
 #include "sim/base/random.hpp"
+
+namespace test_links {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -192,3 +194,5 @@ TEST_CASE("faults of links, adapters and tiers", "[unit]") {
                                        "write": {"bandwidth": "1 GB/s", "latency": "1 us"}})"),
              Catch::Contains("part.json:/granule: expected >= 1"));
 }
+
+}  // namespace test_links

@@ -11,6 +11,8 @@
 #include "tests/hw/collective_carriers.hpp"
 #include "tests/hw/networks.hpp"
 
+namespace test_network {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -205,7 +207,8 @@ TEST_CASE("closed forms are what the network takes, links shared or not", "[prop
 
 TEST_CASE("links carry what messages and hops say", "[prop]") {
   sim::RandomStream random(4, "network/bytes");
-  Rig rig("dragonfly", R"({"hosts_per_router": 2, "routers_per_group": 4, "global_per_router": 2, "host_bandwidth": "10 GB/s",
+  Rig rig("dragonfly",
+          R"({"hosts_per_router": 2, "routers_per_group": 4, "global_per_router": 2, "host_bandwidth": "10 GB/s",
     "host_latency": "1 us", "local_bandwidth": "10 GB/s", "local_latency": "1 us", "global_bandwidth": "5 GB/s",
     "global_latency": "2 us"})");
   double expected = 0;
@@ -266,3 +269,5 @@ TEST_CASE("flow tasks of a graph go over the network", "[unit]") {
   executor.run();
   CHECK(std::abs(executor.makespan().ticks - 4'002'000'000) <= 3);
 }
+
+}  // namespace test_network

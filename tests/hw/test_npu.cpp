@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "hw/kernel_builders.hpp"
+#include "hw/base/kernel_builders.hpp"
 #include "tests/hw/npus.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_npu {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -288,3 +290,5 @@ TEST_CASE("split cores pay for scores that cross the L2", "[prop]") {
   const Kernel kernel{OpClass::attention_prefill, DType::fp16, test::prompts(1, 8192, 32, 32)};
   CHECK(npu_cost_model(npu)->cost(kernel).time_s > npu_cost_model(joint)->cost(kernel).time_s);
 }
+
+}  // namespace test_npu

@@ -10,6 +10,8 @@
 #include "tests/hw/npu_pipeline.hpp"
 #include "tests/hw/npus.hpp"
 
+namespace test_npu_bytecode {
+
 using namespace orrery;
 using namespace orrery::hw;
 
@@ -215,3 +217,5 @@ TEST_CASE("dynamic shapes of small operators are bound by the host unless its ph
   REQUIRE(large.host_s() < large.device_s);
   CHECK(run_s(large, 100, false, 8) / 100 == Approx(large.device_s).epsilon(0.02));
 }
+
+}  // namespace test_npu_bytecode

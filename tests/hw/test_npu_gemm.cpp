@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "hw/tiled.hpp"
+#include "hw/tiled/tiled.hpp"
 #include "sim/base/random.hpp"
 #include "tests/hw/npu_pipeline.hpp"
 #include "tests/hw/npus.hpp"
+
+namespace test_npu_gemm {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -150,3 +152,5 @@ TEST_CASE("large products come near the achieved ceiling of an NPU", "[prop]") {
     CHECK(rate > 0.8 * ceiling);
   }
 }
+
+}  // namespace test_npu_gemm

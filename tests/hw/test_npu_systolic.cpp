@@ -7,6 +7,8 @@
 #include "sim/base/random.hpp"
 #include "tests/hw/systolic_simulator.hpp"
 
+namespace test_npu_systolic {
+
 using namespace orrery;
 using namespace orrery::hw;
 
@@ -106,3 +108,5 @@ TEST_CASE("more work never takes fewer cycles", "[prop]") {
       CHECK(systolic_cycles({200, 300, x + 1}, k128, dataflow) >= systolic_cycles({200, 300, x}, k128, dataflow));
     }
 }
+
+}  // namespace test_npu_systolic

@@ -6,6 +6,8 @@
 #include "hw/coupling/launch_program.hpp"
 #include "tests/hw/parts.hpp"
 
+namespace test_platform {
+
 using namespace orrery;
 using namespace orrery::hw;
 using Catch::Contains;
@@ -168,3 +170,5 @@ TEST_CASE("platform: a fault in a file is one clear line", "[unit]") {
   CHECK_THAT(fault_of({"launch.call=2"}), Contains("/launch/call: expected"));
   CHECK_THAT(fault_of({"link=pcie9"}), Contains("/link: expected"));
 }
+
+}  // namespace test_platform

@@ -1,8 +1,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "hw/catalog.hpp"
+#include "hw/parts/catalog.hpp"
 #include "hw/pim/prim.hpp"
+
+namespace test_prim {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -135,3 +137,5 @@ TEST_CASE("the CPU beside it moves every operand once", "[unit]") {
   for (const Prim prim : kAll)
     CHECK(prim_cpu_s(upmem, prim, 2048) == Approx(prim_cpu_s(upmem, prim, 1024) * (prim == Prim::mlp ? 4 : 2)));
 }
+
+}  // namespace test_prim

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "hw/profile_table.hpp"
+#include "hw/cost/profile_table.hpp"
 #include "sim/base/random.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_profile {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -184,3 +186,5 @@ TEST_CASE("faults of a profile's tables", "[unit][profile]") {
           (void)profile(R"({"stream": ")" + folder.file("s.csv", "op,bytes,time_us\nnrom,10,3\n") + R"("})");
         }) == "s.csv: row 1: unknown class of kernels 'nrom' (did you mean 'norm'?)");
 }
+
+}  // namespace test_profile

@@ -2,8 +2,10 @@
 #include <random>
 #include <string>
 
-#include "hw/catalog.hpp"
+#include "hw/parts/catalog.hpp"
 #include "hw/pim/pygim_spmm.hpp"
+
+namespace test_pygim_spmm {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -146,3 +148,5 @@ TEST_CASE("faults of curves are one line each", "[unit]") {
   REQUIRE(groups.size() == 1);
   CHECK(groups.all()[0].text() == "x.json: 100 groups, and only 64 DPUs to fill them");
 }
+
+}  // namespace test_pygim_spmm

@@ -7,6 +7,8 @@
 #include "hw/network/cheapest_paths.hpp"
 #include "tests/hw/routes.hpp"
 
+namespace test_routing {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -194,3 +196,5 @@ TEST_CASE("tables of a large fat tree are small", "[unit]") {
   }
   CHECK(paths.table_bytes() == 648 * 1620 * 4);
 }
+
+}  // namespace test_routing

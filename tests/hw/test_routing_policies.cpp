@@ -9,6 +9,8 @@
 #include "hw/network/topology_query.hpp"
 #include "tests/hw/routes.hpp"
 
+namespace test_routing_policies {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -252,3 +254,5 @@ TEST_CASE("a policy that cannot serve a topology says so where it was chosen", "
   CHECK(make_routing(sim::parse_json("{}", "c.json"), *star, faults) != nullptr);  // shortest
   CHECK(faults.empty());
 }
+
+}  // namespace test_routing_policies

@@ -1,13 +1,15 @@
-#include "hw/tiled_grouped.hpp"
+#include "hw/tiled/grouped.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <vector>
 
-#include "hw/expert_rows.hpp"
-#include "hw/kernel_builders.hpp"
+#include "hw/base/expert_rows.hpp"
+#include "hw/base/kernel_builders.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_tiled_grouped {
 
 using namespace orrery::hw;
 using orrery::hw::test::part;
@@ -135,3 +137,5 @@ TEST_CASE("a MoE layer costs more with more of anything", "[prop]") {
   none.tokens = 0;
   CHECK(moe_layer_time(part("h100-sxm5-80gb"), none, {}, DType::bf16) == 0);
 }
+
+}  // namespace test_tiled_grouped

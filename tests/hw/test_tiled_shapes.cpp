@@ -1,11 +1,13 @@
-#include "hw/tiled_shapes.hpp"
+#include "hw/tiled/shapes.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
 
-#include "hw/kernel_builders.hpp"
+#include "hw/base/kernel_builders.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_tiled_shapes {
 
 using namespace orrery::hw;
 using orrery::hw::test::model;
@@ -142,3 +144,5 @@ TEST_CASE("fusing an epilogue saves a launch and a round trip", "[prop]") {
     CHECK(tiled->cost(both).time_s < tiled->cost(gemm).time_s + tiled->cost(relu).time_s);
   }
 }
+
+}  // namespace test_tiled_shapes

@@ -1,10 +1,12 @@
-#include "hw/tiled_stream.hpp"
+#include "hw/tiled/stream.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-#include "hw/kernel_builders.hpp"
+#include "hw/base/kernel_builders.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_tiled_stream {
 
 using namespace orrery::hw;
 using orrery::hw::test::part;
@@ -129,3 +131,5 @@ TEST_CASE("large passes come near the memory's rate, row kernels stay below", "[
   CHECK(rate(residual_kernel(65536, 8192, kType)) > 0.85 * gpu.memory_bandwidth);
   CHECK(rate(norm_kernel(Norm::rms, 65536, 8192, kType)) < 0.5 * gpu.memory_bandwidth);
 }
+
+}  // namespace test_tiled_stream

@@ -11,6 +11,8 @@
 #include "hw/network/topology_query.hpp"
 #include "tests/hw/networks.hpp"
 
+namespace test_topology {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -318,3 +320,5 @@ TEST_CASE("a network of a hundred thousand hosts can be had", "[unit]") {
   CHECK(tree->links.size() == 2 * 3 * 101306);
   CHECK(describe(*tree).find("bisection        50.65 TB/s") != std::string::npos);  // 50,653 GB/s
 }
+
+}  // namespace test_topology

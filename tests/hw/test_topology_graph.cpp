@@ -10,6 +10,8 @@
 #include "sim/base/random.hpp"
 #include "tests/hw/networks.hpp"
 
+namespace test_topology_graph {
+
 using namespace orrery;
 using namespace orrery::hw;
 using namespace orrery::hw::test;
@@ -292,3 +294,5 @@ TEST_CASE("the largest flow is what the smallest cut lets through", "[prop]") {
     REQUIRE(max_flow(topology, second) == least);
   }
 }
+
+}  // namespace test_topology_graph

@@ -2,8 +2,10 @@
 #include <random>
 #include <string>
 
-#include "hw/catalog.hpp"
+#include "hw/parts/catalog.hpp"
 #include "hw/pim/upmem.hpp"
+
+namespace test_upmem {
 
 using namespace orrery;
 using namespace orrery::hw;
@@ -165,3 +167,5 @@ TEST_CASE("faults of a DIMM's file are one line each", "[unit]") {
   CHECK(faults_after("dpus_per_rank=0").find("/dpus_per_rank") != std::string::npos);
   CHECK(faults_after("clock=350 GHz").find("/clock") != std::string::npos);
 }
+
+}  // namespace test_upmem

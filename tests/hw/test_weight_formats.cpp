@@ -1,12 +1,12 @@
 // Weights in formats of their own: bytes, rates, and what the cost models make of them.
 #include <catch2/catch.hpp>
 
-#include "hw/kernel_builders.hpp"
-#include "hw/tiled.hpp"
-#include "hw/tiled_grouped.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/tiled/grouped.hpp"
+#include "hw/tiled/tiled.hpp"
 #include "tests/hw/parts.hpp"
 
-namespace orrery::hw {
+namespace orrery::hw::test_weight_formats {
 namespace {
 
 constexpr WeightFormat kAll[] = {WeightFormat::as_dtype, WeightFormat::fp16, WeightFormat::bf16,  WeightFormat::fp8,
@@ -100,4 +100,4 @@ TEST_CASE("experts of odd sizes are slow only in 16 bits: other formats are padd
 }
 
 }  // namespace
-}  // namespace orrery::hw
+}  // namespace orrery::hw::test_weight_formats

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "models/builders/builder.hpp"
-#include "models/graph_lowering.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/graph_lowering.hpp"
+#include "models/graph/op_work.hpp"
 
 namespace orrery::models::test {
 

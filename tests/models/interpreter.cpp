@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/op_work.hpp"
+#include "models/graph/op_work.hpp"
 #include "sim/base/random.hpp"
 #include "tests/models/interpreter_ops.hpp"
 

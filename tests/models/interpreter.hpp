@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 
 namespace orrery::models::test {
 

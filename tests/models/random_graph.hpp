@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/op_graph.hpp"
+#include "models/graph/op_graph.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::models::test {

@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
-#include "models/hf_config.hpp"
-#include "models/transformer.hpp"
+#include "models/transformer/hf_config.hpp"
+#include "models/transformer/transformer.hpp"
 
 namespace orrery::models::test {
 

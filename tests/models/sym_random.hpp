@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "models/sym_expr.hpp"
+#include "models/sym/expr.hpp"
 #include "tests/models/support.hpp"
 
 namespace orrery::models::test {

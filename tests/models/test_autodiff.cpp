@@ -1,17 +1,17 @@
 // Structure of training graphs: work of the backward pass by hand, one gradient and one step a parameter, what is
 // saved.
-#include "models/autodiff.hpp"
+#include "models/autodiff/autodiff.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "models/builders/builder.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/op_work.hpp"
 #include "sim/base/document.hpp"
 #include "tests/models/random_graph.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_autodiff {
 namespace {
 
 const SymExpr kBatch = SymExpr::dim("batch");
@@ -226,4 +226,4 @@ TEST_CASE("Random graphs differentiate into sound graphs", "[prop][autodiff]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_autodiff

@@ -5,10 +5,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "models/autodiff.hpp"
+#include "models/autodiff/autodiff.hpp"
 #include "tests/models/interpreter.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_autodiff_values {
 namespace {
 
 using test::Feed;
@@ -310,4 +310,4 @@ TEST_CASE("A transformer layer with a head has the right gradients", "[unit][aut
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_autodiff_values

@@ -4,6 +4,8 @@
 #include "builder_support.hpp"
 #include "models/builders/net.hpp"
 
+namespace test_builders_images {
+
 using namespace orrery;
 using namespace orrery::models;
 using models::test::built;
@@ -103,3 +105,5 @@ TEST_CASE("image builders: faults", "[unit]") {
   CHECK_THROWS_WITH(built("inception_v3", R"({"image": 64})"),
                     "builder inception_v3:/image: expected images of at least 75 x 75, got 64");
 }
+
+}  // namespace test_builders_images

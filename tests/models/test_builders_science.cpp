@@ -5,7 +5,9 @@
 #include <fstream>
 
 #include "builder_support.hpp"
-#include "models/graph_rewrite.hpp"
+#include "models/graph/graph_rewrite.hpp"
+
+namespace test_builders_science {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -197,3 +199,5 @@ TEST_CASE("gnn: edge lists", "[unit]") {
                     Catch::Contains(":2: expected two node ids with a comma between, got '3;4'"));
   std::remove(bad.c_str());
 }
+
+}  // namespace test_builders_science

@@ -3,8 +3,10 @@
 
 #include "builder_support.hpp"
 #include "models/eager_model.hpp"
-#include "models/transformer.hpp"
+#include "models/transformer/transformer.hpp"
 #include "sim/base/math.hpp"
+
+namespace test_builders_transformers {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -215,3 +217,5 @@ TEST_CASE("transformer builders: faults", "[unit]") {
   CHECK_THROWS_WITH(built("decoder", R"({"layer": 4})"),
                     Catch::Contains("params.json:/layer") && Catch::Contains("layers"));
 }
+
+}  // namespace test_builders_transformers

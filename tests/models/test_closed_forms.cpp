@@ -3,7 +3,7 @@
 
 #include "tests/models/support.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_closed_forms {
 namespace {
 
 const SymExpr T = size_of(Dim::tokens), R = size_of(Dim::logit_rows), Q = size_of(Dim::query_tokens),
@@ -92,4 +92,4 @@ TEST_CASE("shards of tensor parallelism sum to the whole but for what is replica
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_closed_forms

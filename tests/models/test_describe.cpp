@@ -1,10 +1,10 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "models/describe.hpp"
+#include "models/transformer/describe.hpp"
 #include "tests/models/support.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_describe {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -51,4 +51,4 @@ TEST_CASE("columns are aligned and lines have no trailing blanks", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_describe

@@ -3,6 +3,8 @@
 
 #include "models/eager_model.hpp"
 
+namespace test_eager_model {
+
 using namespace orrery;
 using namespace orrery::models;
 
@@ -120,3 +122,5 @@ TEST_CASE("eager models: work of all families grows with the batch, kernels do n
       }
     }
 }
+
+}  // namespace test_eager_model

@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "models/lowering.hpp"
+#include "models/transformer/lowering.hpp"
 #include "tests/models/support.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_experts {
 namespace {
 
 Transformer served(const std::string& name, const NumberFormats& formats = {.dtype = hw::DType::bf16, .cache = {}},
@@ -241,4 +241,4 @@ TEST_CASE("quantised configs say their formats", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_experts

@@ -1,4 +1,4 @@
-#include "models/expr_program.hpp"
+#include "models/sym/expr_program.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include "tests/models/sym_random.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_expr_program {
 namespace {
 
 const SymExpr a = SymExpr::dim("a"), b = SymExpr::dim("b");
@@ -107,4 +107,4 @@ TEST_CASE("threads agree on dimensions and evaluate one program", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_expr_program

@@ -1,10 +1,12 @@
 // Graphs as JSON: what goes out comes back the same; files in any order; every fault with its place; Graphviz.
 #include <catch2/catch.hpp>
 
-#include "models/graph_dot.hpp"
-#include "models/graph_json.hpp"
-#include "models/graph_rewrite.hpp"
+#include "models/graph/graph_dot.hpp"
+#include "models/graph/graph_json.hpp"
+#include "models/graph/graph_rewrite.hpp"
 #include "tests/models/random_graph.hpp"
+
+namespace test_graph_json {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -225,3 +227,5 @@ TEST_CASE("graph dot: a box an op, an arrow a use, the same text every time", "[
   CHECK(to_dot(graph) == to_dot(graph));
   CHECK(std::count(dot.begin(), dot.end(), '{') == std::count(dot.begin(), dot.end(), '}'));
 }
+
+}  // namespace test_graph_json

@@ -3,7 +3,7 @@
 
 #include "tests/models/support.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_hf_config {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -262,4 +262,4 @@ TEST_CASE("catalog entries agree with the published facts", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_hf_config

@@ -2,11 +2,13 @@
 // what has no counterpart, and bad files.
 #include <catch2/catch.hpp>
 
-#include "models/graph_json.hpp"
+#include "models/graph/graph_json.hpp"
+#include "models/graph/op_work.hpp"
 #include "models/import/onnx_reader.hpp"
-#include "models/op_work.hpp"
 #include "sim/base/fault.hpp"
 #include "tests/models/onnx_writer.hpp"
+
+namespace test_import_onnx {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -377,3 +379,5 @@ TEST_CASE("onnx: bad files are one clear line", "[unit]") {
   CHECK_THAT(bad([](ModelWriter& m) { m.node("Softmax", {"x"}, {"y"}).set("axis", 4); }),
              Contains("axis 4 of 2 dimensions"));
 }
+
+}  // namespace test_import_onnx

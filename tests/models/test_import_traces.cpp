@@ -9,12 +9,14 @@
 #include <cstdlib>
 #include <map>
 
-#include "models/graph_lowering.hpp"
+#include "models/graph/graph_lowering.hpp"
+#include "models/graph/op_work.hpp"
 #include "models/import/file_bytes.hpp"
 #include "models/import/importer.hpp"
-#include "models/op_work.hpp"
 #include "sim/base/fault.hpp"
 #include "tests/models/onnx_writer.hpp"
+
+namespace test_import_traces {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -322,3 +324,5 @@ TEST_CASE("import: formats by name, by file name, by contents", "[unit]") {
     parameters += imported.graph.tensor(id).elements();
   CHECK(parameters == SymExpr(std::int64_t{8030261248}));  // as the model card of Llama 3 8B has it: 8.03 billion
 }
+
+}  // namespace test_import_traces

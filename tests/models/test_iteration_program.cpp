@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "models/graph_rewrite.hpp"
+#include "models/graph/graph_rewrite.hpp"
 #include "tests/models/builder_support.hpp"
 #include "tests/models/random_graph.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_iteration_program {
 namespace {
 
 constexpr const char* kSmallDecoder =
@@ -99,4 +99,4 @@ TEST_CASE("a program without a value for a dimension says which", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_iteration_program

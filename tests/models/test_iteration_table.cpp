@@ -3,12 +3,12 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "hw/catalog.hpp"
-#include "hw/cost_model.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/parts/catalog.hpp"
 #include "tests/models/builder_support.hpp"
 #include "tests/models/support.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_iteration_table {
 namespace {
 
 constexpr const char* kDecoder =
@@ -109,4 +109,4 @@ TEST_CASE("a table takes decoders with a cache, and sizes that it has knots for"
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_iteration_table

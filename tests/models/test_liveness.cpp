@@ -1,11 +1,13 @@
-#include "models/liveness.hpp"
+#include "models/graph/liveness.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "models/graph_rewrite.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/graph_rewrite.hpp"
+#include "models/graph/op_work.hpp"
 #include "tests/models/random_graph.hpp"
+
+namespace test_liveness {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -140,3 +142,5 @@ TEST_CASE("symbolic impacts sum up to live bytes", "[prop]") {
     for (std::size_t step = 0; step < placed.live.size(); ++step) REQUIRE(placed.live[step] <= alive.live[step]);
   }
 }
+
+}  // namespace test_liveness

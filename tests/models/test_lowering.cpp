@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "models/lowering.hpp"
+#include "models/transformer/lowering.hpp"
 #include "tests/models/support.hpp"
 
 namespace {
@@ -26,7 +26,7 @@ void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
-namespace orrery::models {
+namespace orrery::models::test_lowering {
 namespace {
 
 BatchDims random_batch(test::Draw& draw) {
@@ -250,4 +250,4 @@ TEST_CASE("a batch past 64 bits is refused", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_lowering

@@ -1,10 +1,12 @@
 // The operator graph: work by hand for each family of kinds, kernels that hold the same work, control flow, rewriting.
 #include <catch2/catch.hpp>
 
-#include "models/graph_lowering.hpp"
-#include "models/graph_rewrite.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/graph_lowering.hpp"
+#include "models/graph/graph_rewrite.hpp"
+#include "models/graph/op_work.hpp"
 #include "tests/models/random_graph.hpp"
+
+namespace test_op_graph {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -319,8 +321,9 @@ TEST_CASE("op work: sizes that cannot be are faults", "[unit]") {
   graph.emit(OpKind::relu, {x});
   const std::string fault = "tensor 'x': a dimension (batch - 4) has size -3";
   CHECK(graph_fault([&] { sizes(graph, x, {{"batch", 1}}); }) == fault);
-  CHECK(graph_fault([&] { work(graph, OpId{0}, {{"batch", 1}}); }) ==
-        "tensor 'relu_0': a dimension (batch - 4) has size -3");
+  CHECK(graph_fault([&] {
+          work(graph, OpId{0}, {{"batch", 1}});
+        }) == "tensor 'relu_0': a dimension (batch - 4) has size -3");
   CHECK(sizes(graph, x, {{"batch", 4}}) == std::vector<std::int64_t>{0, 8});
   const OpId step = graph.add(node(OpKind::optimizer_step, {x, x}, {{"parameters", SymExpr(3)}}), {graph.tensor(x)});
   CHECK(graph_fault([&] { work(graph, step); }) ==
@@ -403,3 +406,5 @@ TEST_CASE("op graph: fusing convex groups never raises bytes moved and keeps FLO
   }
   CHECK(fused_groups > 1000);  // the property was tried on something
 }
+
+}  // namespace test_op_graph

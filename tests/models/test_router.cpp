@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "models/router.hpp"
+#include "models/transformer/router.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_router {
 namespace {
 
 constexpr TokenMix decodes(std::int64_t n) {
@@ -120,4 +120,4 @@ TEST_CASE("expert parallelism divides experts; the busiest rank counts", "[unit]
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_router

@@ -2,10 +2,10 @@
 #include <limits>
 #include <stdexcept>
 
-#include "models/sym_expr.hpp"
+#include "models/sym/expr.hpp"
 #include "tests/models/support.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_sym_expr {
 namespace {
 
 const SymExpr batch = SymExpr::dim("batch"), tokens = SymExpr::dim("tokens"), hidden = SymExpr::dim("hidden");
@@ -142,4 +142,4 @@ TEST_CASE("a formula that does not parse says where and what was expected", "[un
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_sym_expr

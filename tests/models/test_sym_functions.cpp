@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "models/sym_expr.hpp"
+#include "models/sym/expr.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_sym_functions {
 namespace {
 
 const SymExpr a = SymExpr::dim("a"), b = SymExpr::dim("b"), q = SymExpr::dim("q"), x = SymExpr::dim("x");
@@ -141,4 +141,4 @@ TEST_CASE("facts that contradict are refused", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_sym_functions

@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "models/sym_expr.hpp"
+#include "models/sym/expr.hpp"
 #include "tests/models/sym_random.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_sym_random {
 namespace {
 
 using test::kNames, test::Pair, test::random_pair, test::random_sizes;
@@ -125,4 +125,4 @@ TEST_CASE("most orders of sizes of tensors that hold are proven", "[prop]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_sym_random

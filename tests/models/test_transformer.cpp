@@ -4,10 +4,10 @@
 // 4ad a layer and pair of query and key.
 #include <catch2/catch.hpp>
 
-#include "models/lowering.hpp"
+#include "models/transformer/lowering.hpp"
 #include "tests/models/support.hpp"
 
-namespace orrery::models {
+namespace orrery::models::test_transformer {
 namespace {
 
 const SymExpr T = size_of(Dim::tokens), R = size_of(Dim::logit_rows), P = size_of(Dim::pairs),
@@ -133,16 +133,16 @@ TEST_CASE("operators come in the order of execution", "[unit]") {
   const Transformer one = of("llama-2-7b");
   CHECK(names(one.embedding) == std::vector<std::string>{"embedding"});
   CHECK(names(one.kinds[0].ops) == std::vector<std::string>{"attention_norm", "qkv_proj", "rope", "kv_write",
-                                                     "attention_prefill", "attention_decode", "out_proj",
-                                                     "attention_residual", "ffn_norm", "ffn_up", "activation",
-                                                     "ffn_down", "ffn_residual"});
+                                                            "attention_prefill", "attention_decode", "out_proj",
+                                                            "attention_residual", "ffn_norm", "ffn_up", "activation",
+                                                            "ffn_down", "ffn_residual"});
   CHECK(names(one.head) == std::vector<std::string>{"final_norm", "lm_head", "sampling"});
   const Transformer two = of("qwen3-8b", 2);
   CHECK(names(two.embedding) == std::vector<std::string>{"embedding", "embedding_all_reduce"});
-  CHECK(names(two.kinds[0].ops) == std::vector<std::string>{"attention_norm", "qkv_proj", "qk_norm", "rope", "kv_write",
-                                                     "attention_prefill", "attention_decode", "out_proj",
-                                                     "out_all_reduce", "attention_residual", "ffn_norm", "ffn_up",
-                                                     "activation", "ffn_down", "ffn_all_reduce", "ffn_residual"});
+  CHECK(names(two.kinds[0].ops) ==
+        std::vector<std::string>{"attention_norm", "qkv_proj", "qk_norm", "rope", "kv_write", "attention_prefill",
+                                 "attention_decode", "out_proj", "out_all_reduce", "attention_residual", "ffn_norm",
+                                 "ffn_up", "activation", "ffn_down", "ffn_all_reduce", "ffn_residual"});
   CHECK(names(two.head) == std::vector<std::string>{"final_norm", "lm_head", "logits_all_gather", "sampling"});
 }
 
@@ -177,4 +177,4 @@ TEST_CASE("ranks that do not fit are a fault where they are given", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::models
+}  // namespace orrery::models::test_transformer

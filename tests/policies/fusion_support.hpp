@@ -4,10 +4,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "hw/cost_model.hpp"
-#include "models/op_graph.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "models/graph/op_graph.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/fusion/marks.hpp"
-#include "policies/graph_pass.hpp"
 #include "tests/models/random_graph.hpp"
 
 namespace orrery::policies::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/graph_pass.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "sim/base/document.hpp"
 
 namespace orrery::policies::test {

@@ -5,6 +5,8 @@
 #include "policies/batching/prefix_groups.hpp"
 #include "tests/policies/kv_support.hpp"
 
+namespace test_batchllm {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -273,3 +275,5 @@ TEST_CASE("batchllm: who was preempted goes before the plan", "[unit]") {
   decision = replica.decide(*policy);
   CHECK(indices(admitted(decision)) == Line{1});  // 50 pages are free, one is for the decode: nobody else
 }
+
+}  // namespace test_batchllm

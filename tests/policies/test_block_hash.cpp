@@ -3,6 +3,8 @@
 
 #include "tests/policies/kv_support.hpp"
 
+namespace test_block_hash {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -221,3 +223,5 @@ TEST_CASE("a block hash cache agrees with one that spells every block out", "[pr
     CHECK(kv->used_bytes() == 0);
   }
 }
+
+}  // namespace test_block_hash

@@ -5,6 +5,8 @@
 #include "tests/models/random_graph.hpp"
 #include "tests/policies/pass_run.hpp"
 
+namespace test_byoc {
+
 using namespace orrery;
 using namespace orrery::models;
 using policies::test::figure;
@@ -266,3 +268,5 @@ TEST_CASE("Faults of BYOC's tables say where and what is near", "[unit]") {
   CHECK_THROWS_WITH(make_pass("byoc", config(R"("ops": ["relu"])"))->run(graph, {}, report),
                     "no value for dimension 'batch'");
 }
+
+}  // namespace test_byoc

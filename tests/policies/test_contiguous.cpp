@@ -1,5 +1,7 @@
 #include "tests/policies/kv_support.hpp"
 
+namespace test_contiguous {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -91,3 +93,5 @@ TEST_CASE("places are conserved, and what is said to be free can be had", "[prop
     if (name == "contiguous") CHECK(kv->free_blocks() == total);
   }
 }
+
+}  // namespace test_contiguous

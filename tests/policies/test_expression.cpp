@@ -2,9 +2,12 @@
 
 #include "policies/admission/request_rule.hpp"
 #include "policies/batching/sequence_score.hpp"
+#include "policies/expression_subjects.hpp"
 #include "policies/routing/replica_score.hpp"
 #include "sim/base/random.hpp"
 #include "tests/policies/view.hpp"
+
+namespace test_expression {
 
 using namespace orrery;
 using namespace orrery::policies;
@@ -180,3 +183,5 @@ TEST_CASE("names of expressions: sorted, once, described with a unit or without"
     }
   }
 }
+
+}  // namespace test_expression

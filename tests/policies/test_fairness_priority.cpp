@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_fairness_priority {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -48,3 +50,5 @@ TEST_CASE("fairness: a decision of decodes holds until the next draw", "[unit]")
   CHECK(replica.decide(*make_batching("fairness_priority", R"({"period": 25})")).stable_iterations == 25);
   CHECK(replica.decide(*make_batching("fairness_priority", R"({"period": 0})")).stable_iterations == kStable);
 }
+
+}  // namespace test_fairness_priority

@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_fastertransformer {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -17,3 +19,5 @@ TEST_CASE("fastertransformer: as many as fit at the context limit, run to comple
   other.wait(1);
   CHECK(other.decide(*make_batching("fastertransformer", R"({"max_batch": 1})")).admit.size() == 1);
 }
+
+}  // namespace test_fastertransformer

@@ -1,6 +1,8 @@
-#include "models/autodiff.hpp"
-#include "models/graph_lowering.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "models/graph/graph_lowering.hpp"
 #include "tests/policies/fusion_support.hpp"
+
+namespace test_fusion_adopter {
 
 using namespace orrery;
 using namespace orrery::policies;
@@ -99,3 +101,5 @@ TEST_CASE("Adopter's rules keep the work of random graphs and move no more", "[p
     CHECK(to_string(after) == to_string(apply("adopter", graph, context, rules)));
   }
 }
+
+}  // namespace test_fusion_adopter

@@ -1,6 +1,8 @@
 // Passes that share launches or decide at run time: stacking, graph capture, proximity, runtime fusion.
 #include "tests/policies/fusion_support.hpp"
 
+namespace test_fusion_launches {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -191,3 +193,5 @@ TEST_CASE("passes that share launches keep work and bytes of random graphs", "[p
     check_fusion(graph, both, {{{"batch", 16}}});
   }
 }
+
+}  // namespace test_fusion_launches

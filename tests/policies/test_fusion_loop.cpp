@@ -1,5 +1,7 @@
 #include "tests/policies/fusion_support.hpp"
 
+namespace test_fusion_loop {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -150,3 +152,5 @@ TEST_CASE("a graph without passes is left as it is, and sizes must be bound", "[
   CHECK(to_string(apply("loop_fusion", graph, sized(1))) == to_string(graph));
   CHECK_THROWS_WITH(apply("loop_fusion", graph, PassContext{}), "no value for dimension 'batch'");
 }
+
+}  // namespace test_fusion_loop

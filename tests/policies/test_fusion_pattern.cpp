@@ -1,6 +1,8 @@
 #include "policies/fusion/fusion_rule.hpp"
 #include "tests/policies/fusion_support.hpp"
 
+namespace test_fusion_pattern {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -222,3 +224,5 @@ TEST_CASE("pattern fusion of random graphs keeps the work and moves no more", "[
   }
   CHECK(matched > 100);
 }
+
+}  // namespace test_fusion_pattern

@@ -1,6 +1,8 @@
 #include "policies/fusion/segments.hpp"
 #include "tests/policies/fusion_support.hpp"
 
+namespace test_fusion_segments {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -143,3 +145,5 @@ TEST_CASE("an unknown scratch memory is said, and fuses nothing", "[unit]") {
   REQUIRE(report.notes.size() == 1);
   CHECK(report.notes[0] == "the device's on-chip memory is unknown, so nothing fuses: set scratch");
 }
+
+}  // namespace test_fusion_segments

@@ -4,6 +4,8 @@
 #include "policies/routing/routing.hpp"
 #include "sim/base/document.hpp"
 
+namespace test_hexgen {
+
 using namespace orrery;
 using namespace orrery::policies;
 
@@ -97,3 +99,5 @@ TEST_CASE("hexgen: weights, the base, and engines that are away", "[unit]") {
   engines.facts.erase(engines.facts.begin() + 1);
   CHECK(engines.route(*router) == 0);
 }
+
+}  // namespace test_hexgen

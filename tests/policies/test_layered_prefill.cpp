@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_layered_prefill {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -126,3 +128,5 @@ TEST_CASE("layered_prefill: the newest decode goes when blocks lack, never the w
   CHECK(items(decision) == Items{{prompt.index, 32}});
   CHECK(decision.admit.empty());
 }
+
+}  // namespace test_layered_prefill

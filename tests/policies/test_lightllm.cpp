@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_lightllm {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -59,3 +61,5 @@ TEST_CASE("lightllm: prompts run alone, and a bound stands in for a prediction",
   CHECK(tight.decide(*make_batching("lightllm")).admit.empty());
   CHECK(tight.decide(*make_batching("lightllm", R"({"max_new_tokens": 10})")).admit.size() == 1);
 }
+
+}  // namespace test_lightllm

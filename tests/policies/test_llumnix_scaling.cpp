@@ -2,6 +2,8 @@
 
 #include "policies/scaling/scaling.hpp"
 
+namespace test_llumnix_scaling {
+
 using namespace orrery;
 using namespace orrery::policies;
 
@@ -59,3 +61,5 @@ TEST_CASE("llumnix scales by mean freeness, by hand", "[unit]") {
   nobody.starting = 1;
   CHECK(policy->wanted(nobody) == 1);
 }
+
+}  // namespace test_llumnix_scaling

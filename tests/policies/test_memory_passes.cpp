@@ -3,13 +3,15 @@
 #include <map>
 #include <string>
 
-#include "models/autodiff.hpp"
-#include "models/graph_rewrite.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "models/graph/graph_rewrite.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/memory/graph_buffers.hpp"
 #include "policies/memory/remat.hpp"
 #include "policies/memory/schedule.hpp"
 #include "tests/models/random_graph.hpp"
+
+namespace test_memory_passes {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -291,3 +293,5 @@ TEST_CASE("RAF drops by time, reads and size", "[unit]") {
   CHECK(result.again == 1);
   CHECK(result.ops == std::vector<OpId>{OpId{0}, OpId{1}, OpId{2}, OpId{3}, OpId{4}, OpId{5}, OpId{0}, OpId{6}});
 }
+
+}  // namespace test_memory_passes

@@ -5,6 +5,8 @@
 #include "policies/routing/routing.hpp"
 #include "tests/policies/view.hpp"
 
+namespace test_migration {
+
 using namespace orrery;
 using namespace orrery::policies;
 
@@ -145,3 +147,5 @@ TEST_CASE("routers by load: freeness counts requests, memory does not; ties go t
   facts[0].load.terminating = true;
   CHECK(choose("llumnix", R"({"formula": "artefact"})") == 1);
 }
+
+}  // namespace test_migration

@@ -2,6 +2,8 @@
 
 #include "policies/batching/reservation.hpp"
 
+namespace test_orca {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -41,3 +43,5 @@ TEST_CASE("the three reservations", "[unit]") {
   for (int i = 0; i < 20; ++i) replica.wait(161, 338);
   CHECK(replica.decide(*make_batching("orca")).admit.size() == 7);
 }
+
+}  // namespace test_orca

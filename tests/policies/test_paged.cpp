@@ -1,5 +1,7 @@
 #include "tests/policies/kv_support.hpp"
 
+namespace test_paged {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -125,3 +127,5 @@ TEST_CASE("blocks are conserved whatever happens", "[prop]") {
     REQUIRE(kv->free_blocks() == 200 - sum);
   }
 }
+
+}  // namespace test_paged

@@ -6,6 +6,8 @@
 #include "sim/base/random.hpp"
 #include "tests/policies/brute_force_plan.hpp"
 
+namespace test_planners {
+
 using namespace orrery;
 using namespace orrery::policies;
 
@@ -199,3 +201,5 @@ TEST_CASE("search is never above the simple planners, and a budget never hurts",
       REQUIRE(make(name)->plan(buffers).peak <= make(name)->plan(apart).peak);
   }
 }
+
+}  // namespace test_planners

@@ -1,6 +1,8 @@
 #include "tests/policies/kv_support.hpp"
 #include "tests/policies/view.hpp"
 
+namespace test_priority {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -148,3 +150,5 @@ TEST_CASE("priority: what those who make way hold of the prompt does not count a
       CHECK(replica.kv->admit(one.seq, replica.sequences[one.seq.index], one.reserve_tokens));
   }
 }
+
+}  // namespace test_priority

@@ -6,6 +6,8 @@
 #include "tests/models/random_graph.hpp"
 #include "tests/policies/pass_run.hpp"
 
+namespace test_proteus {
+
 using namespace orrery;
 using namespace orrery::models;
 using policies::test::figure;
@@ -187,3 +189,5 @@ TEST_CASE("Proteus: faults of the inner optimiser say where", "[unit]") {
   CHECK_THROWS_WITH(make_pass("proteus", R"({"inner": {"policy": "byoc", "byoc": {"targts": []}}})"),
                     Catch::Contains("test.json:/inner/byoc/targts") && Catch::Contains("did you mean 'targets'?"));
 }
+
+}  // namespace test_proteus

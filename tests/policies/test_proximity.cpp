@@ -7,6 +7,8 @@
 #include "policies/fusion/proximity.hpp"
 #include "sim/base/random.hpp"
 
+namespace test_proximity {
+
 using namespace orrery::policies;
 
 namespace {
@@ -115,3 +117,5 @@ TEST_CASE("proximity: counts, scores and launches equal direct counting", "[prop
     REQUIRE(fusion.launches == static_cast<std::int64_t>(n - expected.size() * (length - 1)));
   }
 }
+
+}  // namespace test_proximity

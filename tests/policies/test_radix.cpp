@@ -2,6 +2,8 @@
 
 #include "tests/policies/kv_support.hpp"
 
+namespace test_radix {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -185,3 +187,5 @@ TEST_CASE("pages are conserved whatever happens, and the tree tells the truth", 
     CHECK(kv->free_blocks() == 0);
   }
 }
+
+}  // namespace test_radix

@@ -2,6 +2,8 @@
 
 #include "sim/base/random.hpp"
 
+namespace test_sarathi {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -147,3 +149,5 @@ TEST_CASE("sarathi: a chunk schedule falls along the prompt", "[unit]") {
   CHECK(chunk_at(2500) == 512);
   CHECK(chunk_at(3500) == 256);
 }
+
+}  // namespace test_sarathi

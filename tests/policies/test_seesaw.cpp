@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_seesaw {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -87,3 +89,5 @@ TEST_CASE("seesaw: a prompt that the store can never take is computed when nothi
   const SeqId prompt = replica.wait(100);
   CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{prompt});
 }
+
+}  // namespace test_seesaw

@@ -3,6 +3,8 @@
 
 #include "tests/policies/kv_support.hpp"
 
+namespace test_sglang {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -178,3 +180,5 @@ TEST_CASE("sglang: one by one, depth first and longest first compute every edge 
     CHECK(computed("random") >= edges);
   }
 }
+
+}  // namespace test_sglang

@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_sjf {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -44,3 +46,5 @@ TEST_CASE("sjf: without predictions it is first come, first served; an oracle kn
   CHECK(admitted(replica.decide(*make_batching("sjf", R"({"max_sequences": 1, "aging": 0})"))).at(0).index == 0);
   CHECK(admitted(replica.decide(*make_batching("sjf", R"({"max_sequences": 1, "oracle": true})"))).at(0) == shorter);
 }
+
+}  // namespace test_sjf

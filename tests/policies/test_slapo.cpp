@@ -1,11 +1,13 @@
 #include <catch2/catch.hpp>
 
-#include "models/autodiff.hpp"
+#include "models/autodiff/autodiff.hpp"
 #include "models/builders/builder.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/op_work.hpp"
 #include "policies/fusion/marks.hpp"
 #include "policies/placement/slapo_schedule.hpp"
 #include "tests/policies/pass_run.hpp"
+
+namespace test_slapo {
 
 using namespace orrery;
 using namespace orrery::models;
@@ -278,3 +280,5 @@ TEST_CASE("ZeRO divides what its stage says", "[unit]") {
     CHECK(figure(report, "gradient_bytes") == figure(report, "parameter_bytes"));
   }
 }
+
+}  // namespace test_slapo

@@ -2,6 +2,8 @@
 
 #include "policies/placement/slapo_tune.hpp"
 
+namespace test_slapo_tune {
+
 using namespace orrery;
 namespace slapo = policies::slapo;
 using slapo::GridPoint;
@@ -70,3 +72,5 @@ TEST_CASE("A tolerance walks over level ground", "[unit]") {
   CHECK(slapo::coordinate_descent(space, evaluate, {}, sim::RandomStream(1, "t")).value == 1.0);
   CHECK(slapo::coordinate_descent(space, evaluate, {.tolerance = 0.02}, sim::RandomStream(1, "t")).value == 2.0);
 }
+
+}  // namespace test_slapo_tune

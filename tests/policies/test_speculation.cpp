@@ -7,6 +7,8 @@
 
 #include "policies/speculation/speculation.hpp"
 
+namespace test_speculation {
+
 using namespace orrery;
 using namespace orrery::policies;
 
@@ -133,3 +135,5 @@ TEST_CASE("Lengths can be fixed, capped by the batch, or nothing at all", "[unit
   CHECK(make(R"({"policy": "n_gram", "n_gram": {"match": 0}})")->drafts(at(1, 1), 1, 4) == 0);
   CHECK(make(R"({"policy": "n_gram", "n_gram": {"match": 1}})")->drafts(at(1, 1), 1, 4) == 4);
 }
+
+}  // namespace test_speculation

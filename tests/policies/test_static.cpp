@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_static {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -32,3 +34,5 @@ TEST_CASE("static reserves the context limit by default and stops at what does n
   CHECK(decision.admit.size() == 2);
   CHECK(decision.admit[0].reserve_tokens == 4096);
 }
+
+}  // namespace test_static

@@ -2,8 +2,10 @@
 #include <catch2/catch.hpp>
 
 #include "models/builders/builder.hpp"
-#include "models/op_work.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/graph/op_work.hpp"
+#include "policies/base/graph_pass.hpp"
+
+namespace test_step_fusion {
 
 using namespace orrery;
 using models::Bindings;
@@ -108,3 +110,5 @@ TEST_CASE("step fusion: a graph without steps is left alone", "[unit]") {
   CHECK(launches(f.graph) == 3);
   CHECK(f.figure("steps") == 0);
 }
+
+}  // namespace test_step_fusion

@@ -4,14 +4,14 @@
 #include <map>
 #include <string>
 
-#include "models/autodiff.hpp"
-#include "models/liveness.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "models/graph/liveness.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "policies/memory/tempo_curve.hpp"
 #include "policies/memory/tempo_rewrite.hpp"
 #include "tests/models/random_graph.hpp"
 
-namespace orrery::policies {
+namespace orrery::policies::test_tempo {
 
 void add_raf_dialect(PassRegistry& registry);
 void add_tempo(PassRegistry& registry);
@@ -199,4 +199,4 @@ TEST_CASE("Dialects go by registered priority; patterns first, rules after", "[u
 }
 
 }  // namespace
-}  // namespace orrery::policies
+}  // namespace orrery::policies::test_tempo

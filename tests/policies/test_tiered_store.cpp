@@ -4,6 +4,8 @@
 
 #include "tests/policies/kv_support.hpp"
 
+namespace test_tiered_store {
+
 using namespace orrery;
 using namespace orrery::policies;
 using namespace orrery::policies::test;
@@ -86,3 +88,5 @@ TEST_CASE("block groups: counts are those of paged, runs are few", "[prop]") {
   }
   CHECK(runs * 2 < blocks);
 }
+
+}  // namespace test_tiered_store

@@ -3,12 +3,12 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "models/autodiff.hpp"
-#include "models/liveness.hpp"
-#include "policies/graph_pass.hpp"
+#include "models/autodiff/autodiff.hpp"
+#include "models/graph/liveness.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "tests/models/random_graph.hpp"
 
-namespace orrery::policies {
+namespace orrery::policies::test_training_passes {
 namespace {
 
 using namespace models;
@@ -185,4 +185,4 @@ TEST_CASE("Accumulation repeats forward and backward, and steps once", "[unit][a
 }
 
 }  // namespace
-}  // namespace orrery::policies
+}  // namespace orrery::policies::test_training_passes

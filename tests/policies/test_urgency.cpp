@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_urgency {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -53,3 +55,5 @@ TEST_CASE("urgency: who does not fit holds up the queue", "[unit]") {
   due(replica, 80, 1, 1000);  // 5 blocks
   CHECK(admitted(replica.decide(*policy)).empty());
 }
+
+}  // namespace test_urgency

@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_vllm_v0 {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -93,3 +95,5 @@ TEST_CASE("vllm_v0 refuses a prompt past its budget at arrival", "[unit]") {
   seq.prompt_tokens = 500;
   CHECK_FALSE(policy->reject(seq, *replica.kv, replica.limits).has_value());
 }
+
+}  // namespace test_vllm_v0

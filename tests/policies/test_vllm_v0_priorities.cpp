@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_vllm_v0_priorities {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -65,3 +67,5 @@ TEST_CASE("a queue by a key knows whoever comes in at the front", "[unit]") {
     CHECK(replica.running.front() == running);
   }
 }
+
+}  // namespace test_vllm_v0_priorities

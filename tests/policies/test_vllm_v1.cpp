@@ -2,6 +2,8 @@
 
 #include "sim/base/random.hpp"
 
+namespace test_vllm_v1 {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -193,3 +195,5 @@ TEST_CASE("vllm_v1: the quick way and the walk agree", "[prop]") {
     CHECK(preempted(decision) == gone);
   }
 }
+
+}  // namespace test_vllm_v1

@@ -1,5 +1,7 @@
 #include "tests/policies/view.hpp"
 
+namespace test_vtc {
+
 using namespace orrery::policies;
 using namespace orrery::policies::test;
 
@@ -103,3 +105,5 @@ TEST_CASE("vtc: the answer holds until the counters cross", "[unit]") {
   CHECK(decision.stable_iterations == 1);
   CHECK(replica.sequences[a1.index].order != replica.sequences[a2.index].order);
 }
+
+}  // namespace test_vtc

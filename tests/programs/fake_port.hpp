@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/serving/programs/program_load.hpp"
+#include "experiments/systems/serving/load/program_load.hpp"
 
 namespace orrery::experiments::test {
 

@@ -1,6 +1,8 @@
 // How instances of programs are started, and what is booked of them.
 #include "fake_port.hpp"
 
+namespace test_program_load {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -97,3 +99,5 @@ TEST_CASE("faults of workload.program name their places", "[unit]") {
           R"({"does": {"policy": "conversation"}, "arrivals": {"policy": "poisson", "poisson": {"rate": "0 req/s"}}})"),
       Catch::Contains("/arrivals/poisson/rate"));
 }
+
+}  // namespace test_program_load

@@ -3,6 +3,8 @@
 
 #include "tests/experiments/support.hpp"
 
+namespace test_program_runs {
+
 using namespace orrery::experiments::test;
 
 TEST_CASE("programs leap: stepping gives the same files", "[cli]") {
@@ -41,3 +43,5 @@ TEST_CASE("a workflow file that is not there, or has nothing in it, is a fault",
   CHECK(both.exit_code == 2);
   CHECK_THAT(both.err, Catch::Contains("/workload/clients"));
 }
+
+}  // namespace test_program_runs

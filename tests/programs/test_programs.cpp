@@ -4,6 +4,8 @@
 
 #include "fake_port.hpp"
 
+namespace test_programs {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -226,3 +228,5 @@ TEST_CASE("tree_search: width continuations a step; ets keeps fewer tokens", "[p
   // Children of one path share all of it.
   CHECK(shared(all.sent[0], all.sent[1]) == all.sent[0].prompt);
 }
+
+}  // namespace test_programs

@@ -1,6 +1,8 @@
 // Requests of traces: texts, sessions, predictions, closed loops.
 #include "fake_port.hpp"
 
+namespace test_trace_load {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -108,3 +110,5 @@ TEST_CASE("predictions: the trace's, else a log-normal error with median 1", "[t
   CHECK(Predictor(PredictorParams{0}, 1).predict(77) == 77);
   CHECK(Predictor(std::nullopt, 1).predict(77) == 0);
 }
+
+}  // namespace test_trace_load

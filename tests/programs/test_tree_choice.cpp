@@ -1,8 +1,10 @@
 // REBASE's shares by hand, and ETS's integer program against all 2^N choices.
 #include <catch2/catch.hpp>
 
-#include "experiments/serving/programs/tree_choice.hpp"
+#include "experiments/systems/serving/programs/tree_choice.hpp"
 #include "sim/base/random.hpp"
+
+namespace test_tree_choice {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -100,3 +102,5 @@ TEST_CASE("a search that is cut short says so", "[unit]") {
   CHECK(many.bound <= one.bound + 1e-9);
   CHECK(one.bound >= one.value);
 }
+
+}  // namespace test_tree_choice

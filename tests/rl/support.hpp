@@ -1,7 +1,7 @@
 // Environments by name, and what every one of them must keep.
 #pragma once
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::experiments::rl::test {

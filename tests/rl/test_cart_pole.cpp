@@ -3,6 +3,8 @@
 
 #include "tests/rl/support.hpp"
 
+namespace test_cart_pole {
+
 using namespace orrery;
 using namespace orrery::experiments::rl;
 
@@ -62,3 +64,5 @@ TEST_CASE("a continuous force of an end is the push to that side", "[unit]") {
     CHECK(a.observation == b.observation);
   }
 }
+
+}  // namespace test_cart_pole

@@ -5,7 +5,7 @@
 
 #include "support.hpp"
 
-namespace orrery::experiments::rl {
+namespace orrery::experiments::rl::test_engine_envs {
 namespace {
 
 using namespace test;
@@ -74,4 +74,4 @@ TEST_CASE("on one processor no order matters but that every step adds its task",
 }
 
 }  // namespace
-}  // namespace orrery::experiments::rl
+}  // namespace orrery::experiments::rl::test_engine_envs

@@ -5,6 +5,8 @@
 
 #include "tests/rl/support.hpp"
 
+namespace test_envs {
+
 using namespace orrery;
 using namespace orrery::experiments::rl;
 
@@ -75,3 +77,5 @@ TEST_CASE("contextual bandit: regret is 0 for the best arm alone, rewards averag
     for (std::size_t arm = 0; arm < 3; ++arm) CHECK(regrets[arm] == Approx(best - rewards[arm]).margin(1e-15));
   }
 }
+
+}  // namespace test_envs

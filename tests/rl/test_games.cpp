@@ -3,6 +3,8 @@
 
 #include "tests/rl/support.hpp"
 
+namespace test_games {
+
 using namespace orrery;
 using namespace orrery::experiments::rl;
 
@@ -67,3 +69,5 @@ TEST_CASE("rendezvous: who walks to the middle meets in the fewest steps", "[pro
     CHECK(steps == fewest);
   }
 }
+
+}  // namespace test_games

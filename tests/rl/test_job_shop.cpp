@@ -4,9 +4,11 @@
 
 #include "experiments/rl/envs/job_shop.hpp"
 #include "sim/engine.hpp"
-#include "sim/task_executor.hpp"
+#include "sim/task/executor.hpp"
 #include "tests/rl/job_shop_optimum.hpp"
 #include "tests/rl/support.hpp"
+
+namespace test_job_shop {
 
 using namespace orrery;
 using namespace orrery::experiments::rl;
@@ -98,3 +100,5 @@ TEST_CASE("FT06: the known optimum of 55 is no better than the bound, and rules 
 TEST_CASE("job shop: fresh instances need random ones", "[unit]") {
   CHECK_THROWS_WITH(test::make_env("job_shop", R"({"instance": "ft06", "fresh": true})"), Catch::Contains("fresh"));
 }
+
+}  // namespace test_job_shop

@@ -1,9 +1,11 @@
 // What PPO reaches on the toys of the docs (slow): the shipped configs, over their five seeds.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/rl/envs/job_shop.hpp"
 #include "tests/rl/job_shop_optimum.hpp"
+
+namespace test_learning {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -50,3 +52,5 @@ TEST_CASE("PPO schedules the 5x5 job shop better than the rules, and near its op
   CHECK(figure(summary, "info.makespan.max") < best_rule);
   CHECK(figure(summary, "info.makespan.p50") < 1.05 * optimum);
 }
+
+}  // namespace test_learning

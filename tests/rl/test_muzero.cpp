@@ -2,8 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/rl/learned_model.hpp"
-#include "experiments/rl/search_tree.hpp"
+#include "experiments/rl/core/learned_model.hpp"
+#include "experiments/rl/core/search_tree.hpp"
+
+namespace test_muzero {
 
 using namespace orrery;
 using namespace orrery::experiments::rl;
@@ -87,3 +89,5 @@ TEST_CASE("the learned model's gradient is that of finite differences where it i
   check(1, aims);
   check(2, aims);
 }
+
+}  // namespace test_muzero

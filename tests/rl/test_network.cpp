@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/rl/action_head.hpp"
+#include "experiments/rl/core/action_head.hpp"
+
+namespace test_network {
 
 using namespace orrery;
 using namespace orrery::experiments::rl;
@@ -127,3 +129,5 @@ TEST_CASE("the normaliser holds mean and variance of what it saw", "[unit]") {
   CHECK(normaliser.apply(at)(0, 0) == Approx(1));
   CHECK(normaliser.apply(at)(0, 1) == 10);
 }
+
+}  // namespace test_network

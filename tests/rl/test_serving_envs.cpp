@@ -2,11 +2,11 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "experiments/rl/pausable.hpp"
-#include "experiments/serving/system.hpp"
+#include "experiments/rl/core/pausable.hpp"
+#include "experiments/systems/serving/system.hpp"
 #include "support.hpp"
 
-namespace orrery::experiments::rl {
+namespace orrery::experiments::rl::test_serving_envs {
 namespace {
 
 using namespace test;
@@ -158,4 +158,4 @@ TEST_CASE("faults of environments of serving", "[unit]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::rl
+}  // namespace orrery::experiments::rl::test_serving_envs

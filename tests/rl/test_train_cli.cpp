@@ -5,9 +5,11 @@
 #include <fstream>
 #include <iterator>
 
-#include "experiments/experiment.hpp"
-#include "experiments/rl/archive.hpp"
-#include "experiments/run_folder.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/run_folder.hpp"
+#include "experiments/rl/core/archive.hpp"
+
+namespace test_train_cli {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -115,3 +117,5 @@ TEST_CASE("faults of a training name their place", "[unit]") {
   CHECK(starts(faults_of(R"({"system": "rl", "env": {"policy": "matrix_game"}, "train": {"agents": "split"}})"),
                "test:/env: only the choices of a single agent can be split"));
 }
+
+}  // namespace test_train_cli

@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "experiments/rl/linear_bandit.hpp"
-#include "experiments/rl/on_policy.hpp"
+#include "experiments/rl/core/linear_bandit.hpp"
+#include "experiments/rl/core/on_policy.hpp"
 #include "tests/rl/train_support.hpp"
+
+namespace test_training {
 
 using namespace orrery;
 using namespace orrery::experiments::rl;
@@ -120,3 +122,5 @@ TEST_CASE("several agents learn to meet", "[prop]") {
     CHECK(training.curve().back().eval_length < most);
   }
 }
+
+}  // namespace test_training

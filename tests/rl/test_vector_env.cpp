@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 
-#include "experiments/rl/vector_env.hpp"
+#include "experiments/rl/core/vector_env.hpp"
 #include "tests/rl/support.hpp"
+
+namespace test_vector_env {
 
 using namespace orrery;
 using namespace orrery::experiments::rl;
@@ -140,3 +142,5 @@ TEST_CASE("archives refuse what is too short, too long, or of another shape", "[
   Archive other(out.bytes());
   CHECK_THROWS_WITH(other(matrix), Catch::Contains("another shape"));
 }
+
+}  // namespace test_vector_env

@@ -8,7 +8,7 @@
 #include "sim/base/math.hpp"
 #include "spaces.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_analysis {
 namespace {
 
 using namespace test;
@@ -191,4 +191,4 @@ TEST_CASE("the report says what the parts say", "[analysis]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_analysis

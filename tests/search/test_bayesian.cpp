@@ -11,7 +11,7 @@
 #include "sim/base/math.hpp"
 #include "table_grid.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_bayesian {
 namespace {
 
 using namespace test;
@@ -311,4 +311,4 @@ TEST_CASE("the best row of a measured table", "[search][bayes]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_bayesian

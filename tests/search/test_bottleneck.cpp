@@ -3,7 +3,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_bottleneck {
 namespace {
 
 using namespace test;
@@ -113,4 +113,4 @@ TEST_CASE("a finite difference prefers the gain that costs less", "[search][bott
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_bottleneck

@@ -5,7 +5,7 @@
 #include "experiments/search/cma.hpp"
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_cma_es {
 namespace {
 
 using namespace test;
@@ -79,4 +79,4 @@ TEST_CASE("runs that have ended begin anew with twice the population", "[search]
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_cma_es

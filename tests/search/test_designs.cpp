@@ -5,7 +5,7 @@
 #include "experiments/search/sobol.hpp"
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_designs {
 namespace {
 
 using namespace test;
@@ -130,4 +130,4 @@ TEST_CASE("designs skip what is not allowed", "[search][designs]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_designs

@@ -4,7 +4,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_drivers {
 namespace {
 
 using namespace test;
@@ -134,4 +134,4 @@ TEST_CASE("drivers end at once where nothing is allowed, and exhaust what is sma
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_drivers

@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "experiments/child_process.hpp"
+#include "experiments/base/child_process.hpp"
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_foreign_drivers {
 namespace {
 
 using namespace test;
@@ -90,4 +90,4 @@ TEST_CASE("without Optuna the driver says what to install", "[search][optuna]") 
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_foreign_drivers

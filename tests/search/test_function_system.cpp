@@ -1,10 +1,10 @@
 // The function system: a config in, objectives out, every fault of a point.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "sim/base/document.hpp"
 
-namespace orrery::experiments {
+namespace orrery::experiments::test_function_system {
 namespace {
 
 sim::Node summary_of(const std::string& workload) {
@@ -59,4 +59,4 @@ TEST_CASE("faults of functions and points", "[search][function]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments
+}  // namespace orrery::experiments::test_function_system

@@ -4,7 +4,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_mcmc {
 namespace {
 
 using namespace test;
@@ -71,4 +71,4 @@ TEST_CASE("chains that start far apart and hardly move do not agree", "[search][
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_mcmc

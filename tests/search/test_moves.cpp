@@ -4,7 +4,7 @@
 #include "experiments/search/moves.hpp"
 #include "spaces.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_moves {
 namespace {
 
 using namespace test;
@@ -87,4 +87,4 @@ TEST_CASE("results find the proposals that they answer", "[search][moves]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_moves

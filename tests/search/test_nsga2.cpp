@@ -4,7 +4,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_nsga2 {
 namespace {
 
 using namespace test;
@@ -74,4 +74,4 @@ TEST_CASE("one objective is a case of several", "[search][nsga2]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_nsga2

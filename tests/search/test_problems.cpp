@@ -3,7 +3,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_problems {
 namespace {
 
 using namespace test;
@@ -95,4 +95,4 @@ TEST_CASE("every name makes its problem, others do not", "[search][problems]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_problems

@@ -8,7 +8,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_quality {
 namespace {
 
 using namespace test;
@@ -130,4 +130,4 @@ TEST_CASE("drivers side by side", "[.][compare]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_quality

@@ -6,7 +6,7 @@
 #include "experiments/search/unique.hpp"
 #include "spaces.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_search_loop {
 namespace {
 
 using namespace test;
@@ -132,4 +132,4 @@ TEST_CASE("constraint domination", "[search]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_search_loop

@@ -5,7 +5,7 @@
 
 #include "spaces.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_space {
 namespace {
 
 using namespace test;
@@ -141,4 +141,4 @@ TEST_CASE("faults of parameters", "[search][space]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_space

@@ -4,7 +4,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_successive_halving {
 namespace {
 
 using namespace test;
@@ -64,4 +64,4 @@ TEST_CASE("for the same work it finds better points than full runs", "[search][h
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_successive_halving

@@ -4,7 +4,7 @@
 #include "experiments/search/ranking.hpp"
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_tpe {
 namespace {
 
 using namespace test;
@@ -57,4 +57,4 @@ TEST_CASE("TPE reaches its quality", "[search][quality]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_tpe

@@ -5,7 +5,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_trees {
 namespace {
 
 using namespace test;
@@ -112,4 +112,4 @@ TEST_CASE("pheromone gathers on good values, and no value dies out", "[search][a
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_trees

@@ -4,7 +4,7 @@
 
 #include "quality.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::experiments::search::test_walks {
 namespace {
 
 using namespace test;
@@ -84,4 +84,4 @@ TEST_CASE("the best of a generation stay", "[search][genetic]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search
+}  // namespace orrery::experiments::search::test_walks

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/serving/config.hpp"
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/config/config.hpp"
+#include "experiments/systems/serving/system.hpp"
 
 namespace orrery::experiments::test {
 

@@ -3,6 +3,8 @@
 #include "tests/policies/kv_support.hpp"
 #include "tests/serving/run_config.hpp"
 
+namespace test_kv_prefix_tiers {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -146,3 +148,5 @@ TEST_CASE("tiers: blocks of prefixes are there when their copy is through", "[un
   CHECK(store.counters().dropped == 1);
   CHECK(store.has_block(3));
 }
+
+}  // namespace test_kv_prefix_tiers

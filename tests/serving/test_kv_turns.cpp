@@ -5,6 +5,8 @@
 #include "tests/experiments/support.hpp"
 #include "tests/serving/run_config.hpp"
 
+namespace test_kv_turns {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -111,3 +113,5 @@ TEST_CASE("tiers: a turn's copy becomes the next turn's, as far as the text is t
   CHECK(store.counters().dropped == 1);
   CHECK(store.claim_turn(15, 7, first, 50) == 0);
 }
+
+}  // namespace test_kv_turns

@@ -1,7 +1,9 @@
 // Capacity of programs: the rate that is searched is that at which they start.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
+
+namespace test_program_capacity {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -49,3 +51,5 @@ TEST_CASE("Capacity of programs that come one after the other from clients: ther
                Catch::Contains("/workload/program") && Catch::Contains("'arrivals' with a rate"));
   }
 }
+
+}  // namespace test_program_capacity

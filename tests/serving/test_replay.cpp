@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "sim/base/random.hpp"
 #include "tests/experiments/bench_replica.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/serving/run_config.hpp"
+
+namespace test_replay {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -155,3 +157,5 @@ TEST_CASE("A table of a vLLM run says what the serving system says of the same r
   CHECK(mean("mean_tpot.model") == Approx(summary.at("tpot_s.mean")->as_number()).epsilon(1e-9));
   CHECK(mean("mean_e2e.model") == Approx(summary.at("e2e_s.mean")->as_number()).epsilon(1e-9));
 }
+
+}  // namespace test_replay

@@ -1,8 +1,10 @@
 // Tables of measured iterations: rows with known answers.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
+
+namespace test_serving_tables {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -97,3 +99,5 @@ TEST_CASE("vLLM runs of parts and models nobody knows are left out with a reason
   REQUIRE(column(out, "ttft").reasons.size() == 1);
   CHECK_THAT(column(out, "ttft").reasons.front(), Catch::Contains("NOPART"));
 }
+
+}  // namespace test_serving_tables

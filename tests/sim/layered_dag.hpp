@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/base/mix.hpp"
-#include "sim/task_graph.hpp"
+#include "sim/task/graph.hpp"
 
 namespace orrery::test {
 

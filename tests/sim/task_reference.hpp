@@ -1,4 +1,4 @@
-// The start rule of sim/task_executor.hpp, word for word and as slow as it reads: the executor is held to it.
+// The start rule of sim/task/executor.hpp, word for word and as slow as it reads: the executor is held to it.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/task_graph.hpp"
+#include "sim/task/graph.hpp"
 
 namespace orrery::test {
 

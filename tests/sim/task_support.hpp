@@ -7,7 +7,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/engine.hpp"
-#include "sim/task_executor.hpp"
+#include "sim/task/executor.hpp"
 #include "tests/sim/task_reference.hpp"
 
 namespace orrery::test {

@@ -7,8 +7,10 @@
 
 #include "layered_dag.hpp"
 #include "sim/engine.hpp"
-#include "sim/task_executor.hpp"
+#include "sim/task/executor.hpp"
 #include "tests/bench/star.hpp"
+
+namespace test_allocations {
 
 using namespace orrery::sim;
 using orrery::test::allocations;
@@ -149,3 +151,5 @@ TEST_CASE("running a graph allocates tables, not tasks", "[unit]") {
     CHECK(large - small <= 5 * (16 + 16 + 8));
   }
 }
+
+}  // namespace test_allocations

@@ -5,6 +5,8 @@
 #include "sim/base/random.hpp"
 #include "sim/batch_means.hpp"
 
+namespace test_batch_means {
+
 using namespace orrery::sim;
 
 TEST_CASE("batch means give the mean and a fair interval", "[unit]") {
@@ -161,3 +163,5 @@ TEST_CASE("95 % of the intervals of M/M/1 waits hold the mean wait", "[theory]")
   CHECK(hits >= 1110);
   CHECK(hits <= 1170);
 }
+
+}  // namespace test_batch_means

@@ -22,6 +22,8 @@
 #include "sim/resources.hpp"
 #include "sim/when.hpp"
 
+namespace test_creation_order {
+
 using namespace orrery::sim;
 
 namespace {
@@ -241,3 +243,5 @@ TEST_CASE("links, paths and flows added in any order give the same times", "[pro
     CHECK(Traffic(round).run() == reference);
   }
 }
+
+}  // namespace test_creation_order

@@ -12,6 +12,8 @@
 #include "sim/base/distributions.hpp"
 #include "sim/base/random.hpp"
 
+namespace test_distributions {
+
 using namespace orrery::sim;
 
 namespace {
@@ -330,3 +332,5 @@ TEST_CASE("distributions draw these bits everywhere", "[golden]") {
   CHECK(hash([&](R& r) { return zipf(r); }) == 0x5904c411378448f8ULL);
   CHECK(hash([&](R& r) { return static_cast<std::int64_t>(discrete(r)); }) == 0x61adcf3262e1ab83ULL);
 }
+
+}  // namespace test_distributions

@@ -6,6 +6,8 @@
 
 #include "sim/base/document.hpp"
 
+namespace test_document {
+
 using namespace orrery::sim;
 namespace fs = std::filesystem;
 
@@ -136,3 +138,5 @@ TEST_CASE("indented text parses back to the same", "[prop]") {
   const Node root = parse_json(R"({"a":{"b":[1,{"c":0.1}],"d":{}},"e":"quote \" and é","f":1e300})", "f.json");
   CHECK(parse_json(root.dump(2), "g.json").dump() == root.dump());
 }
+
+}  // namespace test_document

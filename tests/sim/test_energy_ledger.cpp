@@ -5,6 +5,8 @@
 #include "sim/base/random.hpp"
 #include "sim/energy_ledger.hpp"
 
+namespace test_energy_ledger {
+
 using namespace orrery::sim;
 
 TEST_CASE("a span is shared out over bins without loss", "[unit][energy]") {
@@ -68,3 +70,5 @@ TEST_CASE("random entries balance to the last picojoule", "[prop][energy]") {
   for (int i = 0; i < 7; ++i) devices += ledger.device_pj("device[" + std::to_string(i) + "]");
   CHECK(devices == booked);
 }
+
+}  // namespace test_energy_ledger

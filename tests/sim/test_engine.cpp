@@ -6,6 +6,8 @@
 
 #include "sim/engine.hpp"
 
+namespace test_engine {
+
 using namespace orrery::sim;
 
 namespace {
@@ -107,3 +109,5 @@ TEST_CASE("the queue sorts like a stable sort", "[prop]") {
     CHECK(queue.empty());
   }
 }
+
+}  // namespace test_engine

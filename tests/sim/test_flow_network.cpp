@@ -12,6 +12,8 @@
 #include "tests/bench/star.hpp"
 #include "tests/sim/max_min_reference.hpp"
 
+namespace test_flow_network {
+
 using namespace orrery::sim;
 
 namespace {
@@ -350,3 +352,5 @@ TEST_CASE("what is left of a delay goes along when a flow moves", "[unit]") {
   engine.run();
   CHECK(arrivals.at[1] == 105'000'000);
 }
+
+}  // namespace test_flow_network

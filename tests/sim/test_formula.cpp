@@ -11,6 +11,8 @@
 #include "sim/base/random.hpp"
 #include "tests/allocations.hpp"
 
+namespace test_formula {
+
 using namespace orrery::sim;
 using Catch::Contains;
 
@@ -320,3 +322,5 @@ TEST_CASE("formula: evaluating allocates nothing", "[unit]") {
   CHECK(orrery::test::allocations() == before);
   CHECK(sum == 14500);  // 0.5 * 9 + 10
 }
+
+}  // namespace test_formula

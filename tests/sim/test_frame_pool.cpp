@@ -8,6 +8,8 @@
 
 #include "sim/base/random.hpp"
 
+namespace test_frame_pool {
+
 using namespace orrery::sim;
 
 TEST_CASE("frames of all sizes come back", "[prop][process]") {
@@ -31,3 +33,5 @@ TEST_CASE("frames of all sizes come back", "[prop][process]") {
   pool->orphan();
   for (const auto& [block, bytes] : blocks) pool->release(block, bytes);  // the last one ends the pool
 }
+
+}  // namespace test_frame_pool

@@ -8,6 +8,8 @@
 
 #include "sim/base/home.hpp"
 
+namespace test_home {
+
 using namespace orrery::sim;
 
 TEST_CASE("the build note is the linker's digest of this very file", "[unit][home]") {
@@ -21,3 +23,5 @@ TEST_CASE("the build note is the linker's digest of this very file", "[unit][hom
   CHECK(content.find(note) != std::string::npos);
   CHECK(own_build_note() == digits);
 }
+
+}  // namespace test_home

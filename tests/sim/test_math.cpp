@@ -10,6 +10,8 @@
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
 
+namespace test_math {
+
 using namespace orrery::sim;
 
 namespace {
@@ -342,3 +344,5 @@ TEST_CASE("elementary functions give these bits everywhere", "[golden]") {
     CHECK(hash_of(g.function) == g.hash);
   }
 }
+
+}  // namespace test_math

@@ -10,6 +10,8 @@
 #include "sim/max_min.hpp"
 #include "tests/sim/max_min_reference.hpp"
 
+namespace test_max_min {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -284,3 +286,5 @@ TEST_CASE("the order in which links, paths and changes come does not show", "[pr
     }
   }
 }
+
+}  // namespace test_max_min

@@ -2,14 +2,17 @@
 
 #include "sim/base/registry.hpp"
 
-namespace {
+namespace test_params {
 enum class Colour { red, green };
-}
+}  // namespace test_params
 template <>
-struct orrery::sim::EnumNames<Colour> {
+struct orrery::sim::EnumNames<test_params::Colour> {
+  using Colour = test_params::Colour;
   static constexpr std::array<std::pair<std::string_view, Colour>, 2> names{
       {{"red", Colour::red}, {"green", Colour::green}}};
 };
+
+namespace test_params {
 
 using namespace orrery::sim;
 
@@ -18,7 +21,7 @@ namespace {
 struct Link {
   double bandwidth = 1e9;
   static constexpr auto fields() {
-    return std::tuple{field("bandwidth", &Link::bandwidth, Unit::bytes_per_s, positive(), "How fast it is.")};
+    return sim::FieldTable{field("bandwidth", &Link::bandwidth, Unit::bytes_per_s, positive(), "How fast it is.")};
   }
 };
 
@@ -34,15 +37,15 @@ struct Everything {
   std::string name;
 
   static constexpr auto fields() {
-    return std::tuple{field("budget", &Everything::budget, Unit::tokens, at_least(1), "Tokens."),
-                      field("colour", &Everything::colour, "A choice."),
-                      field("until", &Everything::until, Unit::seconds, any_value(), "An end, or none."),
-                      field("link", &Everything::link, "A nested struct."),
-                      field("links", &Everything::links, "An array of them."),
-                      required(field("share", &Everything::share, Unit::ratio, between(0, 1), "A share.")),
-                      field("memory", &Everything::memory, Unit::bytes, positive(), "Bytes."),
-                      field("on", &Everything::on, "A switch."),
-                      field("name", &Everything::name, "A text.")};
+    return sim::FieldTable{field("budget", &Everything::budget, Unit::tokens, at_least(1), "Tokens."),
+                           field("colour", &Everything::colour, "A choice."),
+                           field("until", &Everything::until, Unit::seconds, any_value(), "An end, or none."),
+                           field("link", &Everything::link, "A nested struct."),
+                           field("links", &Everything::links, "An array of them."),
+                           required(field("share", &Everything::share, Unit::ratio, between(0, 1), "A share.")),
+                           field("memory", &Everything::memory, Unit::bytes, positive(), "Bytes."),
+                           field("on", &Everything::on, "A switch."),
+                           field("name", &Everything::name, "A text.")};
   }
 };
 
@@ -61,7 +64,7 @@ struct Shape {
 struct SquareParams {
   double side = 1;
   static constexpr auto fields() {
-    return std::tuple{field("side", &SquareParams::side, Unit::none, positive(), "Side.")};
+    return sim::FieldTable{field("side", &SquareParams::side, Unit::none, positive(), "Side.")};
   }
 };
 struct Square final : Shape {
@@ -189,3 +192,5 @@ TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {
   CHECK(nearest_name("rnu", verbs) == "run");  // two letters swapped
   CHECK(nearest_name("foo", verbs).empty());
 }
+
+}  // namespace test_params

@@ -6,6 +6,8 @@
 #include "actors.hpp"
 #include "sim/resources.hpp"
 
+namespace test_preemption {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -121,3 +123,5 @@ TEST_CASE("no job waits while a less urgent one is served, tick by tick", "[prop
     }
   }
 }
+
+}  // namespace test_preemption

@@ -9,6 +9,8 @@
 #include "sim/server.hpp"
 #include "tests/allocations.hpp"
 
+namespace test_process {
+
 using namespace orrery::sim;
 using Log = std::vector<std::pair<std::int64_t, std::string>>;
 
@@ -389,3 +391,5 @@ TEST_CASE("processes allocate nothing in a steady state", "[unit][process]") {
   CHECK(engine.processes().frames().reserved() == reserved);
   CHECK(engine.now() == Time{3 * 10'100});  // each round: 1 tick in the child, 2 in the process
 }
+
+}  // namespace test_process

@@ -7,6 +7,8 @@
 #include "sim/resources.hpp"
 #include "sim/when.hpp"
 
+namespace test_process_examples {
+
 using namespace orrery::sim;
 
 namespace {
@@ -178,3 +180,5 @@ TEST_CASE("docs/processes.md shows the code that is there", "[structure]") {
   }
   CHECK(lines > 60);
 }
+
+}  // namespace test_process_examples

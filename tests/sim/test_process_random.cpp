@@ -7,6 +7,8 @@
 #include "sim/resources.hpp"
 #include "sim/when.hpp"
 
+namespace test_process_random {
+
 using namespace orrery::sim;
 
 namespace {
@@ -228,3 +230,5 @@ TEST_CASE("shared service agrees with a simulation tick by tick", "[prop][proces
     }
   }
 }
+
+}  // namespace test_process_random

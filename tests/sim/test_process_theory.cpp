@@ -8,6 +8,8 @@
 #include "sim/statistics.hpp"
 #include "sim/when.hpp"
 
+namespace test_process_theory {
+
 using namespace orrery::sim;
 
 namespace {
@@ -250,3 +252,5 @@ TEST_CASE("a closed network cycles as mean value analysis says", "[theory][proce
   }
   check_mean(cycles, cycle);
 }
+
+}  // namespace test_process_theory

@@ -6,6 +6,8 @@
 #include "actors.hpp"
 #include "sim/resources.hpp"
 
+namespace test_processor_sharing {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -92,3 +94,5 @@ TEST_CASE("shared service beyond the end of time fails where it is asked, or whe
   CHECK(shared.jobs() == 1);
   CHECK_THROWS_AS(engine.run(), Deadlock);
 }
+
+}  // namespace test_processor_sharing

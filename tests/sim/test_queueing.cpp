@@ -6,6 +6,8 @@
 #include "sim/engine.hpp"
 #include "sim/statistics.hpp"
 
+namespace test_queueing {
+
 using namespace orrery::sim;
 
 namespace {
@@ -80,3 +82,5 @@ TEST_CASE("M/D/1 waits half as long", "[theory]") {
   check_queue(true, 0.5);
   check_queue(true, 0.8);
 }
+
+}  // namespace test_queueing

@@ -9,6 +9,8 @@
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
 
+namespace test_random {
+
 using namespace orrery::sim;
 
 TEST_CASE("a stream is decided by seed and name alone", "[unit]") {
@@ -133,3 +135,5 @@ TEST_CASE("bounded integers are even", "[prop]") {
   // Each is binomial with mean 10,000 and deviation sqrt(70,000 * 6/49) = 93.
   for (const int count : counts) CHECK(std::abs(count - 10'000) < 4 * 93);
 }
+
+}  // namespace test_random

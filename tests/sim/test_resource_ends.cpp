@@ -7,6 +7,8 @@
 #include "sim/resources.hpp"
 #include "sim/when.hpp"
 
+namespace test_resource_ends {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -257,3 +259,5 @@ TEST_CASE("a hold has no holder once the engine is gone", "[unit][resources]") {
   CHECK(kept.holder() == nullptr);
   CHECK(kept.units() == 1);
 }
+
+}  // namespace test_resource_ends

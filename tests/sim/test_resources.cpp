@@ -8,6 +8,8 @@
 #include "sim/when.hpp"
 #include "tests/allocations.hpp"
 
+namespace test_resources {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -374,3 +376,5 @@ TEST_CASE("statistics can start after a warm-up", "[unit][resources]") {
   CHECK(shared.statistics().arrived == 2);
   CHECK(shared.statistics().mean_jobs == Approx(2.0));
 }
+
+}  // namespace test_resources

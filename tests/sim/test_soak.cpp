@@ -13,6 +13,8 @@
 #include "sim/when.hpp"
 #include "tests/bench/star.hpp"
 
+namespace test_soak {
+
 using namespace orrery::sim;
 
 namespace {
@@ -198,3 +200,5 @@ TEST_CASE("ten million events with cancellations leave memory flat", "[slow]") {
   // Nothing is allocated in steady state; the slack is the C library's.
   CHECK(resident() <= before + (1U << 20));
 }
+
+}  // namespace test_soak

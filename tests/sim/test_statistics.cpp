@@ -7,6 +7,8 @@
 #include "sim/base/random.hpp"
 #include "sim/statistics.hpp"
 
+namespace test_statistics {
+
 using namespace orrery::sim;
 
 TEST_CASE("percentiles interpolate between ranks", "[unit]") {
@@ -306,3 +308,5 @@ TEST_CASE("a time average agrees with samples at every tick", "[prop]") {
     CHECK(average.at_or_above(Time{now}).ticks == above);
   }
 }
+
+}  // namespace test_statistics

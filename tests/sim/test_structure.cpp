@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace test_structure {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -104,3 +106,5 @@ TEST_CASE("the walk-through shows the code that is there", "[structure]") {
   }
   CHECK(lines > 25);
 }
+
+}  // namespace test_structure

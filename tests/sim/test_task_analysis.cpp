@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 
-#include "sim/task_analysis.hpp"
+#include "sim/task/analysis.hpp"
 #include "tests/sim/task_support.hpp"
+
+namespace test_task_analysis {
 
 using namespace orrery::sim;
 using namespace orrery::test;
@@ -158,3 +160,5 @@ TEST_CASE("the longest path", "[unit]") {
   CHECK(longest_path(graph).tasks == std::vector<TaskId>{{3}});
   CHECK(longest_path(graph).length == Duration{21});
 }
+
+}  // namespace test_task_analysis

@@ -4,8 +4,10 @@
 #include <fstream>
 #include <string>
 
-#include "sim/task_analysis.hpp"
-#include "sim/task_executor.hpp"
+#include "sim/task/analysis.hpp"
+#include "sim/task/executor.hpp"
+
+namespace test_task_example {
 
 using namespace orrery::sim;
 
@@ -67,3 +69,5 @@ TEST_CASE("the page shows the code that is there", "[structure]") {
   }
   CHECK(lines > 15);
 }
+
+}  // namespace test_task_example

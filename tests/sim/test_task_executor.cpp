@@ -3,6 +3,8 @@
 
 #include "tests/sim/task_support.hpp"
 
+namespace test_task_executor {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -244,3 +246,5 @@ TEST_CASE("two graphs run side by side on one engine", "[unit]") {
   CHECK(a.makespan() == Duration{10});
   CHECK(b.makespan() == Duration{10});
 }
+
+}  // namespace test_task_executor

@@ -5,9 +5,11 @@
 #include <numeric>
 #include <sstream>
 
-#include "sim/task_analysis.hpp"
+#include "sim/task/analysis.hpp"
 #include "tests/sim/layered_dag.hpp"
 #include "tests/sim/task_support.hpp"
+
+namespace test_task_golden {
 
 using namespace orrery::sim;
 using namespace orrery::test;
@@ -210,3 +212,5 @@ TEST_CASE("FT06 is the one of JSPLIB", "[golden]") {
   std::istringstream text(kFt06);
   CHECK(read_job_shop(file).jobs == read_job_shop(text).jobs);
 }
+
+}  // namespace test_task_golden

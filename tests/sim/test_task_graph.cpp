@@ -3,8 +3,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "sim/ready_queue.hpp"
+#include "sim/task/ready_queue.hpp"
 #include "tests/sim/task_support.hpp"
+
+namespace test_task_graph {
 
 using namespace orrery::sim;
 using Catch::Contains;
@@ -170,3 +172,5 @@ TEST_CASE("the queue of ready tasks gives them back sorted", "[prop]") {
     }
   }
 }
+
+}  // namespace test_task_graph

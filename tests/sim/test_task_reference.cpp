@@ -6,6 +6,8 @@
 #include "tests/sim/layered_dag.hpp"
 #include "tests/sim/task_support.hpp"
 
+namespace test_task_reference {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -46,3 +48,5 @@ TEST_CASE("every order runs as the slow simulator says", "[prop]") {
     check_against_reference(("streams " + name).c_str(), {.several = 0.7, .orders = {order, TaskOrder::program}}, 500);
   }
 }
+
+}  // namespace test_task_reference

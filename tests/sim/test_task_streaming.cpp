@@ -4,6 +4,8 @@
 
 #include "tests/sim/task_support.hpp"
 
+namespace test_task_streaming {
+
 using namespace orrery::sim;
 using namespace orrery::test;
 
@@ -251,3 +253,5 @@ TEST_CASE("a graph given piece by piece runs like one given at once", "[prop]") 
     REQUIRE(plain(executor.runs()) == expected);
   }
 }
+
+}  // namespace test_task_streaming

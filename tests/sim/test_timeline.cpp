@@ -1,4 +1,4 @@
-#include "sim/timeline.hpp"
+#include "sim/timeline/timeline.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -11,6 +11,8 @@
 #include "decode_timeline.hpp"
 #include "sim/base/random.hpp"
 #include "timeline_file.hpp"
+
+namespace test_timeline {
 
 using namespace orrery::sim;
 namespace timeline = orrery::timeline;
@@ -366,3 +368,5 @@ TEST_CASE("field numbers on the wire", "[golden]") {
   // compressed_packets = 50: 50 << 3 | 2 = 402 (0x92 0x03).
   CHECK(trace.SerializeAsString() == std::string("\x0a\x04\x92\x03\x01z", 6));
 }
+
+}  // namespace test_timeline

@@ -1,4 +1,4 @@
-#include "sim/timeline_reader.hpp"
+#include "sim/timeline/reader.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -11,8 +11,10 @@
 
 #include "decode_timeline.hpp"
 #include "sim/base/random.hpp"
-#include "sim/timeline.hpp"
+#include "sim/timeline/timeline.hpp"
 #include "timeline_file.hpp"
+
+namespace test_timeline_reader {
 
 using namespace orrery::sim;
 namespace timeline = orrery::timeline;
@@ -313,3 +315,5 @@ TEST_CASE("a file with cut and flipped bits is refused by name or read with ever
     CHECK((read > 0) == !checked);  // a compressed block has a checksum, and what is around it is known
   }
 }
+
+}  // namespace test_timeline_reader

@@ -3,6 +3,8 @@
 
 #include "sim/base/units.hpp"
 
+namespace test_units {
+
 using namespace orrery::sim;
 
 TEST_CASE("quantities are read with prefix and unit", "[unit]") {
@@ -63,3 +65,5 @@ TEST_CASE("a horizon that does not fit names the tick to set", "[unit]") {
   CHECK_THROWS_WITH(TickScale(1).from_ns(213LL * 86400 * 1'000'000'000), Catch::Contains("run.tick"));
   CHECK_THROWS_AS(TickScale(1).duration(1e30), std::overflow_error);
 }
+
+}  // namespace test_units

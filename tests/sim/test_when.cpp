@@ -8,6 +8,8 @@
 
 #include "sim/resources.hpp"
 
+namespace test_when {
+
 using namespace orrery::sim;
 
 namespace {
@@ -238,3 +240,5 @@ TEST_CASE("a thousand groups may stand in each other", "[unit][when]") {
   run(engine, [&](Engine& e) -> Process { depth = co_await nested(e, 1000); });
   CHECK(depth == 1000);
 }
+
+}  // namespace test_when

@@ -1,13 +1,13 @@
 // What searches over processors weigh speed against: the area of an NPU, and the area in a graph run's summary.
 #include <catch2/catch.hpp>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/claims/figure.hpp"
-#include "experiments/experiment.hpp"
-#include "hw/catalog.hpp"
 #include "hw/npu/npu.hpp"
+#include "hw/parts/catalog.hpp"
 #include "tests/experiments/support.hpp"
 
-namespace orrery::experiments {
+namespace orrery::experiments::test_design_figures {
 namespace {
 
 using test::Scratch;
@@ -60,4 +60,4 @@ TEST_CASE("a graph run tells the area of a device whose process is known", "[uni
 }
 
 }  // namespace
-}  // namespace orrery::experiments
+}  // namespace orrery::experiments::test_design_figures

@@ -1,12 +1,12 @@
 // Loop nests under pragmas: a product by hand, directions, what does not fit, and the system's faults.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
-#include "hw/catalog.hpp"
-#include "hw/hls.hpp"
+#include "experiments/base/experiment.hpp"
+#include "hw/fpga/hls.hpp"
+#include "hw/parts/catalog.hpp"
 #include "tests/experiments/support.hpp"
 
-namespace orrery::experiments {
+namespace orrery::experiments::test_hls {
 namespace {
 
 using test::Scratch;
@@ -98,4 +98,4 @@ TEST_CASE("the search system: seeds, goals, and a driver that asks why", "[unit]
 }
 
 }  // namespace
-}  // namespace orrery::experiments
+}  // namespace orrery::experiments::test_hls

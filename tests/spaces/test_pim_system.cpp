@@ -1,10 +1,10 @@
 // The pim system: schedules that must agree, what does not fit, faults.
 #include <catch2/catch.hpp>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
 
-namespace orrery::experiments {
+namespace orrery::experiments::test_pim_system {
 namespace {
 
 using test::Scratch;
@@ -54,4 +54,4 @@ TEST_CASE("faults of a pim config", "[unit][pim]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments
+}  // namespace orrery::experiments::test_pim_system

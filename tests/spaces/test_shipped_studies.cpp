@@ -3,11 +3,11 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/claims/figure.hpp"
-#include "experiments/experiment.hpp"
 #include "tests/study/study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_shipped_studies {
 namespace {
 
 using namespace test;
@@ -67,4 +67,4 @@ TEST_CASE("a few points of each space run and have every figure that decides", "
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_shipped_studies

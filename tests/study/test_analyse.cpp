@@ -5,7 +5,7 @@
 #include "experiments/study/analysis.hpp"
 #include "study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_analyse {
 namespace {
 
 using namespace test;
@@ -113,4 +113,4 @@ TEST_CASE("what cannot be analysed is one line", "[analysis][study][cli]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_analyse

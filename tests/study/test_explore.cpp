@@ -4,7 +4,7 @@
 
 #include "study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_explore {
 namespace {
 
 using namespace test;
@@ -159,4 +159,4 @@ TEST_CASE("worker pools do every piece once, batch after batch", "[study]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_explore

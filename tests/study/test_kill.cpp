@@ -10,7 +10,7 @@
 
 #include "study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_kill {
 namespace {
 
 using namespace test;
@@ -97,4 +97,4 @@ TEST_CASE("a sweep and a search killed 50 times at random end with the same stor
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_kill

@@ -8,7 +8,7 @@
 
 #include "study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_store {
 namespace {
 
 using namespace test;
@@ -176,4 +176,4 @@ TEST_CASE("no room: an error, and what was committed is whole", "[store]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_store

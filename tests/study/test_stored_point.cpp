@@ -5,7 +5,7 @@
 #include "experiments/study/stored_point.hpp"
 #include "study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_stored_point {
 namespace {
 
 using namespace test;
@@ -111,4 +111,4 @@ TEST_CASE("a point that cannot be run again is one line", "[study][cli]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_stored_point

@@ -3,7 +3,7 @@
 
 #include "study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_study_cli {
 namespace {
 
 using namespace test;
@@ -160,4 +160,4 @@ TEST_CASE("points evaluated by another process get the figures of the sweep", "[
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_study_cli

@@ -3,7 +3,7 @@
 
 #include "study_support.hpp"
 
-namespace orrery::experiments::study {
+namespace orrery::experiments::study::test_study_file {
 namespace {
 
 using namespace test;
@@ -173,4 +173,4 @@ TEST_CASE("what can be read but not explored", "[study]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::study
+}  // namespace orrery::experiments::study::test_study_file

@@ -1,6 +1,8 @@
 // Timelines of several replicas: routing, transfers, migrations, failures, scaling, pipelines.
 #include "timeline_run.hpp"
 
+namespace test_cluster_timelines {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -131,3 +133,5 @@ TEST_CASE("timeline: stages of a pipeline take one micro-batch at a time", "[uni
   CHECK(busy / 4 == Approx(run.number("utilisation.busy") * run.number("simulated_s")).margin(1e-5));
   CHECK(run.on("operators").empty());
 }
+
+}  // namespace test_cluster_timelines

@@ -3,6 +3,8 @@
 
 #include "timeline_run.hpp"
 
+namespace test_serving_timelines {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -181,3 +183,5 @@ TEST_CASE("cut timelines are whole: by iterations, by a window, by the end of th
   for (const Timeline::Slice* slice : cut.on("slot ")) open += slice->end_ns == 1'500'000'000 ? 1 : 0;
   CHECK(open > 0);
 }
+
+}  // namespace test_serving_timelines

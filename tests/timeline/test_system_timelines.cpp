@@ -2,6 +2,8 @@
 #include "tests/experiments/network_support.hpp"
 #include "timeline_run.hpp"
 
+namespace test_system_timelines {
+
 using namespace orrery;
 using namespace orrery::experiments;
 using namespace orrery::experiments::test;
@@ -80,3 +82,5 @@ TEST_CASE("timeline: collectives, ranks and links", "[unit]") {
   }
   CHECK_FALSE(run.timeline.values.empty());
 }
+
+}  // namespace test_system_timelines

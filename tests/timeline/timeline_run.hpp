@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/random.hpp"
-#include "sim/timeline_reader.hpp"
+#include "sim/timeline/reader.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/sim/decode_timeline.hpp"
 

@@ -7,6 +7,8 @@
 #include "support.hpp"
 #include "traces/summary.hpp"
 
+namespace test_arrivals {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -192,3 +194,5 @@ TEST_CASE("windowed_gamma follows the day of BurstGPT's conversations", "[theory
   CHECK(hours[16] / hours[4] > 30);
   CHECK(at == Approx(86'400 / 0.05).epsilon(0.03));
 }
+
+}  // namespace test_arrivals

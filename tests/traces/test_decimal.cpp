@@ -3,6 +3,8 @@
 #include "support.hpp"
 #include "traces/decimal.hpp"
 
+namespace test_decimal {
+
 using namespace orrery::traces;
 
 TEST_CASE("decimal seconds become exact nanoseconds", "[unit]") {
@@ -86,3 +88,5 @@ TEST_CASE("seconds written are read back the same", "[unit][prop]") {
     REQUIRE(parse_decimal(format_seconds(ns), 9) == ns);
   }
 }
+
+}  // namespace test_decimal

@@ -1,6 +1,8 @@
 // Faulty traces: what is said, where, and what skipping counts.
 #include "support.hpp"
 
+namespace test_faults {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -179,3 +181,5 @@ TEST_CASE("workload.trace is read from a config", "[unit]") {
         "/conf/run.json:/on_error: expected one of stop, skip, got \"skp\" (did you mean 'skip'?)\n"
         "/conf/run.json:/format: unknown trace format 'vidor' (did you mean 'vidur'?)");
 }
+
+}  // namespace test_faults

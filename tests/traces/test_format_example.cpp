@@ -5,6 +5,8 @@
 
 #include "tests/traces/support.hpp"
 
+namespace test_format_example {
+
 using namespace orrery;
 using namespace orrery::traces;
 using namespace orrery::traces::test;
@@ -41,3 +43,5 @@ TEST_CASE("a format of one's own says what is wrong with a line as the others do
   const std::string fault = fault_of([&] { read_all(*open_trace({.path = path}, formats)); });
   CHECK_THAT(fault, Catch::Contains("log.csv:2: tokens_in: expected a whole number of tokens, got 'ten'"));
 }
+
+}  // namespace test_format_example

@@ -1,6 +1,8 @@
 // Every format on small literal files.
 #include "support.hpp"
 
+namespace test_formats {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -170,3 +172,5 @@ TEST_CASE("vllm_log sorts by arrival, counts from the first and leaves measured 
   CHECK(fault_of({.path = scratch.file("c", "arrived_at,num_prefill_tokens\n1,2\n"), .format = "vllm_log"}) ==
         scratch.path("c") + ":1: missing column 'num_decode_tokens' (known: arrived_at, num_prefill_tokens)");
 }
+
+}  // namespace test_formats

@@ -6,6 +6,8 @@
 #include "traces/summary.hpp"
 #include "traces/writer.hpp"
 
+namespace test_generator {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -168,3 +170,5 @@ TEST_CASE("the shipped sample looks like chat", "[unit]") {
   CHECK(summary.output.mean == Approx(220).epsilon(0.08));
   CHECK(summary.total.max <= 4096);
 }
+
+}  // namespace test_generator

@@ -8,6 +8,8 @@
 #include "support.hpp"
 #include "traces/summary.hpp"
 
+namespace test_lengths {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -186,3 +188,5 @@ TEST_CASE("rank_power: quantiles of the law, and samples that keep the mean", "[
   }
   CHECK(spread > 8);  // the law's own mean is that far from those of samples
 }
+
+}  // namespace test_lengths

@@ -2,6 +2,8 @@
 #include "support.hpp"
 #include "traces/line_source.hpp"
 
+namespace test_lines {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -97,3 +99,5 @@ TEST_CASE("files that cannot be read are faults", "[unit]") {
         scratch.path("") + ": cannot read the trace: expected a file, got a folder");
   CHECK(fault_of([&] { LineSource{""}; }) == "trace: expected the path of a trace file, got none");
 }
+
+}  // namespace test_lines

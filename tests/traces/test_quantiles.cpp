@@ -3,6 +3,8 @@
 
 #include "tests/traces/support.hpp"
 
+namespace test_quantiles {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -62,3 +64,5 @@ TEST_CASE("priorities are drawn apart: lengths and arrivals stay", "[prop]") {
   const auto high = std::count_if(records.begin(), records.end(), [](const TraceRecord& r) { return r.priority == 1; });
   CHECK(static_cast<double>(high) == Approx(4000).margin(5 * 60));  // sigma is sqrt(40000 x 0.09) = 60
 }
+
+}  // namespace test_quantiles

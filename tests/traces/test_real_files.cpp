@@ -4,6 +4,8 @@
 #include "support.hpp"
 #include "traces/summary.hpp"
 
+namespace test_real_files {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -67,3 +69,5 @@ TEST_CASE("the Mooncake traces are read with their prefixes", "[unit]") {
   CHECK(synthetic[0].prompt_tokens == 40'160);
   CHECK(synthetic[0].prefix_blocks.size() == 79);  // ceil(40160 / 512)
 }
+
+}  // namespace test_real_files

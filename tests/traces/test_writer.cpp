@@ -5,6 +5,8 @@
 #include "traces/summary.hpp"
 #include "traces/writer.hpp"
 
+namespace test_writer {
+
 using namespace orrery::traces;
 using namespace orrery::traces::test;
 
@@ -88,3 +90,5 @@ TEST_CASE("a summary tells count, span, rate, spread and lengths", "[unit]") {
   CHECK(one.rate_per_s == 0);
   CHECK(one.gap_cv == 0);
 }
+
+}  // namespace test_writer

@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/kernel_builders.hpp"
-#include "hw/tiled.hpp"
+#include "hw/base/kernel_builders.hpp"
+#include "hw/tiled/tiled.hpp"
 #include "tests/hw/parts.hpp"
+
+namespace test_hw_fidelity {
 
 using namespace orrery::hw;
 using orrery::hw::test::model;
@@ -274,3 +276,5 @@ TEST_CASE("no part draws more than its TDP", "[validation][fidelity]") {
     }
   }
 }
+
+}  // namespace test_hw_fidelity

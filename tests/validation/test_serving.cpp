@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <iostream>
 
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/system.hpp"
+
+namespace test_serving {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -116,3 +118,5 @@ TEST_CASE("a control: with prompts of one chunk there is nothing to trade", "[va
   CHECK(mean_s(sarathi.metrics.tpot) == Approx(mean_s(vllm.metrics.tpot)).epsilon(0.02));
   CHECK(mean_s(sarathi.metrics.ttft) == Approx(mean_s(vllm.metrics.ttft)).epsilon(0.1));
 }
+
+}  // namespace test_serving

@@ -6,9 +6,10 @@
 #include <memory>
 #include <set>
 
-#include "experiments/catalog.hpp"
-#include "experiments/component_node.hpp"
-#include "experiments/experiment.hpp"
+#include "experiments/all/systems.hpp"
+#include "experiments/base/catalog.hpp"
+#include "experiments/base/component_node.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {
@@ -92,7 +93,7 @@ int describe(const std::string& reference, bool json) {
     } else {
       fmt::print("{}{} ({}): {}\n", found ? "\n" : "", component.name, component.kind, component.doc);
       for (const FieldInfo& info : component.fields) print_field(info, "  ");
-      fmt::print("{}", experiments::catalog_text(component));
+      fmt::print("{}", experiments::component_text(component));
     }
     found = true;
   }

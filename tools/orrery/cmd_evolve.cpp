@@ -6,9 +6,9 @@
 #include <memory>
 #include <thread>
 
+#include "experiments/base/run_folder.hpp"
 #include "experiments/evolve/process_source.hpp"
 #include "experiments/evolve/report.hpp"
-#include "experiments/run_folder.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/progress.hpp"
 

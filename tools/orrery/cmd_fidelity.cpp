@@ -6,7 +6,7 @@
 #include <fstream>
 #include <memory>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/fidelity.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/python_tool.hpp"

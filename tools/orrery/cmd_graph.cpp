@@ -6,10 +6,10 @@
 #include <map>
 #include <memory>
 
-#include "experiments/graph/source.hpp"
-#include "models/graph_dot.hpp"
-#include "models/graph_json.hpp"
-#include "models/graph_lowering.hpp"
+#include "experiments/systems/graph/source.hpp"
+#include "models/graph/graph_dot.hpp"
+#include "models/graph/graph_json.hpp"
+#include "models/graph/graph_lowering.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "experiments/experiment.hpp"
-#include "experiments/run_folder.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/run_folder.hpp"
 #include "experiments/study/stored_point.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/interrupt.hpp"

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/python_tool.hpp"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "experiments/serving/config.hpp"
+#include "experiments/systems/serving/config/config.hpp"
 #include "tools/orrery/commands.hpp"
 #include "traces/summary.hpp"
 #include "traces/writer.hpp"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "experiments/answers/validating.hpp"
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/commands.hpp"
 

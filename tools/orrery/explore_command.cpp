@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "experiments/run_folder.hpp"
+#include "experiments/base/run_folder.hpp"
 #include "experiments/study/explore.hpp"
 #include "experiments/study/protocol.hpp"
 #include "experiments/study/remote_runs.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/commands.hpp"

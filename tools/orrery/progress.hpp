@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 
 namespace orrery::tools {
 

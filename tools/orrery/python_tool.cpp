@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "sim/base/fault.hpp"
 
 namespace orrery::tools {

@@ -1,4 +1,4 @@
-// The arrival processes: one file each, listed in register_arrival_processes (traces/generator.cpp).
+// The arrival processes: one file each, listed in register_arrival_processes (register.cpp).
 #pragma once
 
 #include "traces/generator.hpp"

@@ -18,7 +18,7 @@ struct DiurnalParams {
   double phase = 0;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("rate", &DiurnalParams::rate, Unit::per_s, kRates, "Arrivals a second, mean over a period."),
         sim::field("peak_to_mean", &DiurnalParams::peak_to_mean, Unit::ratio, sim::between(1, 2),
                    "Rate at the peak over the mean rate."),

@@ -9,7 +9,7 @@ namespace {
 struct FixedParams {
   double rate = 1.0;
   static constexpr auto fields() {
-    return std::tuple{sim::field("rate", &FixedParams::rate, sim::Unit::per_s, kRates, "Arrivals a second.")};
+    return sim::FieldTable{sim::field("rate", &FixedParams::rate, sim::Unit::per_s, kRates, "Arrivals a second.")};
   }
 };
 

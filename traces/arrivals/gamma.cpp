@@ -9,9 +9,9 @@ struct GammaParams {
   double rate = 1.0;
   double cv = 1.0;
   static constexpr auto fields() {
-    return std::tuple{sim::field("rate", &GammaParams::rate, sim::Unit::per_s, kRates, "Mean arrivals a second."),
-                      sim::field("cv", &GammaParams::cv, sim::Unit::ratio, sim::between(0.01, 100),
-                                 "Standard deviation of the gaps over their mean; 1 is Poisson.")};
+    return sim::FieldTable{sim::field("rate", &GammaParams::rate, sim::Unit::per_s, kRates, "Mean arrivals a second."),
+                           sim::field("cv", &GammaParams::cv, sim::Unit::ratio, sim::between(0.01, 100),
+                                      "Standard deviation of the gaps over their mean; 1 is Poisson.")};
   }
 };
 

@@ -8,7 +8,8 @@ namespace {
 struct PoissonParams {
   double rate = 1.0;
   static constexpr auto fields() {
-    return std::tuple{sim::field("rate", &PoissonParams::rate, sim::Unit::per_s, kRates, "Mean arrivals a second.")};
+    return sim::FieldTable{
+        sim::field("rate", &PoissonParams::rate, sim::Unit::per_s, kRates, "Mean arrivals a second.")};
   }
 };
 

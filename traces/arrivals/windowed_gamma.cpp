@@ -57,7 +57,7 @@ struct WindowedGammaParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = WindowedGammaParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("rate", &P::rate, Unit::per_s, kRates, "Mean arrivals a second."),
         sim::field("window", &P::window_s, Unit::seconds, sim::between(1, 1e7), "Length of a window."),
         sim::field("shape", &P::shape, Unit::none, sim::between(0.01, 1e4),

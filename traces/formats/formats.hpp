@@ -1,4 +1,4 @@
-// The trace formats: one file each, listed in register_formats (traces/file_trace.cpp).
+// The trace formats: one file each, listed in register_formats (register.cpp).
 #pragma once
 
 #include "traces/file_trace.hpp"

@@ -65,11 +65,11 @@ struct BurstgptParams {
   double prompt_mean = 478;
   double prompt_cv = 1.066;
   static constexpr auto fields() {
-    return std::tuple{sim::field("service", &BurstgptParams::service, "Whose answers."),
-                      sim::field("prompt_mean", &BurstgptParams::prompt_mean, sim::Unit::tokens, sim::between(1, 1e6),
-                                 "Mean prompt."),
-                      sim::field("prompt_cv", &BurstgptParams::prompt_cv, sim::Unit::ratio, sim::between(0, 10),
-                                 "Deviation of prompts over their mean (log-normal).")};
+    return sim::FieldTable{sim::field("service", &BurstgptParams::service, "Whose answers."),
+                           sim::field("prompt_mean", &BurstgptParams::prompt_mean, sim::Unit::tokens,
+                                      sim::between(1, 1e6), "Mean prompt."),
+                           sim::field("prompt_cv", &BurstgptParams::prompt_cv, sim::Unit::ratio, sim::between(0, 10),
+                                      "Deviation of prompts over their mean (log-normal).")};
   }
 };
 

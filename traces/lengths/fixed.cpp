@@ -8,7 +8,7 @@ struct FixedParams {
   std::int64_t prompt = 512;
   std::int64_t output = 128;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("prompt", &FixedParams::prompt, sim::Unit::tokens, kTokens, "Tokens of every prompt."),
         sim::field("output", &FixedParams::output, sim::Unit::tokens, kTokens, "Tokens of every answer.")};
   }

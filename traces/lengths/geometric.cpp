@@ -15,7 +15,7 @@ struct GeometricParams {
   bool fixed_prompt = false;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("prompt_mean", &GeometricParams::prompt_mean, Unit::tokens, kTokens, "Mean tokens of a prompt."),
         sim::field("output_mean", &GeometricParams::output_mean, Unit::tokens, kTokens, "Mean tokens of an answer."),
         sim::field("fixed_prompt", &GeometricParams::fixed_prompt, "Every prompt has prompt_mean tokens, rounded.")};

@@ -1,4 +1,4 @@
-// The length samplers: one file each, listed in register_length_samplers (traces/generator.cpp).
+// The length samplers: one file each, listed in register_length_samplers (register.cpp).
 #pragma once
 
 #include "traces/generator.hpp"

@@ -17,7 +17,7 @@ struct LogNormalParams {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr auto kSpread = sim::between(0, 100);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("prompt_mean", &LogNormalParams::prompt_mean, Unit::tokens, kTokens, "Mean tokens of a prompt."),
         sim::field("prompt_cv", &LogNormalParams::prompt_cv, Unit::ratio, kSpread,
                    "Deviation of prompts over their mean."),

@@ -18,7 +18,7 @@ struct QuantilePoint {
   double share = 0;
   std::int64_t tokens = 1;
   static constexpr auto fields() {
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("share", &QuantilePoint::share, sim::Unit::ratio, sim::between(0, 1),
                                  "Share of the lengths that are at most so long.")),
         sim::required(sim::field("tokens", &QuantilePoint::tokens, sim::Unit::tokens, kTokens, "Length."))};
@@ -31,7 +31,7 @@ struct QuantilesParams {
   static constexpr auto fields() {
     using Q = QuantilesParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::required(sim::field("prompt", &Q::prompt, "Quantiles of prompts, rising, from share 0 to share 1.")),
         sim::required(sim::field("output", &Q::output, "Quantiles of answers, likewise.")),
         sim::field("prompt_mean", &Q::prompt_mean, Unit::tokens, kTokens, "Mean prompt; null: straight lines between."),

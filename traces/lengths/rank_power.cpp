@@ -24,7 +24,7 @@ struct RankPowerParams {
     using sim::Unit;
     constexpr auto kMean = sim::between(1, 1e6);
     constexpr auto kExponent = sim::between(0, 20);
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("prompt_mean", &RankPowerParams::prompt_mean, Unit::tokens, kMean, "Mean tokens of a prompt."),
         sim::field("prompt_exponent", &RankPowerParams::prompt_exponent, Unit::none, kExponent,
                    "Exponent of the prompts' law."),

@@ -11,10 +11,11 @@ struct UniformParams {
   std::int64_t output_max = 256;
   static constexpr auto fields() {
     using sim::Unit;
-    return std::tuple{sim::field("prompt_min", &UniformParams::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
-                      sim::field("prompt_max", &UniformParams::prompt_max, Unit::tokens, kTokens, "Longest prompt."),
-                      sim::field("output_min", &UniformParams::output_min, Unit::tokens, kTokens, "Shortest answer."),
-                      sim::field("output_max", &UniformParams::output_max, Unit::tokens, kTokens, "Longest answer.")};
+    return sim::FieldTable{
+        sim::field("prompt_min", &UniformParams::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
+        sim::field("prompt_max", &UniformParams::prompt_max, Unit::tokens, kTokens, "Longest prompt."),
+        sim::field("output_min", &UniformParams::output_min, Unit::tokens, kTokens, "Shortest answer."),
+        sim::field("output_max", &UniformParams::output_max, Unit::tokens, kTokens, "Longest answer.")};
   }
 };
 

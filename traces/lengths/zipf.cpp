@@ -18,12 +18,12 @@ struct ZipfParams {
     using sim::Unit;
     constexpr auto kLongest = sim::between(1, 1e6);
     constexpr auto kExponent = sim::between(0, 20);
-    return std::tuple{sim::field("prompt_max", &ZipfParams::prompt_max, Unit::tokens, kLongest, "Longest prompt."),
-                      sim::field("prompt_exponent", &ZipfParams::prompt_exponent, Unit::none, kExponent,
-                                 "Exponent of the prompts' law."),
-                      sim::field("output_max", &ZipfParams::output_max, Unit::tokens, kLongest, "Longest answer."),
-                      sim::field("output_exponent", &ZipfParams::output_exponent, Unit::none, kExponent,
-                                 "Exponent of the answers' law.")};
+    return sim::FieldTable{sim::field("prompt_max", &ZipfParams::prompt_max, Unit::tokens, kLongest, "Longest prompt."),
+                           sim::field("prompt_exponent", &ZipfParams::prompt_exponent, Unit::none, kExponent,
+                                      "Exponent of the prompts' law."),
+                           sim::field("output_max", &ZipfParams::output_max, Unit::tokens, kLongest, "Longest answer."),
+                           sim::field("output_exponent", &ZipfParams::output_exponent, Unit::none, kExponent,
+                                      "Exponent of the answers' law.")};
   }
 };
 

@@ -13,7 +13,7 @@
 #include <limits>
 #include <numbers>
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
 
@@ -30,7 +30,7 @@ struct CartPoleParams {
 
   static constexpr auto fields() {
     using P = CartPoleParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("max_steps", &P::max_steps, sim::Unit::count, sim::between(1, 1e9), "Steps of an episode, at most."),
         sim::field("continuous", &P::continuous,
                    "Whether the action is a share of the force in [-1, 1], or one of left and right."),

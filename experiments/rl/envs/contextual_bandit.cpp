@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::experiments::rl {
@@ -22,7 +22,7 @@ struct ContextualBanditParams {
   static constexpr auto fields() {
     using P = ContextualBanditParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("arms", &P::arms, Unit::count, sim::between(2, 1000), "Choices."),
         sim::field("features", &P::features, Unit::count, sim::between(1, 1000), "Numbers in a context."),
         sim::field("noise", &P::noise, Unit::none, sim::at_least(0), "Standard deviation of a reward."),

@@ -13,9 +13,9 @@
 #include <map>
 #include <stdexcept>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/claims/figure.hpp"
-#include "experiments/experiment.hpp"
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "experiments/study/study.hpp"
 
 namespace orrery::experiments::rl {
@@ -33,7 +33,7 @@ struct DesignParams {
   static constexpr auto fields() {
     using P = DesignParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("study", &P::study, Unit::path, sim::any_value(),
                    "A file of kind study; empty: dram_controller, which ships."),
         sim::field("set", &P::set, Unit::text, sim::any_value(), "Assignments laid over it, as of --set."),

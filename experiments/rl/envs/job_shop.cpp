@@ -13,7 +13,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 
 namespace orrery::experiments::rl {
 
@@ -113,7 +113,7 @@ struct JobShopParams {
   static constexpr auto fields() {
     using P = JobShopParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("instance", &P::instance, "Random operations, or Fisher and Thompson's 6x6."),
         sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1000), "Of a random instance."),
         sim::field("machines", &P::machines, Unit::count, sim::between(1, 1000), "Of a random instance."),

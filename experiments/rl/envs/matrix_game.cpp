@@ -9,7 +9,7 @@
 // - dilemma: own rewards; the prisoner's dilemma with 3, 0, 5, 1
 #include <array>
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -37,7 +37,7 @@ struct MatrixGameParams {
   static constexpr auto fields() {
     using P = MatrixGameParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("game", &P::game, "What the choices pay."),
         sim::field("penalty", &P::penalty, Unit::none, sim::any_value(), "What the wrong corners of penalty pay."),
         sim::field("rounds", &P::rounds, Unit::count, sim::between(1, 1e6), "Of an episode."),

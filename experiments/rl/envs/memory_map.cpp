@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "experiments/memory/buffer_file.hpp"
-#include "experiments/rl/env.hpp"
+#include "experiments/base/buffer_file.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "policies/memory/ordered.hpp"
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
@@ -26,7 +26,7 @@ struct MemoryMapParams {
   static constexpr auto fields() {
     using P = MemoryMapParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("file", &P::file, Unit::path, sim::any_value(), "A table of buffers; empty: they are drawn."),
         sim::field("buffers", &P::buffers, Unit::count, sim::between(1, kMostBuffers), "Of an episode, if drawn."),
         sim::field("steps", &P::steps, Unit::count, sim::between(4, 1e6), "Over which these live."),

@@ -1,4 +1,4 @@
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 
 namespace orrery::experiments::rl {
 

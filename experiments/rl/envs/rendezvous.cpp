@@ -6,7 +6,7 @@
 // each step closes the gap between the outermost two by 2 at most. A toy for learners of several agents.
 #include <algorithm>
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::experiments::rl {
@@ -20,7 +20,7 @@ struct RendezvousParams {
   static constexpr auto fields() {
     using P = RendezvousParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("agents", &P::agents, Unit::count, sim::between(2, 1000), "Agents."),
         sim::field("cells", &P::cells, Unit::count, sim::between(2, 1e6), "Length of the line."),
         sim::field("max_steps", &P::max_steps, Unit::count, sim::between(1, 1e9), "Steps of an episode, at most."),

@@ -18,9 +18,9 @@ namespace {
 struct ServingBatchingParams : ServingEnvParams {
   std::vector<sim::Node> choices;
   static constexpr auto fields() {
-    return std::tuple_cat(
+    return sim::joined(
         shared_fields<ServingBatchingParams>(),
-        std::tuple{sim::field(
+        sim::FieldTable{sim::field(
             "choices", &ServingBatchingParams::choices,
             "Policy blocks of policies.batching, at least two; none: sarathi with budgets of 256, 512 and 2048.")});
   }

@@ -19,9 +19,9 @@ constexpr const char* kClocks = R"({"machine": {"devices": [{"part": "catalog:a1
 struct ServingClockParams : ServingEnvParams {
   double joule = 0.01;
   static constexpr auto fields() {
-    return std::tuple_cat(shared_fields<ServingClockParams>(),
-                          std::tuple{sim::field("joule", &ServingClockParams::joule, sim::Unit::none, sim::at_least(0),
-                                                "Price of a joule.")});
+    return sim::joined(shared_fields<ServingClockParams>(),
+                       sim::FieldTable{sim::field("joule", &ServingClockParams::joule, sim::Unit::none,
+                                                  sim::at_least(0), "Price of a joule.")});
   }
 };
 

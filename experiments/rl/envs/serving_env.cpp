@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "experiments/serving/system.hpp"
+#include "experiments/systems/serving/system.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::rl {

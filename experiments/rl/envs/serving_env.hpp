@@ -12,9 +12,9 @@
 #include <memory>
 #include <optional>
 
-#include "experiments/rl/env.hpp"
-#include "experiments/rl/pausable.hpp"
-#include "experiments/serving/config.hpp"
+#include "experiments/rl/core/env.hpp"
+#include "experiments/rl/core/pausable.hpp"
+#include "experiments/systems/serving/config/config.hpp"
 
 namespace orrery::experiments {
 class ServingSetup;
@@ -53,7 +53,7 @@ struct ServingEnvParams {
   template <class P>
   static constexpr auto shared_fields() {
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("config", static_cast<std::string P::*>(&P::config), Unit::path, sim::any_value(),
                    "A serving config; empty: the study first_light that ships."),
         sim::field("override", static_cast<sim::Node P::*>(&P::override_), "Laid over it."),

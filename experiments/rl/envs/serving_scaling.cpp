@@ -14,9 +14,9 @@ namespace {
 struct ServingScalingParams : ServingEnvParams {
   double replica_cost = 0.1;
   static constexpr auto fields() {
-    return std::tuple_cat(shared_fields<ServingScalingParams>(),
-                          std::tuple{sim::field("replica_cost", &ServingScalingParams::replica_cost, sim::Unit::none,
-                                                sim::at_least(0), "Of a replica that is up or starting, a second.")});
+    return sim::joined(shared_fields<ServingScalingParams>(),
+                       sim::FieldTable{sim::field("replica_cost", &ServingScalingParams::replica_cost, sim::Unit::none,
+                                                  sim::at_least(0), "Of a replica that is up or starting, a second.")});
   }
 };
 

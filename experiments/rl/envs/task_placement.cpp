@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::experiments::rl {
@@ -24,7 +24,7 @@ struct TaskPlacementParams {
   static constexpr auto fields() {
     using P = TaskPlacementParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("tasks", &P::tasks, Unit::count, sim::between(1, 100'000), "Of an episode."),
         sim::field("processors", &P::processors, Unit::count, sim::between(2, 256), "To place them on."),
         sim::field("heterogeneity", &P::heterogeneity, Unit::ratio, sim::between(0, 2),

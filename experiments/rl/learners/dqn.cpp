@@ -2,12 +2,12 @@
 // action, the target network values it. Sources: Mnih et al., Nature 518, 2015; van Hasselt, Guez and Silver, "Deep
 // reinforcement learning with double Q-learning", AAAI 2016. Huber loss as in the former. Actions are random with a
 // probability that falls evenly from 1 to `last_random` over the share `explore` of the training. Several parts:
-// experiments/rl/choices.hpp; several agents learn each on its own.
+// experiments/rl/core/choices.hpp; several agents learn each on its own.
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/rl/choices.hpp"
-#include "experiments/rl/replay.hpp"
+#include "experiments/rl/core/choices.hpp"
+#include "experiments/rl/core/replay.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -21,7 +21,7 @@ struct DqnParams {
   static constexpr auto fields() {
     using P = DqnParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("network", &P::network, "Of Q."),
         sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
         sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps of an update."),

@@ -3,7 +3,7 @@
 // algorithm 1.
 #include <cmath>
 
-#include "experiments/rl/linear_bandit.hpp"
+#include "experiments/rl/core/linear_bandit.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -13,7 +13,7 @@ struct LinUcbParams {
 
   static constexpr auto fields() {
     using P = LinUcbParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("alpha", &P::alpha, sim::Unit::none, sim::at_least(0), "Deviations that an arm is trusted with."),
         sim::field("ridge", &P::ridge, sim::Unit::none, sim::positive(), "Weight of the belief that arms pay 0."),
     };

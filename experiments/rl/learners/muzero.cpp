@@ -1,15 +1,15 @@
 // Search with a learned model, in the style of MuZero (Schrittwieser et al., Nature 588, 2020): acting is a tree search
-// in the model's own states (experiments/rl/search_tree.hpp); the model (learned_model.hpp) learns to say what the
+// in the model's own states (experiments/rl/core/search_tree.hpp); the model (learned_model.hpp) learns to say what the
 // search found, what was paid, and what followed. Left out: prioritised replay and reanalysis. The search knows the
 // mask of the root alone. One choice an agent; several agents learn each on its own.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
-#include "experiments/rl/action_head.hpp"
-#include "experiments/rl/learned_model.hpp"
-#include "experiments/rl/learner.hpp"
-#include "experiments/rl/search_tree.hpp"
+#include "experiments/rl/core/action_head.hpp"
+#include "experiments/rl/core/learned_model.hpp"
+#include "experiments/rl/core/learner.hpp"
+#include "experiments/rl/core/search_tree.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -23,7 +23,7 @@ struct MuZeroParams {
   static constexpr auto fields() {
     using P = MuZeroParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("network", &P::network, "Of representation, dynamics and prediction."),
         sim::field("latent", &P::latent, Unit::count, sim::between(1, 65536), "Numbers in a state of the model."),
         sim::field("simulations", &P::simulations, Unit::count, sim::between(1, 1e6), "Leaves that a search asks for."),

@@ -1,7 +1,8 @@
 // Proximal policy optimisation (Schulman, Wolski, Dhariwal, Radford and Klimov, arXiv 1707.06347, 2017), for one agent
 // or for several that learn on their own ("ppo"), and with a critic that all of them share ("mappo": Yu et al., NeurIPS
-// 2022). What they do stands in experiments/rl/on_policy.hpp. Defaults as in the paper's section 6 where it names them.
-#include "experiments/rl/on_policy.hpp"
+// 2022). What they do stands in experiments/rl/core/on_policy.hpp. Defaults as in the paper's section 6 where it names
+// them.
+#include "experiments/rl/core/on_policy.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -16,7 +17,7 @@ struct PpoParams {
   static constexpr auto fields() {
     using P = PpoParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("network", &P::network, "Of actors and critics."),
         sim::field("horizon", &P::horizon, Unit::count, sim::between(1, 1e6), "Steps of each environment in a round."),
         sim::field("epochs", &P::epochs, Unit::count, sim::between(1, 1000), "Passes over a round."),

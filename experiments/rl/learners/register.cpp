@@ -1,4 +1,4 @@
-#include "experiments/rl/learner.hpp"
+#include "experiments/rl/core/learner.hpp"
 
 namespace orrery::experiments::rl {
 

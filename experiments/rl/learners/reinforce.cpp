@@ -1,7 +1,7 @@
 // REINFORCE with a learned baseline (Williams, Machine Learning 8, 1992): one step up the likelihood of a round's
 // actions, weighted by their returns less what was expected. Rounds are of fixed length; an episode that a round cuts
-// is continued by the baseline's value. What it does stands in experiments/rl/on_policy.hpp.
-#include "experiments/rl/on_policy.hpp"
+// is continued by the baseline's value. What it does stands in experiments/rl/core/on_policy.hpp.
+#include "experiments/rl/core/on_policy.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -15,7 +15,7 @@ struct ReinforceParams {
   static constexpr auto fields() {
     using P = ReinforceParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("network", &P::network, "Of policy and baseline."),
         sim::field("horizon", &P::horizon, Unit::count, sim::between(1, 1e6), "Steps of each environment in a round."),
         sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),

@@ -1,14 +1,14 @@
 // Soft actor-critic for choices: a policy that is as random as its task allows, two Q networks of which the lower one
 // counts, and a temperature that holds the policy's entropy at a share of the most there is. Sources: Haarnoja et al.,
 // "Soft actor-critic algorithms and applications", arXiv 1812.05905, 2018; for choices, where expectations over actions
-// are sums: Christodoulou, arXiv 1910.07207, 2019. Several parts: experiments/rl/choices.hpp; several agents learn each
-// on its own.
+// are sums: Christodoulou, arXiv 1910.07207, 2019. Several parts: experiments/rl/core/choices.hpp; several agents learn
+// each on its own.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "experiments/rl/choices.hpp"
-#include "experiments/rl/replay.hpp"
+#include "experiments/rl/core/choices.hpp"
+#include "experiments/rl/core/replay.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::rl {
@@ -23,7 +23,7 @@ struct SacParams {
   static constexpr auto fields() {
     using P = SacParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("network", &P::network, "Of policy and Q."),
         sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
         sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps of an update."),

@@ -4,7 +4,7 @@
 // normal of mean A^-1 b . x and variance v^2 x^T A^-1 x, and is drawn as such.
 #include <cmath>
 
-#include "experiments/rl/linear_bandit.hpp"
+#include "experiments/rl/core/linear_bandit.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -14,7 +14,7 @@ struct ThompsonParams {
 
   static constexpr auto fields() {
     using P = ThompsonParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("deviation", &P::deviation, sim::Unit::none, sim::at_least(0), "v: how wide beliefs are drawn."),
         sim::field("ridge", &P::ridge, sim::Unit::none, sim::positive(), "Weight of the belief that arms pay 0."),
     };

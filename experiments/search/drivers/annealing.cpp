@@ -23,7 +23,7 @@ struct AnnealingParams {
   static constexpr auto fields() {
     using P = AnnealingParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("start", &P::start, Unit::ratio, sim::positive(),
                    "First temperature, in standard deviations of the objective over random points."),
         sim::field("end", &P::end, Unit::ratio, sim::positive(), "Last temperature, likewise."),

@@ -24,7 +24,7 @@ struct AntColonyParams {
   static constexpr auto fields() {
     using P = AntColonyParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("ants", &P::ants, Unit::count, sim::between(1, 100'000), "Points of a generation."),
         sim::field("evaporation", &P::evaporation, Unit::ratio, sim::between(0, 1),
                    "Share of pheromone that goes with every generation."),

@@ -26,7 +26,7 @@ struct BayesianParams {
 
   static constexpr auto fields() {
     using P = BayesianParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("initial", &P::initial, sim::Unit::count, sim::at_least(1),
                    "Points at random before the first model."),
         sim::field("candidates", &P::candidates, sim::Unit::count, sim::at_least(10),

@@ -19,9 +19,9 @@ struct BeamParams {
 
   static constexpr auto fields() {
     using P = BeamParams;
-    return std::tuple{sim::field("width", &P::width, sim::Unit::count, sim::between(1, 10'000), "Points kept."),
-                      sim::field("steps", &P::steps, sim::Unit::count, sim::between(2, 10'000),
-                                 "Values of a real or a long range that are tried in a pass.")};
+    return sim::FieldTable{sim::field("width", &P::width, sim::Unit::count, sim::between(1, 10'000), "Points kept."),
+                           sim::field("steps", &P::steps, sim::Unit::count, sim::between(2, 10'000),
+                                      "Values of a real or a long range that are tried in a pass.")};
   }
 };
 

@@ -46,7 +46,7 @@ struct BottleneckParams {
   static constexpr auto fields() {
     using P = BottleneckParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("quality", &P::quality, "Which open point goes first; gain over cost needs a second objective."),
         sim::field("start", &P::start, "The first point: first values, the middle of all ranges, or any."),
         sim::field("tolerance", &P::tolerance, Unit::ratio, sim::at_least(0),

@@ -26,7 +26,7 @@ struct CmaEsParams {
   static constexpr auto fields() {
     using P = CmaEsParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("population", &P::population, Unit::count, sim::between(0, 100'000),
                    "Points of a generation; 0: 4 + 3 ln(parameters)."),
         sim::field("sigma", &P::sigma, Unit::ratio, sim::between(1e-6, 1),

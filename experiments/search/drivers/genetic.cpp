@@ -20,7 +20,7 @@ struct GeneticParams {
   static constexpr auto fields() {
     using P = GeneticParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("population", &P::population, Unit::count, sim::between(2, 100'000), "Points of a generation."),
         sim::field("elite", &P::elite, Unit::count, sim::at_least(0), "Best points that stay."),
         sim::field("tournament", &P::tournament, Unit::count, sim::between(1, 1000),

@@ -11,8 +11,8 @@ struct GridParams {
   std::int64_t steps = 5;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("steps", &GridParams::steps, sim::Unit::count, sim::at_least(1),
-                                 "Values of a parameter that is a real number, both ends included.")};
+    return sim::FieldTable{sim::field("steps", &GridParams::steps, sim::Unit::count, sim::at_least(1),
+                                      "Values of a parameter that is a real number, both ends included.")};
   }
 };
 

@@ -17,7 +17,7 @@ struct HillClimbingParams {
 
   static constexpr auto fields() {
     using P = HillClimbingParams;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("patience", &P::patience, sim::Unit::count, sim::at_least(0),
                    "Neighbours without success before the step halves, or a restart; 0: four a parameter."),
         sim::field("width", &P::width, sim::Unit::ratio, sim::between(1e-9, 1),

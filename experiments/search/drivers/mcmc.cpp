@@ -27,7 +27,7 @@ struct McmcParams {
   static constexpr auto fields() {
     using P = McmcParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("chains", &P::chains, Unit::count, sim::between(1, 1000), "Chains side by side."),
         sim::field("temperature", &P::temperature, Unit::none, sim::at_least(0),
                    "Of the density, in units of the objective; 0: a tenth of its spread over the first points."),

@@ -26,7 +26,7 @@ struct MctsParams {
   static constexpr auto fields() {
     using P = MctsParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("exploration", &P::exploration, Unit::none, sim::at_least(0),
                    "Weight of the bound's width against mean rewards in [0, 1]."),
         sim::field("widening", &P::widening, Unit::none, sim::between(0, 1),

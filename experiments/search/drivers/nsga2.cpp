@@ -23,7 +23,7 @@ struct Nsga2Params {
   static constexpr auto fields() {
     using P = Nsga2Params;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("population", &P::population, Unit::count, sim::between(4, 100'000), "Points of a generation."),
         sim::field("crossover", &P::crossover, Unit::ratio, sim::between(0, 1), "Share of pairs that are crossed."),
         sim::field("crossover_index", &P::crossover_index, Unit::none, sim::between(0.1, 1000),

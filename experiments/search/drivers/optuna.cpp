@@ -1,14 +1,14 @@
 // Optuna's samplers (TPE, NSGA-II, random) as a driver: another implementation to use or to compare with.
 //
-// Optuna runs in a Python process of its own (tools/python/orrery_search/optuna_driver.py) that is talked to in JSON lines;
-// the interpreter is Debian's, or ORRERY_PYTHON. Parameters that do not count are drawn all the same and dropped;
-// limits go to the sampler as its constraints. Needs the package python3-optuna (tools/setup optional).
+// Optuna runs in a Python process of its own (tools/python/orrery_search/optuna_driver.py) that is talked to in JSON
+// lines; the interpreter is Debian's, or ORRERY_PYTHON. Parameters that do not count are drawn all the same and
+// dropped; limits go to the sampler as its constraints. Needs the package python3-optuna (tools/setup optional).
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "experiments/child_process.hpp"
-#include "experiments/experiment.hpp"
+#include "experiments/base/child_process.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/search/driver.hpp"
 #include "experiments/search/moves.hpp"
 
@@ -38,7 +38,7 @@ struct OptunaParams {
   Sampler sampler = Sampler::tpe;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("sampler", &OptunaParams::sampler, "Sampler of Optuna.")};
+    return sim::FieldTable{sim::field("sampler", &OptunaParams::sampler, "Sampler of Optuna.")};
   }
 };
 

@@ -12,9 +12,9 @@ struct SobolParams {
   std::int64_t skip = 0;
 
   static constexpr auto fields() {
-    return std::tuple{sim::field("scrambled", &SobolParams::scrambled, "Whether the seed scrambles the sequence."),
-                      sim::field("skip", &SobolParams::skip, sim::Unit::count, sim::between(0, 1e6),
-                                 "Points left out at the start.")};
+    return sim::FieldTable{sim::field("scrambled", &SobolParams::scrambled, "Whether the seed scrambles the sequence."),
+                           sim::field("skip", &SobolParams::skip, sim::Unit::count, sim::between(0, 1e6),
+                                      "Points left out at the start.")};
   }
 };
 

@@ -24,7 +24,7 @@ struct SuccessiveHalvingParams {
   static constexpr auto fields() {
     using P = SuccessiveHalvingParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("eta", &P::eta, Unit::count, sim::between(2, 100), "One in so many points is promoted."),
         sim::field("min_fidelity", &P::min_fidelity, Unit::ratio, sim::between(1e-9, 1),
                    "Share of a run that the first rung gets, at least."),

@@ -28,7 +28,7 @@ struct TpeParams {
   static constexpr auto fields() {
     using P = TpeParams;
     using sim::Unit;
-    return std::tuple{
+    return sim::FieldTable{
         sim::field("initial", &P::initial, Unit::count, sim::at_least(1), "Points at random before densities."),
         sim::field("candidates", &P::candidates, Unit::count, sim::at_least(1),
                    "Draws that a proposal is chosen from."),

@@ -19,12 +19,12 @@ struct ShortestPromptParams {
 
   static constexpr auto fields() {
     using P = ShortestPromptParams;
-    return std::tuple{sim::field("token_budget", &P::token_budget, sim::Unit::tokens, sim::at_least(1),
-                                 "Most tokens in an iteration."),
-                      sim::field("max_sequences", &P::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                                 "Most sequences that run at once."),
-                      sim::field("aging", &P::aging, sim::Unit::tokens, sim::between(0, 1e6),
-                                 "Tokens that a prompt is put behind every earlier arrival.")};
+    return sim::FieldTable{sim::field("token_budget", &P::token_budget, sim::Unit::tokens, sim::at_least(1),
+                                      "Most tokens in an iteration."),
+                           sim::field("max_sequences", &P::max_sequences, sim::Unit::sequences, sim::at_least(1),
+                                      "Most sequences that run at once."),
+                           sim::field("aging", &P::aging, sim::Unit::tokens, sim::between(0, 1e6),
+                                      "Tokens that a prompt is put behind every earlier arrival.")};
   }
 };
 

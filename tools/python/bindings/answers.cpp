@@ -3,7 +3,7 @@
 
 #include "experiments/answers/run_questions.hpp"
 #include "experiments/answers/validating.hpp"
-#include "experiments/component_node.hpp"
+#include "experiments/base/component_node.hpp"
 #include "tools/python/bindings/watched.hpp"
 
 namespace orrery::python {

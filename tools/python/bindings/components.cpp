@@ -1,6 +1,6 @@
 // Everything with a name: what `orrery list --json` and `orrery describe --json` print.
-#include "experiments/component_node.hpp"
-#include "experiments/experiment.hpp"
+#include "experiments/base/component_node.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tools/python/bindings/bindings.hpp"
 
 namespace orrery::python {

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "experiments/rl/vector_env.hpp"
+#include "experiments/rl/core/vector_env.hpp"
 #include "tools/python/bindings/env_support.hpp"
 
 namespace orrery::python {

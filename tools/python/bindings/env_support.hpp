@@ -1,7 +1,7 @@
 // What environments and vectors of them share in Python.
 #pragma once
 
-#include "experiments/rl/env.hpp"
+#include "experiments/rl/core/env.hpp"
 #include "tools/python/bindings/bindings.hpp"
 
 namespace orrery::python {

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <filesystem>
 
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/run_folder.hpp"
 #include "experiments/claims/runner.hpp"
-#include "experiments/experiment.hpp"
-#include "experiments/run_folder.hpp"
 #include "tools/python/bindings/policy.hpp"
 
 namespace orrery::python {

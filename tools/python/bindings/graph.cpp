@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "models/graph_dot.hpp"
-#include "models/graph_json.hpp"
-#include "models/op_work.hpp"
+#include "models/graph/graph_dot.hpp"
+#include "models/graph/graph_json.hpp"
+#include "models/graph/op_work.hpp"
 
 namespace orrery::python {
 namespace {

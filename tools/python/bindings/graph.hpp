@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/graph/device.hpp"
-#include "experiments/graph/source.hpp"
+#include "experiments/systems/graph/device.hpp"
+#include "experiments/systems/graph/source.hpp"
 #include "tools/python/bindings/bindings.hpp"
 
 namespace orrery::python {

@@ -1,14 +1,14 @@
 // Machines and models: what a part is and what kernels cost on it; what a language model is made of.
 #include <fmt/format.h>
 
-#include "experiments/catalog.hpp"
-#include "experiments/experiment.hpp"
-#include "experiments/graph/launches.hpp"
-#include "hw/catalog.hpp"
+#include "experiments/base/catalog.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/graph/launches.hpp"
 #include "hw/coupling/platform.hpp"
 #include "hw/npu/npu.hpp"
-#include "models/describe.hpp"
-#include "models/transformer.hpp"
+#include "hw/parts/catalog.hpp"
+#include "models/transformer/describe.hpp"
+#include "models/transformer/transformer.hpp"
 #include "tools/python/bindings/graph.hpp"
 
 namespace orrery::python {

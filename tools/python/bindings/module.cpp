@@ -1,6 +1,6 @@
 // The module `_orrery`: the compiled core of the package `orrery`, which is what users see (tools/python/orrery).
-#include "experiments/experiment.hpp"
-#include "experiments/run_folder.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/base/run_folder.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/python/bindings/bindings.hpp"
 

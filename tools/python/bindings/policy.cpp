@@ -5,7 +5,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "experiments/serving/read.hpp"
+#include "experiments/systems/serving/read.hpp"
 
 namespace orrery::python {
 

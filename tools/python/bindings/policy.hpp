@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/experiment.hpp"
-#include "experiments/serving/config.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/serving/config/config.hpp"
 #include "tools/python/bindings/bindings.hpp"
 
 namespace orrery::python {

@@ -1,5 +1,5 @@
 // Timelines as columns: whole numbers for tracks and names, which the package turns into categories.
-#include "sim/timeline_reader.hpp"
+#include "sim/timeline/reader.hpp"
 
 #include <algorithm>
 

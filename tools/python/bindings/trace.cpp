@@ -1,7 +1,7 @@
 // Traces of requests: as columns, what is in them, drawn from a generator, written.
 #include <filesystem>
 
-#include "experiments/serving/config.hpp"
+#include "experiments/systems/serving/config/config.hpp"
 #include "tools/python/bindings/bindings.hpp"
 #include "traces/summary.hpp"
 #include "traces/writer.hpp"

@@ -1,5 +1,5 @@
 // Many environments stepped together on threads, without Python's lock.
-#include "experiments/rl/vector_env.hpp"
+#include "experiments/rl/core/vector_env.hpp"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <optional>
 
-#include "experiments/experiment.hpp"
+#include "experiments/base/experiment.hpp"
 #include "tools/python/bindings/bindings.hpp"
 
 namespace orrery::python {

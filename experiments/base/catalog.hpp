@@ -1,0 +1,33 @@
+// Parts and models by name: where the catalog's files are, and what they say.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "hw/parts/catalog.hpp"
+#include "models/transformer/hf_config.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments {
+
+/// File that a reference stands for: "catalog:NAME", a path relative to the file of `where` (a folder means the
+/// `config.json` in it), or the bare name of a catalog entry. What is not there is a fault at `where` with the nearest
+/// name; the path returned is then empty.
+std::filesystem::path part_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults);
+std::filesystem::path model_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults);
+
+/// Names in the catalog, sorted.
+std::vector<std::string> part_names();
+std::vector<std::string> model_names();
+
+/// Parts and models as named components (kinds "part" and "model").
+std::vector<sim::ComponentInfo> catalog_components();
+/// A part from a file like the catalog's, as a component named by the file. Throws sim::ConfigError with its faults.
+sim::ComponentInfo part_component(const std::filesystem::path& file);
+/// Values, sources and assumptions of a part, as text.
+std::string part_text(const std::filesystem::path& file);
+/// More about a component that comes from the catalog, as text; empty for others.
+std::string catalog_text(const sim::ComponentInfo& component);
+
+}  // namespace orrery::experiments

@@ -1,0 +1,84 @@
+// What the configs of all systems share: the keys beside the sections, sections that may be absent, policy blocks,
+// the length of a tick, the window of a timeline.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hw/base/kernel.hpp"
+#include "sim/base/params.hpp"
+#include "sim/base/units.hpp"
+#include "sim/timeline/timeline.hpp"
+
+template <>
+struct orrery::sim::EnumNames<orrery::hw::DType> {
+  using E = orrery::hw::DType;
+  static constexpr std::array<std::pair<std::string_view, E>, 5> names{
+      {{"fp32", E::fp32}, {"fp16", E::fp16}, {"bf16", E::bf16}, {"fp8", E::fp8}, {"int8", E::int8}}};
+};
+
+template <>
+struct orrery::sim::EnumNames<orrery::hw::WeightFormat> {
+  using E = orrery::hw::WeightFormat;
+  static constexpr std::array<std::pair<std::string_view, E>, 8> names{{{"as_dtype", E::as_dtype},
+                                                                        {"fp16", E::fp16},
+                                                                        {"bf16", E::bf16},
+                                                                        {"fp8", E::fp8},
+                                                                        {"int8", E::int8},
+                                                                        {"int4", E::int4},
+                                                                        {"mxfp4", E::mxfp4},
+                                                                        {"nvfp4", E::nvfp4}}};
+};
+
+namespace orrery::experiments {
+
+/// Reports keys of a config that are neither one of `sections` nor one that every config may have.
+void check_keys(const sim::Node& root, const std::vector<sim::FieldInfo>& sections, sim::Faults& faults);
+
+/// The member of that name, or an empty object that stands where it would stand.
+sim::Node section(const sim::Node& root, std::string_view name);
+
+/// Where the member of that name stands, or would stand.
+sim::Origin place_of(const sim::Node& node, std::string_view name);
+
+/// A resolved config without its sections yet.
+sim::Node resolved_header(std::string_view system);
+
+/// Reports a tick that is no whole number of ps; `run` is the section that holds it.
+void check_tick(const sim::Node& run, double tick_s, sim::Faults& faults);
+/// The scale of a tick that passed check_tick.
+sim::TickScale tick_scale(double tick_s);
+
+/// The part of a timeline that is shown, as fields of parameters `P` with begin_s, end_s, counter_interval_s and
+/// limit_bytes.
+template <class P>
+constexpr auto timeline_window_fields() {
+  using sim::Unit;
+  return sim::FieldTable{
+      sim::field("begin", &P::begin_s, Unit::seconds, sim::at_least(0), "Start of the time that it shows."),
+      sim::field("end", &P::end_s, Unit::seconds, sim::positive(), "Its end; null: none."),
+      sim::field("counter_interval", &P::counter_interval_s, Unit::seconds, sim::at_least(0),
+                 "Of each counter only the last value in every such stretch is shown; 0: all."),
+      sim::field("limit", &P::limit_bytes, Unit::bytes, sim::between(65'536, 1e12),
+                 "Size of the file at most; what comes once it is full is left out, and the run says so.")};
+}
+/// Reports a window that ends before it begins; `timeline` is the section that holds it.
+void check_timeline(const sim::Node& timeline, double begin_s, std::optional<double> end_s, sim::Faults& faults);
+/// How such a timeline is written.
+sim::TimelineOptions timeline_options(double begin_s, std::optional<double> end_s, double counter_interval_s,
+                                      std::int64_t limit_bytes);
+/// What a run says of a timeline that is full; nothing if it is not.
+std::optional<std::string> timeline_note(const sim::TimelineWriter& timeline, std::int64_t limit_bytes);
+
+/// Sections and policy blocks as data.
+sim::FieldInfo object_field(std::string name, std::string doc, std::vector<sim::FieldInfo> nested);
+sim::FieldInfo policy_field(std::string name, std::string doc, std::vector<sim::ComponentInfo> components,
+                            const char* fallback);
+/// The field of that name, which must be there.
+sim::FieldInfo& find_field(std::vector<sim::FieldInfo>& fields, std::string_view name);
+
+}  // namespace orrery::experiments

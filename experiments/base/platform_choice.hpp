@@ -1,0 +1,40 @@
+// A platform as a config names it: which one, and what is changed about it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hw/coupling/platform.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments {
+
+struct PlatformChoice {
+  std::string part;
+  std::optional<double> single_thread;
+  sim::Node override_;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = PlatformChoice;
+    return sim::FieldTable{
+        sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform.")),
+        sim::field("single_thread", &P::single_thread, Unit::ratio, sim::between(0.05, 20),
+                   "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
+        sim::field("override", &P::override_, "Fields that replace the platform's."),
+    };
+  }
+};
+
+/// The catalog entry of a part with `changes` over it; an empty node after a fault (a part that is no text was reported
+/// before). `choice` is the object whose member `part` names it; `inputs` receives its file.
+sim::Node read_part_entry(const sim::Node& choice, const std::string& part, const sim::Node& changes,
+                          std::vector<std::filesystem::path>& inputs, sim::Faults& faults);
+
+/// The platform with its changes; nothing after a fault. `inputs` receives the files of the platform and its parts.
+std::optional<hw::Platform> read_platform_choice(const sim::Node& node, const PlatformChoice& choice,
+                                                 std::vector<std::filesystem::path>& inputs, sim::Faults& faults);
+
+}  // namespace orrery::experiments

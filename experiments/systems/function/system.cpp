@@ -1,0 +1,157 @@
+#include "experiments/systems/function/system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "experiments/base/config_parts.hpp"
+#include "experiments/search/problems.hpp"
+
+namespace orrery::experiments::search {
+namespace {
+
+using sim::Node;
+
+struct WorkloadParams {
+  std::string function;
+  std::int64_t dimensions = 0;
+  double fidelity = 1;
+  Node point;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    return sim::FieldTable{
+        sim::required(sim::field("function", &W::function, "Its name: zdt1, rastrigin, mixed …")),
+        sim::field("dimensions", &W::dimensions, Unit::count, sim::between(0, 10'000),
+                   "Of functions that have any number; 0: as many as their source uses."),
+        sim::field("fidelity", &W::fidelity, Unit::ratio, sim::between(1e-9, 1), "Share of a full run."),
+        sim::field("point", &W::point, "A value of each parameter, by its name."),
+    };
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Of nothing: functions are exact.")};
+  }
+};
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> sections;
+  sections.push_back(object_field("workload", "The function and the point.", sim::describe_params<WorkloadParams>()));
+  sections.back().required = true;
+  sections.back().nested.front().suggestions = problem_names();
+  sections.push_back(object_field("run", "Seed.", sim::describe_params<RunParams>()));
+  return sections;
+}
+
+/// The number that stands for a value of a parameter in a point; a wrong one is a fault.
+double read_value(const Parameter& parameter, const Node& node, sim::Faults& faults) {
+  if (!parameter.has_choices()) {
+    if (node.is_number() && node.as_number() >= parameter.low && node.as_number() <= parameter.high)
+      return node.as_number();
+    faults.add(node.origin(),
+               fmt::format("expected a number from {} to {}, got {}", parameter.low, parameter.high, node.shown()));
+    return parameter.low;
+  }
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < parameter.choices.size(); ++i) {
+    const Choice& choice = parameter.choices[i];
+    if (choice.text ? node.is_string() && node.as_string() == choice.label
+                    : node.is_number() && node.as_number() == choice.number)
+      return static_cast<double>(i);
+    labels.push_back(choice.label);
+  }
+  faults.add(node.origin(), fmt::format("expected one of {}, got {}", fmt::join(labels, ", "), node.shown()));
+  return 0;
+}
+
+Point read_point(const Space& space, const Node& node, sim::Faults& faults) {
+  Point point(space.size(), std::numeric_limits<double>::quiet_NaN());
+  std::vector<std::string> names;
+  for (std::size_t p = 0; p < space.size(); ++p) {
+    names.push_back(space.parameters()[p].name);
+    if (const Node* value = node.find(names.back())) point[p] = read_value(space.parameters()[p], *value, faults);
+  }
+  for (const auto& [name, value] : node.members())
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      faults.add(value.origin(), "unknown parameter '" + name + "'", sim::name_hint(name, names));
+  const Point canonical = space.canonical(point);
+  for (std::size_t p = 0; p < space.size(); ++p)
+    if (std::isnan(point[p]) && !std::isnan(canonical[p]))
+      faults.add(node.origin_of(names[p]), fmt::format("expected a value of '{}'", names[p]));
+  return canonical;
+}
+
+class FunctionExperiment final : public Experiment {
+ public:
+  FunctionExperiment(const Node& root, sim::Faults& faults) {
+    check_keys(root, fields(), faults);
+    const Node workload = section(root, "workload");
+    WorkloadParams params = sim::parse_params<WorkloadParams>(workload, faults);
+    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
+    if (!faults.empty()) return;
+    const auto names = problem_names();
+    if (std::find(names.begin(), names.end(), params.function) == names.end()) {
+      faults.add(place_of(workload, "function"), "unknown function '" + params.function + "'",
+                 sim::name_hint(params.function, names));
+      return;
+    }
+    problem_ = make_problem(params.function, static_cast<std::size_t>(params.dimensions));
+    if (!params.point.is_object()) params.point = section(workload, "point");
+    at_ = {read_point(problem_.space, params.point, faults), params.fidelity};
+    resolved_ = resolved_header("function");
+    resolved_.set("workload", sim::write_params(params));
+    resolved_.set("run", sim::write_params(run_));
+  }
+
+  const Node& resolved() const override { return resolved_; }
+  std::vector<std::filesystem::path> inputs() const override { return {}; }
+  Node identity() const override { return resolved_; }
+  std::int64_t seed() const override { return run_.seed; }
+
+  Outcome run(const RunSink&) const override {
+    const Evaluation result = problem_.evaluate(at_);
+    Outcome outcome;
+    outcome.summary = Node::object();
+    outcome.summary.set("status", Node::string("ok"));
+    for (std::size_t i = 0; i < result.objectives.size(); ++i)
+      outcome.summary.set(fmt::format("f{}", i + 1), Node::real(result.objectives[i]));
+    if (problem_.limits > 0) {
+      Node& limits = outcome.summary.set("limits", Node::object());
+      for (std::size_t i = 0; i < problem_.limits; ++i)
+        limits.set(fmt::format("g{}", i + 1), Node::real(result.violations[i]));
+    }
+    if (result.breakdown.empty()) return outcome;
+    Node& breakdown = outcome.summary.set("breakdown", Node::object());
+    for (const auto& [name, value] : result.breakdown) breakdown.set(name, Node::real(value));
+    return outcome;
+  }
+
+ private:
+  Problem problem_;
+  Proposal at_;
+  RunParams run_;
+  Node resolved_;
+};
+
+}  // namespace
+
+System function_system() {
+  System system;
+  system.name = "function";
+  system.doc = "A test function at a point, to try searches on.";
+  system.fields = fields();
+  system.read = [](const Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    auto experiment = std::make_unique<FunctionExperiment>(root, faults);
+    faults.throw_if_any();
+    return experiment;
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments::search

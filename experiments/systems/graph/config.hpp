@@ -1,0 +1,150 @@
+// The config of a graph experiment: a device and its dispatching thread, a graph and the passes that rewrite it, a
+// stream of requests that give the graph's dimensions their sizes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/base/config_parts.hpp"
+#include "experiments/systems/graph/device.hpp"
+#include "models/graph/op_graph.hpp"
+#include "policies/base/graph_pass.hpp"
+#include "policies/execution/execution.hpp"
+#include "policies/memory/planner.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments::graph {
+
+/// How the sizes of one dimension vary from request to request.
+enum class Spread : std::uint8_t { fixed, uniform, log_normal, list };
+
+struct VaryParams {
+  Spread distribution = Spread::uniform;
+  std::int64_t low = 1, high = 1, step = 1, distinct = 0;
+  double median = 1, sigma = 0.5;
+  std::vector<std::int64_t> values;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using V = VaryParams;
+    constexpr sim::Range kSize = sim::between(1, 1LL << 40);
+    return sim::FieldTable{
+        sim::field("distribution", &V::distribution,
+                   "fixed (`low`), uniform on low … high, log_normal within them, or a list taken in turn."),
+        sim::field("low", &V::low, Unit::count, kSize, "Smallest size."),
+        sim::field("high", &V::high, Unit::count, kSize, "Largest size."),
+        sim::field("step", &V::step, Unit::count, kSize, "Sizes are rounded up to multiples of it."),
+        sim::field("distinct", &V::distinct, Unit::count, sim::at_least(0),
+                   "Different sizes that are drawn, once; requests pick among them. 0: every request draws anew."),
+        sim::field("median", &V::median, Unit::count, sim::positive(), "Of the log-normal distribution."),
+        sim::field("sigma", &V::sigma, Unit::ratio, sim::between(0, 10), "Deviation of its logarithm."),
+        sim::field("values", &V::values, Unit::count, kSize, "Of the list."),
+    };
+  }
+};
+
+struct MaxBatchParams {
+  bool enabled = false;
+  std::string symbol = "batch";
+  std::int64_t limit = 65536, step = 1;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using M = MaxBatchParams;
+    return sim::FieldTable{
+        sim::field("enabled", &M::enabled, "Whether the largest size that fits the device is found, and run."),
+        sim::field("symbol", &M::symbol, Unit::text, sim::any_value(), "Dimension that grows."),
+        sim::field("limit", &M::limit, Unit::count, sim::between(1, 1LL << 32), "Largest size that is tried."),
+        sim::field("step", &M::step, Unit::count, sim::between(1, 1LL << 32), "Only multiples of it are tried."),
+    };
+  }
+};
+
+struct WorkloadParams {
+  sim::Node bind, vary;
+  std::int64_t requests = 1;
+  double interarrival_s = 0;
+  std::string samples = "batch";
+  MaxBatchParams max_batch;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    return sim::FieldTable{
+        sim::field("bind", &W::bind, "Sizes of the graph's dimensions, by name."),
+        sim::field("vary", &W::vary, "Dimensions whose size varies from request to request, by name."),
+        sim::field("requests", &W::requests, Unit::count, sim::between(1, 10'000'000), "Runs of the graph."),
+        sim::field("interarrival", &W::interarrival_s, Unit::seconds, sim::at_least(0),
+                   "Time between arrivals; 0: each request comes when the one before is done."),
+        sim::field("samples", &W::samples, Unit::text, sim::any_value(),
+                   "Dimension that counts samples, for throughput."),
+        sim::field("max_batch", &W::max_batch, "Largest size that fits the device's memory."),
+    };
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  bool timeline = true;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Of sizes and of passes that draw."),
+        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                   "Resolution of time, a whole number of ps."),
+        sim::field("timeline", &RunParams::timeline, "Whether timeline.pftrace shows the first request."),
+    };
+  }
+};
+
+/// A dimension that varies.
+struct Vary {
+  models::Symbol symbol;
+  VaryParams params;
+};
+
+/// A pass with its name. One that runs per size sees each request's sizes, after all passes that run once.
+struct ChosenPass {
+  std::string name;
+  policies::PassRegistry::Choice choice;
+  bool per_size = false;
+};
+
+/// A config ready to run.
+struct GraphConfig {
+  std::string file;
+  std::shared_ptr<const GraphDevice> device;
+  models::OpGraph model;                                       ///< before any pass
+  std::vector<std::pair<std::string, std::int64_t>> unmapped;  ///< of an import
+  std::vector<std::string> notes;
+  std::vector<ChosenPass> passes;
+  policies::ExecutionRegistry::Choice execution;
+  policies::MemoryPlannerRegistry::Choice planner;
+  models::Bindings bind;
+  std::vector<Vary> vary;
+  WorkloadParams workload;
+  RunParams run;
+  std::vector<std::filesystem::path> inputs;
+  sim::Node resolved;
+};
+
+GraphConfig read_graph_config(const sim::Node& root, sim::Faults& faults);
+std::vector<sim::FieldInfo> graph_fields();
+
+}  // namespace orrery::experiments::graph
+
+namespace orrery::sim {
+template <>
+struct EnumNames<experiments::graph::Spread> {
+  using E = experiments::graph::Spread;
+  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
+      {{"fixed", E::fixed}, {"uniform", E::uniform}, {"log_normal", E::log_normal}, {"list", E::list}}};
+};
+}  // namespace orrery::sim

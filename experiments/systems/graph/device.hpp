@@ -1,0 +1,118 @@
+// The device of a graph experiment: a cost model and the thread that dispatches to it.
+//
+// Either a platform of the catalog (a CPU coupled to a GPU, all constants measured or named there), or any GPU or NPU
+// with dispatch constants in the config. A kernel of a stream lasts what a null kernel lasts and its work; where a part
+// stands alone, what its cost model says.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/base/platform_choice.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/coupling/launch_program.hpp"
+#include "hw/npu/npu.hpp"
+#include "models/graph/graph_lowering.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments::graph {
+
+struct DeviceChoice {
+  std::string part;
+  sim::Node override_;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using D = DeviceChoice;
+    return sim::FieldTable{
+        sim::required(sim::field("part", &D::part, Unit::reference, sim::any_value(), "A GPU or an NPU.")),
+        sim::field("override", &D::override_, "Fields that replace the part's."),
+    };
+  }
+};
+
+/// Host and front end of a part that stands alone.
+struct DispatchParams {
+  double operator_s = 10e-6, view_s = 2e-6, call_s = 3e-6, latency_s = 2e-6;
+  double graph_call_s = 5e-6, graph_capture_s = 2e-6;
+  std::int64_t queue_entries = 1024;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using D = DispatchParams;
+    constexpr sim::Range kTime = sim::between(0, 1);
+    return sim::FieldTable{
+        sim::field("operator", &D::operator_s, Unit::seconds, kTime, "Framework time of an operator that launches."),
+        sim::field("view", &D::view_s, Unit::seconds, kTime, "Framework time of an operator that launches nothing."),
+        sim::field("call", &D::call_s, Unit::seconds, kTime, "CPU time of a launch call."),
+        sim::field("latency", &D::latency_s, Unit::seconds, kTime,
+                   "From the start of the call to the start of the kernel on an idle device."),
+        sim::field("graph_call", &D::graph_call_s, Unit::seconds, kTime, "CPU time of launching a captured graph."),
+        sim::field("graph_capture", &D::graph_capture_s, Unit::seconds, kTime,
+                   "CPU time per node of instantiating a graph, once."),
+        sim::field("queue_entries", &D::queue_entries, Unit::count, sim::between(1, 1 << 24),
+                   "Launches that wait at a time."),
+    };
+  }
+};
+
+/// Links to the host and to other devices, for ops that send.
+struct LinkChoice {
+  double bandwidth = 25e9, latency_s = 10e-6;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::field("bandwidth", &LinkChoice::bandwidth, Unit::bytes_per_s, sim::positive(), "Each direction."),
+        sim::field("latency", &LinkChoice::latency_s, Unit::seconds, sim::between(0, 1), "Of one transfer or step."),
+    };
+  }
+};
+
+struct MachineParams {
+  std::optional<PlatformChoice> platform;
+  std::optional<DeviceChoice> device;
+  DispatchParams dispatch;
+  LinkChoice host_link, peer_link;
+  sim::Node cost;
+  static constexpr auto fields() {
+    using M = MachineParams;
+    return sim::FieldTable{
+        sim::field("platform", &M::platform, "A CPU coupled to a GPU; or else `device`."),
+        sim::field("device", &M::device, "A GPU or NPU of the catalog; or else `platform`."),
+        sim::field("dispatch", &M::dispatch, "Host and front end of a `device`."),
+        sim::field("host_link", &M::host_link, "For to_host and to_device, where the device is no platform."),
+        sim::field("peer_link", &M::peer_link, "For collectives, send and recv."),
+        sim::field("cost", &M::cost, "Cost model of a GPU."),
+    };
+  }
+};
+
+struct GraphDevice {
+  std::string name;
+  std::unique_ptr<const hw::CostModel> cost;
+  double idle_w = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t scratch_bytes = 0;  ///< on-chip memory of all cores that tiles of a fused kernel may fill
+  std::int64_t cores = 1;          ///< that decode bytecode, each for its own tiles
+  hw::LaunchLimits limits;
+  double operator_s = 0, view_s = 0, call_s = 0, graph_call_s = 0, graph_capture_s = 0;
+  double cost_launch_s = 0;  ///< launch in the cost model's times, taken off
+  double access_s = 0;       ///< in them too: what the first load waits for, whatever the kernel does
+  double null_kernel_s = 0, graph_node_s = 0, persistent_fetch_s = 0;  ///< and what replaces it
+  LinkChoice to_host, to_device, peer;
+  std::optional<hw::AreaEstimate> area;  ///< of a part that names its process
+
+  /// Duration of a kernel on the device, s.
+  double kernel_s(double cost_s, hw::LaunchStyle style) const;
+  /// Duration of a transfer among `ranks`, s: ring collectives, each step paying the latency.
+  double transfer_s(const models::GraphTransfer& transfer) const;
+};
+
+/// Reads the machine; null after a fault. `inputs` receives the catalog files.
+std::shared_ptr<const GraphDevice> read_device(const sim::Node& machine, const MachineParams& params,
+                                               const hw::CostModelRegistry::Choice& cost, double tick_s,
+                                               std::vector<std::filesystem::path>& inputs, sim::Faults& faults);
+
+}  // namespace orrery::experiments::graph

@@ -1,0 +1,145 @@
+#include "experiments/systems/graph/launches.hpp"
+
+#include <algorithm>
+
+#include "hw/base/arithmetic.hpp"
+#include "models/graph/op_work.hpp"
+#include "policies/fusion/marks.hpp"
+
+namespace orrery::experiments::graph {
+namespace {
+
+using models::OpGraph;
+using models::OpId;
+using models::OpNode;
+
+/// Instructions of a tile: a load an operand, a store a result, one for every op inside that is no view.
+std::int64_t instructions_of(const OpNode& op) {
+  std::int64_t inside = 1;
+  if (op.kind == models::OpKind::fused) {
+    inside = 0;
+    for (const OpId id : op.regions.front()->ops())
+      inside += models::launches_nothing(op.regions.front()->op(id)) ? 0 : 1;
+  }
+  return static_cast<std::int64_t>(op.inputs.size() + op.outputs.size()) + inside;
+}
+
+std::int64_t largest_operand(const OpGraph& graph, const OpNode& op, const models::Bindings& sizes) {
+  std::int64_t largest = 0;
+  for (const models::TensorId output : op.outputs) largest = std::max(largest, models::bytes_of(graph, output, sizes));
+  if (models::info(op.kind).pattern == models::Pattern::reduction || op.kind == models::OpKind::fused)
+    for (const models::TensorId input : op.inputs)
+      if (graph.tensor(input).role == models::TensorRole::activation)
+        largest = std::max(largest, models::bytes_of(graph, input, sizes));
+  return largest;
+}
+
+/// What passes marked; a capture holds the stacks in it.
+SharedLaunch shared_launch(const OpNode& op) {
+  if (op.find(policies::kCaptureMark) != nullptr)
+    return {SharedLaunch::Form::capture, op.integer(policies::kCaptureMark, 0)};
+  if (op.find(policies::kStackMark) != nullptr) return {SharedLaunch::Form::stack, op.integer(policies::kStackMark, 0)};
+  return {};
+}
+
+/// Time that decoding adds to a kernel: past the first access, its work lasts no less than its tiles take to decode.
+double decode_of(const PricedKernel& kernel, const GraphDevice& device, const policies::ExecutionDecision& decision) {
+  if (decision.decode_s == 0) return 0;
+  const std::int64_t tiles =
+      std::max<std::int64_t>(1, hw::ceil_div(kernel.tile_bytes_total, std::max<std::int64_t>(1, decision.tile_bytes)));
+  const std::int64_t waves = hw::ceil_div(tiles, device.cores * decision.lanes);
+  const double decode_s = static_cast<double>(waves * kernel.instructions) * decision.decode_s;
+  return std::max(0.0, decode_s - std::max(0.0, kernel.cost.time_s - device.cost_launch_s - device.access_s));
+}
+
+hw::Command transfer_command(const models::GraphTransfer& transfer, const GraphDevice& device, sim::TickScale scale) {
+  hw::Command command;
+  command.host = scale.duration(device.operator_s);
+  command.call = scale.duration(device.call_s);
+  command.device = scale.duration(device.transfer_s(transfer));
+  return command;
+}
+
+}  // namespace
+
+PricedGraph price(const OpGraph& graph, const models::Bindings& sizes, const GraphDevice& device) {
+  PricedGraph priced;
+  priced.sizes = sizes;
+  const models::GraphLaunches launches = models::lower(graph, sizes);
+  priced.transfers = launches.transfers;
+  priced.kernels.reserve(launches.kernels.size());
+  for (const models::GraphKernel& launch : launches.kernels) {
+    PricedKernel kernel;
+    kernel.op = launch.op;
+    kernel.views = launch.views;
+    kernel.cost = device.cost->cost(launch.kernel);
+    const OpNode& op = graph.op(launch.op);
+    if (const double measured_s = op.number("runtime_s", 0); op.kind == models::OpKind::custom && measured_s > 0)
+      kernel.cost.time_s = device.cost_launch_s + measured_s;  // an imported trace says how long it took
+    kernel.shared = shared_launch(op);
+    kernel.instructions = instructions_of(op);
+    kernel.tile_bytes_total = largest_operand(graph, op, sizes);
+    priced.instructions += kernel.instructions;
+    priced.most_instructions = std::max(priced.most_instructions, kernel.instructions);
+    priced.dispatch_s += device.operator_s + static_cast<double>(kernel.views) * device.view_s;
+    priced.capture_s += device.call_s + device.graph_capture_s;
+    priced.kernels.push_back(kernel);
+  }
+  priced.capture_s += priced.dispatch_s;
+  const models::OpWork work = models::total_work(graph, sizes);
+  priced.read_bytes = static_cast<double>(*work.read_bytes.constant());
+  priced.write_bytes = static_cast<double>(*work.write_bytes.constant());
+  priced.flops = static_cast<double>(*work.flops().constant());
+  return priced;
+}
+
+std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& priced, const GraphDevice& device,
+                                    const policies::ExecutionDecision& decision, sim::TickScale scale,
+                                    std::vector<std::string>& names) {
+  std::vector<hw::Command> program;
+  program.reserve(priced.kernels.size() + priced.transfers.size());
+  std::size_t next_transfer = 0;
+  const bool all_in_one = decision.style != hw::LaunchStyle::stream;
+  const PricedKernel* before = nullptr;  // the kernel before, if nothing came between
+  const auto send = [&](std::size_t kernels) {
+    for (; next_transfer < priced.transfers.size() && priced.transfers[next_transfer].after <= kernels;
+         ++next_transfer) {
+      program.push_back(transfer_command(priced.transfers[next_transfer], device, scale));
+      names.push_back(graph.op(priced.transfers[next_transfer].op).name);
+      before = nullptr;
+    }
+  };
+  for (std::size_t i = 0; i < priced.kernels.size(); ++i) {
+    send(i);
+    const PricedKernel& kernel = priced.kernels[i];
+    const bool node = all_in_one || kernel.shared.form == SharedLaunch::Form::capture;
+    const hw::LaunchStyle style = node && !all_in_one ? hw::LaunchStyle::graph : decision.style;
+    hw::Command command;
+    command.device = scale.duration(device.kernel_s(kernel.cost.time_s, style) + decode_of(kernel, device, decision));
+    const bool shares = kernel.shared.form != SharedLaunch::Form::none;
+    command.chained = before != nullptr && (all_in_one || (shares && kernel.shared == before->shared));
+    before = &kernel;
+    if (!command.chained) {
+      double host_s = 0;
+      if (decision.host_kernel_s)
+        host_s = *decision.host_kernel_s + decision.host_instruction_s * static_cast<double>(kernel.instructions);
+      else if (!node)
+        host_s = device.operator_s + static_cast<double>(kernel.views) * device.view_s;
+      command.host = scale.duration(host_s);
+      command.call = scale.duration(node ? device.graph_call_s : device.call_s);
+      command.blocking = decision.wait_each;
+    }
+    program.push_back(command);
+    names.push_back(graph.op(kernel.op).name);
+  }
+  send(priced.kernels.size());
+  return program;
+}
+
+double decode_time(const PricedGraph& priced, const GraphDevice& device, const policies::ExecutionDecision& decision) {
+  double total = 0;
+  for (const PricedKernel& kernel : priced.kernels) total += decode_of(kernel, device, decision);
+  return total;
+}
+
+}  // namespace orrery::experiments::graph

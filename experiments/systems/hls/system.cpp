@@ -1,0 +1,163 @@
+#include "experiments/systems/hls/system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/base/catalog.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/figures.hpp"
+#include "hw/fpga/hls.hpp"
+
+template <>
+struct orrery::sim::EnumNames<orrery::hw::HlsPipeline> {
+  using E = orrery::hw::HlsPipeline;
+  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"off", E::off}, {"fine", E::fine}}};
+};
+
+namespace orrery::experiments {
+namespace hls {
+namespace {
+
+using sim::Node;
+
+struct MachineParams {
+  std::string fpga = "alveo-u280";
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("fpga", &MachineParams::fpga, sim::Unit::reference, sim::any_value(), "A part of kind fpga.")};
+  }
+};
+
+struct WorkloadParams {
+  std::string kernel = "gemm";
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::field("kernel", &WorkloadParams::kernel, "gemm, nw, spmv or stencil.")};
+  }
+};
+
+/// Pragmas of a loop.
+struct LoopParams {
+  std::int64_t parallel = 1;
+  hw::HlsPipeline pipeline = hw::HlsPipeline::off;
+  static constexpr auto fields() {
+    using L = LoopParams;
+    return sim::FieldTable{
+        sim::field("parallel", &L::parallel, sim::Unit::count, sim::between(1, 65536), "Copies of what is inside."),
+        sim::field("pipeline", &L::pipeline, "off; fine: iterations overlap, loops inside are unrolled."),
+    };
+  }
+};
+
+struct DesignParams {
+  LoopParams outer, middle, inner;
+  bool coarse = false, cache = false;
+  std::int64_t tiles = 1, interface_bits = 32;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using D = DesignParams;
+    return sim::FieldTable{
+        sim::field("outer", &D::outer, "The outermost loop."),
+        sim::field("middle", &D::middle, "The loop in it."),
+        sim::field("inner", &D::inner, "The innermost loop."),
+        sim::field("coarse", &D::coarse, "Whether a tile moves beside the computation of the one before."),
+        sim::field("cache", &D::cache, "Whether arrays are kept on chip."),
+        sim::field("tiles", &D::tiles, Unit::count, sim::between(1, 65536), "Pieces of the outermost loop."),
+        sim::field("interface_bits", &D::interface_bits, Unit::count, sim::between(8, 1024), "Of the memory port."),
+    };
+  }
+};
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> sections;
+  sections.push_back(object_field("machine", "The part.", sim::describe_params<MachineParams>()));
+  sections.push_back(object_field("workload", "The loop nest.", sim::describe_params<WorkloadParams>()));
+  sections.push_back(object_field("design", "Its pragmas.", sim::describe_params<DesignParams>()));
+  return sections;
+}
+
+class HlsExperiment final : public Experiment {
+ public:
+  HlsExperiment(const Node& root, sim::Faults& faults) {
+    check_keys(root, fields(), faults);
+    const Node machine = section(root, "machine"), workload = section(root, "workload");
+    const auto part = sim::parse_params<MachineParams>(machine, faults);
+    const auto work = sim::parse_params<WorkloadParams>(workload, faults);
+    const auto design = sim::parse_params<DesignParams>(section(root, "design"), faults);
+    const std::vector<std::string> names = hw::hls_kernel_names();
+    if (std::find(names.begin(), names.end(), work.kernel) == names.end())
+      faults.add(place_of(workload, "kernel"), fmt::format("unknown kernel '{}'", work.kernel),
+                 sim::name_hint(work.kernel, names));
+    const std::filesystem::path file = part_file(part.fpga, place_of(machine, "fpga"), faults);
+    if (!faults.empty()) return;
+    inputs_.push_back(file);
+    fpga_ = hw::read_part<hw::FpgaParams>(file).part;
+    kernel_ = hw::hls_kernel(work.kernel);
+    design_ = {.parallel = {design.outer.parallel, design.middle.parallel, design.inner.parallel},
+               .pipeline = {design.outer.pipeline, design.middle.pipeline, design.inner.pipeline},
+               .coarse = design.coarse,
+               .cache = design.cache,
+               .tiles = design.tiles,
+               .interface_bits = design.interface_bits};
+    resolved_ = resolved_header("hls");
+    resolved_.set("machine", sim::write_params(part));
+    resolved_.set("workload", sim::write_params(work));
+    resolved_.set("design", sim::write_params(design));
+  }
+
+  const Node& resolved() const override { return resolved_; }
+  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
+  Node identity() const override { return resolved_; }
+  std::int64_t seed() const override { return 1; }
+
+  Outcome run(const RunSink&) const override {
+    Outcome outcome;
+    Node& node = outcome.summary = Node::object();
+    const auto result = hw::hls_time(fpga_, kernel_, design_);
+    if (const auto* lacks = std::get_if<hw::FpgaDoesNotFit>(&result)) {
+      node.set("status", Node::string("infeasible"));
+      node.set("reason", Node::string(lacks->reason));
+      return outcome;
+    }
+    const hw::HlsOutcome& out = std::get<hw::HlsOutcome>(result);
+    const double all = out.memory + out.compute;
+    node.set("status", Node::string("ok"));
+    node.set("cycles", Node::real(out.cycles));
+    node.set("simulated_s", Node::real(out.cycles / fpga_.clock_hz));
+    Node& shares = node.set("share", Node::object());
+    shares.set("memory", ratio(out.memory, all));
+    shares.set("outer", ratio(out.loop[0], all));
+    shares.set("middle", ratio(out.loop[1], all));
+    shares.set("inner", ratio(out.loop[2], all));
+    Node& used = node.set("utilisation", Node::object());
+    used.set("dsp", ratio(out.dsp, static_cast<double>(fpga_.dsp)));
+    used.set("bram18", ratio(out.bram18, static_cast<double>(fpga_.bram18)));
+    used.set("lut", ratio(out.lut, static_cast<double>(fpga_.lut)));
+    return outcome;
+  }
+
+ private:
+  hw::FpgaParams fpga_;
+  hw::HlsKernel kernel_;
+  hw::HlsDesign design_;
+  std::vector<std::filesystem::path> inputs_;
+  Node resolved_;
+};
+
+}  // namespace
+}  // namespace hls
+
+System hls_system() {
+  System system;
+  system.name = "hls";
+  system.doc = "A loop nest under pragmas of high-level synthesis on an FPGA, in closed form.";
+  system.fields = hls::fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    auto experiment = std::make_unique<hls::HlsExperiment>(root, faults);
+    faults.throw_if_any();
+    return experiment;
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments

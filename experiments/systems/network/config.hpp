@@ -1,0 +1,307 @@
+// The config of a network experiment: its sections as parameter structs, and what they become once read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/base/config_parts.hpp"
+#include "hw/network/collective.hpp"
+#include "hw/network/network.hpp"
+#include "hw/network/routing.hpp"
+#include "hw/network/topology.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments::network {
+
+/// How a collective's time comes about.
+enum class Mode : std::uint8_t { automatic, chunks, closed };
+/// Who sends to whom in generated traffic.
+enum class Pattern : std::uint8_t { uniform, permutation, incast, all_to_all, neighbour };
+
+}  // namespace orrery::experiments::network
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::network::Mode> {
+  using E = orrery::experiments::network::Mode;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"auto", E::automatic}, {"chunks", E::chunks}, {"closed", E::closed}}};
+};
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::network::Pattern> {
+  using E = orrery::experiments::network::Pattern;
+  static constexpr std::array<std::pair<std::string_view, E>, 5> names{{{"uniform", E::uniform},
+                                                                        {"permutation", E::permutation},
+                                                                        {"incast", E::incast},
+                                                                        {"all_to_all", E::all_to_all},
+                                                                        {"neighbour", E::neighbour}}};
+};
+
+namespace orrery::experiments::network {
+
+struct NetworkSection {
+  sim::Node topology;
+  sim::Node routing;
+  double message_overhead_s = 0;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::required(sim::field("topology", &NetworkSection::topology, "Hosts, switches and the links between them.")),
+        sim::field("routing", &NetworkSection::routing, "Which links a message takes."),
+        sim::field("message_overhead", &NetworkSection::message_overhead_s, sim::Unit::seconds, sim::at_least(0),
+                   "Added to every message before it takes any bandwidth: software, NIC, protocol.")};
+  }
+};
+
+struct MachineParams {
+  NetworkSection network;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::required(sim::field("network", &MachineParams::network, "What connects the hosts."))};
+  }
+};
+
+struct StragglerParams {
+  double spread_s = 0;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::field("spread", &StragglerParams::spread_s, sim::Unit::seconds, sim::at_least(0),
+                                      "Every rank enters up to this much late, uniformly at random.")};
+  }
+};
+
+struct JobParams {
+  std::string name;
+  hw::CollectiveKind collective = hw::CollectiveKind::all_reduce;
+  sim::Node algorithm;
+  std::int64_t bytes = 0;
+  std::optional<sim::TextList> ranks;
+  std::int64_t root = 0;
+  double start_s = 0;
+  std::int64_t repeat = 1;
+  double gap_s = 0;
+  std::int64_t window = 1;
+  StragglerParams stragglers;
+  std::optional<std::int64_t> ranks_per_machine;
+  std::optional<std::string> root_switch;
+  Mode mode = Mode::automatic;
+
+  static constexpr auto fields();
+};
+
+struct FlowParams {
+  std::string from, to;
+  std::int64_t bytes = 0;
+  double start_s = 0;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("from", &FlowParams::from, Unit::text, sim::any_value(), "A host's name.")),
+        sim::required(sim::field("to", &FlowParams::to, Unit::text, sim::any_value(), "A host's name.")),
+        sim::required(sim::field("bytes", &FlowParams::bytes, Unit::bytes, sim::between(0, 1e18), "Size.")),
+        sim::field("start", &FlowParams::start_s, Unit::seconds, sim::at_least(0), "When it is sent.")};
+  }
+};
+
+struct TrafficParams {
+  Pattern pattern = Pattern::uniform;
+  std::int64_t flows = 0;
+  std::int64_t bytes = 0;
+  std::optional<std::int64_t> bytes_max;
+  std::optional<std::int64_t> window;
+  std::optional<double> rate_per_s;
+  std::optional<sim::TextList> hosts;
+  std::optional<std::string> target;
+  double start_s = 0;
+
+  static constexpr auto fields();
+};
+
+struct EventParams {
+  double at_s = 0;
+  std::string link;
+  double share = 0;
+  bool both_ways = false;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("at", &EventParams::at_s, Unit::seconds, sim::at_least(0), "When it happens.")),
+        sim::required(sim::field("link", &EventParams::link, Unit::text, sim::any_value(),
+                                 "The link, \"a->b\"; of several side by side the second is \"a->b#2\".")),
+        sim::required(sim::field("share", &EventParams::share, Unit::ratio, sim::between(0, 1),
+                                 "Share of its bandwidth that the link has from then on; 0: it is down.")),
+        sim::field("both_ways", &EventParams::both_ways, "The cable: the link in the other direction too.")};
+  }
+};
+
+struct WorkloadParams {
+  std::vector<JobParams> jobs;
+  std::vector<FlowParams> flows;
+  std::optional<TrafficParams> traffic;
+  std::vector<EventParams> events;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("jobs", &WorkloadParams::jobs, "Collectives, each repeated on a group of hosts."),
+        sim::field("flows", &WorkloadParams::flows, "Single messages between two hosts."),
+        sim::field("traffic", &WorkloadParams::traffic, "Messages drawn from a pattern."),
+        sim::field("events", &WorkloadParams::events, "Links that degrade, fail or come back while the run goes on.")};
+  }
+};
+
+struct TimelineParams {
+  bool enabled = true;
+  std::int64_t slices = 20'000;
+  std::int64_t ranks = 64;
+  std::int64_t links = 8;
+  double begin_s = 0;
+  std::optional<double> end_s;
+  double counter_interval_s = 0;
+  std::int64_t limit_bytes = 64 << 20;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::joined(
+        sim::FieldTable{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
+                        sim::field("slices", &TimelineParams::slices, Unit::count, sim::at_least(0),
+                                   "Slices (from `begin` on) that it shows; later ones are left out."),
+                        sim::field("ranks", &TimelineParams::ranks, Unit::count, sim::at_least(0),
+                                   "Ranks of each job that have a track of their own."),
+                        sim::field("links", &TimelineParams::links, Unit::count, sim::between(0, 256),
+                                   "Links, the busiest ones, whose load is shown.")},
+        timeline_window_fields<TimelineParams>());
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  std::optional<double> until_s;
+  std::int64_t replications = 1;
+  TimelineParams timeline;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Seed of all random streams."),
+        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                   "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
+        sim::field("until", &RunParams::until_s, Unit::seconds, sim::positive(),
+                   "End of the run; null: when all jobs and flows are done."),
+        sim::field(
+            "replications", &RunParams::replications, Unit::count, sim::between(1, 10'000),
+            "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
+        sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
+  }
+};
+
+/// A job ready to run.
+struct Job {
+  JobParams params;
+  hw::CollectiveRegistry::Choice algorithm;
+  hw::CollectiveSpec spec;
+  std::vector<hw::NodeIndex> nodes;  ///< of every member: ranks, then switches of the aggregation tree
+  std::uint64_t label = 0;           ///< of its messages, from its name
+  std::optional<double> closed_s;    ///< time of a repetition by formula; nothing: its messages are simulated
+  std::int64_t ranks() const { return spec.ranks; }
+};
+
+/// A single message.
+struct Flow {
+  std::int64_t id = 0;  ///< position in the config
+  hw::NodeIndex from = 0, to = 0;
+  std::int64_t bytes = 0;
+  double start_s = 0;
+};
+
+/// Generated traffic: hosts resolved.
+struct Traffic {
+  TrafficParams params;
+  std::vector<hw::NodeIndex> hosts;
+  std::size_t target = 0;  ///< incast: position in `hosts`
+};
+
+/// A link that changes.
+struct LinkEvent {
+  double at_s = 0;
+  hw::LinkIndex link = 0;
+  double share = 0;
+};
+
+/// A validated config.
+struct NetworkConfig {
+  std::string file;  ///< the config's, for messages
+  hw::NetworkParams network;
+  std::shared_ptr<const hw::Topology> topology;
+  hw::RoutingRegistry::Choice routing;
+  std::vector<Job> jobs;    ///< in the order of the config
+  std::vector<Flow> flows;  ///< in order of start, then ends, then size
+  std::optional<Traffic> traffic;
+  std::vector<LinkEvent> events;  ///< in order of time, then of the config
+  RunParams run;
+  sim::Node resolved;
+};
+
+/// Reads a config document; every fault goes to `faults` and the result is then not to be used.
+NetworkConfig read_network_config(const sim::Node& root, sim::Faults& faults);
+
+/// The sections as data, policy blocks included.
+std::vector<sim::FieldInfo> network_fields();
+
+constexpr auto JobParams::fields() {
+  using sim::Unit;
+  return sim::FieldTable{
+      sim::field("name", &JobParams::name, Unit::text, sim::any_value(), "Unique; \"job0\", \"job1\" … where none."),
+      sim::required(sim::field("collective", &JobParams::collective, "What the ranks do together.")),
+      sim::field("algorithm", &JobParams::algorithm,
+                 "How they do it; where none is named, direct for all_to_all and send_recv and ring for the others."),
+      sim::required(sim::field("bytes", &JobParams::bytes, Unit::bytes, sim::between(0, 1e18),
+                               "As nccl-tests counts: the buffer on each rank; all_gather: the gathered result; "
+                               "reduce_scatter: the input; all_to_all: what a rank holds for all ranks.")),
+      sim::field("ranks", &JobParams::ranks,
+                 "Hosts, one a rank, in order of rank: numbers, ranges and names, \"0-7,16-30:2,h40\"; null: all."),
+      sim::field("root", &JobParams::root, Unit::count, sim::at_least(0),
+                 "Rank that broadcast or send_recv starts at."),
+      sim::field("start", &JobParams::start_s, Unit::seconds, sim::at_least(0), "Of the first repetition."),
+      sim::field("repeat", &JobParams::repeat, Unit::count, sim::between(1, 1e6), "How often, one after the other."),
+      sim::field("gap", &JobParams::gap_s, Unit::seconds, sim::at_least(0),
+                 "From the end of a repetition to the start of the next: computation."),
+      sim::field("window", &JobParams::window, Unit::count, sim::between(1, 1e9),
+                 "Messages under way at a time between two ranks (on each channel)."),
+      sim::field("stragglers", &JobParams::stragglers, "Ranks that enter late."),
+      sim::field("ranks_per_machine", &JobParams::ranks_per_machine, Unit::count, sim::at_least(1),
+                 "hierarchical: so many consecutive ranks are one machine; null: ranks below the same switch."),
+      sim::field("root_switch", &JobParams::root_switch, Unit::text, sim::any_value(),
+                 "in_network: the switch at the root of the tree that reduces."),
+      sim::field("mode", &JobParams::mode,
+                 "chunks simulates every message, closed takes a formula, auto the formula where it holds: a job "
+                 "alone in the network whose messages do not meet.")};
+}
+
+constexpr auto TrafficParams::fields() {
+  using sim::Unit;
+  return sim::FieldTable{
+      sim::required(sim::field("pattern", &TrafficParams::pattern,
+                               "uniform: two hosts at random; permutation: every host to one other; incast: all to "
+                               "`target`; all_to_all: every host to each other in turn; neighbour: to the next host.")),
+      sim::required(sim::field("flows", &TrafficParams::flows, Unit::count, sim::between(1, 1e8), "How many.")),
+      sim::required(sim::field("bytes", &TrafficParams::bytes, Unit::bytes, sim::between(0, 1e18),
+                               "Size of a message; with bytes_max the least.")),
+      sim::field("bytes_max", &TrafficParams::bytes_max, Unit::bytes, sim::between(0, 1e18),
+                 "Sizes are uniform between bytes and this; null: all equal."),
+      sim::field("window", &TrafficParams::window, Unit::count, sim::between(1, 8e6),
+                 "Closed loop: so many are under way at a time."),
+      sim::field("rate", &TrafficParams::rate_per_s, Unit::per_s, sim::positive(),
+                 "Or open: messages a second, at random (Poisson)."),
+      sim::field("hosts", &TrafficParams::hosts, "Hosts that take part, as a job's ranks; null: all."),
+      sim::field("target", &TrafficParams::target, Unit::text, sim::any_value(), "incast: the host; null: the first."),
+      sim::field("start", &TrafficParams::start_s, Unit::seconds, sim::at_least(0), "Of the first message.")};
+}
+
+}  // namespace orrery::experiments::network

@@ -1,0 +1,274 @@
+#include "experiments/systems/pim/system.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+#include "experiments/base/catalog.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/figures.hpp"
+#include "experiments/base/platform_choice.hpp"
+#include "hw/npu/npu.hpp"
+#include "hw/pim/decode_overlap.hpp"
+#include "models/transformer/transformer.hpp"
+
+template <>
+struct orrery::sim::EnumNames<orrery::hw::DecodeSchedule> {
+  using E = orrery::hw::DecodeSchedule;
+  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
+      {{"gpu_only", E::gpu_only}, {"serial", E::serial}, {"split", E::split}, {"interleaved", E::interleaved}}};
+};
+
+namespace orrery::experiments {
+namespace pim {
+namespace {
+
+using sim::Node;
+
+struct Part {
+  std::string part;
+  Node override_;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("part", &Part::part, Unit::reference, sim::any_value(), "Of the catalog.")),
+        sim::field("override", &Part::override_, "Fields that replace the part's."),
+    };
+  }
+};
+
+struct MachineParams {
+  Part device, pim;
+  double memory_margin = 0.1;
+  static constexpr auto fields() {
+    using M = MachineParams;
+    return sim::FieldTable{
+        sim::required(sim::field("device", &M::device, "GPU or NPU: products, and attention that stays with it.")),
+        sim::required(sim::field("pim", &M::pim, "A part of kind attention_pim.")),
+        sim::field("memory_margin", &M::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
+                   "Share of memory that is kept from weights and keys."),
+    };
+  }
+};
+
+struct ModelParams {
+  std::string config;
+  hw::DType dtype = hw::DType::fp16;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("config", &ModelParams::config, Unit::reference, sim::any_value(),
+                                 "A dense model: a config.json, or \"catalog:NAME\".")),
+        sim::field("dtype", &ModelParams::dtype, "Of weights, activations, keys and values."),
+    };
+  }
+};
+
+struct WorkloadParams {
+  std::int64_t batch = 32, context = 1024;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    return sim::FieldTable{
+        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 20), "Sequences that decode."),
+        sim::field("context", &W::context, Unit::tokens, sim::between(1, 1 << 24), "Tokens that each attends to."),
+    };
+  }
+};
+
+struct PolicyParams {
+  hw::DecodeSchedule schedule = hw::DecodeSchedule::serial;
+  double share = 1;
+  static constexpr auto fields() {
+    using P = PolicyParams;
+    return sim::FieldTable{
+        sim::field("schedule", &P::schedule,
+                   "gpu_only; serial: all attention on the device; split: that of `share`; interleaved: two half "
+                   "batches that take turns."),
+        sim::field("share", &P::share, sim::Unit::ratio, sim::between(0, 1),
+                   "Share of the sequences whose attention is on the device (split)."),
+    };
+  }
+};
+
+std::vector<sim::FieldInfo> fields() {
+  std::vector<sim::FieldInfo> sections;
+  sections.push_back(object_field("machine", "Host and device.", sim::describe_params<MachineParams>()));
+  sections.back().required = true;
+  sections.push_back(object_field("model", "What decodes.", sim::describe_params<ModelParams>()));
+  sections.back().required = true;
+  sections.push_back(object_field("workload", "Batch and context.", sim::describe_params<WorkloadParams>()));
+  sections.push_back(object_field("policies", "Who does attention, and when.", sim::describe_params<PolicyParams>()));
+  return sections;
+}
+
+class PimExperiment final : public Experiment {
+ public:
+  PimExperiment(const Node& root, sim::Faults& faults) {
+    check_keys(root, fields(), faults);
+    const Node machine = section(root, "machine"), model = section(root, "model");
+    machine_ = sim::parse_params<MachineParams>(machine, faults);
+    model_ = sim::parse_params<ModelParams>(model, faults);
+    workload_ = sim::parse_params<WorkloadParams>(section(root, "workload"), faults);
+    policies_ = sim::parse_params<PolicyParams>(section(root, "policies"), faults);
+    if (!faults.empty()) return;
+    read_device(machine, faults);
+    const Node entry =
+        read_part_entry(*machine.find("pim"), machine_.pim.part, machine_.pim.override_, inputs_, faults);
+    if (entry.is_object()) pim_ = hw::parse_part<hw::AttentionPimParams>(entry, faults).part;
+    read_model(model, faults);
+    resolved_ = resolved_header("pim");
+    resolved_.set("machine", sim::write_params(machine_));
+    resolved_.set("model", sim::write_params(model_));
+    resolved_.set("workload", sim::write_params(workload_));
+    resolved_.set("policies", sim::write_params(policies_));
+  }
+
+  const Node& resolved() const override { return resolved_; }
+  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
+  Node identity() const override { return resolved_; }
+  std::int64_t seed() const override { return 1; }
+
+  Outcome run(const RunSink&) const override {
+    Outcome outcome;
+    const Bytes bytes = needed();
+    if (const auto reason = shortage(bytes)) {
+      outcome.summary = Node::object();
+      outcome.summary.set("status", Node::string("infeasible"));
+      outcome.summary.set("reason", Node::string(*reason));
+      return outcome;
+    }
+    const hw::LayerPhases phases =
+        hw::layer_phases(pim_, *cost_, layer_, workload_.batch, workload_.context, on_device());
+    const hw::DecodeStep step = hw::decode_step(pim_, phases, policies_.schedule);
+    const hw::DecodeStep alone = hw::decode_step(pim_, phases, hw::DecodeSchedule::gpu_only);
+    Node& node = outcome.summary = Node::object();
+    node.set("status", Node::string("ok"));
+    node.set("step_s", Node::real(step.time_s));
+    node.set("gpu_only_s", Node::real(alone.time_s));
+    node.set("gain", ratio(alone.time_s, step.time_s));
+    Node& throughput = node.set("throughput", Node::object());
+    throughput.set("output_tokens_per_s", ratio(static_cast<double>(workload_.batch), step.time_s));
+    Node& busy = node.set("utilisation", Node::object());
+    busy.set("device", ratio(step.gpu_busy_s, step.time_s));
+    busy.set("pim", ratio(step.pim_busy_s, step.time_s));
+    Node& memory = node.set("memory_bytes", Node::object());
+    memory.set("weights", Node::real(bytes.weights));
+    memory.set("kv_pim", Node::real(bytes.kv_pim));
+    memory.set("kv_device", Node::real(bytes.kv_device));
+    node.set("on_pim", Node::integer(on_device()));
+    return outcome;
+  }
+
+ private:
+  struct Bytes {
+    double weights = 0, kv_pim = 0, kv_device = 0;
+  };
+
+  void read_device(const Node& machine, sim::Faults& faults) {
+    const Node entry =
+        read_part_entry(*machine.find("device"), machine_.device.part, machine_.device.override_, inputs_, faults);
+    if (!entry.is_object()) return;
+    const Node* kind = entry.find("kind");
+    const std::string what = kind != nullptr && kind->is_string() ? kind->as_string() : "";
+    const std::size_t before = faults.size();
+    if (what == hw::NpuParams::kKind) {
+      const hw::NpuParams npu = hw::parse_part<hw::NpuParams>(entry, faults).part;
+      if (faults.size() != before) return;
+      cost_ = hw::npu_cost_model(npu);
+      device_bytes_ = static_cast<double>(npu.memory_bytes);
+    } else if (what == hw::GpuParams::kKind) {
+      const hw::GpuParams gpu = hw::parse_part<hw::GpuParams>(entry, faults).part;
+      if (faults.size() != before) return;
+      cost_ = hw::make_cost_model("tiled", gpu);
+      device_bytes_ = static_cast<double>(gpu.memory_bytes);
+    } else {
+      faults.add(place_of(machine, "device"), fmt::format("expected a part of kind gpu or npu, got '{}'", what));
+    }
+  }
+
+  void read_model(const Node& node, sim::Faults& faults) {
+    const sim::Origin where = place_of(node, "config");
+    const std::filesystem::path file = model_file(model_.config, where, faults);
+    if (file.empty()) return;
+    inputs_.push_back(file);
+    const models::ModelConfig model = models::load_model(file.string(), {}, where);
+    if (model.experts.count > 0 || model.latent.kv_rank > 0)
+      faults.add(where, "expected a dense model with plain attention");
+    layer_ = {.hidden = model.hidden_size,
+              .intermediate = model.intermediate_size,
+              .heads = model.heads,
+              .kv_heads = model.kv_heads,
+              .head_dim = model.head_dim,
+              .layers = model.layers,
+              .dtype = model_.dtype};
+    weights_ = static_cast<double>(models::parameters(model) * hw::bytes_of(model_.dtype));
+  }
+
+  std::int64_t on_device() const {
+    switch (policies_.schedule) {
+      case hw::DecodeSchedule::gpu_only:
+        return 0;
+      case hw::DecodeSchedule::split:
+        return std::llround(policies_.share * static_cast<double>(workload_.batch));
+      case hw::DecodeSchedule::serial:
+      case hw::DecodeSchedule::interleaved:
+        return workload_.batch;
+    }
+    return 0;
+  }
+
+  Bytes needed() const {
+    const double sequence = static_cast<double>(workload_.context * 2 * layer_.kv_heads * layer_.head_dim *
+                                                layer_.layers * hw::bytes_of(layer_.dtype));
+    const auto here = static_cast<double>(on_device());
+    return {.weights = weights_,
+            .kv_pim = sequence * here,
+            .kv_device = sequence * (static_cast<double>(workload_.batch) - here)};
+  }
+
+  /// Why it does not fit; nothing where it does.
+  std::optional<std::string> shortage(const Bytes& bytes) const {
+    const double keep = 1 - machine_.memory_margin;
+    const double stacks = static_cast<double>(pim_.stacks) * pim_.dram.capacity_bytes();
+    const auto short_of = [&](const char* what, double need, double have) -> std::optional<std::string> {
+      if (need <= keep * have) return std::nullopt;
+      return fmt::format("{} need {}, of {} a share of {} is kept free", what, sim::humanise(need, sim::Unit::bytes),
+                         sim::humanise(have, sim::Unit::bytes), machine_.memory_margin);
+    };
+    if (pim_.shared_memory)
+      return short_of("weights and keys in the stacks", bytes.weights + bytes.kv_pim + bytes.kv_device, stacks);
+    if (const auto reason = short_of("keys in the stacks", bytes.kv_pim, stacks)) return reason;
+    return short_of("weights and keys of the host", bytes.weights + bytes.kv_device, device_bytes_);
+  }
+
+  MachineParams machine_;
+  ModelParams model_;
+  WorkloadParams workload_;
+  PolicyParams policies_;
+  hw::AttentionPimParams pim_;
+  hw::DecodeLayer layer_;
+  std::unique_ptr<hw::CostModel> cost_;
+  double device_bytes_ = 0, weights_ = 0;
+  std::vector<std::filesystem::path> inputs_;
+  Node resolved_;
+};
+
+}  // namespace
+}  // namespace pim
+
+System pim_system() {
+  System system;
+  system.name = "pim";
+  system.doc = "One decode step on a GPU or NPU with attention in memory beside it.";
+  system.fields = pim::fields();
+  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    auto experiment = std::make_unique<pim::PimExperiment>(root, faults);
+    faults.throw_if_any();
+    return experiment;
+  };
+  return system;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,192 @@
+#include "experiments/systems/serving/cluster/migrator.hpp"
+
+#include <cmath>
+
+#include "experiments/systems/serving/cluster/cluster.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+constexpr std::uint64_t kLook = ~std::uint64_t{0};
+
+}  // namespace
+
+policies::LoadReport report_load(Cluster& cluster, std::size_t i) {
+  policies::LoadReport report;
+  report.replica = static_cast<std::int32_t>(i);
+  report.terminating = !cluster.takes(i);
+  for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
+    cluster.replica(i, lane).sync();
+    policies::add_load(cluster.replica(i, lane).view(), report);
+  }
+  return report;
+}
+
+void Migrator::poke() {
+  if (looking_ || !policy_->active() || params_.bandwidth <= 0) return;
+  looking_ = engine_.schedule_in(engine_.scale().duration(params_.interval_s), *this, kLook);
+}
+
+void Migrator::rest() {
+  if (looking_) engine_.cancel(*looking_);
+  looking_.reset();
+  // Copies of what has ended are for nobody: time is not to go on for them.
+  for (Move& move : moves_) {
+    if (move.stage == Stage::free) continue;
+    engine_.cancel(move.arrival);
+    abort(move, MigrationAbort::ended);
+  }
+}
+
+void Migrator::on_event(std::uint64_t payload) {
+  if (payload == kLook) return look();
+  Move& move = moves_[payload];
+  if (move.stage == Stage::copying) {
+    copied(move);
+  } else if (move.stage == Stage::down) {
+    commit(move);
+  }
+}
+
+void Migrator::look() {
+  looking_.reset();
+  poke();
+  // A source that failed comes to no boundary.
+  for (Move& move : moves_)
+    if (move.stage == Stage::leaving)
+      if (const auto reason = obstacle(move)) abort(move, *reason);
+  if (under_way_ > 0) return;
+  std::vector<policies::LoadReport> loads;
+  for (std::size_t i = 0; i < cluster_.size(); ++i)
+    if (cluster_.lanes(i) == 1 && cluster_.decodes(i))
+      loads.push_back(report_load(cluster_, i));  // a pipeline's lanes share no cache
+  moves_.clear();
+  for (const policies::MigrationPair& pair : policy_->pair(loads))
+    begin(static_cast<std::size_t>(loads[pair.source].replica),
+          static_cast<std::size_t>(loads[pair.destination].replica));
+}
+
+sim::Time Migrator::after(std::int64_t bytes) const {
+  const double seconds = static_cast<double>(bytes) / params_.bandwidth + params_.handshake_s;
+  return engine_.now() + engine_.scale().duration(seconds);
+}
+
+void Migrator::begin(std::size_t from, std::size_t to) {
+  Replica& source = cluster_.replica(from);
+  const policies::BatchView view = source.view();
+  const std::optional<policies::SeqId> victim = policy_->victim(view);
+  if (!victim) return;
+  Move move{.stage = Stage::copying, .from = from, .to = to};
+  const std::int64_t tokens = view.kv_tokens(*victim);
+  const Request& request = source.request(*victim);
+  move.request = &cluster_.replica(from).request_of(*victim);
+  move.id = request.id;
+  move.preemptions = request.preemptions;
+  move.sent_blocks = std::max<std::int64_t>(0, source.kv().blocks_for(tokens) - 1);
+  // Room for what it has and a block more.
+  Replica& destination = cluster_.replica(to);
+  if (destination.waiting() > 0) return count(MigrationAbort::destination_queue);
+  const auto held = destination.hold(tokens + source.kv().growth_tokens());
+  if (!held) return count(MigrationAbort::destination_full);
+  move.held = *held;
+  ++under_way_;
+  moves_.push_back(move);
+  const std::int64_t bytes = move.sent_blocks * cluster_.block_bytes(from);
+  moves_.back().bytes = bytes;
+  moves_.back().arrival = engine_.schedule_at(after(bytes), *this, moves_.size() - 1);
+}
+
+std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
+  if (move.request == nullptr) return MigrationAbort::ended;
+  if (move.request->preemptions != move.preemptions) return MigrationAbort::preempted;
+  if (!cluster_.takes(move.to) || !cluster_.replica(move.from).holds(*move.request, move.id))
+    return MigrationAbort::closed;
+  return std::nullopt;
+}
+
+void Migrator::copied(Move& move) {
+  if (const auto reason = obstacle(move)) return abort(move, *reason);
+  move.stage = Stage::leaving;
+  cluster_.replica(move.from).ask_boundary();
+}
+
+void Migrator::ended(const Request& request) {
+  if (under_way_ == 0) return;
+  for (Move& move : moves_)
+    if (move.request == &request) move.request = nullptr;
+}
+
+void Migrator::boundary(std::size_t i) {
+  for (Move& move : moves_)
+    if (move.stage == Stage::leaving && move.from == i) leave(move);
+}
+
+void Migrator::leave(Move& move) {
+  Replica& source = cluster_.replica(move.from);
+  if (const auto reason = obstacle(move)) return abort(move, *reason);
+  const auto seq = source.decoding_sequence(*move.request);
+  if (!seq) return abort(move, MigrationAbort::preempted);
+  move.seq = *seq;
+  Request& request = source.take_out(*seq);
+  cluster_.withdraw(request);
+  cluster_.tell(request, RequestPhase::moving);
+  const std::int64_t blocks = source.kv().blocks_for(request.ready_tokens) - move.sent_blocks;
+  const std::int64_t bytes = std::max<std::int64_t>(0, blocks) * cluster_.block_bytes(move.from);
+  move.bytes += bytes;
+  move.stage = Stage::down;
+  move.since = engine_.now();
+  engine_.schedule_at(after(bytes), *this, static_cast<std::uint64_t>(&move - moves_.data()));
+}
+
+void Migrator::commit(Move& move) {
+  Replica& source = cluster_.replica(move.from);
+  source.let_go(move.seq);
+  cluster_.replica(move.to).drop_hold(move.held);
+  ++totals_.completed;
+  totals_.bytes += move.bytes;
+  totals_.downtime_ps += static_cast<__int128>((engine_.now() - move.since).ticks) * engine_.scale().ps_per_tick();
+  move.stage = Stage::free;
+  --under_way_;
+  Request& request = *move.request;
+  cluster_.tell({.kind = ClusterEvent::Kind::migrated,
+                 .replica = static_cast<std::int32_t>(move.to),
+                 .from = static_cast<std::int32_t>(move.from),
+                 .request = request.id,
+                 .bytes = move.bytes,
+                 .since = move.since});
+  cluster_.tell(request, RequestPhase::queued);
+  if (cluster_.takes(move.to)) {
+    cluster_.deliver(request, move.to, true);
+  } else {
+    cluster_.reroute(request);
+    cluster_.replica(move.to).wake();  // others there may have waited for what was set aside
+  }
+  source.wake();
+  cluster_.flush();
+}
+
+void Migrator::abort(Move& move, MigrationAbort reason) {
+  count(reason);
+  move.stage = Stage::free;
+  --under_way_;
+  Replica& destination = cluster_.replica(move.to);
+  destination.drop_hold(move.held);
+  destination.wake();
+}
+
+std::vector<Request*> Migrator::finish() {
+  std::vector<Request*> between;
+  for (Move& move : moves_) {
+    if (move.stage == Stage::free) continue;
+    if (move.stage == Stage::down) {
+      cluster_.replica(move.from).let_go(move.seq);
+      between.push_back(move.request);
+    }
+    cluster_.replica(move.to).drop_hold(move.held);
+    move.stage = Stage::free;
+  }
+  under_way_ = 0;
+  return between;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,237 @@
+// The section `cluster` of a serving config: which replicas there are, and how they are made.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "policies/batching/batching.hpp"
+#include "policies/kvcache/kvcache.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments {
+
+/// Which part of a request's way a replica takes.
+enum class Role : std::uint8_t {
+  both,
+  prefill,  ///< up to the first token; the KV cache then goes to a replica that decodes
+  decode    ///< what others prefilled
+};
+
+}  // namespace orrery::experiments
+
+template <>
+struct orrery::sim::EnumNames<orrery::experiments::Role> {
+  using E = orrery::experiments::Role;
+  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
+      {{"both", E::both}, {"prefill", E::prefill}, {"decode", E::decode}}};
+};
+
+namespace orrery::experiments {
+
+inline std::string_view to_string(Role role) {
+  return sim::EnumNames<Role>::names[static_cast<std::size_t>(role)].first;
+}
+
+/// Equal replicas.
+struct ReplicaGroupParams {
+  std::string name = "replicas";
+  std::int64_t count = 1;
+  std::int64_t device_group = 0;
+  std::optional<std::int64_t> tensor_parallel;
+  std::int64_t pipeline_parallel = 1;
+  std::int64_t data_parallel = 1;
+  std::optional<std::int64_t> expert_parallel;
+  bool lock_step = true;
+  std::optional<std::int64_t> micro_batches;
+  Role role = Role::both;
+  double weight = 1;
+  sim::Node batching, kvcache;
+
+  static constexpr auto fields() {
+    using G = ReplicaGroupParams;
+    return sim::FieldTable{
+        sim::field("name", &G::name, "What the summary calls them."),
+        sim::field("count", &G::count, sim::Unit::count, sim::between(1, 16384), "How many equal replicas."),
+        sim::field("device_group", &G::device_group, sim::Unit::none, sim::at_least(0),
+                   "The group of machine.devices that they are made of, counted from 0."),
+        sim::field("tensor_parallel", &G::tensor_parallel, sim::Unit::count, sim::at_least(1),
+                   "Devices that share every layer; null: replica.tensor_parallel, else 1."),
+        sim::field("pipeline_parallel", &G::pipeline_parallel, sim::Unit::count, sim::between(1, 1024),
+                   "Stages that share the layers, each of tensor_parallel devices."),
+        sim::field("data_parallel", &G::data_parallel, sim::Unit::count, sim::between(1, 1024),
+                   "Lanes of tensor_parallel devices each, with KV cache and requests of their own, that meet in the "
+                   "experts; not together with pipeline_parallel."),
+        sim::field("lock_step", &G::lock_step,
+                   "Whether the iterations of these lanes begin and end together, for they meet in the experts; if "
+                   "not, each goes on by itself."),
+        sim::field("expert_parallel", &G::expert_parallel, sim::Unit::count, sim::at_least(1),
+                   "Groups of all these devices that share out the experts; null: replica.expert_parallel."),
+        sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
+                   "Lanes of a pipelined replica, each with its share of KV cache and requests; null: one a stage."),
+        sim::field("role", &G::role, "Which part of a request they do."),
+        sim::field("weight", &G::weight, sim::Unit::none, sim::positive(),
+                   "Their share of the load against other replicas: routers divide loads by it."),
+        sim::field("batching", &G::batching, "A batching policy of their own, as in policies.batching."),
+        sim::field("kvcache", &G::kvcache, "A KV cache of their own, as in policies.kvcache.")};
+  }
+};
+
+/// How KV caches get from one replica to another.
+struct TransferParams {
+  double bandwidth = 50e9;
+  double latency_s = 5e-6;
+  double fixed_s = 0;
+
+  static constexpr auto fields() {
+    using T = TransferParams;
+    return sim::FieldTable{
+        sim::field("bandwidth", &T::bandwidth, sim::Unit::bytes_per_s, sim::between(1e4, 1e15),
+                   "Of a replica's links, each way (the default is one port of 400 Gbit/s)."),
+        sim::field("latency", &T::latency_s, sim::Unit::seconds, sim::at_least(0), "From replica to replica."),
+        sim::field("fixed", &T::fixed_s, sim::Unit::seconds, sim::at_least(0),
+                   "Added to every transfer: set-up, registration, the hand-over between engines.")};
+  }
+};
+
+/// One replica that fails once.
+struct OutageParams {
+  std::int64_t replica = 0;
+  double time_s = 0;
+  double duration_s = 60;
+
+  static constexpr auto fields() {
+    using O = OutageParams;
+    return sim::FieldTable{
+        sim::field("replica", &O::replica, sim::Unit::none, sim::at_least(0), "Its number, counted over all groups."),
+        sim::required(sim::field("time", &O::time_s, sim::Unit::seconds, sim::at_least(0), "When it fails.")),
+        sim::field("duration", &O::duration_s, sim::Unit::seconds, sim::at_least(0), "How long it is away.")};
+  }
+};
+
+/// Replicas that fail. Their requests lose their KV cache and go through the router again.
+struct FailureParams {
+  std::optional<double> mtbf_s;
+  double mttr_s = 300;
+  std::int64_t retries = 100;
+  std::vector<OutageParams> at;
+
+  static constexpr auto fields() {
+    using F = FailureParams;
+    return sim::FieldTable{
+        sim::field("mtbf", &F::mtbf_s, sim::Unit::seconds, sim::between(1, 1e12),
+                   "Mean time that a replica is up, exponential; null: none fails at random."),
+        sim::field("mttr", &F::mttr_s, sim::Unit::seconds, sim::at_least(0),
+                   "Mean time that it then is down, exponential (restart and loading of weights included)."),
+        sim::field("retries", &F::retries, sim::Unit::count, sim::at_least(0),
+                   "Times that a request starts over; at the next failure it is rejected (\"failures\")."),
+        sim::field("at", &F::at, "Failures at given times.")};
+  }
+};
+
+/// What it takes to bring a replica up (experiments/systems/serving/cluster/cold_start.hpp).
+struct ColdStartParams {
+  double scheduling_s = 0;
+  std::int64_t schedulers = 1;
+  std::int64_t reserved = 0;
+  double select_s = 0, create_s = 0;
+  std::int64_t creators = 16;
+  double code_s = 0;
+  double storage_bandwidth = 6.8e9;
+  std::int64_t loads = 4096;
+
+  static constexpr auto fields() {
+    using C = ColdStartParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::field("scheduling", &C::scheduling_s, Unit::seconds, sim::at_least(0), "To place it."),
+        sim::field("schedulers", &C::schedulers, Unit::count, sim::between(1, 4096), "Placed at once."),
+        sim::field("reserved", &C::reserved, Unit::count, sim::between(0, 4096), "Pods that stand ready in a pool."),
+        sim::field("select", &C::select_s, Unit::seconds, sim::at_least(0), "To take one of these."),
+        sim::field("create", &C::create_s, Unit::seconds, sim::at_least(0), "To make one from scratch."),
+        sim::field("creators", &C::creators, Unit::count, sim::between(1, 4096), "Made at once."),
+        sim::field("code", &C::code_s, Unit::seconds, sim::at_least(0), "To start the server's program."),
+        sim::field("storage_bandwidth", &C::storage_bandwidth, Unit::bytes_per_s, sim::positive(),
+                   "At which each device's weights come from storage (the default is that of one nvme-gen4)."),
+        sim::field("loads", &C::loads, Unit::count, sim::between(1, 4096), "Replicas that load at once at this rate.")};
+  }
+};
+
+/// Replicas that come and go with the load.
+struct ScalingParams {
+  std::int64_t least = 1;
+  std::optional<std::int64_t> initial;
+  double interval_s = 10;
+  double off_power = 0;
+  ColdStartParams start;
+
+  static constexpr auto fields() {
+    using S = ScalingParams;
+    return sim::FieldTable{sim::field("least", &S::least, sim::Unit::count, sim::at_least(0),
+                                      "Fewest replicas; the most is all there are."),
+                           sim::field("initial", &S::initial, sim::Unit::count, sim::at_least(0),
+                                      "Replicas that are up at the start; null: the fewest."),
+                           sim::field("interval", &S::interval_s, sim::Unit::seconds, sim::between(1e-3, 1e6),
+                                      "Time between two decisions."),
+                           sim::field("off_power", &S::off_power, sim::Unit::ratio, sim::between(0, 1),
+                                      "Power of a device whose replica is off, as a share of its idle power."),
+                           sim::field("start", &S::start, "What it takes to bring a replica up.")};
+  }
+};
+
+struct ClusterParams {
+  std::vector<ReplicaGroupParams> replicas;
+  TransferParams transfer;
+  FailureParams failures;
+  ScalingParams scaling, decode_scaling;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("replicas", &ClusterParams::replicas,
+                   "Groups of equal replicas; none: one replica as section `replica` says."),
+        sim::field("transfer", &ClusterParams::transfer, "How KV caches get from replica to replica."),
+        sim::field("failures", &ClusterParams::failures, "Replicas that fail."),
+        sim::field("scaling", &ClusterParams::scaling, "Replicas that come and go, as policies.scaling decides."),
+        sim::field("decode_scaling", &ClusterParams::decode_scaling,
+                   "The same for replicas of role 'decode', as policies.decode_scaling decides.")};
+  }
+};
+
+/// A group as read: parameters and the policies that its replicas run.
+struct ReplicaGroup {
+  ReplicaGroupParams params;
+  std::int64_t tensor_parallel = 1;  ///< as it comes out
+  policies::BatchingRegistry::Choice batching;
+  policies::KvCacheRegistry::Choice kvcache;
+
+  /// Iterations of a replica that can be under way at once.
+  std::int64_t lanes() const {
+    return params.pipeline_parallel == 1 ? params.data_parallel
+                                         : params.micro_batches.value_or(params.pipeline_parallel);
+  }
+  std::int64_t devices() const {
+    return tensor_parallel * params.pipeline_parallel * params.data_parallel;
+  }  ///< of one replica
+};
+
+/// The link that running requests migrate over.
+struct MigrationParams {
+  double bandwidth = 2.6e9;
+  double handshake_s = 9e-3;
+  double interval_s = 0.2;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("bandwidth", &MigrationParams::bandwidth, sim::Unit::bytes_per_s, sim::at_least(0),
+                   "Of a copy between two replicas, all devices of one together; 0: nothing migrates."),
+        sim::field("handshake", &MigrationParams::handshake_s, sim::Unit::seconds, sim::between(0, 60),
+                   "Added to each stage: messages, allocation."),
+        sim::field("interval", &MigrationParams::interval_s, sim::Unit::seconds, sim::between(1e-3, 1e6),
+                   "Between two looks at the loads.")};
+  }
+};
+
+}  // namespace orrery::experiments

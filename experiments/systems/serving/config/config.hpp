@@ -1,0 +1,286 @@
+// The config of a serving experiment: its sections as parameter structs, and what they become once read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/base/config_parts.hpp"
+#include "experiments/systems/serving/config/cluster_config.hpp"
+#include "experiments/systems/serving/config/kv_tiers.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
+#include "experiments/systems/serving/pricing/layouts.hpp"
+#include "experiments/systems/serving/pricing/profile_iteration.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "models/transformer/router.hpp"
+#include "policies/admission/admission.hpp"
+#include "policies/batching/batching.hpp"
+#include "policies/kvcache/kvcache.hpp"
+#include "policies/migration/migration.hpp"
+#include "policies/power/power.hpp"
+#include "policies/routing/routing.hpp"
+#include "policies/scaling/scaling.hpp"
+#include "policies/speculation/speculation.hpp"
+#include "sim/base/params.hpp"
+#include "traces/file_trace.hpp"
+#include "traces/generator.hpp"
+
+namespace orrery::experiments {
+
+struct DeviceGroup {
+  std::string part;
+  std::int64_t count = 1;
+  std::optional<double> clock_hz;
+  std::vector<double> clocks_hz;
+  sim::Node override_;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::required(sim::field(
+            "part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
+            "Part from the catalog (its name, with or without \"catalog:\"), or a JSON file like the catalog's.")),
+        sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096), "How many of them."),
+        sim::field("clock", &DeviceGroup::clock_hz, sim::Unit::hertz, sim::positive(),
+                   "Run at this clock, with the voltage that goes with it; null: the highest."),
+        sim::field("clocks", &DeviceGroup::clocks_hz, sim::Unit::hertz, sim::positive(),
+                   "Clocks that policies.power may choose from, the highest first; none: the one above, always."),
+        sim::field("override", &DeviceGroup::override_,
+                   "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
+  }
+};
+
+struct MachineParams {
+  std::vector<DeviceGroup> devices;
+  sim::Node cost;
+  ProfileParams profile;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
+        sim::field("cost", &MachineParams::cost, "Cost model of the devices."),
+        sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times.")};
+  }
+};
+
+struct ModelParams {
+  std::string config;
+  hw::DType dtype = hw::DType::fp16;
+  std::optional<hw::WeightFormat> weight_format, expert_format;
+  std::optional<hw::DType> kv_dtype;
+  models::RouterParams router;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
+                                 "A Hugging Face config.json, or \"catalog:NAME\".")),
+        sim::field("dtype", &ModelParams::dtype,
+                   "Number format of activations; of weights and KV cache too, where they have none of their own."),
+        sim::field("weight_dtype", &ModelParams::weight_format,
+                   "Format of the weights of attention and feed-forward; null: as published (quantization_config)."),
+        sim::field("expert_dtype", &ModelParams::expert_format,
+                   "Format of the weights of experts; null: weight_dtype, or as published."),
+        sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
+        sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")};
+  }
+};
+
+struct PredictorParams {
+  double sigma = 0.5;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::field("sigma", &PredictorParams::sigma, sim::Unit::none, sim::between(0, 10),
+                                      "Deviation of the logarithm of predicted over true length; 0: always right.")};
+  }
+};
+
+struct WorkloadParams {
+  double rate_scale = 1;
+  std::optional<std::int64_t> limit, clients;
+  double think_time_s = 0;
+  std::optional<PredictorParams> predictor;
+  sim::Node trace;
+  sim::Node generator;
+  sim::Node program;
+  sim::Node arrivals;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
+                   "Arrival times are divided by this: 2 doubles the request rate."),
+        sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
+                   "Use only the first requests (or instances of a program); null: all."),
+        sim::field(
+            "clients", &WorkloadParams::clients, sim::Unit::count, sim::between(1, 1e7),
+            "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
+            "at their arrivals."),
+        sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
+                   "Of a client between an answer and its next request."),
+        sim::field("predictor", &WorkloadParams::predictor,
+                   "Predicts the length of answers for policies that look at it; null: none, or the trace's."),
+        sim::field("trace", &WorkloadParams::trace, "Replay a trace file."),
+        sim::field("generator", &WorkloadParams::generator, "Or draw requests at random."),
+        sim::field("program", &WorkloadParams::program, "Or run programs that call the model."),
+        sim::field("arrivals", &WorkloadParams::arrivals,
+                   "Arrival times drawn at random in place of the trace's (and for traces that have none).")};
+  }
+};
+
+struct ReplicaParams {
+  std::optional<std::int64_t> tensor_parallel;
+  std::int64_t expert_parallel = 1;
+  double memory_margin = 0.1;
+  std::optional<std::int64_t> max_context;
+  std::optional<std::int64_t> kv_blocks;
+  double iteration_overhead_s = 0;
+  double sequence_overhead_s = 0;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("tensor_parallel", &ReplicaParams::tensor_parallel, sim::Unit::count, sim::at_least(1),
+                   "Devices that share every layer; null: all of the machine's."),
+        sim::field("expert_parallel", &ReplicaParams::expert_parallel, sim::Unit::count, sim::at_least(1),
+                   "Groups of those devices that share out the experts; 1: every device has a slice of every expert."),
+        sim::field("memory_margin", &ReplicaParams::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
+                   "Share of device memory kept from weights and KV cache (activations, workspace, fragmentation)."),
+        sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::between(2, 2e9),
+                   "Most tokens of a request, prompt and output; null: the model's limit."),
+        sim::field("kv_blocks", &ReplicaParams::kv_blocks, sim::Unit::blocks, sim::between(1, 1e9),
+                   "Blocks of the KV cache, as your engine reports them; null: what memory has room for."),
+        sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::between(0, 60),
+                   "CPU time between two iterations (scheduling, sampling, detokenising) that the devices wait for."),
+        sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::between(0, 1),
+                   "The part of it that every sequence in the batch adds.")};
+  }
+};
+
+struct SloParams {
+  std::optional<double> ttft_s, tbt_s;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::field("ttft", &SloParams::ttft_s, sim::Unit::seconds, sim::positive(),
+                                      "Target for the time to first token; null: none."),
+                           sim::field("tbt", &SloParams::tbt_s, sim::Unit::seconds, sim::positive(),
+                                      "Target for the P99 of a request's times between tokens; null: none.")};
+  }
+};
+
+struct TimelineParams {
+  bool enabled = true;
+  std::int64_t iterations = 20'000;
+  std::int64_t operators = 16;
+  double operators_begin_s = 0;
+  double begin_s = 0;
+  std::optional<double> end_s;
+  double counter_interval_s = 0;
+  std::int64_t limit_bytes = 64 << 20;
+
+  static constexpr auto fields() {
+    return sim::joined(
+        sim::FieldTable{
+            sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
+            sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
+                       "Iterations (from `begin` on) that timeline.pftrace shows; later ones are left out."),
+            sim::field("operators", &TimelineParams::operators, sim::Unit::iterations, sim::at_least(0),
+                       "Iterations of each replica of which it shows every operator of every layer."),
+            sim::field("operators_begin", &TimelineParams::operators_begin_s, sim::Unit::seconds, sim::at_least(0),
+                       "They are the first that begin from here on.")},
+        timeline_window_fields<TimelineParams>());
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  double warmup_s = 0;
+  std::optional<double> measure_until_s;
+  std::optional<double> until_s;
+  std::optional<std::int64_t> until_requests;
+  std::int64_t replications = 1;
+  double series_interval_s = 1;
+  bool leap = true;
+  TimelineParams timeline;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Seed of all random streams."),
+        sim::field("tick", &RunParams::tick_s, sim::Unit::seconds, sim::between(1e-12, 1e-3),
+                   "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
+        sim::field("warmup", &RunParams::warmup_s, sim::Unit::seconds, sim::at_least(0),
+                   "Requests that arrive earlier count in totals but not in latencies."),
+        sim::field("measure_until", &RunParams::measure_until_s, sim::Unit::seconds, sim::positive(),
+                   "Requests that arrive later (the cool-down) likewise; null: none."),
+        sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(),
+                   "End of the run; null: when all requests are done."),
+        sim::field("until_requests", &RunParams::until_requests, sim::Unit::requests, sim::at_least(1),
+                   "End of the run once so many requests are done or rejected; null: no such end."),
+        sim::field(
+            "replications", &RunParams::replications, sim::Unit::count, sim::between(1, 10'000),
+            "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
+        sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::at_least(1e-3),
+                   "Spacing of series.csv."),
+        sim::field("leap", &RunParams::leap,
+                   "Whether iterations that differ in nothing but context are advanced together; off is slower and "
+                   "gives the same."),
+        sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
+  }
+};
+
+/// A group of machine.devices: the part it stands for, overrides laid over it.
+struct DevicePart {
+  std::filesystem::path file;
+  hw::GpuParams gpu;
+  std::vector<hw::GpuParams> at_clocks;  ///< at each of its `clocks`
+};
+
+/// A validated config: parameters, chosen policies, and the same written out with all defaults.
+struct ProgramsConfig;
+
+struct ServingConfig {
+  std::string file;                  ///< the config's, for messages
+  std::vector<DevicePart> parts;     ///< one a group of machine.devices
+  std::filesystem::path model_file;  ///< what model.config stands for
+  MachineParams machine;
+  hw::CostModelRegistry::Choice cost;
+  ModelParams model;
+  WorkloadParams workload;
+  std::optional<traces::TraceParams> trace;                 ///< either this
+  std::optional<traces::GeneratorConfig> generator;         ///< or this
+  std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
+  std::shared_ptr<const ProgramsConfig> program;            ///< or this
+  policies::BatchingRegistry::Choice batching;
+  policies::KvCacheRegistry::Choice kvcache;
+  HostRegistry::Choice host;
+  policies::AdmissionRegistry::Choice admission;
+  policies::ScalingRegistry::Choice scaling, decode_scaling;
+  policies::ClockRegistry::Choice power;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
+  policies::SpeculationRegistry::Choice speculation;
+  std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
+  ReplicaParams replica;
+  LayoutsParams layouts;
+  KvTiersParams kv_tiers;
+  MigrationParams migration_link;
+  policies::MigrationRegistry::Choice migration;
+  ClusterParams cluster;
+  std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
+  SloParams slo;
+  RunParams run;
+  sim::Node resolved;
+};
+
+/// Every trace format.
+const traces::FormatTable& trace_formats();
+/// Every arrival process and length sampler.
+const traces::GeneratorRegistries& trace_generators();
+
+/// Reads a config document; every fault goes to `faults` and the result is then not to be used.
+ServingConfig read_serving_config(const sim::Node& root, sim::Faults& faults);
+
+/// The sections as data, policy blocks included.
+std::vector<sim::FieldInfo> serving_fields();
+
+}  // namespace orrery::experiments

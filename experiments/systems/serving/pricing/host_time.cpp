@@ -1,0 +1,203 @@
+#include "experiments/systems/serving/pricing/host_time.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "experiments/systems/serving/pricing/picoseconds.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+/// Fields of the stages for parameters that are HostStages with other defaults.
+template <class P>
+constexpr auto stage_fields() {
+  using sim::Unit;
+  const auto seconds = [](const char* name, double HostStages::*member, double most, const char* doc) {
+    return sim::field(name, static_cast<double P::*>(member), Unit::seconds, sim::between(0, most), doc);
+  };
+  return sim::FieldTable{
+      seconds("schedule", &HostStages::schedule_s, 60, "Scheduling an iteration."),
+      seconds("schedule_sequence", &HostStages::schedule_sequence_s, 1, "The part of it that each sequence adds."),
+      seconds("prepare", &HostStages::prepare_s, 60, "Making the inputs of an iteration and copying them."),
+      seconds("prepare_sequence", &HostStages::prepare_sequence_s, 1, "The part of it that each sequence adds."),
+      seconds("prepare_token", &HostStages::prepare_token_s, 1, "The part of it that each new token adds."),
+      seconds("launch", &HostStages::launch_s, 60, "Launching an iteration's kernels one by one, beside the layers'."),
+      seconds("launch_layer", &HostStages::launch_layer_s, 1, "Launching those of a layer."),
+      seconds("graph_launch", &HostStages::graph_launch_s, 60, "Launching an iteration that is a captured graph."),
+      seconds("graph_launch_layer", &HostStages::graph_launch_layer_s, 1,
+              "The part of it that each layer adds (graphs in pieces, attention between them)."),
+      sim::field("graph_tokens", static_cast<std::int64_t P::*>(&HostStages::graph_tokens), Unit::tokens,
+                 sim::between(0, 1e9), "Most new tokens of an iteration that runs as a captured graph; 0: none does."),
+      sim::field("graph_prompts", static_cast<bool P::*>(&HostStages::graph_prompts),
+                 "Whether iterations with prompt chunks do so too."),
+      seconds("sample", &HostStages::sample_s, 60, "What the host does once the next tokens are known."),
+      seconds("sample_sequence", &HostStages::sample_sequence_s, 1, "The part of it that each sequence adds."),
+      seconds("detokenise_sequence", &HostStages::detokenise_sequence_s, 1,
+              "Text, stop conditions and streaming, for each sequence.")};
+}
+
+struct SerialParams : HostStages {
+  static constexpr auto fields() { return stage_fields<SerialParams>(); }
+};
+
+template <class P>
+constexpr auto ahead_field() {
+  return sim::field("ahead", &P::ahead,
+                    "Whether an iteration is decided upon when the one before it begins, so that whoever arrives "
+                    "meanwhile waits for both.");
+}
+
+struct OverlappedParams : HostStages {
+  bool ahead = true;
+  static constexpr auto fields() {
+    return sim::joined(stage_fields<OverlappedParams>(), sim::FieldTable{ahead_field<OverlappedParams>()});
+  }
+};
+
+struct StagedParams : HostStages {
+  bool hide_schedule = false, hide_prepare = false, hide_sample = false, hide_detokenise = true;
+  bool ahead = false;
+  static constexpr auto fields() {
+    using P = StagedParams;
+    return sim::joined(
+        stage_fields<P>(),
+        sim::FieldTable{sim::field("hide_schedule", &P::hide_schedule, "Whether scheduling runs beside the devices."),
+                        sim::field("hide_prepare", &P::hide_prepare, "Whether making inputs does."),
+                        sim::field("hide_sample", &P::hide_sample, "Whether the host's part of sampling does."),
+                        sim::field("hide_detokenise", &P::hide_detokenise,
+                                   "Whether detokenising does (a process of its own, say)."),
+                        ahead_field<P>()});
+  }
+};
+
+/// vLLM V0 and what was made of it. Scheduler: time between batches of Sarathi-Serve's own runs (OSDI 2024 artifact,
+/// osdi-experiments, Yi-34B on two A100: 52 us at one sequence, 675 us at 128). Launch: its decode iterations of 1 to 4
+/// sequences all take 46.8 to 48.8 ms, 60 layers, which is the CPU's pace, not the devices'. Detokenising stands in the
+/// loop (vLLM 0.6.0 release notes name it as what was moved out), 20 us a token: an assumption.
+struct VllmV0Params : HostStages {
+  VllmV0Params() {
+    schedule_s = 47e-6;
+    schedule_sequence_s = 4.9e-6;
+    launch_layer_s = 780e-6;
+    detokenise_sequence_s = 20e-6;
+  }
+  static constexpr auto fields() { return stage_fields<VllmV0Params>(); }
+};
+
+/// vLLM V1 (0.8 and later): scheduler in a process of its own beside API server and detokeniser, graphs up to 512
+/// tokens, iterations decided ahead (asynchronous scheduling: on by default since 0.14). In the open vLLM 0.19 runs an
+/// iteration of two or three sequences takes 11.505 ms where its kernels take 11.521 (docs/serving-fidelity.md):
+/// nothing of the host shows. The times are assumptions and matter only to models whose iterations are shorter than
+/// they are.
+struct VllmV1Params : HostStages {
+  bool ahead = true;
+  VllmV1Params() {
+    schedule_s = 200e-6;
+    schedule_sequence_s = 5e-6;
+    prepare_s = 500e-6;
+    prepare_sequence_s = 2e-6;
+    launch_layer_s = 60e-6;
+    graph_launch_s = 200e-6;
+    graph_launch_layer_s = 20e-6;
+    graph_tokens = 512;
+    sample_s = 100e-6;
+  }
+  static constexpr auto fields() {
+    return sim::joined(stage_fields<VllmV1Params>(), sim::FieldTable{ahead_field<VllmV1Params>()});
+  }
+};
+
+/// SGLang's overlap scheduler (release 0.4, "zero-overhead batch scheduler": the CPU prepares a batch ahead). Graphs
+/// for decodes alone. The times are assumptions, as above.
+struct SglangParams : HostStages {
+  bool ahead = true;
+  SglangParams() {
+    schedule_s = 200e-6;
+    schedule_sequence_s = 5e-6;
+    prepare_s = 300e-6;
+    launch_layer_s = 100e-6;
+    graph_launch_s = 300e-6;
+    graph_tokens = 160;
+    graph_prompts = false;
+    sample_s = 100e-6;
+  }
+  static constexpr auto fields() {
+    return sim::joined(stage_fields<SglangParams>(), sim::FieldTable{ahead_field<SglangParams>()});
+  }
+};
+
+HiddenStages all_hidden(bool ahead) {
+  return {.schedule = true, .prepare = true, .sample = true, .detokenise = true, .ahead = ahead};
+}
+
+std::int64_t layers_of(const BatchShape& shape) {
+  std::int64_t layers = 0;
+  for (const Segment& segment : shape.segments) layers += segment.last - segment.first;
+  return layers;
+}
+
+}  // namespace
+
+StagedHostTime::StagedHostTime(const HostStages& stages, const HiddenStages& hidden)
+    : hidden_(hidden),
+      launch_ps_(picoseconds(stages.launch_s)),
+      launch_layer_ps_(picoseconds(stages.launch_layer_s)),
+      graph_ps_(picoseconds(stages.graph_launch_s)),
+      graph_layer_ps_(picoseconds(stages.graph_launch_layer_s)),
+      graph_tokens_(stages.graph_tokens),
+      graph_prompts_(stages.graph_prompts) {
+  const auto put = [&](bool away, double fixed, double sequence, double token) {
+    (away ? covered_ : exposed_).add({picoseconds(fixed), picoseconds(sequence), picoseconds(token)});
+  };
+  put(hidden.schedule, stages.schedule_s, stages.schedule_sequence_s, 0);
+  put(hidden.prepare, stages.prepare_s, stages.prepare_sequence_s, stages.prepare_token_s);
+  put(hidden.sample, stages.sample_s, stages.sample_sequence_s, 0);
+  put(hidden.detokenise, 0, stages.detokenise_sequence_s, 0);
+}
+
+void StagedHostTime::apply(const BatchShape& shape, IterationPrice& price) const {
+  std::int64_t tokens = 0;
+  bool prompts = false;
+  for (const Segment& segment : shape.segments) {
+    tokens = std::max(tokens, segment.tokens);
+    prompts = prompts || segment.prefill.sequences > 0;
+  }
+  const auto line = [&](const Line& l) { return l.fixed + l.sequence * shape.sequences + l.token * tokens; };
+  const bool graph = tokens <= graph_tokens_ && (graph_prompts_ || !prompts);
+  const std::int64_t launch =
+      graph ? graph_ps_ + graph_layer_ps_ * layers_of(shape) : launch_ps_ + launch_layer_ps_ * layers_of(shape);
+  const std::int64_t beside = launch + line(covered_);
+  if (price.time_ps < beside) {
+    // The CPU sets the pace, up to the iteration that takes the devices as long.
+    if (price.step_ps > 0) {
+      price.horizon = std::min(price.horizon, (beside - price.time_ps + price.step_ps - 1) / price.step_ps);
+    }
+    price.time_ps = beside;
+    price.step_ps = 0;
+  } else if (price.step_ps < 0) {
+    price.horizon = std::min(price.horizon, (price.time_ps - beside) / -price.step_ps + 1);
+  }
+  price.time_ps += line(exposed_);
+}
+
+void register_host_times(HostRegistry& registry) {
+  registry.add<SerialParams>("serial", "The devices wait for every stage but launching.",
+                             [](const SerialParams& p) { return std::make_unique<StagedHostTime>(p, HiddenStages{}); });
+  registry.add<OverlappedParams>(
+      "overlapped", "Every stage runs beside the devices: whichever is slower sets the pace.",
+      [](const OverlappedParams& p) { return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead)); });
+  registry.add<StagedParams>("staged", "Some stages run beside the devices.", [](const StagedParams& p) {
+    return std::make_unique<StagedHostTime>(
+        p, HiddenStages{p.hide_schedule, p.hide_prepare, p.hide_sample, p.hide_detokenise, p.ahead});
+  });
+  registry.add<VllmV0Params>("vllm_v0", "vLLM up to 0.7 without graphs, Sarathi-Serve: all in one loop.",
+                             [](const VllmV0Params& p) { return std::make_unique<StagedHostTime>(p, HiddenStages{}); });
+  registry.add<VllmV1Params>("vllm_v1", "vLLM V1 with asynchronous scheduling.", [](const VllmV1Params& p) {
+    return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead));
+  });
+  registry.add<SglangParams>("sglang", "SGLang with its overlap scheduler.", [](const SglangParams& p) {
+    return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead));
+  });
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,141 @@
+// What an iteration of a replica costs: the seam between the replica's loop and the hardware.
+//
+// The replica describes a batch as segments: groups of tokens that pass the same layers with the same variant of the
+// model. Costs come back as integers (picoseconds, picojoules, FLOPs, bytes), by operator class, so that whatever
+// accumulates over a run is exact.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "hw/base/kernel.hpp"
+#include "models/transformer/batch_dims.hpp"
+
+namespace orrery::experiments {
+
+using models::DecodeSums;
+using models::PrefillSums;
+
+/// Tokens that pass layers [first, last) with one variant of the model.
+struct Segment {
+  std::int32_t first = 0, last = 0;
+  std::int32_t variant = 0;
+  std::int64_t tokens = 0;  ///< all new tokens, of chunks and decodes
+  PrefillSums prefill;
+  DecodeSums decode;
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+/// Tokens proposed before the iteration (policies/speculation): all sequences that get any take the same steps.
+struct Drafting {
+  std::int64_t sequences = 0, context_tokens = 0;  ///< decodes with proposals, and what they attend to
+  std::int64_t steps = 0;                          ///< the longest proposal
+  PrefillSums prompts;                             ///< of the iteration, which a draft model computes too
+  bool any() const { return steps > 0 || prompts.sequences > 0; }
+  friend constexpr bool operator==(const Drafting&, const Drafting&) = default;
+};
+
+struct BatchShape {
+  std::int32_t mode = 0;
+  std::int64_t sequences = 0;   ///< that have work in the iteration
+  std::int64_t logit_rows = 0;  ///< positions whose next token is computed
+  std::vector<Segment> segments;
+  Drafting drafting;
+
+  void clear() {
+    drafting = {};
+    sequences = 0;
+    logit_rows = 0;
+    segments.clear();
+  }
+  friend bool operator==(const BatchShape&, const BatchShape&) = default;
+};
+
+/// Cost of one iteration, or of many when summed (S is then a 128-bit integer).
+template <class S>
+struct CostSums {
+  S time_ps = 0;
+  S flops = 0;
+  S dram_bytes = 0;  ///< over all devices of the replica
+  S compute_pj = 0, memory_pj = 0, network_pj = 0;
+  std::array<S, hw::kOpClasses> class_ps{};
+  std::array<S, hw::kOpClasses> class_pj{};
+
+  template <class T>
+  void add(const CostSums<T>& other) {
+    time_ps += other.time_ps;
+    flops += other.flops;
+    dram_bytes += other.dram_bytes;
+    compute_pj += other.compute_pj;
+    memory_pj += other.memory_pj;
+    network_pj += other.network_pj;
+    for (std::size_t i = 0; i < class_ps.size(); ++i) {
+      class_ps[i] += other.class_ps[i];
+      class_pj[i] += other.class_pj[i];
+    }
+  }
+  /// Adds `times` times another.
+  template <class T>
+  void add_scaled(const CostSums<T>& other, S times) {
+    time_ps += other.time_ps * times;
+    flops += other.flops * times;
+    dram_bytes += other.dram_bytes * times;
+    compute_pj += other.compute_pj * times;
+    memory_pj += other.memory_pj * times;
+    network_pj += other.network_pj * times;
+    for (std::size_t i = 0; i < class_ps.size(); ++i) {
+      class_ps[i] += other.class_ps[i] * times;
+      class_pj[i] += other.class_pj[i] * times;
+    }
+  }
+};
+using IterationCost = CostSums<std::int64_t>;
+using RunCost = CostSums<__int128>;
+
+/// Time and energy of an iteration, and how they go on while every decode's context grows by a token an iteration and
+/// nothing else changes: the i-th such iteration (i from 0) lasts time_ps + i step_ps and takes energy_pj + i
+/// step_energy_pj, exactly, for i < horizon.
+struct IterationPrice {
+  std::int64_t time_ps = 0, step_ps = 0;
+  std::int64_t energy_pj = 0, step_energy_pj = 0;
+  std::int64_t horizon = 1;
+};
+
+class IterationModel;
+
+/// What the iterations of one replica cost so far. A model may count how often each of its table entries was used and
+/// multiply at the end; all ways give the same integers.
+class CostLedger {
+ public:
+  virtual ~CostLedger() = default;
+  /// Adds `iterations` iterations: that of `shape`, and those that follow it within its horizon.
+  virtual void book(const BatchShape& shape, std::int64_t iterations) = 0;
+  /// Adds a cost as it is.
+  virtual void book_cost(const IterationCost& cost) = 0;
+  virtual RunCost total() const = 0;
+};
+
+class IterationModel {
+ public:
+  virtual ~IterationModel() = default;
+  /// Cost of one iteration; `out` comes zeroed. Equal shapes give equal costs.
+  virtual void cost(const BatchShape& shape, IterationCost& out) = 0;
+  /// The same in short, with what follows; agrees with cost() on every iteration within the horizon.
+  virtual IterationPrice price(const BatchShape& shape);
+  /// Whether the attention of decodes adds to the rest whatever the rest is: a shape costs what it does without its
+  /// decodes' contexts, plus what these add to decodes alone.
+  virtual bool additive() const { return false; }
+  /// An empty ledger for one replica.
+  virtual std::unique_ptr<CostLedger> ledger();
+  /// Time in ps to switch the replica between modes (weights re-sharded, say); modes start at 0.
+  virtual std::int64_t switch_ps(std::int32_t /*from*/, std::int32_t /*to*/) const { return 0; }
+};
+
+/// `shape` after `iterations` iterations of nothing but decodes growing.
+void advance(BatchShape& shape, std::int64_t iterations);
+/// Every sum times numerator / denominator, rounded down.
+IterationCost share(const IterationCost& cost, std::int64_t numerator, std::int64_t denominator);
+
+}  // namespace orrery::experiments

@@ -1,0 +1,15 @@
+#include "experiments/systems/serving/programs/programs.hpp"
+
+namespace orrery::experiments {
+
+void register_programs(ProgramRegistry& registry) {
+  add_appl(registry);
+  add_conversation(registry);
+  add_opus(registry);
+  add_plan_and_budget(registry);
+  add_tool_agent(registry);
+  add_tree_search(registry);
+  add_workflow_trace(registry);
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,277 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "experiments/base/catalog.hpp"
+#include "experiments/systems/serving/setup_state.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+/// Formats as the config says, and as the model is published where it says nothing.
+models::NumberFormats number_formats(const ModelParams& params, const models::ModelConfig& model) {
+  models::NumberFormats formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
+  formats.cache = params.kv_dtype;
+  return formats;
+}
+
+}  // namespace
+
+/// Hands out the devices; says where they run out.
+bool ServingSetup::State::enough_devices() {
+  for (std::size_t i = 0; i < config.parts.size(); ++i)
+    machine.devices.push_back({.part = config.parts[i].file.stem().string(),
+                               .devices = config.machine.devices[i].count,
+                               .idle_watts = config.parts[i].gpu.power.idle_w});
+  for (const ReplicaGroup& group : config.groups) {
+    DeviceFacts& devices = machine.devices[static_cast<std::size_t>(group.params.device_group)];
+    const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(group.params.device_group)].gpu;
+    devices.used += group.devices() * group.params.count;
+    machine.groups.push_back({.name = group.params.name,
+                              .part = devices.part,
+                              .role = std::string(to_string(group.params.role)),
+                              .replicas = group.params.count,
+                              .device_group = group.params.device_group,
+                              .devices = group.devices(),
+                              .stages = group.params.pipeline_parallel,
+                              .lanes = group.lanes(),
+                              .lock_step = group.params.lock_step && group.params.data_parallel > 1,
+                              .peak_flops = hw::matrix_peak(gpu, config.model.dtype),
+                              .peak_bytes_per_s = gpu.memory_bandwidth});
+    if (devices.used <= devices.devices) continue;
+    infeasible = Infeasible{config.groups.size() == 1 && group.params.count == 1 && group.params.pipeline_parallel == 1
+                                ? fmt::format("tensor parallelism of {} needs as many devices, the machine has {}",
+                                              group.tensor_parallel, devices.devices)
+                                : fmt::format("the replicas need {} devices of part {}, the machine has {}",
+                                              devices.used, devices.part, devices.devices)};
+    return false;
+  }
+  return true;
+}
+
+/// Weights and KV cache of a stage's device: what the fullest stage has.
+void divide_stages(ReplicaKind& kind) {
+  const models::Transformer& model = *kind.transformer;
+  kind.layers_of = divide_layers(kind.limits.layers, kind.stages);
+  const auto all = static_cast<__int128>(models::rank_parameters(model));
+  std::int64_t most = 0, layers = 0;
+  for (const StageLayers& stage : kind.layers_of) {
+    std::int64_t parameters = (stage.last - stage.first) * models::layer_parameters(model);
+    if (stage.first == 0) parameters += models::embedding_parameters(model);
+    if (stage.last == kind.limits.layers) {
+      parameters += models::head_parameters(model);
+      if (model.config.tie_word_embeddings) parameters += models::embedding_parameters(model);  // the table again
+    }
+    most = std::max(most, parameters);
+    layers = std::max<std::int64_t>(layers, stage.last - stage.first);
+  }
+  kind.weight_bytes = static_cast<std::int64_t>((static_cast<__int128>(kind.weight_bytes) * most + all - 1) / all);
+  kind.geometry.bytes_per_token = models::kv_bytes_per_token_layer(model) * layers;
+}
+
+/// A replica whose modes are the config's layouts.
+bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
+  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
+  std::vector<LayoutIteration::Mode> modes;
+  if (!config.parts[static_cast<std::size_t>(kind.device_group)].at_clocks.empty()) {
+    infeasible = Infeasible{"clocks are chosen for replicas of one layout only"};
+    return false;
+  }
+  if (config.speculation.name != "none") {
+    infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
+    return false;
+  }
+  for (const LayoutParams& layout : config.layouts.modes) {
+    if (const auto obstacle = layout_obstacle(model, layout, group.devices())) {
+      infeasible = Infeasible{*obstacle};
+      return false;
+    }
+    const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
+    models::Transformer t =
+        models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
+    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
+    modes.push_back({layout, std::move(t), std::move(ranks)});
+  }
+  kind.transformer = modes.front().transformer;
+  kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
+                 static_cast<std::int32_t>(model.layers)};
+  const LayoutMemory memory = layout_memory(modes);
+  kind.weight_bytes = memory.weight_bytes;
+  kind.geometry.bytes_per_token = memory.kv_bytes_per_token;
+  kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
+  kind.usable_bytes =
+      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
+  if (!check_memory(group, kind)) return false;
+  const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
+  kind.layouts_model =
+      std::make_unique<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.layouts_model, kind.limits.layers);
+  kind.whole_model = kind.iteration_model.get();
+  return true;
+}
+
+/// Why replicas of this kind cannot be, or nothing.
+std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind, const models::Split& split) const {
+  if (const auto obstacle = models::split_obstacle(model, split)) return *obstacle;
+  if (kind.stages == 1) return std::nullopt;
+  if (kind.stages > model.layers) return fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers);
+  if (!part(kind).at_clocks.empty()) return "clocks are chosen for replicas without pipeline stages only";
+  if (config.speculation.name != "none") return "speculation is modelled on replicas without pipeline stages only";
+  return std::nullopt;
+}
+
+/// Weights, and what is left for the KV cache.
+void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& kind) {
+  const hw::GpuParams& gpu = part(kind).gpu;
+  kind.weight_bytes = models::weight_bytes(*kind.transformer);
+  kind.usable_bytes =
+      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+  kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
+  if (kind.stages > 1) divide_stages(kind);
+  kind.drafts = std::make_unique<DraftModels>(config, gpu, *kind.transformer);
+  kind.weight_bytes += kind.drafts->weight_bytes();
+  kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
+  kind.block_bytes = group.kvcache.make({kind.geometry.bytes_per_token, 0})->block_bytes();
+  const std::int64_t sharing = kind.stages > 1 ? kind.lanes : 1;  // lanes of a pipeline share its devices' memory
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / sharing;
+  if (config.replica.kv_blocks)
+    kind.geometry.bytes_available = static_cast<std::int64_t>(
+        std::min<__int128>(std::numeric_limits<std::int64_t>::max() / 4,
+                           static_cast<__int128>(*config.replica.kv_blocks) * kind.block_bytes / sharing));
+}
+
+/// What prices the iterations.
+void ServingSetup::State::make_models(ReplicaKind& kind) {
+  const hw::GpuParams& gpu = part(kind).gpu;
+  kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
+  kind.exact = kind.exact_model.get();
+  if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
+    std::vector<std::unique_ptr<IterationModel>> modes;
+    for (const hw::GpuParams& at_clock : clocks)
+      modes.push_back(std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.cost.make(at_clock)));
+    kind.clocked_model = std::make_unique<ClockedIteration>(std::move(modes));
+    kind.exact = kind.clocked_model.get();
+  }
+  if (const ProfileParams& profile = config.machine.profile; profile.path) {
+    const models::ModelConfig& facts = kind.transformer->config;
+    kind.profile_model = std::make_unique<ProfileIteration>(OpProfile::read(*profile.path), profile,
+                                                            ProfileFacts{.layers = facts.layers,
+                                                                         .hidden = facts.hidden_size,
+                                                                         .vocab_rows = kind.transformer->vocab_rows,
+                                                                         .tensor_parallel = kind.transformer->tp,
+                                                                         .memory_bandwidth = gpu.memory_bandwidth,
+                                                                         .l2_bandwidth = gpu.l2_bandwidth,
+                                                                         .l2_bytes = static_cast<double>(gpu.l2_bytes),
+                                                                         .link = gpu.link},
+                                                            kind.exact);
+    kind.exact = kind.profile_model.get();
+  }
+  IterationModel* lane = kind.exact;
+  if (kind.data_parallel > 1) {
+    kind.lane_share = std::make_unique<LaneShare>(*lane, kind.data_parallel);
+    lane = kind.lane_share.get();
+  }
+  kind.iteration_model = std::make_unique<TabulatedIteration>(*lane, kind.limits.layers);
+  kind.whole_model = &kind.drafts->build(*lane, *kind.iteration_model, kind.limits.layers);
+}
+
+bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
+  if (!config.layouts.modes.empty()) return make_layouts(group, kind);
+  const models::Split split{
+      .tp = kind.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
+  if (const auto why = obstacle(kind, split)) {
+    infeasible = Infeasible{*why};
+    return false;
+  }
+  kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
+  kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
+                 static_cast<std::int32_t>(model.layers)};
+  divide_memory(group, kind);
+  if (!check_memory(group, kind)) return false;
+  make_models(kind);
+  return true;
+}
+
+/// Whole blocks decide what fits: what a request at the context limit takes in an empty cache without end, and whether
+/// the cache there is has as many.
+bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaKind& kind) {
+  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
+  const auto endless = group.kvcache.make({kind.geometry.bytes_per_token, kEndless});
+  const policies::Sequence longest{};
+  if (endless->reserve({0}, longest, kind.limits.max_context) &&
+      group.kvcache.make(kind.geometry)->total_blocks() >= endless->held_blocks({0}))
+    return true;
+  if (config.replica.kv_blocks) {
+    infeasible = Infeasible{fmt::format("a KV cache of {} blocks (replica.kv_blocks) does not hold one request of {} "
+                                        "tokens, which takes {}",
+                                        *config.replica.kv_blocks, kind.limits.max_context, endless->held_blocks({0})),
+                            0, 0};
+    return false;
+  }
+  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
+  infeasible = Infeasible{
+      fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
+                  "(of {}, a share of {} is kept free)",
+                  kind.limits.max_context, machine.devices[static_cast<std::size_t>(kind.device_group)].part,
+                  sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes), config.replica.memory_margin),
+      kind.weight_bytes + endless->used_bytes(), kind.usable_bytes};
+  return false;
+}
+
+void ServingSetup::State::build() {
+  if (!enough_devices()) return;
+  for (std::size_t g = 0; g < config.groups.size(); ++g) {
+    const ReplicaGroup& group = config.groups[g];
+    const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
+      return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
+             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes() &&
+             kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel) &&
+             (!config.replica.kv_blocks ||
+              kind->block_bytes == group.kvcache.make({kind->geometry.bytes_per_token, 0})->block_bytes());
+    });
+    ReplicaKind* kind = nullptr;
+    if (same == kinds.end()) {
+      kinds.push_back(std::make_unique<ReplicaKind>());
+      kind = kinds.back().get();
+      kind->device_group = group.params.device_group;
+      kind->tensor_parallel = group.tensor_parallel;
+      kind->stages = group.params.pipeline_parallel;
+      kind->lanes = group.lanes();
+      kind->data_parallel = group.params.data_parallel;
+      kind->expert_parallel = group.params.expert_parallel.value_or(config.replica.expert_parallel);
+      if (!make_kind(group, *kind)) return;
+    } else {
+      kind = same->get();
+      if (!check_memory(group, *kind)) return;
+    }
+    kind_of.push_back(kind);
+    machine.groups[g].weight_bytes = kind->weight_bytes;
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * (kind->stages > 1 ? kind->lanes : 1);
+  }
+}
+
+ServingSetup::ServingSetup(const ServingConfig& config) : state_(std::make_unique<State>()) {
+  state_->config = config;
+  state_->model = models::load_model(config.model_file.string(), home_folder() / "models/catalog");
+  state_->build();
+}
+ServingSetup::~ServingSetup() = default;
+ServingSetup::ServingSetup(ServingSetup&&) noexcept = default;
+ServingSetup& ServingSetup::operator=(ServingSetup&&) noexcept = default;
+
+const std::optional<Infeasible>& ServingSetup::infeasible() const {
+  return state_->infeasible;
+}
+std::int64_t ServingSetup::model_positions() const {
+  return state_->model.max_position_embeddings;
+}
+const MachineFacts& ServingSetup::machine() const {
+  return state_->machine;
+}
+
+}  // namespace orrery::experiments

@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include "experiments/base/config_parts.hpp"
+#include "experiments/systems/serving/cluster/cluster.hpp"
+#include "experiments/systems/serving/load/load.hpp"
+#include "experiments/systems/serving/load/program_load.hpp"
+#include "experiments/systems/serving/load/workload.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
+#include "experiments/systems/serving/pricing/picoseconds.hpp"
+#include "experiments/systems/serving/programs/files.hpp"
+#include "experiments/systems/serving/setup_state.hpp"
+#include "hw/network/library_collective.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+// How often progress is reported (and an interrupt noticed).
+constexpr std::int64_t kRequestsEvery = 256;
+constexpr std::int64_t kIterationsEvery = 4096;
+
+/// Tells how far the run has come, now and then.
+class ProgressObserver final : public RunObserver {
+ public:
+  ProgressObserver(RunObserver* next, const std::function<void(const Progress&)>& progress, const sim::Engine& engine,
+                   std::optional<std::int64_t> total)
+      : next_(next), progress_(progress), engine_(engine), total_(total) {}
+  void request_ended(const RequestRecord& record) override {
+    if (next_ != nullptr) next_->request_ended(record);
+    if (++done_ % kRequestsEvery == 0) report();
+  }
+  void iterations_ended(const IterationRun& run) override {
+    if (next_ != nullptr) next_->iterations_ended(run);
+    if (++runs_ % kIterationsEvery == 0) report();
+  }
+  void power_changed(std::int32_t replica, sim::Time at, double share) override {
+    if (next_ != nullptr) next_->power_changed(replica, at, share);
+  }
+  bool wants_steps() const override { return next_ != nullptr && next_->wants_steps(); }
+  void request_step(const RequestStep& step) override { next_->request_step(step); }
+  void chunks_planned(std::int32_t stream, std::span<const ChunkStep> chunks) override {
+    next_->chunks_planned(stream, chunks);
+  }
+  void cluster_event(const ClusterEvent& event) override { next_->cluster_event(event); }
+
+ private:
+  void report() const {
+    if (progress_) progress_({done_, total_, engine_.scale().seconds(engine_.now())});
+  }
+
+  RunObserver* next_;
+  const std::function<void(const Progress&)>& progress_;
+  const sim::Engine& engine_;
+  std::optional<std::int64_t> total_;
+  std::int64_t done_ = 0, runs_ = 0;
+};
+
+void add_counts(const ReplicaCounts& counts, TierOutcome& tiers) {
+  tiers.stall_ps += counts.swap_stall_ps;
+  tiers.prompt_tokens += counts.prompt_tokens;
+  tiers.device_tokens += counts.device_tokens;
+}
+
+/// Fires events up to the end that the config names.
+void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
+                   const sim::TickScale& scale) {
+  const sim::Time until = run.until_s ? sim::Time{0} + scale.duration(*run.until_s) : sim::kNever;
+  if (run.until_requests) {
+    struct Alarm final : sim::EventHandler {
+      bool rang = false;
+      void on_event(std::uint64_t) override { rang = true; }
+    } alarm;
+    if (run.until_s) engine.schedule_at(until, alarm);
+    const std::size_t ours = run.until_s ? 1 : 0;
+    while (metrics.completed + metrics.rejected < *run.until_requests && !alarm.rang) {
+      if (engine.pending() == ours) return;  // all is done, and time does not go on for nothing
+      engine.step();
+    }
+    if (!alarm.rang) return;
+  }
+  engine.run(until);
+}
+
+/// The stages of one replica. Activations go from stage to stage as one message a device pair.
+std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfig& config, std::int64_t ps_per_tick) {
+  const hw::LinkParams& link = config.parts[static_cast<std::size_t>(kind.device_group)].gpu.link;
+  const std::int64_t token_bytes = kind.transformer->config.hidden_size * hw::bytes_of(config.model.dtype);
+  const std::int64_t ranks = kind.tensor_parallel * kind.stages;
+  const auto send_ps = [&link, token_bytes, ranks](std::int64_t tokens) {
+    const hw::CollectiveCost cost =
+        hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
+    return picoseconds(cost.time_s);
+  };
+  return std::make_unique<StagePipe>(*kind.exact, kind.layers_of, send_ps, ps_per_tick);
+}
+
+/// When a run measures, and what its requests are held to.
+void set_targets(const ServingConfig& config, const RunChange& change, const sim::TickScale& scale,
+                 ServingMetrics& metrics) {
+  metrics.ps_per_tick = scale.ps_per_tick();
+  metrics.warmup = sim::Time{0} + scale.duration(config.run.warmup_s);
+  if (config.run.measure_until_s) metrics.measure_until = sim::Time{0} + scale.duration(*config.run.measure_until_s);
+  if (config.slo.ttft_s) metrics.slo.ttft = scale.duration(*config.slo.ttft_s * change.slo_scale);
+  if (config.slo.tbt_s) metrics.slo.tbt_ps = picoseconds(*config.slo.tbt_s * change.slo_scale);
+}
+
+/// Who decides in the cluster of a run.
+ClusterPolicies deciders(const ServingConfig& config, sim::Engine& engine) {
+  ClusterPolicies all;
+  all.router = config.routing.make(engine.stream("routing"));
+  if (config.admission.name != "all") all.admission = config.admission.make();
+  if (config.scaling.name != "fixed") all.scaling = config.scaling.make();
+  if (config.decode_scaling.name != "fixed") all.decode_scaling = config.decode_scaling.make();
+  all.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
+  return all;
+}
+
+/// What a run has of the replicas beside their kinds.
+void collect(const Cluster& cluster, const ServingConfig& config,
+             const std::vector<std::unique_ptr<policies::KvTier>>& stores, ServingResult& result) {
+  result.totals = cluster.totals();
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    result.replicas.push_back(cluster.result(i));
+    for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
+      result.free_blocks += cluster.replica(i, lane).kv().available_blocks();
+      result.kv.add(cluster.replica(i, lane).kv().counters());
+      result.kv.split.add(cluster.replica(i, lane).counts().split);
+      result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
+    }
+  }
+  if (!config.kv_tiers.tiers.empty()) {
+    TierOutcome& tiers = result.kv_tiers.emplace();
+    for (const auto& store : stores) tiers.add(store->counters());
+    tiers.turns = config.kv_tiers.turns;
+    if (config.kv_tiers.prefixes)
+      for (const KvTierParams& tier : config.kv_tiers.tiers) tiers.prefix_tiers.push_back(tier.name);
+    for (std::size_t i = 0; i < cluster.size(); ++i)
+      for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) add_counts(cluster.replica(i, lane).counts(), tiers);
+  }
+  result.kv.cached_tokens = result.metrics.cached_tokens;
+}
+
+/// Makes the replicas of a run, and holds what they borrow.
+class RunMembers {
+ public:
+  RunMembers(const ServingSetup::State& state, sim::Engine& engine, const HostTime& host, std::uint64_t seed)
+      : state_(state), config_(state.config), engine_(engine), host_(host), seed_(seed) {}
+
+  void add_to(Cluster& cluster) {
+    for (std::size_t g = 0; g < config_.groups.size(); ++g)
+      for (std::int64_t i = 0; i < config_.groups[g].params.count; ++i) cluster.add(member(g, cluster.size()));
+  }
+  const std::vector<std::unique_ptr<policies::KvTier>>& stores() const { return stores_; }
+
+ private:
+  MemberParts member(std::size_t g, std::size_t number) {
+    const ReplicaGroup& group = config_.groups[g];
+    const ReplicaKind& kind = *state_.kind_of[g];
+    MemberParts member;
+    member.group = static_cast<std::int32_t>(g);
+    member.role = group.params.role;
+    member.weight = group.params.weight;
+    member.weight_bytes = kind.weight_bytes;
+    member.lock_step = state_.machine.groups[g].lock_step;
+    member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
+    if (kind.stages > 1) member.pipe = make_pipe(kind, config_, engine_.scale().ps_per_tick());
+    for (std::int64_t lane = 0; lane < kind.lanes; ++lane) member.lanes.push_back(lane_of(group, kind, number));
+    return member;
+  }
+
+  ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number) {
+    ReplicaParts parts;
+    // Stages price their own layers; the table is for leaps, which a pipeline does not make.
+    parts.model = kind.stages > 1 ? kind.exact : kind.whole_model;
+    if (kind.stages == 1 && kind.drafts)
+      parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
+    parts.acceptance = parts.speculator.get();
+    parts.host = &host_;
+    parts.batching = group.batching.make();
+    if (kind.clocked_model) parts.batching = with_clocks(std::move(parts.batching), clock_choice(kind));
+    parts.kv = group.kvcache.make(kind.geometry);
+    parts.limits = kind.limits;
+    parts.leap = config_.run.leap;
+    if (kind.limits.tier_tokens > 0)
+      stores_.push_back(std::make_unique<HostStore>(engine_, kind.geometry.bytes_per_token, kind.limits.tier_tokens,
+                                                    config_.layouts.host_bandwidth));
+    if (!config_.kv_tiers.tiers.empty())
+      stores_.push_back(make_tiers(config_.kv_tiers, parts.kv->block_bytes(), parts.kv->growth_tokens(),
+                                   (kind.limits.layers + kind.stages - 1) / kind.stages));
+    if (kind.limits.tier_tokens > 0 || !config_.kv_tiers.tiers.empty()) parts.tier = stores_.back().get();
+    return parts;
+  }
+
+  ClockChoice clock_choice(const ReplicaKind& kind) const {
+    return {.policy = config_.power.make(),
+            .clocks_hz = config_.machine.devices[static_cast<std::size_t>(kind.device_group)].clocks_hz,
+            .tbt_ps = config_.slo.tbt_s ? std::optional(picoseconds(*config_.slo.tbt_s)) : std::nullopt,
+            .model = kind.whole_model,
+            .layers = kind.limits.layers};
+  }
+
+  const ServingSetup::State& state_;
+  const ServingConfig& config_;
+  sim::Engine& engine_;
+  const HostTime& host_;
+  std::uint64_t seed_;
+  std::vector<std::unique_ptr<policies::KvTier>> stores_;
+};
+
+}  // namespace
+
+ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(const Progress&)>& progress,
+                                const RunChange& change) const {
+  const ServingConfig& config = state_->config;
+  if (state_->infeasible) throw std::logic_error("run() of a design that does not fit");
+  const sim::TickScale scale = tick_scale(config.run.tick_s);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed) + static_cast<std::uint64_t>(change.replication);
+  sim::Engine engine(seed, scale);
+  const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
+
+  ServingResult result;
+  result.machine = state_->machine;
+  ServingMetrics& metrics = result.metrics;
+  set_targets(config, change, scale, metrics);
+  metrics.priorities = source && source->columns().priorities;
+  ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
+
+  WorkloadParams workload = config.workload;
+  if (change.rate_scale) workload.rate_scale = *change.rate_scale;
+  if (change.limit) workload.limit = change.limit;
+  const std::unique_ptr<Load> load = make_load(config, workload, source.get(), seed, metrics.warmup);
+  auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
+  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load,
+                  deciders(config, engine));
+  cluster.migrate(config.migration.make(), config.migration_link);
+  const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
+                           picoseconds(config.replica.sequence_overhead_s));
+  RunMembers members(*state_, engine, host, seed);
+  members.add_to(cluster);
+  cluster.start(config.cluster);
+  run_until_end(engine, metrics, config.run, scale);
+  cluster.finish();
+  result.end = engine.now();
+  result.simulated_s = scale.seconds(result.end);
+  result.events = engine.events();
+  collect(cluster, config, members.stores(), result);
+  if (source) result.skipped = source->skipped();
+  if (programs != nullptr) result.programs = programs->finish();
+  return result;
+}
+
+}  // namespace orrery::experiments

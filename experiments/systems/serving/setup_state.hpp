@@ -1,0 +1,62 @@
+// What ServingSetup keeps between runs: the config, and what each kind of replica is made of. For setup.cpp, which
+// builds it, and setup_run.cpp, which runs it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "experiments/systems/serving/pricing/clocked.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/lane_share.hpp"
+#include "experiments/systems/serving/pricing/layouts.hpp"
+#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "experiments/systems/serving/replica/stage_pipe.hpp"
+#include "experiments/systems/serving/speculation.hpp"
+#include "experiments/systems/serving/system.hpp"
+
+namespace orrery::experiments {
+
+/// Devices, model share and prices of one kind of replica; equal groups share it.
+struct ReplicaKind {
+  std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
+  std::int64_t data_parallel = 1, expert_parallel = 1;
+  std::optional<models::Transformer> transformer;
+  policies::ReplicaLimits limits;
+  std::int64_t weight_bytes = 0, usable_bytes = 0;
+  policies::KvGeometry geometry;  ///< of a lane
+  std::int64_t block_bytes = 0;   ///< of the KV cache that it was made for
+  std::vector<StageLayers> layers_of;
+  std::unique_ptr<GpuIterationModel> exact_model;
+  std::unique_ptr<ClockedIteration> clocked_model;  ///< in place of exact_model, where there are clocks to choose from
+  std::unique_ptr<ProfileIteration> profile_model;  ///< over exact_model, with operator tables
+  IterationModel* exact = nullptr;                  ///< whichever of the two prices iterations
+  std::unique_ptr<LaneShare> lane_share;            ///< with data parallelism
+  std::unique_ptr<LayoutIteration> layouts_model;   ///< in its place, with layouts
+  std::unique_ptr<TabulatedIteration> iteration_model;
+  std::unique_ptr<DraftModels> drafts;
+  IterationModel* whole_model = nullptr;  ///< with drafting, where there is any
+};
+
+struct ServingSetup::State {
+  ServingConfig config;
+  models::ModelConfig model;
+  std::optional<Infeasible> infeasible;
+  MachineFacts machine;
+  std::vector<std::unique_ptr<ReplicaKind>> kinds;
+  std::vector<ReplicaKind*> kind_of;  ///< a group of replicas
+
+  void build();
+  bool enough_devices();
+  const DevicePart& part(const ReplicaKind& kind) const {
+    return config.parts[static_cast<std::size_t>(kind.device_group)];
+  }
+  std::optional<std::string> obstacle(const ReplicaKind& kind, const models::Split& split) const;
+  bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
+  void divide_memory(const ReplicaGroup& group, ReplicaKind& kind);
+  void make_models(ReplicaKind& kind);
+  bool make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
+  bool check_memory(const ReplicaGroup& group, const ReplicaKind& kind);
+};
+
+}  // namespace orrery::experiments

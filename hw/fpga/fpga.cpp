@@ -1,0 +1,74 @@
+#include "hw/fpga/fpga.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery::hw {
+
+void FpgaParams::check(const FpgaParams& fpga, const sim::Node& fields, sim::Faults& faults) {
+  if (fpga.idle_w >= fpga.tdp_w)
+    faults.add(fields.origin(), fmt::format("idle power {} W is not below the board's {} W", fpga.idle_w, fpga.tdp_w));
+  const double on_chip = static_cast<double>(fpga.bram18) * kBram18Bytes + static_cast<double>(fpga.uram) * kUramBytes;
+  if (static_cast<double>(fpga.memory_bytes) <= on_chip)
+    faults.add(fields.origin(),
+               fmt::format("memory of {} bytes is not larger than the {} bytes on chip: a unit is wrong",
+                           fpga.memory_bytes, on_chip));
+}
+
+std::int64_t bytes_of(FpgaFormat format) {
+  switch (format) {
+    case FpgaFormat::int8:
+      return 1;
+    case FpgaFormat::int16:
+    case FpgaFormat::fp16:
+      return 2;
+    case FpgaFormat::fp32:
+      return 4;
+  }
+  return 0;
+}
+
+double macs_per_dsp(const FpgaParams& fpga, FpgaFormat format) {
+  switch (format) {
+    case FpgaFormat::int8:
+      return fpga.macs_per_dsp.int8;
+    case FpgaFormat::int16:
+      return fpga.macs_per_dsp.int16;
+    case FpgaFormat::fp16:
+      return fpga.macs_per_dsp.fp16;
+    case FpgaFormat::fp32:
+      return fpga.macs_per_dsp.fp32;
+  }
+  return 1;
+}
+
+FpgaTask dense_task(std::string name, std::int64_t inputs, std::int64_t outputs, FpgaFormat format) {
+  return {std::move(name), inputs * outputs, inputs * outputs * bytes_of(format), outputs * bytes_of(format), false};
+}
+
+FpgaTask convolution_task(std::string name, std::int64_t channels_in, std::int64_t channels_out, std::int64_t kernel,
+                          std::int64_t rows, std::int64_t columns, FpgaFormat format) {
+  const std::int64_t weights = channels_in * channels_out * kernel * kernel, pixels = rows * columns;
+  return {std::move(name), weights * pixels, weights * bytes_of(format), channels_out * pixels * bytes_of(format),
+          true};
+}
+
+FpgaResources resources_of(const FpgaParams& fpga, const FpgaDesign& design, const std::vector<FpgaTask>& tasks,
+                           FpgaMode mode) {
+  const double macs = static_cast<double>(design.cores) * static_cast<double>(design.macs_per_core);
+  FpgaResources used;
+  used.dsp = macs / macs_per_dsp(fpga, design.format);
+  used.lut = macs * fpga.luts_per_mac;
+  double bytes = static_cast<double>(design.stage_buffer_bytes);
+  if (mode == FpgaMode::dataflow) {  // every edge has a buffer for a whole output, of which windows need a part only
+    bytes = 0;
+    for (std::size_t i = 0; i + 1 < tasks.size(); ++i)
+      if (!tasks[i + 1].windowed) bytes += static_cast<double>(tasks[i].output_bytes);
+  }
+  used.bram18 = bytes / kBram18Bytes;
+  return used;
+}
+
+}  // namespace orrery::hw

@@ -1,0 +1,150 @@
+// An FPGA, a static design of multiply-add cores on it, and three ways to run a chain of layers on those cores.
+//
+// A design has `cores` equal cores of `macs_per_core` multiply-adds a cycle (initiation interval 1), a weight port
+// each, one port for activations that go off chip, and a stage buffer: the output that may wait on chip between two
+// stages.
+//
+//   sequential  one task after another on all cores: load weights, compute, and what the stage buffer cannot hold goes
+//               off chip and back; nothing overlaps:
+//                 sum of (weights + spilled) / port + macs / (cores * macs_per_core)
+//   dataflow    a core a task, in turn, each edge with a buffer of its own; weights stream. A task waits for its whole
+//               input unless it can take it as it comes (`windowed`): sum, or the longest of an overlapped run
+//   InTAR       stages planned in advance, and cores that change role between them. A stage is one task split over all
+//               cores, if the stage buffer holds its output, or a pipeline of consecutive tasks, a core each, of which
+//               only the last output waits: producers go by output and consumers by input. The shortest plan wins (a
+//               search over stages, with the two other modes among the plans), so it is never slower than either
+//
+// A cycle count is issue slots: macs / rate, rounded up, or the weights through the core's port if that is longer; a
+// pipeline adds `fifo_cycles` a link, a stage change `switch_cycles`. What does not fit the part (DSP, block RAM) is a
+// value, not an error. Sources: InTAR (He et al., FCCM 2025; github.com/OswaldHe/InTAR), the worked MLP of its code.
+// Left out: routing and timing closure (the clock is an input), banking conflicts, partial reconfiguration of the
+// fabric, control and address logic beyond a share of LUTs a multiply-add.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "hw/base/kernel.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::hw {
+
+inline constexpr double kBram18Bytes = 18 * 1024 / 8.0;  ///< of a block RAM of 18 Kbit
+inline constexpr double kUramBytes = 288 * 1024 / 8.0;   ///< of an Ultra RAM
+
+/// Multiply-adds that one DSP slice does a cycle, by format of operands.
+struct MacsPerDsp {
+  double int8 = 2, int16 = 1, fp16 = 0.5, fp32 = 0.2;
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr sim::Range kRate = sim::between(0.01, 8);
+    return sim::FieldTable{
+        sim::field("int8", &MacsPerDsp::int8, Unit::none, kRate, "8-bit integers."),
+        sim::field("int16", &MacsPerDsp::int16, Unit::none, kRate, "16-bit integers."),
+        sim::field("fp16", &MacsPerDsp::fp16, Unit::none, kRate, "16-bit floating point."),
+        sim::field("fp32", &MacsPerDsp::fp32, Unit::none, kRate, "32-bit floating point."),
+    };
+  }
+};
+
+/// What a part offers. Sizes in bytes, rates per s.
+struct FpgaParams {
+  static constexpr std::string_view kKind = "fpga";
+  std::int64_t dsp = 0, bram18 = 0, uram = 0, lut = 0;
+  double shell_share = 0.1;
+  double clock_hz = 0;
+  double memory_bandwidth = 0;
+  std::int64_t memory_bytes = 0, memory_ports = 32;
+  MacsPerDsp macs_per_dsp;
+  double luts_per_mac = 100;
+  double idle_w = 0, tdp_w = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr sim::Range kSome = sim::at_least(1);
+    return sim::FieldTable{
+        sim::required(sim::field("dsp", &FpgaParams::dsp, Unit::count, kSome, "DSP slices.")),
+        sim::required(sim::field("bram18", &FpgaParams::bram18, Unit::count, kSome, "Block RAMs of 18 Kbit.")),
+        sim::field("uram", &FpgaParams::uram, Unit::count, sim::at_least(0), "Ultra RAMs of 288 Kbit."),
+        sim::required(sim::field("lut", &FpgaParams::lut, Unit::count, kSome, "Look-up tables.")),
+        sim::field("shell_share", &FpgaParams::shell_share, Unit::ratio, sim::between(0, 0.9),
+                   "Share of everything that the platform keeps."),
+        sim::required(sim::field("clock", &FpgaParams::clock_hz, Unit::hertz, sim::between(10e6, 2e9),
+                                 "Clock that designs reach.")),
+        sim::required(sim::field("memory_bandwidth", &FpgaParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "HBM or DRAM.")),
+        sim::required(sim::field("memory", &FpgaParams::memory_bytes, Unit::bytes, kSome, "Its size.")),
+        sim::field("memory_ports", &FpgaParams::memory_ports, Unit::count, kSome, "Ports that share its bandwidth."),
+        sim::field("macs_per_dsp", &FpgaParams::macs_per_dsp, "Multiply-adds of a DSP slice a cycle."),
+        sim::field("luts_per_mac", &FpgaParams::luts_per_mac, Unit::none, sim::at_least(0),
+                   "Look-up tables of control and data movement, per multiply-add a cycle."),
+        sim::required(sim::field("idle", &FpgaParams::idle_w, Unit::watts, sim::at_least(0), "Power without work.")),
+        sim::required(sim::field("tdp", &FpgaParams::tdp_w, Unit::watts, sim::positive(), "Board power at most.")),
+    };
+  }
+  /// Faults that only several fields together show.
+  static void check(const FpgaParams& fpga, const sim::Node& fields, sim::Faults& faults);
+};
+
+/// A format of operands on an FPGA.
+enum class FpgaFormat : std::uint8_t { int8, int16, fp16, fp32 };
+std::int64_t bytes_of(FpgaFormat format);
+double macs_per_dsp(const FpgaParams& fpga, FpgaFormat format);
+
+/// A static design.
+struct FpgaDesign {
+  std::int64_t cores = 1, macs_per_core = 16;
+  std::int64_t stage_buffer_bytes = 0;  ///< the output that may wait on chip between stages
+  double weight_port_bytes = 64;        ///< bytes a cycle into each core
+  double spill_port_bytes = 64;         ///< bytes a cycle off chip and back, all cores together; sequential weights too
+  std::int64_t fifo_cycles = 0;         ///< fill of a link between cores
+  std::int64_t switch_cycles = 0;       ///< a change of roles
+  FpgaFormat format = FpgaFormat::int16;
+};
+
+/// One layer of a chain: each task takes the output of the one before.
+struct FpgaTask {
+  std::string name;
+  std::int64_t macs = 0, weight_bytes = 0, output_bytes = 0;
+  bool windowed = false;  ///< takes its input as it comes in every mode (a convolution over rows), not whole
+};
+/// Fully connected layer of one vector.
+FpgaTask dense_task(std::string name, std::int64_t inputs, std::int64_t outputs, FpgaFormat format);
+/// Convolution of `kernel` x `kernel` to `rows` x `columns` outputs.
+FpgaTask convolution_task(std::string name, std::int64_t channels_in, std::int64_t channels_out, std::int64_t kernel,
+                          std::int64_t rows, std::int64_t columns, FpgaFormat format);
+
+enum class FpgaMode : std::uint8_t { sequential, dataflow, intar };
+
+/// A stage of a plan: tasks [first, last], split over all cores if it is one and `split`, else a core each.
+struct FpgaStage {
+  std::size_t first = 0, last = 0;
+  bool split = false;
+  std::int64_t cycles = 0;
+};
+struct FpgaPlan {
+  FpgaMode mode = FpgaMode::sequential;  ///< of the plan that won, in InTAR mode
+  std::vector<FpgaStage> stages;
+  std::int64_t cycles = 0;
+  double spilled_bytes = 0;  ///< written off chip and read back
+  double seconds(const FpgaParams& fpga) const { return static_cast<double>(cycles) / fpga.clock_hz; }
+};
+/// A design or plan that the part cannot hold, and why.
+struct FpgaDoesNotFit {
+  std::string reason;
+};
+
+/// What a design takes of a part.
+struct FpgaResources {
+  double dsp = 0, bram18 = 0, lut = 0;
+};
+FpgaResources resources_of(const FpgaParams& fpga, const FpgaDesign& design, const std::vector<FpgaTask>& tasks,
+                           FpgaMode mode);
+
+/// Runs a chain of tasks in a mode. An empty chain takes no cycles.
+std::variant<FpgaPlan, FpgaDoesNotFit> plan_fpga(const FpgaParams& fpga, const FpgaDesign& design,
+                                                 const std::vector<FpgaTask>& tasks, FpgaMode mode);
+
+}  // namespace orrery::hw

@@ -1,0 +1,162 @@
+// What attention libraries do: tiles, splits of long contexts, grouped heads as rows; and the constants of `tiled`.
+//
+// A library is code that is known, so what it decides is a function here and not a constant to fit:
+//   flash2  FlashAttention-2, its paged kernels, on parts before Hopper: tiles of 64 query rows; two thread blocks an
+//           SM where shared memory allows; contexts split only for one new token a sequence with grouped heads.
+//   flash3  FlashAttention-3, on Hopper and after: 64 to 192 rows taken from all query heads of a key head, one thread
+//           block an SM that works through tiles; contexts split by a plan made for every batch.
+//   flash3_sm80  its kernels for parts before Hopper: 128 rows; splits and packing are the caller's.
+// Sources: Dao-AILab/flash-attention and vllm-project/flash-attention, csrc/flash_attn (flash_fwd_launch_template.h,
+// flash_api.cpp) and hopper (tile_size.h, heuristics.h, flash_prepare_scheduler.cu). Left out: sliding windows, sinks,
+// soft caps, dropout, 8-bit operands, clusters, and the generic kernel that libraries use for head dimensions above
+// 256.
+//
+// Time in `tiled`. The library's tile of `rows` query rows takes `keys` keys at a time (below). Grouped heads share
+// a tile of FlashAttention-3 and, for one new token a sequence, of FlashAttention-2. For a block of keys, clock f:
+//   flops  = 2 rows keys (key_dim + value_dim)
+//   shared = flops / (peak/SMs * efficiency) + rows keys / (softmax_per_cycle f)      SM time when others fill the gaps
+//   alone  = flops / (peak/SMs) + block_cycles / f;  shared, where groups of warps take turns within a thread block
+//   start  = (start_cycles + rows in use * row_cycles) / f
+// A thread block of x blocks of keys takes latency(x) = start + x alone by itself, and of an SM that c thread blocks
+// share busy(x) = max(start / c + x shared, latency(x) / c). Equal thread blocks (one new token a sequence) run in
+// waves:
+//   wave of r = |max(latency(x), ceil(r/SMs) busy(x)), r/ctas * move|_4
+// uneven ones (prompts; contexts of unequal length) are handed out as SMs fall free:
+//   t = |compute, move|_4,  compute = |ctas busy(mean x) / SMs + tail (1 - SMs c / ctas) latency(longest),
+//   latency(longest)|_4
+// where a causal tile ends at its last query: mean keys of a query + half a tile (+ half a block where tiles end
+// inside).
+//   move = |bytes / (bandwidth memory_efficiency), ctas x block bytes / (l2_bandwidth l2_delivery)|_4
+// Beside it: fixed + sequence * sequences; combine + combine_split * splits and the fp32 partials at L2 bandwidth where
+// contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one `regroup` copy of the
+// outputs, and three more where there are several sequences and several key heads. A call repeated on the same operands
+// (AttentionConditions::resident) finds all of them in the L2 up to resident_share of it, none from twice that on, and
+// a linear share between. AttentionPrefill counts a batch as so many sequences of the mean length, save for q_tiles.
+//
+// Prompts and decodes in one launch (FlashAttention-2): decodes are prompts of one token without splits and without
+// packed heads, so `compute` sums both kinds of thread blocks. Heads run one after the other over all sequences, so
+// keys and values of the decodes come from memory again for each of a key head's g query heads, unless these run at the
+// same time or the contexts of a key head (c bytes) stay in the L2:
+//   reads = 1 + (1 - kept) (min(g, max(1, g sequences / places of thread blocks)) - 1)
+//   kept  = 2 - c / (l2 resident_share), between 0 and 1
+//
+// Cache write: bytes / (bandwidth cache_write), or 2 bytes / l2_bandwidth if resident, + tokens min(1, elements / 512)
+// cache_token.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/params.hpp"
+
+namespace orrery::hw {
+
+struct GpuParams;
+
+/// Which library's decisions a part's attention follows.
+enum class AttentionLibrary : std::uint8_t { flash2, flash3, flash3_sm80 };
+
+}  // namespace orrery::hw
+
+namespace orrery::sim {
+template <>
+struct EnumNames<hw::AttentionLibrary> {
+  static constexpr std::array<std::pair<std::string_view, hw::AttentionLibrary>, 3> names{
+      {{"flash2", hw::AttentionLibrary::flash2},
+       {"flash3", hw::AttentionLibrary::flash3},
+       {"flash3_sm80", hw::AttentionLibrary::flash3_sm80}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::hw {
+
+/// Constants of `tiled` for attention, and whose decisions it follows.
+struct AttentionConstants {
+  AttentionLibrary library = AttentionLibrary::flash2;
+  double efficiency = 0.85;
+  double softmax_per_cycle = 18;
+  double start_cycles = 3300;
+  double row_cycles = 28;
+  double block_cycles = 1500;
+  double tail = 0.5;
+  double memory_efficiency = 0.8;
+  double l2_delivery = 1;
+  double resident_share = 0.4;
+  double fixed_s = 4e-6;
+  double combine_s = 2e-6;
+  double combine_split_s = 0.1e-6;
+  double regroup_s = 0;
+  double sequence_s = 0;
+  double cache_write = 0.8;
+  double cache_token_s = 2e-9;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using C = AttentionConstants;
+    return sim::FieldTable{
+        sim::field("library", &C::library, "Whose tiles, splits and packing of grouped heads."),
+        sim::field("efficiency", &C::efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the tensor peak in the steady state, the softmax beside it not counted."),
+        sim::field("softmax_per_cycle", &C::softmax_per_cycle, Unit::none, sim::positive(),
+                   "Scores of the softmax that an SM turns out in a clock and that nothing hides."),
+        sim::field("start_cycles", &C::start_cycles, Unit::none, sim::at_least(0),
+                   "Clocks that a thread block takes beside its keys: start, first loads, last stores."),
+        sim::field("row_cycles", &C::row_cycles, Unit::none, sim::at_least(0),
+                   "Further clocks for a query row of it: loads, normalising, stores."),
+        sim::field("block_cycles", &C::block_cycles, Unit::none, sim::at_least(0),
+                   "Clocks that a lone group of warps waits in a block of keys: loads, barriers, softmax."),
+        sim::field("tail", &C::tail, Unit::ratio, sim::between(0, 2),
+                   "Longest thread blocks that the end of an uneven launch waits for."),
+        sim::field("memory_efficiency", &C::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak that queries, keys, values and outputs reach."),
+        sim::field("l2_delivery", &C::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                   "Bytes of keys and values delivered to tiles per byte of L2 bandwidth."),
+        sim::field("resident_share", &C::resident_share, Unit::ratio, sim::between(0.01, 1.5),
+                   "Share of the L2 up to which the operands of a repeated call stay in it."),
+        sim::field("fixed", &C::fixed_s, Unit::seconds, sim::at_least(0), "Start and tail, beside the launch."),
+        sim::field("combine", &C::combine_s, Unit::seconds, sim::at_least(0),
+                   "Second pass that joins the splits of a context."),
+        sim::field("combine_split", &C::combine_split_s, Unit::seconds, sim::at_least(0),
+                   "What every split adds to that pass."),
+        sim::field("regroup", &C::regroup_s, Unit::seconds, sim::at_least(0),
+                   "A copy that turns grouped heads into rows, or back."),
+        sim::field("sequence", &C::sequence_s, Unit::seconds, sim::at_least(0),
+                   "Scheduling of a sequence inside the kernel, up to 992 of them."),
+        sim::field("cache_write", &C::cache_write, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the memory's peak of the kernel that scatters new keys and values into pages."),
+        sim::field("cache_token", &C::cache_token_s, Unit::seconds, sim::at_least(0),
+                   "What a token of 512 elements and more adds to that kernel; fewer elements, less."),
+    };
+  }
+};
+
+/// How a call is made, where that is not the library's own choice.
+struct AttentionConditions {
+  bool resident = false;           ///< repeated on the same operands: what fits the L2 stays in it
+  std::int64_t splits = 0;         ///< parts of every context; 0: as the library decides
+  std::int64_t pack = 0;           ///< query heads whose rows share a tile; 0: as the library decides
+  std::int64_t plan_heads = 0;     ///< heads that FlashAttention-3's plan was made for; 0: those of the call
+  std::int64_t plan_kv_heads = 0;  ///< key heads of that plan
+};
+
+/// Tile of a thread block: query rows, keys taken at a time, and how many blocks share an SM.
+struct AttentionTile {
+  std::int64_t rows = 0, keys = 0, ctas_per_sm = 1;
+  bool takes_turns = false;  ///< groups of warps compute while others load and take their softmax
+};
+
+/// The tile that the part's library takes. `rows_per_head`: query rows of one sequence and key head, grouped heads
+/// counted; `key_dim`, `value_dim`: elements of a key and of a value.
+AttentionTile attention_tile(const GpuParams& gpu, std::int64_t key_dim, std::int64_t value_dim,
+                             std::int64_t rows_per_head, bool one_token);
+
+/// Parts into which FlashAttention-2 cuts a context: the fewest that keep `slots` places of thread blocks at least
+/// 0.85 times as busy as the best number would. `blocks` thread blocks without splitting, `key_blocks` blocks of keys.
+std::int64_t flash2_splits(std::int64_t blocks, std::int64_t slots, std::int64_t key_blocks);
+
+/// The same for FlashAttention-3, which plans with `tiles` (query tiles of a sequence and all key heads) and
+/// `work` (blocks of keys over all tiles of the batch): an even share of the work for every SM, ten per cent more.
+std::int64_t flash3_splits(std::int64_t tiles, double work, std::int64_t sms, std::int64_t key_blocks);
+
+}  // namespace orrery::hw

@@ -1,0 +1,166 @@
+// A CPU: cores with vector and matrix units, caches, memory channels, and one thread that dispatches to accelerators.
+//
+// `CpuParams` holds published facts and few named assumptions; `cpu_cost` answers every Kernel in closed form:
+//   peak(t)    = t clock 2 (simd_bits / 32) fma_units        FLOP/s of fp32 on t cores, or t clock <format>_per_cycle
+//   t          = min(cores, independent parts, about sqrt(serial / fork_per_thread))   threads that repay their fork
+//   compute    = flops padded to a matrix tile / (peak(t) efficiency)
+//   memory     = bytes from DRAM / min(t core_bandwidth, memory_bandwidth stream_share) + bytes from L3 / min(t, cores)
+//   L3 time       = max(compute, memory) + fork + t fork_per_thread                       or one core alone, if sooner
+// `serial` is the same maximum on one core. Cache residency: activations (operands that another kernel has just
+// written) lie in the last-level cache as far as they fit `l3 * l3_keep`; weights and cached keys lie there only if
+// `residency` says `all`. Products whose operands exceed the cache read them again block by block: 2 m n k element /
+// sqrt(l3 keep / (3 element)), the traffic of square blocks (Hong and Kung, 1981, with three blocks in the cache).
+// Sources: roofline of Williams et al. (CACM 2009) with cores and caches; the constants' stand in hw/catalog/*.json.
+// Left out: NUMA beyond the achieved bandwidth, SMT, clocks that move with load (one all-core clock stands for them),
+// page faults, interference of the dispatching thread with the working ones.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "hw/base/kernel.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::hw {
+
+class CostModel;
+
+/// Which operands the last-level cache still holds when a kernel starts.
+enum class CacheResidency : std::uint8_t { cold, activations, all };
+
+}  // namespace orrery::hw
+
+namespace orrery::sim {
+template <>
+struct EnumNames<hw::CacheResidency> {
+  static constexpr std::array<std::pair<std::string_view, hw::CacheResidency>, 3> names{
+      {{"cold", hw::CacheResidency::cold},
+       {"activations", hw::CacheResidency::activations},
+       {"all", hw::CacheResidency::all}}};
+};
+}  // namespace orrery::sim
+
+namespace orrery::hw {
+
+/// Operations of one core per cycle by format, on its best units (a multiply-add is two). 0: done in fp32 units.
+struct CoreRates {
+  double fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0;
+  std::int64_t tile_rows = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::field("fp16", &CoreRates::fp16, Unit::none, sim::between(0, 1 << 16), "FLOP per cycle."),
+        sim::field("bf16", &CoreRates::bf16, Unit::none, sim::between(0, 1 << 16), "FLOP per cycle."),
+        sim::field("fp8", &CoreRates::fp8, Unit::none, sim::between(0, 1 << 16), "FLOP per cycle."),
+        sim::field("int8", &CoreRates::int8, Unit::none, sim::between(0, 1 << 16), "Operations per cycle."),
+        sim::field("tile_rows", &CoreRates::tile_rows, Unit::count, sim::between(1, 256),
+                   "Rows of a matrix unit's tile; a product with fewer rows fills it up with zeros."),
+    };
+  }
+};
+
+/// Power in W, energy in J.
+struct CpuPower {
+  double idle_w = 0, tdp_w = 0, core_active_w = 0, flop_j = 0, memory_byte_j = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("idle", &CpuPower::idle_w, Unit::watts, sim::at_least(0), "Package without work.")),
+        sim::required(sim::field("tdp", &CpuPower::tdp_w, Unit::watts, sim::positive(), "Thermal design power.")),
+        sim::field("core_active", &CpuPower::core_active_w, Unit::watts, sim::at_least(0),
+                   "Added by a core that runs a thread, whatever it does."),
+        sim::field("flop", &CpuPower::flop_j, Unit::joules, sim::at_least(0),
+                   "Energy of an fp32 FLOP of the vector units; narrower formats cost their share of the width."),
+        sim::field("memory_byte", &CpuPower::memory_byte_j, Unit::joules, sim::at_least(0),
+                   "Energy of a byte of main memory on its way to a core."),
+    };
+  }
+};
+
+/// One socket (or the sockets of a host, if `cores` and the memory count them all). Rates per s, sizes in bytes.
+struct CpuParams {
+  static constexpr std::string_view kKind = "cpu";
+  std::int64_t cores = 0;
+  double clock_base_hz = 0, clock_boost_hz = 0, clock_all_core_hz = 0;
+  double single_thread = 1;
+  std::int64_t simd_bits = 0, fma_units = 0;
+  CoreRates per_cycle;
+  std::int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
+  double l3_keep = 0.7;
+  double l3_core_bandwidth = 0;
+  std::int64_t memory_bytes = 0, memory_channels = 0;
+  double memory_bandwidth = 0, stream_share = 0.8, core_bandwidth = 0;
+  double gemm_efficiency = 0.75, vector_efficiency = 0.5;
+  double fork_s = 1e-6, fork_per_thread_s = 50e-9;
+  CacheResidency residency = CacheResidency::activations;
+  CpuPower power;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(
+            sim::field("cores", &CpuParams::cores, Unit::count, sim::between(1, 4096), "Cores, all sockets.")),
+        sim::required(sim::field("clock_base", &CpuParams::clock_base_hz, Unit::hertz, sim::between(1e8, 1e10),
+                                 "Base clock of the data sheet.")),
+        sim::required(sim::field("clock_boost", &CpuParams::clock_boost_hz, Unit::hertz, sim::between(1e8, 1e10),
+                                 "Highest clock of one core: the dispatching thread's.")),
+        sim::field("clock_all_core", &CpuParams::clock_all_core_hz, Unit::hertz, sim::between(0, 1e10),
+                   "Clock with all cores in vector code; 0: the base clock."),
+        sim::field("single_thread", &CpuParams::single_thread, Unit::ratio, sim::between(0.05, 20),
+                   "Speed of one core on dispatching code, relative to an EPYC 7313's."),
+        sim::required(sim::field("simd_bits", &CpuParams::simd_bits, Unit::count, sim::between(32, 4096),
+                                 "Width of a vector unit.")),
+        sim::required(sim::field("fma_units", &CpuParams::fma_units, Unit::count, sim::between(1, 16),
+                                 "Vector units that start a multiply-add of that width each cycle.")),
+        sim::field("per_cycle", &CpuParams::per_cycle, "Rates of narrower formats per core."),
+        sim::required(sim::field("l1", &CpuParams::l1_bytes, Unit::bytes, sim::positive(), "Data cache of a core.")),
+        sim::required(sim::field("l2", &CpuParams::l2_bytes, Unit::bytes, sim::positive(), "Private cache of a core.")),
+        sim::required(sim::field("l3", &CpuParams::l3_bytes, Unit::bytes, sim::positive(), "All of the last level.")),
+        sim::field("l3_keep", &CpuParams::l3_keep, Unit::ratio, sim::between(0, 1),
+                   "Share of the last level that useful operands keep."),
+        sim::required(sim::field("l3_core_bandwidth", &CpuParams::l3_core_bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "What one core draws from the last level.")),
+        sim::required(sim::field("memory", &CpuParams::memory_bytes, Unit::bytes, sim::positive(), "Main memory.")),
+        sim::required(sim::field("memory_channels", &CpuParams::memory_channels, Unit::count, sim::between(1, 256),
+                                 "Memory channels, all sockets.")),
+        sim::required(sim::field("memory_bandwidth", &CpuParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "Peak of all channels.")),
+        sim::field("stream_share", &CpuParams::stream_share, Unit::ratio, sim::between(0.01, 1),
+                   "Share of that peak that STREAM reaches."),
+        sim::required(sim::field("core_bandwidth", &CpuParams::core_bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "What one core alone draws from memory.")),
+        sim::field("gemm_efficiency", &CpuParams::gemm_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the peak that large products reach."),
+        sim::field("vector_efficiency", &CpuParams::vector_efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Share of the fp32 peak that attention and element-wise code reach."),
+        sim::field("fork", &CpuParams::fork_s, Unit::seconds, sim::at_least(0), "Start and join of a parallel loop."),
+        sim::field("fork_per_thread", &CpuParams::fork_per_thread_s, Unit::seconds, sim::at_least(0),
+                   "Added to it by every thread."),
+        sim::field("residency", &CpuParams::residency, "What the last-level cache holds when a kernel starts."),
+        sim::required(sim::field("power", &CpuParams::power, "Power and energy.")),
+    };
+  }
+
+  /// Faults that no single field shows: clocks in the wrong order, bandwidth that the cores or channels cannot give.
+  static void check(const CpuParams& cpu, const sim::Node& fields, sim::Faults& faults);
+
+  /// Clock of a core when all cores run vector code, Hz.
+  double vector_clock_hz() const { return clock_all_core_hz > 0 ? clock_all_core_hz : clock_base_hz; }
+};
+
+/// FLOP (or integer operations) of one core per cycle in `dtype`, on its best units.
+double core_rate(const CpuParams& cpu, DType dtype);
+/// Peak of all cores at the all-core clock, FLOP/s.
+double cpu_peak(const CpuParams& cpu, DType dtype);
+/// Bandwidth that STREAM reaches with all cores, B/s.
+inline double stream_bandwidth(const CpuParams& cpu) {
+  return cpu.memory_bandwidth * cpu.stream_share;
+}
+
+/// The cost of kernels on all cores (hw/cost/cpu.cpp).
+std::unique_ptr<CostModel> make_cpu_cost(const CpuParams& cpu);
+
+}  // namespace orrery::hw

@@ -1,0 +1,222 @@
+// Operator graphs: what a model computes, before it is fused, placed and lowered to kernels.
+//
+// An OpGraph is a directed acyclic graph (Boost.Graph) whose vertices are operators and whose edges are uses of
+// tensors. Shapes are symbolic (SymExpr), so one graph stands for all batches. Ops stand in an order of execution:
+// an op is added after the ops that make its inputs, so a graph is acyclic by construction and `for (OpId op :
+// graph.ops())` is a run. Passes do not edit a graph, they build the next one (models/graph/graph_rewrite.hpp).
+// Control flow: `branch` has two regions and `loop` has one (attribute `trips`); a region is a graph whose inputs are
+// the op's inputs, in order, and whose outputs are the op's outputs. `fused` has one region too: what became one
+// kernel. Left out: aliasing other than views, side effects (an op that writes in place gives a new tensor).
+#pragma once
+
+#include <boost/graph/adjacency_list.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "hw/base/kernel.hpp"
+#include "models/graph/op_kinds.hpp"
+#include "models/sym/expr.hpp"
+
+namespace orrery::models {
+
+/// Element types of tensors; a complex number is two of its halves. The device computes in dtype_of(type).
+enum class ElementType : std::uint8_t {
+  fp32,
+  fp16,
+  bf16,
+  fp8,
+  int8,
+  int32,
+  int64,
+  boolean,
+  fp64,
+  complex32,
+  complex64
+};
+std::string_view to_string(ElementType type);
+std::optional<ElementType> element_type_of(std::string_view name);
+std::int64_t bytes_of(ElementType type);
+/// The rate at which a device computes with it: integers and fp64 count as fp32, complex as their halves.
+hw::DType dtype_of(ElementType type);
+ElementType element_type(hw::DType dtype);
+constexpr bool is_complex(ElementType type) {
+  return type == ElementType::complex32 || type == ElementType::complex64;
+}
+
+enum class Layout : std::uint8_t { row_major, channels_last, transposed, csr };
+std::string_view to_string(Layout layout);
+std::optional<Layout> layout_of(std::string_view name);
+
+/// Who owns a tensor: `input` and `parameter` exist before the run, `constant` too and never changes, `state` belongs
+/// to the optimizer, `activation` is made by an op.
+enum class TensorRole : std::uint8_t { input, parameter, constant, state, activation };
+std::string_view to_string(TensorRole role);
+std::optional<TensorRole> tensor_role_of(std::string_view name);
+
+enum class TensorId : std::int32_t {};
+enum class OpId : std::int32_t {};
+constexpr std::size_t index(TensorId id) {
+  return static_cast<std::size_t>(id);
+}
+constexpr std::size_t index(OpId id) {
+  return static_cast<std::size_t>(id);
+}
+
+struct Tensor {
+  std::string name;
+  std::vector<SymExpr> shape;
+  ElementType type = ElementType::fp16;
+  Layout layout = Layout::row_major;
+  TensorRole role = TensorRole::activation;
+  bool saved = false;  ///< kept from the forward to the backward pass (set by differentiation)
+
+  SymExpr elements() const { return product(shape); }
+  SymExpr bytes() const { return elements() * bytes_of(type); }
+};
+
+/// What an op is told besides its inputs. Numbers are SymExpr too (a pad may depend on a size).
+using Attribute = std::variant<SymExpr, double, std::string, std::vector<SymExpr>>;
+using Attributes = std::vector<std::pair<std::string, Attribute>>;  ///< sorted by name
+
+enum class Phase : std::uint8_t { forward, backward, optimizer };
+std::string_view to_string(Phase phase);
+std::optional<Phase> phase_of(std::string_view name);
+
+class OpGraph;
+
+/// A vertex.
+struct OpNode {
+  OpKind kind = OpKind::custom;
+  std::string name;
+  std::vector<TensorId> inputs, outputs;
+  Attributes attributes;
+  std::vector<std::shared_ptr<const OpGraph>> regions;
+  std::string scope;  ///< module path: "layer.3.attention"
+  Phase phase = Phase::forward;
+  std::string dialect;                           ///< library or compiler that runs it; empty: the default
+  std::string target;                            ///< device that runs it; empty: the default
+  hw::OpClass op_class = hw::OpClass::residual;  ///< where time and energy are booked
+
+  const Attribute* find(std::string_view attribute) const;
+  /// The attribute as a number; `fallback` where it is not there.
+  std::int64_t integer(std::string_view attribute, std::int64_t fallback) const;
+  SymExpr expr(std::string_view attribute, const SymExpr& fallback) const;
+  double number(std::string_view attribute, double fallback) const;
+  std::string_view text(std::string_view attribute) const;
+  void set(std::string_view attribute, Attribute value);
+};
+
+/// An edge: `tensor`, made by the source, is input number `slot` of the target.
+struct Use {
+  TensorId tensor{};
+  std::int32_t slot = 0;
+};
+
+using Dag = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, OpNode, Use>;
+
+/// A shape that does not fit an op, or an input that is not there. what() says which op, what was expected and what is.
+class GraphError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class OpGraph {
+ public:
+  std::string name;  ///< of the model
+  Facts facts;       ///< what is known of its dimensions
+
+  // building
+  TensorId add_tensor(Tensor tensor);  ///< an input, parameter, constant or state; throws GraphError for an activation
+  TensorId input(std::string name, std::vector<SymExpr> shape, ElementType type);
+  TensorId parameter(std::string name, std::vector<SymExpr> shape, ElementType type);
+  TensorId constant(std::string name, std::vector<SymExpr> shape, ElementType type);
+  /// Adds an op whose outputs follow from its inputs by the kind's ShapeRule. The element type is that of the first
+  /// floating input, or attribute "to" of a cast. Throws GraphError.
+  OpId add(OpNode op);
+  /// Adds an op with the outputs given (names may be empty). Whether they fit the ShapeRule is verify()'s to say, which
+  /// passes call once. Throws GraphError for an input that is not there. A name that is taken gets a number.
+  OpId add(OpNode op, std::vector<Tensor> outputs);
+  /// The same for one output; returns the tensor.
+  TensorId emit(OpKind kind, std::vector<TensorId> inputs, Attributes attributes = {}, std::string name = {});
+  TensorId emit(OpKind kind, std::vector<TensorId> inputs, std::vector<SymExpr> shape, ElementType type,
+                Attributes attributes = {}, std::string name = {});
+  void mark_output(TensorId tensor);
+  /// Prefix of the scope of the ops that are added from here on.
+  void set_scope(std::string scope) { scope_ = std::move(scope); }
+  const std::string& scope() const { return scope_; }
+  void set_phase(Phase phase) { phase_ = phase; }
+
+  // reading
+  std::size_t op_count() const { return boost::num_vertices(dag_); }
+  std::size_t tensor_count() const { return tensors_.size(); }
+  auto ops() const {
+    return std::views::iota(std::size_t{0}, op_count()) |
+           std::views::transform([](std::size_t i) { return static_cast<OpId>(i); });
+  }
+  auto tensors() const {
+    return std::views::iota(std::size_t{0}, tensor_count()) |
+           std::views::transform([](std::size_t i) { return static_cast<TensorId>(i); });
+  }
+  const OpNode& op(OpId id) const { return dag_[index(id)]; }
+  const Tensor& tensor(TensorId id) const { return tensors_[index(id)]; }
+  /// Annotations may change, structure may not.
+  OpNode& annotate(OpId id) { return dag_[index(id)]; }
+  Tensor& annotate(TensorId id) { return tensors_[index(id)]; }
+  /// The op that makes a tensor; nothing for those that exist before the run.
+  std::optional<OpId> producer(TensorId id) const;
+  /// Ops that read a tensor, each once, in order.
+  std::span<const OpId> consumers(TensorId id) const { return consumers_[index(id)]; }
+  std::span<const TensorId> outputs() const { return outputs_; }
+  bool is_output(TensorId id) const;
+  std::vector<TensorId> with_role(TensorRole role) const;
+  const Dag& dag() const { return dag_; }
+  /// Symbols of all shapes and attributes, those of regions too, in the order of names.
+  std::vector<Symbol> symbols() const;
+  std::optional<TensorId> find_tensor(std::string_view name) const;
+
+ private:
+  OpId insert(OpNode op, std::vector<Tensor> outputs);
+  std::string fresh_name(std::string_view base);
+
+  Dag dag_;
+  std::vector<Tensor> tensors_;
+  std::vector<std::int32_t> producers_;  ///< -1: none
+  std::vector<std::vector<OpId>> consumers_;
+  std::vector<TensorId> outputs_;
+  std::vector<bool> is_output_;  ///< by tensor; shorter where the last tensors are none
+  std::unordered_map<std::string, TensorId> by_name_;
+  std::unordered_set<std::string> op_names_;
+  std::unordered_map<std::string, int> next_tensor_, next_op_;  ///< numbers tried so far, by name that is taken
+  std::string scope_;
+  Phase phase_ = Phase::forward;
+};
+
+/// Shapes and types of an op's outputs by its ShapeRule; throws GraphError (also for `given`, which cannot say).
+std::vector<Tensor> infer_outputs(const OpGraph& graph, const OpNode& op);
+/// Shapes broadcast from the right. Throws GraphError.
+std::vector<SymExpr> broadcast(std::span<const SymExpr> a, std::span<const SymExpr> b);
+
+/// Everything that is wrong with a graph, a line each (nothing: it is sound): numbers of inputs, shapes against rules,
+/// regions against their op, outputs that nobody makes, names used twice.
+std::vector<std::string> verify(const OpGraph& graph);
+/// The part of it that is about one op.
+std::vector<std::string> verify(const OpGraph& graph, OpId op);
+
+/// A line a tensor that exists before the run and a line an op, in order; equal graphs print alike.
+///   %y: fp16[batch, 768] = matmul(%x, %w) {trans_b = 1} "layer.0.attention"
+std::string to_string(const OpGraph& graph);
+/// "fp16[batch, 768]".
+std::string shape_string(const Tensor& tensor);
+
+}  // namespace orrery::models

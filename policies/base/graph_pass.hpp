@@ -1,0 +1,68 @@
+// Passes: policies that make the next graph from one.
+//
+// A pass sees a graph and a context (what runs it, which shapes are typical, how much memory there is) and returns a
+// whole new graph; it has no state, so equal inputs give equal graphs. What it did is told as figures, which appear in
+// a run's summary under `passes.<pass>`. Contract: the new graph computes what the old one did (training passes add to
+// it), passes verify(), and its ops stand in an order of execution. A pass that finds nothing to do returns the graph.
+// Folders: fusion (what becomes one kernel, and by which library), memory (order, recomputation, saved tensors),
+// placement (which device, which shard), training (casts, differentiation).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hw/cost/cost_model.hpp"
+#include "models/graph/graph_lowering.hpp"
+#include "models/graph/graph_rewrite.hpp"
+#include "models/graph/op_graph.hpp"
+#include "models/graph/op_work.hpp"
+#include "sim/base/registry.hpp"
+
+namespace orrery::policies {
+
+/// What a pass may know of where and how the graph will run.
+struct PassContext {
+  const hw::CostModel* cost = nullptr;  ///< the device's prices; null: none are known
+  double launch_s = 0;                  ///< what a further launch costs beside its kernel, s
+  std::int64_t scratch_bytes = 0;       ///< on-chip memory that a fused kernel's tiles may fill; 0: unknown
+  std::int64_t memory_bytes = 0;        ///< of the device; 0: unknown
+  models::Bindings typical;             ///< sizes to decide by
+  std::vector<models::Bindings> seen;   ///< sizes that requests had, most recent last
+  std::uint64_t seed = 1;
+
+  /// Time of an op's kernels on the device for sizes, launches included, s. Throws std::logic_error without a cost.
+  double time_s(const models::OpGraph& graph, models::OpId op, const models::Bindings& bindings) const;
+  /// The same for all ops.
+  double time_s(const models::OpGraph& graph, const models::Bindings& bindings) const;
+};
+
+/// What a pass tells of itself: figures in the order of telling, and lines for people.
+struct PassReport {
+  std::vector<std::pair<std::string, double>> figures;
+  std::vector<std::string> notes;
+  void tell(std::string figure, double value) { figures.emplace_back(std::move(figure), value); }
+};
+
+class GraphPass {
+ public:
+  virtual ~GraphPass() = default;
+  /// Throws models::GraphError for a graph that it cannot take, with the reason.
+  virtual models::OpGraph run(const models::OpGraph& graph, const PassContext& context, PassReport& report) const = 0;
+};
+
+using PassRegistry = sim::Registry<GraphPass>;
+
+/// Adds the passes of every folder.
+void register_graph_passes(PassRegistry& registry);
+/// One function a folder.
+void register_fusion_passes(PassRegistry& registry);
+void register_memory_passes(PassRegistry& registry);
+void register_placement_passes(PassRegistry& registry);
+void register_training_passes(PassRegistry& registry);
+
+}  // namespace orrery::policies

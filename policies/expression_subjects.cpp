@@ -1,0 +1,45 @@
+#include "policies/expression_subjects.hpp"
+
+#include "policies/admission/request_rule.hpp"
+#include "policies/batching/sequence_score.hpp"
+#include "policies/routing/replica_score.hpp"
+
+namespace orrery::policies {
+
+const std::vector<ExpressionSubject>& expression_subjects() {
+  static const std::vector<ExpressionSubject> all{
+      {"batching",
+       "Names that the scores of batching may use. `score`: whoever waits with the least goes first; `preempt`: "
+       "whoever "
+       "runs with the greatest is stopped first.",
+       {"batching.expression.score", "batching.expression.preempt"},
+       expression_names<SequenceFacts>()},
+      {"routing",
+       "Names that the score of a replica may use; the request goes to the replica with the least.",
+       {"routing.expression.score"},
+       expression_names<ReplicaScoreFacts>()},
+      {"admission",
+       "Names that the rule of admission may use; a request is turned away where it is not 0.",
+       {"admission.expression.reject"},
+       expression_names<RequestRuleFacts>()}};
+  return all;
+}
+
+std::vector<sim::ComponentInfo> expression_components() {
+  std::vector<sim::ComponentInfo> all;
+  for (const ExpressionSubject& subject : expression_subjects()) {
+    sim::ComponentInfo component{subject.name + " expression", "expression", subject.doc, {}};
+    for (const NameInfo& one : subject.names) {
+      sim::FieldInfo info;
+      info.name = one.name;
+      info.type = "number";
+      info.unit = one.unit;
+      info.doc = one.doc;
+      component.fields.push_back(std::move(info));
+    }
+    all.push_back(std::move(component));
+  }
+  return all;
+}
+
+}  // namespace orrery::policies
