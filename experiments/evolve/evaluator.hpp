@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/evolve/study.hpp"
+#include "experiments/evolve/evolve_study.hpp"
 
 namespace orrery::experiments::evolve {
 

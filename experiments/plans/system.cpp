@@ -14,6 +14,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
+#include "experiments/capacity/serving_question.hpp"
 #include "experiments/capacity/system.hpp"
 #include "experiments/plans/plan.hpp"
 
@@ -173,27 +174,21 @@ void write_csv(const std::filesystem::path& path, const std::vector<Plan>& plans
 
 std::vector<sim::FieldInfo> fields() {
   std::vector<sim::FieldInfo> all = serving_fields();
-  all.push_back(object_field("capacity", "Targets to meet, and how the rate is searched.",
-                             sim::describe_params<capacity::CapacityParams>()));
+  all.push_back(capacity::capacity_field());
   all.push_back(object_field("plans", "What plans are made of.", sim::describe_params<PlansParams>()));
   return all;
 }
 
-class PlansExperiment final : public Experiment {
+class PlansExperiment final : public capacity::ServingQuestion {
  public:
   PlansExperiment(Node root, ServingConfig config, PlansParams params)
-      : root_(std::move(root)), config_(std::move(config)), params_(std::move(params)) {
-    resolved_ = config_.resolved;
-    resolved_.set("system", Node::string("plans"));
-    resolved_.set("plans", sim::write_params(params_));
+      : ServingQuestion(std::move(config), "plans", sim::write_params(params)),
+        root_(std::move(root)),
+        params_(std::move(params)) {
     if (const Node* own = root_.find("capacity")) resolved_.set("capacity", *own);
   }
-  const Node& resolved() const override { return resolved_; }
-  std::int64_t seed() const override { return config_.run.seed; }
-  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
   Node identity() const override {
-    Node node = serving_identity(config_);
-    node.set("system", Node::string("plans"));
+    Node node = ServingQuestion::identity();
     Node own = sim::write_params(params_);
     own.erase("jobs");
     node.set("plans", std::move(own));
@@ -271,9 +266,7 @@ class PlansExperiment final : public Experiment {
   }
 
   Node root_;
-  ServingConfig config_;
   PlansParams params_;
-  Node resolved_;
 };
 
 /// Names that stand for nothing anywhere: a slip of the pen, not a plan that does not fit.
@@ -288,7 +281,7 @@ void check_plans(const Node& node, const PlansParams& params, sim::Faults& fault
   policies::BatchingRegistry batching("batching");
   policies::register_batching_policies(batching);
   std::vector<std::string> dtypes;
-  for (const auto& [name, dtype] : sim::EnumNames<hw::DType>::names) dtypes.emplace_back(name);
+  for (const auto& [name, dtype] : sim::names_of<hw::DType>) dtypes.emplace_back(name);
   if (const Node* list = node.find("batching"))
     check_names(params.batching.items, batching.names(), *list, "batching policy", faults);
   if (const Node* list = node.find("dtypes")) check_names(params.dtypes.items, dtypes, *list, "number format", faults);
@@ -311,9 +304,7 @@ System plans_system() {
   system.doc = "Simulates every plan of parts, parallelism, batching, formats and clocks, and tells the Pareto front.";
   system.fields = plans::fields();
   system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    sim::Node serving = root;
-    serving.erase("plans");
-    ServingConfig config = capacity::read_serving_part(serving, "capacity", faults);
+    ServingConfig config = capacity::read_serving_part(root, {"plans", "capacity"}, faults);
     const sim::Node node = section(root, "plans");
     auto params = sim::parse_params<plans::PlansParams>(node, faults);
     if (faults.empty()) plans::check_plans(node, params, faults);

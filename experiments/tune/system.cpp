@@ -9,6 +9,7 @@
 #include "experiments/base/figures.hpp"
 #include "experiments/tune/by_driver.hpp"
 #include "policies/placement/slapo_tune.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/csv_table.hpp"
 #include "sim/statistics.hpp"
 
@@ -16,18 +17,13 @@ namespace orrery::experiments {
 namespace tune {
 
 enum class Search : std::uint8_t { coordinate_descent, exhaustive, driver };
+constexpr auto enum_names(Search) {
+  using enum Search;
+  return sim::names<Search>(
+      {{"coordinate_descent", coordinate_descent}, {"exhaustive", exhaustive}, {"driver", driver}});
+}
 
 }  // namespace tune
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::tune::Search> {
-  using E = orrery::experiments::tune::Search;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"coordinate_descent", E::coordinate_descent}, {"exhaustive", E::exhaustive}, {"driver", E::driver}}};
-};
-
-namespace orrery::experiments {
 namespace tune {
 namespace {
 

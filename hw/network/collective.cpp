@@ -90,12 +90,6 @@ void check_tree(const CollectiveSpec& spec, sim::Faults& faults) {
 
 }  // namespace
 
-std::string_view name(CollectiveKind kind) {
-  for (const auto& [text, value] : sim::EnumNames<CollectiveKind>::names)
-    if (value == kind) return text;
-  throw std::logic_error("a collective kind without a name");
-}
-
 bool supports(std::string_view algorithm, CollectiveKind kind) {
   for (const auto& [known, kinds] : kSupport)
     if (known == algorithm) return (kinds & bit(kind)) != 0;

@@ -9,12 +9,6 @@
 #include "experiments/base/figures.hpp"
 #include "hw/fpga/hls.hpp"
 
-template <>
-struct orrery::sim::EnumNames<orrery::hw::HlsPipeline> {
-  using E = orrery::hw::HlsPipeline;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"off", E::off}, {"fine", E::fine}}};
-};
-
 namespace orrery::experiments {
 namespace hls {
 namespace {

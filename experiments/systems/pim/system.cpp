@@ -13,13 +13,6 @@
 #include "hw/pim/decode_overlap.hpp"
 #include "models/transformer/transformer.hpp"
 
-template <>
-struct orrery::sim::EnumNames<orrery::hw::DecodeSchedule> {
-  using E = orrery::hw::DecodeSchedule;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
-      {{"gpu_only", E::gpu_only}, {"serial", E::serial}, {"split", E::split}, {"interleaved", E::interleaved}}};
-};
-
 namespace orrery::experiments {
 namespace pim {
 namespace {
