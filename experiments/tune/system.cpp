@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "experiments/tune/by_driver.hpp"
@@ -23,8 +24,6 @@ constexpr auto enum_names(Search) {
       {{"coordinate_descent", coordinate_descent}, {"exhaustive", exhaustive}, {"driver", driver}});
 }
 
-}  // namespace tune
-namespace tune {
 namespace {
 
 using policies::slapo::GridPoint;
@@ -136,7 +135,7 @@ std::vector<sim::FieldInfo> fields() {
   return sections;
 }
 
-class TuneExperiment final : public Experiment {
+class TuneExperiment final : public ConfigExperiment {
  public:
   TuneExperiment(const Node& root, sim::Faults& faults) {
     check_keys(root, fields(), faults);
@@ -150,29 +149,28 @@ class TuneExperiment final : public Experiment {
     driver_ = search_drivers().prepare(search_.driver, settings, place_of(policies, "driver"), faults);
     if (!faults.empty()) return;
     search_.settings = driver_.params;
-    table_ = workload_.table;  // a path has been resolved against its file already
+    inputs_ = {workload_.table};  // a path has been resolved against its file already
+    seed_ = run_.seed;
     resolved_ = resolved_header("tune");
     resolved_.set("workload", sim::write_params(workload_));
     resolved_.set("policies", sim::write_params(search_));
     resolved_.set("run", sim::write_params(run_));
   }
 
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return {table_}; }
   Node identity() const override {
     Node node = resolved_;
     node.find("workload")->erase("table");
     return node;
   }
-  std::int64_t seed() const override { return run_.seed; }
 
   Outcome run(const RunSink&) const override {
-    const Grid grid = read_grid(table_, workload_);
+    const Grid grid = read_grid(inputs_.front(), workload_);
     std::size_t points = 1;
     for (const std::int64_t size : grid.space.sizes) points *= static_cast<std::size_t>(size);
     if (points != grid.values.size())
-      sim::throw_fault({table_.string(), ""}, fmt::format("expected a row for each of {} points of the grid, got {}",
-                                                          points, grid.values.size()));
+      sim::throw_fault(
+          {inputs_.front().string(), ""},
+          fmt::format("expected a row for each of {} points of the grid, got {}", points, grid.values.size()));
     const policies::slapo::Evaluate evaluate = [&grid](const GridPoint& point) -> std::optional<double> {
       const double value = grid.values.at(point);
       return value > 0 ? std::optional(value) : std::nullopt;
@@ -239,24 +237,14 @@ class TuneExperiment final : public Experiment {
   SearchParams search_;
   RunParams run_;
   search::DriverRegistry::Choice driver_;
-  std::filesystem::path table_;
-  Node resolved_;
 };
 
 }  // namespace
 }  // namespace tune
 
 System tune_system() {
-  System system;
-  system.name = "tune";
-  system.doc = "Searches a table of measured points, and counts evaluations.";
-  system.fields = tune::fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<tune::TuneExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return system_of<tune::TuneExperiment>("tune", "Searches a table of measured points, and counts evaluations.",
+                                         tune::fields());
 }
 
 }  // namespace orrery::experiments

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "hw/memory/dram_traffic.hpp"
@@ -75,7 +76,7 @@ struct Totals {
   }
 };
 
-class DramExperiment final : public Experiment {
+class DramExperiment final : public ConfigExperiment {
  public:
   DramExperiment(const Node& root, sim::Faults& faults) {
     check_keys(root, fields(), faults);
@@ -90,16 +91,12 @@ class DramExperiment final : public Experiment {
                              sim::humanise(memory_.capacity_bytes(), sim::Unit::bytes),
                              sim::humanise(traffic_.footprint_bytes, sim::Unit::bytes)));
     if (!faults.empty()) return;
+    seed_ = run_.seed;
     resolved_ = resolved_header("dram");
     resolved_.set("machine", sim::write_params(machine_));
     resolved_.set("workload", sim::write_params(traffic_));
     resolved_.set("run", sim::write_params(run_));
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return run_.seed; }
 
   Outcome run(const RunSink&) const override {
     const sim::RandomStream random(static_cast<std::uint64_t>(run_.seed), "traffic");
@@ -159,24 +156,14 @@ class DramExperiment final : public Experiment {
   hw::DramTraffic traffic_;
   RunParams run_;
   hw::DramParams memory_;
-  std::vector<std::filesystem::path> inputs_;
-  Node resolved_;
 };
 
 }  // namespace
 }  // namespace dram
 
 System dram_system() {
-  System system;
-  system.name = "dram";
-  system.doc = "Traffic through a memory controller whose every choice is a parameter.";
-  system.fields = dram::fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<dram::DramExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return system_of<dram::DramExperiment>(
+      "dram", "Traffic through a memory controller whose every choice is a parameter.", dram::fields());
 }
 
 }  // namespace orrery::experiments

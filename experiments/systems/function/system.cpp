@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/search/problems.hpp"
 
@@ -87,7 +88,7 @@ Point read_point(const Space& space, const Node& node, sim::Faults& faults) {
   return canonical;
 }
 
-class FunctionExperiment final : public Experiment {
+class FunctionExperiment final : public ConfigExperiment {
  public:
   FunctionExperiment(const Node& root, sim::Faults& faults) {
     check_keys(root, fields(), faults);
@@ -104,15 +105,11 @@ class FunctionExperiment final : public Experiment {
     problem_ = make_problem(params.function, static_cast<std::size_t>(params.dimensions));
     if (!params.point.is_object()) params.point = section(workload, "point");
     at_ = {read_point(problem_.space, params.point, faults), params.fidelity};
+    seed_ = run_.seed;
     resolved_ = resolved_header("function");
     resolved_.set("workload", sim::write_params(params));
     resolved_.set("run", sim::write_params(run_));
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return {}; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return run_.seed; }
 
   Outcome run(const RunSink&) const override {
     const Evaluation result = problem_.evaluate(at_);
@@ -136,22 +133,12 @@ class FunctionExperiment final : public Experiment {
   Problem problem_;
   Proposal at_;
   RunParams run_;
-  Node resolved_;
 };
 
 }  // namespace
 
 System function_system() {
-  System system;
-  system.name = "function";
-  system.doc = "A test function at a point, to try searches on.";
-  system.fields = fields();
-  system.read = [](const Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<FunctionExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return system_of<FunctionExperiment>("function", "A test function at a point, to try searches on.", fields());
 }
 
 }  // namespace orrery::experiments::search

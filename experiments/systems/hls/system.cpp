@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "hw/fpga/hls.hpp"
@@ -70,7 +71,7 @@ std::vector<sim::FieldInfo> fields() {
   return sections;
 }
 
-class HlsExperiment final : public Experiment {
+class HlsExperiment final : public ConfigExperiment {
  public:
   HlsExperiment(const Node& root, sim::Faults& faults) {
     check_keys(root, fields(), faults);
@@ -98,11 +99,6 @@ class HlsExperiment final : public Experiment {
     resolved_.set("workload", sim::write_params(work));
     resolved_.set("design", sim::write_params(design));
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return 1; }
 
   Outcome run(const RunSink&) const override {
     Outcome outcome;
@@ -134,24 +130,14 @@ class HlsExperiment final : public Experiment {
   hw::FpgaParams fpga_;
   hw::HlsKernel kernel_;
   hw::HlsDesign design_;
-  std::vector<std::filesystem::path> inputs_;
-  Node resolved_;
 };
 
 }  // namespace
 }  // namespace hls
 
 System hls_system() {
-  System system;
-  system.name = "hls";
-  system.doc = "A loop nest under pragmas of high-level synthesis on an FPGA, in closed form.";
-  system.fields = hls::fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<hls::HlsExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return system_of<hls::HlsExperiment>(
+      "hls", "A loop nest under pragmas of high-level synthesis on an FPGA, in closed form.", hls::fields());
 }
 
 }  // namespace orrery::experiments

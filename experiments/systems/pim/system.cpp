@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "experiments/base/platform_choice.hpp"
@@ -96,7 +97,7 @@ std::vector<sim::FieldInfo> fields() {
   return sections;
 }
 
-class PimExperiment final : public Experiment {
+class PimExperiment final : public ConfigExperiment {
  public:
   PimExperiment(const Node& root, sim::Faults& faults) {
     check_keys(root, fields(), faults);
@@ -117,11 +118,6 @@ class PimExperiment final : public Experiment {
     resolved_.set("workload", sim::write_params(workload_));
     resolved_.set("policies", sim::write_params(policies_));
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return 1; }
 
   Outcome run(const RunSink&) const override {
     Outcome outcome;
@@ -244,24 +240,14 @@ class PimExperiment final : public Experiment {
   hw::DecodeLayer layer_;
   std::unique_ptr<hw::CostModel> cost_;
   double device_bytes_ = 0, weights_ = 0;
-  std::vector<std::filesystem::path> inputs_;
-  Node resolved_;
 };
 
 }  // namespace
 }  // namespace pim
 
 System pim_system() {
-  System system;
-  system.name = "pim";
-  system.doc = "One decode step on a GPU or NPU with attention in memory beside it.";
-  system.fields = pim::fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<pim::PimExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return system_of<pim::PimExperiment>("pim", "One decode step on a GPU or NPU with attention in memory beside it.",
+                                       pim::fields());
 }
 
 }  // namespace orrery::experiments
