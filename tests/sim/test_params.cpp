@@ -10,6 +10,7 @@ constexpr auto enum_names(Colour) {
   return orrery::sim::names<Colour>({{"red", red}, {"green", green}});
 }
 
+using namespace orrery;
 using namespace orrery::sim;
 
 namespace {
