@@ -202,7 +202,7 @@ std::optional<std::pair<std::int64_t, RunResult>> Store::find_run(const std::str
 
 void Store::add_run(std::int64_t id, const std::string& key, const RunResult& result) {
   begin();
-  add_run_.bind(1, id).bind(2, key).bind(3, sim::to_string(result.status));
+  add_run_.bind(1, id).bind(2, key).bind(3, std::string(sim::to_string(result.status)));
   if (!result.reason.empty()) add_run_.bind(4, result.reason);
   for (std::size_t i = 0; i < result.figures.size(); ++i)
     add_run_.bind(static_cast<int>(5 + i), number_cell(result.figures[i]));
@@ -212,7 +212,7 @@ void Store::add_run(std::int64_t id, const std::string& key, const RunResult& re
 
 void Store::add_point(const PointRow& row) {
   begin();
-  add_point_.bind(1, row.id).bind(2, row.repeat).bind(4, row.fidelity).bind(5, sim::to_string(row.status));
+  add_point_.bind(1, row.id).bind(2, row.repeat).bind(4, row.fidelity).bind(5, std::string(sim::to_string(row.status)));
   if (!row.key.empty()) add_point_.bind(3, row.key);
   if (!row.reason.empty()) add_point_.bind(6, row.reason);
   if (row.status == TrialStatus::ok) add_point_.bind(7, row.violation);
