@@ -128,8 +128,6 @@ struct CollectiveSpec {
 using CollectiveRegistry = sim::Registry<CollectiveSchedule, const CollectiveSpec&>;
 void register_collectives(CollectiveRegistry& registry);
 
-/// "all_reduce" …
-std::string_view name(CollectiveKind kind);
 /// The table above. False for an unknown algorithm.
 bool supports(std::string_view algorithm, CollectiveKind kind);
 

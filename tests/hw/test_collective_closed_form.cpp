@@ -53,7 +53,7 @@ bool check_held(const CollectiveAlgorithm& algorithm, const CollectiveSpec& spec
   PairCarrier carrier(engine, kCost);
   const std::int64_t ticks = simulated_ticks(algorithm, spec, engine, carrier);
   const auto formula = static_cast<std::int64_t>(std::llround(*seconds * 1e12));
-  CAPTURE(to_string(spec.kind), spec.ranks, spec.bytes, algorithm.index(), formula, ticks, steps);
+  CAPTURE(sim::to_string(spec.kind), spec.ranks, spec.bytes, algorithm.index(), formula, ticks, steps);
   CHECK(ticks >= formula - 2 * steps - 1);
   CHECK(ticks <= formula + steps + 1);
   return true;
