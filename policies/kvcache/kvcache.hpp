@@ -97,7 +97,8 @@ class KvCache : public KvView {
   /// follows in that decision.
   virtual void pin(SeqId, const Sequence&) {}
   /// Gives a waiting sequence blocks for at least `tokens` tokens, those of its matched prefix shared. Returns how many
-  /// tokens of its prompt are there already (at most prefill_tokens - 1), or nothing (and no change) if blocks lack.
+  /// tokens of its prompt are there already (at most prefill_tokens - 1), or nothing (and no change) if there are too
+  /// few.
   virtual std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) {
     if (!reserve(id, seq, tokens)) return std::nullopt;
     return 0;
