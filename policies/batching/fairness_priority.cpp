@@ -2,11 +2,11 @@
 //
 // Decides: every `period` decode steps (1/f; 0: never, and arrival order is the priority) priorities are drawn, and the
 // running set becomes the highest that fit blocks and slots, down to the first that does not; the others are swapped
-// out. In between, waiting sequences come in by priority where there is room, and where blocks lack the lowest makes
-// way. As in vLLM 0.3 prompts are computed whole, in iterations of prompts alone; those do not count in the period.
-// Draws are hashes of seed, arrival number and draw number, so equal histories give equal decisions. Pattern `random`
-// draws everybody anew; in `markov` a sequence keeps its priority with probability `stay`. Source: FastSwitch (arXiv
-// 2411.18424): the problem it sets itself; which distribution its traces have is not published.
+// out. In between, waiting sequences are admitted by priority, and where there are too few blocks the lowest is
+// preempted. As in vLLM 0.3 prompts are computed whole, in iterations of prompts alone; those do not count in the
+// period. Draws are hashes of seed, arrival number and draw number, so equal histories give equal decisions. Pattern
+// `random` draws everybody anew; in `markov` a sequence keeps its priority with probability `stay`. Source: FastSwitch
+// (arXiv 2411.18424): the problem it sets itself; which distribution its traces have is not published.
 #include <algorithm>
 #include <array>
 

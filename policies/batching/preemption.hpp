@@ -20,7 +20,7 @@ inline std::int64_t blocks_to_admit_beside(const BatchView& view, const BatchDec
 }
 
 /// Preempts latest-admitted running sequences, one by one, until every remaining decode can grow by a token; appends
-/// them to `out.preempt`. O(1) if nobody has to go. Returns the blocks that are free once preemption and growth are
+/// them to `out.preempt`. O(1) if all can stay. Returns the blocks that are free once preemption and growth are
 /// done. Source: the v0 scheduler of vLLM (preemption by recompute, SOSP 2023, section 4.5).
 /// `by_priority`: of the lowest priority first, the latest arrival of these.
 std::int64_t make_room_for_decodes(const BatchView& view, BatchDecision& out, Preempt how = Preempt::recompute,

@@ -79,7 +79,7 @@ std::map<OpKind, int> kinds(const OpGraph& graph) {
   return counts;
 }
 
-/// The smallest live peak of all orders of a graph's ops, without take-overs. For a dozen ops.
+/// The smallest live peak of all orders of a graph's ops, without reuse in place. For a dozen ops.
 struct Orders {
   const OpGraph& graph;
   const Bindings& bindings;
