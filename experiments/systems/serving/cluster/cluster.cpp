@@ -167,7 +167,7 @@ void Cluster::read_live(Pool& pool) {
     facts.waiting = facts.kv_blocks = 0;
     for (const auto& lane : members_[static_cast<std::size_t>(facts.replica)].lanes) {
       lane->sync();
-      facts.waiting += lane->waiting();
+      facts.waiting += lane->sequences().queued();
       facts.kv_blocks += lane->kv().total_blocks() - lane->kv().available_blocks();
     }
     if (pool.router->reads_reports()) facts.load = report_load(*this, static_cast<std::size_t>(facts.replica));
@@ -176,7 +176,9 @@ void Cluster::read_live(Pool& pool) {
 
 std::int32_t Cluster::lane_for(const Member& member) const {
   if (member.lanes.size() == 1) return 0;
-  const auto requests = [](const std::unique_ptr<Replica>& lane) { return lane->waiting() + lane->running(); };
+  const auto requests = [](const std::unique_ptr<Replica>& lane) {
+    return lane->sequences().queued() + std::ssize(lane->sequences().running());
+  };
   const auto least = std::min_element(member.lanes.begin(), member.lanes.end(),
                                       [&](const auto& a, const auto& b) { return requests(a) < requests(b); });
   return static_cast<std::int32_t>(least - member.lanes.begin());

@@ -78,14 +78,13 @@ void Migrator::begin(std::size_t from, std::size_t to) {
   if (!victim) return;
   Move move{.stage = Stage::copying, .from = from, .to = to};
   const std::int64_t tokens = view.kv_tokens(*victim);
-  const Request& request = source.request(*victim);
-  move.request = &cluster_.replica(from).request_of(*victim);
-  move.id = request.id;
-  move.preemptions = request.preemptions;
+  move.request = &source.sequences().request(*victim);
+  move.id = move.request->id;
+  move.preemptions = move.request->preemptions;
   move.sent_blocks = std::max<std::int64_t>(0, source.kv().blocks_for(tokens) - 1);
   // Room for what it has and a block more.
   Replica& destination = cluster_.replica(to);
-  if (destination.waiting() > 0) return count(MigrationAbort::destination_queue);
+  if (destination.sequences().queued() > 0) return count(MigrationAbort::destination_queue);
   const auto held = destination.hold(tokens + source.kv().growth_tokens());
   if (!held) return count(MigrationAbort::destination_full);
   move.held = *held;
@@ -99,7 +98,7 @@ void Migrator::begin(std::size_t from, std::size_t to) {
 std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
   if (move.request == nullptr) return MigrationAbort::ended;
   if (move.request->preemptions != move.preemptions) return MigrationAbort::preempted;
-  if (!cluster_.takes(move.to) || !cluster_.replica(move.from).holds(*move.request, move.id))
+  if (!cluster_.takes(move.to) || !cluster_.replica(move.from).sequences().runs(*move.request, move.id))
     return MigrationAbort::closed;
   return std::nullopt;
 }
@@ -124,7 +123,7 @@ void Migrator::boundary(std::size_t i) {
 void Migrator::leave(Move& move) {
   Replica& source = cluster_.replica(move.from);
   if (const auto reason = obstacle(move)) return abort(move, *reason);
-  const auto seq = source.decoding_sequence(*move.request);
+  const auto seq = source.sequences().decoding_sequence(*move.request);
   if (!seq) return abort(move, MigrationAbort::preempted);
   move.seq = *seq;
   Request& request = source.take_out(*seq);
