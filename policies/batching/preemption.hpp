@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,23 @@ inline std::int64_t blocks_to_admit_beside(const BatchView& view, const BatchDec
                                            std::int64_t tokens) {
   return out.preempt.empty() ? view.kv.blocks_to_admit(view[id], tokens) : view.kv.blocks_of(view[id], tokens);
 }
+
+/// Blocks that are free, and those that decodes take in the coming step.
+struct DecodeRoom {
+  std::int64_t free = 0, growth = 0;
+  bool lacks() const { return growth > free; }
+  std::int64_t left() const { return free - growth; }
+};
+/// The room that a view shows.
+DecodeRoom decode_room(const BatchView& view);
+
+/// Who may be made to go.
+enum class MayGo : std::uint8_t { running /* who is not paused */, decoding };
+
+/// Preempts those of `line` who may go, its last first, until the decodes that remain can grow by a token; appends them
+/// to `out.preempt` and brings `room` up to date. O(1) if nobody has to go.
+void preempt_for_decodes(const BatchView& view, std::span<const SeqId> line, Preempt how, MayGo may_go,
+                         DecodeRoom& room, BatchDecision& out);
 
 /// Preempts latest-admitted running sequences, one by one, until every remaining decode can grow by a token; appends
 /// them to `out.preempt`. O(1) if all can stay. Returns the blocks that are free once preemption and growth are

@@ -75,7 +75,7 @@ class PriorityBatching final : public Batching {
     std::int64_t slots = step.free_slots();
     std::size_t goes = 0;
     for (; goes < lower.size() && (missing > 0 || slots <= 0); ++goes, ++slots)
-      missing -= view.blocks_of(lower[goes]) + view.growth_of(lower[goes]);
+      missing -= blocks_freed(view, lower[goes]) + blocks_grown(view, lower[goes]);
     if (missing > 0 || slots <= 0) return;
     for (std::size_t i = 0; i < goes; ++i) step.preempt(lower[i]);
   }

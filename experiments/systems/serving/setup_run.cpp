@@ -6,6 +6,7 @@
 #include "experiments/systems/serving/load/load.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
+#include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/picoseconds.hpp"
 #include "experiments/systems/serving/programs/files.hpp"
@@ -91,7 +92,7 @@ std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfi
         hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
     return picoseconds(cost.time_s);
   };
-  return std::make_unique<StagePipe>(*kind.exact, kind.layers_of, send_ps, ps_per_tick);
+  return std::make_unique<StagePipe>(kind.models.top(), kind.layers_of, send_ps, ps_per_tick);
 }
 
 /// When a run measures, and what its requests are held to.
@@ -170,14 +171,13 @@ class RunMembers {
 
   ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number) {
     ReplicaParts parts;
-    // Stages price their own layers; the table is for leaps, which a pipeline does not make.
-    parts.model = kind.stages > 1 ? kind.exact : kind.whole_model;
+    parts.model = &kind.models.top();
     if (kind.stages == 1 && kind.drafts)
       parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
     parts.acceptance = parts.speculator.get();
     parts.host = &host_;
     parts.batching = group.batching.make();
-    if (kind.clocked_model) parts.batching = with_clocks(std::move(parts.batching), clock_choice(kind));
+    if (kind.clocked) parts.batching = with_clocks(std::move(parts.batching), clock_choice(kind));
     parts.kv = group.kvcache.make(kind.geometry);
     parts.limits = kind.limits;
     parts.leap = config_.run.leap;
@@ -195,7 +195,7 @@ class RunMembers {
     return {.policy = config_.power.make(),
             .clocks_hz = config_.machine.devices[static_cast<std::size_t>(kind.device_group)].clocks_hz,
             .tbt_ps = config_.slo.tbt_s ? std::optional(picoseconds(*config_.slo.tbt_s)) : std::nullopt,
-            .model = kind.whole_model,
+            .model = &kind.models.top(),
             .layers = kind.limits.layers};
   }
 

@@ -139,6 +139,10 @@ struct ServingMetrics {
   sim::Time measure_until = sim::kNever;
   bool measures(sim::Time at) const { return at >= warmup && at < measure_until; }
   SloTargets slo;
+  /// Its target for TTFT in ps.
+  std::optional<std::int64_t> ttft_ps() const {
+    return slo.ttft ? std::optional(to_ps(slo.ttft->ticks, ps_per_tick)) : std::nullopt;
+  }
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
   std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
