@@ -40,7 +40,7 @@ struct Plan {
 class MemoryPlanner {
  public:
   virtual ~MemoryPlanner() = default;
-  /// Throws std::invalid_argument on a buffer that is_faulty() names.
+  /// Throws std::invalid_argument for a buffer with a buffer_fault().
   Plan plan(std::span<const Buffer> buffers) const;
 
  private:

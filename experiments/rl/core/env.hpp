@@ -9,9 +9,8 @@
 // - reset(seed, out) begins an episode, step(action, out) takes it further; both fill all of `out`. An episode is a
 //   pure function of the environment's parameters, the seed and the actions: no clock, no draws but from streams of
 //   that seed. reset() may be called at any time; step() only after it, and not after an episode's end.
-// - `terminated`: the process came to an end of its own (its value from here is 0). `truncated`: it was cut off (a
-// limit
-//   on steps), and its value from here is that of the last observation. Both may hold.
+// - `terminated`: the process came to an end of its own (its value from here is 0). `truncated`: it was cut off (by
+//   a limit on steps), and its value from here is that of the last observation. Both may hold.
 // - Observations are finite and within the bounds of their entries (which may be infinite). A mask, where the spec says
 //   that there is one, has a 1 for each choice that is allowed now and at least one of them in each part until the end.
 // - Actions that come in have passed check_action(): VectorEnv, bindings and tests call it; environments need not.
