@@ -30,7 +30,10 @@ struct DecodeRoom {
 DecodeRoom decode_room(const BatchView& view);
 
 /// Who may be made to go.
-enum class MayGo : std::uint8_t { running /* who is not paused */, decoding };
+enum class MayGo : std::uint8_t {
+  running,  ///< whoever is not paused
+  decoding
+};
 
 /// Preempts those of `line` who may go, its last first, until the decodes that remain can grow by a token; appends them
 /// to `out.preempt` and brings `room` up to date. O(1) if nobody has to go.

@@ -236,10 +236,23 @@ struct DevicePart {
   std::vector<hw::GpuParams> at_clocks;  ///< at each of its `clocks`
 };
 
-/// A validated config: parameters, chosen policies, and the same written out with all defaults.
 struct ProgramsConfig;
 
-struct ServingConfig {
+/// The policies that a config chooses.
+struct ServingPolicies {
+  policies::BatchingRegistry::Choice batching;
+  policies::KvCacheRegistry::Choice kvcache;
+  HostRegistry::Choice host;
+  policies::AdmissionRegistry::Choice admission;
+  policies::ScalingRegistry::Choice scaling, decode_scaling;
+  policies::ClockRegistry::Choice power;
+  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
+  policies::SpeculationRegistry::Choice speculation;
+  policies::MigrationRegistry::Choice migration;
+};
+
+/// A validated config: parameters, chosen policies, and the same written out with all defaults.
+struct ServingConfig : ServingPolicies {
   std::string file;                  ///< the config's, for messages
   std::vector<DevicePart> parts;     ///< one a group of machine.devices
   std::filesystem::path model_file;  ///< what model.config stands for
@@ -251,20 +264,11 @@ struct ServingConfig {
   std::optional<traces::GeneratorConfig> generator;         ///< or this
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
   std::shared_ptr<const ProgramsConfig> program;            ///< or this
-  policies::BatchingRegistry::Choice batching;
-  policies::KvCacheRegistry::Choice kvcache;
-  HostRegistry::Choice host;
-  policies::AdmissionRegistry::Choice admission;
-  policies::ScalingRegistry::Choice scaling, decode_scaling;
-  policies::ClockRegistry::Choice power;
-  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
-  policies::SpeculationRegistry::Choice speculation;
-  std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
+  std::filesystem::path draft_file;                         ///< of the model that drafts, if there is one
   ReplicaParams replica;
   LayoutsParams layouts;
   KvTiersParams kv_tiers;
   MigrationParams migration_link;
-  policies::MigrationRegistry::Choice migration;
   ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   SloParams slo;

@@ -123,13 +123,11 @@ void ProgramLoad::on_event(std::uint64_t) {
     Request& request = port_->make_request();
     std::int64_t tokens = 0;
     for (const policies::TextSpan& span : state->call.text) tokens += span.tokens;
+    request.asked() = state->call.asked();
     request.prompt_tokens = std::max<std::int64_t>(1, tokens);
-    request.output_tokens = state->call.output_tokens;
-    request.predicted_tokens = predictor_.predict(request.output_tokens);
-    if (request.predicted_tokens == 0) request.predicted_tokens = state->call.expected_tokens;
-    request.deadline_ticks = state->call.deadline_ticks;
+    if (const std::int64_t tells = predictor_.predict(request.output_tokens); tells != 0)
+      request.predicted_tokens = tells;
     request.session = state->record->id;
-    request.priority = state->call.priority;
     request.kind = state->call.kind;
     request.text = state->call.text;
     request.text.push_back(state->output);

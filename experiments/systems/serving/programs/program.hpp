@@ -17,7 +17,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +31,7 @@
 #include "sim/process.hpp"
 #include "sim/resources.hpp"
 #include "sim/statistics.hpp"
+#include "traces/asked.hpp"
 
 namespace orrery::experiments {
 
@@ -66,14 +66,10 @@ struct TimeLaw {
   double draw_s(sim::RandomStream& random) const;
 };
 
-/// One call of the model.
-struct Call {
-  policies::Text text;  ///< the prompt; its tokens are the prompt's length
-  std::int64_t output_tokens = 1;
-  std::int64_t expected_tokens = 0;  ///< output as the program expects it, told where the run has no predictor; 0: none
-  std::int32_t kind = 0;             ///< stage or step, for policies that look at it
-  std::int32_t priority = 0;
-  std::int64_t deadline_ticks = std::numeric_limits<std::int64_t>::max();
+/// One call of the model. Its prompt is as long as its text; what it predicts is told where the run has no predictor.
+struct Call : traces::Asked {
+  policies::Text text;    ///< the prompt
+  std::int32_t kind = 0;  ///< stage or step, for policies that look at it
 };
 
 struct ProgramRecord;
@@ -119,7 +115,7 @@ class Dialogue {
   std::int64_t tokens() const;
   const policies::Text& text() const { return text_; }
   Call ask(std::int64_t output_tokens, std::int32_t kind = 0) const {
-    return {.text = text_, .output_tokens = output_tokens, .kind = kind};
+    return {{.output_tokens = output_tokens}, text_, kind};
   }
 
  private:

@@ -29,13 +29,7 @@ SeqId SequenceTable::add(Request& request) {
   Sequence& seq = (*this)[id];
   seq.order = next_order_++;
   seq.arrived = request.arrived;
-  seq.prompt_tokens = request.prompt_tokens;
-  seq.output_tokens = request.output_tokens;
-  seq.predicted_tokens = request.predicted_tokens;
-  seq.deadline_ticks = request.deadline_ticks;
-  seq.priority = request.priority;
-  seq.tenant = request.tenant;
-  seq.branches = request.branches;
+  seq.asked() = request.asked();
   seq.generated_then = request.generated;
   seq.prefill_tokens = request.prompt_tokens + request.generated;
   seq.ready_tokens = std::min(request.ready_tokens, seq.prefill_tokens - 1);
