@@ -34,21 +34,25 @@ bool BatchBuilder::build(BatchDecision& decision) {
   if (speculator_ != nullptr && decision.decode_rest) add_drafts(decision);
   shape_.clear();
   counts_ = {};
-  add_items(decision);
-  const std::int64_t steady = decision.decode_rest ? steady_.branches() : 0;
-  counts_.decodes += decision.decode_rest ? steady_.count() : 0;
-  shape_.sequences += decision.decode_rest ? steady_.count() : 0;
-  shape_.logit_rows += steady;
+  if (!decision.items.empty()) add_items(decision);
+  std::int64_t steady = 0;
+  if (decision.decode_rest) {
+    steady = steady_.branches();
+    counts_.decodes += steady_.count();
+    shape_.sequences += steady_.count();
+    shape_.logit_rows += steady;
+  }
   if (shape_.sequences == 0) return false;
   if (speculator_ != nullptr) add_drafting(decision);
   if (!uniform(decision)) {
     build_segments(decision, steady);
     return true;
   }
-  Segment whole{.first = 0, .last = limits_.layers, .variant = 0, .tokens = steady, .prefill = {}, .decode = {}};
+  Segment& whole = shape_.segments.emplace_back();
+  whole.last = limits_.layers;
+  whole.tokens = steady;
   if (steady > 0) whole.decode = {steady, steady_.context()};
   for (const Item& item : decision.items) add_work(item, whole);
-  shape_.segments.push_back(whole);
   return true;
 }
 

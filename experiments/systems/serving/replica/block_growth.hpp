@@ -20,6 +20,8 @@ class BlockGrowth {
   void remove(std::int64_t residue, std::int64_t blocks);
   /// Taken at this value of the clock.
   std::int64_t at(std::int64_t clock) const { return taken_[static_cast<std::size_t>(residue(clock))]; }
+  /// Taken in the step at `clock`.
+  std::int64_t next(std::int64_t clock) const { return period_ == 0 ? 0 : at(clock); }
   /// Taken in `steps` steps from `clock` on.
   std::int64_t blocks(std::int64_t clock, std::int64_t steps) const;
   /// How many steps from `clock` on (up to `most`) so many blocks are enough for.

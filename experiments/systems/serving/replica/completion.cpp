@@ -26,13 +26,7 @@ Completion::Completion(SequenceTable& sequences, SteadyDecodes& steady, TierCopi
       ps_per_tick_(parts.engine->scale().ps_per_tick()) {}
 
 void Completion::finish(const BatchDecision& decision, ExactTime at) {
-  accept(decision);
-  std::size_t next = 0;
-  for (const Item& item : decision.items) {
-    // Whether it verifies must be asked before it is finished: that changes its phase.
-    const std::int64_t kept = verifies(item) ? kept_[next++] : 0;
-    finish_item(item, kept, at);
-  }
+  if (!decision.items.empty()) finish_items(decision, at);
   while (const std::optional<SeqId> id = steady_.next_ended()) has_all_tokens(*id);
   if (!finished_.empty()) remove_finished(at);
 }
@@ -41,6 +35,16 @@ void Completion::finish(const BatchDecision& decision, ExactTime at) {
 bool Completion::verifies(const Item& item) const {
   return item.draft_tokens > 0 && sequences_[item.seq].phase == Phase::decode &&
          batch_.last_layer(item.layers) == layers_;
+}
+
+void Completion::finish_items(const BatchDecision& decision, ExactTime at) {
+  accept(decision);
+  std::size_t next = 0;
+  for (const Item& item : decision.items) {
+    // Whether it verifies must be asked before it is finished: that changes its phase.
+    const std::int64_t kept = verifies(item) ? kept_[next++] : 0;
+    finish_item(item, kept, at);
+  }
 }
 
 /// How many proposals each item keeps.

@@ -27,6 +27,7 @@ class Completion {
 
  private:
   bool verifies(const policies::Item& item) const;
+  void finish_items(const policies::BatchDecision& decision, ExactTime at);
   void accept(const policies::BatchDecision& decision);
   void finish_item(const policies::Item& item, std::int64_t kept, ExactTime at);
   void finish_decode(const policies::Item& item, std::int64_t kept, ExactTime at);

@@ -120,32 +120,27 @@ void Flight::book_split(std::int64_t steps) {
   }
 }
 
-/// What iterations that begin with the `begun`-th (from 0) have in common, cut short or not.
-IterationRun Flight::run_from(std::int64_t begun) const {
-  const ExactTime start = leap_.time_of(begun);
+void Flight::observe(std::int64_t from, std::int64_t upto) {
+  const ExactTime start = leap_.time_of(from);
   const BatchCounts& counts = on_.batch.counts();
+  const std::int64_t before = leap_.elapsed(from);
   IterationRun run;
   run.start = start.tick();
   run.start_ps = start.ps > 0 ? leap_.ps_per_tick - start.ps : 0;
-  run.prefill_tokens = counts.prefill_tokens;
-  run.decodes = counts.decodes;
-  run.chunks = counts.chunks;
-  run.running = std::ssize(on_.sequences.running());
-  run.kv_used_bytes = kv_.used_bytes();
-  return run;
-}
-
-void Flight::observe(std::int64_t from, std::int64_t upto) {
-  IterationRun run = run_from(from);
   run.count = upto - from;
-  run.time_ps = leap_.elapsed(from + 1) - leap_.elapsed(from);
+  run.time_ps = leap_.elapsed(from + 1) - before;
   run.step_ps = leap_.price.step_ps;
   run.energy_pj = leap_.energy_pj(from);
   run.step_energy_pj = leap_.price.step_energy_pj;
+  run.prefill_tokens = counts.prefill_tokens;
+  run.decodes = counts.decodes;
+  run.chunks = counts.chunks;
   run.shape = &on_.batch.shape();
   run.model = &on_.books.model();
+  run.running = std::ssize(on_.sequences.running());
   // Who came during the last of the iterations waits; in those before, the queue was as it had been.
-  run.waiting = on_.sequences.waiting_before(leap_.time_of(upto).tick());
+  run.waiting = on_.sequences.waiting_before(on_.time.at.tick());
+  run.kv_used_bytes = kv_.used_bytes();
   if (const BlockGrowth& growth = on_.steady.growth(); run.count > 1 && growth.any()) {
     run.kv_growth = growth.taken();
     run.kv_period = growth.block_tokens();
@@ -181,10 +176,17 @@ void Flight::book_part() {
   on_.books.cut(on_.batch.shape(), elapsed, length);
   on_.books.busy(pipe_ != nullptr ? part(leap_.work_ps) : elapsed);
   if (!on_.books.observed()) return;
-  IterationRun run = run_from(begun);
-  run.time_ps = elapsed;
-  run.energy_pj = part(leap_.energy_pj(begun));
-  run.waiting = on_.sequences.waiting_before(engine_.now());
+  const BatchCounts& counts = on_.batch.counts();
+  IterationRun run{.start = start.tick(),
+                   .start_ps = start.ps > 0 ? leap_.ps_per_tick - start.ps : 0,
+                   .time_ps = elapsed,
+                   .energy_pj = part(leap_.energy_pj(begun)),
+                   .prefill_tokens = counts.prefill_tokens,
+                   .decodes = counts.decodes,
+                   .running = std::ssize(on_.sequences.running()),
+                   .waiting = on_.sequences.waiting_before(engine_.now()),
+                   .kv_used_bytes = kv_.used_bytes(),
+                   .chunks = counts.chunks};
   on_.books.tell_iterations(run);
 }
 

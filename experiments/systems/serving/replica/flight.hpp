@@ -58,7 +58,6 @@ class Flight {
   void book_split(std::int64_t steps);
   void observe(std::int64_t from, std::int64_t upto);
   void book_part();
-  IterationRun run_from(std::int64_t begun) const;
 
   sim::Engine& engine_;
   sim::EventHandler& handler_;

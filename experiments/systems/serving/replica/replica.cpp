@@ -175,7 +175,7 @@ bool Replica::decide() {
   // What this iteration writes to must have been read; blocks of sequences on their way back are written to later.
   if (!copies_.idle())
     copies_.await_room(parts_.kv->available_blocks() -
-                       (decision_.decode_rest ? steady_.growth().blocks(steady_.clock(), 1) : 0));
+                       (decision_.decode_rest ? steady_.growth().next(steady_.clock()) : 0));
   planned_ = pricer_.price(time_);
   if (parts_.pipe != nullptr && books_.watched()) books_.keep_stages(parts_.pipe->last_times());
   return true;

@@ -72,7 +72,7 @@ void SequenceTable::wait(SeqId id, bool first) {
   }
 }
 
-void SequenceTable::take_arrivals(sim::Time begun) {
+void SequenceTable::let_in(sim::Time begun) {
   const bool nothing_decided = running_.empty() && waiting_.empty();
   while (!arriving_.empty() && (nothing_decided || arriving_.front().second <= begun)) {
     waiting_.push_back(arriving_.front().first);

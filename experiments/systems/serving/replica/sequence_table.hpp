@@ -65,7 +65,9 @@ class SequenceTable {
   void arrive(policies::SeqId id, sim::Time now) { arriving_.emplace_back(id, now); }
   /// A host that decides ahead settled the coming iteration when the last one began, at `begun`: who came later is not
   /// in it.
-  void take_arrivals(sim::Time begun);
+  void take_arrivals(sim::Time begun) {
+    if (!arriving_.empty()) let_in(begun);
+  }
   policies::SeqId take_head();
   const std::deque<policies::SeqId>& waiting() const { return waiting_; }
   bool arriving() const { return !arriving_.empty(); }
@@ -107,6 +109,7 @@ class SequenceTable {
 
  private:
   policies::SeqId new_slot();
+  void let_in(sim::Time begun);
   void stop(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
 

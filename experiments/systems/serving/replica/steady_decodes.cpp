@@ -32,7 +32,7 @@ SteadyDecodes::ClockEvent SteadyDecodes::pop(std::vector<ClockEvent>& heap) {
 }
 
 std::int64_t SteadyDecodes::blocks_of_a_step() const {
-  std::int64_t blocks = growth_.blocks(clock_, 1);
+  std::int64_t blocks = growth_.next(clock_);
   if (self_growing_ > 0)
     for (const SeqId id : sequences_.running())
       if (sequences_.account(id).steady.self_growing)
@@ -110,7 +110,7 @@ void SteadyDecodes::leave(SeqId id, std::int64_t kv_ahead) {
   if (count_ == 0 && gaps_) gaps_->clear();
 }
 
-void SteadyDecodes::start_growing() {
+void SteadyDecodes::pop_growers() {
   while (!growers_.empty() && growers_.front().clock <= clock_) {
     const ClockEvent event = pop(growers_);
     SteadyState& own = state(event.seq);
@@ -140,7 +140,7 @@ std::int64_t SteadyDecodes::begin(std::int64_t iterations) {
     iterations = growth_.steps_with(kv_.available_blocks(), clock_, std::min(iterations, until));
     iterations = std::max<std::int64_t>(1, iterations);
   }
-  const std::int64_t blocks = growth_.blocks(clock_, 1);
+  const std::int64_t blocks = growth_.next(clock_);
   if (blocks > kv_.available_blocks()) broken_policy("a decode has no block to grow into");
   if (blocks > 0) kv_.take(blocks);
   if (self_growing_ > 0) reserve_own();
@@ -191,7 +191,7 @@ void SteadyDecodes::book_gaps(const Leap& leap, std::int64_t from, std::int64_t 
   if (gaps_) gaps_->add_run(second, leap.price.step_ps, upto - from - 1);
 }
 
-std::optional<SeqId> SteadyDecodes::next_ended() {
+std::optional<SeqId> SteadyDecodes::pop_ended() {
   while (!ends_.empty() && ends_.front().clock <= clock_) {
     const ClockEvent event = pop(ends_);
     if (!ends_at(event)) continue;

@@ -44,7 +44,9 @@ class SteadyDecodes {
   /// iteration under way.
   void leave(policies::SeqId id, std::int64_t kv_ahead = 0);
   /// Those that have filled what they had reserved take blocks from now on. Before a decision.
-  void start_growing();
+  void start_growing() {
+    if (!growers_.empty() && growers_.front().clock <= clock_) pop_growers();
+  }
   /// A leap of `iterations` begins: takes the blocks of its first step. Returns how many of them there can be before
   /// one of the decodes ends or begins to take blocks, or blocks lack.
   std::int64_t begin(std::int64_t iterations);
@@ -53,7 +55,10 @@ class SteadyDecodes {
   /// TBTs of the iterations [from, upto) of a leap; before step().
   void book_gaps(const Leap& leap, std::int64_t from, std::int64_t upto);
   /// One whose last token came with the last step, until there is none; it has left.
-  std::optional<policies::SeqId> next_ended();
+  std::optional<policies::SeqId> next_ended() {
+    if (ends_.empty() || ends_.front().clock > clock_) return std::nullopt;
+    return pop_ended();
+  }
 
  private:
   /// Something that happens to a decode at a value of the clock.
@@ -67,6 +72,8 @@ class SteadyDecodes {
   SteadyState& state(policies::SeqId id) { return sequences_.account(id).steady; }
   bool measured(policies::SeqId id) const { return metrics_.measures(sequences_[id].arrived); }
   bool ends_at(const ClockEvent& event) const;
+  void pop_growers();
+  std::optional<policies::SeqId> pop_ended();
   void grow_from(policies::SeqId id, std::int64_t capacity);
   void reserve_own();
   std::int64_t next_event();

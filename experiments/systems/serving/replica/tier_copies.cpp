@@ -29,10 +29,6 @@ void TierCopies::move_on(ExactTime now) {
   time_.at = now;
 }
 
-void TierCopies::tell_time(const ExactTime& time) {
-  if (hands_on_) tier_->at(static_cast<policies::Picoseconds>(time.ticks) * time_.ps_per_tick + time.ps);
-}
-
 /// A copy off the device begins: the next iteration waits for it, or whoever writes to its blocks does.
 void TierCopies::copy_out(SeqId id, std::int64_t blocks, std::int64_t ps) {
   if (!tier_->overlaps()) return stall(ps);
@@ -103,8 +99,7 @@ bool TierCopies::load(SeqId id, std::int64_t cached, bool first) {
   return true;
 }
 
-std::optional<SeqId> TierCopies::loaded() {
-  if (loading_.empty() || loading_.front().until > time_.at) return std::nullopt;
+SeqId TierCopies::pop_loaded() {
   const SeqId id = loading_.front().seq;
   loading_.pop_front();
   Sequence& seq = sequences_[id];

@@ -25,7 +25,9 @@ class TierCopies {
   /// Whether the cache gives what it evicts to the tier.
   bool hands_on() const { return hands_on_; }
   /// What the tier is told from now on happens then.
-  void tell_time(const ExactTime& time);
+  void tell_time(const ExactTime& time) {
+    if (hands_on_) tier_->at(static_cast<policies::Picoseconds>(time.ticks) * time_.ps_per_tick + time.ps);
+  }
   /// Nothing is on its way.
   bool idle() const { return outbound_.empty() && loading_.empty(); }
   bool loading() const { return !loading_.empty(); }
@@ -40,7 +42,10 @@ class TierCopies {
   /// `cached` tokens that were found; `first`: for the first time. True: the sequence has to wait for loaded().
   bool load(policies::SeqId id, std::int64_t cached, bool first);
   /// A sequence whose copy back is through and that goes on (in decode where it was in decode), until there is none.
-  std::optional<policies::SeqId> loaded();
+  std::optional<policies::SeqId> loaded() {
+    if (loading_.empty() || loading_.front().until > time_.at) return std::nullopt;
+    return pop_loaded();
+  }
   /// The request is over.
   void drop(const Request& request);
   void clear();
@@ -61,6 +66,7 @@ class TierCopies {
     ExactTime until;
   };
   void stall(std::int64_t ps);
+  policies::SeqId pop_loaded();
   void copy_out(policies::SeqId id, std::int64_t blocks, std::int64_t ps);
   ExactTime outbound_until(std::int64_t unused);
 
