@@ -81,7 +81,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
     infeasible = Infeasible{"clocks are chosen for replicas of one layout only"};
     return false;
   }
-  if (config.speculation.name != "none") {
+  if (config.policies.speculation.name != "none") {
     infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
     return false;
   }
@@ -93,7 +93,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
     const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
     models::Transformer t =
         models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
-    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
+    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.machine.cost.make(gpu));
     modes.push_back({layout, std::move(t), std::move(ranks)});
   }
   kind.transformer = modes.front().transformer;
@@ -121,7 +121,8 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
   if (kind.stages == 1) return std::nullopt;
   if (kind.stages > model.layers) return fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers);
   if (!part(kind).at_clocks.empty()) return "clocks are chosen for replicas without pipeline stages only";
-  if (config.speculation.name != "none") return "speculation is modelled on replicas without pipeline stages only";
+  if (config.policies.speculation.name != "none")
+    return "speculation is modelled on replicas without pipeline stages only";
   return std::nullopt;
 }
 
@@ -148,12 +149,13 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
 /// What prices the iterations.
 void ServingSetup::State::make_models(ReplicaKind& kind) {
   const hw::GpuParams& gpu = part(kind).gpu;
-  kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
+  kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.machine.cost.make(gpu));
   kind.exact = kind.exact_model.get();
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     std::vector<std::unique_ptr<IterationModel>> modes;
     for (const hw::GpuParams& at_clock : clocks)
-      modes.push_back(std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.cost.make(at_clock)));
+      modes.push_back(
+          std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.machine.cost.make(at_clock)));
     kind.clocked_model = std::make_unique<ClockedIteration>(std::move(modes));
     kind.exact = kind.clocked_model.get();
   }
