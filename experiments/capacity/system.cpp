@@ -17,10 +17,11 @@ namespace capacity {
 
 using sim::Node;
 
-ServingConfig read_serving_part(const Node& root, std::string_view section, sim::Faults& faults) {
+ServingConfig read_serving_part(const Node& root, std::string_view section, const Systems& systems,
+                                sim::Faults& faults) {
   Node serving = root;
   serving.erase(section);
-  return read_serving_config(serving, faults);
+  return read_serving_config(serving, systems.registries(), faults);
 }
 
 CapacityParams read_capacity(const Node& root, const ServingConfig& config, sim::Faults& faults) {
@@ -128,19 +129,13 @@ Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, c
   return root;
 }
 
-std::vector<sim::FieldInfo> capacity_fields() {
-  std::vector<sim::FieldInfo> all = serving_fields();
-  all.push_back(object_field("capacity", "Targets to meet, and how the rate is searched.",
-                             sim::describe_params<CapacityParams>()));
-  return all;
-}
-
 class CapacityExperiment final : public Experiment {
  public:
   CapacityExperiment(ServingConfig config, CapacityParams params)
       : config_(std::move(config)), params_(std::move(params)), setup_(config_) {
     traces::TraceRecord first;
-    if (!config_.program) (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
+    if (!config_.workload.program)
+      (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
     resolved_ = config_.resolved;
     resolved_.set("system", Node::string("capacity"));
     resolved_.set("capacity", sim::write_params(params_));
@@ -195,17 +190,16 @@ class CapacityExperiment final : public Experiment {
 }  // namespace capacity
 
 System capacity_system() {
-  System system;
-  system.name = "capacity";
-  system.doc = "Searches the highest rate of requests at which a serving system meets its targets.";
-  system.fields = capacity::capacity_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    ServingConfig config = capacity::read_serving_part(root, "capacity", faults);
-    capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
-    faults.throw_if_any();
-    return std::make_unique<capacity::CapacityExperiment>(std::move(config), std::move(params));
-  };
-  return system;
+  return {
+      .name = "capacity",
+      .doc = "Searches the highest rate of requests at which a serving system meets its targets.",
+      .fields = describe_sections<capacity::CapacitySections>,
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        ServingConfig config = capacity::read_serving_part(root, "capacity", systems, faults);
+        capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
+        faults.throw_if_any();
+        return std::make_unique<capacity::CapacityExperiment>(std::move(config), std::move(params));
+      }};
 }
 
 }  // namespace orrery::experiments

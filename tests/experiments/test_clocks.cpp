@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/systems/serving/system.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test_clocks {
 namespace {
@@ -17,7 +18,7 @@ sim::Node config_of(const std::string& power, const std::string& clocks, bool le
 
 ServingConfig read(const sim::Node& root) {
   sim::Faults faults;
-  ServingConfig config = read_serving_config(root, faults);
+  ServingConfig config = read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   return config;
 }

@@ -6,6 +6,7 @@
 #include "experiments/systems/serving/system.hpp"
 #include "tests/experiments/bench_replica.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_layouts {
 
@@ -61,7 +62,7 @@ std::string seesaw_config(const std::string& more) {
 
 ServingResult run(const std::string& text) {
   sim::Faults faults;
-  const ServingConfig config = read_serving_config(sim::parse_json(text, "test"), faults);
+  const ServingConfig config = read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
   faults.throw_if_any();
   return ServingSetup(config).run(nullptr);
 }
@@ -141,7 +142,8 @@ TEST_CASE("layouts: those that do not fit the machine or the model are results",
     const std::string is = R"([{"pipeline_parallel": 4}, {"tensor_parallel": 4}])";
     text.replace(text.find(is), is.size(), modes);
     sim::Faults faults;
-    const ServingConfig config = read_serving_config(sim::parse_json(text, "test"), faults);
+    const ServingConfig config =
+        read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
     faults.throw_if_any();
     const ServingSetup setup(config);
     return setup.infeasible() ? setup.infeasible()->reason : "none";

@@ -4,6 +4,7 @@
 #include "experiments/base/experiment.hpp"
 #include "policies/speculation/speculation.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_speculation {
 
@@ -27,7 +28,7 @@ sim::Node config(const std::string& speculation, const std::string& extra = "", 
 }
 
 sim::Node run(const sim::Node& root) {
-  return read_experiment(root)->run({}).summary;
+  return read_experiment(test_systems(), root)->run({}).summary;
 }
 double number(const sim::Node& node, std::string_view path) {
   const sim::Node* value = node.at(path);
@@ -73,7 +74,7 @@ TEST_CASE("Leaping and stepping give the same files under every speculator", "[p
       sim::assign(root, std::string("run.leap=") + leap);
       const fs::path folder = scratch / std::to_string(i++);
       fs::create_directories(folder);
-      sim::Node summary = read_experiment(root)->run({.folder = folder}).summary;
+      sim::Node summary = read_experiment(test_systems(), root)->run({.folder = folder}).summary;
       summary.erase("events");
       std::string text = summary.dump();
       for (const char* file : {"requests.csv", "series.csv", "energy.csv", "distributions.csv"})
@@ -119,7 +120,7 @@ TEST_CASE("Drafting pays at batch 1 and not at a large batch; what drafts takes 
 TEST_CASE("A draft model that is not named, or not there, is a fault at its place", "[unit]") {
   const auto fault = [](const std::string& speculation) -> std::string {
     try {
-      (void)read_experiment(config(speculation));
+      (void)read_experiment(test_systems(), config(speculation));
     } catch (const sim::ConfigError& error) {
       return error.faults().front().text();
     }

@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/experiment.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::experiments::rl {
@@ -113,13 +114,13 @@ void check_step(const EnvSpec& spec, const TimeStep& step);
 /// Sets a time step up for a spec: zeros, all choices allowed, NaN figures.
 void clear_step(const EnvSpec& spec, TimeStep& out);
 
-using EnvRegistry = sim::Registry<Env>;
+/// Environments that run experiments read them with the systems that there are.
+using EnvRegistry = sim::Registry<Env, const Systems&>;
 /// A way to make as many equal environments as wanted; callable by several threads at once.
-using EnvFactory = EnvRegistry::Factory;
+using EnvFactory = std::function<std::unique_ptr<Env>()>;
+EnvFactory env_factory(const EnvRegistry::Choice& choice, const Systems& systems);
 
 /// Adds every environment that ships (envs/register.cpp: one line an environment).
 void register_envs(EnvRegistry& registry);
-/// A registry that holds them.
-EnvRegistry env_registry();
 
 }  // namespace orrery::experiments::rl

@@ -23,7 +23,8 @@ struct WorkloadParams {
     using sim::Unit;
     using W = WorkloadParams;
     return sim::FieldTable{
-        sim::required(sim::field("function", &W::function, "Its name: zdt1, rastrigin, mixed …")),
+        sim::annotated(sim::required(sim::field("function", &W::function, "Its name: zdt1, rastrigin, mixed …")),
+                       [](sim::FieldInfo& info, const sim::RegistrySet*) { info.suggestions = problem_names(); }),
         sim::field("dimensions", &W::dimensions, Unit::count, sim::between(0, 10'000),
                    "Of functions that have any number; 0: as many as their source uses."),
         sim::field("fidelity", &W::fidelity, Unit::ratio, sim::between(1e-9, 1), "Share of a full run."),
@@ -40,14 +41,14 @@ struct RunParams {
   }
 };
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(object_field("workload", "The function and the point.", sim::describe_params<WorkloadParams>()));
-  sections.back().required = true;
-  sections.back().nested.front().suggestions = problem_names();
-  sections.push_back(object_field("run", "Seed.", sim::describe_params<RunParams>()));
-  return sections;
-}
+struct Sections {
+  WorkloadParams workload;
+  RunParams run;
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::required(sim::section("workload", &Sections::workload, "The function and the point.")),
+                           sim::section("run", &Sections::run, "Seed.")};
+  }
+};
 
 /// The number that stands for a value of a parameter in a point; a wrong one is a fault.
 double read_value(const Parameter& parameter, const Node& node, sim::Faults& faults) {
@@ -89,11 +90,11 @@ Point read_point(const Space& space, const Node& node, sim::Faults& faults) {
 
 class FunctionExperiment final : public Experiment {
  public:
-  FunctionExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
+  FunctionExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
+    auto config = read_sections<Sections>(root, *systems.registries(), faults);
     const Node workload = section(root, "workload");
-    WorkloadParams params = sim::parse_params<WorkloadParams>(workload, faults);
-    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
+    WorkloadParams& params = config.workload;
+    run_ = config.run;
     if (!faults.empty()) return;
     const auto names = problem_names();
     if (std::find(names.begin(), names.end(), params.function) == names.end()) {
@@ -104,9 +105,7 @@ class FunctionExperiment final : public Experiment {
     problem_ = make_problem(params.function, static_cast<std::size_t>(params.dimensions));
     if (!params.point.is_object()) params.point = section(workload, "point");
     at_ = {read_point(problem_.space, params.point, faults), params.fidelity};
-    resolved_ = resolved_header("function");
-    resolved_.set("workload", sim::write_params(params));
-    resolved_.set("run", sim::write_params(run_));
+    resolved_ = resolved_config("function", config);
   }
 
   const Node& resolved() const override { return resolved_; }
@@ -142,16 +141,10 @@ class FunctionExperiment final : public Experiment {
 }  // namespace
 
 System function_system() {
-  System system;
-  system.name = "function";
-  system.doc = "A test function at a point, to try searches on.";
-  system.fields = fields();
-  system.read = [](const Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<FunctionExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return {.name = "function",
+          .doc = "A test function at a point, to try searches on.",
+          .fields = describe_sections<Sections>,
+          .read = read_as<FunctionExperiment>};
 }
 
 }  // namespace orrery::experiments::search

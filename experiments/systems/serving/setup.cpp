@@ -87,7 +87,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
     infeasible = Infeasible{"clocks are chosen for replicas of one layout only"};
     return false;
   }
-  if (config.speculation.name != "none") {
+  if (config.policies.speculation.name != "none") {
     infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
     return false;
   }
@@ -99,7 +99,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
     const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
     models::Transformer t =
         models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
-    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
+    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.machine.cost.make(gpu));
     modes.push_back({layout, std::move(t), std::move(ranks)});
   }
   kind.transformer = modes.front().transformer;
@@ -125,7 +125,8 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
   if (kind.stages == 1) return std::nullopt;
   if (kind.stages > model.layers) return fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers);
   if (!part(kind).at_clocks.empty()) return "clocks are chosen for replicas without pipeline stages only";
-  if (config.speculation.name != "none") return "speculation is modelled on replicas without pipeline stages only";
+  if (config.policies.speculation.name != "none")
+    return "speculation is modelled on replicas without pipeline stages only";
   return std::nullopt;
 }
 
@@ -156,11 +157,12 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     std::vector<std::unique_ptr<IterationModel>> modes;
     for (const hw::GpuParams& at_clock : clocks)
-      modes.push_back(std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.cost.make(at_clock)));
+      modes.push_back(
+          std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.machine.cost.make(at_clock)));
     stack.add<ClockedIteration>(std::move(modes));
     kind.clocked = true;
   } else {
-    stack.add<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
+    stack.add<GpuIterationModel>(*kind.transformer, gpu, config.machine.cost.make(gpu));
   }
   if (const ProfileParams& profile = config.machine.profile; profile.path) {
     const models::ModelConfig& facts = kind.transformer->config;

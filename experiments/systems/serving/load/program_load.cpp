@@ -9,17 +9,17 @@ constexpr std::int64_t kInstances = 100;  // where neither the config nor the pr
 
 }  // namespace
 
-ProgramLoad::ProgramLoad(const ProgramsConfig& config, std::uint64_t seed, double rate_scale, Predictor predictor,
+ProgramLoad::ProgramLoad(const ProgramsParams& params, std::uint64_t seed, double rate_scale, Predictor predictor,
                          sim::Time warmup)
-    : program_(config.does.make()),
-      arrivals_(config.arrivals ? config.arrivals->make() : nullptr),
+    : program_(params.does.make()),
+      arrivals_(params.arrivals ? params.arrivals->make() : nullptr),
       arrival_random_(seed, "trace/arrivals"),
       program_random_(seed, "programs"),
       predictor_(std::move(predictor)),
-      clients_(config.params.clients),
-      think_time_s_(config.params.think_time_s),
+      clients_(params.clients),
+      think_time_s_(params.think_time_s),
       rate_scale_(rate_scale),
-      instances_(config.params.instances.value_or(program_->instances().value_or(kInstances))),
+      instances_(params.instances.value_or(program_->instances().value_or(kInstances))),
       warmup_(warmup) {
   if (const auto most = program_->instances()) instances_ = std::min(instances_, *most);
 }

@@ -32,6 +32,7 @@
 #include "sim/resources.hpp"
 #include "sim/statistics.hpp"
 #include "traces/asked.hpp"
+#include "traces/generator.hpp"
 
 namespace orrery::experiments {
 
@@ -194,7 +195,8 @@ struct ProgramsParams {
   std::optional<std::int64_t> instances;
   std::optional<std::int64_t> clients;
   double think_time_s = 0;
-  sim::Node arrivals, does;
+  std::optional<traces::ArrivalRegistry::Choice> arrivals;
+  ProgramRegistry::Choice does;
 
   static constexpr auto fields() {
     return sim::FieldTable{
@@ -204,11 +206,14 @@ struct ProgramsParams {
                    "Closed loop: this many at a time, each starts the next instance when its last has ended."),
         sim::field("think_time", &ProgramsParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
                    "Of a client between two instances."),
-        sim::field("arrivals", &ProgramsParams::arrivals,
-                   "Open loop: when instances start. Without this and clients, all start at 0."),
-        sim::required(sim::field("does", &ProgramsParams::does, "The program."))};
+        sim::only_if_given(sim::choice("arrivals", &ProgramsParams::arrivals, "poisson",
+                                       "Open loop: when instances start. Without this and clients, all start at 0.")),
+        sim::required(sim::choice("does", &ProgramsParams::does, "conversation", "The program."))};
   }
 };
+
+/// What the field table does not say. `node` is the section as written.
+void check_programs(const sim::Node& node, const ProgramsParams& params, sim::Faults& faults);
 
 /// Figures of a run of programs.
 struct ProgramMetrics {
