@@ -11,14 +11,16 @@ Flight::Flight(sim::EventHandler& handler, const FlightParts& on, const ReplicaP
     : engine_(*parts.engine), handler_(handler), on_(on), kv_(*parts.kv), pipe_(parts.pipe) {}
 
 void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::int64_t extra_ps, bool decodes) {
-  leap_ = {.start = on_.time.at,
-           .ps_per_tick = on_.time.ps_per_tick,
-           .planned = iterations,
-           .decodes = decodes,
-           .price = price,
-           .extra_ps = extra_ps};
-  leap_.price.time_ps = std::max<std::int64_t>(1, leap_.price.time_ps);
-  if (pipe_ != nullptr) leap_.work_ps = pipe_->last_work_ps() / pipe_->stages();
+  leap_.start = on_.time.at;
+  leap_.ps_per_tick = on_.time.ps_per_tick;
+  leap_.planned = iterations;
+  leap_.done = 0;
+  leap_.decodes = decodes;
+  leap_.price = price;
+  leap_.price.time_ps = std::max<std::int64_t>(1, price.time_ps);
+  leap_.extra_ps = extra_ps;
+  leap_.work_ps = pipe_ != nullptr ? pipe_->last_work_ps() / pipe_->stages() : 0;
+  leap_.measured = 0;
   if (steady_takes_part()) {
     leap_.planned = on_.steady.begin(iterations);
     leap_.measured = on_.steady.measured();

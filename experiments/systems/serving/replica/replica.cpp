@@ -23,6 +23,11 @@ namespace {
 
 constexpr std::uint64_t kDecide = Flight::kEnd + 1;  // payload
 
+/// Beside who gets tokens: the queue, the batch or the mode.
+bool changes_anything(const policies::BatchDecision& decision) {
+  return !decision.preempt.empty() || !decision.resume.empty() || !decision.admit.empty() || decision.mode;
+}
+
 }  // namespace
 
 Replica::Replica(ReplicaParts parts)
@@ -168,7 +173,10 @@ bool Replica::decide() {
   decision_.clear();
   copies_.tell_time(time_.at);
   parts_.batching->decide(view(), decision_);
-  apply();
+  if (changes_anything(decision_)) apply();
+  // Prompts had the iteration for themselves, but are on their way from a tier: decodes need not wait.
+  if (copies_.loading() && decision_.items.empty() && !decision_.decode_rest)
+    decision_.decode_rest = steady_.blocks_of_a_step() <= parts_.kv->available_blocks();
   if (!batch_.build(decision_)) return false;
   if (books_.watched()) books_.tell_chunks(decision_, sequences_);
   batch_.reserve(decision_);
@@ -194,9 +202,6 @@ void Replica::apply() {
     for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequences_[admission.seq]);
   for (const Admission& admission : decision_.admit) admit(admission);
   if (!decision_.preempt.empty()) trim_items();
-  // Prompts had the iteration for themselves, but are on their way from a tier: decodes need not wait.
-  if (copies_.loading() && decision_.items.empty() && !decision_.decode_rest)
-    decision_.decode_rest = steady_.blocks_of_a_step() <= parts_.kv->available_blocks();
 }
 
 std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
