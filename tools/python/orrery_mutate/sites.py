@@ -300,7 +300,7 @@ class Finder:
         inner = node
         while inner.kind in WRAPPERS and inner.children:
             inner = inner.children[0]
-        if inner.kind == "CXXBoolLiteralExpr":
+        if inner.kind == "CXXBoolLiteralExpr" or node.begin < 0:
             return
         if inner.kind in {"BinaryOperator", "CXXRewrittenBinaryOperator", "CXXOperatorCallExpr"} and \
                 (self.compared(inner) or inner.operator in {"&&", "||"}):
