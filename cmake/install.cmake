@@ -60,6 +60,16 @@ foreach(folder sim hw models traces policies)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION include/orrery COMPONENT dev
           FILES_MATCHING PATTERN "*.hpp" PATTERN catalog EXCLUDE PATTERN samples EXCLUDE PATTERN rules EXCLUDE)
 endforeach()
+# Headers under their old names, for plugins written for 0.1: each includes the one that it became.
+file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/moved_headers.txt moved REGEX "^[^#]")
+foreach(row IN LISTS moved)
+  string(REPLACE " " ";" row ${row})
+  list(GET row 0 old)
+  list(GET row 1 new)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/moved/${old} @ONLY
+       CONTENT "// Moved: this name goes with the next version.\n#pragma once\n#include \"@new@\"\n")
+endforeach()
+install(DIRECTORY ${CMAKE_BINARY_DIR}/moved/ DESTINATION include/orrery COMPONENT dev)
 install(FILES ${CMAKE_BINARY_DIR}/generated/policies/plugin_abi.hpp DESTINATION include/orrery/policies COMPONENT dev)
 set(libraries orrery_flags orrery_timeline_proto orrery_import_proto orrery_sim orrery_hw orrery_models orrery_traces
               orrery_policies)

@@ -51,7 +51,7 @@ TEST_CASE("graph: an eager request of a few small kernels takes what the host ta
   REQUIRE(result.requests.size() == 4);
   CHECK(result.launches.kernels == 20);
   CHECK(result.launches.launches == 20);
-  const RequestRecord& first = result.requests.front();
+  const graph::RequestRecord& first = result.requests.front();
   const double length_s = seconds(first.finished - first.started);
   const double last_s = seconds(result.trace.timings.back().end - result.trace.timings.back().begin);
   CHECK(length_s == Approx(62e-6 + std::max(3e-6, 2e-6 + last_s)).epsilon(1e-9));

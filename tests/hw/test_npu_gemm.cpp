@@ -37,7 +37,7 @@ TEST_CASE("cycles of matrix units by hand", "[unit]") {
 TEST_CASE("a product on one core by hand", "[unit]") {
   // 256^3 in fp16: 16^3 blocks at 1 GHz are 4.096 us; operands 262,144 bytes and results 131,072 at 1 TB/s. A step that
   // costs 10 us leaves one of them: load, compute, store and the step.
-  NpuParams npu = test::simple_npu();
+  NpuParams npu = hw::test::simple_npu();
   npu.step_s = 10e-6;
   const NpuGemmPlan one = plan_npu_gemm(npu, {256, 256, 256}, DType::fp16);
   CHECK(one.tiles * one.steps_per_tile == 1);
@@ -51,7 +51,7 @@ TEST_CASE("a product on one core by hand", "[unit]") {
 }
 
 TEST_CASE("scratchpads bound the tile", "[unit]") {
-  const NpuParams npu = test::npu("ascend-910b2");
+  const NpuParams npu = hw::test::npu("ascend-910b2");
   for (const Gemm& g : {Gemm{4096, 4096, 4096}, Gemm{1, 4096, 4096}, Gemm{100000, 16, 16}, Gemm{37, 51, 70000}}) {
     const NpuGemmPlan p = plan_npu_gemm(npu, g, DType::fp16);
     INFO(p.tile_m << " " << p.tile_n << " " << p.tile_k);
@@ -65,7 +65,7 @@ TEST_CASE("scratchpads bound the tile", "[unit]") {
 
 TEST_CASE("whole waves of tiles", "[unit]") {
   // Tiles of at most 16 x 16 (L0C of 1 KiB) on four cores: four tiles take one wave, five take two.
-  NpuParams npu = test::simple_npu();
+  NpuParams npu = hw::test::simple_npu();
   npu.cores = 4;
   npu.scratch.accumulator = 1024;
   npu.memory_bandwidth = 1e18;
@@ -78,14 +78,14 @@ TEST_CASE("whole waves of tiles", "[unit]") {
 TEST_CASE("the closed form follows the pipeline run as tasks", "[prop]") {
   sim::RandomStream stream(3, "npu pipeline");
   for (const char* name : {"tpu-v4", "ascend-910b2", "neupims-npu", "intel-npu4"}) {
-    const NpuParams npu = test::npu(name);
+    const NpuParams npu = hw::test::npu(name);
     double worst = 0, sum = 0;
     int cases = 0;
     for (int trial = 0; trial < 150; ++trial) {
       const auto size = [&](std::int64_t most) { return stream.integer(1, most); };
       const Gemm g{size(1500), size(3000), size(3000)};
       const NpuGemmPlan p = plan_npu_gemm(npu, g, DType::fp16);
-      const double slow = test::pipeline_s(p, npu.step_s);
+      const double slow = hw::test::pipeline_s(p, npu.step_s);
       const double error = std::abs(p.time_s / slow - 1);
       INFO(name << " " << g.m << " " << g.n << " " << g.k << " closed " << p.time_s << " tasks " << slow << " waves "
                 << p.waves << " steps " << p.steps_per_tile);
@@ -102,7 +102,7 @@ TEST_CASE("the closed form follows the pipeline run as tasks", "[prop]") {
 TEST_CASE("more work is not cheaper on an NPU", "[prop]") {
   constexpr double kSlack = 0.94;  // another tile may suit a little more work a little better
   for (const char* name : {"tpu-v4", "ascend-910b2", "ascend-910a"}) {
-    NpuParams npu = test::npu(name);
+    NpuParams npu = hw::test::npu(name);
     npu.whole_operands = false;  // with it, what no longer fits begins to overlap: see below
     const auto time = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
       return plan_npu_gemm(npu, {m, n, k}, DType::fp16).time_s;
@@ -127,7 +127,7 @@ TEST_CASE("more work is not cheaper on an NPU", "[prop]") {
 }
 
 TEST_CASE("a product that fits is not cut, and one that does not fit begins to overlap", "[prop]") {
-  const NpuParams npu = test::npu("tpu-v4");
+  const NpuParams npu = hw::test::npu("tpu-v4");
   const NpuGemmPlan small = plan_npu_gemm(npu, {1024, 512, 512}, DType::bf16);
   CHECK(small.tile_m == 512);  // one block of rows for each of two cores
   CHECK(small.tiles * small.steps_per_tile == 2);
@@ -144,7 +144,7 @@ TEST_CASE("a product that fits is not cut, and one that does not fit begins to o
 
 TEST_CASE("large products come near the achieved ceiling of an NPU", "[prop]") {
   for (const char* name : {"tpu-v4", "ascend-910b2", "neupims-npu"}) {
-    const NpuParams npu = test::npu(name);
+    const NpuParams npu = hw::test::npu(name);
     const double rate = 2.0 * 8192 * 8192 * 8192 / plan_npu_gemm(npu, {8192, 8192, 8192}, DType::fp16).time_s;
     const double ceiling = matrix_peak(npu, DType::fp16) * npu.matrix.efficiency;
     INFO(name << " " << rate / ceiling);

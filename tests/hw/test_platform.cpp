@@ -25,7 +25,7 @@ std::vector<LaunchedKernel> null_kernels(std::size_t count) {
 }
 
 LaunchFigures run(const Platform& platform, const std::vector<LaunchedKernel>& kernels, LaunchStyle style) {
-  const auto cost = test::model("roofline", platform.gpu);
+  const auto cost = hw::test::model("roofline", platform.gpu);
   const std::vector<Command> program = build_program(platform, *cost, kernels, style, kScale);
   return analyse(program, run_launches(limits_of(platform, kScale), program).timings, kScale);
 }
@@ -50,7 +50,7 @@ TEST_CASE("platform: launch floors of RRZE-HPC/gpu-benches gpu-small-kernels", "
   CHECK(floor_us(gh200, LaunchStyle::persistent) == Approx(1.13).epsilon(1e-6));
   // MI210: 2.05 us in a stream and in a graph, from its own catalog entry.
   Platform mi210 = a100;
-  mi210.gpu = test::part("mi210");
+  mi210.gpu = hw::test::part("mi210");
   mi210.params.launch.call_s = mi210.gpu.launch_stream_s;
   mi210.params.launch.graph_node_s = mi210.gpu.launch_graph_s;
   CHECK(floor_us(mi210, LaunchStyle::stream) == Approx(2.05).epsilon(0.005));
@@ -120,7 +120,7 @@ TEST_CASE("platform: styles of launching by hand", "[unit]") {
   platform.cpu.single_thread = 0.5;
   platform.params.launch.call_s = 3e-6;
   platform.params.launch.graph_capture_s = 1e-6;
-  const auto cost = test::model("roofline", platform.gpu);
+  const auto cost = hw::test::model("roofline", platform.gpu);
   // An operator after two views, of two kernels: (10 + 2 x 2) / 0.5 = 28 us of framework, then two calls.
   std::vector<LaunchedKernel> kernels = null_kernels(4);
   kernels[0].starts_operator = kernels[2].starts_operator = true;

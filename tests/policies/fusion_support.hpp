@@ -9,33 +9,14 @@
 #include "policies/base/graph_pass.hpp"
 #include "policies/fusion/marks.hpp"
 #include "tests/models/random_graph.hpp"
+#include "tests/policies/pass_run.hpp"
 
 namespace orrery::policies::test {
-
-inline std::unique_ptr<GraphPass> make_pass(const std::string& name, const std::string& params = "{}") {
-  static const PassRegistry registry = [] {
-    PassRegistry all("passes");
-    register_fusion_passes(all);
-    return all;
-  }();
-  const sim::Node node = sim::parse_json(params, "test.json");
-  sim::Faults faults;
-  const auto choice = registry.prepare(name, &node, {}, faults);
-  faults.throw_if_any();
-  return choice.make();
-}
 
 inline models::OpGraph apply(const std::string& name, const models::OpGraph& graph, const PassContext& context,
                              const std::string& params = "{}", PassReport* report = nullptr) {
   PassReport own;
   return make_pass(name, params)->run(graph, context, report == nullptr ? own : *report);
-}
-
-inline double figure(const PassReport& report, const std::string& name) {
-  for (const auto& [key, value] : report.figures)
-    if (key == name) return value;
-  FAIL("no figure '" << name << "'");
-  return 0;
 }
 
 /// Bytes that a graph moves under bindings.

@@ -112,7 +112,7 @@ TEST_CASE("planned peaks are never below live ones", "[prop]") {
   register_memory_planners(planners);
   sim::RandomStream random(5, "passes");
   for (int round = 0; round < 30; ++round) {
-    const OpGraph graph = test::random_graph(random);
+    const OpGraph graph = models::test::random_graph(random);
     const Liveness alive = liveness(graph, {{"batch", random.integer(1, 64)}});
     const std::vector<Buffer> buffers = buffers_of(alive);
     REQUIRE(lower_bound(buffers) == alive.peak);
@@ -168,7 +168,7 @@ TEST_CASE("one dimension: orders by symbols and by numbers are the same", "[prop
   // Every size is a number times batch, so each comparison is one of coefficients.
   sim::RandomStream random(6, "passes");
   for (int round = 0; round < 40; ++round) {
-    const OpGraph graph = test::random_graph(random);
+    const OpGraph graph = models::test::random_graph(random);
     const Storages storages(graph);
     const MemoryOrder symbolic = order_by_memory(storages, nullptr);
     REQUIRE(symbolic.unknown == 0);
@@ -183,7 +183,7 @@ TEST_CASE("no order beats the best of all orders; the scheduler is near it", "[p
   double sum = 0, worst = 1;
   const int rounds = 30;
   for (int round = 0; round < rounds; ++round) {
-    const OpGraph graph = test::random_graph(random, {.ops = 7, .view = 0});
+    const OpGraph graph = models::test::random_graph(random, {.ops = 7, .view = 0});
     Orders all{graph, sizes, {}, std::vector<bool>(graph.op_count(), false)};
     all.go();
     const std::int64_t found =
@@ -202,7 +202,7 @@ TEST_CASE("a memory pass never raises the peak, whatever the graph", "[prop]") {
   PassRegistry registry("pass");
   register_memory_passes(registry);
   for (int round = 0; round < 40; ++round) {
-    OpGraph graph = test::random_graph(random, {.ops = 40});
+    OpGraph graph = models::test::random_graph(random, {.ops = 40});
     if (round % 4 == 0) graph = training_chain(2 + round / 8, 64);
     const PassContext context{.typical = {{"batch", random.integer(1, 200)}}};
     const GraphPeak before = graph_peak(graph, context.typical);
@@ -229,7 +229,7 @@ TEST_CASE("saving less for the backward pass never raises the peak, whatever the
   sim::RandomStream random(9, "passes");
   int applied = 0;
   for (int round = 0; round < 40; ++round) {
-    const OpGraph forward = test::random_graph(random, {.ops = 24, .matmul = 0.4});
+    const OpGraph forward = models::test::random_graph(random, {.ops = 24, .matmul = 0.4});
     if (forward.with_role(TensorRole::parameter).empty()) continue;
     const OpGraph graph = differentiate(forward, {.loss = LossKind::mean_square}).graph;
     const PassContext context{.typical = {{"batch", random.integer(1, 200)}}};

@@ -11,11 +11,12 @@
 #include "policies/memory/tempo_rewrite.hpp"
 #include "tests/models/random_graph.hpp"
 
-namespace orrery::policies::test_tempo {
-
+namespace orrery::policies {
 void add_raf_dialect(PassRegistry& registry);
 void add_tempo(PassRegistry& registry);
+}  // namespace orrery::policies
 
+namespace orrery::policies::test_tempo {
 namespace {
 
 using namespace models;

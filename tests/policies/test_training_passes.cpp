@@ -154,7 +154,7 @@ TEST_CASE("Recomputing never raises the peak", "[prop][recompute]") {
     OpGraph scoped = differentiate(forward, {.loss = LossKind::mean_square}).graph;
     std::int64_t n = 0;
     for (const OpId id : scoped.ops())
-      if (scoped.op(id).phase == Phase::forward) scoped.annotate(id).scope = "layer." + std::to_string(n++ / 6);
+      if (scoped.op(id).phase == models::Phase::forward) scoped.annotate(id).scope = "layer." + std::to_string(n++ / 6);
     PassReport report;
     const OpGraph done = run_pass("recompute", scoped, report);
     CHECK(liveness(done, kSizes).peak <= liveness(scoped, kSizes).peak);

@@ -14,6 +14,7 @@ struct orrery::sim::EnumNames<test_params::Colour> {
 
 namespace test_params {
 
+using namespace orrery;
 using namespace orrery::sim;
 
 namespace {

@@ -23,6 +23,66 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
     {"tools", {"sim", "hw", "models", "traces", "policies", "experiments", "tools"}},
 };
 
+/// Floors of experiments: which others each may include, besides itself and the folders below experiments.
+const std::map<std::string, std::set<std::string>> kFloors{
+    {"base", {}},
+    {"search", {"base"}},
+    {"systems/dram", {"base"}},
+    {"systems/function", {"base", "search"}},
+    {"systems/graph", {"base"}},
+    {"systems/hls", {"base"}},
+    {"systems/launch", {"base"}},
+    {"systems/network", {"base"}},
+    {"systems/pim", {"base"}},
+    {"systems/serving", {"base"}},
+    {"import", {"base"}},
+    {"tune", {"base", "search"}},
+    {"capacity", {"base", "systems/serving"}},
+    {"plans", {"base", "systems/serving", "capacity"}},
+    {"claims", {"base"}},
+    {"evolve", {"base", "claims"}},
+    {"study", {"base", "search", "claims"}},
+    {"rl/core", {"base"}},
+    {"rl/learners", {"base", "rl/core"}},
+    {"rl/envs", {"base", "rl/core", "systems/serving", "claims", "study"}},
+    {"rl", {"base", "rl/core", "rl/learners", "rl/envs"}},
+    {"fidelity", {"base", "systems/serving"}},
+    {"all", {"*"}},  // the roof, which lists every system
+    {"answers", {"*"}},
+};
+
+/// Rooms of serving, in the same way.
+const std::map<std::string, std::set<std::string>> kRooms{
+    {"pricing", {}},
+    {"observe", {"pricing"}},
+    {"programs", {}},
+    {"config", {"pricing", "programs"}},
+    {"load", {"observe", "config", "programs"}},
+    {"replica", {"pricing", "observe", "load"}},
+    {"cluster", {"pricing", "observe", "config", "load", "replica"}},
+    {"", {"*"}},  // set-up, the system itself
+};
+
+/// The row that a file's folder belongs to: the longest that it starts with.
+std::string row_of(const std::map<std::string, std::set<std::string>>& rows, const std::string& folder) {
+  std::string best;
+  for (const auto& [row, allowed] : rows)
+    if ((folder == row || folder.starts_with(row + "/")) && row.size() > best.size()) best = row;
+  return best;
+}
+
+/// Path that an `#include "…"` line names, or nothing.
+std::string included_path(const std::string& line) {
+  const std::string start = "#include \"";
+  if (!line.starts_with(start)) return {};
+  return line.substr(start.size(), line.find('"', start.size()) - start.size());
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? std::string{} : path.substr(0, slash);
+}
+
 /// Folder that an `#include "folder/…"` line names, or nothing.
 std::string included_folder(const std::string& line) {
   const std::string start = "#include \"";
@@ -55,6 +115,58 @@ TEST_CASE("folders include only what stands below them", "[structure]") {
     }
   }
   CHECK(includes > 50);  // or the check looked at nothing
+}
+
+/// Every include of a file below `root` of another file below it goes where the rows allow.
+void check_rows(const std::string& root, const std::map<std::string, std::set<std::string>>& rows) {
+  std::size_t includes = 0;
+  const fs::path base = fs::path(ORRERY_SOURCE_DIR) / root;
+  for (const fs::path& file : sources(base)) {
+    const std::string from = row_of(rows, folder_of(fs::relative(file, base).string()));
+    INFO(file.string());
+    REQUIRE(rows.contains(from));
+    std::ifstream text(file);
+    for (std::string line; std::getline(text, line);) {
+      const std::string path = included_path(line);
+      if (!path.starts_with(root + "/")) continue;
+      const std::string to = row_of(rows, folder_of(path.substr(root.size() + 1)));
+      const std::set<std::string>& allowed = rows.at(from);
+      ++includes;
+      INFO(line);
+      CHECK((to == from || allowed.contains(to) || allowed.contains("*")));
+    }
+  }
+  CHECK(includes > 50);
+}
+
+TEST_CASE("floors of experiments include only floors below", "[structure]") {
+  check_rows("experiments", kFloors);
+}
+
+TEST_CASE("rooms of serving include only what they are built on", "[structure]") {
+  check_rows("experiments/systems/serving", kRooms);
+}
+
+TEST_CASE("no two folders include each other", "[structure]") {
+  std::map<std::pair<std::string, std::string>, std::string> edges;  // from and to, and a file that does
+  const fs::path root(ORRERY_SOURCE_DIR);
+  for (const auto& [top, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(root / top)) {
+      const std::string from = folder_of(fs::relative(file, root).string());
+      std::ifstream text(file);
+      for (std::string line; std::getline(text, line);) {
+        const std::string path = included_path(line), to = folder_of(path);
+        if (to.empty() || to == from || !fs::is_regular_file(root / path)) continue;
+        edges.emplace(std::pair(from, to), file.string());
+      }
+    }
+  }
+  CHECK(edges.size() > 100);
+  for (const auto& [edge, file] : edges) {
+    const auto back = edges.find({edge.second, edge.first});
+    INFO(edge.first << " and " << edge.second << ": " << file);
+    CHECK(back == edges.end());
+  }
 }
 
 TEST_CASE("every folder has a map", "[structure]") {

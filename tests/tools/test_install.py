@@ -46,6 +46,28 @@ static void add(policies::RouterRegistry& registry) {
 ORRERY_PLUGIN(.name = "taken", .routing = add);
 """
 
+# A router as plugins were written for 0.1: headers under their old names, fields in a std::tuple.
+OLD = """
+#include "models/op_graph.hpp"
+#include "policies/graph_pass.hpp"
+#include "policies/plugin.hpp"
+#include "policies/routing/routing.hpp"
+#include "policies/types.hpp"
+#include "sim/timeline.hpp"
+using namespace orrery;
+struct OldParams {
+  std::int64_t replica = 0;
+  static constexpr auto fields() {
+    return std::tuple{sim::field("replica", &OldParams::replica, sim::Unit::count, sim::between(0, 9), "Where all go.")};
+  }
+};
+struct Old final : policies::Router { std::size_t route(const policies::RouteView&) override { return 0; } };
+static void add(policies::RouterRegistry& registry) {
+  registry.add<OldParams>("old", "All to one.", [](const OldParams&, sim::RandomStream) { return std::make_unique<Old>(); });
+}
+ORRERY_PLUGIN(.name = "old", .routing = add);
+"""
+
 
 class Installed(unittest.TestCase):
     @classmethod
@@ -190,15 +212,26 @@ class Installed(unittest.TestCase):
         self.fault(self.compiled("empty", ""), "found no entry 'orrery_plugin_abi'")
         self.fault(self.compiled("wrong", WRONG), "got one for 0.0.1 (headers 0)")
 
-    def test_a_name_that_is_taken(self):
-        source = self.scratch / "taken-source"
+    def built(self, name, text):
+        """A plugin of one file, built against the installed tree."""
+        source = self.scratch / f"{name}-source"
         source.mkdir()
-        (source / "taken.cpp").write_text(TAKEN)
-        cmake = (SOURCE / "tools/examples/plugin/CMakeLists.txt").read_text().replace("shortest_prompt", "taken")
+        (source / f"{name}.cpp").write_text(text)
+        cmake = (SOURCE / "tools/examples/plugin/CMakeLists.txt").read_text().replace("shortest_prompt", name)
         (source / "CMakeLists.txt").write_text(cmake)
         run("cmake", "-S", source, "-B", source / "build", "-DCMAKE_PREFIX_PATH=" + str(self.prefix), "-DCMAKE_CXX_FLAGS_RELEASE=-O0")
         run("cmake", "--build", source / "build")
-        self.fault((source / "build/taken.so").resolve(), "there is a routing policy 'jsq' already")
+        return (source / f"build/{name}.so").resolve()
+
+    def test_a_name_that_is_taken(self):
+        self.fault(self.built("taken", TAKEN), "there is a routing policy 'jsq' already")
+
+    def test_a_plugin_written_for_the_version_before(self):
+        plugin = self.built("old", OLD)
+        choose = ["--plugin", plugin, "--set", "policies.routing.policy=old"]
+        self.small(*choose)
+        _, wrong = self.small(*choose, "--set", "policies.routing.old.replica=10", code=2)
+        self.assertIn("/policies/routing/old/replica", wrong.stderr)
 
 
 class Packages(Installed):

@@ -64,6 +64,11 @@ void latencies(std::string& out, const Node& summary) {
 
 }  // namespace
 
+std::string figure(const Node& node, std::string_view path, sim::Unit unit) {
+  const Node* value = node.at(path);
+  return value != nullptr && value->is_number() ? sim::humanise(value->as_number(), unit) : "-";
+}
+
 std::string summary_table(const Node& summary) {
   const Node* status = summary.find("status");
   if (status != nullptr && status->is_string() && status->as_string() == "infeasible") return infeasible(summary);

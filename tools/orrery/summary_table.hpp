@@ -2,10 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sim/base/document.hpp"
+#include "sim/base/units.hpp"
 
 namespace orrery::tools {
+
+/// The number at a dotted path with its unit, as people read it; "-" where there is none.
+std::string figure(const sim::Node& node, std::string_view path, sim::Unit unit);
 
 /// Lines of text for summary.json; whatever it lacks is left out.
 std::string summary_table(const sim::Node& summary);

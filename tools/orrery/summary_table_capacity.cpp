@@ -10,13 +10,13 @@ namespace {
 using sim::Node;
 using sim::Unit;
 
-double number(const Node& node, std::string_view path) {
+double number_or_0(const Node& node, std::string_view path) {
   const Node* value = node.at(path);
   return value != nullptr && value->is_number() ? value->as_number() : 0;
 }
 
 /// "1.92 s (at most 2 s)", with what the replications leave open.
-std::string figure(const std::string& name, const Node& node) {
+std::string target_figure(const std::string& name, const Node& node) {
   const bool seconds = name.find("_s.") != std::string::npos;
   const auto shown = [&](const Node* value) {
     if (value == nullptr || !value->is_number()) return std::string("-");
@@ -37,24 +37,24 @@ std::string capacity_table(const Node& summary) {
   std::string out;
   if (status == "ok") {
     out = fmt::format("capacity     {:.4g} requests/s meet the targets, {:.4g} do not\n",
-                      number(summary, "bracket_per_s.meets"), number(summary, "bracket_per_s.fails"));
+                      number_or_0(summary, "bracket_per_s.meets"), number_or_0(summary, "bracket_per_s.fails"));
   } else {
     out = fmt::format("capacity     none found: {}\n", summary.find("reason")->as_string());
   }
-  out += fmt::format("workload     {:.4g} requests/s by itself\n", number(summary, "nominal_rate_per_s"));
+  out += fmt::format("workload     {:.4g} requests/s by itself\n", number_or_0(summary, "nominal_rate_per_s"));
   out += fmt::format("\n{:>12} {:<6} {:>5}  {}\n", "requests/s", "meets", "runs", "figures");
   for (const Node& probe : summary.find("probes")->items()) {
     std::string figures;
     for (const auto& [name, node] : probe.find("figures")->members())
-      figures += (figures.empty() ? "" : ", ") + figure(name, node);
-    out += fmt::format("{:>12.4g} {:<6} {:>5.0f}  {}{}\n", number(probe, "rate_per_s"),
-                       probe.find("meets")->as_boolean() ? "yes" : "no", number(probe, "replications"), figures,
+      figures += (figures.empty() ? "" : ", ") + target_figure(name, node);
+    out += fmt::format("{:>12.4g} {:<6} {:>5.0f}  {}{}\n", number_or_0(probe, "rate_per_s"),
+                       probe.find("meets")->as_boolean() ? "yes" : "no", number_or_0(probe, "replications"), figures,
                        probe.find("certain")->as_boolean() ? "" : ", by the means only");
   }
   if (summary.at("at_capacity") != nullptr)
     out += fmt::format("\nat capacity  {:.5g} output tokens/s, {} per output token\n",
-                       number(summary, "at_capacity.throughput.output_tokens_per_s"),
-                       sim::humanise(number(summary, "at_capacity.energy_per_output_token_j"), Unit::joules));
+                       number_or_0(summary, "at_capacity.throughput.output_tokens_per_s"),
+                       sim::humanise(number_or_0(summary, "at_capacity.energy_per_output_token_j"), Unit::joules));
   return out;
 }
 
@@ -64,15 +64,15 @@ std::string slo_table(const Node& summary) {
     out += fmt::format("{:>9}", "x" + scale);
   out += '\n';
   for (const Node& row : summary.find("by_rate")->items()) {
-    out += fmt::format("{:>12.4g}", number(row, "rate_per_s"));
+    out += fmt::format("{:>12.4g}", number_or_0(row, "rate_per_s"));
     for (const auto& [scale, value] : row.find("attainment")->members())
       out += fmt::format("{:>9.4f}", value.as_number());
     out += '\n';
   }
-  out += fmt::format("\ngreatest rate at which {:.4g} % attain them\n", 100 * number(summary, "target"));
+  out += fmt::format("\ngreatest rate at which {:.4g} % attain them\n", 100 * number_or_0(summary, "target"));
   for (const Node& row : summary.find("by_scale")->items()) {
     const Node* rate = row.find("greatest_rate_per_s");
-    out += fmt::format("{:>12} {}\n", fmt::format("x{:g}", number(row, "scale")),
+    out += fmt::format("{:>12} {}\n", fmt::format("x{:g}", number_or_0(row, "scale")),
                        rate->is_number() ? fmt::format("{:.4g} requests/s", rate->as_number()) : "none of these");
   }
   return out;
@@ -83,18 +83,18 @@ namespace {
 /// "TP x PP x replicas" of equal ones, with lanes and expert groups where there are several; or the name of a mix.
 std::string replicas_of(const Node& plan) {
   if (const Node* mix = plan.find("mix"); mix->is_string()) return mix->as_string();
-  std::string text = fmt::format("{:.0f}x{:.0f}x{:.0f}", number(plan, "tensor_parallel"),
-                                 number(plan, "pipeline_parallel"), number(plan, "replicas"));
-  if (number(plan, "data_parallel") > 1) text += fmt::format(" dp{:.0f}", number(plan, "data_parallel"));
-  if (number(plan, "expert_parallel") > 1) text += fmt::format(" ep{:.0f}", number(plan, "expert_parallel"));
+  std::string text = fmt::format("{:.0f}x{:.0f}x{:.0f}", number_or_0(plan, "tensor_parallel"),
+                                 number_or_0(plan, "pipeline_parallel"), number_or_0(plan, "replicas"));
+  if (number_or_0(plan, "data_parallel") > 1) text += fmt::format(" dp{:.0f}", number_or_0(plan, "data_parallel"));
+  if (number_or_0(plan, "expert_parallel") > 1) text += fmt::format(" ep{:.0f}", number_or_0(plan, "expert_parallel"));
   return text;
 }
 
 }  // namespace
 
 std::string plans_table(const Node& summary) {
-  std::string out =
-      fmt::format("{:.0f} plans, {:.0f} feasible\n\n", number(summary, "plan_count"), number(summary, "feasible"));
+  std::string out = fmt::format("{:.0f} plans, {:.0f} feasible\n\n", number_or_0(summary, "plan_count"),
+                                number_or_0(summary, "feasible"));
   out += fmt::format("  {:<20} {:>7} {:>10} {:<12} {:<5} {:>8} {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}\n",
                      "part", "devices", "replicas", "batching", "dtype", "clock", "E2E", "TTFT P99", "TBT P99",
                      "tokens/s", "J/token", "per Mtok", "SLO", "capacity");
@@ -105,7 +105,7 @@ std::string plans_table(const Node& summary) {
   for (const Node& plan : summary.find("plans")->items()) {
     const Node* clock = plan.find("clock_hz");
     out += fmt::format("{} {:<20} {:>7.0f} {:>10} {:<12} {:<5} {:>8}", plan.find("pareto")->as_boolean() ? "*" : " ",
-                       plan.find("part")->as_string(), number(plan, "devices"), replicas_of(plan),
+                       plan.find("part")->as_string(), number_or_0(plan, "devices"), replicas_of(plan),
                        plan.find("batching")->as_string(), plan.find("dtype")->as_string(),
                        clock->is_number() ? sim::humanise(clock->as_number(), Unit::hertz) : "highest");
     if (plan.find("status")->as_string() != "ok") {

@@ -12,11 +12,6 @@ namespace {
 using sim::Node;
 using sim::Unit;
 
-std::string figure(const Node& root, std::string_view path, Unit unit) {
-  const Node* node = root.at(path);
-  return node != nullptr && node->is_number() ? sim::humanise(node->as_number(), unit) : "-";
-}
-
 void spread(std::string& out, const Node& summary, std::string_view key, std::string_view label) {
   out += fmt::format("{:<12}", label);
   for (const char* column : {"mean", "p50", "p90", "p95", "p99", "max"})

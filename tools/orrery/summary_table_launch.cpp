@@ -12,11 +12,6 @@ namespace {
 using sim::Node;
 using sim::Unit;
 
-std::string figure(const Node& node, std::string_view key, Unit unit) {
-  const Node* value = node.find(key);
-  return value != nullptr && value->is_number() ? sim::humanise(value->as_number(), unit) : "-";
-}
-
 /// "3 / 4 / 4", or "-" for a crossover that lies beyond the batches.
 std::string crossover(const Node& node) {
   const Node* all = node.find("crossover");

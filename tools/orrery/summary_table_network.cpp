@@ -15,11 +15,6 @@ using sim::Unit;
 /// Jobs that the table shows one by one.
 constexpr std::size_t kShownJobs = 20;
 
-std::string figure(const Node& root, std::string_view path, Unit unit) {
-  const Node* node = root.at(path);
-  return node != nullptr && node->is_number() ? sim::humanise(node->as_number(), unit) : "-";
-}
-
 std::string word(const Node& root, std::string_view path) {
   const Node* node = root.at(path);
   if (node == nullptr) return "-";

@@ -142,7 +142,7 @@ void bind_replica(py::module_& module) {
       "Tokens at the head of the request's prompt that its prefix cache has.");
 }
 
-void bind_view(py::module_& module) {
+void bind_routing_view(py::module_& module) {
   py::class_<ReplicaList>(module, "ReplicaList", "Replicas that may take the request.")
       .def("__len__", &ReplicaList::size)
       .def("__getitem__", &ReplicaList::item)
@@ -176,7 +176,7 @@ policies::RouterRegistry::Factory python_router(const std::shared_ptr<PolicySour
 
 void bind_routing(py::module_& module) {
   bind_replica(module);
-  bind_view(module);
+  bind_routing_view(module);
 }
 
 }  // namespace orrery::python
