@@ -1,4 +1,5 @@
 // Of each test case: its processor time and the changes that it reached, a line each in ORRERY_MUTANTS_CASES.
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
