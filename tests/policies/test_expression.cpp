@@ -99,6 +99,24 @@ TEST_CASE("expression: a queue whose order may change does not hold while slots 
   CHECK(replica.decide(*ordered("order - waited_s", R"(, "max_sequences": 1)")).stable_iterations > 1);
 }
 
+TEST_CASE("expression: whoever was preempted comes back to its place in the queue", "[unit]") {
+  // Three decodes at a block's end of 3 x 2 blocks: the last goes, and waits; once the others are gone it is admitted.
+  PaperReplica replica(6);
+  const auto policy = ordered("order");
+  const SeqId a = replica.decode(31, 2), b = replica.decode(31, 2), c = replica.decode(31, 2);
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector{c});
+  for (const SeqId id : {a, b, c}) replica.kv->release(id, replica.sequences[id.index], 32, Leave::drop);
+  replica.running.clear();
+  replica.decoding = 0;
+  replica.sequences[a.index].order = replica.sequences[b.index].order = -1;  // they have ended
+  Sequence& back = replica.sequences[c.index];
+  back.phase = Phase::waiting;
+  back.prefilled = back.kv_then = 0;
+  back.prefill_tokens = 33;
+  replica.waiting.push_back(c);
+  CHECK(admitted(replica.decide(*policy)) == std::vector{c});
+}
+
 TEST_CASE("expression: the greatest of the other score is stopped, the earliest admitted never", "[unit]") {
   // Three decodes at a block's end, 3 x 2 blocks and 2 free: one has to go. Without a score it is the latest.
   PaperReplica replica(8);

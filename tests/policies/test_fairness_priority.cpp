@@ -33,6 +33,38 @@ TEST_CASE("fairness: one that comes back goes on beside the decodes", "[unit]") 
   CHECK(out.decode_rest);
 }
 
+TEST_CASE("fairness: one whose copy lacks more than a token holds the decodes up as a prompt does", "[unit]") {
+  PaperReplica replica(100);
+  const SeqId back = replica.wait(30);
+  Sequence& seq = replica.sequences[back.index];
+  seq.generated_then = 5;
+  seq.prefill_tokens = 35;
+  seq.ready_tokens = 33;
+  seq.preemptions = 1;
+  const BatchDecision out = replica.decide(*make_batching("fairness_priority", R"({"period": 0})"));
+  REQUIRE(out.items.size() == 1);
+  CHECK(out.items[0].new_tokens == 2);
+  CHECK_FALSE(out.decode_rest);
+}
+
+TEST_CASE("fairness: as many run as there are slots, and blocks above the watermark", "[unit]") {
+  PaperReplica replica(100);
+  replica.decode(20);
+  const SeqId a = replica.wait(30);
+  replica.wait(30);
+  CHECK(admitted(replica.decide(*make_batching("fairness_priority", R"({"period": 0, "max_sequences": 2})"))) ==
+        std::vector<SeqId>{a});
+  // A quarter of 20 blocks is 5. Two are held, and the decode at a block's end takes a third: 17 are left, of which 12
+  // may go: 192 tokens do, 193 do not.
+  for (const std::int64_t tokens : {192, 193}) {
+    PaperReplica small(20);
+    small.decode(32);
+    small.wait(tokens);
+    CHECK(small.decide(*make_batching("fairness_priority", R"({"period": 0, "watermark": 0.25})")).admit.size() ==
+          (tokens == 192 ? 1 : 0));
+  }
+}
+
 TEST_CASE("fairness: the last makes way by swapping where blocks lack", "[unit]") {
   PaperReplica replica(4);  // two sequences of two full blocks each
   const auto policy = make_batching("fairness_priority", R"({"period": 0})");

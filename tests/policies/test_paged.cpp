@@ -83,6 +83,10 @@ TEST_CASE("branches share full blocks of the prompt and copy the last", "[unit]"
   shared->release({0}, four, 49, Leave::keep);
   CHECK(shared->counters().shared_steps == 8 * 6 + 10);
   CHECK(shared->counters().unshared_steps == 8 * 12 + 16);
+  // What is preempted comes again, and counts when it ends.
+  REQUIRE(shared->reserve({0}, four, 49));
+  shared->release({0}, four, 49, Leave::drop);
+  CHECK(shared->counters().shared_steps == 8 * 6 + 10);
 }
 
 TEST_CASE("beams share history as far back as their ancestors are one", "[unit]") {

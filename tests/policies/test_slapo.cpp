@@ -175,6 +175,8 @@ TEST_CASE("Stages of a pipeline send what crosses", "[unit]") {
   CHECK(matrix_flops(staged) == matrix_flops(graph));
   CHECK(fault(graph, one(R"({"pipeline": {"cuts": ["layer.2", "layer.1"]}})")) ==
         "/slapo/schedule/0/pipeline/cuts: expected modules in order of execution, got 'layer.1' after 'layer.2'");
+  CHECK(fault(graph, one(R"({"pipeline": {"cuts": ["layer.2", "layer.2"]}})")) ==
+        "/slapo/schedule/0/pipeline/cuts: expected modules in order of execution, got 'layer.2' after 'layer.2'");
 }
 
 TEST_CASE("Modules and chains become kernels", "[unit]") {

@@ -73,6 +73,9 @@ TEST_CASE("The pass differentiates and tells what it made", "[unit][autodiff]") 
   const OpGraph graph = run_pass("autodiff", blocks(2, true), report, with("optimizer", sim::Node::string("adam")));
   CHECK(figure(report, "gradients") == 8);  // four a layer
   CHECK(figure(report, "unreached") == 0);
+  double saved = 0;
+  for (const TensorId id : graph.tensors()) saved += graph.tensor(id).saved ? 1 : 0;
+  CHECK(figure(report, "saved_tensors") == saved);
   CHECK(graph.with_role(TensorRole::state).size() == 16);
   CHECK_THROWS_WITH(run_pass("autodiff", graph, report),
                     "autodiff: expected a forward graph; it has been differentiated already");
@@ -132,6 +135,8 @@ TEST_CASE("Recomputed regions keep what enters and leaves them", "[unit][recompu
   CHECK(figure(report, "ops_again") == 12);
   CHECK(figure(report, "applied") == 1);
   CHECK(liveness(graph, kSizes).peak < liveness(training, kSizes).peak);
+  CHECK(figure(report, "live_before_bytes") == static_cast<double>(liveness(training, kSizes).peak));
+  CHECK(figure(report, "live_after_bytes") == static_cast<double>(liveness(graph, kSizes).peak));
   std::int64_t saved = 0;
   for (const TensorId id : graph.tensors()) saved += graph.tensor(id).saved ? 1 : 0;
   CHECK(saved == 3);  // what layers 1 to 3 read; layer 0 reads the input

@@ -192,6 +192,10 @@ TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {
   const std::vector<std::string> verbs{"list", "run", "slo"};
   CHECK(nearest_name("rnu", verbs) == "run");  // two letters swapped
   CHECK(nearest_name("foo", verbs).empty());
+  // Two slips from four letters on, one below.
+  const std::vector<std::string> orca{"orca"};
+  CHECK(nearest_name("orxx", orca) == "orca");
+  CHECK(nearest_name("orx", orca).empty());
 }
 
 }  // namespace test_params

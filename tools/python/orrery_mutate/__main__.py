@@ -17,12 +17,13 @@ if __package__ in (None, ""):
     __package__ = "orrery_mutate"  # run as a folder
 
 from orrery_mutate.build import Build  # noqa: E402
-from orrery_mutate.running import Runner  # noqa: E402
+from orrery_digests.__main__ import QUICK  # noqa: E402
+from orrery_mutate.running import RUNS, Runner  # noqa: E402
 from orrery_mutate.sites import Site  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDERS = ["policies", "experiments/systems/serving", "sim"]
-TESTS = ["sim", "policies", "programs", "serving", "experiments"]
+TESTS = ["sim", "policies", "programs", "serving", "experiments", "timeline", "runs"]
 
 
 def parse() -> argparse.Namespace:
@@ -37,7 +38,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=200, help="changes in a sample (default: 200)")
     parser.add_argument("--only", action="append", metavar="FILE:LINE",
                         help="every change of a line, or of a file, in place of a sample")
-    parser.add_argument("--tests", default=",".join(TESTS), help="test programs (default: %(default)s)")
+    parser.add_argument("--tests", default=",".join(TESTS), help="test programs, and the digests of runs (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="programs that run at once (default: 2)")
     parser.add_argument("--list", action="store_true", help="only print the changes")
     parser.add_argument("--out", type=pathlib.Path, help="write what became of every change there, as JSON")
@@ -124,7 +125,7 @@ def tell(sites: list[Site], drawn: dict[str, list[int]], verdicts: dict[int, str
 def main() -> int:
     options = parse()
     folders = [folder.strip("/") for folder in options.folder or FOLDERS]
-    tests = [f"test_{name}" for name in options.tests.split(",")]
+    tests = [f"test_{name}" for name in options.tests.split(",") if name != RUNS]
     release = ROOT / "build/release"
     started = time.monotonic()
     targets = [*tests, "orrery_command"]
@@ -156,7 +157,7 @@ def main() -> int:
     print(f"{len(chosen)} changes in {len(objects)} units compiled, {len(dropped)} left out that do not compile "
           f"({time.monotonic() - started:.0f} s)", flush=True)
     programs = build.link([*tests, "orrery"], objects)
-    runner = Runner(build.scratch, programs, release / "orrery", ROOT, len(sites))
+    runner = Runner(build.scratch, programs, release / "orrery", ROOT, len(sites), list(QUICK) if RUNS in options.tests else [])
     verdicts = judge(runner, sites, sorted(chosen), options.jobs)
     tell(sites, drawn, verdicts, folders)
     if options.out:

@@ -11,9 +11,11 @@ import pathlib
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 
 MEMORY = 8 << 30  # bytes of address space that a test may take
+RUNS = "runs"  # the studies of `tools/digests --quick`, whose files must stay as they are
 ROUNDS = (0.2, 1.0, 4.0, 16.0, math.inf)  # seconds of tests that are started together
 
 
@@ -36,8 +38,9 @@ class Coverage:
 
 class Runner:
     def __init__(self, scratch: pathlib.Path, programs: dict[str, pathlib.Path], command: pathlib.Path, home: pathlib.Path,
-                 count: int) -> None:
+                 count: int, studies: list[str]) -> None:
         self.scratch, self.programs, self.command, self.home, self.count = scratch, programs, command, home, count
+        self.studies = studies
 
     def environment(self, folder: str) -> dict[str, str]:
         env = dict(os.environ)
@@ -50,11 +53,13 @@ class Runner:
 
     def coverage(self) -> Coverage:
         digest = hashlib.sha256()
+        digest.update(" ".join(self.studies).encode())
         for name in sorted(self.programs):
             digest.update(name.encode() + self.programs[name].read_bytes())
         stored = self.scratch / f"coverage-{digest.hexdigest()[:24]}.json"
         if not stored.exists():
-            stored.write_text(json.dumps({name: self.watched(name) for name in sorted(self.programs) if name != "orrery"}))
+            found = {name: self.watched(name) for name in sorted(self.programs) if name != "orrery"}
+            stored.write_text(json.dumps(found | {RUNS: self.watched_runs()}))
         cases: list[Case] = []
         reached: dict[int, list[int]] = {}
         differs: dict[int, list[int]] = {}
@@ -86,6 +91,26 @@ class Runner:
                 raise RuntimeError(f"{name} ended by signal {-done.returncode} with no change on: {self.scratch}/{name}.log")
             return cases.read_text().splitlines()
 
+    def digests(self, study: str) -> list[str]:
+        return [sys.executable, str(self.home / "tools/python/orrery_digests"), "--runs", "--jobs", "1", "--orrery",
+                str(self.programs["orrery"]), study]
+
+    def watched_runs(self) -> list[str]:
+        lines = []
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            seen = pathlib.Path(folder) / "seen"
+            for study in self.studies:
+                seen.write_bytes(bytes(2 * self.count))
+                used = resource.getrusage(resource.RUSAGE_CHILDREN)
+                done = subprocess.run(self.digests(study), cwd=folder, capture_output=True, check=False,
+                                      env=self.environment(folder) | {"ORRERY_MUTANTS_SEEN": str(seen)})
+                now = resource.getrusage(resource.RUSAGE_CHILDREN)
+                seconds = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+                flags = seen.read_bytes()
+                numbers = " ".join(f"{i}{'!' if flags[2 * i + 1] else ''}" for i in range(self.count) if flags[2 * i])
+                lines.append(f"{study}\t{int(done.returncode == 0)}\t{seconds:.4f}\t{numbers}")
+        return lines
+
     def fails(self, program: str, cases: list[Case], number: int) -> bool:
         """Whether one of these test cases fails, crashes or takes far longer with a change."""
         seconds = sum(case.seconds for case in cases)
@@ -102,7 +127,9 @@ class Runner:
             names = pathlib.Path(folder) / "names"
             names.write_text("".join('"' + escaped(case.name) + '"\n' for case in cases))
             env = self.environment(folder) | {"ORRERY_MUTANT": str(number)}
-            process = subprocess.Popen([str(self.programs[program]), "-a", "--input-file", str(names)], cwd=folder, env=env,
+            command = [str(self.programs[program]), "-a", "--input-file", str(names)] if program != RUNS else \
+                self.digests(cases[0].name)
+            process = subprocess.Popen(command, cwd=folder, env=env,
                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                        preexec_fn=limits, start_new_session=True)
             try:
@@ -111,7 +138,7 @@ class Runner:
                 os.killpg(process.pid, 9)
                 process.communicate()
                 return True
-            if process.returncode == 0 and "No test cases matched" in out or "No tests ran" in out:
+            if program != RUNS and process.returncode == 0 and "No test cases matched" in out or "No tests ran" in out:
                 raise RuntimeError(f"{program}: no test case of {[case.name for case in cases]}")
             return process.returncode != 0
         finally:
@@ -128,8 +155,9 @@ class Runner:
                 seconds += case.seconds
                 batch.setdefault(case.program, []).append(case)
             for program, some in batch.items():
-                if self.fails(program, some, number):
-                    return program
+                for group in [some] if program != RUNS else [[case] for case in some]:
+                    if self.fails(program, group, number):
+                        return program
         return ""
 
 
