@@ -104,6 +104,7 @@ TEST_CASE("expression: whoever was preempted comes back to its place in the queu
   PaperReplica replica(6);
   const auto policy = ordered("order");
   const SeqId a = replica.decode(31, 2), b = replica.decode(31, 2), c = replica.decode(31, 2);
+  const SeqId late = replica.wait(10);
   REQUIRE(preempted(replica.decide(*policy)) == std::vector{c});
   for (const SeqId id : {a, b, c}) replica.kv->release(id, replica.sequences[id.index], 32, Leave::drop);
   replica.running.clear();
@@ -113,8 +114,8 @@ TEST_CASE("expression: whoever was preempted comes back to its place in the queu
   back.phase = Phase::waiting;
   back.prefilled = back.kv_then = 0;
   back.prefill_tokens = 33;
-  replica.waiting.push_back(c);
-  CHECK(admitted(replica.decide(*policy)) == std::vector{c});
+  replica.waiting.push_front(c);
+  CHECK(admitted(replica.decide(*policy)) == std::vector{c, late});
 }
 
 TEST_CASE("expression: the greatest of the other score is stopped, the earliest admitted never", "[unit]") {
