@@ -118,6 +118,20 @@ TEST_CASE("expression: whoever was preempted comes back to its place in the queu
   CHECK(admitted(replica.decide(*policy)) == std::vector{c, late});
 }
 
+TEST_CASE("expression: nobody is admitted in place of who is stopped, though scores may change", "[unit]") {
+  // 2 + 2 + 4 blocks of 8, all full: the last goes and leaves 2 beside what the others take, for a prompt of one.
+  PaperReplica replica(8);
+  replica.decode(31, 2);
+  replica.decode(31, 2);
+  const SeqId last = replica.decode(63, 2);
+  replica.wait(10);
+  for (const char* score : {"order", "order - waited_s"}) {
+    const BatchDecision decision = replica.decide(*ordered(score));
+    CHECK(preempted(decision) == std::vector{last});
+    CHECK(decision.admit.empty());
+  }
+}
+
 TEST_CASE("expression: the greatest of the other score is stopped, the earliest admitted never", "[unit]") {
   // Three decodes at a block's end, 3 x 2 blocks and 2 free: one has to go. Without a score it is the latest.
   PaperReplica replica(8);

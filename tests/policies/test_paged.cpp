@@ -22,6 +22,8 @@ TEST_CASE("blocks are counted up, whole, and given back", "[unit]") {
   CHECK(kv->free_blocks() == 7);
   CHECK(kv->capacity({3}, kOne) == 48);
   CHECK(kv->used_bytes() == 48);
+  CHECK(kv->allocated_tokens() == 48);
+  CHECK(kv->total_tokens() == 160);
   REQUIRE(kv->reserve({3}, kOne, 48));  // fits what it has
   CHECK(kv->free_blocks() == 7);
   REQUIRE(kv->reserve({3}, kOne, 49));

@@ -81,6 +81,7 @@ TEST_CASE("block groups: counts are those of paged, runs are few", "[prop]") {
     }
     REQUIRE(groups->free_blocks() == paged->free_blocks());
     REQUIRE(groups->held_blocks(id) == paged->held_blocks(id));
+    REQUIRE(groups->used_bytes() == paged->used_bytes());
     REQUIRE(groups->pieces(id) <= groups->held_blocks(id));
     REQUIRE((groups->pieces(id) > 0) == (groups->held_blocks(id) > 0));
     runs += groups->pieces(id);

@@ -115,6 +115,24 @@ TEST_CASE("Mixed precision casts by kind, weights once, and never twice", "[unit
   }
 }
 
+TEST_CASE("Mixed precision leaves whole numbers alone", "[unit][amp]") {
+  OpGraph graph;
+  const TensorId ids = graph.input("ids", {kBatch, 16}, ElementType::int64);
+  const TensorId table = graph.parameter("table", {100, 32}, ElementType::fp32);
+  const TensorId rows = graph.emit(OpKind::embedding, {table, ids}, {kBatch, 16, 32}, ElementType::fp32);
+  graph.mark_output(graph.emit(OpKind::matmul, {rows, graph.parameter("w", {32, 8}, ElementType::fp32)}));
+  PassReport report;
+  const OpGraph mixed = run_pass("amp", graph, report);
+  std::int64_t casts = 0;
+  for (const OpId id : mixed.ops()) {
+    const OpNode& op = mixed.op(id);
+    if (op.kind == OpKind::embedding) CHECK(mixed.tensor(op.inputs[1]).type == ElementType::int64);
+    if (op.kind == OpKind::cast) CHECK(mixed.tensor(op.inputs[0]).type != ElementType::int64);
+    casts += op.kind == OpKind::cast ? 1 : 0;
+  }
+  CHECK(casts > 0);
+}
+
 TEST_CASE("Mixed precision leaves a graph alone that has its types already", "[unit][amp]") {
   PassReport report;
   OpGraph graph;

@@ -198,4 +198,22 @@ TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {
   CHECK(nearest_name("orx", orca).empty());
 }
 
+namespace {
+
+struct Held {
+  Node block = parse_json(R"({"rate": 3})", "default");
+  static constexpr auto fields() { return sim::FieldTable{field("block", &Held::block, "A block.")}; }
+};
+
+}  // namespace
+
+TEST_CASE("null takes back the object that is the default", "[unit]") {
+  Faults faults;
+  const auto held = [&](const char* json) { return parse_params<Held>(parse_json(json, "f.json"), faults).block; };
+  CHECK(held("{}").at("rate")->as_integer() == 3);
+  CHECK(held(R"({"block": {"rate": 4}})").at("rate")->as_integer() == 4);
+  CHECK(held(R"({"block": null})").is_null());
+  CHECK(faults.empty());
+}
+
 }  // namespace test_params

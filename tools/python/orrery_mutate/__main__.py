@@ -42,6 +42,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="programs that run at once (default: 2)")
     parser.add_argument("--list", action="store_true", help="only print the changes")
     parser.add_argument("--out", type=pathlib.Path, help="write what became of every change there, as JSON")
+    parser.add_argument("--again", type=pathlib.Path, metavar="FILE",
+                        help="try only what a run with --out FILE did not kill (after tests were added)")
     parser.add_argument("--no-build", action="store_true", help="take build/release as it is")
     return parser.parse_args()
 
@@ -158,10 +160,12 @@ def main() -> int:
           f"({time.monotonic() - started:.0f} s)", flush=True)
     programs = build.link([*tests, "orrery"], objects)
     runner = Runner(build.scratch, programs, release / "orrery", ROOT, len(sites), list(QUICK) if RUNS in options.tests else [])
-    verdicts = judge(runner, sites, sorted(chosen), options.jobs)
+    before = {row["number"]: row["verdict"] for row in json.loads(options.again.read_text())} if options.again else {}
+    done = {number: before[number] for number in chosen if before.get(number, "").startswith("killed")}
+    verdicts = done | judge(runner, sites, sorted(chosen - set(done)), options.jobs)
     tell(sites, drawn, verdicts, folders)
     if options.out:
-        rows = [{"change": sites[number].shown(), "kind": sites[number].kind, "verdict": verdicts[number],
+        rows = [{"number": number, "change": sites[number].shown(), "kind": sites[number].kind, "verdict": verdicts[number],
                  "samples": [name for name, numbers in drawn.items() if number in numbers]} for number in sorted(chosen)]
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
     print(f"{time.monotonic() - started:.0f} s")
