@@ -63,6 +63,23 @@ TEST_CASE("Under every speculator each request gets its tokens, and no block is 
   }
 }
 
+TEST_CASE("Replicas draw by themselves which drafts are kept", "[unit]") {
+  // Two requests alike, one on each of two replicas: only the draws tell their iterations apart.
+  sim::Node root = config(R"({"policy": "mtp", "mtp": {"drafts": 3, "acceptance": 0.5}})",
+                          R"(, "cluster": {"replicas": [{"count": 2}]})", 4, 2);
+  sim::assign(root, "machine.devices.0.count=2");
+  sim::assign(root, "policies.routing.policy=round_robin");
+  sim::assign(root, R"(workload.generator.lengths={"policy": "uniform", "uniform": {"prompt_min": 100,
+      "prompt_max": 100, "output_min": 200, "output_max": 200}})");
+  const sim::Node summary = run(root);
+  const sim::Node* rows = summary.at("replicas");
+  REQUIRE(rows != nullptr);
+  REQUIRE(rows->items().size() == 2);
+  CHECK(number(rows->items()[0], "completed") == 1);
+  CHECK(number(rows->items()[1], "completed") == 1);
+  CHECK(number(rows->items()[0], "iterations") != number(rows->items()[1], "iterations"));
+}
+
 TEST_CASE("Leaping and stepping give the same files under every speculator", "[prop]") {
   const Scratch scratch;
   int i = 0;

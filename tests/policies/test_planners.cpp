@@ -98,6 +98,25 @@ TEST_CASE("a buffer takes over its partner's place", "[unit]") {
   }
 }
 
+TEST_CASE("of two that may take a place over the one that ends first does, whichever is named first", "[unit]") {
+  const Buffer head{0, 2, 8};
+  Buffer shorter{1, 3, 8}, longer{1, 4, 8};
+  shorter.in_place_of = longer.in_place_of = 0;
+  const std::vector<std::int64_t> one = make("first_fit")->plan(std::vector{head, shorter, longer}).offsets;
+  const std::vector<std::int64_t> other = make("first_fit")->plan(std::vector{head, longer, shorter}).offsets;
+  CHECK(one[1] == one[0]);
+  CHECK(one[2] != one[0]);
+  CHECK(other == std::vector<std::int64_t>{one[0], one[2], one[1]});
+}
+
+TEST_CASE("a large buffer of later does not stand in the way of a small one of before", "[unit]") {
+  // By size: 20 B for all steps at 0, 10 B of steps 5 to 8 on top, and on top of the first too the 4 B of steps 0 to 2.
+  const std::vector<Buffer> buffers{{0, 3, 4}, {5, 9, 10}, {0, 9, 20}};
+  const Plan plan = make("greedy_by_size")->plan(buffers);
+  CHECK(plan.offsets == std::vector<std::int64_t>{20, 20, 0});
+  CHECK(plan.peak == 30);
+}
+
 TEST_CASE("offsets keep to the alignment, and nothing needs nothing", "[unit]") {
   const std::vector<Buffer> buffers{{0, 2, 3, 1}, {0, 2, 4, 16}, {0, 2, 0, 1}};
   for (const std::string& name : planners().names()) {

@@ -273,6 +273,28 @@ TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {
   const std::vector<std::string> verbs{"list", "run", "slo"};
   CHECK(nearest_name("rnu", verbs) == "run");  // two letters swapped
   CHECK(nearest_name("foo", verbs).empty());
+  // Two slips from four letters on, one below.
+  const std::vector<std::string> orca{"orca"};
+  CHECK(nearest_name("orxx", orca) == "orca");
+  CHECK(nearest_name("orx", orca).empty());
+}
+
+namespace {
+
+struct Held {
+  Node block = parse_json(R"({"rate": 3})", "default");
+  static constexpr auto fields() { return sim::FieldTable{field("block", &Held::block, "A block.")}; }
+};
+
+}  // namespace
+
+TEST_CASE("null takes back the object that is the default", "[unit]") {
+  Faults faults;
+  const auto held = [&](const char* json) { return parse_params<Held>(parse_json(json, "f.json"), faults).block; };
+  CHECK(held("{}").at("rate")->as_integer() == 3);
+  CHECK(held(R"({"block": {"rate": 4}})").at("rate")->as_integer() == 4);
+  CHECK(held(R"({"block": null})").is_null());
+  CHECK(faults.empty());
 }
 
 }  // namespace test_params
