@@ -5,7 +5,7 @@
 // first is a number; the head and dense ops are tables by rows, attention is a table by (sequences, mean context) for
 // decodes and by (tokens, past) for a chunk of a prompt. Knots stand at every integer up to a power of two and at a
 // fixed number per octave above it; between knots values are linear, in integers, so that equal batches cost the same
-// on every host. A batch of decodes and chunks is the sum of its parts (design.md, section 5); several chunks are
+// on every host. A batch of decodes and chunks is the sum of its parts; several chunks are
 // priced as so many equal ones, launched one by one. Left out: waves between knots of attention, contexts that differ
 // within a batch, collectives beside `price_transfer`.
 #pragma once

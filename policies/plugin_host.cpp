@@ -8,22 +8,13 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <sstream>
 
 #include "models/sym/symbol_names.hpp"
-#include "policies/admission/admission.hpp"
-#include "policies/base/graph_pass.hpp"
-#include "policies/batching/batching.hpp"
-#include "policies/execution/execution.hpp"
-#include "policies/kvcache/kvcache.hpp"
-#include "policies/memory/planner.hpp"
-#include "policies/migration/migration.hpp"
 #include "policies/plugin_abi.hpp"
-#include "policies/power/power.hpp"
-#include "policies/routing/routing.hpp"
-#include "policies/scaling/scaling.hpp"
-#include "policies/speculation/speculation.hpp"
+#include "policies/registries.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/fault.hpp"
 
@@ -79,12 +70,11 @@ const Plugin* enter(void* library, const fs::path& file) {
   return entry({.intern_name = models::intern_name()});
 }
 
-/// Reports names that are taken. `fill` adds what there is without the plugin.
+/// Reports names that are taken.
 template <class R>
-void check_names(const char* kind, void (*fill)(R&), void (*hook)(R&), const fs::path& file, sim::Faults& faults) {
+void check_names(const R& known, void (*hook)(R&), const fs::path& file, sim::Faults& faults) {
   if (hook == nullptr) return;
-  R known(kind), own(kind);
-  fill(known);
+  R own(known.kind());
   try {
     hook(own);
   } catch (const std::exception& error) {
@@ -94,23 +84,24 @@ void check_names(const char* kind, void (*fill)(R&), void (*hook)(R&), const fs:
   const std::vector<std::string> taken = known.names();
   for (const std::string& name : own.names())
     if (std::ranges::find(taken, name) != taken.end())
-      faults.add({file.string(), ""}, fmt::format("there is a {} policy '{}' already", kind, name),
+      faults.add({file.string(), ""}, fmt::format("there is a {} policy '{}' already", known.kind(), name),
                  "give the plugin's another name");
 }
 
 void check_names(const Plugin& plugin, const fs::path& file) {
+  const Registries known = all_policies(loaded_plugins());
   sim::Faults faults;
-  check_names("admission", register_admission_controls, plugin.admission, file, faults);
-  check_names("batching", register_batching_policies, plugin.batching, file, faults);
-  check_names("execution", register_execution_policies, plugin.execution, file, faults);
-  check_names("kvcache", register_kv_caches, plugin.kvcache, file, faults);
-  check_names("memory_planner", register_memory_planners, plugin.memory_planner, file, faults);
-  check_names("migration", register_migrations, plugin.migration, file, faults);
-  check_names("pass", register_graph_passes, plugin.pass, file, faults);
-  check_names("power", register_clock_policies, plugin.power, file, faults);
-  check_names("routing", register_routers, plugin.routing, file, faults);
-  check_names("scaling", register_scalings, plugin.scaling, file, faults);
-  check_names("speculation", register_speculation, plugin.speculation, file, faults);
+  check_names(known.admission, plugin.admission, file, faults);
+  check_names(known.batching, plugin.batching, file, faults);
+  check_names(known.execution, plugin.execution, file, faults);
+  check_names(known.kvcache, plugin.kvcache, file, faults);
+  check_names(known.memory_planner, plugin.memory_planner, file, faults);
+  check_names(known.migration, plugin.migration, file, faults);
+  check_names(known.pass, plugin.pass, file, faults);
+  check_names(known.power, plugin.power, file, faults);
+  check_names(known.routing, plugin.routing, file, faults);
+  check_names(known.scaling, plugin.scaling, file, faults);
+  check_names(known.speculation, plugin.speculation, file, faults);
   faults.throw_if_any();
 }
 

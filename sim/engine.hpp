@@ -1,12 +1,12 @@
 // The event engine: a clock, a queue, and handlers.
 //
-// Events are ordered by (time, sequence), the sequence being given when an event is scheduled: equal times fire in the
-// order of scheduling, so a run is the same on every host. What an event does lives in a slab of slots that are used
-// again, so a steady state allocates nothing. A cancelled event frees its slot at once; its key stays queued until it
+// Events are ordered by (time, sequence). The sequence is given when an event is scheduled, so equal times fire in the
+// order of scheduling and a run is the same on every host. What an event does lies in a slab of slots that are used
+// again, so a steady state allocates nothing. A cancelled event frees its slot at once. Its key stays queued until it
 // comes up, or until half of the queue is such keys and they are swept out.
 //
-// Two ways to write behaviour mix freely: handlers (here, the fast way) and processes (sim/process.hpp, the readable
-// way).
+// Behaviour can be written in two ways, which mix freely: handlers (here) are fast, processes (sim/process.hpp) are
+// easy to read.
 #pragma once
 
 #include <cstdint>

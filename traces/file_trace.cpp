@@ -181,10 +181,14 @@ std::vector<std::string> FormatTable::names() const {
 
 TraceParams parse_trace(const sim::Node& node, const FormatTable& formats, sim::Faults& faults) {
   TraceParams params = sim::parse_params<TraceParams>(node, faults);
+  check_trace(node, params, formats, faults);
+  return params;
+}
+
+void check_trace(const sim::Node& node, const TraceParams& params, const FormatTable& formats, sim::Faults& faults) {
   if (params.format && formats.find(*params.format) == nullptr)
     faults.add(node.find("format")->origin(), fmt::format("unknown trace format '{}'", *params.format),
                sim::name_hint(*params.format, formats.names()));
-  return params;
 }
 
 std::unique_ptr<TraceSource> open_trace(const TraceParams& params, const FormatTable& formats) {

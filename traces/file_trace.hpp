@@ -98,6 +98,8 @@ void register_formats(FormatTable& table);
 
 /// Reads `workload.trace`; an unknown format is a fault at its place in the config. Opens no file.
 TraceParams parse_trace(const sim::Node& node, const FormatTable& formats, sim::Faults& faults);
+/// What the field table does not say: reports an unknown format. `node` is the trace as written.
+void check_trace(const sim::Node& node, const TraceParams& params, const FormatTable& formats, sim::Faults& faults);
 
 /// Opens a trace and reads its header. Throws sim::ConfigError if the file cannot be read, has no request, lacks a
 /// column, or names no known format and looks like none.
@@ -110,9 +112,12 @@ constexpr auto TraceParams::fields() {
   return sim::FieldTable{
       sim::required(sim::field("path", &TraceParams::path, sim::Unit::path, sim::any_value(),
                                "Trace file, plain or compressed with gzip or zstd.")),
-      sim::field("format", &TraceParams::format,
-                 "Format: azure_llm, vidur, mooncake, burstgpt, vllm_log, orrery_csv, orrery_jsonl. Null: told by the "
-                 "first line."),
+      sim::annotated(sim::field("format", &TraceParams::format,
+                                "Format: azure_llm, vidur, mooncake, burstgpt, vllm_log, orrery_csv, orrery_jsonl. "
+                                "Null: told by the first line."),
+                     [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
+                       if (registries != nullptr) info.choices = registries->get<FormatTable>().names();
+                     }),
       sim::field("on_error", &TraceParams::on_error,
                  "A faulty line or one out of order: stop with its file and line, or skip and count it."),
       sim::field(

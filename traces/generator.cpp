@@ -14,10 +14,10 @@ constexpr int kMostDraws = 100'000;  // of one request, before the limits are ca
 
 class GeneratedTrace final : public TraceSource {
  public:
-  GeneratedTrace(const GeneratorConfig& config, std::uint64_t seed)
-      : params_(config.params),
-        arrivals_(config.arrivals.make()),
-        lengths_(config.lengths.make()),
+  GeneratedTrace(const GeneratorParams& params, std::uint64_t seed)
+      : params_(params),
+        arrivals_(params.arrivals.make()),
+        lengths_(params.lengths.make()),
         arrival_random_(seed, "trace/arrivals"),
         length_random_(seed, "trace/lengths"),
         prefix_random_(seed, "trace/prefixes"),
@@ -103,16 +103,6 @@ class RetimedTrace final : public TraceSource {
   std::int64_t now_ns_ = 0;
 };
 
-/// A block that must be there.
-template <class R>
-typename R::Choice required_block(const sim::Node& node, const R& registry, const std::string& fallback,
-                                  sim::Faults& faults) {
-  if (const sim::Node* block = node.find(registry.kind())) return registry.parse_block(*block, fallback, faults);
-  faults.add(node.origin_of(registry.kind()), "missing: expected a policy block",
-             fmt::format("such as {{\"policy\": \"{}\"}}", fallback));
-  return {};
-}
-
 }  // namespace
 
 bool LengthLimits::allow(const Lengths& lengths) const {
@@ -122,43 +112,36 @@ bool LengthLimits::allow(const Lengths& lengths) const {
          (!total_max || lengths.prompt_tokens + lengths.output_tokens <= *total_max);
 }
 
-GeneratorConfig parse_generator(const sim::Node& node, const GeneratorRegistries& registries, sim::Faults& faults) {
-  GeneratorConfig config;
-  if (!node.is_object()) {
-    faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
-    return config;
-  }
-  const std::vector<std::string> known{"requests", "limits", "prefixes", "high_share", "arrivals", "lengths"};
-  sim::Node plain = sim::Node::object();  // what the field table knows of
-  plain.set_origin(node.origin());
-  for (const auto& [key, value] : node.members()) {
-    if (std::find(known.begin(), known.end() - 2, key) != known.end() - 2)
-      plain.set(key, value);
-    else if (key != "arrivals" && key != "lengths")
-      faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
-  }
-  config.params = sim::parse_params<GeneratorParams>(plain, faults);
-  const PrefixTree& tree = config.params.prefixes;
+void add_trace_registries(sim::RegistrySet& all) {
+  FormatTable formats;
+  register_formats(formats);
+  ArrivalRegistry arrivals("arrivals");
+  register_arrival_processes(arrivals);
+  LengthRegistry lengths("lengths");
+  register_length_samplers(lengths, formats);
+  all.add(std::move(formats));
+  all.add(std::move(arrivals));
+  all.add(std::move(lengths));
+}
+
+GeneratorParams parse_generator(const sim::Node& node, const sim::RegistrySet& registries, sim::Faults& faults) {
+  auto params = sim::parse_params<GeneratorParams>(node, registries, faults);
+  check_generator(node, params, faults);
+  return params;
+}
+
+void check_generator(const sim::Node& node, const GeneratorParams& params, sim::Faults& faults) {
+  const PrefixTree& tree = params.prefixes;
   std::int64_t leaves = 1;
   for (std::int64_t level = 0; level < tree.depth && leaves <= kMostLeaves; ++level)
     leaves *= std::max<std::int64_t>(1, tree.fanout);
   if (leaves > kMostLeaves)
     faults.add(node.find("prefixes")->origin(), fmt::format("expected at most {} leaves, got {} to the power of {}",
                                                             kMostLeaves, tree.fanout, tree.depth));
-  config.arrivals = required_block(node, registries.arrivals, "poisson", faults);
-  config.lengths = required_block(node, registries.lengths, "log_normal", faults);
-  return config;
 }
 
-sim::Node write_generator(const GeneratorConfig& config) {
-  sim::Node node = sim::write_params(config.params);
-  node.set("arrivals", ArrivalRegistry::write_block(config.arrivals));
-  node.set("lengths", LengthRegistry::write_block(config.lengths));
-  return node;
-}
-
-std::unique_ptr<TraceSource> make_generated_trace(const GeneratorConfig& config, std::uint64_t seed) {
-  return std::make_unique<GeneratedTrace>(config, seed);
+std::unique_ptr<TraceSource> make_generated_trace(const GeneratorParams& params, std::uint64_t seed) {
+  return std::make_unique<GeneratedTrace>(params, seed);
 }
 
 std::unique_ptr<TraceSource> retime(std::unique_ptr<TraceSource> source, const ArrivalRegistry::Choice& arrivals,

@@ -45,12 +45,6 @@ class LengthSampler {
 using ArrivalRegistry = sim::Registry<ArrivalProcess>;
 using LengthRegistry = sim::Registry<LengthSampler>;
 
-/// The registries a generator is read with.
-struct GeneratorRegistries {
-  ArrivalRegistry arrivals{"arrivals"};
-  LengthRegistry lengths{"lengths"};
-};
-
 /// Adds at_once, diurnal, fixed, gamma, poisson, windowed_gamma.
 void register_arrival_processes(ArrivalRegistry& registry);
 /// Adds burstgpt, fixed, log_normal, geometric, quantiles, rank_power, uniform, zipf, empirical; the last reads files
@@ -97,38 +91,39 @@ struct PrefixTree {
 };
 inline constexpr std::int64_t kPrefixBlockTokens = 512;
 
-/// The plain fields of a generator; its policy blocks `arrivals` and `lengths` stand beside them.
+/// `workload.generator` of a config.
 struct GeneratorParams {
   std::int64_t requests = 1000;
   LengthLimits limits;
   PrefixTree prefixes;
   double high_share = 0;
+  ArrivalRegistry::Choice arrivals;
+  LengthRegistry::Choice lengths;
   static constexpr auto fields() {
+    using G = GeneratorParams;
     return sim::FieldTable{
-        sim::required(sim::field("requests", &GeneratorParams::requests, sim::Unit::requests, sim::at_least(1),
+        sim::required(sim::field("requests", &G::requests, sim::Unit::requests, sim::at_least(1),
                                  "How many requests the trace has.")),
-        sim::field("limits", &GeneratorParams::limits, "Bounds of lengths; a draw outside is drawn again."),
-        sim::field("prefixes", &GeneratorParams::prefixes, "Text that prompts begin with and share."),
-        sim::field("high_share", &GeneratorParams::high_share, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the requests, drawn evenly, of priority 1; the others have 0.")};
+        sim::field("limits", &G::limits, "Bounds of lengths; a draw outside is drawn again."),
+        sim::field("prefixes", &G::prefixes, "Text that prompts begin with and share."),
+        sim::field("high_share", &G::high_share, sim::Unit::ratio, sim::between(0, 1),
+                   "Share of the requests, drawn evenly, of priority 1; the others have 0."),
+        sim::required(sim::choice("arrivals", &G::arrivals, "poisson", "When requests arrive.")),
+        sim::required(sim::choice("lengths", &G::lengths, "log_normal", "How long prompts and answers are."))};
   }
 };
 
-/// A generator as read from a config.
-struct GeneratorConfig {
-  GeneratorParams params;
-  ArrivalRegistry::Choice arrivals;
-  LengthRegistry::Choice lengths;
-};
+/// Adds the formats of traces and what a generator is read with: every FormatTable, ArrivalRegistry and LengthRegistry.
+void add_trace_registries(sim::RegistrySet& all);
 
-/// Reads a generator: `requests` and the blocks `arrivals` and `lengths` are required. Reports every fault.
-GeneratorConfig parse_generator(const sim::Node& node, const GeneratorRegistries& registries, sim::Faults& faults);
-/// The generator as it would stand in a resolved config; parse_generator gives the same back.
-sim::Node write_generator(const GeneratorConfig& config);
+/// Reads a generator. Reports every fault.
+GeneratorParams parse_generator(const sim::Node& node, const sim::RegistrySet& registries, sim::Faults& faults);
+/// What the field table does not say: reports trees of prefixes that are too large. `node` is the generator as written.
+void check_generator(const sim::Node& node, const GeneratorParams& params, sim::Faults& faults);
 
 /// The trace that a generator draws with `seed`. Throws sim::ConfigError, at once or from next(), if a sampler's file
 /// is faulty, if 100,000 draws in a row break the limits, or if arrivals pass the 292 years that 64 bits of ns hold.
-std::unique_ptr<TraceSource> make_generated_trace(const GeneratorConfig& config, std::uint64_t seed);
+std::unique_ptr<TraceSource> make_generated_trace(const GeneratorParams& params, std::uint64_t seed);
 
 /// The records of `source` with arrivals from `arrivals` in place of their own; lengths and order stay.
 std::unique_ptr<TraceSource> retime(std::unique_ptr<TraceSource> source, const ArrivalRegistry::Choice& arrivals,

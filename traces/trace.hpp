@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/base/enum_names.hpp"
+#include "traces/asked.hpp"
 
 namespace orrery::traces {
 
@@ -21,16 +22,11 @@ inline constexpr std::int64_t kMaxTokens = 1'000'000'000;
 /// Largest priority (its negative is the least), tenant's number and count of predicted tokens.
 inline constexpr std::int64_t kMaxLabel = 1'000'000'000;
 
-/// One request of a trace.
-struct TraceRecord {
-  std::int64_t arrival_ns = 0;        ///< >= 0 and not before the previous record's
-  std::int64_t prompt_tokens = 0;     ///< 1 … kMaxTokens
-  std::int64_t output_tokens = 0;     ///< 1 … kMaxTokens
-  std::int64_t line = 0;              ///< line in its file, or number of the draw; from 1
-  std::int64_t predicted_tokens = 0;  ///< of the output, as a predictor told; 0: none
-  std::int32_t priority = 0;          ///< higher is more urgent
-  std::int32_t tenant = 0;            ///< who pays
-  std::string session;                ///< conversation it belongs to; empty where the trace tells none
+/// One request of a trace; prompt and output have 1 to kMaxTokens tokens. No trace tells deadlines or branches.
+struct TraceRecord : Asked {
+  std::int64_t arrival_ns = 0;  ///< >= 0 and not before the previous record's
+  std::int64_t line = 0;        ///< line in its file, or number of the draw; from 1
+  std::string session;          ///< conversation it belongs to; empty where the trace tells none
   std::vector<std::int64_t>
       prefix_blocks;  ///< ids of the prompt's token blocks, first to last; equal ids are equal text
 };

@@ -62,14 +62,13 @@ Node claim_schema() {
 
 }  // namespace
 
-Node config_schema() {
+Node config_schema(const Systems& systems) {
   Node root = Node::object();
   root.set("$schema", Node::string("http://json-schema.org/draft-07/schema#"));
   root.set("title", Node::string("Orrery experiment or study"));
   Node alternatives = Node::array();
-  for (const System& system : systems()) {
-    std::vector<FieldInfo> fields = system.fields;
-    Node node = object_schema(fields, system.doc);
+  for (const System& system : systems.all()) {
+    Node node = object_schema(system.fields(*systems.registries()), system.doc);
     Node& properties = *node.find("properties");
     Node name = Node::object();
     name.set("const", Node::string(system.name));
@@ -94,7 +93,7 @@ Node config_schema() {
     alternatives.push(std::move(node));
   }
   alternatives.push(claim_schema());
-  alternatives.push(study::study_schema());
+  alternatives.push(study::study_schema(*systems.registries()));
   alternatives.push(evolve::evolve_schema());
   root.set("anyOf", std::move(alternatives));
   return root;

@@ -22,24 +22,24 @@ struct Asking {
 struct Answer {
   std::string name, doc;
   std::vector<sim::FieldInfo> fields;
-  std::function<sim::Node(const sim::Node& params, const Asking&)> give;
+  std::function<sim::Node(const sim::Node& params, const Systems&, const Asking&)> give;
 };
 
 /// All answers there are, sorted by name.
-const std::vector<Answer>& answers();
+std::vector<Answer> answers();
 
 /// The answer to a question. Throws sim::ConfigError for parameters that are faulty, and as the answer does; Stopped.
-sim::Node answer(const std::string& name, const sim::Node& params, const Asking& asking);
+sim::Node answer(const Systems& systems, const std::string& name, const sim::Node& params, const Asking& asking);
 
 /// An answer whose parameters are a struct.
 template <sim::Parameters P, class Give>
 Answer make_answer(std::string name, std::string doc, Give give) {
   return {std::move(name), std::move(doc), sim::describe_params<P>(),
-          [give](const sim::Node& node, const Asking& asking) {
+          [give](const sim::Node& node, const Systems& systems, const Asking& asking) {
             sim::Faults faults;
             const P params = sim::parse_params<P>(node, faults);
             faults.throw_if_any();
-            return sim::Node(give(params, asking));
+            return sim::Node(give(params, systems, asking));
           }};
 }
 

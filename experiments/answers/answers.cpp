@@ -62,7 +62,7 @@ struct FidelityParams {
   }
 };
 
-Node fidelity(const FidelityParams& params, const Asking&) {
+Node fidelity(const FidelityParams& params, const Systems&, const Asking&) {
   const PartShelf parts(home_folder() / "hw/catalog");
   std::ofstream points;
   if (!params.points.empty()) {
@@ -88,7 +88,7 @@ struct EvolveParams {
   }
 };
 
-Node evolve_expression(const EvolveParams& params, const Asking& asking) {
+Node evolve_expression(const EvolveParams& params, const Systems& systems, const Asking& asking) {
   const evolve::EvolveStudy study = evolve::read_evolve_study(params.study, params.set);
   std::unique_ptr<RunFolder> folder;
   if (!params.out.empty()) folder = std::make_unique<RunFolder>(params.out, false);
@@ -96,7 +96,7 @@ Node evolve_expression(const EvolveParams& params, const Asking& asking) {
                           ? evolve::genetic_source(study)
                           : std::unique_ptr<evolve::Source>(new evolve::ProcessSource(study, params.proposer));
   const evolve::EvolveResult result = evolve::evolve(
-      study, *source,
+      systems, study, *source,
       {.jobs = jobs_or_all(params.jobs),
        .progress =
            [&](std::int64_t generation, std::int64_t) {
@@ -127,7 +127,7 @@ struct ImportParams {
   }
 };
 
-Node import_engine(const ImportParams& params, const Asking&) {
+Node import_engine(const ImportParams& params, const Systems&, const Asking&) {
   EngineArguments arguments;
   if (!params.file.empty()) arguments = engine_arguments(fs::path(params.file));
   for (auto& [name, value] : engine_arguments(params.words)) arguments[name] = value;
@@ -145,35 +145,39 @@ std::size_t jobs_or_all(std::int64_t jobs) {
   return jobs > 0 ? static_cast<std::size_t>(jobs) : std::max(1U, std::thread::hardware_concurrency());
 }
 
-const std::vector<Answer>& answers() {
-  static const std::vector<Answer> all{
+std::vector<Answer> answers() {
+  std::vector<Answer> all{
       make_answer<AnalyseParams>("analyse", "Fronts, progress and importance of parameters, from stores of studies.",
-                                 [](const AnalyseParams& p, const Asking&) {
+                                 [](const AnalyseParams& p, const Systems&, const Asking&) {
                                    return study::study_analysis_json(
                                        study::analyse_stores(paths(p.stores), p.objectives));
                                  }),
       make_answer<BestParams>("best", "Best points, or the Pareto front, of stores together.",
-                              [](const BestParams& p, const Asking&) {
+                              [](const BestParams& p, const Systems&, const Asking&) {
                                 return study::best_json(
                                     study::best_points(paths(p.stores), static_cast<std::size_t>(p.top)));
                               }),
-      make_answer<CalibrateParams>("calibrate", "Fits the constants of a part to measured tables.", calibrate_part),
+      make_answer<CalibrateParams>(
+          "calibrate", "Fits the constants of a part to measured tables.",
+          [](const CalibrateParams& p, const Systems&, const Asking& asking) { return calibrate_part(p, asking); }),
       make_answer<EvolveParams>("evolve", "Searches for an expression that decides better.", evolve_expression),
       make_answer<FidelityParams>("fidelity", "Errors of the catalog's parts against measured tables.", fidelity),
       make_answer<ImportParams>("import_vllm", "A real engine's arguments as a serving config.", import_engine),
       make_answer<PlanParams>("plan", "Places buffers with known lifetimes in one arena.",
-                              [](const PlanParams& p, const Asking&) { return plan_node(plan_buffers(p)); }),
+                              [](const PlanParams& p, const Systems& systems, const Asking&) {
+                                return plan_node(plan_buffers(p, systems.registry<policies::MemoryPlannerRegistry>()));
+                              }),
       make_answer<ReproduceParams>("reproduce", "Runs claim studies: what papers claim, and what comes out.",
-                                   [](const ReproduceParams& p, const Asking& asking) {
-                                     return claims::claims_json(reproduce_claims(p, asking));
+                                   [](const ReproduceParams& p, const Systems& systems, const Asking& asking) {
+                                     return claims::claims_json(reproduce_claims(systems, p, asking));
                                    }),
   };
   return all;
 }
 
-Node answer(const std::string& name, const Node& params, const Asking& asking) {
+Node answer(const Systems& systems, const std::string& name, const Node& params, const Asking& asking) {
   for (const Answer& one : answers())
-    if (one.name == name) return one.give(params, asking);
+    if (one.name == name) return one.give(params, systems, asking);
   std::vector<std::string> known;
   for (const Answer& one : answers()) known.push_back(one.name);
   sim::throw_fault({"ask", ""}, "there is no answer '" + name + "'", sim::name_hint(name, known));

@@ -38,9 +38,7 @@ std::int64_t capacity_of(const std::string& text) {
 
 }  // namespace
 
-BufferPlans plan_buffers(const PlanParams& params) {
-  MemoryPlannerRegistry registry("memory planner");
-  policies::register_memory_planners(registry);
+BufferPlans plan_buffers(const PlanParams& params, const MemoryPlannerRegistry& registry) {
   const auto choices = choose(registry, params);
   BufferPlans result;
   if (!params.capacity.empty()) result.capacity = capacity_of(params.capacity);

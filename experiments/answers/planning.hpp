@@ -45,7 +45,7 @@ struct BufferPlans {
 };
 
 /// Plans, and writes `out`. Throws sim::ConfigError.
-BufferPlans plan_buffers(const PlanParams& params);
+BufferPlans plan_buffers(const PlanParams& params, const policies::MemoryPlannerRegistry& registry);
 sim::Node plan_node(const BufferPlans& result);
 
 }  // namespace orrery::experiments

@@ -36,18 +36,19 @@ std::ofstream writable_file(const fs::path& path) {
   return file;
 }
 
-std::vector<claims::JudgedStudy> reproduce_claims(const ReproduceParams& params, const Asking& asking) {
+std::vector<claims::JudgedStudy> reproduce_claims(const Systems& systems, const ReproduceParams& params,
+                                                  const Asking& asking) {
   std::vector<claims::ClaimStudy> studies = read_studies(params);
   std::ofstream points;
   if (!params.points.empty()) points = writable_file(params.points);
-  auto results =
-      claims::run_studies(std::move(studies), {.jobs = jobs_or_all(params.jobs),
-                                               .progress =
-                                                   [&](std::int64_t done, std::int64_t total) {
-                                                     if (asking.progress)
-                                                       asking.progress({.done = done, .total = total, .what = "runs"});
-                                                   },
-                                               .stop = asking.stop});
+  auto results = claims::run_studies(systems, std::move(studies),
+                                     {.jobs = jobs_or_all(params.jobs),
+                                      .progress =
+                                          [&](std::int64_t done, std::int64_t total) {
+                                            if (asking.progress)
+                                              asking.progress({.done = done, .total = total, .what = "runs"});
+                                          },
+                                      .stop = asking.stop});
   auto judged = claims::judge_studies(std::move(results));
   if (points.is_open()) claims::write_points(judged, points);
   return judged;

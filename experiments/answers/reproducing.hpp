@@ -35,6 +35,7 @@ std::size_t jobs_or_all(std::int64_t jobs);
 std::ofstream writable_file(const std::filesystem::path& path);
 
 /// Runs and judges; writes `points`. Throws sim::ConfigError with the faults of all studies, Stopped.
-std::vector<claims::JudgedStudy> reproduce_claims(const ReproduceParams& params, const Asking& asking);
+std::vector<claims::JudgedStudy> reproduce_claims(const Systems& systems, const ReproduceParams& params,
+                                                  const Asking& asking);
 
 }  // namespace orrery::experiments

@@ -121,12 +121,11 @@ RunQuestion train() {
 
 }  // namespace
 
-const std::vector<RunQuestion>& run_questions() {
-  static const std::vector<RunQuestion> all{capacity(), plans(), slo(), train()};
-  return all;
+std::vector<RunQuestion> run_questions() {
+  return {capacity(), plans(), slo(), train()};
 }
 
-const RunQuestion& run_question(const std::string& name) {
+RunQuestion run_question(const std::string& name) {
   for (const RunQuestion& question : run_questions())
     if (question.name == name) return question;
   throw std::logic_error("no question is called '" + name + "'");

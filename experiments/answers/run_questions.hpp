@@ -32,9 +32,9 @@ struct RunQuestion {
   std::vector<RunOption> options;
 };
 
-const std::vector<RunQuestion>& run_questions();
+std::vector<RunQuestion> run_questions();
 /// Throws std::logic_error for a name that is none.
-const RunQuestion& run_question(const std::string& name);
+RunQuestion run_question(const std::string& name);
 
 /// "path=value" for what an option was given; several texts for a list. Throws sim::ConfigError for a limit that is
 /// none.

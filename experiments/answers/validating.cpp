@@ -25,13 +25,13 @@ bool is_part(const std::string& file) {
 }
 
 /// A study and every experiment that it makes.
-void validate_study(const std::string& file, const std::vector<std::string>& assignments) {
-  claims::check_experiments(claims::read_study(file, assignments));
+void validate_study(const Systems& systems, const std::string& file, const std::vector<std::string>& assignments) {
+  claims::check_experiments(systems, claims::read_study(file, assignments));
 }
 
 /// A study and the experiments of its sweep, or of some points of its space where it has none.
-void validate_points(const std::string& file, const std::vector<std::string>& assignments) {
-  const study::Study study = study::read_study(file, assignments);
+void validate_points(const Systems& systems, const std::string& file, const std::vector<std::string>& assignments) {
+  const study::Study study = study::read_study(systems, file, assignments);
   const bool swept = !study.sweep.empty();
   (void)study::check_explorable(study, !swept);
   study::check_experiments(study, study::sample_points(study, swept, kMostPoints));
@@ -39,17 +39,17 @@ void validate_points(const std::string& file, const std::vector<std::string>& as
 
 }  // namespace
 
-void validate_file(const std::string& file, const std::vector<std::string>& assignments) {
+void validate_file(const Systems& systems, const std::string& file, const std::vector<std::string>& assignments) {
   if (claims::is_claim_study(std::filesystem::path(file))) {
-    validate_study(file, assignments);
+    validate_study(systems, file, assignments);
   } else if (study::is_study(file)) {
-    validate_points(file, assignments);
+    validate_points(systems, file, assignments);
   } else if (document_kind(sim::read_json(file)) == "evolve") {
-    evolve::check_experiments(evolve::read_evolve_study(file, assignments));
+    evolve::check_experiments(systems, evolve::read_evolve_study(file, assignments));
   } else if (is_part(file)) {
     (void)hw::read_any_part(file);
   } else {
-    (void)read_experiment(file, assignments);
+    (void)read_experiment(systems, file, assignments);
   }
 }
 

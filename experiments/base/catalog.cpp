@@ -64,6 +64,13 @@ std::vector<std::string> model_names() {
   return names_in(home_folder() / "models/catalog");
 }
 
+void suggest_parts(sim::FieldInfo& info, const sim::RegistrySet*) {
+  for (const std::string& name : part_names()) info.suggestions.push_back("catalog:" + name);
+}
+void suggest_models(sim::FieldInfo& info, const sim::RegistrySet*) {
+  for (const std::string& name : model_names()) info.suggestions.push_back("catalog:" + name);
+}
+
 std::vector<sim::ComponentInfo> catalog_components() {
   std::vector<sim::ComponentInfo> all;
   const fs::path parts = home_folder() / "hw/catalog";

@@ -21,6 +21,10 @@ std::filesystem::path model_file(const std::string& reference, const sim::Origin
 std::vector<std::string> part_names();
 std::vector<std::string> model_names();
 
+/// Offer these names, as "catalog:NAME", as values of a field (sim::annotated).
+void suggest_parts(sim::FieldInfo& info, const sim::RegistrySet* registries);
+void suggest_models(sim::FieldInfo& info, const sim::RegistrySet* registries);
+
 /// Parts and models as named components (kinds "part" and "model").
 std::vector<sim::ComponentInfo> catalog_components();
 /// A part from a file like the catalog's, as a component named by the file. Throws sim::ConfigError with its faults.

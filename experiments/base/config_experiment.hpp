@@ -3,9 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "experiments/base/experiment.hpp"
@@ -24,20 +21,5 @@ class ConfigExperiment : public Experiment {
   std::vector<std::filesystem::path> inputs_;
   std::int64_t seed_ = 1;
 };
-
-/// The system of experiments `E`, which are made of a config and report its faults.
-template <class E>
-System system_of(std::string name, std::string doc, std::vector<sim::FieldInfo> fields) {
-  System system;
-  system.name = std::move(name);
-  system.doc = std::move(doc);
-  system.fields = std::move(fields);
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<E>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
-}
 
 }  // namespace orrery::experiments

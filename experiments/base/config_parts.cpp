@@ -2,29 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace orrery::experiments {
 
-using sim::FieldInfo;
 using sim::Node;
-
-namespace {
-
-/// Keys that every config may have beside its system's sections; `base` is gone by now.
-constexpr std::array<std::string_view, 6> kCommonKeys{"$schema", "title", "kind", "version", "system", "base"};
-
-}  // namespace
-
-void check_keys(const Node& root, const std::vector<FieldInfo>& sections, sim::Faults& faults) {
-  std::vector<std::string> known(kCommonKeys.begin(), kCommonKeys.end());
-  for (const FieldInfo& section : sections) known.push_back(section.name);
-  for (const auto& [key, value] : root.members())
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      faults.add(value.origin(), fmt::format("unknown key '{}'", key), sim::name_hint(key, known));
-}
 
 Node section(const Node& root, std::string_view name) {
   if (const Node* node = root.find(name); node != nullptr && !node->is_null()) return *node;
@@ -76,27 +58,6 @@ std::optional<std::string> timeline_note(const sim::TimelineWriter& timeline, st
   if (timeline.left_out() == 0) return std::nullopt;
   return fmt::format("timeline.pftrace is full (run.timeline.limit, {} bytes): {} events are left out", limit_bytes,
                      timeline.left_out());
-}
-
-FieldInfo object_field(std::string name, std::string doc, std::vector<FieldInfo> nested) {
-  FieldInfo info;
-  info.name = std::move(name);
-  info.type = "object";
-  info.doc = std::move(doc);
-  info.nested = std::move(nested);
-  return info;
-}
-
-FieldInfo policy_field(std::string name, std::string doc, std::vector<sim::ComponentInfo> components,
-                       const char* fallback) {
-  FieldInfo info = object_field(std::move(name), std::move(doc), {});
-  info.policies = std::move(components);
-  if (fallback != nullptr) info.default_value = Node::string(fallback);
-  return info;
-}
-
-FieldInfo& find_field(std::vector<FieldInfo>& fields, std::string_view name) {
-  return *std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& info) { return info.name == name; });
 }
 
 }  // namespace orrery::experiments

@@ -1,5 +1,5 @@
-// What the configs of all systems share: the keys beside the sections, sections that may be absent, policy blocks,
-// the length of a tick, the window of a timeline.
+// What the configs of all systems share: the keys beside the sections, sections that may be absent, the length of a
+// tick, the window of a timeline.
 #pragma once
 
 #include <optional>
@@ -14,17 +14,31 @@
 
 namespace orrery::experiments {
 
-/// Reports keys of a config that are neither one of `sections` nor one that every config may have.
-void check_keys(const sim::Node& root, const std::vector<sim::FieldInfo>& sections, sim::Faults& faults);
+/// A resolved config without its sections yet.
+sim::Node resolved_header(std::string_view system);
+
+/// Keys that every config may have beside its system's sections; `base` is gone by then.
+inline constexpr std::array<std::string_view, 6> kCommonKeys{"$schema", "title", "kind", "version", "system", "base"};
+
+/// Reads the sections of a config, policies included. Reports every fault that the field tables can tell.
+template <sim::Parameters S>
+S read_sections(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
+  return sim::parse_params<S>(root, registries, faults, kCommonKeys);
+}
+/// The resolved config of a system whose sections are `params`.
+template <sim::Parameters S>
+sim::Node resolved_config(std::string_view system, const S& params) {
+  sim::Node root = resolved_header(system);
+  const sim::Node sections = sim::write_params(params);
+  for (const auto& [name, section] : sections.members()) root.set(name, section);
+  return root;
+}
 
 /// The member of that name, or an empty object that stands where it would stand.
 sim::Node section(const sim::Node& root, std::string_view name);
 
 /// Where the member of that name stands, or would stand.
 sim::Origin place_of(const sim::Node& node, std::string_view name);
-
-/// A resolved config without its sections yet.
-sim::Node resolved_header(std::string_view system);
 
 /// Reports a tick that is no whole number of ps; `run` is the section that holds it.
 void check_tick(const sim::Node& run, double tick_s, sim::Faults& faults);
@@ -51,12 +65,5 @@ sim::TimelineOptions timeline_options(double begin_s, std::optional<double> end_
                                       std::int64_t limit_bytes);
 /// What a run says of a timeline that is full; nothing if it is not.
 std::optional<std::string> timeline_note(const sim::TimelineWriter& timeline, std::int64_t limit_bytes);
-
-/// Sections and policy blocks as data.
-sim::FieldInfo object_field(std::string name, std::string doc, std::vector<sim::FieldInfo> nested);
-sim::FieldInfo policy_field(std::string name, std::string doc, std::vector<sim::ComponentInfo> components,
-                            const char* fallback);
-/// The field of that name, which must be there.
-sim::FieldInfo& find_field(std::vector<sim::FieldInfo>& fields, std::string_view name);
 
 }  // namespace orrery::experiments

@@ -1,8 +1,8 @@
 // Experiments: what a config becomes once it is validated, whatever system it is about.
 //
 // A System reads its config sections into an Experiment; the command line, studies and tests then run it without
-// knowing which system it is. The config of a system is described by one tree of FieldInfo, from which the JSON Schema,
-// `describe` and the docs come.
+// knowing which system it is. The config of a system is one parameter struct with a field table, from which reading,
+// checking, the resolved config, the JSON Schema, `describe` and the docs come.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/document.hpp"
 #include "sim/base/params.hpp"
+#include "sim/base/registry_set.hpp"
 
 namespace orrery::experiments {
 
@@ -57,28 +60,59 @@ class Experiment {
   virtual Outcome run(const RunSink& sink) const = 0;
 };
 
+class Systems;
+
 /// A kind of experiment: "serving", "network".
 struct System {
   std::string name;
   std::string doc;
-  std::vector<sim::FieldInfo> fields;  ///< sections of its config
-  std::function<std::unique_ptr<Experiment>(const sim::Node&, sim::Faults&)> read;
+  /// Sections of its config.
+  std::function<std::vector<sim::FieldInfo>(const sim::RegistrySet&)> fields;
+  /// Reports every fault of a config. What it needs of `systems` later it keeps: that is a handle.
+  std::function<std::unique_ptr<Experiment>(const sim::Node&, const Systems& systems, sim::Faults&)> read;
 };
 
-/// All systems there are.
-const std::vector<System>& systems();
+using SharedRegistries = std::shared_ptr<const sim::RegistrySet>;
+
+/// All systems that a config may be about, and the registries that it chooses from: what reading a config needs. Made
+/// once, by the roof (experiments/all/systems.hpp), and passed to all who read. Copies are handles on one value, so an
+/// experiment that reads others keeps one.
+class Systems {
+ public:
+  Systems(std::vector<System> all, SharedRegistries registries)
+      : all_(std::make_shared<const std::vector<System>>(std::move(all))), registries_(std::move(registries)) {}
+
+  const std::vector<System>& all() const { return *all_; }
+  const SharedRegistries& registries() const { return registries_; }
+  /// The registry of that type, e.g. registry<policies::BatchingRegistry>().
+  template <class R>
+  const R& registry() const {
+    return registries_->get<R>();
+  }
+
+ private:
+  std::shared_ptr<const std::vector<System>> all_;
+  SharedRegistries registries_;
+};
+
+/// System::fields of a system whose sections are `S`.
+template <sim::Parameters S>
+std::vector<sim::FieldInfo> describe_sections(const sim::RegistrySet& registries) {
+  return sim::describe_params<S>(registries);
+}
+/// System::read of an experiment `E` that is made from a document and reports the document's faults.
+template <class E>
+std::unique_ptr<Experiment> read_as(const sim::Node& root, const Systems& systems, sim::Faults& faults) {
+  auto experiment = std::make_unique<E>(root, systems, faults);
+  faults.throw_if_any();
+  return experiment;
+}
 
 /// Reads and validates a config file. Throws sim::ConfigError with all faults.
-std::unique_ptr<Experiment> read_experiment(const std::filesystem::path& config,
+std::unique_ptr<Experiment> read_experiment(const Systems& systems, const std::filesystem::path& config,
                                             const std::vector<std::string>& assignments = {});
 /// The same for a document in memory.
-std::unique_ptr<Experiment> read_experiment(const sim::Node& root);
-
-/// JSON Schema (draft-07) of experiment configs, from the field tables.
-sim::Node config_schema();
-
-/// Everything with a name: policies, cost models, trace formats, parts, models … for `list` and `describe`.
-std::vector<sim::ComponentInfo> all_components();
+std::unique_ptr<Experiment> read_experiment(const Systems& systems, const sim::Node& root);
 
 /// Folder that holds hw/catalog and models/catalog: $ORRERY_HOME, or the source tree the program was built from.
 std::filesystem::path home_folder();

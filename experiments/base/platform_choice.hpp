@@ -23,7 +23,10 @@ struct PlatformChoice {
         sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform.")),
         sim::field("single_thread", &P::single_thread, Unit::ratio, sim::between(0.05, 20),
                    "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
-        sim::field("override", &P::override_, "Fields that replace the platform's."),
+        sim::annotated(sim::field("override", &P::override_, "Fields that replace the platform's."),
+                       [](sim::FieldInfo& info, const sim::RegistrySet*) {
+                         info.nested = sim::describe_params<hw::PlatformParams>();
+                       }),
     };
   }
 };

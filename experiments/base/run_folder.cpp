@@ -41,15 +41,12 @@ std::string content_digest(const fs::path& file) {
   return fmt::format("{:016x}", file_digest(file));
 }
 
-const std::string& build_id() {
-  static policies::PerPlugins<std::string> id;  // plugins are part of the program
-  return id.get([] {
-    const std::string note = sim::own_build_note();  // the linker's digest; to hash the file costs some 30 ms
-    std::string all = note.empty() ? content_digest(sim::own_file()) : fmt::format("{:016x}", sim::hash_text(note));
-    for (const policies::LoadedPlugin& plugin : policies::loaded_plugins())
-      all = fmt::format("{:016x}", sim::hash_text(all + plugin.digest));
-    return all;
-  });
+std::string build_id() {
+  const std::string note = sim::own_build_note();  // the linker's digest; to hash the file costs some 30 ms
+  std::string all = note.empty() ? content_digest(sim::own_file()) : fmt::format("{:016x}", sim::hash_text(note));
+  for (const policies::LoadedPlugin& plugin : policies::loaded_plugins())  // they are part of the program
+    all = fmt::format("{:016x}", sim::hash_text(all + plugin.digest));
+  return all;
 }
 
 fs::path default_run_folder(const fs::path& config, const std::string& hash, const fs::path& parent) {

@@ -19,7 +19,7 @@ std::string content_digest(const std::filesystem::path& file);
 
 /// Digest of the running program and its plugins, as 16 hex digits, so that results of another build are not taken for
 /// this one's.
-const std::string& build_id();
+std::string build_id();
 
 /// `runs/<stem>-<first 8 digits of the hash>` below `parent`.
 std::filesystem::path default_run_folder(const std::filesystem::path& config, const std::string& hash,

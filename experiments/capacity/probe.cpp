@@ -47,20 +47,21 @@ double statistic(const sim::SampleStats& samples, Statistic at) {
 NominalRate nominal_rate(const ServingConfig& config, std::optional<std::int64_t> limit) {
   NominalRate nominal;
   std::optional<double> told;
-  if (config.generator) told = told_rate(config.generator->arrivals);
-  if (config.arrivals) told = told_rate(*config.arrivals);
+  if (config.workload.generator) told = told_rate(config.workload.generator->arrivals);
+  if (config.workload.arrivals) told = told_rate(*config.workload.arrivals);
   if (!limit) limit = config.workload.limit;
-  if (config.program) {  // the rate is that of programs, each of which sends what it sends
-    if (config.program->arrivals) told = told_rate(*config.program->arrivals);
+  if (config.workload.program) {  // the rate is that of programs, each of which sends what it sends
+    if (config.workload.program->arrivals) told = told_rate(*config.workload.program->arrivals);
     if (!told)
       sim::throw_fault({config.file, "/workload/program"}, "expected 'arrivals' with a rate, which can be changed");
     nominal.per_s = *told;
-    nominal.requests = limit.value_or(config.program->params.instances.value_or(100));
+    nominal.requests = limit.value_or(config.workload.program->instances.value_or(100));
     return nominal;
   }
-  if (told && config.generator) {
+  if (told && config.workload.generator) {
     nominal.per_s = *told;
-    nominal.requests = std::min(config.generator->params.requests, limit.value_or(config.generator->params.requests));
+    nominal.requests =
+        std::min(config.workload.generator->requests, limit.value_or(config.workload.generator->requests));
     return nominal;
   }
   const auto source = open_workload(config, static_cast<std::uint64_t>(config.run.seed));
@@ -148,7 +149,7 @@ Probe Prober::at(double rate, const std::function<void(const Progress&)>& progre
     ++probe.replications;
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i].push_back(figure(probe.criteria[i], i, result));
     // A trace that is replayed as it is comes out the same with every seed, unless a policy draws: look once.
-    if (probe.replications == 2 && config_.trace && !config_.arrivals)
+    if (probe.replications == 2 && config_.workload.trace && !config_.workload.arrivals)
       varies_ = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return s[0] != s[1]; });
     judge(probe, samples);
   } while (!probe.certain && probe.replications < most);

@@ -11,9 +11,10 @@ namespace orrery::experiments::capacity {
 
 using sim::Node;
 
-ServingConfig read_serving_part(Node root, std::initializer_list<std::string_view> own, sim::Faults& faults) {
+ServingConfig read_serving_part(Node root, std::initializer_list<std::string_view> own, const Systems& systems,
+                                sim::Faults& faults) {
   for (const std::string_view section : own) root.erase(section);
-  return read_serving_config(root, faults);
+  return read_serving_config(root, systems.registries(), faults);
 }
 
 double half_width(std::span<const double> values, double mean, double confidence) {
@@ -40,7 +41,8 @@ Node ServingQuestion::identity() const {
 SetupQuestion::SetupQuestion(ServingConfig config, std::string system, Node params)
     : ServingQuestion(std::move(config), std::move(system), std::move(params)), setup_(config_) {
   traces::TraceRecord first;
-  if (!config_.program) (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
+  if (!config_.workload.program)
+    (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
 }
 
 Outcome SetupQuestion::run(const RunSink& sink) const {

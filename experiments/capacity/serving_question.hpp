@@ -15,7 +15,8 @@
 namespace orrery::experiments::capacity {
 
 /// The serving config in such a config, read without the sections that are not its own.
-ServingConfig read_serving_part(sim::Node root, std::initializer_list<std::string_view> own, sim::Faults& faults);
+ServingConfig read_serving_part(sim::Node root, std::initializer_list<std::string_view> own, const Systems& systems,
+                                sim::Faults& faults);
 
 /// Half the width of the Student-t interval of a mean over replications; 0 for one.
 double half_width(std::span<const double> values, double mean, double confidence);

@@ -56,11 +56,16 @@ Point point_of(double rate, double scale, const std::vector<double>& values) {
   return point;
 }
 
-std::vector<sim::FieldInfo> slo_fields() {
-  std::vector<sim::FieldInfo> all = serving_fields();
-  all.push_back(object_field("slo_sweep", "Rates and scales of targets.", sim::describe_params<SweepParams>()));
-  return all;
-}
+/// The sections of its config.
+struct SweepSections : ServingParams {
+  SweepParams slo_sweep;
+
+  static constexpr auto fields() {
+    using S = SweepSections;
+    return sim::joined(sim::inherited<S>(ServingParams::fields()),
+                       sim::FieldTable{sim::section("slo_sweep", &S::slo_sweep, "Rates and scales of targets.")});
+  }
+};
 
 class SloSweep final : public SetupQuestion {
  public:
@@ -150,24 +155,23 @@ class SloSweep final : public SetupQuestion {
 }  // namespace capacity
 
 System slo_sweep_system() {
-  System system;
-  system.name = "slo_sweep";
-  system.doc = "Attainment of a serving system against rate and against the scale of its targets.";
-  system.fields = capacity::slo_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    ServingConfig config = capacity::read_serving_part(root, {"slo_sweep"}, faults);
-    const sim::Node node = section(root, "slo_sweep");
-    auto params = sim::parse_params<capacity::SweepParams>(node, faults);
-    if (!config.slo.ttft_s && !config.slo.tbt_s)
-      faults.add(place_of(root, "slo"), "expected a target: ttft or tbt", "\"slo\": {\"ttft\": \"2 s\"}");
-    if (params.scales.empty()) faults.add(place_of(node, "scales"), "expected at least one scale");
-    if (params.from > params.to) faults.add(place_of(node, "from"), "expected no more than 'to'");
-    faults.throw_if_any();
-    std::sort(params.rates.begin(), params.rates.end());
-    std::sort(params.scales.begin(), params.scales.end());
-    return std::make_unique<capacity::SloSweep>(std::move(config), params);
-  };
-  return system;
+  return {
+      .name = "slo_sweep",
+      .doc = "Attainment of a serving system against rate and against the scale of its targets.",
+      .fields = describe_sections<capacity::SweepSections>,
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        ServingConfig config = capacity::read_serving_part(root, {"slo_sweep"}, systems, faults);
+        const sim::Node node = section(root, "slo_sweep");
+        auto params = sim::parse_params<capacity::SweepParams>(node, faults);
+        if (!config.slo.ttft_s && !config.slo.tbt_s)
+          faults.add(place_of(root, "slo"), "expected a target: ttft or tbt", "\"slo\": {\"ttft\": \"2 s\"}");
+        if (params.scales.empty()) faults.add(place_of(node, "scales"), "expected at least one scale");
+        if (params.from > params.to) faults.add(place_of(node, "from"), "expected no more than 'to'");
+        faults.throw_if_any();
+        std::sort(params.rates.begin(), params.rates.end());
+        std::sort(params.scales.begin(), params.scales.end());
+        return std::make_unique<capacity::SloSweep>(std::move(config), params);
+      }};
 }
 
 }  // namespace orrery::experiments

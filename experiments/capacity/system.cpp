@@ -31,11 +31,6 @@ CapacityParams read_capacity(const Node& root, const ServingConfig& config, sim:
   return params;
 }
 
-sim::FieldInfo capacity_field() {
-  return object_field("capacity", "Targets to meet, and how the rate is searched.",
-                      sim::describe_params<CapacityParams>());
-}
-
 Node probe_node(const Probe& probe) {
   Node node = Node::object();
   node.set("rate_per_s", Node::real(probe.rate));
@@ -127,12 +122,6 @@ Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, c
   return root;
 }
 
-std::vector<sim::FieldInfo> capacity_fields() {
-  std::vector<sim::FieldInfo> all = serving_fields();
-  all.push_back(capacity_field());
-  return all;
-}
-
 class CapacityExperiment final : public SetupQuestion {
  public:
   CapacityExperiment(ServingConfig config, const CapacityParams& params)
@@ -164,17 +153,16 @@ class CapacityExperiment final : public SetupQuestion {
 }  // namespace capacity
 
 System capacity_system() {
-  System system;
-  system.name = "capacity";
-  system.doc = "Searches the highest rate of requests at which a serving system meets its targets.";
-  system.fields = capacity::capacity_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    ServingConfig config = capacity::read_serving_part(root, {"capacity"}, faults);
-    const capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
-    faults.throw_if_any();
-    return std::make_unique<capacity::CapacityExperiment>(std::move(config), params);
-  };
-  return system;
+  return {
+      .name = "capacity",
+      .doc = "Searches the highest rate of requests at which a serving system meets its targets.",
+      .fields = describe_sections<capacity::CapacitySections>,
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        ServingConfig config = capacity::read_serving_part(root, {"capacity"}, systems, faults);
+        const capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
+        faults.throw_if_any();
+        return std::make_unique<capacity::CapacityExperiment>(std::move(config), params);
+      }};
 }
 
 }  // namespace orrery::experiments

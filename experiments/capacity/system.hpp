@@ -13,11 +13,20 @@ System capacity_system();
 
 namespace capacity {
 
+/// The sections of a capacity config.
+struct CapacitySections : ServingParams {
+  CapacityParams capacity;
+
+  static constexpr auto fields() {
+    using S = CapacitySections;
+    return sim::joined(
+        sim::inherited<S>(ServingParams::fields()),
+        sim::FieldTable{sim::section("capacity", &S::capacity, "Targets to meet, and how the rate is searched.")});
+  }
+};
+
 /// Reads section `capacity` of a serving config; reports every fault, one of which is to have no target at all.
 CapacityParams read_capacity(const sim::Node& root, const ServingConfig& config, sim::Faults& faults);
-
-/// That section as data.
-sim::FieldInfo capacity_field();
 
 /// A probe as it stands in summary.json.
 sim::Node probe_node(const Probe& probe);

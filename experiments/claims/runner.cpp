@@ -76,10 +76,6 @@ void for_each_task(std::vector<Task>& tasks, std::size_t jobs, Work work) {
   });
 }
 
-void read(Task& task) {
-  task.experiment = read_experiment(task.config);
-}
-
 void run(Task& task, const std::function<bool()>& stop) {
   const std::unique_ptr<Experiment> experiment = std::move(task.experiment);  // gone, with all it holds, when done
   Outcome outcome = experiment->run({.progress = [&](const Progress&) {
@@ -91,7 +87,8 @@ void run(Task& task, const std::function<bool()>& stop) {
 
 }  // namespace
 
-std::vector<StudyResult> run_studies(std::vector<ClaimStudy> studies, const RunOptions& options) {
+std::vector<StudyResult> run_studies(const Systems& systems, std::vector<ClaimStudy> studies,
+                                     const RunOptions& options) {
   Tasks tasks;
   std::vector<std::vector<std::size_t>> wanted;
   for (const ClaimStudy& study : studies) {
@@ -99,7 +96,8 @@ std::vector<StudyResult> run_studies(std::vector<ClaimStudy> studies, const RunO
     for (const Variant& variant : study.variants)
       for (std::size_t point = 0; point < study.points(); ++point) of_study.push_back(tasks.add(study, variant, point));
   }
-  for_each_task(tasks.all(), options.jobs, read);
+  for_each_task(tasks.all(), options.jobs,
+                [&](Task& task) { task.experiment = read_experiment(systems, task.config); });
   tasks.throw_if_any();
   std::mutex mutex;
   std::int64_t done = 0;
@@ -119,11 +117,11 @@ std::vector<StudyResult> run_studies(std::vector<ClaimStudy> studies, const RunO
   return results;
 }
 
-void check_experiments(const ClaimStudy& study) {
+void check_experiments(const Systems& systems, const ClaimStudy& study) {
   Tasks tasks;
   for (const Variant& variant : study.variants)
     for (std::size_t point = 0; point < study.points(); ++point) tasks.add(study, variant, point);
-  for_each_task(tasks.all(), 1, [](Task& task) { (void)read_experiment(task.config); });
+  for_each_task(tasks.all(), 1, [&](Task& task) { (void)read_experiment(systems, task.config); });
   tasks.throw_if_any();
 }
 

@@ -38,9 +38,10 @@ struct RunOptions {
 };
 
 /// Throws sim::ConfigError with the faults of all experiments, Stopped.
-std::vector<StudyResult> run_studies(std::vector<ClaimStudy> studies, const RunOptions& options);
+std::vector<StudyResult> run_studies(const Systems& systems, std::vector<ClaimStudy> studies,
+                                     const RunOptions& options);
 
 /// Reads the experiments of a study without running them. Throws as run_studies does.
-void check_experiments(const ClaimStudy& study);
+void check_experiments(const Systems& systems, const ClaimStudy& study);
 
 }  // namespace orrery::experiments::claims

@@ -55,7 +55,8 @@ RunFigure figure_of(const EvolveStudy& study, const Outcome& outcome, std::vecto
 }
 
 /// Runs one config. Progress is where a run that takes too long can be stopped.
-Report run_config(const EvolveStudy& study, const Node& config, const std::function<bool()>& stop) {
+Report run_config(const EvolveStudy& study, const Systems& systems, const Node& config,
+                  const std::function<bool()>& stop) {
   using Clock = std::chrono::steady_clock;
   Report report;
   try {
@@ -64,7 +65,7 @@ Report run_config(const EvolveStudy& study, const Node& config, const std::funct
     const RunSink sink{.progress = [&](const Progress&) {
       if ((limit && Clock::now() > end) || (stop && stop())) throw TookTooLong{};
     }};
-    report.figure = figure_of(study, read_experiment(config)->run(sink), report.faults);
+    report.figure = figure_of(study, read_experiment(systems, config)->run(sink), report.faults);
   } catch (const TookTooLong&) {
     report.figure.reason = "took too long";
   } catch (const sim::ConfigError& error) {
@@ -98,9 +99,9 @@ void throw_if_any(std::span<const Report> reports) {
 
 }  // namespace
 
-Evaluator::Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t)> progress,
-                     std::function<bool()> stop)
-    : study_(study), jobs_(jobs), progress_(std::move(progress)), stop_(std::move(stop)) {}
+Evaluator::Evaluator(const EvolveStudy& study, const Systems& systems, std::size_t jobs,
+                     std::function<void(std::int64_t)> progress, std::function<bool()> stop)
+    : study_(study), systems_(systems), jobs_(jobs), progress_(std::move(progress)), stop_(std::move(stop)) {}
 
 std::vector<Figures> Evaluator::run_all(std::span<const Assignments> subjects, std::span<const Scenario> scenarios,
                                         bool strict) {
@@ -110,7 +111,7 @@ std::vector<Figures> Evaluator::run_all(std::span<const Assignments> subjects, s
     if (stop_ && stop_()) return;
     try {
       const Node config = config_of(study_, subjects[i / scenarios.size()], scenarios[i % scenarios.size()]);
-      reports[i] = run_config(study_, config, stop_);
+      reports[i] = run_config(study_, systems_, config, stop_);
     } catch (const sim::ConfigError& error) {
       reports[i].faults = error.faults();
     }
@@ -144,13 +145,13 @@ std::vector<Figures> Evaluator::candidates(std::span<const std::string> texts, s
   return run_all(subjects, scenarios, false);
 }
 
-void check_experiments(const EvolveStudy& study) {
+void check_experiments(const Systems& systems, const EvolveStudy& study) {
   std::vector<Report> reports;
   for (const Baseline& baseline : study.baselines) {
     for (const auto* scenarios : {&study.training, &study.held_out}) {
       for (const Scenario& scenario : *scenarios) {
         try {
-          (void)read_experiment(config_of(study, baseline.assignments, scenario));
+          (void)read_experiment(systems, config_of(study, baseline.assignments, scenario));
         } catch (const sim::ConfigError& error) {
           reports.emplace_back().faults = error.faults();
         }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/evolve/evolve_study.hpp"
 
 namespace orrery::experiments::evolve {
@@ -23,8 +24,8 @@ class Evaluator {
  public:
   /// Borrows the study. `progress` is called by one thread at a time after every run; may be empty.
   /// So does `stop`, which is asked by any thread; then what is under way throws Stopped.
-  Evaluator(const EvolveStudy& study, std::size_t jobs, std::function<void(std::int64_t runs)> progress,
-            std::function<bool()> stop = {});
+  Evaluator(const EvolveStudy& study, const Systems& systems, std::size_t jobs,
+            std::function<void(std::int64_t runs)> progress, std::function<bool()> stop = {});
 
   /// Baselines at scenarios. Throws sim::ConfigError for faults of any of the experiments, and for a figure that the
   /// summaries do not have.
@@ -39,6 +40,7 @@ class Evaluator {
   std::vector<Figures> run_all(std::span<const Assignments> subjects, std::span<const Scenario> scenarios, bool strict);
 
   const EvolveStudy& study_;
+  Systems systems_;
   std::size_t jobs_;
   std::function<void(std::int64_t)> progress_;
   std::function<bool()> stop_;
@@ -46,7 +48,7 @@ class Evaluator {
 };
 
 /// Reads the experiments of the base and the baselines without running them. Throws sim::ConfigError with their faults.
-void check_experiments(const EvolveStudy& study);
+void check_experiments(const Systems& systems, const EvolveStudy& study);
 
 /// Mean of the figures, the sign turned where more is better, so that less always is; nothing if one is not there.
 std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figures);

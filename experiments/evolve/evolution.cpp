@@ -9,11 +9,11 @@ namespace {
 
 class Loop {
  public:
-  Loop(const EvolveStudy& study, Source& source, const EvolveOptions& options)
+  Loop(const Systems& systems, const EvolveStudy& study, Source& source, const EvolveOptions& options)
       : study_(study),
         source_(source),
         evaluator_(
-            study, options.jobs,
+            study, systems, options.jobs,
             [this, &options](std::int64_t runs) {
               if (options.progress) options.progress(std::ssize(result_.generations), runs);
             },
@@ -153,8 +153,8 @@ std::optional<double> quantile(std::vector<double> values, double q) {
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
-EvolveResult evolve(const EvolveStudy& study, Source& source, const EvolveOptions& options) {
-  return Loop(study, source, options).run();
+EvolveResult evolve(const Systems& systems, const EvolveStudy& study, Source& source, const EvolveOptions& options) {
+  return Loop(systems, study, source, options).run();
 }
 
 }  // namespace orrery::experiments::evolve

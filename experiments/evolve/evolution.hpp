@@ -95,7 +95,7 @@ struct EvolveOptions {
 };
 
 /// Throws sim::ConfigError for faults of the base and the baselines, Stopped.
-EvolveResult evolve(const EvolveStudy& study, Source& source, const EvolveOptions& options);
+EvolveResult evolve(const Systems& systems, const EvolveStudy& study, Source& source, const EvolveOptions& options);
 
 /// Quantile of values, linear between ranks; nothing without any.
 std::optional<double> quantile(std::vector<double> values, double q);

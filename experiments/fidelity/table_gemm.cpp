@@ -28,7 +28,7 @@ namespace orrery::experiments {
 namespace {
 
 /// Time of an empty PyTorch matrix product, dispatch and synchronisation included: LLMCompass, hardware_model/*.py
-/// @2e015fd, through framework_op_overhead_us in hw/catalog_facts.json of the reference data.
+/// @2e015fd, through framework_op_overhead_us in catalog_facts.json of the reference data.
 constexpr double kOpOverheadS = 21e-6;
 
 /// Time of little power between two products of Vidur's blocks: fitted to gemm/a100 (47 us; 40 to 60 us on h100).

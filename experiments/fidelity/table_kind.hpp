@@ -67,7 +67,7 @@ class TableKind {
 std::optional<hw::DType> dtype_named(std::string_view name);
 
 /// Every kind there is, in the order in which files are offered to them.
-const std::vector<std::unique_ptr<TableKind>>& table_kinds();
+std::vector<std::unique_ptr<TableKind>> table_kinds();
 
 /// One function a file.
 std::unique_ptr<TableKind> attention_tables();

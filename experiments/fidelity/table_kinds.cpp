@@ -3,29 +3,26 @@
 
 namespace orrery::experiments {
 
-const std::vector<std::unique_ptr<TableKind>>& table_kinds() {
-  static const std::vector<std::unique_ptr<TableKind>> kinds = [] {
-    std::vector<std::unique_ptr<TableKind>> all;
-    all.push_back(attention_tables());
-    all.push_back(collective_tables());
-    all.push_back(edge_attention_tables());
-    all.push_back(edge_layernorm_tables());
-    all.push_back(elementwise_tables());
-    all.push_back(gemm_tables());
-    all.push_back(layer_tables());
-    all.push_back(moe_tables());
-    all.push_back(npu_tables());
-    all.push_back(pim_tables());
-    all.push_back(profile_tables());
-    all.push_back(serving_apex_tables());
-    all.push_back(serving_sarathi_tables());
-    all.push_back(serving_splitwise_tables());
-    all.push_back(serving_vllm_tables());
-    all.push_back(silicon_tables());
-    all.push_back(stream_tables());
-    return all;
-  }();
-  return kinds;
+std::vector<std::unique_ptr<TableKind>> table_kinds() {
+  std::vector<std::unique_ptr<TableKind>> all;
+  all.push_back(attention_tables());
+  all.push_back(collective_tables());
+  all.push_back(edge_attention_tables());
+  all.push_back(edge_layernorm_tables());
+  all.push_back(elementwise_tables());
+  all.push_back(gemm_tables());
+  all.push_back(layer_tables());
+  all.push_back(moe_tables());
+  all.push_back(npu_tables());
+  all.push_back(pim_tables());
+  all.push_back(profile_tables());
+  all.push_back(serving_apex_tables());
+  all.push_back(serving_sarathi_tables());
+  all.push_back(serving_splitwise_tables());
+  all.push_back(serving_vllm_tables());
+  all.push_back(silicon_tables());
+  all.push_back(stream_tables());
+  return all;
 }
 
 }  // namespace orrery::experiments

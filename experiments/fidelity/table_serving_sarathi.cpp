@@ -1,7 +1,7 @@
 // `serving/sarathi_osdi24/*.csv`: iteration times of Yi-34B-200K on two A100-80GB under Sarathi-Serve's own engine
 // (OSDI 2024 artifact): decodes alone, one prompt chunk alone, or both ("hybrid", sealed).
 //
-// Priced by the analytic models of the catalog, plus what the engine's CPU takes (serving/host_time.hpp): launches one
+// Priced by the analytic models of the catalog, plus what the engine's CPU takes (pricing/host_time.hpp): launches one
 // by one, which set the pace of small iterations, and a time for each sequence in the batch, which nothing hides. These
 // two constants are fitted to the decode and prefill tables; hybrid iterations are predicted. The tables do not say how
 // long the decodes' contexts are: kContext is an assumption. The first batch of a process (Batch Id 0) is not covered:

@@ -110,7 +110,7 @@ std::vector<Plan> enumerate(const PlansParams& params, const Node& root, const S
   std::vector<Plan> all;
   for (const PartParams& part : parts)
     for (const Plan& layout : layouts)
-      for (const std::string& batching : or_else(params.batching.items, {config.batching.name}))
+      for (const std::string& batching : or_else(params.batching.items, {config.policies.batching.name}))
         for (const std::string& dtype : or_else(params.dtypes.items, {own_dtype}))
           for (const std::optional<double>& clock : clocks) {
             Plan& plan = all.emplace_back(layout);

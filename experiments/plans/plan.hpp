@@ -98,15 +98,19 @@ struct PlansParams {
   }
 };
 
-struct Plan {
+/// What a plan comes to.
+struct PlanFigures {
+  std::string status = "ok", reason;
+  double tpot = NAN, e2e = NAN, ttft_p99 = NAN, tbt_p99 = NAN, tokens_per_s = NAN, requests_per_s = NAN;
+  double energy_per_token = NAN, cost_per_million = NAN, attainment = NAN, capacity = NAN;
+};
+
+struct Plan : PlanFigures {
   std::string part, batching, dtype;
   std::optional<double> clock_hz, price;
   std::string mix;   // name of unlike replicas, and
   sim::Node groups;  // what they are; else
   std::int64_t devices = 1, tp = 1, pp = 1, lanes = 1, ep = 1, replicas = 1;
-  std::string status = "ok", reason;
-  double tpot = NAN, e2e = NAN, ttft_p99 = NAN, tbt_p99 = NAN, tokens_per_s = NAN, requests_per_s = NAN;
-  double energy_per_token = NAN, cost_per_million = NAN, attainment = NAN, capacity = NAN;
   bool front = false;
 
   /// Smaller is better.

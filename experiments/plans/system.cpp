@@ -68,10 +68,10 @@ Node config_of(const Plan& plan, const Node& base, bool capacity) {
   return root;
 }
 
-void evaluate(Plan& plan, const Node& base, bool capacity) {
+void evaluate(Plan& plan, const Systems& systems, const Node& base, bool capacity) {
   Node summary;
   try {
-    summary = read_experiment(config_of(plan, base, capacity))->run({}).summary;
+    summary = read_experiment(systems, config_of(plan, base, capacity))->run({}).summary;
   } catch (const sim::ConfigError& error) {  // the base is sound: a clock or format that this part has not
     plan.status = "infeasible";
     plan.reason = error.faults().front().text();
@@ -172,18 +172,23 @@ void write_csv(const std::filesystem::path& path, const std::vector<Plan>& plans
   write_text(path, text);
 }
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> all = serving_fields();
-  all.push_back(capacity::capacity_field());
-  all.push_back(object_field("plans", "What plans are made of.", sim::describe_params<PlansParams>()));
-  return all;
-}
+/// The sections of its config.
+struct PlansSections : capacity::CapacitySections {
+  PlansParams plans;
+
+  static constexpr auto fields() {
+    using S = PlansSections;
+    return sim::joined(sim::inherited<S>(capacity::CapacitySections::fields()),
+                       sim::FieldTable{sim::section("plans", &S::plans, "What plans are made of.")});
+  }
+};
 
 class PlansExperiment final : public capacity::ServingQuestion {
  public:
-  PlansExperiment(Node root, ServingConfig config, PlansParams params)
+  PlansExperiment(Node root, Systems systems, ServingConfig config, PlansParams params)
       : ServingQuestion(std::move(config), "plans", sim::write_params(params)),
         root_(std::move(root)),
+        systems_(std::move(systems)),
         params_(std::move(params)) {
     if (const Node* own = root_.find("capacity")) resolved_.set("capacity", *own);
   }
@@ -216,7 +221,7 @@ class PlansExperiment final : public capacity::ServingQuestion {
     const auto worker = [&] {
       for (std::size_t i = next++; i < plans.size(); i = next++) {
         try {
-          evaluate(plans[i], root_, params_.capacity);
+          evaluate(plans[i], systems_, root_, params_.capacity);
           const std::lock_guard lock(mutex);
           if (sink.progress) sink.progress({++done, std::ssize(plans), 0, "plans"});
         } catch (...) {
@@ -266,6 +271,7 @@ class PlansExperiment final : public capacity::ServingQuestion {
   }
 
   Node root_;
+  Systems systems_;
   PlansParams params_;
 };
 
@@ -277,13 +283,12 @@ void check_names(const std::vector<std::string>& names, const std::vector<std::s
       faults.add(list.origin(), fmt::format("unknown {} '{}'", what, name), sim::name_hint(name, known));
 }
 
-void check_plans(const Node& node, const PlansParams& params, sim::Faults& faults) {
-  policies::BatchingRegistry batching("batching");
-  policies::register_batching_policies(batching);
+void check_plans(const Node& node, const PlansParams& params, const Systems& systems, sim::Faults& faults) {
   std::vector<std::string> dtypes;
   for (const auto& [name, dtype] : sim::names_of<hw::DType>) dtypes.emplace_back(name);
   if (const Node* list = node.find("batching"))
-    check_names(params.batching.items, batching.names(), *list, "batching policy", faults);
+    check_names(params.batching.items, systems.registry<policies::BatchingRegistry>().names(), *list, "batching policy",
+                faults);
   if (const Node* list = node.find("dtypes")) check_names(params.dtypes.items, dtypes, *list, "number format", faults);
   for (std::size_t i = 0; i < params.parts.size(); ++i)
     (void)part_file(params.parts[i].part, place_of(node.find("parts")->items()[i], "part"), faults);
@@ -302,12 +307,12 @@ System plans_system() {
   System system;
   system.name = "plans";
   system.doc = "Simulates every plan of parts, parallelism, batching, formats and clocks, and tells the Pareto front.";
-  system.fields = plans::fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    ServingConfig config = capacity::read_serving_part(root, {"plans", "capacity"}, faults);
+  system.fields = describe_sections<plans::PlansSections>;
+  system.read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+    ServingConfig config = capacity::read_serving_part(root, {"plans", "capacity"}, systems, faults);
     const sim::Node node = section(root, "plans");
-    auto params = sim::parse_params<plans::PlansParams>(node, faults);
-    if (faults.empty()) plans::check_plans(node, params, faults);
+    auto params = sim::parse_params<plans::PlansParams>(node, *systems.registries(), faults);
+    if (faults.empty()) plans::check_plans(node, params, systems, faults);
     for (std::size_t i = 0; i < params.mixes.size(); ++i)
       for (const ReplicaGroupParams& group : params.mixes[i].replicas)
         if (group.device_group != 0)
@@ -317,7 +322,7 @@ System plans_system() {
     if (config.machine.devices.size() != 1)
       faults.add(place_of(section(root, "machine"), "devices"), "expected one group of devices: plans change it");
     faults.throw_if_any();
-    return std::make_unique<plans::PlansExperiment>(root, std::move(config), std::move(params));
+    return std::make_unique<plans::PlansExperiment>(root, systems, std::move(config), std::move(params));
   };
   return system;
 }

@@ -62,15 +62,20 @@ struct RunParams {
   }
 };
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(policy_field("env", "What is learned.", env_registry().components(), nullptr));
-  sections.back().required = true;
-  sections.push_back(policy_field("learner", "What learns it.", learner_registry().components(), "ppo"));
-  sections.push_back(object_field("train", "How long, and how it is judged.", sim::describe_params<TrainParams>()));
-  sections.push_back(object_field("run", "Seeds and threads.", sim::describe_params<RunParams>()));
-  return sections;
-}
+struct Sections {
+  EnvRegistry::Choice env;
+  LearnerRegistry::Choice learner;
+  TrainParams train;
+  RunParams run;
+
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{sim::required(sim::choice("env", &S::env, nullptr, "What is learned.")),
+                           sim::choice("learner", &S::learner, "ppo", "What learns it."),
+                           sim::section("train", &S::train, "How long, and how it is judged."),
+                           sim::section("run", &S::run, "Seeds and threads.")};
+  }
+};
 
 /// A number of a table; nothing where there is none.
 void append_number(std::string& out, double value) {
@@ -80,53 +85,42 @@ void append_number(std::string& out, double value) {
 
 class RlExperiment final : public Experiment {
  public:
-  RlExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
-    const Node env = section(root, "env"), learner = section(root, "learner");
-    if (root.find("env") == nullptr) {
-      faults.add(root.origin_of("env"), "expected an environment", sim::name_hint("", env_registry().names()));
-    } else {
-      env_ = env_registry().parse_block(env, "", faults);
-    }
-    learner_ = learner_registry().parse_block(learner, "ppo", faults);
-    train_ = sim::parse_params<TrainParams>(section(root, "train"), faults);
-    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
+  RlExperiment(const Node& root, const Systems& systems, sim::Faults& faults)
+      : systems_(systems), config_(read_sections<Sections>(root, *systems.registries(), faults)) {
     if (!faults.empty()) return;
-    spec_ = try_out(env, learner, faults);
-    resolved_ = resolved_header("rl");
-    resolved_.set("env", EnvRegistry::write_block(env_));
-    resolved_.set("learner", LearnerRegistry::write_block(learner_));
-    resolved_.set("train", sim::write_params(train_));
-    resolved_.set("run", sim::write_params(run_));
+    spec_ = try_out(section(root, "env"), section(root, "learner"), faults);
+    resolved_ = resolved_config("rl", config_);
   }
 
   const Node& resolved() const override { return resolved_; }
   std::vector<std::filesystem::path> inputs() const override {
     std::vector<std::filesystem::path> files;
     Node root = resolved_;
-    sim::for_each_path(fields(), root, [&](Node& path) { files.emplace_back(path.as_string()); });
+    sim::for_each_path(describe_sections<Sections>(*systems_.registries()), root,
+                       [&](Node& path) { files.emplace_back(path.as_string()); });
     return files;
   }
   Node identity() const override {
     Node root = resolved_;
-    sim::for_each_path(fields(), root, [](Node& path) { path = Node::string("an input"); });
+    sim::for_each_path(describe_sections<Sections>(*systems_.registries()), root,
+                       [](Node& path) { path = Node::string("an input"); });
     root.find("run")->erase("jobs");
     root.find("run")->erase("state");
     return root;
   }
-  std::int64_t seed() const override { return run_.seed; }
+  std::int64_t seed() const override { return config_.run.seed; }
   Outcome run(const RunSink& sink) const override;
 
  private:
   TrainingPlan plan(std::uint64_t seed) const {
-    return {.make_env = env_.make,
-            .make_learner = learner_.make,
-            .agents = train_.agents,
-            .steps = train_.steps,
-            .eval_every = train_.eval_every,
-            .eval_episodes = train_.eval_episodes,
-            .eval_steps = train_.eval_steps,
-            .envs = static_cast<std::size_t>(train_.envs),
+    return {.make_env = env_factory(config_.env, systems_),
+            .make_learner = config_.learner.make,
+            .agents = config_.train.agents,
+            .steps = config_.train.steps,
+            .eval_every = config_.train.eval_every,
+            .eval_episodes = config_.train.eval_episodes,
+            .eval_steps = config_.train.eval_steps,
+            .envs = static_cast<std::size_t>(config_.train.envs),
             .seed = seed};
   }
   /// Makes environment and learner once, so that what does not go together is a fault of the config.
@@ -157,21 +151,19 @@ class RlExperiment final : public Experiment {
   Node summary(const std::vector<std::vector<CurvePoint>>& curves) const;
   void write_curves(const std::filesystem::path& path, const std::vector<std::vector<CurvePoint>>& curves) const;
 
-  EnvRegistry::Choice env_;
-  LearnerRegistry::Choice learner_;
-  TrainParams train_;
-  RunParams run_;
+  Systems systems_;
+  Sections config_;
   EnvSpec spec_;
   Node resolved_;
 };
 
 void RlExperiment::train(std::size_t index, const RunSink& sink, const std::function<void(std::int64_t)>& moved,
                          std::vector<CurvePoint>& curve) const {
-  const std::uint64_t seed = static_cast<std::uint64_t>(run_.seed) + index;
+  const std::uint64_t seed = static_cast<std::uint64_t>(config_.run.seed) + index;
   const std::string name = fmt::format("seed-{}.ckpt", seed), identity = training_identity(seed);
   Training training(plan(seed));
   std::optional<std::filesystem::path> kept;
-  if (!run_.state.empty()) kept = std::filesystem::path(run_.state) / name;
+  if (!config_.run.state.empty()) kept = std::filesystem::path(config_.run.state) / name;
   if (kept && std::filesystem::exists(*kept)) {
     Archive archive = read_checkpoint(*kept, identity);
     training.state(archive);
@@ -195,22 +187,22 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
 }
 
 Outcome RlExperiment::run(const RunSink& sink) const {
-  if (!run_.state.empty()) {
+  if (!config_.run.state.empty()) {
     std::error_code error;
-    std::filesystem::create_directories(run_.state, error);
-    if (error) sim::throw_fault({run_.state, ""}, "cannot make the folder of states: " + error.message());
+    std::filesystem::create_directories(config_.run.state, error);
+    if (error) sim::throw_fault({config_.run.state, ""}, "cannot make the folder of states: " + error.message());
   }
-  const auto seeds = static_cast<std::size_t>(run_.seeds);
+  const auto seeds = static_cast<std::size_t>(config_.run.seeds);
   std::vector<std::vector<CurvePoint>> curves(seeds);
   std::vector<std::exception_ptr> errors(seeds);
   std::mutex mutex;
-  Progress progress{.total = train_.steps * run_.seeds, .what = "steps"};
+  Progress progress{.total = config_.train.steps * config_.run.seeds, .what = "steps"};
   const auto moved = [&](std::int64_t steps) {
     const std::lock_guard lock(mutex);
     progress.done += steps;
     if (sink.progress) sink.progress(progress);
   };
-  parallel_for(seeds, static_cast<std::size_t>(run_.jobs), [&](std::size_t i) {
+  parallel_for(seeds, static_cast<std::size_t>(config_.run.jobs), [&](std::size_t i) {
     try {
       train(i, sink, moved, curves[i]);
     } catch (...) {
@@ -229,9 +221,9 @@ Outcome RlExperiment::run(const RunSink& sink) const {
 Node RlExperiment::summary(const std::vector<std::vector<CurvePoint>>& curves) const {
   Node node = Node::object();
   node.set("status", Node::string("ok"));
-  node.set("env", Node::string(env_.name));
-  node.set("learner", Node::string(learner_.name));
-  node.set("seeds", Node::integer(run_.seeds));
+  node.set("env", Node::string(config_.env.name));
+  node.set("learner", Node::string(config_.learner.name));
+  node.set("seeds", Node::integer(config_.run.seeds));
   node.set("steps", Node::integer(curves[0].back().steps));
   std::vector<double> first, last, best, solved, reward;
   for (const auto& curve : curves) {
@@ -240,7 +232,7 @@ Node RlExperiment::summary(const std::vector<std::vector<CurvePoint>>& curves) c
     double most = curve.front().eval_return, when = std::nan("");
     for (const CurvePoint& point : curve) {
       most = std::max(most, point.eval_return);
-      if (train_.target && std::isnan(when) && point.eval_return >= *train_.target)
+      if (config_.train.target && std::isnan(when) && point.eval_return >= *config_.train.target)
         when = static_cast<double>(point.steps);
     }
     best.push_back(most);
@@ -251,7 +243,7 @@ Node RlExperiment::summary(const std::vector<std::vector<CurvePoint>>& curves) c
   node.set("eval_return", quartile_figures(last));
   node.set("best_return", quartile_figures(best));
   node.set("best_reward", quartile_figures(reward));
-  node.set("steps_to_target", train_.target ? quartile_figures(solved) : Node{});
+  node.set("steps_to_target", config_.train.target ? quartile_figures(solved) : Node{});
   Node& info = node.set("info", Node::object());
   for (std::size_t i = 0; i < spec_.info.size(); ++i) {
     std::vector<double> values;
@@ -271,7 +263,7 @@ void RlExperiment::write_curves(const std::filesystem::path& path,
   out += '\n';
   for (std::size_t i = 0; i < curves.size(); ++i)
     for (const CurvePoint& point : curves[i]) {
-      append(out, "{},{},{}", run_.seed + static_cast<std::int64_t>(i), point.steps, point.episodes);
+      append(out, "{},{},{}", config_.run.seed + static_cast<std::int64_t>(i), point.steps, point.episodes);
       for (const double value : {point.train_return, point.eval_return, point.eval_length}) append_number(out, value);
       for (const double value : point.info) append_number(out, value);
       for (const double value : point.figures) append_number(out, value);
@@ -285,16 +277,10 @@ void RlExperiment::write_curves(const std::filesystem::path& path,
 }  // namespace rl
 
 System rl_system() {
-  System system;
-  system.name = "rl";
-  system.doc = "Trains a learner in an environment, from several seeds.";
-  system.fields = rl::fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<rl::RlExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return {.name = "rl",
+          .doc = "Trains a learner in an environment, from several seeds.",
+          .fields = describe_sections<rl::Sections>,
+          .read = read_as<rl::RlExperiment>};
 }
 
 }  // namespace orrery::experiments

@@ -1,14 +1,14 @@
 // Drivers: which points of a space to look at next, given what is known of those before.
 //
-// A driver is asked for a batch and told what came of it, whole batch by whole batch, in the order in which it
-// proposed. It is a pure function of its setup and of what it was told: no clock, no random numbers but its stream's,
-// nothing of how many threads evaluate. So a search resumes by asking a fresh driver again and telling it from the
-// store.
+// A driver is asked for a batch of points and told the results, whole batch by whole batch, in the order in which it
+// proposed. It is a pure function of its setup and of what it was told: it sees no clock, no random numbers but its
+// stream's, and not how many threads evaluate. So a search resumes by asking a fresh driver again and telling it the
+// results of the store.
 //
-// Contract: points are canonical and allowed, if the space has any such; at most `most` proposals; fewer (but not none)
-// where the driver's own step is smaller; none if it has nothing more to propose. Drivers need not remember what they
-// proposed before: unique.hpp sees to it that no point is evaluated twice. So what a driver is told may come sooner
-// than from a run, may lack trials that it asked for, and may hold another point than the one asked for at that place.
+// Contract: points are canonical, and allowed if the space has any that are. At most `most` proposals; fewer (but not
+// none) where the driver's own step is smaller; none if it has nothing more to propose. Drivers need not remember what
+// they proposed before: unique.hpp sees to it that no point is evaluated twice. So what a driver is told may lack
+// trials that it asked for, and may hold another point than the one asked for at that place.
 #pragma once
 
 #include <cstdint>

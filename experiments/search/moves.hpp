@@ -33,7 +33,7 @@ bool has_fine_steps(const Space& space);
 bool is_fine(const Parameter& parameter);
 
 /// For each result the index of the proposal that it answers, nothing for a point that was not asked for. Results come
-/// in the order of proposals; some may be lacking.
+/// in the order of proposals; some may be missing.
 std::vector<std::optional<std::size_t>> answered(const Space& space, std::span<const Proposal> asked,
                                                  std::span<const Trial> told);
 

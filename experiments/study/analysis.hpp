@@ -39,8 +39,8 @@ StudyAnalysis analyse_stores(std::span<const std::filesystem::path> files, const
 
 /// For people: a line a store where there are several, then each by itself; `most` rows a table.
 std::string study_analysis_text(const StudyAnalysis& analysis, std::size_t most = 12);
-/// The same with whole histories; `points` adds every trial, what it sets in which base, and the ticks of its
-/// parameters, as plots and reports need them.
-sim::Node study_analysis_json(const StudyAnalysis& analysis, bool points = false);
+/// The same with whole histories; `points`, the systems that studies are read with, adds every trial, what it sets in
+/// which base, and the ticks of its parameters, as plots and reports need them.
+sim::Node study_analysis_json(const StudyAnalysis& analysis, const Systems* points = nullptr);
 
 }  // namespace orrery::experiments::study

@@ -147,10 +147,10 @@ Node settings_node(const StoredTrials& stored) {
 }
 
 /// The study's file and the config that settings are laid over; why not, where the file is not there or has changed.
-void add_base(Node& node, const StoredTrials& stored) {
+void add_base(Node& node, const StoredTrials& stored, const Systems& systems) {
   try {
     StoreReader reader(stored.file);
-    const Study study = study_of(reader);
+    const Study study = study_of(systems, reader);
     node.set("study_file", Node::string(study.file.string()));
     node.set("base", study.base);
   } catch (const sim::ConfigError& error) {
@@ -171,7 +171,7 @@ Node searches_node(const StoreAnalysis& store) {
   return searches;
 }
 
-Node store_node(const StudyAnalysis& analysis, const StoreAnalysis& store, bool points) {
+Node store_node(const StudyAnalysis& analysis, const StoreAnalysis& store, const Systems* points) {
   Node node = Node::object();
   node.set("file", Node::string(store.stored.file.string()));
   node.set("study", Node::string(store.stored.study));
@@ -181,9 +181,9 @@ Node store_node(const StudyAnalysis& analysis, const StoreAnalysis& store, bool 
   for (const double value : shares(analysis, store)) share.push(number(value));
   node.set("searches", searches_node(store));
   node.set("analysis", search::analysis_json(store.report, store.stored.space, store.stored.trials));
-  if (!points) return node;
+  if (points == nullptr) return node;
   node.set("parameters", parameters_node(store.stored.space));
-  add_base(node, store.stored);
+  add_base(node, store.stored, *points);
   node.set("settings", settings_node(store.stored));
   Node& trials = node.set("trials", Node::array());
   for (std::size_t i = 0; i < store.stored.trials.size(); ++i) trials.push(trial_node(store, i));
@@ -202,7 +202,7 @@ std::string study_analysis_text(const StudyAnalysis& analysis, std::size_t most)
   return text;
 }
 
-Node study_analysis_json(const StudyAnalysis& analysis, bool points) {
+Node study_analysis_json(const StudyAnalysis& analysis, const Systems* points) {
   const StoredTrials& first = analysis.stores[0].stored;
   Node root = Node::object();
   Node& objectives = root.set("objectives", Node::array());

@@ -126,7 +126,7 @@ std::vector<Evaluation> Evaluator::evaluate(std::span<const Proposal> batch) {
     if (proposal.fidelity < 1 && !study_.fidelity)
       sim::throw_fault({study_.file.string(), "/fidelity"},
                        fmt::format("expected what makes a run shorter: the driver '{}' asks for {} of one",
-                                   study_.driver.name, proposal.fidelity));
+                                   study_.search.driver.name, proposal.fidelity));
   prepare(batch);
   number_runs();
   execute();

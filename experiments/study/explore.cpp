@@ -41,8 +41,10 @@ std::string identity(const Study& study, bool search) {
   for (const char* key : {"title", "$schema", "base"}) node.erase(key);
   node.erase(search ? "sweep" : "search");
   if (search) {
-    node.set("search", sim::write_params(study.search));
-    node.set("driver", search::DriverRegistry::write_block(study.driver));
+    Node settings = sim::write_params(study.search);
+    settings.erase("driver");
+    node.set("search", std::move(settings));
+    node.set("driver", search::DriverRegistry::write_block(study.search.driver));
   }
   return (search ? "search " : "sweep ") + node.dump() + study.base.dump();
 }
@@ -75,7 +77,7 @@ std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t rep
                             .budget = study.search.budget,
                             .random = {seed, "driver"}};
   for (const Bottleneck& bottleneck : study.bottlenecks) setup.remedies.emplace_back(bottleneck.name, bottleneck.move);
-  return std::make_unique<search::UniqueDriver>(study.driver.make(std::move(setup)), study.space,
+  return std::make_unique<search::UniqueDriver>(study.search.driver.make(std::move(setup)), study.space,
                                                 sim::RandomStream(seed, "unique"));
 }
 

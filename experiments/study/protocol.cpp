@@ -39,11 +39,12 @@ RunOutcome failed(std::string reason) {
 }
 
 /// Evaluates one request; `key` becomes that of the run, if it could be read.
-RunOutcome evaluate(const Node& request, std::span<const Measure> measures, InputDigests& digests, std::string& key) {
+RunOutcome evaluate(const Systems& systems, const Node& request, std::span<const Measure> measures,
+                    InputDigests& digests, std::string& key) {
   const Node* config = request.find("config");
   if (config == nullptr || !config->is_object()) return failed("expected a config");
   const Node* wanted = request.find("key");
-  const PreparedRun run = prepare_run([&] { return read_experiment(*config); }, digests);
+  const PreparedRun run = prepare_run([&] { return read_experiment(systems, *config); }, digests);
   if (run.key.empty()) return failed(run.faults.front().text());
   key = run.key;
   if (wanted != nullptr && wanted->is_string() && wanted->as_string() != key)
@@ -104,7 +105,7 @@ Node protocol_request(std::int64_t id, const PreparedRun& run) {
   return node;
 }
 
-void evaluate_points(std::istream& in, std::ostream& out) {
+void evaluate_points(const Systems& systems, std::istream& in, std::ostream& out) {
   std::string line;
   std::vector<Measure> measures;
   InputDigests digests;
@@ -121,7 +122,7 @@ void evaluate_points(std::istream& in, std::ostream& out) {
       continue;
     }
     std::string key;
-    const RunOutcome result = evaluate(node, measures, digests, key);
+    const RunOutcome result = evaluate(systems, node, measures, digests, key);
     out << answer(node, key, result, measures).dump() << std::endl;
   }
 }

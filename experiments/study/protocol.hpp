@@ -27,6 +27,6 @@ RunOutcome protocol_answer(const sim::Node& node, std::span<const Measure> measu
 
 /// The helper: answers line by line until the input ends. Throws sim::ConfigError for lines that are none of the
 /// protocol; what is wrong with a config is a failed result.
-void evaluate_points(std::istream& in, std::ostream& out);
+void evaluate_points(const Systems& systems, std::istream& in, std::ostream& out);
 
 }  // namespace orrery::experiments::study

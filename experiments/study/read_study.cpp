@@ -172,18 +172,10 @@ void check_columns(const Study& study, const Node& root, Faults& faults) {
   for (const Limit& limit : study.limits) take("limit_" + limit.name, place_of(root, "limits"));
 }
 
-void read_search(const Node& root, Study& study, Faults& faults) {
+void read_search(const Node& root, const sim::RegistrySet& registries, Study& study, Faults& faults) {
   const Node* seeds = root.find("seeds");
   if (seeds != nullptr) study.seeds = sim::parse_params<SeedsParams>(*seeds, faults);
-  Node search = section(root, "search");
-  if (!search.is_object()) {
-    faults.add(search.origin(), fmt::format("expected an object, got {}", search.shown()));
-    return;
-  }
-  const Node driver = section(search, "driver");
-  search.erase("driver");
-  study.search = sim::parse_params<SearchParams>(search, faults);
-  study.driver = drivers().parse_block(driver, "random", faults);
+  study.search = sim::parse_params<SearchParams>(section(root, "search"), registries, faults);
 }
 
 /// The base without what makes it a document of its own.
@@ -236,11 +228,13 @@ search::Space read_space(const Node& root) {
   return std::move(study.space);
 }
 
-Study read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
-  return read_study(sim::read_json(file), file, assignments);
+Study read_study(const Systems& systems, const std::filesystem::path& file,
+                 const std::vector<std::string>& assignments) {
+  return read_study(systems, sim::read_json(file), file, assignments);
 }
 
-Study read_study(Node root, const std::filesystem::path& file, const std::vector<std::string>& assignments) {
+Study read_study(const Systems& systems, Node root, const std::filesystem::path& file,
+                 const std::vector<std::string>& assignments) {
   assign_study(root, assignments);
   Faults faults;
   if (document_kind(root) != "study") {
@@ -253,6 +247,7 @@ Study read_study(Node root, const std::filesystem::path& file, const std::vector
                 faults);
   check_version(root, faults);
   Study study{.name = file.stem().string(), .file = file};
+  study.read = [systems](const Node& config) { return read_experiment(systems, config); };
   study.document = root;
   study.assignments = assignments;
   study.title = text_member(root, "title", false, faults);
@@ -261,7 +256,7 @@ Study read_study(Node root, const std::filesystem::path& file, const std::vector
   std::vector<std::int64_t> steps;
   read_parameters(root, study, steps, faults);
   study.measures = read_measures(root, faults);
-  read_search(root, study, faults);
+  read_search(root, *systems.registries(), study, faults);
   study.fidelity = read_fidelity(root, faults);
   if (faults.size() == before) {  // else every formula would be at fault too
     read_constraints(root, study, faults);

@@ -98,7 +98,7 @@ Node fidelity() {
 
 }  // namespace
 
-Node study_schema() {
+Node study_schema(const sim::RegistrySet& registries) {
   Node properties = study_properties("study");
   properties.set("parameters", parameter_schema());
   properties.set("constraints",
@@ -111,10 +111,8 @@ Node study_schema() {
   properties.set("limits", goals("limit"));
   properties.set("bottlenecks", bottlenecks());
   properties.set("seeds", object_schema(sim::describe_params<SeedsParams>(), "Seeds of a point's runs."));
-  Node search = object_schema(sim::describe_params<SearchParams>(), "How `orrery search` explores the space.");
-  search.find("properties")
-      ->set("driver", policy_schema(policy_field("driver", "Who proposes points.", drivers().components(), "random")));
-  properties.set("search", std::move(search));
+  properties.set("search", object_schema(sim::describe_params<SearchParams>(registries),
+                                         "How `orrery search` explores the space."));
   properties.set("fidelity", fidelity());
   Node node =
       closed(std::move(properties), "A study: an experiment, the parameters its points differ in, what is best.");

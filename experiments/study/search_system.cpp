@@ -54,48 +54,45 @@ struct RunParams {
   }
 };
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(object_field("study", "What is searched, and by whom.", sim::describe_params<StudyParams>()));
-  sections.back().required = true;
-  sections.push_back(object_field("goal", "When a search is close.", sim::describe_params<GoalParams>()));
-  sections.push_back(object_field("run", "Seeds.", sim::describe_params<RunParams>()));
-  return sections;
-}
+struct Sections {
+  StudyParams study;
+  GoalParams goal;
+  RunParams run;
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{sim::required(sim::section("study", &S::study, "What is searched, and by whom.")),
+                           sim::section("goal", &S::goal, "When a search is close."),
+                           sim::section("run", &S::run, "Seeds.")};
+  }
+};
 
 class SearchExperiment final : public Experiment {
  public:
-  SearchExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
+  SearchExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
+    config_ = read_sections<Sections>(root, *systems.registries(), faults);
     const Node written = section(root, "study");
-    params_ = sim::parse_params<StudyParams>(written, faults);
-    goal_ = sim::parse_params<GoalParams>(section(root, "goal"), faults);
-    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
     if (!faults.empty()) return;
-    study_ = read_study(params_.file, params_.set);
-    study_->search.seed = run_.seed;
+    study_ = read_study(systems, config_.study.file, config_.study.set);
+    study_->search.seed = config_.run.seed;
     if (study_->objectives.empty()) faults.add(place_of(written, "file"), "expected a study with an objective");
     if (study_->fidelity) faults.add(place_of(written, "file"), "expected a study without fidelity: all runs are full");
-    resolved_ = resolved_header("search");
-    resolved_.set("study", sim::write_params(params_));
-    resolved_.set("goal", sim::write_params(goal_));
-    resolved_.set("run", sim::write_params(run_));
+    resolved_ = resolved_config("search", config_);
   }
 
   const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return {params_.file}; }
+  std::vector<std::filesystem::path> inputs() const override { return {config_.study.file}; }
   Node identity() const override {
     Node root = resolved_;
     root.find("study")->set("file", Node::string("an input"));
     return root;
   }
-  std::int64_t seed() const override { return run_.seed; }
+  std::int64_t seed() const override { return config_.run.seed; }
 
   Outcome run(const RunSink& sink) const override {
     std::vector<double> best, evaluations;
     std::int64_t missed = 0, points = 0;
     std::map<std::string, search::Evaluation> known;
-    for (std::int64_t repeat = 0; repeat < run_.repeats; ++repeat) {
+    for (std::int64_t repeat = 0; repeat < config_.run.repeats; ++repeat) {
       const auto driver = make_driver(*study_, repeat);
       const search::SearchOptions loop{.budget = study_->search.budget,
                                        .batch = static_cast<std::size_t>(study_->search.batch)};
@@ -113,12 +110,12 @@ class SearchExperiment final : public Experiment {
       best.push_back(study_->objectives[0].maximise ? -least : least);
       evaluations.push_back(reached);
       missed += std::isinf(reached) ? 1 : 0;
-      if (sink.progress) sink.progress({.done = repeat + 1, .total = run_.repeats, .what = "searches"});
+      if (sink.progress) sink.progress({.done = repeat + 1, .total = config_.run.repeats, .what = "searches"});
     }
     Outcome outcome;
     outcome.summary = Node::object();
     outcome.summary.set("status", Node::string("ok"));
-    outcome.summary.set("driver", Node::string(study_->driver.name));
+    outcome.summary.set("driver", Node::string(study_->search.driver.name));
     outcome.summary.set("points", Node::integer(points));
     outcome.summary.set("distinct", Node::integer(std::ssize(known)));
     outcome.summary.set("best", quartile_figures(best));
@@ -130,9 +127,9 @@ class SearchExperiment final : public Experiment {
 
  private:
   bool close(double minimised) const {
-    if (!goal_.best) return false;
-    const double best = study_->objectives[0].maximise ? -*goal_.best : *goal_.best;
-    return minimised <= best + goal_.within * std::abs(best);
+    if (!config_.goal.best) return false;
+    const double best = study_->objectives[0].maximise ? -*config_.goal.best : *config_.goal.best;
+    return minimised <= best + config_.goal.within * std::abs(best);
   }
 
   search::Evaluation look(const Point& point, std::map<std::string, search::Evaluation>& known) const {
@@ -143,7 +140,7 @@ class SearchExperiment final : public Experiment {
 
   search::Evaluation evaluate(const Point& point) const {
     try {
-      const Outcome outcome = read_experiment(study_->config(point, 1, study_->seeds.first))->run({});
+      const Outcome outcome = study_->read(study_->config(point, 1, study_->seeds.first))->run({});
       if (!outcome.feasible()) return {.status = TrialStatus::infeasible};
       std::vector<double> measured(study_->measures.size(), std::nan(""));
       for (std::size_t i = 0; i < measured.size(); ++i) {
@@ -156,9 +153,7 @@ class SearchExperiment final : public Experiment {
     }
   }
 
-  StudyParams params_;
-  GoalParams goal_;
-  RunParams run_;
+  Sections config_;
   std::optional<Study> study_;
   Node resolved_;
 };
@@ -166,16 +161,10 @@ class SearchExperiment final : public Experiment {
 }  // namespace
 
 System search_system() {
-  System system;
-  system.name = "search";
-  system.doc = "A study's search, in memory: what its driver finds, and how soon.";
-  system.fields = fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    auto experiment = std::make_unique<SearchExperiment>(root, faults);
-    faults.throw_if_any();
-    return experiment;
-  };
-  return system;
+  return {.name = "search",
+          .doc = "A study's search, in memory: what its driver finds, and how soon.",
+          .fields = describe_sections<Sections>,
+          .read = read_as<SearchExperiment>};
 }
 
 }  // namespace orrery::experiments::study

@@ -53,10 +53,10 @@ bool is_store(const fs::path& file) {
   return bool(std::ifstream(file, std::ios::binary).read(head.data(), std::streamsize(head.size()))) && head == kMagic;
 }
 
-Study study_of(StoreReader& store, const fs::path& given) {
+Study study_of(const Systems& systems, StoreReader& store, const fs::path& given) {
   const fs::path file = source_of(store, given);
   // The stored document has what was laid over the study itself; its base comes from the file, and what that inherits.
-  Study study = read_study(file, texts_of(store, "set"));
+  Study study = read_study(systems, file, texts_of(store, "set"));
   if (facts_of(study, store.fact("mode") == "search").hash != store.fact("hash"))
     sim::throw_fault(
         {file.string(), ""},
@@ -65,10 +65,10 @@ Study study_of(StoreReader& store, const fs::path& given) {
   return study;
 }
 
-std::unique_ptr<Experiment> read_point(const fs::path& file, std::int64_t id, const fs::path& study_file,
-                                       const std::vector<std::string>& assignments) {
+std::unique_ptr<Experiment> read_point(const Systems& systems, const fs::path& file, std::int64_t id,
+                                       const fs::path& study_file, const std::vector<std::string>& assignments) {
   StoreReader store(file);
-  const Study study = study_of(store, study_file);
+  const Study study = study_of(systems, store, study_file);
   std::int64_t last = 0;
   std::optional<PointRow> found;
   store.for_each([&](const PointRow& row) {
@@ -80,7 +80,7 @@ std::unique_ptr<Experiment> read_point(const fs::path& file, std::int64_t id, co
   sim::Node config =
       study.config(stored_point(study.space, store.columns(), *found), found->fidelity, study.seeds.first);
   for (const std::string& assignment : assignments) sim::assign(config, assignment);
-  return read_experiment(config);
+  return read_experiment(systems, config);
 }
 
 std::vector<std::string> settings_of(const StoredTrials& stored, std::size_t trial) {

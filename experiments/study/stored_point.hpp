@@ -19,11 +19,11 @@ bool is_store(const std::filesystem::path& file);
 
 /// The study that a store is of, from `file` or, if that is empty, from where it was. Throws sim::ConfigError if there
 /// is no study, or if it has changed since.
-Study study_of(StoreReader& store, const std::filesystem::path& file = {});
+Study study_of(const Systems& systems, StoreReader& store, const std::filesystem::path& file = {});
 
 /// The experiment of point `id`, with `assignments` laid over its config; of several seeds the first. Throws
 /// sim::ConfigError as study_of does, for a point that the store does not have, and for a config that cannot be read.
-std::unique_ptr<Experiment> read_point(const std::filesystem::path& store, std::int64_t id,
+std::unique_ptr<Experiment> read_point(const Systems& systems, const std::filesystem::path& store, std::int64_t id,
                                        const std::filesystem::path& study_file,
                                        const std::vector<std::string>& assignments);
 

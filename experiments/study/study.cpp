@@ -139,18 +139,9 @@ void check_experiments(const Study& study, std::span<const Point> points) {
   faults.throw_if_any();
 }
 
-const search::DriverRegistry& drivers() {
-  static const search::DriverRegistry registry = [] {
-    search::DriverRegistry all("driver");
-    search::register_drivers(all);
-    return all;
-  }();
-  return registry;
-}
-
-std::string study_text(const std::string& name) {
+std::string study_text(const Systems& systems, const std::string& name) {
   const fs::path file = home_folder() / "experiments/studies" / (name + ".json");
-  const Study study = read_study(file);
+  const Study study = read_study(systems, file);
   std::string text = fmt::format("\n{}\n\nparameters:\n", file.string());
   for (const search::Parameter& parameter : study.space.parameters()) {
     text += fmt::format("  {}:", parameter.name);

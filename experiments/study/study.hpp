@@ -71,6 +71,7 @@ struct SeedsParams {
 
 struct SearchParams {
   std::int64_t budget = 100, batch = 8, seed = 1, repeats = 1;
+  search::DriverRegistry::Choice driver;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -81,7 +82,8 @@ struct SearchParams {
                    "Points that are asked for at once; the driver hears of them together."),
         sim::field("seed", &S::seed, Unit::none, sim::at_least(0), "Seed of the driver's random numbers."),
         sim::field("repeats", &S::repeats, Unit::count, sim::between(1, 1000),
-                   "Independent searches, with seeds from `seed` on.")};
+                   "Independent searches, with seeds from `seed` on."),
+        sim::choice("driver", &S::driver, "random", "Who proposes points.")};
   }
 };
 
@@ -117,12 +119,9 @@ struct Study {
   std::vector<Bottleneck> bottlenecks;
   SeedsParams seeds;
   SearchParams search;
-  search::DriverRegistry::Choice driver;
   std::optional<Fidelity> fidelity;
   /// How the config of a point becomes an experiment; called by several threads.
-  std::function<std::unique_ptr<Experiment>(const sim::Node&)> read = [](const sim::Node& root) {
-    return read_experiment(root);
-  };
+  std::function<std::unique_ptr<Experiment>(const sim::Node&)> read;
 
   /// The config of a canonical point. Throws sim::ConfigError for an assignment that cannot be made.
   sim::Node config(const Point& point, double fidelity, std::int64_t seed) const;
@@ -135,10 +134,12 @@ struct Study {
 bool is_study(const std::filesystem::path& file);
 /// Reads a study with assignments laid over it ("base.…" goes to the base). Throws sim::ConfigError with all faults but
 /// those of the experiments that it makes.
-Study read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+Study read_study(const Systems& systems, const std::filesystem::path& file,
+                 const std::vector<std::string>& assignments = {});
 /// The same for a document in memory, without assignments to its base; `file` gives the study its name, and its folder
 /// is what paths in a store are relative to.
-Study read_study(sim::Node document, const std::filesystem::path& file, const std::vector<std::string>& assignments);
+Study read_study(const Systems& systems, sim::Node document, const std::filesystem::path& file,
+                 const std::vector<std::string>& assignments);
 
 /// Points of the sweep in order, canonical, each once, those that the constraints forbid left out.
 /// `forbidden`, if given, is how many of these there were.
@@ -148,11 +149,9 @@ std::vector<Point> sample_points(const Study& study, bool of_sweep, std::size_t 
 /// Reads the experiments of points without running them. Throws sim::ConfigError with the faults of all.
 void check_experiments(const Study& study, std::span<const Point> points);
 
-/// All drivers there are.
-const search::DriverRegistry& drivers();
 /// A study that ships, as text.
-std::string study_text(const std::string& name);
+std::string study_text(const Systems& systems, const std::string& name);
 /// JSON Schema of a study.
-sim::Node study_schema();
+sim::Node study_schema(const sim::RegistrySet& registries);
 
 }  // namespace orrery::experiments::study

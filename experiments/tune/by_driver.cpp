@@ -7,15 +7,6 @@
 
 namespace orrery::experiments::tune {
 
-const search::DriverRegistry& search_drivers() {
-  static const search::DriverRegistry registry = [] {
-    search::DriverRegistry all("driver");
-    search::register_drivers(all);
-    return all;
-  }();
-  return registry;
-}
-
 policies::slapo::TuneResult search_with_driver(const search::DriverRegistry::Choice& driver,
                                                const std::vector<std::vector<double>>& levels,
                                                const policies::slapo::Evaluate& evaluate, double best, bool shuffled,

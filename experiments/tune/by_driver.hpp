@@ -6,9 +6,6 @@
 
 namespace orrery::experiments::tune {
 
-/// The registry of all drivers.
-const search::DriverRegistry& search_drivers();
-
 /// Lets a driver search the grid until it has seen a value of `best` (or all points). Axes are ordinals of `levels`;
 /// `shuffled`: each in a random order.
 policies::slapo::TuneResult search_with_driver(const search::DriverRegistry::Choice& driver,

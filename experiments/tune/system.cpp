@@ -126,35 +126,33 @@ Grid read_grid(const std::filesystem::path& file, const WorkloadParams& params) 
   return grid;
 }
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(object_field("workload", "The table.", sim::describe_params<WorkloadParams>()));
-  sections.back().required = true;
-  sections.push_back(object_field("policies", "The search.", sim::describe_params<SearchParams>()));
-  sections.push_back(object_field("run", "Seed and repetitions.", sim::describe_params<RunParams>()));
-  return sections;
-}
+struct Sections {
+  WorkloadParams workload;
+  SearchParams policies;
+  RunParams run;
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{sim::required(sim::section("workload", &S::workload, "The table.")),
+                           sim::section("policies", &S::policies, "The search."),
+                           sim::section("run", &S::run, "Seed and repetitions.")};
+  }
+};
 
 class TuneExperiment final : public ConfigExperiment {
  public:
-  TuneExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
+  TuneExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
+    config_ = read_sections<Sections>(root, *systems.registries(), faults);
     const Node workload = section(root, "workload");
-    workload_ = sim::parse_params<WorkloadParams>(workload, faults);
-    search_ = sim::parse_params<SearchParams>(section(root, "policies"), faults);
-    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
-    if (workload_.axes.empty()) faults.add(place_of(workload, "axes"), "expected at least one axis");
+    if (config_.workload.axes.empty()) faults.add(place_of(workload, "axes"), "expected at least one axis");
     const Node policies = section(root, "policies");
     const Node* settings = policies.find("settings");
-    driver_ = search_drivers().prepare(search_.driver, settings, place_of(policies, "driver"), faults);
+    driver_ = systems.registry<search::DriverRegistry>().prepare(config_.policies.driver, settings,
+                                                                 place_of(policies, "driver"), faults);
     if (!faults.empty()) return;
-    search_.settings = driver_.params;
-    inputs_ = {workload_.table};  // a path has been resolved against its file already
-    seed_ = run_.seed;
-    resolved_ = resolved_header("tune");
-    resolved_.set("workload", sim::write_params(workload_));
-    resolved_.set("policies", sim::write_params(search_));
-    resolved_.set("run", sim::write_params(run_));
+    config_.policies.settings = driver_.params;
+    inputs_ = {config_.workload.table};  // a path has been resolved against its file already
+    seed_ = config_.run.seed;
+    resolved_ = resolved_config("tune", config_);
   }
 
   Node identity() const override {
@@ -164,7 +162,7 @@ class TuneExperiment final : public ConfigExperiment {
   }
 
   Outcome run(const RunSink&) const override {
-    const Grid grid = read_grid(inputs_.front(), workload_);
+    const Grid grid = read_grid(inputs_.front(), config_.workload);
     std::size_t points = 1;
     for (const std::int64_t size : grid.space.sizes) points *= static_cast<std::size_t>(size);
     if (points != grid.values.size())
@@ -175,9 +173,9 @@ class TuneExperiment final : public ConfigExperiment {
       const double value = grid.values.at(point);
       return value > 0 ? std::optional(value) : std::nullopt;
     };
-    const sim::RandomStream random(static_cast<std::uint64_t>(run_.seed), "tune");
+    const sim::RandomStream random(static_cast<std::uint64_t>(config_.run.seed), "tune");
     Tally tally;
-    for (std::int64_t i = 0; i < run_.replications; ++i)
+    for (std::int64_t i = 0; i < config_.run.replications; ++i)
       tally.add(search(grid, evaluate, random.child(static_cast<std::uint64_t>(i))), grid.best);
     Outcome outcome;
     outcome.summary = tally.summary(grid, points);
@@ -187,12 +185,13 @@ class TuneExperiment final : public ConfigExperiment {
  private:
   policies::slapo::TuneResult search(const Grid& grid, const policies::slapo::Evaluate& evaluate,
                                      const sim::RandomStream& random) const {
-    if (search_.search == Search::exhaustive)
-      return policies::slapo::exhaustive(grid.space, evaluate, search_.error_stop);
-    if (search_.search == Search::driver)
-      return search_with_driver(driver_, grid.levels, evaluate, grid.best, search_.shuffled, random);
-    return policies::slapo::coordinate_descent(grid.space, evaluate,
-                                               {search_.error_stop, search_.tolerance, search_.restarts}, random);
+    if (config_.policies.search == Search::exhaustive)
+      return policies::slapo::exhaustive(grid.space, evaluate, config_.policies.error_stop);
+    if (config_.policies.search == Search::driver)
+      return search_with_driver(driver_, grid.levels, evaluate, grid.best, config_.policies.shuffled, random);
+    return policies::slapo::coordinate_descent(
+        grid.space, evaluate, {config_.policies.error_stop, config_.policies.tolerance, config_.policies.restarts},
+        random);
   }
 
   struct Tally {
@@ -233,9 +232,7 @@ class TuneExperiment final : public ConfigExperiment {
     }
   };
 
-  WorkloadParams workload_;
-  SearchParams search_;
-  RunParams run_;
+  Sections config_;
   search::DriverRegistry::Choice driver_;
 };
 
@@ -243,8 +240,10 @@ class TuneExperiment final : public ConfigExperiment {
 }  // namespace tune
 
 System tune_system() {
-  return system_of<tune::TuneExperiment>("tune", "Searches a table of measured points, and counts evaluations.",
-                                         tune::fields());
+  return {.name = "tune",
+          .doc = "Searches a table of measured points, and counts evaluations.",
+          .fields = describe_sections<tune::Sections>,
+          .read = read_as<tune::TuneExperiment>};
 }
 
 }  // namespace orrery::experiments

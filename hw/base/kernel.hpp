@@ -4,10 +4,11 @@
 // their own), attention over cached keys and values, a sparse product, a Fourier transform, a convolution, a streaming
 // pass over memory, or a fused group of those. A shape is a plain value that is cheap to copy: what varies within a
 // launch (sequences of a batch, rows of an expert) is condensed to the sums that costs depend on. Builders for passes
-// (norms, softmax, optimizer steps …) and for condensed shapes stand in hw/base/kernel_builders.hpp; docs/kernels.md
-// has every formula. A Cost is an estimate of one launch: time, work, traffic and which resource bounds it. Costs are
-// doubles in SI units; whoever accumulates them over a run converts to integer ticks and picojoules first
-// (sim/base/units.hpp).
+// (norms, softmax, optimizer steps …) and for condensed shapes stand in hw/base/kernel_builders.hpp. docs/kernels.md
+// has every formula.
+//
+// A Cost is an estimate of one launch: time, work, traffic and which resource bounds it. Costs are doubles in SI units.
+// Whoever adds them up over a run converts to integer ticks and picojoules first (sim/base/units.hpp).
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
 // Kernels from the sizes that people know: passes over memory with their exact FLOPs and bytes, and shapes condensed
 // from what varies within a launch.
 //
-// A pass reads each operand once and writes each result once, `bytes_of(dtype)` an element unless said otherwise; what
+// A pass reads each operand once and writes each result once, `bytes_of(dtype)` an element unless said otherwise. What
 // a library adds to that (a second read of a row, scalar loads, several launches) is a property of the device and its
-// library, not of the work, and is said in Pass (hw/base/kernel.hpp) and modelled in hw/tiled/stream.cpp. FLOPs count
-// every addition, multiplication, division, square root, exponential and comparison as one; docs/kernels.md lists them.
+// library, not of the work: Pass (hw/base/kernel.hpp) names it, hw/tiled/stream.cpp models it. FLOPs count every
+// addition, multiplication, division, square root, exponential and comparison as one; docs/kernels.md lists them.
 #pragma once
 
 #include <cstdint>

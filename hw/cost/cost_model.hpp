@@ -1,7 +1,8 @@
 // Cost models: how a device turns a kernel into time, traffic and energy.
 //
-// A model is a pure function of a kernel: no state, no order, no random draws, and only + - * / and square roots, so
-// that results are equal on every processor. An empty kernel costs nothing; any non-negative shape has an answer.
+// A model is a pure function of a kernel: no state, no random draws, the same answer in whatever order it is asked. It
+// uses only + - * / and square roots, so that results are equal on every processor. An empty kernel costs nothing; any
+// non-negative shape has an answer.
 #pragma once
 
 #include <memory>
@@ -24,7 +25,7 @@ class CostModel {
 /// Cost models by name; a factory needs the device, which the model copies.
 using CostModelRegistry = sim::Registry<CostModel, const GpuParams&>;
 
-/// Adds every model of this folder: `profile`, `roofline`, `tiled`.
+/// Adds the models that take a GPU's parameters: `profile`, `roofline`, `tiled`.
 void register_cost_models(CostModelRegistry& registry);
 
 /// One function a policy file.

@@ -18,14 +18,13 @@
 //   alone  = flops / (peak/SMs) + block_cycles / f;  shared, where groups of warps take turns within a thread block
 //   start  = (start_cycles + rows in use * row_cycles) / f
 // A thread block of x blocks of keys takes latency(x) = start + x alone by itself, and of an SM that c thread blocks
-// share busy(x) = max(start / c + x shared, latency(x) / c). Equal thread blocks (one new token a sequence) run in
-// waves:
+// share busy(x) = max(start / c + x shared, latency(x) / c). Equal ones (one new token a sequence) run in waves:
 //   wave of r = |max(latency(x), ceil(r/SMs) busy(x)), r/ctas * move|_4
 // uneven ones (prompts; contexts of unequal length) are handed out as SMs fall free:
 //   t = |compute, move|_4,  compute = |ctas busy(mean x) / SMs + tail (1 - SMs c / ctas) latency(longest),
-//   latency(longest)|_4
-// where a causal tile ends at its last query: mean keys of a query + half a tile (+ half a block where tiles end
-// inside).
+//                                    latency(longest)|_4
+// where a causal tile ends at its last query: mean keys of a query + half a tile (half a block more where tiles end
+// inside one).
 //   move = |bytes / (bandwidth memory_efficiency), ctas x block bytes / (l2_bandwidth l2_delivery)|_4
 // Beside it: fixed + sequence * sequences; combine + combine_split * splits and the fp32 partials at L2 bandwidth where
 // contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one `regroup` copy of the

@@ -5,8 +5,7 @@
 // Streaming reads over rows that lie in different bank groups: the slowest of bus, tCCD_S, and opening rows:
 //   clocks per access = max(t_burst, tCCD_S, tRRD_S / n, tFAW / (4 n))         n = accesses of a row
 //   with fewer than two bank groups tCCD_L stands for tCCD_S
-// Random reads, every one in a row of its own, `window` requests in the scheduler's sight: of b banks, w requests
-// occupy
+// Random reads, each in a row of its own, `window` requests in the scheduler's sight. Of b banks w requests occupy
 //   busy = b (1 - (1 - 1/b)^w)
 // and each bank turns over in tRC at best:
 //   clocks per access = max(t_burst, tCCD_S, tRRD_S / ranks, tFAW / (4 ranks), tRC / busy)

@@ -1,10 +1,9 @@
 // Which links a message takes.
 //
 // Contract of a routing policy: given a pair of nodes and a label, it appends the links of one path. The same label
-// always takes the same path while the links are the same; different labels spread over equally good paths by hash
-// (deterministic, no state). A link that is down is never used, no node is met twice, and only nodes that forward
-// (switches; hosts where the topology says so) stand between the ends. What a policy keeps to be fast never shows in
-// what it answers.
+// takes the same path as long as the links are the same. Different labels spread over equally good paths by hash
+// (deterministic, no state). A link that is down is never used and no node is met twice. Only nodes that forward
+// (switches; hosts where the topology says so) stand between the ends. What a policy caches never shows in its answers.
 #pragma once
 
 #include <cstdint>

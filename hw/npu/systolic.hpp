@@ -10,9 +10,8 @@
 // 128 x 128 array, 128^3 takes 509 (ws) and 381 (os). For square arrays these are SCALE-Sim's own counts on the open
 // TPU tables of the reference data, row by row; tests/hw/test_npu_systolic.cpp propagates operands cell by cell.
 //
-// Left out: stalls on memory (hw/npu/npu_gemm.hpp adds them), stationary operands that are loaded behind the fold
-// before
-// (`MatrixUnit::preload` there), draining of output-stationary results, sparsity.
+// Left out: stalls on memory (hw/npu/npu_gemm.hpp adds them), stationary operands that are loaded behind the
+// fold before (`MatrixUnit::preload` there), draining of output-stationary results, sparsity.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The catalog: real parts as JSON, facts with their sources.
 //
 // An entry is `{"kind": "gpu", "version": 1, "name": ..., "doc": ..., "sources": {...}, "assumptions": {...}, "tables":
-// {...}, <fields of the part>}`. `sources` maps a field to where its value comes from; `assumptions` does the same for
-// values that nobody publishes; `tables` maps the stem of a measured table to the library it was measured with.
+// {...}, <fields of the part>}`. `sources` maps a field to where its value comes from. `assumptions` does the same for
+// values that nobody publishes. `tables` maps the stem of a measured table to the library it was measured with.
 // Everything else goes through the field table of the part's struct, so an unknown key, a wrong unit or a value out of
 // range is a fault. Constants that a family shares stand in `hw/catalog/families/<family>.json`, named by `base`.
 //

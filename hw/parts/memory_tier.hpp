@@ -6,7 +6,7 @@
 // The first granule comes after the latency. From then on the tier delivers at its bandwidth, unless fewer granules can
 // be under way than that takes: `outstanding` of them every `latency` (Little's law), or the requests themselves are
 // bounded (I/O operations per second of a drive). Reads and writes have figures of their own; both at once share
-// nothing here. Energy counts what moves. Left out: row buffers, refresh and bank conflicts (hw/dram models them),
+// nothing here. Energy counts what moves. Left out: row buffers, refresh and bank conflicts (hw/memory models them),
 // wear and garbage collection of flash.
 #pragma once
 

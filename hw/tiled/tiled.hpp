@@ -14,24 +14,23 @@
 //               bandwidth
 //             + `exposed_write` m n e batch / (bandwidth `memory_efficiency`)     (tiles of a wave end, and write,
 //             together)
-// The cheapest pair is taken: a library picks its kernel by such a guess too, though not always as well. Where a
+// The cheapest pair is taken. A library picks its kernel by such a guess too, though not always as well. Where a
 // library's rule is known it holds: with m n k < `unsplit_below`, k < `unsplit_k` and m > 1, s is 1. Then the power:
 //   x       = (2 m n k batch / (peak t)) activity t / (t + rest) `peak_power` TDP / (TDP - idle - active)
 //   time    = launch + `fixed_cycles` cycle + t (1 + x^8)^(1/16)
-// A part that would draw more than its TDP clocks down: power goes as f V^2 and V falls with f until its floor, so time
-// grows with the root of what is asked (between the cube root and the first power); the eighth powers round the corner.
-// The limit holds for means over milliseconds: `rest_s` of little power after each call count with it (GemmConditions).
+// A part that would draw more than its TDP clocks down. Power goes as f V^2, and V falls with f until its floor, so
+// time grows with the root of what is asked (between the cube root and the first power). The eighth powers round the
+// corner. The limit holds for means over milliseconds: `rest_s` of little power after each call count with it
+// (GemmConditions).
 //
-// First touches by how the product is called (GemmConditions). A layer that runs once: every operand once, cold. A
-// benchmark that rotates over `weight_copies` copies of B: of a working set A + copies B + C up to `l2_full` L2
-// nothing, from `l2_none` L2 everything, between them its share; A is found also where A + B + C fits. DRAM bytes for
-// the energy are first touches, and of operands that do not fit the L2, the share that does not fit is read again by
-// every wave.
+// First touches depend on how the product is called (GemmConditions). A layer that runs once touches every operand
+// once, cold. A benchmark that rotates over `weight_copies` copies of B has a working set of A + copies B + C: up to
+// `l2_full` L2 it touches nothing, from `l2_none` L2 everything, between them its share. A is found also where A + B +
+// C fits. DRAM bytes for the energy are first touches; of operands that do not fit the L2, every wave reads the share
+// that does not fit again.
 //
-// Attention: hw/gpu/attention.hpp.
-//
-// Passes over memory: hw/tiled/stream.hpp. Grouped products: hw/tiled/grouped.hpp. Sparse products, transforms,
-// convolutions and fused groups: hw/tiled/shapes.hpp.
+// Attention: hw/gpu/attention.hpp. Passes over memory: hw/tiled/stream.hpp. Grouped products: hw/tiled/grouped.hpp.
+// Sparse products, transforms, convolutions and fused groups: hw/tiled/shapes.hpp.
 //
 // Every time excludes the launch. Left out: library heuristics that choose badly, temperature, operands that stay in
 // the L2 between kernels other than calls repeated on the same operands, sliding windows.
@@ -54,11 +53,10 @@ struct TiledTime {
 
 /// How a product is called and by what library: conditions of a measurement, not of the device.
 struct GemmConditions {
-  std::int64_t weight_copies =
-      0;                  ///< repeated calls rotate over this many copies of the weights; 0: everything is cold
-  double activity = 1;    ///< switching activity of the operands, 1 for random numbers: scales dynamic power
-  bool multicast = true;  ///< whether the library loads operands once for a cluster, where the device can
-  double rest_s = 0;      ///< time of little power between a call and the next, which the power limit averages in
+  std::int64_t weight_copies = 0;  ///< calls rotate over this many copies of the weights; 0: everything is cold
+  double activity = 1;             ///< switching activity of the operands, 1 for random numbers: scales dynamic power
+  bool multicast = true;           ///< whether the library loads operands once for a cluster, where the device can
+  double rest_s = 0;  ///< time of little power between a call and the next, which the power limit averages in
 };
 
 /// Tile and split of a matrix product as the model chooses them.

@@ -1,7 +1,8 @@
 // Building the next graph from one: what every pass does.
 //
-// GraphCopy walks a graph in its order and copies, replaces or drops ops one by one; fuse_groups() makes each group of
-// ops one fused op. Both keep the order of execution, names, scopes and annotations, and give deterministic results.
+// GraphCopy walks a graph in its order and copies, replaces or drops ops one by one. fuse_groups() makes one fused op
+// of each group of ops. Both keep the order of execution, names, scopes and annotations, and give deterministic
+// results.
 #pragma once
 
 #include <memory>

@@ -1,12 +1,13 @@
 // Operator graphs: what a model computes, before it is fused, placed and lowered to kernels.
 //
 // An OpGraph is a directed acyclic graph (Boost.Graph) whose vertices are operators and whose edges are uses of
-// tensors. Shapes are symbolic (SymExpr), so one graph stands for all batches. Ops stand in an order of execution:
-// an op is added after the ops that make its inputs, so a graph is acyclic by construction and `for (OpId op :
+// tensors. Shapes are symbolic (SymExpr), so one graph stands for all batches. Ops stand in an order of execution: an
+// op is added after the ops that make its inputs. So a graph is acyclic by construction, and `for (OpId op :
 // graph.ops())` is a run. Passes do not edit a graph, they build the next one (models/graph/graph_rewrite.hpp).
-// Control flow: `branch` has two regions and `loop` has one (attribute `trips`); a region is a graph whose inputs are
-// the op's inputs, in order, and whose outputs are the op's outputs. `fused` has one region too: what became one
-// kernel. Left out: aliasing other than views, side effects (an op that writes in place gives a new tensor).
+//
+// Control flow: `branch` has two regions and `loop` has one (attribute `trips`). A region is a graph whose inputs are
+// the op's inputs, in order, and whose outputs are the op's outputs. `fused` has one region too: the ops that became
+// one kernel. Left out: aliasing other than views, side effects (an op that writes in place gives a new tensor).
 #pragma once
 
 #include <boost/graph/adjacency_list.hpp>

@@ -4,8 +4,10 @@
 // nothing, and reading an expanded tensor reads what it was expanded from. Ops that touch a part of an operand
 // (embedding, gather, kv_write …) read and write that part. A fused op does the FLOPs of its region and moves what
 // enters and leaves it: per input the most that any op inside reads of it, so fusing never raises the bytes moved.
-// Products count 2 FLOPs a multiply-add; attention as in hw/base/kernel.hpp (softmax not counted), its gradient is five
-// products where the forward pass is two (the probabilities are computed again); passes by the table of op_kinds.
+//
+// Products count 2 FLOPs a multiply-add. Attention counts as in hw/base/kernel.hpp (without the softmax); its gradient
+// is five products where the forward pass is two, because the probabilities are computed again. Passes over memory
+// count by the table of op_kinds.
 #pragma once
 
 #include "models/graph/op_graph.hpp"

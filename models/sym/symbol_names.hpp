@@ -1,6 +1,7 @@
-// Who keeps the names of dimensions, which are compared by address (sym_expr.hpp). A shared object with a copy of this
-// code of its own (a plugin) has to take those of the program that loads it, or equal symbols would differ:
-// policies/plugin.hpp does it.
+// Who keeps the names of dimensions, which are compared by address (models/sym/expr.hpp).
+//
+// A plugin is a shared object with a copy of this code of its own. It has to take the names of the program that loads
+// it, or equal symbols would differ: policies/plugin.hpp does so.
 #pragma once
 
 #include <string>

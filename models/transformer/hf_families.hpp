@@ -1,6 +1,6 @@
 // What families of models say in their configs beyond the common keys: experts, latents, windows, older layouts.
 //
-// ConfigReader reads single keys with their faults; each family is one function over it, and kFamilyKeys names the keys
+// ConfigReader reads single keys with their faults; each family is one function over it. family_keys() names the keys
 // that it reads, so that elsewhere they stay faults. Absent keys mean what they mean to the `transformers` library.
 #pragma once
 

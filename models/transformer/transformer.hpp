@@ -19,7 +19,7 @@
 // Number formats: `dtype` of activations, norms, embedding and head; formats of their own for the weights of attention,
 // feed-forward and experts, and for the cache.
 //
-// Exact: parameters, FLOPs of matrix products and attention, KV bytes (windowed layers: at most, see WindowShape).
+// Exact: parameters, FLOPs of matrix products and attention, KV bytes (windowed layers: at most, see AttentionShape).
 // Counted by convention (docs/models.md): FLOPs and bytes of the passes over memory. Left out: indices (token ids,
 // slots, block tables), biases in traffic and FLOPs (they ride in the products' epilogues), sequence parallelism,
 // pipeline stages (the caller takes layers and edges apart), passes that only turn activations into 8 or 4 bits.

@@ -72,7 +72,7 @@ inline void orrery::sim::detail::describe_type<orrery::policies::RequestRule>(Fi
   info.type = "string";
 }
 template <>
-inline void orrery::sim::detail::read_value(const Node& node, const FieldInfo& info, Faults& faults,
+inline void orrery::sim::detail::read_value(const Node& node, const FieldReading& reading,
                                             orrery::policies::RequestRule& out) {
-  orrery::policies::read_expression(node, info, faults, out);
+  orrery::policies::read_expression(node, reading.info, reading.faults, out);
 }

@@ -1,9 +1,12 @@
 // Passes: policies that make the next graph from one.
 //
-// A pass sees a graph and a context (what runs it, which shapes are typical, how much memory there is) and returns a
-// whole new graph; it has no state, so equal inputs give equal graphs. What it did is told as figures, which appear in
-// a run's summary under `passes.<pass>`. Contract: the new graph computes what the old one did (training passes add to
-// it), passes verify(), and its ops stand in an order of execution. A pass that finds nothing to do returns the graph.
+// A pass sees a graph and a context: what runs it, which shapes are typical, how much memory there is. It returns a
+// whole new graph. It has no state, so equal inputs give equal graphs. Its report is a list of figures, which stand in
+// a run's summary under `passes.<pass>`.
+//
+// Contract: the new graph computes what the old one did (training passes add to it), passes verify(), and has its ops
+// in an order of execution. A pass that finds nothing to do returns the graph as it is.
+//
 // Folders: fusion (what becomes one kernel, and by which library), memory (order, recomputation, saved tensors),
 // placement (which device, which shard), training (casts, differentiation).
 #pragma once

@@ -3,11 +3,11 @@
 
 #include <compare>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "sim/base/enum_names.hpp"
 #include "sim/base/units.hpp"
+#include "traces/asked.hpp"
 
 namespace orrery::policies {
 
@@ -44,30 +44,23 @@ std::int64_t common_tokens(const Text& a, const Text& b);
 /// A request on its way through a replica. Policies read it; only the replica writes it. A decoding sequence grows by
 /// one token in every step of the replica's decode clock, all alike, so its counts are kept as of `since`: read them
 /// through BatchView (kv_tokens(), generated()), or through the two functions below.
-struct Sequence {
+struct Sequence : traces::Asked {
   std::int64_t order = 0;  ///< arrival number at the replica: FCFS order, unique
   std::int64_t turn = 0;   ///< number of its latest admission: whoever runs is served by it, unique among them
   sim::Time arrived;
-  std::int64_t prompt_tokens = 0;
-  std::int64_t output_tokens = 0;     ///< true length. An oracle: only a policy that says so may read it
-  std::int64_t predicted_tokens = 0;  ///< of the output, as a predictor told at arrival; 0: none
-  std::int64_t prefill_tokens = 0;    ///< tokens to prefill before the next one is emitted: prompt, and after a
-                                      ///< preemption what had been generated too
-  std::int64_t prefilled = 0;         ///< of these, how many went through all layers (or were found in the cache)
-  std::int64_t ready_tokens = 0;      ///< of a waiting sequence: tokens whose KV comes with it (swapped out, migrated,
-                                      ///< prefilled elsewhere); fewer than prefill_tokens
-  std::int64_t cached_tokens = 0;     ///< of the prompt, found in the cache at the first admission
-  std::int64_t chunk_tokens = 0;      ///< tokens of the chunk that is part-way through the layers; 0: none is
-  std::int64_t since = 0;             ///< decode clock at which the two counts below were right
-  std::int64_t kv_then = 0;           ///< tokens whose keys and values are in the cache
-  std::int64_t generated_then = 0;    ///< output tokens emitted
-  std::int64_t deadline_ticks = std::numeric_limits<std::int64_t>::max();  ///< by which it should end
-  const Text* text = nullptr;    ///< what the prompt says (and the output after it, as far as it is named)
-  std::int32_t layers_done = 0;  ///< layers that chunk has passed (layer-wise prefill)
+  std::int64_t prefill_tokens = 0;  ///< tokens to prefill before the next one is emitted: prompt, and after a
+                                    ///< preemption what had been generated too
+  std::int64_t prefilled = 0;       ///< of these, how many went through all layers (or were found in the cache)
+  std::int64_t ready_tokens = 0;    ///< of a waiting sequence: tokens whose KV comes with it (swapped out, migrated,
+                                    ///< prefilled elsewhere); fewer than prefill_tokens
+  std::int64_t cached_tokens = 0;   ///< of the prompt, found in the cache at the first admission
+  std::int64_t chunk_tokens = 0;    ///< tokens of the chunk that is part-way through the layers; 0: none is
+  std::int64_t since = 0;           ///< decode clock at which the two counts below were right
+  std::int64_t kv_then = 0;         ///< tokens whose keys and values are in the cache
+  std::int64_t generated_then = 0;  ///< output tokens emitted
+  const Text* text = nullptr;       ///< what the prompt says (and the output after it, as far as it is named)
+  std::int32_t layers_done = 0;     ///< layers that chunk has passed (layer-wise prefill)
   std::int32_t preemptions = 0;
-  std::int32_t priority = 0;  ///< higher goes first, where a policy looks at it
-  std::int32_t tenant = 0;    ///< whom fairness is owed to
-  std::int32_t branches = 1;  ///< outputs sampled side by side from one prompt, in lock-step
   Phase phase = Phase::waiting;
   bool steady = false;  ///< in the group that takes one token a step of the decode clock
 

@@ -21,16 +21,14 @@
 //    admission (Sequence::turn).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "policies/base/types.hpp"
+#include "policies/batching/batch_view.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "sim/base/enum_names.hpp"
 #include "sim/base/registry.hpp"
@@ -56,7 +54,7 @@ struct Item {
 /// Takes `seq` from the queue and gives it blocks for `reserve_tokens`: all it may ever need, the tokens to prefill, or
 /// what is there of it and its first chunk. Chunks get the blocks they write when they are scheduled, as far as the
 /// sequence lacks them. Its item, if it has one in the same decision, counts from what the cache has of it: new_tokens
-/// <= BatchView::to_compute().
+/// <= tokens_to_compute().
 struct Admission {
   SeqId seq;
   std::int64_t reserve_tokens = 0;
@@ -97,98 +95,6 @@ struct BatchDecision {
     decode_rest = true;
     mode.reset();
     stable_iterations = 1;
-  }
-};
-
-/// stable_iterations of a decision that holds until something arrives or ends, or blocks run out.
-inline constexpr std::int64_t kStable = std::numeric_limits<std::int64_t>::max();
-
-/// Fixed facts of a replica.
-struct ReplicaLimits {
-  std::int64_t max_context = 0;  ///< most tokens a request may have, prompt and output together
-  std::int32_t layers = 0;
-  std::int64_t tier_tokens = 0;  ///< whose KV the tier that swapped sequences go to can hold; 0: there is none
-};
-
-/// A batch through all layers, in the terms its price depends on.
-struct BatchSketch {
-  std::int64_t decodes = 0;         ///< tokens of decodes (branches counted)
-  std::int64_t decode_context = 0;  ///< tokens they attend to, the new ones included
-  std::int64_t chunk_tokens = 0;    ///< new tokens of one prompt chunk …
-  std::int64_t chunk_past = 0;      ///< … behind as many of its prompt
-};
-
-/// What iterations cost, for policies that keep to a target.
-class BatchPricer {
- public:
-  virtual ~BatchPricer() = default;
-  /// Time of such an iteration in ps, host included. Costs a call of the device model.
-  virtual std::int64_t time_ps(const BatchSketch& sketch) const = 0;
-};
-
-/// Time in ps that a request of so many prompt tokens, `past` of which are in the cache, and `output` tokens takes with
-/// nobody beside it: its prompt in one iteration, then a token an iteration at the context half-way. At most two calls
-/// of the device model.
-inline std::int64_t alone_ps(const BatchPricer& pricer, std::int64_t prompt, std::int64_t past, std::int64_t output) {
-  past = std::clamp<std::int64_t>(past, 0, std::max<std::int64_t>(0, prompt - 1));
-  std::int64_t time = pricer.time_ps({.chunk_tokens = std::max<std::int64_t>(1, prompt - past), .chunk_past = past});
-  if (output > 1) time += (output - 1) * pricer.time_ps({.decodes = 1, .decode_context = prompt + output / 2});
-  return time;
-}
-
-/// What a policy may know. Valid during the call only.
-struct BatchView {
-  sim::Time now;
-  std::span<const SeqId> running;       ///< by turn; the phase tells prefill, decode and pause apart
-  std::span<const SeqId> prefilling;    ///< those of `running` in prefill, by turn
-  const std::deque<SeqId>& waiting;     ///< front first: arrivals at the back, preempted sequences at the front
-  std::span<const Sequence> sequences;  ///< indexed by SeqId
-  const KvView& kv;
-  std::int64_t clock = 0;           ///< decode clock, see Sequence
-  std::int64_t decoding = 0;        ///< how many of `running` are in decode
-  std::int64_t decode_tokens = 0;   ///< new tokens if all of them take one step (branches counted)
-  std::int64_t growth_blocks = 0;   ///< blocks that this step would take
-  std::int64_t decode_context = 0;  ///< tokens that they would attend to, the new ones included
-  std::int32_t mode = 0;
-  ReplicaLimits limits;
-  const BatchPricer* pricer = nullptr;  ///< null: nobody knows (on paper)
-  std::int64_t ps_per_tick = 1;
-
-  const Sequence& operator[](SeqId id) const { return sequences[id.index]; }
-  std::int64_t kv_tokens(SeqId id) const { return (*this)[id].kv_tokens(clock); }
-  std::int64_t generated(SeqId id) const { return (*this)[id].generated(clock); }
-  /// Blocks that preempting `id` makes available, its share of growth_blocks included in neither.
-  std::int64_t blocks_of(SeqId id) const {
-    const std::int64_t held = kv.held_blocks(id);
-    return holds(id, held) - held + kv.releasable_blocks(id);
-  }
-  /// Its share of growth_blocks: blocks `id` needs for one more token, if it decodes.
-  std::int64_t growth_of(SeqId id) const {
-    const Sequence& seq = (*this)[id];
-    if (seq.phase != Phase::decode) return 0;
-    const std::int64_t missing = kv.blocks_of(seq, seq.kv_tokens(clock) + 1) - holds(id, kv.held_blocks(id));
-    return missing > 0 ? missing : 0;
-  }
-  /// Blocks `id` holds now, of which the cache knows `held`.
-  std::int64_t holds(SeqId id, std::int64_t held) const {
-    const Sequence& seq = (*this)[id];
-    return std::max(held, kv.blocks_of(seq, seq.kv_tokens(clock)));
-  }
-  /// Iterations of decodes alone (at least 1) in which they take no more blocks than are free, so that what the cache
-  /// keeps of waiting prompts stays as it is: as it goes, so may the blocks that their first chunk takes, and who fits.
-  std::int64_t until_eviction() const {
-    if (waiting.empty() || !kv.keeps_prefixes()) return kStable;
-    const std::int64_t each = kv.free_blocks() / std::max<std::int64_t>(1, decode_tokens);
-    std::int64_t steps = 1;
-    while (steps < (std::int64_t{1} << 40) && kv.blocks_for(2 * steps) <= each) steps *= 2;
-    return steps;
-  }
-  /// Tokens that a waiting sequence still has to compute if it is admitted now.
-  std::int64_t to_compute(SeqId id) const {
-    const Sequence& seq = (*this)[id];
-    std::int64_t there = seq.ready_tokens;
-    if (kv.keeps_prefixes() && seq.text != nullptr) there = std::max(there, kv.match_prefix(seq));
-    return seq.prefill_tokens - std::min(there, seq.prefill_tokens - 1);
   }
 };
 

@@ -17,7 +17,7 @@ BudgetStep::BudgetStep(const BatchView& view, BatchDecision& out, const StepLimi
 
 void BudgetStep::stop(SeqId id) {
   out_.preempt.push_back({id});
-  free_ += view_.blocks_of(id);
+  free_ += blocks_freed(view_, id);
   --running_;
 }
 
@@ -91,7 +91,7 @@ void BudgetStep::run_in_order(const Pick& pick_victim) {
     const std::int64_t tokens = decodes ? seq.branches : std::min({seq.prefill_left(), limits_.chunk, budget_});
     if (tokens > budget_) break;
     const std::int64_t blocks =
-        decodes ? view_.growth_of(line[i].id) : view_.kv.blocks_to_grow(line[i].id, seq, seq.kv_then + tokens);
+        decodes ? blocks_grown(view_, line[i].id) : view_.kv.blocks_to_grow(line[i].id, seq, seq.kv_then + tokens);
     bool here = true;
     while (blocks > free_ && here) {
       const std::size_t goes = pick_victim(line);
@@ -122,7 +122,7 @@ bool BudgetStep::too_large(SeqId id) const {
 bool BudgetStep::admit(SeqId id) {
   if (full() || too_large(id)) return false;
   const Sequence& seq = view_[id];
-  const std::int64_t left = view_.to_compute(id);
+  const std::int64_t left = tokens_to_compute(view_, id);
   // What has outgrown the budget since it was admitted first is split all the same, or it would wait for ever.
   if (!limits_.chunked && std::min({left, limits_.chunk, limits_.tokens}) > budget_) return false;
   const std::int64_t chunk = std::min({left, limits_.chunk, budget_});
@@ -140,7 +140,7 @@ bool BudgetStep::admit(SeqId id) {
 
 void BudgetStep::settle() const {
   if (out_.items.empty() && out_.preempt.empty() && out_.decode_rest)
-    out_.stable_iterations = full() ? kStable : view_.until_eviction();
+    out_.stable_iterations = full() ? kStable : steps_until_eviction(view_);
 }
 
 }  // namespace orrery::policies

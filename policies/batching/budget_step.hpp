@@ -24,7 +24,7 @@ struct StepLimits {
   bool room_for_all = false;  ///< true: a prompt is admitted only if there are blocks for all of it now
 };
 
-/// Who goes first when blocks lack.
+/// Which running sequence is preempted first where there are too few blocks.
 enum class Victim : std::uint8_t {
   latest,  ///< the latest admission
   lowest   ///< of the lowest priority, the latest arrival
@@ -40,7 +40,7 @@ class BudgetStep {
 
   /// Stops a running sequence in favour of others; before run_running() only.
   void preempt(SeqId id);
-  /// Gives running sequences their tokens, by turn, and preempts where blocks lack.
+  /// Gives running sequences their tokens, in the order of admission; preempts where there are too few blocks.
   void run_running(Victim victim = Victim::latest);
   void run_running(const VictimScore& score);
   /// Admits a waiting sequence with its first chunk, after run_running(). False, and no change, if budget, slots or

@@ -1,12 +1,12 @@
 // A queue ordered by an expression, and victims of preemption by another.
 //
-// Decides: as vllm_v1, but whoever waits with the least `score` goes first (of equals the earlier arrival), and where
-// blocks lack whoever runs with the greatest `preempt` is stopped first (of equals the later admission); a score
-// without a value (NaN) counts as the greatest. Names and units: sequence_score.hpp, `orrery describe expression`. The
-// score of one who waits is taken once where nothing it reads changes by itself, else at every decision: O(log n) an
-// arrival, or O(n log n) an iteration. Such a queue may starve whoever its score says; only what runs is sure to end.
-// Source: the idea of policies as data that a search may change; order = arrival is vllm_v1, predicted_left is sjf
-// without aging.
+// Decides: as vllm_v1, but the waiting sequence with the least `score` is admitted first (of equals the earlier
+// arrival). Where there are too few blocks, the running sequence with the greatest `preempt` is preempted first (of
+// equals the later admission). A score without a value (NaN) counts as the greatest. Names and units:
+// sequence_score.hpp, `orrery describe expression`. The score of a waiting sequence is taken once where nothing it
+// reads changes by itself, else at every decision: O(log n) an arrival, or O(n log n) an iteration. Such a queue may
+// starve some sequences; only what runs is sure to end. Source: the idea of policies as data that a search may change;
+// order = arrival is vllm_v1, predicted_left is sjf without aging.
 #include <algorithm>
 
 #include "policies/batching/budget_step.hpp"

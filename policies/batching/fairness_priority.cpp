@@ -2,11 +2,11 @@
 //
 // Decides: every `period` decode steps (1/f; 0: never, and arrival order is the priority) priorities are drawn, and the
 // running set becomes the highest that fit blocks and slots, down to the first that does not; the others are swapped
-// out. In between, waiting sequences come in by priority where there is room, and where blocks lack the lowest makes
-// way. As in vLLM 0.3 prompts are computed whole, in iterations of prompts alone; those do not count in the period.
-// Draws are hashes of seed, arrival number and draw number, so equal histories give equal decisions. Pattern `random`
-// draws everybody anew; in `markov` a sequence keeps its priority with probability `stay`. Source: FastSwitch (arXiv
-// 2411.18424): the problem it sets itself; which distribution its traces have is not published.
+// out. In between, waiting sequences are admitted by priority, and where there are too few blocks the lowest is
+// preempted. As in vLLM 0.3 prompts are computed whole, in iterations of prompts alone; those do not count in the
+// period. Draws are hashes of seed, arrival number and draw number, so equal histories give equal decisions. Pattern
+// `random` draws everybody anew; in `markov` a sequence keeps its priority with probability `stay`. Source: FastSwitch
+// (arXiv 2411.18424): the problem it sets itself; which distribution its traces have is not published.
 #include <algorithm>
 
 #include "policies/batching/batching.hpp"
@@ -64,16 +64,15 @@ class FairnessBatching final : public Batching {
       return;
     }
     const std::int64_t draw = params_.period > 0 ? view.clock / params_.period : 0;
-    room_ = {.free = view.kv.available_blocks(),
-             .growth = view.growth_blocks,
-             .spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks())),
-             .slots = params_.max_sequences - std::ssize(view.running),
-             .tokens = params_.max_batched_tokens.value_or(std::max<std::int64_t>(view.limits.max_context, 2048))};
+    room_ = {decode_room(view),
+             static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks())),
+             params_.max_sequences - std::ssize(view.running),
+             params_.max_batched_tokens.value_or(std::max<std::int64_t>(view.limits.max_context, 2048))};
     if (draw != draw_) {
       draw_ = draw;
       redraw(view, out);
     } else {
-      if (room_.growth > room_.free) make_room(view, out);
+      if (room_.lacks()) make_room(view, out);
       if (out.preempt.empty()) admit_waiting(view, out);
     }
     // Prompts go alone; sequences that come back join the decodes.
@@ -92,8 +91,8 @@ class FairnessBatching final : public Batching {
   }
 
  private:
-  struct Room {
-    std::int64_t free = 0, growth = 0, spare = 0, slots = 0, tokens = 0;
+  struct Room : DecodeRoom {
+    std::int64_t spare = 0, slots = 0, tokens = 0;
   };
   struct Ranked {
     std::uint64_t priority = 0;
@@ -131,8 +130,8 @@ class FairnessBatching final : public Batching {
   }
 
   void preempt(const BatchView& view, SeqId id, BatchDecision& out) {
-    room_.free += view.blocks_of(id);
-    room_.growth -= view.growth_of(id);
+    room_.free += blocks_freed(view, id);
+    room_.growth -= blocks_grown(view, id);
     ++room_.slots;
     out.preempt.push_back({id, params_.preemption});
   }
@@ -140,7 +139,7 @@ class FairnessBatching final : public Batching {
   bool admit(const BatchView& view, SeqId id, BatchDecision& out) {
     const Sequence& seq = view[id];
     const std::int64_t blocks = blocks_to_admit_beside(view, out, id, seq.prefill_tokens);
-    const std::int64_t tokens = view.to_compute(id);
+    const std::int64_t tokens = tokens_to_compute(view, id);
     // One that is computed again may have outgrown the budget; it then goes alone.
     const bool outgrown = seq.preemptions > 0 && out.admit.empty();
     const bool alone = std::ssize(view.running) == std::ssize(out.preempt) && out.admit.empty();  // or it never could
@@ -164,7 +163,7 @@ class FairnessBatching final : public Batching {
     std::int64_t slots = room_.slots;
     for (const SeqId id : view.running) {
       if (view[id].phase == Phase::paused) continue;
-      blocks += view.blocks_of(id);
+      blocks += blocks_freed(view, id);
       ++slots;
     }
     std::size_t in = 0;
@@ -172,27 +171,30 @@ class FairnessBatching final : public Batching {
       const SeqId id = ranked_[in].id;
       const Sequence& seq = view[id];
       blocks -= seq.phase == Phase::waiting ? view.kv.blocks_to_admit(seq, seq.prefill_tokens)
-                                            : view.blocks_of(id) + view.growth_of(id);
+                                            : blocks_freed(view, id) + blocks_grown(view, id);
       if (blocks < 0 && in > 0) break;
     }
     for (std::size_t i = ranked_.size(); i > in; --i)
       if (view[ranked_[i - 1].id].phase != Phase::waiting) preempt(view, ranked_[i - 1].id, out);
-    if (room_.growth > room_.free) make_room(view, out);
+    if (room_.lacks()) make_room(view, out);
     for (std::size_t i = 0; i < in; ++i)
       if (view[ranked_[i].id].phase == Phase::waiting && !admit(view, ranked_[i].id, out)) return;
   }
 
   /// Preempts the lowest until the others can grow.
   void make_room(const BatchView& view, BatchDecision& out) {
-    std::vector<Ranked> mine;
-    for (const SeqId id : view.running)
-      if (view[id].phase != Phase::paused) mine.push_back({priority(view[id]), view[id].order, id});
-    std::sort(mine.begin(), mine.end());
     const auto gone = [&](SeqId id) {
       return std::any_of(out.preempt.begin(), out.preempt.end(), [&](const Preemption& p) { return p.seq == id; });
     };
-    for (; room_.growth > room_.free && !mine.empty(); mine.pop_back())
-      if (!gone(mine.back().id)) preempt(view, mine.back().id, out);
+    std::vector<Ranked> mine;
+    for (const SeqId id : view.running)
+      if (view[id].phase != Phase::paused && !gone(id)) mine.push_back({priority(view[id]), view[id].order, id});
+    std::sort(mine.begin(), mine.end());
+    std::vector<SeqId> line(mine.size());
+    std::transform(mine.begin(), mine.end(), line.begin(), [](const Ranked& one) { return one.id; });
+    const std::size_t before = out.preempt.size();
+    preempt_for_decodes(view, line, params_.preemption, MayGo::running, room_, out);
+    room_.slots += static_cast<std::int64_t>(out.preempt.size() - before);
   }
 
   void admit_waiting(const BatchView& view, BatchDecision& out) {

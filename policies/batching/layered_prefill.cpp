@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "policies/batching/batching.hpp"
+#include "policies/batching/preemption.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -72,16 +73,9 @@ class LayeredPrefill final : public Batching {
 
   /// Preempts decodes, last admitted first, until the others can grow; the wave never. Returns the blocks left.
   static std::int64_t make_room(const BatchView& view, BatchDecision& out) {
-    std::int64_t need = view.growth_blocks;
-    std::int64_t free = view.kv.available_blocks();
-    for (std::size_t left = view.running.size(); need > free && left > 0; --left) {
-      const SeqId victim = view.running[left - 1];
-      if (view[victim].phase != Phase::decode) continue;
-      need -= view.growth_of(victim);
-      free += view.blocks_of(victim);
-      out.preempt.push_back({victim});
-    }
-    return free - need;
+    DecodeRoom room = decode_room(view);
+    preempt_for_decodes(view, view.running, Preempt::recompute, MayGo::decoding, room, out);
+    return room.left();
   }
 
   void form_wave(const BatchView& view, std::int64_t free, BatchDecision& out) {
@@ -105,7 +99,7 @@ class LayeredPrefill final : public Batching {
       if (blocks > free) break;
       free -= blocks;
       out.admit.push_back({id, view[id].prefill_tokens});
-      join(id, view.to_compute(id));
+      join(id, tokens_to_compute(view, id));
     }
     group_ = 0;
     groups_ = std::min<std::int64_t>(groups_for(tokens), view.limits.layers);

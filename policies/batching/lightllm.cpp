@@ -80,7 +80,7 @@ class LightLlm final : public Batching {
     std::int64_t free = view.kv.available_blocks() - view.growth_blocks;
     for (const SeqId id : view.waiting) {
       const Sequence& seq = view[id];
-      const std::int64_t chunk = view.to_compute(id);
+      const std::int64_t chunk = tokens_to_compute(view, id);
       if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return kStable;
       if (!out.admit.empty() && tokens + chunk > params_.max_batched_tokens) return kStable;
       const Use use{left_of(view, id), seq.prefill_tokens * seq.branches, seq.branches};

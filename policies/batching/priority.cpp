@@ -1,9 +1,9 @@
 // Priority scheduling over a token budget, preemptive or not.
 //
-// Decides: as vllm_v1, but the queue is ordered by priority (higher first), then arrival, and where blocks lack the
-// running sequence of the lowest priority, of these the latest arrival, is preempted. Preemptive scheduling does not
-// wait for lack of blocks: whoever waits with a higher priority than somebody who runs takes its slot and its blocks.
-// Low priorities may starve; that is what they are for. Source: vLLM V1 with scheduling policy "priority"
+// Decides: as vllm_v1, but the queue is ordered by priority (higher first), then arrival. Where there are too few
+// blocks the running sequence of the lowest priority, of these the latest arrival, is preempted. Preemptive scheduling
+// does not wait for that: a waiting sequence takes slot and blocks of a running one with a lower priority at once. Low
+// priorities may starve; that is what they are for. Source: vLLM V1 with scheduling policy "priority"
 // (vllm/v1/core/sched); the preemptive form is plain fixed-priority preemptive scheduling.
 #include <algorithm>
 
@@ -75,7 +75,7 @@ class PriorityBatching final : public Batching {
     std::int64_t slots = step.free_slots();
     std::size_t goes = 0;
     for (; goes < lower.size() && (missing > 0 || slots <= 0); ++goes, ++slots)
-      missing -= view.blocks_of(lower[goes]) + view.growth_of(lower[goes]);
+      missing -= blocks_freed(view, lower[goes]) + blocks_grown(view, lower[goes]);
     if (missing > 0 || slots <= 0) return;
     for (std::size_t i = 0; i < goes; ++i) step.preempt(lower[i]);
   }

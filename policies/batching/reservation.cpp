@@ -27,7 +27,7 @@ void admit_reserved(const BatchView& view, std::int64_t slots, Reservation reser
     if (blocks > free) break;
     free -= blocks;
     out.admit.push_back({id, tokens});
-    out.items.push_back({.seq = id, .new_tokens = view.to_compute(id)});
+    out.items.push_back({.seq = id, .new_tokens = tokens_to_compute(view, id)});
   }
   if (out.items.empty()) out.stable_iterations = kStable;
 }

@@ -120,7 +120,7 @@ class SarathiBatching final : public Batching {
     for (const SeqId id : view.waiting) {
       if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) break;
       const Sequence& seq = view[id];
-      const std::int64_t left = view.to_compute(id);
+      const std::int64_t left = tokens_to_compute(view, id);
       const std::int64_t chunk = std::min(left, budget_at(seq.prefill_tokens - left, budget) - batched);
       if (chunk <= 0) break;
       const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);

@@ -99,7 +99,7 @@ class SeesawBatching final : public Batching {
   static std::int64_t clear_device(const BatchView& view, std::int64_t& room, BatchDecision& out) {
     std::int64_t free = view.kv.available_blocks();
     for (auto id = view.running.rbegin(); id != view.running.rend(); ++id) {
-      free += view.blocks_of(*id);
+      free += blocks_freed(view, *id);
       put_away(view, *id, room, out);
     }
     return free;
@@ -111,7 +111,7 @@ class SeesawBatching final : public Batching {
     for (const SeqId id : view.waiting) {
       if (stored(view, id)) continue;
       const Sequence& seq = view[id];
-      const std::int64_t prompt = view.to_compute(id);
+      const std::int64_t prompt = tokens_to_compute(view, id);
       const std::int64_t blocks = blocks_to_admit_beside(view, out, id, seq.prefill_tokens);
       if ((tokens > 0 && tokens + prompt > budget(view)) || blocks > free || seq.prefill_tokens > room) return;
       if (std::ssize(out.admit) >= params_.max_sequences) return;
@@ -171,7 +171,7 @@ class SeesawBatching final : public Batching {
       free -= blocks;
       ++running;
       out.admit.push_back({id, seq.prefill_tokens});
-      out.items.push_back({.seq = id, .new_tokens = view.to_compute(id)});
+      out.items.push_back({.seq = id, .new_tokens = tokens_to_compute(view, id)});
     }
   }
 

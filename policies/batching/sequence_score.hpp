@@ -25,7 +25,9 @@ struct SequenceFacts {
     return std::max<std::int64_t>(0, seq().predicted_tokens - view.generated(id));
   }
   /// Tokens to compute before the next one is emitted.
-  std::int64_t to_compute() const { return seq().phase == Phase::waiting ? view.to_compute(id) : seq().prefill_left(); }
+  std::int64_t to_compute() const {
+    return seq().phase == Phase::waiting ? tokens_to_compute(view, id) : seq().prefill_left();
+  }
   double kv_share() const {
     const auto total = static_cast<double>(std::max<std::int64_t>(1, view.kv.total_blocks()));
     return 1 - static_cast<double>(view.kv.available_blocks()) / total;
@@ -103,7 +105,7 @@ inline void orrery::sim::detail::describe_type<orrery::policies::SequenceScore>(
   info.type = "string";
 }
 template <>
-inline void orrery::sim::detail::read_value(const Node& node, const FieldInfo& info, Faults& faults,
+inline void orrery::sim::detail::read_value(const Node& node, const FieldReading& reading,
                                             orrery::policies::SequenceScore& out) {
-  orrery::policies::read_expression(node, info, faults, out);
+  orrery::policies::read_expression(node, reading.info, reading.faults, out);
 }

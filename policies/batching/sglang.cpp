@@ -91,7 +91,8 @@ class SglangBatching final : public Batching {
     if (!params_.mixed) make_room_for_decodes(view, out);
     if (!out.preempt.empty()) return;
     const bool slots = std::ssize(view.running) < params_.max_sequences;
-    out.stable_iterations = slots ? view.until_eviction() : kStable;  // who is first in line depends on what is kept
+    out.stable_iterations =
+        slots ? steps_until_eviction(view) : kStable;  // who is first in line depends on what is kept
   }
 
   struct Candidate {
@@ -163,7 +164,7 @@ class SglangBatching final : public Batching {
         return;
       }
       free -= blocks;
-      const std::int64_t chunk = std::min(view.to_compute(one.id), budget);
+      const std::int64_t chunk = std::min(tokens_to_compute(view, one.id), budget);
       budget -= chunk;
       out.admit.push_back({one.id, seq.prefill_tokens});
       out.items.push_back({.seq = one.id, .new_tokens = chunk});

@@ -116,7 +116,7 @@ class VllmV0Batching final : public Batching {
   bool admit(SeqId id, const BatchView& view, Batch& batch, BatchDecision& out) const {
     if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return false;
     const Sequence& seq = view[id];
-    const std::int64_t prompt = view.to_compute(id);
+    const std::int64_t prompt = tokens_to_compute(view, id);
     const std::int64_t count = std::ssize(out.admit) + 1;
     const std::int64_t longest = std::max(batch.longest, prompt);
     const std::int64_t batched = params_.padded_budget ? count * longest : batch.tokens + prompt;

@@ -3,7 +3,7 @@
 // Decides: kernels are numbered by kind and sizes in the order of launches, cut at copies to the host; the chains that
 // policies/fusion/proximity.hpp recommends are marked as one launch each (attribute `stack`), which is what the score
 // promises: launches are saved, work and bytes stay. Tells `chains`, `chains_fused`, and `ideal_launches`.
-// Source: SKIP (card 16 of serving.md).
+// Source: SKIP (arXiv 2504.11750).
 #include "policies/fusion/proximity.hpp"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 // after a reduction. Element counts are compared as values, which static fusion cannot do. Kernels are compiled for the
 // sizes that were seen at least `sightings` times (`symbolic`: one kernel serves all sizes, so all sightings count);
 // until then nothing is fused. Tells `sizes`, `compiled_sizes` and `compiled_share` (of the requests seen). Source: DVM
-// (card 1 of serving.md: docs/pytorch.md, section 4.2). Left out: splitting a graph of sizes into several graphs; the
-// sizes seen most often decide.
+// (arXiv 2603.24239; mindspore-ai/dvm, docs/pytorch.md, section 4.2). Left out: splitting a graph of sizes into
+// several graphs; the sizes seen most often decide.
 #include <algorithm>
 
 #include "policies/base/graph_pass.hpp"

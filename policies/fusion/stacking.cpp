@@ -4,8 +4,9 @@
 // (policies/fusion/marks.hpp). `sequence`: leaves may depend on each other, one runs after another, their data goes
 // through memory; `parallel`: only leaves that do not depend on each other, which run on cores of their own. Launches
 // are saved, bytes and work stay. A leaf is what DVM knows: passes, reductions and products;
-// whatever is opaque, communicates or has control flow ends a stack. Source: DVM (card 1 of serving.md, tutorial
-// section 4). Left out: the overlap of parallel leaves in time; a leaf costs what its kernel costs.
+// whatever is opaque, communicates or has control flow ends a stack. Source: DVM (arXiv 2603.24239),
+// tutorial of its code, section 4. Left out: the overlap of parallel leaves in time; a leaf costs what its kernel
+// costs.
 #include <algorithm>
 
 #include "policies/base/graph_pass.hpp"

@@ -3,10 +3,11 @@
 // A cache hands out blocks of tokens to sequences and, where it is a prefix cache, keeps what sequences leave behind.
 // Batching and routing policies see it through KvView and decide on that; the replica alone changes it.
 //
-// Decodes grow all alike, a token a step, so the replica takes the blocks of all of them together (take) and tells
-// the cache only when a sequence leaves that group which of them were its own (settle). Contract: counts are exact at
-// every call; every call is O(blocks or spans changed); nothing depends on the order of equal requests other than
-// through the counts and the texts.
+// Steady decodes (docs/glossary.md) all grow by a token a step, so the replica takes the blocks of all of them together
+// (take). Only when a sequence leaves them does it tell the cache which of these blocks were its own (settle).
+//
+// Contract: counts are exact at every call. Every call is O(blocks or spans changed). Nothing depends on the order of
+// equal requests other than through the counts and the texts.
 #pragma once
 
 #include <cstdint>
@@ -93,11 +94,12 @@ class KvCache : public KvView {
   virtual bool hand_on_to(KvTier& /*tier*/) { return false; }
   /// Of what admit() found for `seq`, the blocks that the tier has and that are to be loaded, in order.
   virtual std::span<const std::uint64_t> to_load(SeqId) const { return {}; }
-  /// Holds what `seq` matches, so that those admitted before it in the same decision do not push it out; admit()
+  /// Holds what `seq` matches, so that those admitted before it in the same decision do not evict it; admit()
   /// follows in that decision.
   virtual void pin(SeqId, const Sequence&) {}
   /// Gives a waiting sequence blocks for at least `tokens` tokens, those of its matched prefix shared. Returns how many
-  /// tokens of its prompt are there already (at most prefill_tokens - 1), or nothing (and no change) if blocks lack.
+  /// tokens of its prompt are there already (at most prefill_tokens - 1), or nothing (and no change) if there are too
+  /// few.
   virtual std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) {
     if (!reserve(id, seq, tokens)) return std::nullopt;
     return 0;

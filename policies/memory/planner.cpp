@@ -37,7 +37,8 @@ std::vector<std::int32_t> successors(std::span<const Buffer> buffers) {
   return next;
 }
 
-/// With `in_place`, a chain of take-overs is one buffer that lives from the first to the last of them.
+/// With `in_place`, a chain of buffers that reuse each other in place is one that lives from the first to the last of
+/// them.
 Merged merge(std::span<const Buffer> buffers, bool in_place) {
   Merged merged{{}, std::vector<std::int32_t>(buffers.size(), kNone)};
   const std::vector<std::int32_t> next =

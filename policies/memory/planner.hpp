@@ -1,13 +1,13 @@
 // Memory planning: which offset every buffer of a program gets in one arena, when all lifetimes are known beforehand.
 //
-// Time is the step of execution. A buffer holds `bytes` during the steps [begin, end); two buffers whose lifetimes
-// overlap must not overlap in space. The exception is the take-over in place: a buffer of the size of its partner may
-// sit exactly where the partner sat, in the one step in which the partner is read for the last time and the buffer is
+// Time is the step of execution. A buffer holds `bytes` during the steps [begin, end). Two buffers whose lifetimes
+// overlap must not overlap in space, with one exception, reuse in place: a buffer of the size of its partner may lie
+// exactly where the partner lay, in the one step in which the partner is read for the last time and the buffer is
 // written. The peak is the largest offset + bytes. Finding the smallest peak is dynamic storage allocation, NP-hard
-// (Garey and Johnson 1979, SR2); the largest sum of live bytes over the steps bounds it from below.
+// (Garey and Johnson 1979, SR2). The largest sum of live bytes over the steps bounds it from below.
 //
-// Contract of a planner: changes nothing, draws no random numbers; the peak does not depend on the order in which the
-// buffers are given, and never grows by allowing take-overs (both are planned, the smaller is taken).
+// Contract of a planner: it changes nothing and draws no random numbers. The peak does not depend on the order in which
+// the buffers are given, and never grows by allowing reuse in place (both are planned, the smaller is taken).
 // Left out: spilling, moving a buffer while it lives, several arenas.
 #pragma once
 
@@ -40,7 +40,7 @@ struct Plan {
 class MemoryPlanner {
  public:
   virtual ~MemoryPlanner() = default;
-  /// Throws std::invalid_argument on a buffer that is_faulty() names.
+  /// Throws std::invalid_argument for a buffer with a buffer_fault().
   Plan plan(std::span<const Buffer> buffers) const;
 
  private:

@@ -9,7 +9,7 @@
 // May be dropped: what an op of the graph made and can make again (no update, communication, branch, loop or sampling),
 // is read later, is no output, is no operand of the op at hand; and nothing that is needed to make it again is
 // overwritten before it is read. Dropout is taken to repeat its mask from its seed.
-// Live bytes are counted per storage as in models/graph/liveness.hpp, without take-overs in place.
+// Live bytes are counted per storage as in models/graph/liveness.hpp, without reuse in place.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
 // Routing: which replica a request goes to.
 //
-// A router is asked once a request, when it arrives (and again when a replica fails, or when its prefill is done and
-// another replica decodes it). It sees the replicas that may take it and answers with the place of one of them.
+// A router is asked once a request, when the request arrives. It is asked again when the replica fails, and when the
+// prefill is done and another replica decodes. It sees the replicas that may take the request and answers with the
+// place of one of them.
 //
-// Contract: the view is valid during the call only and never empty; equal views, draws and history give equal answers;
-// a call costs O(replicas). Facts are as of the last event that concerned the replica. Ties go to the first.
+// Contract: the view is never empty, and valid during the call only. Equal views, draws and history give equal answers.
+// A call costs O(replicas). Facts are as of the last event that concerned the replica. Ties go to the first.
 #pragma once
 
 #include <cstdint>

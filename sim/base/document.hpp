@@ -2,7 +2,7 @@
 //
 // This is the only place where JSON text becomes values. A document is read with its `base` documents merged below it
 // (objects merge key by key, everything else replaces), then `--set a.b.c=value` assignments are laid on top. Keys keep
-// the order of the file; a key given twice is a fault. Components never see a Node: they get parameter structs that
+// the order of the file. A key given twice is a fault. Components never see a Node: they get parameter structs, which
 // sim/base/params.hpp fills from one.
 #pragma once
 

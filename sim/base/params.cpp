@@ -38,6 +38,16 @@ std::optional<double> quantity(const Node& node, const FieldInfo& info, Faults& 
   return value;
 }
 
+/// A field by its type, without what is inside.
+FieldInfo type_of(const FieldRow& row) {
+  FieldInfo info;
+  info.name = row.name;
+  info.unit = row.unit;
+  info.range = row.range;
+  row.type->describe(info);
+  return info;
+}
+
 }  // namespace
 
 void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::function<void(Node&)>& visit) {
@@ -179,52 +189,60 @@ void read_free_object(const Node& node, Faults& faults, Node& out) {
 Node write_fields(std::span<const FieldRow> rows, const void* params) {
   Node node = Node::object();
   for (const FieldRow& row : rows) {
-    Node value = row.type->write(static_cast<const char*>(params) + row.offset, row.unit);
-    if (row.type->kept_object && value.is_null()) continue;
-    node.set(row.name, std::move(value));
+    const void* member = static_cast<const char*>(params) + row.offset;
+    if ((row.is_left_out || row.type->kept_object) && row.type->is_empty(member)) continue;
+    node.set(row.name, row.type->write(member, row.unit));
   }
   return node;
 }
 
-std::vector<FieldInfo> describe_fields(std::span<const FieldRow> rows, const void* defaults) {
+std::vector<FieldInfo> describe_fields(std::span<const FieldRow> rows, const void* defaults,
+                                       const RegistrySet* registries) {
   std::vector<FieldInfo> infos;
   infos.reserve(rows.size());
   for (const FieldRow& row : rows) {
-    FieldInfo& info = infos.emplace_back();
-    info.name = row.name;
-    info.unit = row.unit;
-    info.range = row.range;
+    FieldInfo& info = infos.emplace_back(type_of(row));
     info.doc = row.doc;
     info.required = row.is_required;
-    row.type->describe(info);
-    if (!row.is_required)
+    row.type->describe_inside(info, registries);
+    const bool chosen = row.type->policies != nullptr && !info.optional;
+    if (chosen && !row.is_required && row.fallback != nullptr) info.default_value = Node::string(row.fallback);
+    if (!chosen && !row.is_required && !row.is_section)
       info.default_value = row.type->write(static_cast<const char*>(defaults) + row.offset, row.unit);
+    if (row.annotate != nullptr) row.annotate(info, registries);
   }
   return infos;
 }
 
-void read_fields(std::span<const FieldRow> rows, const Node& node, Faults& faults, void* params) {
+void read_fields(std::span<const FieldRow> rows, const Node& node, const RegistrySet* registries,
+                 std::span<const std::string_view> beside, Faults& faults, void* params) {
   if (!node.is_object()) {
     faults.add(node.origin(), fmt::format("expected an object, got {}", node.shown()));
     return;
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names(beside.begin(), beside.end());
   for (const FieldRow& row : rows) names.emplace_back(row.name);
   for (const auto& [key, value] : node.members())
     if (std::find(names.begin(), names.end(), key) == names.end())
       faults.add(value.origin(), fmt::format("unknown key '{}'", key), name_hint(key, names));
   for (const FieldRow& row : rows) {
     const Node* value = node.find(row.name);
-    if (value == nullptr && !row.is_required) continue;
-    FieldInfo info;  // of a nested struct's fields, what a message about this one needs: the type
-    info.name = row.name;
-    info.unit = row.unit;
-    info.range = row.range;
-    row.type->describe(info);
+    const FieldInfo info = type_of(row);
+    const bool chosen = row.type->policies != nullptr && !info.optional;
+    Node empty;
+    if ((row.is_section || (chosen && !row.is_required)) && (value == nullptr || value->is_null())) {
+      empty = Node::object();
+      empty.set_origin(node.origin_of(row.name));
+      value = &empty;
+    }
     if (value != nullptr) {
-      row.type->read(*value, info, faults, static_cast<char*>(params) + row.offset);
-    } else {
-      faults.add(node.origin_of(info.name), fmt::format("missing: expected {}", expectation(info)));
+      row.type->read(*value, {row, info, registries, faults}, static_cast<char*>(params) + row.offset);
+    } else if (row.is_required && chosen) {
+      faults.add(node.origin_of(row.name), "missing: expected a policy block",
+                 row.fallback != nullptr ? fmt::format("such as {{\"policy\": \"{}\"}}", row.fallback)
+                                         : name_hint("", row.type->policies(*registries)));
+    } else if (row.is_required) {
+      faults.add(node.origin_of(row.name), fmt::format("missing: expected {}", expectation(info)));
     }
   }
 }

@@ -11,8 +11,18 @@
 // The default of a field is the struct's own initialiser. From the table come parsing (with all faults of the file),
 // `orrery describe`, the JSON Schema and the resolved config; a key that is not in the table is a fault. A field can be
 // bool, std::int64_t, double, std::string, an enum with names (sim/base/enum_names.hpp), a TextList, an optional of
-// these (null means none), another parameter struct (a nested object), a Node (an object kept as it is, to be laid over
-// a catalog entry), or a vector of any of these (an array).
+// these (null means none), another parameter struct (a nested object, or a section of a config), a policy chosen from a
+// registry (Registry<I>::Choice), a Node (an object kept as it is, to be laid over a catalog entry), or a vector of any
+// of these (an array). So a whole config is one struct:
+//
+//   struct PoliciesParams {
+//     BatchingRegistry::Choice batching;
+//     static constexpr auto fields() {
+//       return sim::FieldTable{sim::choice("batching", &PoliciesParams::batching, "sarathi", "Which sequences …")};
+//     }
+//   };
+//
+// Whoever reads or describes a struct with choices hands over the registries that they are made from.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +35,18 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "sim/base/document.hpp"
 #include "sim/base/enum_names.hpp"
 #include "sim/base/fault.hpp"
+#include "sim/base/registry_set.hpp"
 #include "sim/base/units.hpp"
 
 namespace orrery::sim {
@@ -57,7 +70,12 @@ constexpr Range between(double min, double max) {
   return {.min = min, .max = max};
 }
 
+struct FieldInfo;
 struct FieldType;
+
+/// What only the running program knows of a field, added to its description: names worth offering, fields of an object
+/// that is kept as it is. `registries` may be null.
+using Annotate = void (*)(FieldInfo& info, const RegistrySet* registries);
 
 /// One row of a field table: a member by where it lies in its struct and by what its type can do. Rows of all structs
 /// are of one type, so that reading, writing and describing are compiled once, not once a struct.
@@ -69,6 +87,10 @@ struct FieldRow {
   Range range;
   const char* doc = nullptr;
   bool is_required = false;
+  bool is_section = false;         ///< absent or null is an object without members
+  bool is_left_out = false;        ///< of a resolved config while there is nothing in it
+  const char* fallback = nullptr;  ///< policy that a block which names none stands for; null: a block must name one
+  Annotate annotate = nullptr;
 };
 
 /// A row whose member is one of `S`.
@@ -114,6 +136,26 @@ constexpr Field<S> field(const char* name, M S::*member, const char* doc);
 template <class S>
 constexpr Field<S> required(Field<S> f) {
   f.is_required = true;
+  return f;
+}
+/// A section of a config: a nested struct that a config may leave out or set to null, which is as if it were empty.
+/// Fields that it must have are then told one by one, so `required` only says so in descriptions.
+template <class S, class M>
+constexpr Field<S> section(const char* name, M S::*member, const char* doc);
+/// A policy chosen from a registry: a Registry<…>::Choice, or an optional one. A config that leaves out the first gets
+/// `fallback` with its defaults.
+template <class S, class M>
+constexpr Field<S> choice(const char* name, M S::*member, const char* fallback, const char* doc);
+/// A field that stays away from a resolved config while there is nothing in it: an optional that is none, a struct
+/// whose `empty()` says so.
+template <class S>
+constexpr Field<S> only_if_given(Field<S> f) {
+  f.is_left_out = true;
+  return f;
+}
+template <class S>
+constexpr Field<S> annotated(Field<S> f, Annotate annotate) {
+  f.annotate = annotate;
   return f;
 }
 
@@ -167,11 +209,23 @@ void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::
 std::string expectation(const FieldInfo& info);
 std::string range_text(const Range& range, Unit unit);
 
+/// What reading a member needs to know besides its value.
+struct FieldReading {
+  const FieldRow& row;
+  const FieldInfo& info;  ///< its type, for messages; of a nested struct without the fields
+  const RegistrySet* registries = nullptr;
+  Faults& faults;
+};
+
 /// What the type of a member can do. One a type, shared by all fields of it.
 struct FieldType {
-  void (*describe)(FieldInfo& info);
+  void (*describe)(FieldInfo& info);  ///< the type itself; `describe_inside` the rest
+  void (*describe_inside)(FieldInfo& info, const RegistrySet* registries);
   Node (*write)(const void* member, Unit unit);
-  void (*read)(const Node& node, const FieldInfo& info, Faults& faults, void* member);
+  void (*read)(const Node& node, const FieldReading& reading, void* member);
+  bool (*is_empty)(const void* member);
+  /// Names of the policies that may be chosen; null for what is no choice.
+  std::vector<std::string> (*policies)(const RegistrySet& registries) = nullptr;
   bool kept_object = false;  ///< a Node: where it is null it stays away, since null would not read back as one
 };
 
@@ -186,6 +240,30 @@ struct is_vector : std::false_type {};
 template <class T>
 struct is_vector<std::vector<T>> : std::true_type {};
 
+/// What a registry's parse_block gives.
+template <class T>
+concept ChosenPolicy = requires {
+  typename T::From;
+};
+/// The choice that a member is or may be; void for others.
+template <class T>
+struct ChoiceOf {
+  using type = void;
+};
+template <ChosenPolicy T>
+struct ChoiceOf<T> {
+  using type = T;
+};
+template <ChosenPolicy T>
+struct ChoiceOf<std::optional<T>> {
+  using type = T;
+};
+template <class R>
+const R& registry_in(const RegistrySet* registries) {
+  if (registries == nullptr) throw std::logic_error("parameters with choices are read without registries");
+  return registries->get<R>();
+}
+
 void read_boolean(const Node& node, const FieldInfo& info, Faults& faults, bool& out);
 bool read_integer(const Node& node, const FieldInfo& info, Faults& faults, std::int64_t& out);
 void read_number(const Node& node, const FieldInfo& info, Faults& faults, double& out);
@@ -197,22 +275,39 @@ Node number_node(double value, Unit unit);
 
 /// A struct by its address: what the functions below do for structs of any type.
 Node write_fields(std::span<const FieldRow> rows, const void* params);
-std::vector<FieldInfo> describe_fields(std::span<const FieldRow> rows, const void* defaults);
-void read_fields(std::span<const FieldRow> rows, const Node& node, Faults& faults, void* params);
+std::vector<FieldInfo> describe_fields(std::span<const FieldRow> rows, const void* defaults,
+                                       const RegistrySet* registries);
+void read_fields(std::span<const FieldRow> rows, const Node& node, const RegistrySet* registries,
+                 std::span<const std::string_view> beside, Faults& faults, void* params);
 
 template <class T>
 Node write_value(const T& value, Unit unit);
 template <class T>
 void describe_type(FieldInfo& info);
 template <class T>
-void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out);
+void describe_inside(FieldInfo& info, const RegistrySet* registries);
+template <class T>
+void read_value(const Node& node, const FieldReading& reading, T& out);
+template <class T>
+bool is_empty_value(const T& value);
+template <class T>
+constexpr std::vector<std::string> (*policies_of())(const RegistrySet&) {
+  using Choice = typename ChoiceOf<T>::type;
+  if constexpr (std::is_void_v<Choice>)
+    return nullptr;
+  else
+    return [](const RegistrySet& registries) { return registries.get<typename Choice::From>().names(); };
+}
 
 template <class T>
 inline constexpr FieldType kFieldType{
     .describe = describe_type<T>,
+    .describe_inside = describe_inside<T>,
     .write = [](const void* member, Unit unit) { return write_value(*static_cast<const T*>(member), unit); },
-    .read = [](const Node& node, const FieldInfo& info, Faults& faults,
-               void* member) { read_value(node, info, faults, *static_cast<T*>(member)); },
+    .read = [](const Node& node, const FieldReading& reading,
+               void* member) { read_value(node, reading, *static_cast<T*>(member)); },
+    .is_empty = [](const void* member) { return is_empty_value(*static_cast<const T*>(member)); },
+    .policies = policies_of<T>(),
     .kept_object = std::same_as<T, Node>};
 
 /// The rows of a table. A table that is a std::tuple of fields (plugins written for 0.1) has rows too.
@@ -230,11 +325,32 @@ std::array<FieldRow, sizeof...(F)> rows_of(const std::tuple<F...>& table) {
 template <class S, class M>
 constexpr Field<S> field(const char* name, M S::*member, Unit unit, Range range, const char* doc) {
   static_assert(sizeof(member) == sizeof(std::ptrdiff_t), "a pointer to a member is its offset (Itanium C++ ABI)");
-  return {{name, std::bit_cast<std::ptrdiff_t>(member), &detail::kFieldType<M>, unit, range, doc, false}};
+  FieldRow row;
+  row.name = name;
+  row.offset = std::bit_cast<std::ptrdiff_t>(member);
+  row.type = &detail::kFieldType<M>;
+  row.unit = unit;
+  row.range = range;
+  row.doc = doc;
+  return {row};
 }
 template <class S, class M>
 constexpr Field<S> field(const char* name, M S::*member, const char* doc) {
   return field(name, member, Unit::none, any_value(), doc);
+}
+template <class S, class M>
+constexpr Field<S> section(const char* name, M S::*member, const char* doc) {
+  static_assert(Parameters<M>);
+  Field<S> f = field(name, member, doc);
+  f.is_section = true;
+  return f;
+}
+template <class S, class M>
+constexpr Field<S> choice(const char* name, M S::*member, const char* fallback, const char* doc) {
+  static_assert(!std::is_void_v<typename detail::ChoiceOf<M>::type>);
+  Field<S> f = field(name, member, doc);
+  f.fallback = fallback;
+  return f;
 }
 
 /// Writes a struct as it would stand in a config, every field included; parse_params gives the same struct back.
@@ -245,9 +361,13 @@ Node write_params(const S& params) {
 
 /// The field table as data.
 template <Parameters S>
-std::vector<FieldInfo> describe_params() {
+std::vector<FieldInfo> describe_params(const RegistrySet* registries = nullptr) {
   const S defaults{};
-  return detail::describe_fields(detail::rows_of(S::fields()), &defaults);
+  return detail::describe_fields(detail::rows_of(S::fields()), &defaults, registries);
+}
+template <Parameters S>
+std::vector<FieldInfo> describe_params(const RegistrySet& registries) {
+  return describe_params<S>(&registries);
 }
 
 /// Reads a struct from an object; absent fields keep their defaults. Reports every fault: unknown keys (with the
@@ -255,7 +375,15 @@ std::vector<FieldInfo> describe_params() {
 template <Parameters S>
 S parse_params(const Node& node, Faults& faults) {
   S params{};
-  detail::read_fields(detail::rows_of(S::fields()), node, faults, &params);
+  detail::read_fields(detail::rows_of(S::fields()), node, nullptr, {}, faults, &params);
+  return params;
+}
+/// The same for a struct with choices. `beside`: keys that somebody else reads.
+template <Parameters S>
+S parse_params(const Node& node, const RegistrySet& registries, Faults& faults,
+               std::span<const std::string_view> beside = {}) {
+  S params{};
+  detail::read_fields(detail::rows_of(S::fields()), node, &registries, beside, faults, &params);
   return params;
 }
 
@@ -273,6 +401,8 @@ Node write_value(const T& value, Unit unit) {
     return value;
   } else if constexpr (std::same_as<T, TextList>) {
     return text_list_node(value);
+  } else if constexpr (ChosenPolicy<T>) {
+    return value.name.empty() ? Node{} : T::From::write_block(value);
   } else if constexpr (Parameters<T>) {
     return write_params(value);
   } else if constexpr (std::same_as<T, bool>) {
@@ -302,9 +432,8 @@ void describe_type(FieldInfo& info) {
     info.type = "object";
   } else if constexpr (std::same_as<T, TextList>) {
     info.type = "list";
-  } else if constexpr (Parameters<T>) {
+  } else if constexpr (ChosenPolicy<T> || Parameters<T>) {
     info.type = "object";
-    info.nested = describe_params<T>();
   } else if constexpr (std::same_as<T, bool>) {
     info.type = "boolean";
   } else if constexpr (NamedEnum<T>) {
@@ -321,7 +450,34 @@ void describe_type(FieldInfo& info) {
 }
 
 template <class T>
-void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out) {
+void describe_inside(FieldInfo& info, const RegistrySet* registries) {
+  if constexpr (is_optional<T>::value || is_vector<T>::value) {
+    describe_inside<typename T::value_type>(info, registries);
+  } else if constexpr (ChosenPolicy<T>) {
+    info.policies = registry_in<typename T::From>(registries).components();
+  } else if constexpr (Parameters<T>) {
+    info.nested = describe_params<T>(registries);
+  }
+}
+
+template <class T>
+bool is_empty_value(const T& value) {
+  if constexpr (is_optional<T>::value)
+    return !value.has_value();
+  else if constexpr (std::same_as<T, Node>)
+    return value.is_null();
+  else if constexpr (Parameters<T> && requires {
+                       { value.empty() } -> std::same_as<bool>;
+                     })
+    return value.empty();
+  else
+    return false;
+}
+
+template <class T>
+void read_value(const Node& node, const FieldReading& reading, T& out) {
+  const FieldInfo& info = reading.info;
+  Faults& faults = reading.faults;
   if constexpr (is_optional<T>::value) {
     if (node.is_null()) {
       out.reset();
@@ -329,7 +485,7 @@ void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out)
     }
     typename T::value_type value{};
     const std::size_t before = faults.size();
-    read_value(node, info, faults, value);
+    read_value(node, reading, value);
     if (faults.size() == before) out = std::move(value);
   } else if constexpr (is_vector<T>::value) {
     if (!node.is_array()) {
@@ -339,15 +495,20 @@ void read_value(const Node& node, const FieldInfo& info, Faults& faults, T& out)
     out.clear();
     for (const Node& item : node.items()) {
       typename T::value_type value{};
-      read_value(item, info, faults, value);
+      read_value(item, reading, value);
       out.push_back(std::move(value));
     }
   } else if constexpr (std::same_as<T, Node>) {
     read_free_object(node, faults, out);
   } else if constexpr (std::same_as<T, TextList>) {
     read_text_list(node, info, faults, out);
+  } else if constexpr (ChosenPolicy<T>) {
+    const char* fallback = reading.row.fallback != nullptr ? reading.row.fallback : "";
+    out = registry_in<typename T::From>(reading.registries).parse_block(node, fallback, faults);
   } else if constexpr (Parameters<T>) {
-    out = parse_params<T>(node, faults);
+    T value{};
+    read_fields(rows_of(T::fields()), node, reading.registries, {}, faults, &value);
+    out = std::move(value);
   } else if constexpr (std::same_as<T, bool>) {
     read_boolean(node, info, faults, out);
   } else if constexpr (NamedEnum<T>) {

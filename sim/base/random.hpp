@@ -1,9 +1,9 @@
 // Named random streams and distributions that give the same draws on every platform.
 //
 // A stream is derived from the run's seed and a name ("arrivals", "lengths/prompt"), so adding a component never shifts
-// the draws of another. A stream has children by index or name (replica 7 of a fleet); they hang on the parent's name,
-// not on how much it has drawn. Bits come from PCG64; the distributions are our own because the standard library's
-// differ between implementations, and use the deterministic functions of sim/base/math.hpp.
+// the draws of another. A stream has children by index or name (replica 7 of a fleet), which depend on the parent's
+// name and not on how much it has drawn. Bits come from PCG64. The distributions are our own, because the standard
+// library's differ between implementations; they use the deterministic functions of sim/base/math.hpp.
 //
 // A parameter outside its range, NaN or infinite throws std::invalid_argument that names distribution and parameter.
 // Distributions with tables (Zipf, weights) stand in sim/base/distributions.hpp.

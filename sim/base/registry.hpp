@@ -27,6 +27,7 @@ class Registry {
 
   /// A choice read from a config: name, resolved parameters, and the way to make it (as often as wanted).
   struct Choice {
+    using From = Registry;
     std::string name;
     Node params;
     Factory make;

@@ -1,7 +1,7 @@
-// Units: the dimensions a parameter can have, how they are written in JSON ("80 GiB", "3.35 TB/s", "15 us"), and the
-// two integer types of the engine, Time and Duration, in ticks.
+// Units: the dimensions that a parameter can have and how they are written in JSON ("80 GiB", "3.35 TB/s", "15 us").
+// And the two integer types of the engine, Time and Duration, in ticks.
 //
-// A quantity in a config is a string of number and unit; bare numbers are accepted only where there is no dimension
+// A quantity in a config is a string of number and unit. Bare numbers are accepted only where there is no dimension
 // (counts, ratios). Prefixes are decimal (k, M, G, T, P; m, u, n, p) or binary (Ki, Mi, Gi, Ti). Inside the program
 // every quantity is in SI units (bytes, seconds, bytes/s, FLOP/s, W, J, Hz).
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace orrery::sim {
 
-/// Dimension of a parameter. The first group has no dimension and takes bare numbers; the names serve the reader.
+/// Dimension of a parameter. Those of the first group take bare numbers and differ for the reader alone.
 enum class Unit : std::uint8_t {
   none,
   ratio,

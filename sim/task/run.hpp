@@ -1,4 +1,4 @@
-// What became of the tasks of a graph when it was run: written by sim/task_executor, read by sim/task_analysis.
+// What became of the tasks of a graph when it was run: written by sim/task/executor, read by sim/task/analysis.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Part of timeline_reader: what stands in a file, event by event, and what it amounts to.
+// Part of sim/timeline/reader: what stands in a file, event by event, and what it amounts to.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Part of timeline: the file, whose packets are gathered in blocks, compressed and appended.
+// Part of sim/timeline/timeline: the file, whose packets are gathered in blocks, compressed and appended.
 #pragma once
 
 #include <fmt/format.h>

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "experiments/systems/serving/system.hpp"
+#include "tests/systems.hpp"
 
 namespace {
 
@@ -22,7 +23,7 @@ experiments::ServingConfig like_for_like(const std::string& policy, const std::f
       sim::read_config(std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies/vidur_like_for_like.json",
                        std::vector<std::string>{"workload.trace.path=" + trace.string(), "workload.rate_scale=2",
                                                 "policies.batching.policy=" + policy});
-  experiments::ServingConfig config = experiments::read_serving_config(root, faults);
+  experiments::ServingConfig config = experiments::read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   return config;
 }
@@ -53,7 +54,7 @@ experiments::ServingConfig study(const std::string& name, const std::vector<std:
   sim::Faults faults;
   const sim::Node root =
       sim::read_config(std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies" / name, sets);
-  experiments::ServingConfig config = experiments::read_serving_config(root, faults);
+  experiments::ServingConfig config = experiments::read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   return config;
 }

@@ -1,4 +1,4 @@
-// Benchmarks of hw/: one evaluation of a cost model. design.md asks for 300 ns (`roofline`) and 1 us (`tiled`).
+// Benchmarks of hw/: one evaluation of a cost model. Budgets: 300 ns (`roofline`) and 1 us (`tiled`).
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -6,6 +6,7 @@
 #include "experiments/search/unique.hpp"
 #include "experiments/study/store.hpp"
 #include "experiments/study/study.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -63,7 +64,7 @@ search::Space space() {
 void ask_and_tell(benchmark::State& state, const std::string& name) {
   const search::Space all = space();
   sim::Faults faults;
-  auto choice = study::drivers().prepare(name, nullptr, {"bench", ""}, faults);
+  auto choice = test_systems().registry<search::DriverRegistry>().prepare(name, nullptr, {"bench", ""}, faults);
   faults.throw_if_any();
   constexpr std::int64_t kBudget = 2000;
   std::unique_ptr<search::Driver> driver;
@@ -90,7 +91,7 @@ void ask_and_tell(benchmark::State& state, const std::string& name) {
 
 /// Drivers whose cost does not grow with what they know; the GP has a budget of its own (bench: suggestion).
 const bool kRegistered = [] {
-  for (const std::string& name : study::drivers().names())
+  for (const std::string& name : test_systems().registry<search::DriverRegistry>().names())
     if (name != "bayesian" && name != "successive_halving")
       benchmark::RegisterBenchmark(("ask_and_tell/" + name).c_str(),
                                    [name](benchmark::State& state) { ask_and_tell(state, name); });

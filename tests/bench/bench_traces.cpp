@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "experiments/systems/serving/config/config.hpp"
+#include "tests/systems.hpp"
 
 namespace {
 
@@ -24,7 +25,7 @@ void read_trace(benchmark::State& state, const char* format, const std::string& 
     traces::TraceParams params;
     params.path = path.string();
     params.format = format;
-    const auto source = traces::open_trace(params, experiments::trace_formats());
+    const auto source = traces::open_trace(params, test_systems().registry<traces::FormatTable>());
     traces::TraceRecord record;
     while (source->next(record)) ++records;
   }

@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "experiments/rl/core/vector_env.hpp"
+#include "tests/systems.hpp"
 
 namespace {
 
@@ -11,9 +12,9 @@ using namespace orrery::experiments::rl;
 EnvFactory factory(const char* name) {
   sim::Faults faults;
   const sim::Node params = sim::Node::object();
-  auto choice = env_registry().prepare(name, &params, {"bench", ""}, faults);
+  auto choice = test_systems().registry<EnvRegistry>().prepare(name, &params, {"bench", ""}, faults);
   faults.throw_if_any();
-  return choice.make;
+  return env_factory(choice, test_systems());
 }
 
 /// An allowed action of an environment whose agents choose: of each part the k-th allowed choice, k moving on.

@@ -1,4 +1,4 @@
-// Building the layered task graph of peers.md and running it, all together.
+// Building a layered task graph and running it, all together.
 #include <benchmark/benchmark.h>
 
 #include "sim/task/analysis.hpp"

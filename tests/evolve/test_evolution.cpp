@@ -3,6 +3,7 @@
 
 #include "experiments/evolve/report.hpp"
 #include "tests/evolve/study_file.hpp"
+#include "tests/systems.hpp"
 
 namespace test_evolution {
 
@@ -36,7 +37,7 @@ class ListSource final : public Source {
 
 std::string evolved(const EvolveStudy& study, std::size_t jobs) {
   const auto source = genetic_source(study);
-  const EvolveResult result = evolve(study, *source, {.jobs = jobs, .progress = {}});
+  const EvolveResult result = evolve(test_systems(), study, *source, {.jobs = jobs, .progress = {}});
   return result_node(study, result).dump(1) + candidates_csv(study, result);
 }
 
@@ -58,7 +59,7 @@ TEST_CASE("expressions that simplify alike are evaluated once; refusals are coun
   ListSource source(
       {List{"order", "order * 1", "predicted_left", "1 +", "waited_s", "order + 1 + 2 + 3 + predicted_left"},
        List{"1 + 2 * predicted_left - 0", "1 * predicted_left", "order - 0"}});
-  const EvolveResult result = evolve(s, source, {});
+  const EvolveResult result = evolve(test_systems(), s, source, {});
   CHECK(result.archive.size() == 2);  // order, predicted_left
   CHECK(result.faulty == 1);
   CHECK(result.forbidden == 1);
@@ -72,7 +73,7 @@ TEST_CASE("shortest first is found, and it does better where it was not trained"
   // A batch that arrives at once, four at a time: mean time is least where the short ones go first.
   const EvolveStudy s = study(kSmall);
   const auto source = genetic_source(s);
-  const EvolveResult result = evolve(s, *source, {});
+  const EvolveResult result = evolve(test_systems(), s, *source, {});
   REQUIRE(result.best);
   const double base = *result.baselines[0].held_out[0].value, best = *result.best->held_out[0].value;
   CHECK(best < 0.95 * base);
@@ -99,7 +100,7 @@ TEST_CASE("more may be better", "[unit]") {
   EvolveStudy s = study(R"(, "search": {"generations": 1})");
   s.objective.goal = Goal::maximise;
   ListSource source({List{"predicted_left", "-predicted_left"}});
-  const EvolveResult result = evolve(s, source, {});
+  const EvolveResult result = evolve(test_systems(), s, source, {});
   CHECK(result.best->name == "-predicted_left");  // the longest first keep everybody waiting
 }
 
@@ -107,7 +108,7 @@ TEST_CASE("a candidate whose run takes too long has no fitness", "[unit]") {
   EvolveStudy s = study("", {"search.generations=1", "base.workload.generator.requests=600"});
   s.search.evaluation_limit_s = 1e-9;
   ListSource source({List{"predicted_left"}});
-  const EvolveResult result = evolve(s, source, {});
+  const EvolveResult result = evolve(test_systems(), s, source, {});
   CHECK_FALSE(result.best);
   CHECK(result.archive[0].why == "took too long");
 }
@@ -135,7 +136,7 @@ TEST_CASE("faults that only a run shows", "[unit]") {
   const auto fault = [](const EvolveStudy& s) -> std::string {
     ListSource source({List{"order"}});
     try {
-      evolve(s, source, {});
+      evolve(test_systems(), s, source, {});
     } catch (const sim::ConfigError& error) {
       return error.what();
     }

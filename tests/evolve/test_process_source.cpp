@@ -4,6 +4,7 @@
 #include "experiments/evolve/process_source.hpp"
 #include "policies/expression_subjects.hpp"
 #include "tests/evolve/study_file.hpp"
+#include "tests/systems.hpp"
 
 namespace test_process_source {
 
@@ -26,7 +27,7 @@ struct Told {
 Told with_proposer(const EvolveStudy& study, const std::string& command) {
   ProcessSource source(study, command);
   Told told;
-  told.result = evolve(study, source, {});
+  told.result = evolve(test_systems(), study, source, {});
   told.counts = source.counts();
   return told;
 }

@@ -6,6 +6,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test {
 
@@ -18,7 +19,7 @@ inline sim::Node same_with_leaps(const std::string& config, const std::string& r
                              "}}";
     RunSink sink;
     sink.folder = scratch / "";
-    sim::Node summary = read_experiment(sim::parse_json(text, "leaps"))->run(sink).summary;
+    sim::Node summary = read_experiment(test_systems(), sim::parse_json(text, "leaps"))->run(sink).summary;
     REQUIRE(summary.find("status")->as_string() == "ok");
     return summary;
   };

@@ -6,6 +6,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test {
 
@@ -38,7 +39,7 @@ struct NetworkOutcome {
 inline NetworkOutcome run_network_config(const std::string& json) {
   const Scratch scratch;
   fs::create_directory(scratch / "run");
-  const Outcome outcome = read_experiment(sim::parse_json(json, "c.json"))->run({scratch / "run", {}});
+  const Outcome outcome = read_experiment(test_systems(), sim::parse_json(json, "c.json"))->run({scratch / "run", {}});
   return {outcome.summary, read_csv(scratch / "run/jobs.csv"), read_csv(scratch / "run/flows.csv"),
           read_csv(scratch / "run/links.csv"), outcome.notes};
 }

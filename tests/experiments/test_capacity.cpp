@@ -6,6 +6,7 @@
 #include "experiments/capacity/search.hpp"
 #include "experiments/capacity/system.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_capacity {
 
@@ -75,16 +76,17 @@ TEST_CASE("A search whose bounds decide says which", "[unit]") {
 TEST_CASE("Capacity of an M/D/1 queue is the one of Pollaczek and Khinchine", "[theory]") {
   // Mean wait W = rho s / (2 (1 - rho)); W <= s holds up to rho = 2/3. What s is, one request alone tells.
   const sim::Node alone =
-      read_experiment(queue_config(R"({"limits": [{"metric": "queueing", "at": "max", "most": "1 h"}],
+      read_experiment(test_systems(), queue_config(R"({"limits": [{"metric": "queueing", "at": "max", "most": "1 h"}],
     "max_rate": "1e-3 1/s", "start_rate": "1e-3 1/s", "min_rate": "1e-3 1/s", "requests": 3})"))
           ->run({})
           .summary;
   CHECK(status(alone) == "bound_meets");
   const double service = number(alone, "at_capacity.e2e_s.mean");
-  const sim::Node found = read_experiment(queue_config(R"({"limits": [{"metric": "queueing", "at": "mean", "most": ")" +
-                                                       std::to_string(service) + R"( s"}], "replications": 12})"))
-                              ->run({})
-                              .summary;
+  const sim::Node found =
+      read_experiment(test_systems(), queue_config(R"({"limits": [{"metric": "queueing", "at": "mean", "most": ")" +
+                                                   std::to_string(service) + R"( s"}], "replications": 12})"))
+          ->run({})
+          .summary;
   CHECK(status(found) == "ok");
   const double rho = number(found, "capacity_per_s") * service;
   CAPTURE(service, rho);
@@ -103,8 +105,8 @@ TEST_CASE("A stricter target never gives more capacity", "[prop]") {
   double before = 1e9;
   for (const char* most : {"4 s", "1 s", "250 ms"}) {
     const sim::Node summary =
-        read_experiment(queue_config(R"({"attainment": 0.9, "replications": 3, "tolerance": 0.1})",
-                                     std::string(R"(, "slo": {"ttft": ")") + most + R"("})", 500))
+        read_experiment(test_systems(), queue_config(R"({"attainment": 0.9, "replications": 3, "tolerance": 0.1})",
+                                                     std::string(R"(, "slo": {"ttft": ")") + most + R"("})", 500))
             ->run({})
             .summary;
     REQUIRE(status(summary) == "ok");
@@ -115,23 +117,25 @@ TEST_CASE("A stricter target never gives more capacity", "[prop]") {
 
 TEST_CASE("Targets that nothing meets, and a design that does not fit, are results", "[unit]") {
   const sim::Node summary =
-      read_experiment(queue_config(R"({"limits": [{"metric": "ttft", "at": "p50", "most": "1 us"}], "requests": 50})"))
+      read_experiment(test_systems(),
+                      queue_config(R"({"limits": [{"metric": "ttft", "at": "p50", "most": "1 us"}], "requests": 50})"))
           ->run({})
           .summary;
   CHECK(status(summary) == "nothing_meets");
   CHECK(number(summary, "capacity_per_s") == 0);
   CHECK(summary.find("reason")->as_string().find("ttft_s.p50") != std::string::npos);
-  const sim::Node wide = read_experiment(queue_config(R"({"attainment": 0.5})",
-                                                      R"(, "slo": {"ttft": "1 s"}, "replica": {"tensor_parallel": 8})"))
-                             ->run({})
-                             .summary;
+  const sim::Node wide =
+      read_experiment(test_systems(), queue_config(R"({"attainment": 0.5})",
+                                                   R"(, "slo": {"ttft": "1 s"}, "replica": {"tensor_parallel": 8})"))
+          ->run({})
+          .summary;
   CHECK(status(wide) == "infeasible");
 }
 
 TEST_CASE("Faults of a capacity section name their place", "[unit]") {
   const auto fault = [](const std::string& capacity, const std::string& extra = "") -> std::string {
     try {
-      (void)read_experiment(queue_config(capacity, extra));
+      (void)read_experiment(test_systems(), queue_config(capacity, extra));
     } catch (const sim::ConfigError& error) {
       return error.faults().front().text();
     }
@@ -156,7 +160,7 @@ TEST_CASE("A replayed trace needs one run a rate; all at once there is no rate t
     "model": {"config": "catalog:llama-2-7b"}, "workload": {"trace": {"path": ")") +
                            file +
                            R"(", "format": "vidur"}}, "slo": {"ttft": "200 ms"}, "capacity": {"tolerance": 0.05}})");
-    return read_experiment(path);
+    return read_experiment(test_systems(), path);
   };
   const sim::Node summary = config("trace.csv")->run({}).summary;
   CHECK(status(summary) == "ok");

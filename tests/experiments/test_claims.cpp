@@ -7,6 +7,7 @@
 #include "experiments/claims/figure.hpp"
 #include "experiments/claims/report.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_claims {
 
@@ -51,7 +52,7 @@ std::string faults_of(const Parts& parts) {
   try {
     std::vector<ClaimStudy> studies;
     studies.push_back(study_of(scratch, parts));
-    judge_studies(run_studies(std::move(studies), {}));
+    judge_studies(run_studies(test_systems(), std::move(studies), {}));
   } catch (const sim::ConfigError& error) {
     std::string text;
     for (const sim::Fault& fault : error.faults())
@@ -64,7 +65,7 @@ std::string faults_of(const Parts& parts) {
 JudgedStudy judged(const Scratch& scratch, const Parts& parts, std::size_t jobs = 1) {
   std::vector<ClaimStudy> studies;
   studies.push_back(study_of(scratch, parts));
-  return judge_studies(run_studies(std::move(studies), {.jobs = jobs})).front();
+  return judge_studies(run_studies(test_systems(), std::move(studies), {.jobs = jobs})).front();
 }
 
 double ring_s(double n, double bytes) {
@@ -289,8 +290,8 @@ TEST_CASE("claims: equal runs are shared, and the number of threads changes noth
     studies.push_back(study_of(scratch, parts));
     studies.push_back(study_of(scratch, parts));
     std::int64_t runs = 0;
-    const auto all =
-        judge_studies(run_studies(std::move(studies), {jobs, [&](std::int64_t, std::int64_t n) { runs = n; }}));
+    const auto all = judge_studies(
+        run_studies(test_systems(), std::move(studies), {jobs, [&](std::int64_t, std::int64_t n) { runs = n; }}));
     CHECK(runs == 10);  // two variants of five sizes, for both studies
     std::ostringstream text;
     write_points(all, text);

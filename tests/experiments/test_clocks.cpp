@@ -1,7 +1,10 @@
 // Clocks chosen batch by batch: leaping is stepping, what policies of power do to time and energy, faults.
 #include <catch2/catch.hpp>
 
+#include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/system.hpp"
+#include "tests/experiments/bench_replica.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test_clocks {
 namespace {
@@ -17,7 +20,7 @@ sim::Node config_of(const std::string& power, const std::string& clocks, bool le
 
 ServingConfig read(const sim::Node& root) {
   sim::Faults faults;
-  ServingConfig config = read_serving_config(root, faults);
+  ServingConfig config = read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   return config;
 }
@@ -74,6 +77,43 @@ TEST_CASE("a target that every clock meets is served at the lowest, one that non
   };
   CHECK(with_target("1000 s") == figures(summary_of(config_of("highest", R"(["0.81 GHz"])"))));
   CHECK(with_target("1 us") == figures(summary_of(config_of("highest", kTwo))));
+}
+
+TEST_CASE("a policy of power is told the price of a batch at any clock", "[unit]") {
+  struct Asks final : policies::ClockPolicy {
+    policies::BatchSketch next;
+    std::int64_t told = 0;
+    std::int32_t choose(const policies::ClockView& view) override {
+      next = view.next;
+      told =
+          view.pricer->price({.decodes = 2, .decode_context = 300, .chunk_tokens = 64, .chunk_past = 128}, 1).time_ps;
+      view.pricer->price({.decodes = 2, .decode_context = 300}, 0);
+      return 1;
+    }
+  };
+  test::FakeModel model;
+  model.cost_ps = [](const BatchShape& shape) { return shape.segments[0].tokens * test::kSecond; };
+  auto asks = std::make_unique<Asks>();
+  const Asks& heard = *asks;
+  const auto batching =
+      with_clocks(policies::test::make_batching("sarathi"),
+                  {.policy = std::move(asks), .clocks_hz = {2e9, 1e9}, .tbt_ps = {}, .model = &model, .layers = 32});
+  policies::test::PaperReplica replica(100);
+  replica.decode(20);
+  replica.wait(30);
+  CHECK(replica.decide(*batching).mode == 1);
+  CHECK(heard.next.decodes == 1);
+  CHECK(heard.next.decode_context == 21);
+  CHECK(heard.next.chunk_tokens == 30);
+  CHECK(heard.told == 66 * test::kSecond);
+  REQUIRE(model.shapes.size() == 2);
+  Segment both{.first = 0, .last = 32, .tokens = 66, .decode = {2, 300}};
+  both.prefill.add(64, 128);
+  CHECK(model.shapes[0].segments == std::vector<Segment>{both});
+  CHECK(model.shapes[0].mode == 1);
+  CHECK(model.shapes[0].sequences == 3);
+  CHECK(model.shapes[1].segments == std::vector<Segment>{{.first = 0, .last = 32, .tokens = 2, .decode = {2, 300}}});
+  CHECK(model.shapes[1].sequences == 2);
 }
 
 TEST_CASE("faults of clocks", "[unit]") {

@@ -83,6 +83,20 @@ TEST_CASE("sends delay the next stage, not the sender; the head is the last stag
   CHECK(pipe.last_work_ps() == 20 + 27);
 }
 
+TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") {
+  // Ticks of 1 ns. Ready at 5.5 ns; each of two stages takes 2 layers x 3000 tokens = 6 ns: [5.5, 11.5), [11.5, 17.5).
+  LayerModel model;
+  StagePipe pipe(model, divide_layers(4, 2), no_send, 1000);
+  const ExactTime left = pipe.pass({.ticks = 5, .ps = 500}, batch(3000));
+  CHECK(left.ticks == 17);
+  CHECK(left.ps == 500);
+  REQUIRE(pipe.last_times().size() == 2);
+  CHECK(pipe.last_times()[0].begin_ns == 5);
+  CHECK(pipe.last_times()[0].end_ns == 11);
+  CHECK(pipe.last_times()[1].begin_ns == 11);
+  CHECK(pipe.last_times()[1].end_ns == 17);
+}
+
 TEST_CASE("a pipelined replica: as many lanes as stages keep it full", "[theory]") {
   // Decodes only matter: 64 requests of 1 prompt token and 50 outputs on 4 stages of 8 layers. An iteration of 16
   // sequences takes 16 x 8 = 128 ps a stage. One lane: every iteration waits for the one before it, 4 x 128 ps each,

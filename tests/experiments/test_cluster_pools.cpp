@@ -1,6 +1,7 @@
 // Priorities, scaling by freeness, and pools of prefill and decode replicas that scale by themselves.
 #include "tests/experiments/bench_cluster.hpp"
 #include "tests/experiments/leaps.hpp"
+#include "tests/systems.hpp"
 
 namespace test_cluster_pools {
 
@@ -150,7 +151,9 @@ TEST_CASE("under load, priority in the queue gives high requests their first tok
     const std::string policies = std::string(R"({"batching": {"policy": "vllm_v0", "vllm_v0": {"priorities": )") +
                                  (priorities ? "true" : "false") + "}}}";
     const sim::Node summary =
-        read_experiment(sim::parse_json(config(R"({"replicas": [{"count": 1}]})", policies), "t"))->run({}).summary;
+        read_experiment(test_systems(), sim::parse_json(config(R"({"replicas": [{"count": 1}]})", policies), "t"))
+            ->run({})
+            .summary;
     return summary.find("priorities")->find("1")->at("ttft_s.mean")->as_number();
   };
   CHECK(ttft(true) < 0.5 * ttft(false));
@@ -159,7 +162,7 @@ TEST_CASE("under load, priority in the queue gives high requests their first tok
 TEST_CASE("pools that do not exist cannot scale", "[unit]") {
   const auto fault = [](const std::string& cluster, const std::string& policies) {
     try {
-      read_experiment(sim::parse_json(config(cluster, policies), "t"));
+      read_experiment(test_systems(), sim::parse_json(config(cluster, policies), "t"));
     } catch (const sim::ConfigError& error) {
       return error.faults().front().text();
     }

@@ -4,6 +4,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_config {
 
@@ -15,7 +16,7 @@ namespace {
 
 std::string faults_of(const std::string& json) {
   try {
-    (void)read_experiment(sim::parse_json(json, "c.json"));
+    (void)read_experiment(test_systems(), sim::parse_json(json, "c.json"));
   } catch (const sim::ConfigError& error) {
     return error.what();
   }
@@ -62,7 +63,7 @@ TEST_CASE("the hash of a run is decided by what decides the result", "[unit]") {
   scratch.write("trace.csv", small_trace());
   const fs::path config = scratch.write("c.json", small_config());
   const auto hash = [&](const std::vector<std::string>& assignments) {
-    return config_hash(*read_experiment(config, assignments));
+    return config_hash(*read_experiment(test_systems(), config, assignments));
   };
   const std::string plain = hash({});
   CHECK(hash({}) == plain);
@@ -80,7 +81,11 @@ TEST_CASE("an override changes the part", "[unit]") {
   scratch.write("trace.csv", small_trace());
   const fs::path config = scratch.write("c.json", small_config());
   const auto mean_tbt = [&](const std::vector<std::string>& assignments) {
-    return read_experiment(config, assignments)->run({}).summary.find("tbt_s")->find("mean")->as_number();
+    return read_experiment(test_systems(), config, assignments)
+        ->run({})
+        .summary.find("tbt_s")
+        ->find("mean")
+        ->as_number();
   };
   CHECK(mean_tbt({"machine.devices.0.override.memory_bandwidth=\"1 TB/s\""}) > 1.5 * mean_tbt({}));
   CHECK(mean_tbt({"machine.cost.policy=roofline"}) < mean_tbt({}));
@@ -92,7 +97,7 @@ TEST_CASE("the SLO, the warm-up and the end of a run do what they say", "[unit]"
   scratch.write("trace.csv", small_trace());
   const fs::path config = scratch.write("c.json", small_config());
   const auto number = [&](const std::vector<std::string>& assignments, const char* group, const char* key) {
-    return read_experiment(config, assignments)->run({}).summary.find(group)->find(key)->as_number();
+    return read_experiment(test_systems(), config, assignments)->run({}).summary.find(group)->find(key)->as_number();
   };
   CHECK(number({"slo.tbt=\"1 us\""}, "slo", "attainment") == 0);
   CHECK(number({"slo.tbt=\"10 s\""}, "slo", "attainment") == 1);
@@ -113,7 +118,7 @@ TEST_CASE("the documented shape of a config is a config", "[unit]") {
                  "kvcache": {"policy": "paged", "paged": {"block_tokens": 16}}},
     "slo": {"ttft": "2 s", "tbt": "100 ms"},
     "run": {"seed": 1, "tick": "1 ps", "warmup": "0 s", "until": null, "replications": 1}})");
-  CHECK(read_experiment(config)->run({}).feasible());
+  CHECK(read_experiment(test_systems(), config)->run({}).feasible());
 }
 
 TEST_CASE("where the files lie does not decide the hash", "[unit]") {
@@ -122,7 +127,8 @@ TEST_CASE("where the files lie does not decide the hash", "[unit]") {
     scratch->write("trace.csv", small_trace());
     scratch->write("c.json", small_config());
   }
-  CHECK(config_hash(*read_experiment(a / "c.json")) == config_hash(*read_experiment(b / "c.json")));
+  CHECK(config_hash(*read_experiment(test_systems(), a / "c.json")) ==
+        config_hash(*read_experiment(test_systems(), b / "c.json")));
 }
 
 TEST_CASE("a file that lengths are drawn from is an input", "[unit]") {
@@ -132,9 +138,9 @@ TEST_CASE("a file that lengths are drawn from is an input", "[unit]") {
       scratch.write("c.json", R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
     "model": {"config": "catalog:llama-2-7b"}, "workload": {"generator": {"requests": 5, "arrivals": {"policy": "poisson"},
     "lengths": {"policy": "empirical", "empirical": {"path": "trace.csv"}}}}})");
-  const std::string before = config_hash(*read_experiment(config));
+  const std::string before = config_hash(*read_experiment(test_systems(), config));
   scratch.write("trace.csv", small_trace() + "9,10,10\n");
-  CHECK(config_hash(*read_experiment(config)) != before);
+  CHECK(config_hash(*read_experiment(test_systems(), config)) != before);
 }
 
 TEST_CASE("replications vary the seed and report intervals", "[unit]") {
@@ -144,9 +150,14 @@ TEST_CASE("replications vary the seed and report intervals", "[unit]") {
     "model": {"config": "catalog:llama-2-7b"}, "workload": {"generator": {"requests": 50, "arrivals": {"policy": "poisson",
     "poisson": {"rate": "2 req/s"}}, "lengths": {"policy": "fixed", "fixed": {"prompt": 500, "output": 20}}}}})");
   const auto e2e = [&](const std::string& seed) {
-    return read_experiment(config, {"run.seed=" + seed})->run({}).summary.find("e2e_s")->find("mean")->as_number();
+    return read_experiment(test_systems(), config, {"run.seed=" + seed})
+        ->run({})
+        .summary.find("e2e_s")
+        ->find("mean")
+        ->as_number();
   };
-  const sim::Node summary = read_experiment(config, {"run.replications=3", "run.seed=7"})->run({}).summary;
+  const sim::Node summary =
+      read_experiment(test_systems(), config, {"run.replications=3", "run.seed=7"})->run({}).summary;
   const double a = e2e("7"), b = e2e("8"), c = e2e("9");
   CHECK(summary.find("e2e_s")->find("mean")->as_number() == a);  // the files and the rest are of the first
   const sim::Node& figure = *summary.find("replications")->find("e2e_s.mean");

@@ -5,6 +5,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/systems/graph/run.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_graph_system {
 
@@ -29,7 +30,8 @@ fs::path write_config(const Scratch& scratch) {
 GraphConfig config_of(const std::vector<std::string>& assignments = {}) {
   const Scratch scratch;
   sim::Faults faults;
-  GraphConfig config = read_graph_config(sim::read_config(write_config(scratch), assignments), faults);
+  GraphConfig config =
+      read_graph_config(sim::read_config(write_config(scratch), assignments), *test_systems().registries(), faults);
   faults.throw_if_any();
   return config;
 }
@@ -182,8 +184,8 @@ TEST_CASE("graph: the largest batch fits and the next does not", "[unit]") {
 
 TEST_CASE("graph: what does not fit is a result", "[unit]") {
   const Scratch scratch;
-  const auto experiment =
-      read_experiment(write_config(scratch), {"workload.bind={\"batch\": 1000000000}", "workload.requests=1"});
+  const auto experiment = read_experiment(test_systems(), write_config(scratch),
+                                          {"workload.bind={\"batch\": 1000000000}", "workload.requests=1"});
   const Outcome outcome = experiment->run({});
   CHECK_FALSE(outcome.feasible());
   CHECK(outcome.summary.find("needed_bytes")->as_integer() > outcome.summary.find("available_bytes")->as_integer());
@@ -192,7 +194,7 @@ TEST_CASE("graph: what does not fit is a result", "[unit]") {
 TEST_CASE("graph: files and repeatability", "[unit]") {
   const Scratch scratch, other;
   const auto experiment = read_experiment(
-      write_config(scratch),
+      test_systems(), write_config(scratch),
       {"workload.bind={}", R"(workload.vary={"batch": {"distribution": "uniform", "low": 1, "high": 64}})"});
   const Outcome outcome = experiment->run({.folder = other / ""});
   CHECK(outcome.summary.dump(0) == experiment->run({}).summary.dump(0));
@@ -209,7 +211,8 @@ TEST_CASE("graph: faults of a config", "[unit]") {
   const auto fault_of = [](const std::string& assignment) -> std::string {
     const Scratch scratch;
     sim::Faults faults;
-    read_graph_config(sim::read_config(write_config(scratch), std::vector<std::string>{assignment}), faults);
+    read_graph_config(sim::read_config(write_config(scratch), std::vector<std::string>{assignment}),
+                      *test_systems().registries(), faults);
     REQUIRE(faults.size() == 1);
     return faults.all().front().where.pointer + ": " + faults.all().front().message;
   };

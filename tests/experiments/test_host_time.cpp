@@ -71,6 +71,11 @@ TEST_CASE("a pace set by the CPU ends where the devices overtake it", "[unit]") 
   CHECK(price.time_ps == 60 * kUs);
   CHECK(price.step_ps == 0);
   CHECK(price.horizon == 3);
+  // A picosecond more to wait is a further iteration: 58 us less 1 ps + i us for i = 0, 1, 2.
+  price = {.time_ps = 58 * kUs - 1, .step_ps = kUs, .horizon = 50};
+  hidden.apply(decodes(4), price);
+  CHECK(price.time_ps == 60 * kUs);
+  CHECK(price.horizon == 3);
   // Devices that grow faster with context: 62 - i us hold for i = 0, 1, 2.
   price = {.time_ps = 62 * kUs, .step_ps = -kUs, .horizon = 50};
   hidden.apply(decodes(4), price);

@@ -4,6 +4,7 @@
 #include "experiments/systems/serving/config/config.hpp"
 #include "experiments/systems/serving/system.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_kv_tiers {
 
@@ -27,7 +28,7 @@ std::string config(const std::string& batching, const std::string& cache, const 
 
 ServingResult run(const std::string& text) {
   sim::Faults faults;
-  const ServingConfig read = read_serving_config(sim::parse_json(text, "test"), faults);
+  const ServingConfig read = read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
   faults.throw_if_any();
   return ServingSetup(read).run(nullptr);
 }

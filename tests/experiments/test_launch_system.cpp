@@ -6,6 +6,7 @@
 #include "experiments/systems/launch/run.hpp"
 #include "experiments/systems/launch/summary.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_launch_system {
 
@@ -22,7 +23,7 @@ constexpr std::size_t kA100 = 0, kH100 = 1, kGh200 = 2, kModels = 4, kLlama = 3;
 
 LaunchConfig config_of(const std::vector<std::string>& assignments = {}) {
   sim::Faults faults;
-  LaunchConfig config = read_launch_config(sim::read_config(kStudy, assignments), faults);
+  LaunchConfig config = read_launch_config(sim::read_config(kStudy, assignments), *test_systems().registries(), faults);
   faults.throw_if_any();
   return config;
 }
@@ -125,7 +126,8 @@ TEST_CASE("launch: a faster core crosses earlier", "[prop]") {
 
 TEST_CASE("launch: summary and files", "[unit]") {
   const Scratch scratch;
-  const auto experiment = read_experiment(kStudy, {"workload.batches=[1, 8]", "workload.models=[\"gpt2\"]"});
+  const auto experiment =
+      read_experiment(test_systems(), kStudy, {"workload.batches=[1, 8]", "workload.models=[\"gpt2\"]"});
   const Outcome outcome = experiment->run({.folder = scratch / ""});
   CHECK(outcome.feasible());
   CHECK(outcome.summary.dump(0) == experiment->run({}).summary.dump(0));
@@ -160,7 +162,8 @@ TEST_CASE("launch: summary and files", "[unit]") {
 TEST_CASE("launch: faults of a config", "[unit]") {
   const auto fault_of = [](const std::string& assignment) -> std::string {
     sim::Faults faults;
-    read_launch_config(sim::read_config(kStudy, std::vector<std::string>{assignment}), faults);
+    read_launch_config(sim::read_config(kStudy, std::vector<std::string>{assignment}), *test_systems().registries(),
+                       faults);
     REQUIRE(faults.size() == 1);
     return faults.all().front().where.pointer + ": " + faults.all().front().message;
   };

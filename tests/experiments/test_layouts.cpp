@@ -4,8 +4,10 @@
 
 #include "experiments/systems/serving/config/config.hpp"
 #include "experiments/systems/serving/system.hpp"
+#include "sim/base/home.hpp"
 #include "tests/experiments/bench_replica.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_layouts {
 
@@ -61,7 +63,7 @@ std::string seesaw_config(const std::string& more) {
 
 ServingResult run(const std::string& text) {
   sim::Faults faults;
-  const ServingConfig config = read_serving_config(sim::parse_json(text, "test"), faults);
+  const ServingConfig config = read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
   faults.throw_if_any();
   return ServingSetup(config).run(nullptr);
 }
@@ -117,6 +119,33 @@ TEST_CASE("host store: a copy runs beside the next iteration, and stalls the one
   CHECK(store.swap_out(4, 100, 0, 0) == 0);
 }
 
+TEST_CASE("a stage's device holds the weights of the fullest stage", "[unit]") {
+  // Llama-2-7B in two stages: 16 layers of 202,383,360 parameters each; the first has the embeddings too, 32,000 x
+  // 4,096, the last the head, as large and 4,096 of a norm more: 3,369,209,856 of two bytes.
+  sim::Node root = sim::parse_json(small_config(R"(, "cluster": {"replicas": [{"pipeline_parallel": 2}]})"), "test");
+  sim::assign(root, R"(workload={"generator": {"requests": 1, "arrivals": {"policy": "poisson"},
+      "lengths": {"policy": "log_normal"}}})");
+  sim::assign(root, "machine.devices.0.count=2");
+  sim::Faults faults;
+  const ServingConfig config = read_serving_config(root, faults);
+  faults.throw_if_any();
+  const ServingResult result = ServingSetup(config).run(nullptr);
+  REQUIRE(result.machine.groups.size() == 1);
+  CHECK(result.machine.groups[0].weight_bytes == 2 * 3'369'209'856);
+}
+
+TEST_CASE("a resolved config names what the catalog has by the catalog", "[unit]") {
+  const std::string file = (sim::home_folder() / "models/catalog/llama-2-7b.json").string();
+  sim::Node root = sim::parse_json(seesaw_config(""), "test");
+  root.set("model", sim::Node::object()).set("config", sim::Node::string(file));
+  sim::Faults faults;
+  const ServingConfig config = read_serving_config(root, faults);
+  faults.throw_if_any();
+  const sim::Node& resolved = config.resolved;
+  CHECK(resolved.at("model.config")->as_string() == "catalog:llama-2-7b");
+  CHECK(resolved.at("machine.devices")->items()[0].at("part")->as_string() == "catalog:a10g");
+}
+
 TEST_CASE("seesaw: leaping and stepping give the same, nothing is lost", "[prop]") {
   // A store of some 2,000 tokens a device (131,072 bytes a token, a quarter on each), so that it switches often.
   for (const char* more : {"", R"(, "host_memory": "64 MiB")", R"(, "host_memory": "0 B")"}) {
@@ -141,7 +170,8 @@ TEST_CASE("layouts: those that do not fit the machine or the model are results",
     const std::string is = R"([{"pipeline_parallel": 4}, {"tensor_parallel": 4}])";
     text.replace(text.find(is), is.size(), modes);
     sim::Faults faults;
-    const ServingConfig config = read_serving_config(sim::parse_json(text, "test"), faults);
+    const ServingConfig config =
+        read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
     faults.throw_if_any();
     const ServingSetup setup(config);
     return setup.infeasible() ? setup.infeasible()->reason : "none";
@@ -150,6 +180,19 @@ TEST_CASE("layouts: those that do not fit the machine or the model are results",
         "a layout of 4 x 1 is for 4 devices, a replica has 2");
   CHECK(reason(R"([{"tensor_parallel": 8}])") == "tensor parallelism of 8 needs as many devices, the machine has 4");
   CHECK(reason(R"([{"tensor_parallel": 4}])") == "none");
+}
+
+TEST_CASE("layouts: replicas have no parallelism of their own beside them", "[unit]") {
+  for (const std::string own : {R"("data_parallel": 2)", R"("pipeline_parallel": 2)"}) {
+    std::string text = seesaw_config("");
+    text.back() = ',';
+    text += R"("cluster": {"replicas": [{)" + own + "}]}}";
+    sim::Faults faults;
+    read_serving_config(sim::parse_json(text, "test"), faults);
+    REQUIRE(faults.all().size() == 1);
+    CHECK(faults.all()[0].text() ==
+          "test:/cluster/replicas/0: expected no pipeline or data parallelism of its own beside 'layouts'");
+  }
 }
 
 }  // namespace test_layouts

@@ -41,13 +41,13 @@ TEST_CASE("an SLO wants both targets, and rejected requests miss it", "[unit]") 
   m.slo.ttft = sim::Duration{10};
   m.slo.tbt_ps = 5;
   const auto done = [](std::int64_t first, std::int64_t last) {
-    return RequestRecord{.arrived = {},
-                         .admitted = sim::Time{1},
-                         .first_token = sim::Time{first},
-                         .finished = sim::Time{last},
-                         .prompt_tokens = 3,
-                         .output_tokens = 2,
-                         .status = "completed"};
+    RequestRecord record;
+    record.asked() = {.prompt_tokens = 3, .output_tokens = 2};
+    record.admitted = sim::Time{1};
+    record.first_token = sim::Time{first};
+    record.finished = sim::Time{last};
+    record.status = "completed";
+    return record;
   };
   TbtVerdict good, bad;
   good.add(5, 5);
@@ -55,7 +55,9 @@ TEST_CASE("an SLO wants both targets, and rejected requests miss it", "[unit]") 
   m.request_ended(done(10, 15), good);  // both within
   m.request_ended(done(11, 16), good);  // TTFT late
   m.request_ended(done(10, 16), bad);   // TBT late
-  m.request_ended(RequestRecord{.status = "rejected:context_exceeded"}, {});
+  RequestRecord rejected;
+  rejected.status = "rejected:context_exceeded";
+  m.request_ended(rejected, {});
   CHECK(m.measured == 4);
   CHECK(m.attained == 1);
   CHECK(m.completed == 3);
@@ -68,13 +70,11 @@ TEST_CASE("an SLO wants both targets, and rejected requests miss it", "[unit]") 
 TEST_CASE("warm-up requests count in totals, not in latencies", "[unit]") {
   ServingMetrics m;
   m.warmup = sim::Time{100};
-  RequestRecord r{.arrived = sim::Time{99},
-                  .admitted = sim::Time{99},
-                  .first_token = sim::Time{120},
-                  .finished = sim::Time{120},
-                  .prompt_tokens = 1,
-                  .output_tokens = 1,
-                  .status = "completed"};
+  RequestRecord r;
+  r.asked() = {.prompt_tokens = 1, .output_tokens = 1};
+  r.arrived = r.admitted.emplace(sim::Time{99});
+  r.first_token = r.finished = sim::Time{120};
+  r.status = "completed";
   m.request_ended(r, {});
   CHECK(m.completed == 1);
   CHECK(m.ttft.count() == 0);

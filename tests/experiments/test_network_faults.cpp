@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/experiments/network_support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_network_faults {
 
@@ -14,7 +15,7 @@ namespace {
 
 std::string faults_of(const std::string& json) {
   try {
-    (void)read_experiment(sim::parse_json(json, "c.json"));
+    (void)read_experiment(test_systems(), sim::parse_json(json, "c.json"));
   } catch (const sim::ConfigError& error) {
     return error.what();
   }
@@ -180,7 +181,7 @@ TEST_CASE("all faults of a network config at once", "[cli]") {
 TEST_CASE("figures past the reach of the clock are faults, not garbage", "[unit]") {
   const auto run = [](const std::string& json) -> std::string {
     try {
-      (void)read_experiment(sim::parse_json(json, "c.json"))->run({});
+      (void)read_experiment(test_systems(), sim::parse_json(json, "c.json"))->run({});
     } catch (const sim::ConfigError& error) {
       return error.what();
     }
@@ -254,11 +255,11 @@ TEST_CASE("a network from a file is an input of the run", "[cli]") {
   write_net("1 GB/s");
   const fs::path config = scratch.write("c.json", R"({"system": "network", "machine": {"network": {"topology":
     {"policy": "graph", "graph": {"file": "nets/pair.json"}}}}, "workload": {"flows": [{"from": "left", "to": "right", "bytes": "1 MB"}]}})");
-  const auto experiment = read_experiment(config);
+  const auto experiment = read_experiment(test_systems(), config);
   REQUIRE(experiment->inputs().size() == 1);
   CHECK(experiment->run({}).summary.find("makespan_s")->as_number() == Approx(1.001e-3));
   write_net("2 GB/s");
-  CHECK(read_experiment(config)->run({}).summary.find("makespan_s")->as_number() == Approx(0.501e-3));
+  CHECK(read_experiment(test_systems(), config)->run({}).summary.find("makespan_s")->as_number() == Approx(0.501e-3));
   CHECK_THAT(experiment->identity().dump(), Catch::Contains("an input"));
 }
 

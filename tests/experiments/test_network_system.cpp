@@ -5,6 +5,7 @@
 #include "experiments/systems/network/summary.hpp"
 #include "tests/experiments/network_support.hpp"
 #include "tests/sim/decode_timeline.hpp"
+#include "tests/systems.hpp"
 #include "timeline.pb.h"
 
 namespace test_network_system {
@@ -20,7 +21,7 @@ constexpr const char* kStudies = ORRERY_SOURCE_DIR "/experiments/studies/";
 
 /// Runs a study without files.
 sim::Node study(const std::string& name, const std::vector<std::string>& assignments = {}) {
-  return read_experiment(kStudies + name, assignments)->run({}).summary;
+  return read_experiment(test_systems(), kStudies + name, assignments)->run({}).summary;
 }
 
 /// Whether a time is `ps` as computed, or so many ticks later: every end is rounded up to a tick, and rates are whole
@@ -86,7 +87,8 @@ TEST_CASE("study rail_all_to_all: the NICs are what is full", "[golden]") {
 TEST_CASE("study shared_fat_tree: slower while the link is down, as before once it is back", "[golden]") {
   const Scratch scratch;
   fs::create_directory(scratch / "run");
-  const Outcome outcome = read_experiment(std::string(kStudies) + "shared_fat_tree.json")->run({scratch / "run", {}});
+  const Outcome outcome =
+      read_experiment(test_systems(), std::string(kStudies) + "shared_fat_tree.json")->run({scratch / "run", {}});
   const std::vector<Row> rows = read_csv(scratch / "run/jobs.csv");
   REQUIRE(rows.size() == 8);
   const auto time = [&](std::size_t row) {
@@ -313,7 +315,7 @@ TEST_CASE("the timeline shows repetitions, ranks and the busiest links, up to it
     const std::string json =
         star_config(R"("jobs": [{"collective": "all_reduce", "bytes": "1 MB", "repeat": 3, "mode": "chunks"}])",
                     R"(, "run": {"timeline": )" + timeline + "}");
-    (void)read_experiment(sim::parse_json(json, "c.json"))->run({scratch / folder, {}});
+    (void)read_experiment(test_systems(), sim::parse_json(json, "c.json"))->run({scratch / folder, {}});
     const orrery::timeline::Trace trace = orrery::test::decode_timeline(scratch / (folder + "/timeline.pftrace"));
     std::size_t begins = 0;
     counters = 0;

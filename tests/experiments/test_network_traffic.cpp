@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/experiments/network_support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_network_traffic {
 
@@ -134,7 +135,8 @@ TEST_CASE("a run gives the same bytes again, another seed does not", "[cli]") {
     CHECK(slurp(scratch / "a" / file) != slurp(scratch / "c" / file));
   }
   // What a run measures does not depend on whether it writes files.
-  CHECK(read_experiment(scratch / "c.json")->run({}).summary.dump(2) + "\n" == slurp(scratch / "a/summary.json"));
+  CHECK(read_experiment(test_systems(), scratch / "c.json")->run({}).summary.dump(2) + "\n" ==
+        slurp(scratch / "a/summary.json"));
 }
 
 }  // namespace test_network_traffic

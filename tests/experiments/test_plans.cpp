@@ -4,6 +4,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_plans {
 
@@ -23,7 +24,7 @@ sim::Node base(const std::string& system, const std::string& extra) {
                          "plans");
 }
 sim::Node run(const sim::Node& root) {
-  return read_experiment(root)->run({}).summary;
+  return read_experiment(test_systems(), root)->run({}).summary;
 }
 double number(const sim::Node& node, std::string_view path) {
   const sim::Node* value = node.at(path);
@@ -46,7 +47,8 @@ TEST_CASE("Attainment never rises with the rate nor falls with the scale", "[pro
     CHECK(row.at("attainment.1")->as_number() <= above + 0.02);
     above = row.at("attainment.1")->as_number();
   }
-  CHECK_THROWS_AS(read_experiment(base("slo_sweep", R"("slo_sweep": {"scales": []})")), sim::ConfigError);
+  CHECK_THROWS_AS(read_experiment(test_systems(), base("slo_sweep", R"("slo_sweep": {"scales": []})")),
+                  sim::ConfigError);
 }
 
 TEST_CASE("Plans: every row, the infeasible ones with a reason, and a front that nothing beats", "[unit][prop]") {
@@ -124,9 +126,10 @@ TEST_CASE("Plans of unlike replicas: divided between prefill and decode, and as 
     if (plan.find("mix")->as_string() == "1 prefill TP 2 + 2 decode TP 1") CHECK(number(plan, "replicas") == 3);
   }
   CHECK(mixed == 7);
-  CHECK_THROWS_AS(read_experiment(base("plans", R"("plans": {"mixes": [{"name": "other parts", "replicas":
+  CHECK_THROWS_AS(
+      read_experiment(test_systems(), base("plans", R"("plans": {"mixes": [{"name": "other parts", "replicas":
     [{"device_group": 1}]}]})")),
-                  sim::ConfigError);
+      sim::ConfigError);
 }
 
 TEST_CASE("When no plan fits, that is the result", "[unit]") {
@@ -140,7 +143,7 @@ TEST_CASE("When no plan fits, that is the result", "[unit]") {
 TEST_CASE("A plan of names that nothing has, or ranked by what nobody told, is a fault", "[unit]") {
   const auto fault = [](const std::string& extra) {
     try {
-      (void)read_experiment(base("plans", R"("plans": {)" + extra + "}"));
+      (void)read_experiment(test_systems(), base("plans", R"("plans": {)" + extra + "}"));
     } catch (const sim::ConfigError& error) {
       return std::string(error.what());
     }

@@ -6,6 +6,7 @@
 
 #include "experiments/systems/serving/system.hpp"
 #include "sim/statistics.hpp"
+#include "tests/systems.hpp"
 
 namespace test_queueing {
 
@@ -42,7 +43,7 @@ Waits serve(const std::string& lengths, double rate, std::int64_t requests) {
       std::to_string(rate) + R"( 1/s"}}, "lengths": )" + lengths + R"(,
       "limits": {"total_max": 4096}}},
     "policies": {"batching": {"policy": "static", "static": {"max_sequences": 1, "reservation": "oracle"}}}})";
-  const ServingConfig config = read_serving_config(sim::parse_json(text, "queue"), faults);
+  const ServingConfig config = read_serving_config(sim::parse_json(text, "queue"), test_systems().registries(), faults);
   faults.throw_if_any();
   Waits waits(requests / 40);
   const ServingResult result = ServingSetup(config).run(&waits);

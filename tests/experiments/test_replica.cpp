@@ -159,6 +159,64 @@ TEST_CASE("a broken policy is found out", "[unit]") {
   CHECK_THAT(message(std::make_unique<Overlong>()), Catch::Contains("longer than what is left"));
 }
 
+TEST_CASE("a policy that asks what a batch would cost is told the price of that batch", "[unit]") {
+  // 66 tokens of two decodes and a chunk take 66 s; the decodes alone 2 s.
+  struct Asks final : policies::Batching {
+    std::vector<std::int64_t> told;
+    std::unique_ptr<policies::Batching> inner = make_batching("sarathi");
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      told.push_back(
+          view.pricer->time_ps({.decodes = 2, .decode_context = 300, .chunk_tokens = 64, .chunk_past = 128}));
+      told.push_back(view.pricer->time_ps({.decodes = 2, .decode_context = 300}));
+      inner->decide(view, out);
+    }
+  };
+  auto policy = std::make_unique<Asks>();
+  const std::vector<std::int64_t>& told = policy->told;
+  BenchReplica bench(std::move(policy), 100);
+  bench.model.cost_ps = [](const BatchShape& shape) { return shape.segments[0].tokens * kSecond; };
+  bench.arrive(0, 10, 1);
+  bench.run();
+  REQUIRE(told.size() >= 2);
+  CHECK(told[0] == 66 * kSecond);
+  CHECK(told[1] == 2 * kSecond);
+  REQUIRE(bench.model.shapes.size() >= 2);
+  Segment both{.first = 0, .last = 32, .tokens = 66, .decode = {2, 300}};
+  both.prefill.add(64, 128);
+  CHECK(bench.model.shapes[0].segments == std::vector<Segment>{both});
+  CHECK(bench.model.shapes[0].sequences == 3);
+  CHECK(bench.model.shapes[0].logit_rows == 3);
+  CHECK(bench.model.shapes[1].segments ==
+        std::vector<Segment>{{.first = 0, .last = 32, .tokens = 2, .decode = {2, 300}}});
+  CHECK(bench.model.shapes[1].sequences == 2);
+}
+
+TEST_CASE("drafts of a batch that stays in step are kept as far as the least of them", "[unit]") {
+  struct Drafts final : policies::Batching {
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      out.decode_rest = false;
+      for (const policies::SeqId id : view.waiting) {
+        out.admit.push_back({id, 30});
+        out.items.push_back({.seq = id, .new_tokens = 10});
+      }
+      for (const policies::SeqId id : view.running) out.items.push_back({.seq = id, .draft_tokens = 3});
+    }
+  };
+  struct Least final : policies::Acceptance {
+    std::int64_t accepted(const policies::Sequence& seq, std::int64_t) override { return seq.order == 0 ? 3 : 1; }
+    void level(std::span<std::int64_t> kept) override { std::ranges::fill(kept, std::ranges::min(kept)); }
+  } least;
+  BenchReplica bench(std::make_unique<Drafts>(), 100, &least);
+  bench.arrive(0, 10, 9);
+  bench.arrive(0, 10, 9);
+  bench.run();
+  // A token each of the prompts, then two at a step, 1 + 1: four steps of two sequences that keep one draft of three.
+  CHECK(bench.metrics.completed == 2);
+  CHECK(bench.metrics.verifications == 8);
+  CHECK(bench.metrics.drafted_tokens == 24);
+  CHECK(bench.metrics.accepted_tokens == 8);
+}
+
 TEST_CASE("tokens, requests and blocks are conserved under every policy", "[prop]") {
   const auto [policy, params] =
       GENERATE(table<const char*, const char*>({{"static", R"({"reservation": "oracle"})"},

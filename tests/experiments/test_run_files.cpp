@@ -10,6 +10,7 @@
 #include "experiments/systems/serving/observe/files.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/sim/decode_timeline.hpp"
+#include "tests/systems.hpp"
 #include "timeline.pb.h"
 
 namespace test_run_files {
@@ -33,7 +34,7 @@ sim::Node run_into(const Scratch& scratch, const std::vector<std::string>& assig
   scratch.write("trace.csv", small_trace());
   const fs::path config = scratch.write("c.json", small_config(R"(, "slo": {"ttft": "1 s", "tbt": "100 ms"})"));
   fs::create_directory(scratch / "run");
-  return read_experiment(config, assignments)->run({.folder = scratch / "run", .progress = {}}).summary;
+  return read_experiment(test_systems(), config, assignments)->run({.folder = scratch / "run", .progress = {}}).summary;
 }
 
 }  // namespace
@@ -114,7 +115,7 @@ TEST_CASE("idle stretches of a series are two rows, not thousands", "[unit]") {
   scratch.write("trace.csv", "arrived_s,prompt_tokens,output_tokens\n0,10,2\n100000,10,2\n");
   const fs::path config = scratch.write("c.json", small_config());
   fs::create_directory(scratch / "run");
-  (void)read_experiment(config)->run({.folder = scratch / "run", .progress = {}});
+  (void)read_experiment(test_systems(), config)->run({.folder = scratch / "run", .progress = {}});
   const std::vector<Row> rows = read_csv(scratch / "run/series.csv");
   CHECK(rows.size() < 10);
   CHECK(std::stod(rows.back().at("time_s")) > 99'990);
@@ -144,8 +145,8 @@ TEST_CASE("a timeline is cut where the config says, and the user told", "[unit]"
   scratch.write("trace.csv", small_trace());
   const fs::path config = scratch.write("c.json", small_config());
   fs::create_directory(scratch / "run");
-  const Outcome outcome =
-      read_experiment(config, {"run.timeline.iterations=5"})->run({.folder = scratch / "run", .progress = {}});
+  const Outcome outcome = read_experiment(test_systems(), config, {"run.timeline.iterations=5"})
+                              ->run({.folder = scratch / "run", .progress = {}});
   REQUIRE(outcome.notes.size() == 1);
   CHECK_THAT(outcome.notes[0], Catch::Contains("first 5 of"));
 }
@@ -156,7 +157,8 @@ TEST_CASE("a timeline shows the window that the config names", "[unit]") {
   const double middle = number(summary, "simulated_s") / 2;
   const auto run = [&](const std::string& name, const std::vector<std::string>& assignments) {
     fs::create_directory(scratch / name);
-    return read_experiment(scratch / "c.json", assignments)->run({.folder = scratch / name, .progress = {}});
+    return read_experiment(test_systems(), scratch / "c.json", assignments)
+        ->run({.folder = scratch / name, .progress = {}});
   };
   (void)run("late", {fmt::format("run.timeline.begin={} s", middle), "run.timeline.operators=0"});
   int slices = 0;
@@ -197,7 +199,7 @@ TEST_CASE("distributions ascend and end at the maximum", "[unit]") {
 TEST_CASE("a run without a folder has the same summary", "[prop]") {
   const Scratch scratch;
   const sim::Node with_files = run_into(scratch);
-  const auto experiment = read_experiment(scratch / "c.json");
+  const auto experiment = read_experiment(test_systems(), scratch / "c.json");
   CHECK(experiment->run({}).summary.dump() == with_files.dump());
   CHECK(experiment->run({}).summary.dump() == with_files.dump());  // and again: nothing is left over from a run
 }

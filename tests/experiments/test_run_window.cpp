@@ -3,6 +3,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_run_window {
 
@@ -13,7 +14,8 @@ namespace {
 
 sim::Node run(const std::string& extra) {
   // A request every second, each over in less than one.
-  return read_experiment(sim::parse_json(
+  return read_experiment(test_systems(),
+                         sim::parse_json(
                              R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
     "model": {"config": "catalog:llama-2-7b"}, "slo": {"ttft": "1 s"},
     "workload": {"generator": {"requests": 50, "arrivals": {"policy": "fixed", "fixed": {"rate": "1 1/s"}},

@@ -3,6 +3,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_serving_models {
 
@@ -20,7 +21,7 @@ sim::Node summary_of(std::vector<std::string> assignments, bool at_once = false)
   scratch.write("trace.csv", at_once ? together : small_trace());
   const fs::path config = scratch.write("c.json", small_config());
   assignments.insert(assignments.begin(), "machine.devices.0.part=h100-sxm5-80gb");
-  return read_experiment(config, assignments)->run({}).summary;
+  return read_experiment(test_systems(), config, assignments)->run({}).summary;
 }
 
 double mean_tbt(const std::vector<std::string>& assignments, bool at_once = false) {

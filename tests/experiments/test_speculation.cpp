@@ -4,6 +4,7 @@
 #include "experiments/base/experiment.hpp"
 #include "policies/speculation/speculation.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_speculation {
 
@@ -27,7 +28,7 @@ sim::Node config(const std::string& speculation, const std::string& extra = "", 
 }
 
 sim::Node run(const sim::Node& root) {
-  return read_experiment(root)->run({}).summary;
+  return read_experiment(test_systems(), root)->run({}).summary;
 }
 double number(const sim::Node& node, std::string_view path) {
   const sim::Node* value = node.at(path);
@@ -62,6 +63,23 @@ TEST_CASE("Under every speculator each request gets its tokens, and no block is 
   }
 }
 
+TEST_CASE("Replicas draw by themselves which drafts are kept", "[unit]") {
+  // Two requests alike, one on each of two replicas: only the draws tell their iterations apart.
+  sim::Node root = config(R"({"policy": "mtp", "mtp": {"drafts": 3, "acceptance": 0.5}})",
+                          R"(, "cluster": {"replicas": [{"count": 2}]})", 4, 2);
+  sim::assign(root, "machine.devices.0.count=2");
+  sim::assign(root, "policies.routing.policy=round_robin");
+  sim::assign(root, R"(workload.generator.lengths={"policy": "uniform", "uniform": {"prompt_min": 100,
+      "prompt_max": 100, "output_min": 200, "output_max": 200}})");
+  const sim::Node summary = run(root);
+  const sim::Node* rows = summary.at("replicas");
+  REQUIRE(rows != nullptr);
+  REQUIRE(rows->items().size() == 2);
+  CHECK(number(rows->items()[0], "completed") == 1);
+  CHECK(number(rows->items()[1], "completed") == 1);
+  CHECK(number(rows->items()[0], "iterations") != number(rows->items()[1], "iterations"));
+}
+
 TEST_CASE("Leaping and stepping give the same files under every speculator", "[prop]") {
   const Scratch scratch;
   int i = 0;
@@ -73,7 +91,7 @@ TEST_CASE("Leaping and stepping give the same files under every speculator", "[p
       sim::assign(root, std::string("run.leap=") + leap);
       const fs::path folder = scratch / std::to_string(i++);
       fs::create_directories(folder);
-      sim::Node summary = read_experiment(root)->run({.folder = folder}).summary;
+      sim::Node summary = read_experiment(test_systems(), root)->run({.folder = folder}).summary;
       summary.erase("events");
       std::string text = summary.dump();
       for (const char* file : {"requests.csv", "series.csv", "energy.csv", "distributions.csv"})
@@ -119,7 +137,7 @@ TEST_CASE("Drafting pays at batch 1 and not at a large batch; what drafts takes 
 TEST_CASE("A draft model that is not named, or not there, is a fault at its place", "[unit]") {
   const auto fault = [](const std::string& speculation) -> std::string {
     try {
-      (void)read_experiment(config(speculation));
+      (void)read_experiment(test_systems(), config(speculation));
     } catch (const sim::ConfigError& error) {
       return error.faults().front().text();
     }

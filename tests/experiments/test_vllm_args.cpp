@@ -5,6 +5,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/import/vllm_args.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_vllm_args {
 
@@ -48,7 +49,7 @@ TEST_CASE("A command line becomes a config that runs once it has a workload", "[
   CHECK(imported.ignored == std::vector<std::string>{"enforce_eager=true"});  // listed, not dropped
   sim::assign(config, R"(workload={"generator": {"requests": 20, "arrivals": {"policy": "poisson"},
     "lengths": {"policy": "fixed", "fixed": {"prompt": 50, "output": 10}}}})");
-  CHECK(read_experiment(sim::parse_json(config.dump(), "imported"))->run({}).feasible());
+  CHECK(read_experiment(test_systems(), sim::parse_json(config.dump(), "imported"))->run({}).feasible());
 }
 
 TEST_CASE("Metadata of a run: what the engine resolved wins over what it was told", "[unit]") {
@@ -129,7 +130,7 @@ TEST_CASE("Formats, experts, order, offloading and asynchronous scheduling are c
   CHECK(imported.ignored == std::vector<std::string>{"long_prefill_token_threshold=512"});
   sim::assign(config, R"(workload={"generator": {"requests": 5, "arrivals": {"policy": "poisson"},
     "lengths": {"policy": "fixed", "fixed": {"prompt": 50, "output": 10}}}})");
-  CHECK(read_experiment(sim::parse_json(config.dump(), "imported"))->run({}).feasible());
+  CHECK(read_experiment(test_systems(), sim::parse_json(config.dump(), "imported"))->run({}).feasible());
 }
 
 TEST_CASE("What an argument says and nothing here can express is listed", "[unit]") {

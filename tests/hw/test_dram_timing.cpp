@@ -161,7 +161,7 @@ TEST_CASE("memories that contradict themselves are refused, a line a fault", "[u
 }
 
 TEST_CASE("peaks and capacities are the data sheets'", "[golden]") {
-  CHECK(dram("hbm2-2.4gbps").peak_bandwidth() == Approx(307.2e9));  // hw/catalog_facts.json: 307 GB/s a stack
+  CHECK(dram("hbm2-2.4gbps").peak_bandwidth() == Approx(307.2e9));  // catalog_facts.json: 307 GB/s a stack
   CHECK(dram("hbm3-5.2gbps").peak_bandwidth() == Approx(670.4e9).epsilon(0.01));  // AttAcc: 670.4 GB/s
   CHECK(dram("hbm2-neupims").peak_bandwidth() == Approx(1024e9));
   CHECK(dram("ddr4-3200").peak_bandwidth() == Approx(25.6e9));

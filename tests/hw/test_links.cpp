@@ -132,7 +132,7 @@ TEST_CASE("more bytes and more messages never take less", "[prop]") {
 }
 
 TEST_CASE("published figures of links and adapters", "[golden]") {
-  // NVLink-C2C: 375 GB/s to the device, 297 GB/s back (Schieffer et al.; hw/published/published_points.csv).
+  // NVLink-C2C: 375 GB/s to the device, 297 GB/s back (Schieffer et al.; published_points.csv).
   const auto c2c = shipped<LinkPart>("nvlink-c2c");
   CHECK(achieved_bandwidth(c2c) == Approx(375e9).epsilon(0.002));
   CHECK(achieved_bandwidth(c2c, LinkDirection::reverse) == Approx(297e9).epsilon(0.002));

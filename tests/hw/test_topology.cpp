@@ -75,9 +75,8 @@ const std::vector<Expected> kNetworks{
      R"({"levels": [{"radix": 4, )" + kCable + R"(}, {"radix": 2, "uplinks": 2, )" + kCable +
          R"(}, {"radix": 2, "bandwidth": "3 GB/s", "latency": "2 us"}]})",
      16, 7, 26, 6, 8, 3},
-    // Three children at the top: hosts 0..2 against 3..5; the middle child has one of its hosts (2) on the first side
-    // and
-    // one on the second. First side sends 3, second side takes 3.
+    // Three children at the top: hosts 0..2 against 3..5. The middle child has one of its hosts (2) on the first side
+    // and one on the second. First side sends 3, second side takes 3.
     {"switch_hierarchy", R"({"levels": [{"radix": 2, )" + kCable + R"(}, {"radix": 3, "uplinks": 2, )" + kCable + "}]}",
      6, 4, 12, 4, 4, 3},
     // A top with one child: no message comes there.
@@ -104,10 +103,8 @@ const std::vector<Expected> kNetworks{
     // One GPU a machine: one rail, a star beside the NVSwitches.
     {"rail_optimised", R"({"machines": 4, "gpus": 1, )" + kRail + "}", 4, 5, 8, 2, 6, 4},
     // p = a = h = 2: 5 groups of 4 hosts; 10 routers; cables 20 + 5 + 10. local, global, local: 1 + 2 + 10 + 2 + 1.
-    // Hosts
-    // 0..9 against 10..19: group 2 is split between its two routers, whose cable (2 GB/s) helps. 10 GB/s is what the
-    // hosts
-    // send at most; every group of the first side (0, 1, 2a) has cables enough (3 GB/s each).
+    // Hosts 0..9 against 10..19: group 2 is split between its two routers, whose cable (2 GB/s) helps. 10 GB/s is what
+    // the hosts send at most; every group of the first side (0, 1, 2a) has cables enough (3 GB/s each).
     {"dragonfly", R"({"hosts_per_router": 2, "routers_per_group": 2, "global_per_router": 2, )" + kDragonfly + "}", 20,
      10, 35, 5, 16, 10},
     // Four of the nine groups that p, a, h = 1, 4, 2 allow: two cables between every two groups and two ports a group

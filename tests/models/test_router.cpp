@@ -22,7 +22,7 @@ double share(const RouterParams& params, const TokenMix& mix) {
 }
 
 TEST_CASE("uniform and Zipf coverage are the card's", "[theory]") {
-  // serving.md X2: 128 experts, top 8. Uniform: 1 - (15/16)^32 = 87 %, 100 % at 128; Zipf by a Monte Carlo of six
+  // 128 experts, top 8. Uniform: 1 - (15/16)^32 = 87 %, 100 % at 128; Zipf by a Monte Carlo of six
   // trials: 55 and 90 % for 1.2, 47 and 78 % for 1.5. Drawing by clocks of a fixed time instead of exactly eight adds a
   // point or two.
   CHECK(share({0, 0}, decodes(32)) == Approx(1 - std::pow(15.0 / 16, 32)).margin(1e-9));

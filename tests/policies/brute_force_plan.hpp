@@ -1,5 +1,5 @@
-// The smallest peak of a few buffers, by trying everything: every choice of take-overs, every order of placing, each
-// buffer (or chain of take-overs, which is one buffer) at the lowest free offset. Exact: sort a best plan by offset and
+// The smallest peak of a few buffers, by trying everything: every choice of reuse in place, every order of placing,
+// each buffer (or chain of reuse, which is one buffer) at the lowest free offset. Exact: sort a best plan by offset and
 // let each buffer fall in turn; none ends higher than it was, alignment included.
 #pragma once
 

@@ -1,6 +1,7 @@
 #include <list>
 #include <map>
 
+#include "policies/kvcache/tiered_store.hpp"
 #include "tests/policies/kv_support.hpp"
 
 namespace test_block_hash {
@@ -154,6 +155,35 @@ TEST_CASE("what one decision admits cannot push out what another one of it count
   kv->pin({1}, known);
   REQUIRE(kv->admit({0}, other, 64));  // the 3 blank ones and the third known
   CHECK(kv->match_text(text) == 32);
+}
+
+TEST_CASE("blocks that a tier has are loaded once, by whom they were found for", "[unit]") {
+  TieredStore tier({{.capacity_bytes = 1000, .bandwidth = 1e12}}, {.block_bytes = 16, .prefixes = true});
+  const auto kv = make_cache("block_hash", "{}", 4 * 16);
+  REQUIRE(kv->hand_on_to(tier));
+  const Text text{{1, 48}}, others{{2, 64}};
+  const Sequence seq = prompt(text, 48), other = prompt(others, 64);
+  REQUIRE(kv->admit({0}, seq, 48) == 0);
+  kv->release({0}, seq, 48, Leave::keep);
+  REQUIRE(kv->admit({0}, other, 64) == 0);  // takes all four: the three known ones go to the tier
+  kv->release({0}, other, 64, Leave::drop);
+  tier.at(1'000'000);  // the copies, 48 bytes at a byte a ps, are through
+  // Of 48 tokens the last is always computed, so 32 may be found: both blocks of them below.
+  CHECK(kv->match_text(text) == 0);
+  CHECK(kv->match_prefix(seq) == 32);
+  REQUIRE(kv->admit({1}, seq, 48) == 32);
+  CHECK(kv->to_load({1}).size() == 2);
+  kv->computed({1}, seq, 32);
+  CHECK(kv->to_load({1}).empty());
+  kv->release({1}, seq, 32, Leave::drop);
+  // Whoever has the number next finds nothing of it: with text as without.
+  REQUIRE(kv->admit({1}, seq, 48) == 32);
+  kv->release({1}, seq, 0, Leave::drop);  // before it loaded anything
+  CHECK(kv->to_load({1}).empty());
+  Sequence silent;
+  silent.prefill_tokens = 16;
+  CHECK(kv->admit({1}, silent, 16) == 0);
+  CHECK(kv->held_blocks({1}) == 1);
 }
 
 TEST_CASE("a block hash cache agrees with one that spells every block out", "[prop]") {

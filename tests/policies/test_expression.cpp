@@ -99,6 +99,39 @@ TEST_CASE("expression: a queue whose order may change does not hold while slots 
   CHECK(replica.decide(*ordered("order - waited_s", R"(, "max_sequences": 1)")).stable_iterations > 1);
 }
 
+TEST_CASE("expression: whoever was preempted comes back to its place in the queue", "[unit]") {
+  // Three decodes at a block's end of 3 x 2 blocks: the last goes, and waits; once the others are gone it is admitted.
+  PaperReplica replica(6);
+  const auto policy = ordered("order");
+  const SeqId a = replica.decode(31, 2), b = replica.decode(31, 2), c = replica.decode(31, 2);
+  const SeqId late = replica.wait(10);
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector{c});
+  for (const SeqId id : {a, b, c}) replica.kv->release(id, replica.sequences[id.index], 32, Leave::drop);
+  replica.running.clear();
+  replica.decoding = 0;
+  replica.sequences[a.index].order = replica.sequences[b.index].order = -1;  // they have ended
+  Sequence& back = replica.sequences[c.index];
+  back.phase = Phase::waiting;
+  back.prefilled = back.kv_then = 0;
+  back.prefill_tokens = 33;
+  replica.waiting.push_front(c);
+  CHECK(admitted(replica.decide(*policy)) == std::vector{c, late});
+}
+
+TEST_CASE("expression: nobody is admitted in place of who is stopped, though scores may change", "[unit]") {
+  // 2 + 2 + 4 blocks of 8, all full: the last goes and leaves 2 beside what the others take, for a prompt of one.
+  PaperReplica replica(8);
+  replica.decode(31, 2);
+  replica.decode(31, 2);
+  const SeqId last = replica.decode(63, 2);
+  replica.wait(10);
+  for (const char* score : {"order", "order - waited_s"}) {
+    const BatchDecision decision = replica.decide(*ordered(score));
+    CHECK(preempted(decision) == std::vector{last});
+    CHECK(decision.admit.empty());
+  }
+}
+
 TEST_CASE("expression: the greatest of the other score is stopped, the earliest admitted never", "[unit]") {
   // Three decodes at a block's end, 3 x 2 blocks and 2 free: one has to go. Without a score it is the latest.
   PaperReplica replica(8);

@@ -49,6 +49,11 @@ TEST_CASE("a subset of rules is applied, and kernels made at run time are charge
   CHECK(figure(none, "compile_s") == 0);
 }
 
+TEST_CASE("a file of rules that cannot be read is a fault that names it", "[unit]") {
+  CHECK_THROWS_WITH(apply("adopter", scores(), sized(2), R"({"rules": [], "files": ["/none/rule.json"]})"),
+                    Catch::Contains("/none/rule.json"));
+}
+
 TEST_CASE("bias and GELU fuse where the bias is the product's, also in a training graph", "[unit]") {
   OpGraph graph;
   const SymExpr batch = SymExpr::dim("batch");

@@ -1,4 +1,5 @@
 // Passes that share launches or decide at run time: stacking, graph capture, proximity, runtime fusion.
+#include "policies/fusion/prices.hpp"
 #include "tests/policies/fusion_support.hpp"
 
 namespace test_fusion_launches {
@@ -43,6 +44,24 @@ OpGraph with_host_copy() {
 }
 
 }  // namespace
+
+TEST_CASE("a price that is remembered is the one that the device gave", "[unit]") {
+  OpGraph graph;
+  TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  const TensorId w = graph.parameter("w", {64, 64}, ElementType::fp16);
+  for (int i = 0; i < 3; ++i) x = graph.emit(OpKind::relu, {graph.emit(OpKind::matmul, {x, w})});
+  graph.mark_output(x);
+  const auto gpu = round_gpu();
+  PassContext context = sized(4096);
+  context.cost = gpu.get();
+  PricedOps prices(context);
+  for (int round = 0; round < 2; ++round)
+    for (const OpId id : graph.ops()) {
+      const double direct = context.time_s(graph, id, context.typical);
+      CHECK(direct > 0);
+      CHECK(prices.time_s(graph, id) == direct);
+    }
+}
 
 TEST_CASE("stacking shares launches and leaves work and bytes", "[unit]") {
   const OpGraph graph = with_host_copy();

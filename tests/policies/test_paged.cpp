@@ -22,6 +22,8 @@ TEST_CASE("blocks are counted up, whole, and given back", "[unit]") {
   CHECK(kv->free_blocks() == 7);
   CHECK(kv->capacity({3}, kOne) == 48);
   CHECK(kv->used_bytes() == 48);
+  CHECK(kv->allocated_tokens() == 48);
+  CHECK(kv->total_tokens() == 160);
   REQUIRE(kv->reserve({3}, kOne, 48));  // fits what it has
   CHECK(kv->free_blocks() == 7);
   REQUIRE(kv->reserve({3}, kOne, 49));
@@ -83,6 +85,10 @@ TEST_CASE("branches share full blocks of the prompt and copy the last", "[unit]"
   shared->release({0}, four, 49, Leave::keep);
   CHECK(shared->counters().shared_steps == 8 * 6 + 10);
   CHECK(shared->counters().unshared_steps == 8 * 12 + 16);
+  // What is preempted comes again, and counts when it ends.
+  REQUIRE(shared->reserve({0}, four, 49));
+  shared->release({0}, four, 49, Leave::drop);
+  CHECK(shared->counters().shared_steps == 8 * 6 + 10);
 }
 
 TEST_CASE("beams share history as far back as their ancestors are one", "[unit]") {

@@ -151,4 +151,17 @@ TEST_CASE("priority: what those who make way hold of the prompt does not count a
   }
 }
 
+TEST_CASE("priority: of equals that may make way the latest arrival does, whenever it was admitted", "[unit]") {
+  PaperReplica replica(1000);
+  const auto policy = make_batching("priority", R"({"max_sequences": 3, "preemptive": true})");
+  const SeqId first = replica.decode(100), second = replica.decode(100), third = replica.decode(100);
+  set(replica, third, 1);
+  replica.admit_last(first);
+  const SeqId high = replica.wait(10);
+  set(replica, high, 1);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(preempted(decision) == std::vector<SeqId>{second});
+  CHECK(admitted(decision) == std::vector<SeqId>{high});
+}
+
 }  // namespace test_priority

@@ -56,6 +56,21 @@ TEST_CASE("leaves go first, the least recently used of them", "[unit]") {
   CHECK(kv->free_blocks() == 15);
 }
 
+TEST_CASE("a prefix that was used again outlives one that was made after it", "[unit]") {
+  const auto kv = make_cache("radix", "{}", 100);
+  const Text one{{1, 20}, {2, 20}}, two{{1, 20}, {3, 20}};
+  for (const Text* text : {&one, &two, &one}) {
+    const Sequence seq = prompt(*text, 40);
+    REQUIRE(kv->admit({0}, seq, 40));
+    kv->release({0}, seq, 40, Leave::keep);
+  }
+  Sequence other;
+  other.prefill_tokens = 45;
+  REQUIRE(kv->admit({0}, other, 45));  // 40 are free: a leaf of 20 goes
+  CHECK(kv->match_text(one) == 40);
+  CHECK(kv->match_text(two) == 20);
+}
+
 TEST_CASE("what two compute at once is kept once", "[unit]") {
   const auto kv = make_cache("radix", "{}", 100);
   const Text text{{1, 30}};

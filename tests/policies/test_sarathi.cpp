@@ -150,4 +150,14 @@ TEST_CASE("sarathi: a chunk schedule falls along the prompt", "[unit]") {
   CHECK(chunk_at(3500) == 256);
 }
 
+TEST_CASE("sarathi leaves the watermark's share free, and not a block more", "[unit]") {
+  // A quarter of 100 blocks is 25: 1200 tokens are 75 blocks and leave just these, 1201 would leave 24.
+  for (const std::int64_t prompt : {1200, 1201}) {
+    PaperReplica replica(100);
+    const auto policy = make_batching("sarathi", R"({"watermark": 0.25})");
+    replica.wait(prompt);
+    CHECK(replica.decide(*policy).admit.size() == (prompt == 1200 ? 1 : 0));
+  }
+}
+
 }  // namespace test_sarathi

@@ -49,6 +49,21 @@ TEST_CASE("seesaw: a phase of prompts ends when the store has no room for the ne
   }
 }
 
+TEST_CASE("seesaw: what runs goes to the store where that has room beside what waits in it", "[unit]") {
+  // 300 tokens are stored and 100 run; the next prompt does not fit, so decodes begin, in their layout.
+  for (const std::int64_t room : {400, 399}) {
+    PaperReplica replica(100);
+    replica.limits.tier_tokens = room;
+    store(replica, 300);
+    const SeqId runs = replica.decode(100);
+    replica.wait(220);
+    const BatchDecision decision = replica.decide(*make_batching("seesaw", "{}"));
+    CHECK(decision.mode == 1);
+    REQUIRE(preempted(decision) == std::vector<SeqId>{runs});
+    CHECK(decision.preempt[0].how == (room == 400 ? Preempt::swap : Preempt::recompute));
+  }
+}
+
 TEST_CASE("seesaw: with prompts waiting it decodes until the store is empty, then switches back", "[unit]") {
   PaperReplica replica(100);
   replica.limits.tier_tokens = 1000;

@@ -47,4 +47,19 @@ TEST_CASE("sjf: without predictions it is first come, first served; an oracle kn
   CHECK(admitted(replica.decide(*make_batching("sjf", R"({"max_sequences": 1, "oracle": true})"))).at(0) == shorter);
 }
 
+TEST_CASE("sjf: what a job has generated before it was preempted counts no more", "[unit]") {
+  // 100 predicted of which 90 are there: 10 are left, fewer than 50.
+  PaperReplica replica(1000);
+  const auto policy = make_batching("sjf", R"({"max_sequences": 1, "aging": 0})");
+  const SeqId fresh = job(replica, 50);
+  const SeqId preempted = job(replica, 100);
+  replica.sequences[preempted.index].generated_then = 90;
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{preempted});
+  // One that outlived its prediction has nothing left, not less than nothing: the one that came first stays ahead.
+  replica.sequences[fresh.index].predicted_tokens = 1;
+  replica.sequences[fresh.index].generated_then = 1;
+  replica.sequences[preempted.index].generated_then = 200;
+  CHECK(admitted(replica.decide(*make_batching("sjf", R"({"max_sequences": 1, "aging": 0})"))).at(0) == fresh);
+}
+
 }  // namespace test_sjf

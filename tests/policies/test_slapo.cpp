@@ -2,6 +2,7 @@
 
 #include "models/autodiff/autodiff.hpp"
 #include "models/builders/builder.hpp"
+#include "models/graph/liveness.hpp"
 #include "models/graph/op_work.hpp"
 #include "policies/fusion/marks.hpp"
 #include "policies/placement/slapo_schedule.hpp"
@@ -175,6 +176,8 @@ TEST_CASE("Stages of a pipeline send what crosses", "[unit]") {
   CHECK(matrix_flops(staged) == matrix_flops(graph));
   CHECK(fault(graph, one(R"({"pipeline": {"cuts": ["layer.2", "layer.1"]}})")) ==
         "/slapo/schedule/0/pipeline/cuts: expected modules in order of execution, got 'layer.1' after 'layer.2'");
+  CHECK(fault(graph, one(R"({"pipeline": {"cuts": ["layer.2", "layer.2"]}})")) ==
+        "/slapo/schedule/0/pipeline/cuts: expected modules in order of execution, got 'layer.2' after 'layer.2'");
 }
 
 TEST_CASE("Modules and chains become kernels", "[unit]") {
@@ -254,6 +257,8 @@ TEST_CASE("Faults of a schedule say which primitive, which field and what is nea
   CHECK(fault(graph, one(R"({"fuse": {"scope": "layer.*", "ops": "add+layer_nrm"}})")) ==
         "/slapo/schedule/0/fuse/ops: expected a kind of op, got 'layer_nrm' (did you mean 'layer_norm'?)");
   // What would compute something else is refused.
+  CHECK_THAT(fault(graph, one(R"({"shard": {"scope": "embeddings", "param": "words.weight"}})")),
+             Catch::Contains("sync"));
   const std::string columns = R"({"shard": {"scope": "layer.*.ffn", "param": "intermediate.weight"}})";
   CHECK_THAT(fault(graph, one(columns)), Catch::Contains("its columns are divided, its bias is not; shard "
                                                          "'layer.0.ffn.intermediate.bias' too"));
@@ -265,6 +270,9 @@ TEST_CASE("Faults of a schedule say which primitive, which field and what is nea
 }
 
 TEST_CASE("ZeRO divides what its stage says", "[unit]") {
+  policies::PassReport forward;
+  static_cast<void>(applied(bert(), R"({"zero": {"ranks": 4, "stage": 0}})", &forward));
+  CHECK(figure(forward, "live_bytes") == static_cast<double>(models::liveness(bert(), sizes().typical, false).peak));
   const OpGraph training = differentiate(bert()).graph;
   double last = 0;
   for (int stage = 3; stage >= 0; --stage) {

@@ -69,6 +69,11 @@ TEST_CASE("What is kept has the mean of independent acceptance", "[theory]") {
   }
 }
 
+TEST_CASE("Certain drafts are all kept, hopeless ones never", "[unit]") {
+  CHECK(mean_kept(*make(R"({"policy": "mtp", "mtp": {"acceptance": 1}})"), 4, 200) == 4);
+  CHECK(mean_kept(*make(R"({"policy": "mtp", "mtp": {"acceptance": 0}})"), 4, 200) == 0);
+}
+
 TEST_CASE("Requests may differ in acceptance, with the same mean", "[theory]") {
   const auto speculator = make(R"({"policy": "mtp", "mtp": {"acceptance": 0.6, "spread": 0.25}})");
   // One draft: kept with the mean probability, whatever the spread; 400 requests of 50 steps. The standard error of the

@@ -81,12 +81,43 @@ TEST_CASE("block groups: counts are those of paged, runs are few", "[prop]") {
     }
     REQUIRE(groups->free_blocks() == paged->free_blocks());
     REQUIRE(groups->held_blocks(id) == paged->held_blocks(id));
+    REQUIRE(groups->used_bytes() == paged->used_bytes());
     REQUIRE(groups->pieces(id) <= groups->held_blocks(id));
     REQUIRE((groups->pieces(id) > 0) == (groups->held_blocks(id) > 0));
     runs += groups->pieces(id);
     blocks += groups->held_blocks(id);
   }
   CHECK(runs * 2 < blocks);
+}
+
+TEST_CASE("tiers: a block that was loaded stays longer than one that was only kept", "[unit]") {
+  TieredStore store({{.capacity_bytes = 200, .bandwidth = 1e12}}, {.block_bytes = 100, .prefixes = true});
+  store.keep_block(1);
+  store.keep_block(2);
+  CHECK_FALSE(store.has_block(2));  // two copies of 100 ps, one after the other
+  store.at(199);
+  CHECK(store.has_block(1));
+  CHECK_FALSE(store.has_block(2));
+  store.at(200);
+  CHECK(store.has_block(2));
+  const std::vector<std::uint64_t> first{1};
+  store.pin_block(1);
+  CHECK(store.load_blocks(first, 16, true) == 100);
+  store.keep_block(3);  // in place of 2, which was used longest ago
+  store.keep_block(4);  // in place of 1
+  store.at(10'000);
+  CHECK_FALSE(store.has_block(2));
+  CHECK_FALSE(store.has_block(1));
+  CHECK(store.has_block(3));
+  CHECK(store.has_block(4));
+  store.keep_block(3);  // is there: no copy, but used just now
+  store.keep_block(5);
+  store.at(20'000);
+  CHECK(store.has_block(3));
+  CHECK_FALSE(store.has_block(4));
+  CHECK(store.used_bytes(0) == 200);
+  CHECK(store.counters().reused_bytes == 100);
+  CHECK(store.counters().kept_blocks == 5);
 }
 
 }  // namespace test_tiered_store

@@ -73,6 +73,9 @@ TEST_CASE("The pass differentiates and tells what it made", "[unit][autodiff]") 
   const OpGraph graph = run_pass("autodiff", blocks(2, true), report, with("optimizer", sim::Node::string("adam")));
   CHECK(figure(report, "gradients") == 8);  // four a layer
   CHECK(figure(report, "unreached") == 0);
+  double saved = 0;
+  for (const TensorId id : graph.tensors()) saved += graph.tensor(id).saved ? 1 : 0;
+  CHECK(figure(report, "saved_tensors") == saved);
   CHECK(graph.with_role(TensorRole::state).size() == 16);
   CHECK_THROWS_WITH(run_pass("autodiff", graph, report),
                     "autodiff: expected a forward graph; it has been differentiated already");
@@ -112,6 +115,24 @@ TEST_CASE("Mixed precision casts by kind, weights once, and never twice", "[unit
   }
 }
 
+TEST_CASE("Mixed precision leaves whole numbers alone", "[unit][amp]") {
+  OpGraph graph;
+  const TensorId ids = graph.input("ids", {kBatch, 16}, ElementType::int64);
+  const TensorId table = graph.parameter("table", {100, 32}, ElementType::fp32);
+  const TensorId rows = graph.emit(OpKind::embedding, {table, ids}, {kBatch, 16, 32}, ElementType::fp32);
+  graph.mark_output(graph.emit(OpKind::matmul, {rows, graph.parameter("w", {32, 8}, ElementType::fp32)}));
+  PassReport report;
+  const OpGraph mixed = run_pass("amp", graph, report);
+  std::int64_t casts = 0;
+  for (const OpId id : mixed.ops()) {
+    const OpNode& op = mixed.op(id);
+    if (op.kind == OpKind::embedding) CHECK(mixed.tensor(op.inputs[1]).type == ElementType::int64);
+    if (op.kind == OpKind::cast) CHECK(mixed.tensor(op.inputs[0]).type != ElementType::int64);
+    casts += op.kind == OpKind::cast ? 1 : 0;
+  }
+  CHECK(casts > 0);
+}
+
 TEST_CASE("Mixed precision leaves a graph alone that has its types already", "[unit][amp]") {
   PassReport report;
   OpGraph graph;
@@ -132,6 +153,8 @@ TEST_CASE("Recomputed regions keep what enters and leaves them", "[unit][recompu
   CHECK(figure(report, "ops_again") == 12);
   CHECK(figure(report, "applied") == 1);
   CHECK(liveness(graph, kSizes).peak < liveness(training, kSizes).peak);
+  CHECK(figure(report, "live_before_bytes") == static_cast<double>(liveness(training, kSizes).peak));
+  CHECK(figure(report, "live_after_bytes") == static_cast<double>(liveness(graph, kSizes).peak));
   std::int64_t saved = 0;
   for (const TensorId id : graph.tensors()) saved += graph.tensor(id).saved ? 1 : 0;
   CHECK(saved == 3);  // what layers 1 to 3 read; layer 0 reads the input

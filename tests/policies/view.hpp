@@ -76,7 +76,7 @@ class PaperReplica {
                    .limits = limits,
                    .pricer = pricer};
     for (const SeqId id : running) {
-      view.growth_blocks += view.growth_of(id);
+      view.growth_blocks += blocks_grown(view, id);
       if (view[id].phase != Phase::decode) continue;
       view.decode_tokens += view[id].branches;
       view.decode_context += view[id].branches * (view[id].kv_then + 1);

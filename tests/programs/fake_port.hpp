@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/load/program_load.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test {
 
@@ -70,17 +71,16 @@ class FakePort final : public RequestPort, public sim::EventHandler {
 };
 
 /// `workload.program` from JSON text; throws its faults.
-inline ProgramsConfig programs(const std::string& json) {
-  traces::ArrivalRegistry arrivals("arrivals");
-  traces::register_arrival_processes(arrivals);
+inline ProgramsParams programs(const std::string& json) {
   sim::Faults faults;
   const sim::Node node = sim::parse_json(json, "test.json");
-  ProgramsConfig config = read_programs(node, arrivals, faults);
+  auto params = sim::parse_params<ProgramsParams>(node, *test_systems().registries(), faults);
+  check_programs(node, params, faults);
   faults.throw_if_any();
-  return config;
+  return params;
 }
 
-inline std::unique_ptr<ProgramLoad> load_of(const ProgramsConfig& config, std::uint64_t seed = 1) {
+inline std::unique_ptr<ProgramLoad> load_of(const ProgramsParams& config, std::uint64_t seed = 1) {
   return std::make_unique<ProgramLoad>(config, seed, 1.0, Predictor(std::nullopt, seed), sim::Time{0});
 }
 

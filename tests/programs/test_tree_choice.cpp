@@ -33,6 +33,8 @@ TEST_CASE("rebase shares: rounded up in falling order until the width is gone", 
   // e^(0.2 ln 3 / 0.2) = 3 to 1: ceil(8 * 3/4) = 6, then 2.
   CHECK(rebase_shares({0.2 * 1.0986122886681098, 0}, 8, 0.2) == std::vector<std::int64_t>{6, 2});
   CHECK(rebase_shares({0.3}, 5, 0.2) == std::vector<std::int64_t>{5});
+  // Only differences count: e^(1e5) would be infinite.
+  CHECK(rebase_shares({1e4, 1e4}, 8, 0.1) == std::vector<std::int64_t>{4, 4});
 }
 
 TEST_CASE("the objective by hand", "[unit]") {
@@ -48,6 +50,11 @@ TEST_CASE("the objective by hand", "[unit]") {
   const TreeChoice choice = choose_leaves(tree, shares, 1, 1.5);
   CHECK(choice.exact());
   CHECK(choice.keep == std::vector<char>{1, 1, 1});
+  // Without clusters there is no bonus: 1 - 1 for all, and 0.5 - 3 / 6 for leaf 2.
+  const SearchTree plain{tree.parent, tree.leaves, {}};
+  CHECK(choice_value(plain, shares, 1, 1.5, {1, 1, 1}) == Approx(0).margin(1e-12));
+  CHECK(choice_value(plain, shares, 0.6, 1.5, {1, 0, 0}) == Approx(0.5 - 0.3));
+  CHECK(choose_leaves(plain, shares, 0.6, 1.5).keep == std::vector<char>{1, 1, 1});  // 1 - 0.6; less for fewer
   // Nodes so dear that none is worth it: still one is kept, the one that costs least.
   const TreeChoice dear = choose_leaves(tree, shares, 100, 0);
   CHECK(std::count(dear.keep.begin(), dear.keep.end(), 1) == 1);

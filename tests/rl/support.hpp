@@ -3,6 +3,7 @@
 
 #include "experiments/rl/core/env.hpp"
 #include "sim/base/random.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::rl::test {
 
@@ -12,9 +13,9 @@ inline const sim::Origin kHere{"test", ""};
 inline EnvFactory env_factory(const std::string& name, const std::string& params = "{}") {
   sim::Faults faults;
   const sim::Node node = sim::parse_json(params, "test");
-  auto choice = env_registry().prepare(name, &node, kHere, faults);
+  auto choice = test_systems().registry<EnvRegistry>().prepare(name, &node, kHere, faults);
   faults.throw_if_any();
-  return choice.make;
+  return rl::env_factory(choice, test_systems());
 }
 
 inline std::unique_ptr<Env> make_env(const std::string& name, const std::string& params = "{}") {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/rl/support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_envs {
 
@@ -11,7 +12,7 @@ using namespace orrery;
 using namespace orrery::experiments::rl;
 
 TEST_CASE("every environment keeps its spec, and an episode follows from seed and actions", "[prop]") {
-  for (const std::string& name : env_registry().names()) {
+  for (const std::string& name : test_systems().registry<EnvRegistry>().names()) {
     CAPTURE(name);
     const auto env = test::make_env(name), twin = test::make_env(name);
     TimeStep now, again;

@@ -4,6 +4,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/rl/envs/job_shop.hpp"
 #include "tests/rl/job_shop_optimum.hpp"
+#include "tests/systems.hpp"
 
 namespace test_learning {
 
@@ -14,7 +15,7 @@ namespace {
 
 sim::Node summary_of(const char* study) {
   const auto path = std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies" / study;
-  return read_experiment(path)->run({}).summary;
+  return read_experiment(test_systems(), path)->run({}).summary;
 }
 
 double figure(const sim::Node& summary, std::string_view path) {

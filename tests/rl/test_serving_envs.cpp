@@ -5,6 +5,7 @@
 #include "experiments/rl/core/pausable.hpp"
 #include "experiments/systems/serving/system.hpp"
 #include "support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::rl::test_serving_envs {
 namespace {
@@ -100,7 +101,7 @@ TEST_CASE("routing by hand is round robin, request by request", "[unit]") {
   sim::assign(root, "policies.routing.policy=round_robin");
   sim::assign(root, "workload.limit=60");
   sim::Faults faults;
-  const ServingConfig config = read_serving_config(root, faults);
+  const ServingConfig config = read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   struct Sum final : RunObserver {
     sim::TickScale scale{1};

@@ -8,6 +8,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/rl/core/archive.hpp"
+#include "tests/systems.hpp"
 
 namespace test_train_cli {
 
@@ -39,13 +40,13 @@ std::string config(const std::string& run) {
 
 Outcome run(const std::string& text, const fs::path& folder) {
   fs::create_directories(folder);
-  return read_experiment(sim::parse_json(text, "test"))->run({folder, {}});
+  return read_experiment(test_systems(), sim::parse_json(text, "test"))->run({folder, {}});
 }
 
 std::vector<std::string> faults_of(const std::string& text) {
   std::vector<std::string> out;
   try {
-    read_experiment(sim::parse_json(text, "test"));
+    read_experiment(test_systems(), sim::parse_json(text, "test"));
   } catch (const sim::ConfigError& error) {
     for (const sim::Fault& fault : error.faults()) out.push_back(fault.text());
   }
@@ -66,7 +67,8 @@ TEST_CASE("trainings write the same bytes for any number of threads, and from a 
     const auto stop = [&](const Progress&) {
       if (++calls == 3) throw std::runtime_error("stopped");
     };
-    CHECK_THROWS_WITH(read_experiment(sim::parse_json(kept, "test"))->run({scratch.path / "three", stop}), "stopped");
+    CHECK_THROWS_WITH(
+        read_experiment(test_systems(), sim::parse_json(kept, "test"))->run({scratch.path / "three", stop}), "stopped");
   }
   const Outcome three = run(kept, scratch.path / "three");
   CHECK(one.summary.dump() == two.summary.dump());

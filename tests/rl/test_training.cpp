@@ -5,6 +5,7 @@
 #include "experiments/rl/core/linear_bandit.hpp"
 #include "experiments/rl/core/on_policy.hpp"
 #include "tests/rl/train_support.hpp"
+#include "tests/systems.hpp"
 
 namespace test_training {
 
@@ -20,7 +21,7 @@ TEST_CASE("advantages by hand", "[unit]") {
 }
 
 TEST_CASE("every learner: same seed, same bits; and a checkpoint in the middle changes nothing", "[prop]") {
-  for (const std::string& name : learner_registry().names()) {
+  for (const std::string& name : test_systems().registry<LearnerRegistry>().names()) {
     for (const char* env : {"job_shop", "contextual_bandit"}) {
       CAPTURE(name, env);
       const bool waits = name == "dqn" || name == "sac" || name == "muzero";
@@ -49,7 +50,7 @@ TEST_CASE("every learner: same seed, same bits; and a checkpoint in the middle c
 
 TEST_CASE("learners refuse what they cannot serve", "[unit]") {
   const std::string force = R"({"continuous": true})";
-  for (const std::string& name : learner_registry().names()) {
+  for (const std::string& name : test_systems().registry<LearnerRegistry>().names()) {
     if (name == "ppo" || name == "mappo" || name == "reinforce") continue;
     CAPTURE(name);
     CHECK_THROWS_AS(Training(test::plan("cart_pole", force, name, "{}", 100, 1)), std::invalid_argument);

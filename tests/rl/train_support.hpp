@@ -3,13 +3,14 @@
 
 #include "experiments/rl/training.hpp"
 #include "tests/rl/support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::rl::test {
 
 inline LearnerRegistry::Factory learner_factory(const std::string& name, const std::string& params) {
   sim::Faults faults;
   const sim::Node node = sim::parse_json(params, "test");
-  auto choice = learner_registry().prepare(name, &node, kHere, faults);
+  auto choice = test_systems().registry<LearnerRegistry>().prepare(name, &node, kHere, faults);
   faults.throw_if_any();
   return choice.make;
 }

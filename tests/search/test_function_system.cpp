@@ -3,13 +3,14 @@
 
 #include "experiments/base/experiment.hpp"
 #include "sim/base/document.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test_function_system {
 namespace {
 
 sim::Node summary_of(const std::string& workload) {
-  const auto experiment =
-      read_experiment(sim::parse_json(R"({"system": "function", "workload": )" + workload + "}", "toy.json"));
+  const auto experiment = read_experiment(
+      test_systems(), sim::parse_json(R"({"system": "function", "workload": )" + workload + "}", "toy.json"));
   return experiment->run({}).summary;
 }
 

@@ -6,13 +6,14 @@
 
 #include "experiments/systems/serving/config/config.hpp"
 #include "experiments/systems/serving/system.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test {
 
 /// Runs it; faults are thrown.
 inline ServingResult run_config(const std::string& text) {
   sim::Faults faults;
-  const ServingConfig read = read_serving_config(sim::parse_json(text, "test"), faults);
+  const ServingConfig read = read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
   faults.throw_if_any();
   return ServingSetup(read).run(nullptr);
 }

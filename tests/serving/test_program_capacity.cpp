@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/base/experiment.hpp"
+#include "tests/systems.hpp"
 
 namespace test_program_capacity {
 
@@ -11,11 +12,13 @@ using namespace orrery::experiments;
 namespace {
 
 std::unique_ptr<Experiment> agents(const std::string& starts, const std::string& target) {
-  return read_experiment(sim::parse_json(
-      R"({"system": "capacity", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
+  return read_experiment(
+      test_systems(),
+      sim::parse_json(
+          R"({"system": "capacity", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
         "model": {"config": "catalog:llama-2-7b"}, "workload": {"program": {"instances": 40, )" +
-          starts + R"(, "does": {"policy": "tool_agent", "tool_agent": {"search": "react"}}}}, )" + target + "}",
-      "capacity.json"));
+              starts + R"(, "does": {"policy": "tool_agent", "tool_agent": {"search": "react"}}}}, )" + target + "}",
+          "capacity.json"));
 }
 
 const char* const kPoisson = R"("arrivals": {"policy": "poisson", "poisson": {"rate": "2 1/s"}})";

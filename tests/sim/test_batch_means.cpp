@@ -112,6 +112,19 @@ TEST_CASE("a transient is cut where it ends", "[unit]") {
   CHECK(climbing.interval().unsettled);
 }
 
+TEST_CASE("the last five batches may be all that is steady, the last four not", "[unit]") {
+  // Ten batches of five samples: 0 and 2 by turns, then ones. Of the last five, all 1, the squared error is 0: the cut
+  // lies before them, after 25 samples, and half of the run is not too much to cut.
+  SteadyMean five(Transient::cut), four(Transient::cut);
+  for (int i = 0; i < 50; ++i) five.add(i < 25 ? i / 5 % 2 * 2 : 1);
+  CHECK(five.interval().skipped == 25);
+  CHECK_FALSE(five.interval().unsettled);
+  // With four ones the best cut is of five batches, 2 and the ones, 0.8 / 25; of the four alone nothing is said.
+  for (int i = 0; i < 50; ++i) four.add(i < 30 ? i / 5 % 2 * 2 : 1);
+  CHECK(four.interval().skipped == 25);
+  CHECK_FALSE(four.interval().unsettled);
+}
+
 namespace {
 
 /// How many of `runs` intervals hold the truth.

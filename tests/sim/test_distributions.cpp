@@ -284,6 +284,8 @@ TEST_CASE("parameters out of range are refused by name", "[unit]") {
   CHECK_THROWS_AS(r.truncated_normal(0, 0, 1, 2), std::invalid_argument);
   CHECK_THROWS_AS(r.gamma(0, 1), std::invalid_argument);
   CHECK_THROWS_AS(r.weibull(1, 0), std::invalid_argument);
+  CHECK(r.weibull(1, 0.5) >= 0);
+  CHECK(r.weibull(0.5, 1) >= 0);
   CHECK_THROWS_AS(r.pareto(0, 1), std::invalid_argument);
   CHECK_THROWS_AS(r.lomax(1, -1), std::invalid_argument);
   CHECK_THROWS_AS(r.triangular(0, 2, 1), std::invalid_argument);

@@ -192,7 +192,7 @@ TEST_CASE("flow network: bad arguments", "[unit]") {
 
 TEST_CASE("star: the figures of SimGrid 3.32", "[golden]") {
   using namespace orrery::bench;
-  // Flow-level model CM02, links of 12.5e9 B/s and 1 us (../shared/peers.md).
+  // Flow-level model CM02, links of 12.5e9 B/s and 1 us.
   CHECK(star_all_to_all(64, true) == Approx(0.005042).epsilon(1e-9));
   CHECK(star_all_to_all(64, false) == Approx(0.00794517528).epsilon(1e-9));
   CHECK(star_closed(64, 256, Duration{0}) == Approx(0.0531408242532).epsilon(1e-9));

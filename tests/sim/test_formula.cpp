@@ -323,4 +323,11 @@ TEST_CASE("formula: evaluating allocates nothing", "[unit]") {
   CHECK(sum == 14500);  // 0.5 * 9 + 10
 }
 
+TEST_CASE("a sign takes no room among the values that are held at a time", "[unit]") {
+  // Two values at a time, whatever the number of terms: 40 negated ones of 3 make -120.
+  std::string text = "0";
+  for (int i = 0; i < 40; ++i) text += " + -request.wait";
+  CHECK(Scene().number(text) == -120);
+}
+
 }  // namespace test_formula

@@ -80,6 +80,41 @@ Shapes shapes() {
   return registry;
 }
 
+struct Rooms {
+  std::int64_t count = 1;
+  std::optional<Shapes::Choice> door;
+  bool empty() const { return count == 0; }
+  static constexpr auto fields() {
+    return sim::FieldTable{field("count", &Rooms::count, Unit::count, at_least(0), "How many."),
+                           only_if_given(choice("door", &Rooms::door, "square", "Of each, if they have one."))};
+  }
+};
+struct House {
+  Shapes::Choice floor, roof;
+  Rooms rooms, cellar;
+  static constexpr auto fields() {
+    return sim::FieldTable{required(choice("floor", &House::floor, "square", "Its outline.")),
+                           choice("roof", &House::roof, "point", "What is on top."),
+                           sim::section("rooms", &House::rooms, "What is in it."),
+                           only_if_given(sim::section("cellar", &House::cellar, "What is below."))};
+  }
+};
+
+RegistrySet registries() {
+  RegistrySet all;
+  all.add(shapes());
+  return all;
+}
+
+std::string faults_of_house(const std::string& json) {
+  Faults faults;
+  const RegistrySet all = registries();
+  (void)parse_params<House>(parse_json(json, "h.json"), all, faults, std::array<std::string_view, 1>{"kind"});
+  std::string texts;
+  for (const Fault& fault : faults.all()) texts += fault.text() + "\n";
+  return texts;
+}
+
 }  // namespace
 
 TEST_CASE("a struct is read from its table, absent fields keep their defaults", "[unit]") {
@@ -172,6 +207,52 @@ TEST_CASE("a registry makes what a block chooses, and checks the blocks of the o
   CHECK(bad("3") == "f.json: expected an object, got 3");
 }
 
+TEST_CASE("chosen policies and sections are fields", "[unit]") {
+  const RegistrySet all = registries();
+  Faults faults;
+  const auto house = parse_params<House>(
+      parse_json(R"({"floor": {"square": {"side": 2}}, "rooms": null, "cellar": {"count": 0}})", "h.json"), all,
+      faults);
+  REQUIRE(faults.empty());
+  CHECK(house.floor.make(3)->area() == 12);
+  CHECK(house.roof.name == "point");
+  CHECK_FALSE(house.rooms.door);
+  // All that decides, in the table's order; what is not there stays away.
+  CHECK(write_params(house).dump() == R"({"floor":{"policy":"square","square":{"side":2}},)"
+                                      R"("roof":{"policy":"point","point":{}},"rooms":{"count":1}})");
+  const auto again = parse_params<House>(write_params(house), all, faults);
+  CHECK(write_params(again).dump() == write_params(house).dump());
+  const auto with_door =
+      parse_params<House>(parse_json(R"({"floor": {}, "rooms": {"door": {}}})", "h.json"), all, faults);
+  CHECK(with_door.rooms.door->name == "square");
+  CHECK(faults.empty());
+
+  const auto infos = describe_params<House>(all);
+  CHECK(infos[0].required);
+  CHECK(infos[0].policies.size() == 2);
+  CHECK(infos[0].default_value.is_null());
+  CHECK(infos[1].default_value.as_string() == "point");
+  CHECK(infos[2].default_value.is_null());
+  CHECK(infos[2].nested[1].policies.size() == 2);
+}
+
+TEST_CASE("faults of choices and sections stand where they are", "[unit]") {
+  CHECK(faults_of_house(R"({"kind": 1, "roof": {"policy": "dome"}, "rooms": {"counts": 1}, "hall": {}})") ==
+        "h.json:/hall: unknown key 'hall' (known: cellar, floor, kind, roof, rooms)\n"
+        "h.json:/floor: missing: expected a policy block (such as {\"policy\": \"square\"})\n"
+        "h.json:/roof/policy: unknown shape policy 'dome' (known: point, square)\n"
+        "h.json:/rooms/counts: unknown key 'counts' (did you mean 'count'?)\n");
+  CHECK(faults_of_house(R"({"floor": {}, "rooms": 3})") == "h.json:/rooms: expected an object, got 3\n");
+}
+
+TEST_CASE("a set holds one registry of a type", "[unit]") {
+  RegistrySet all = registries();
+  CHECK(all.get<Shapes>().names() == std::vector<std::string>{"point", "square"});
+  CHECK(all.find<Registry<Shape>>() == nullptr);
+  CHECK_THROWS_AS(all.get<Registry<Shape>>(), std::logic_error);
+  CHECK_THROWS_AS(all.add(shapes()), std::logic_error);
+}
+
 TEST_CASE("a name can be registered once", "[unit]") {
   Shapes registry = shapes();
   CHECK_THROWS_WITH(
@@ -188,6 +269,28 @@ TEST_CASE("the nearest name is a likely slip, not any name", "[unit]") {
   const std::vector<std::string> verbs{"list", "run", "slo"};
   CHECK(nearest_name("rnu", verbs) == "run");  // two letters swapped
   CHECK(nearest_name("foo", verbs).empty());
+  // Two slips from four letters on, one below.
+  const std::vector<std::string> orca{"orca"};
+  CHECK(nearest_name("orxx", orca) == "orca");
+  CHECK(nearest_name("orx", orca).empty());
+}
+
+namespace {
+
+struct Held {
+  Node block = parse_json(R"({"rate": 3})", "default");
+  static constexpr auto fields() { return sim::FieldTable{field("block", &Held::block, "A block.")}; }
+};
+
+}  // namespace
+
+TEST_CASE("null takes back the object that is the default", "[unit]") {
+  Faults faults;
+  const auto held = [&](const char* json) { return parse_params<Held>(parse_json(json, "f.json"), faults).block; };
+  CHECK(held("{}").at("rate")->as_integer() == 3);
+  CHECK(held(R"({"block": {"rate": 4}})").at("rate")->as_integer() == 4);
+  CHECK(held(R"({"block": null})").is_null());
+  CHECK(faults.empty());
 }
 
 }  // namespace test_params

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -189,6 +190,24 @@ TEST_CASE("every source is in a build list", "[structure]") {
       CHECK(list.find(fs::relative(source, near).string()) != std::string::npos);
     }
   }
+}
+
+TEST_CASE("registries are one value that is passed", "[structure]") {
+  // One that is made where it is used, and kept, does not have the policies of plugins that come later.
+  const std::regex kept(
+      R"(\bstatic (const )?[\w:<]*(Registry|Registries|RegistrySet|FormatTable|PerPlugins|Systems?)\b[^(]*( =|;|\{))");
+  CHECK(std::regex_search(R"(  static const search::DriverRegistry registry = [] {)", kept));
+  CHECK(std::regex_search(R"(  static policies::PerPlugins<R> registry;)", kept));
+  CHECK_FALSE(std::regex_search(R"(  static Registry make(int);)", kept));
+  for (const auto& [folder, allowed] : kMayInclude)
+    for (const fs::path& file : sources(fs::path(ORRERY_SOURCE_DIR) / folder)) {
+      std::ifstream text(file);
+      for (std::string line; std::getline(text, line);) {
+        INFO(file.string() << ": " << line);
+        CHECK_FALSE(std::regex_search(line, kept));
+        CHECK(line.find("PerPlugins") == std::string::npos);
+      }
+    }
 }
 
 TEST_CASE("the walk-through shows the code that is there", "[structure]") {

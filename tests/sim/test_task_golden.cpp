@@ -1,4 +1,4 @@
-// The layered graph of peers.md, job shops, and what must not change a schedule.
+// A layered graph, job shops, and what must not change a schedule.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

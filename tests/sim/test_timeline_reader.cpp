@@ -206,6 +206,49 @@ TEST_CASE("what the viewer would misread is a fault", "[unit]") {
   CHECK_THAT(faults_of(trace), Catch::Contains("it names no sequence"));
 }
 
+TEST_CASE("names by number are looked up only by packets that say that they need them", "[unit]") {
+  for (const bool needs : {true, false}) {
+    auto trace = described();
+    add(trace, 5, TrackEvent::INSTANT).set_name_iid(4);
+    auto& packet = *trace.mutable_packet(3);
+    packet.mutable_track_event()->clear_name();
+    auto& name = *packet.mutable_interned_data()->add_event_names();
+    name.set_iid(4);
+    name.set_name("four");
+    if (needs) packet.set_sequence_flags(2);
+    if (needs) {
+      CHECK(faults_of(trace).empty());
+    } else {
+      CHECK_THAT(faults_of(trace), Catch::Contains("name 4"));
+    }
+  }
+}
+
+TEST_CASE("fields of an event may come in any order", "[unit]") {
+  // The type before the argument, where protobuf writes it after.
+  TrackEvent first, argument;
+  first.set_type(TrackEvent::INSTANT);
+  first.set_track_uuid(2);
+  first.set_name("s");
+  auto& value = *argument.add_debug_annotations();
+  value.set_name("bytes");
+  value.set_int_value(7);
+  const std::string event = first.SerializeAsString() + argument.SerializeAsString();
+  timeline::TracePacket packet;
+  packet.set_trusted_packet_sequence_id(1);
+  packet.set_timestamp(5);
+  const auto nested = [](char key, const std::string& bytes) {  // a field of fewer than 128 bytes
+    return std::string{key, static_cast<char>(bytes.size())} + bytes;
+  };
+  const File file;
+  std::ofstream(file.path, std::ios::binary)
+      << described().SerializeAsString() + nested(0x0a, packet.SerializeAsString() + nested(0x5a, event));
+  const auto read = read_timeline(file.path);
+  CHECK(read.faults.empty());
+  REQUIRE(read.slices.size() == 1);
+  CHECK(read.arguments_of(read.slices[0]).size() == 1);
+}
+
 TEST_CASE("arrows begin and end", "[unit]") {
   auto trace = described();
   add(trace, 5, TrackEvent::INSTANT).add_flow_ids(1);

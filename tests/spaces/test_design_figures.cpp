@@ -6,6 +6,7 @@
 #include "hw/npu/npu.hpp"
 #include "hw/parts/catalog.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test_design_figures {
 namespace {
@@ -44,7 +45,7 @@ sim::Node device_of(const std::string& device) {
   "machine": {"device": )" + device + R"(},
   "model": {"builder": {"policy": "mlp", "mlp": {"widths": [64, 64], "dtype": "fp16"}}},
   "workload": {"bind": {"batch": 16}}})");
-  return *read_experiment(file)->run({}).summary.find("device");
+  return *read_experiment(test_systems(), file)->run({}).summary.find("device");
 }
 
 TEST_CASE("a graph run tells the area of a device whose process is known", "[unit][area]") {

@@ -5,6 +5,7 @@
 #include "hw/fpga/hls.hpp"
 #include "hw/parts/catalog.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test_hls {
 namespace {
@@ -67,16 +68,19 @@ TEST_CASE("the hls system", "[unit][hls]") {
   const Scratch scratch;
   const auto file = scratch.write("h.json", R"({"kind": "experiment", "version": 1, "system": "hls",
   "workload": {"kernel": "gemm"}, "design": {"cache": true}})");
-  const Outcome outcome = read_experiment(file)->run({});
+  const Outcome outcome = read_experiment(test_systems(), file)->run({});
   REQUIRE(outcome.feasible());
   double shares = 0;
   for (const char* part : {"memory", "outer", "middle", "inner"})
     shares += outcome.summary.at(std::string("share.") + part)->as_number();
   CHECK(shares <= 1);
   CHECK(shares > 0.99);
-  CHECK_THROWS_WITH(read_experiment(file, {"workload.kernel=gem"}), Catch::Contains("gemm"));
-  CHECK_THROWS_WITH(read_experiment(file, {"design.outer.parallel=0"}), Catch::Contains("/design/outer/parallel"));
-  CHECK_FALSE(read_experiment(file, {"design.outer.parallel=512", "design.middle.parallel=512"})->run({}).feasible());
+  CHECK_THROWS_WITH(read_experiment(test_systems(), file, {"workload.kernel=gem"}), Catch::Contains("gemm"));
+  CHECK_THROWS_WITH(read_experiment(test_systems(), file, {"design.outer.parallel=0"}),
+                    Catch::Contains("/design/outer/parallel"));
+  CHECK_FALSE(read_experiment(test_systems(), file, {"design.outer.parallel=512", "design.middle.parallel=512"})
+                  ->run({})
+                  .feasible());
 }
 
 TEST_CASE("the search system: seeds, goals, and a driver that asks why", "[unit][search_system]") {
@@ -84,17 +88,17 @@ TEST_CASE("the search system: seeds, goals, and a driver that asks why", "[unit]
   const std::string study = (home_folder() / "experiments/studies/space_hls.json").string();
   const auto file = scratch.write("s.json", R"({"kind": "experiment", "version": 1, "system": "search",
   "study": {"file": ")" + study + R"(", "set": ["search.budget=30"]}, "goal": {"best": 1e18}, "run": {"repeats": 3}})");
-  const Outcome outcome = read_experiment(file)->run({});
+  const Outcome outcome = read_experiment(test_systems(), file)->run({});
   CHECK(outcome.summary.at("driver")->as_string() == "bottleneck");
   CHECK(outcome.summary.at("points")->as_integer() == 90);
   CHECK(outcome.summary.at("best.count")->as_integer() == 3);
   CHECK(outcome.summary.at("missed")->as_integer() == 0);
   CHECK(outcome.summary.at("evaluations.max")->as_number() >= 1);
-  const Outcome never = read_experiment(file, {"goal.best=1"})->run({});
+  const Outcome never = read_experiment(test_systems(), file, {"goal.best=1"})->run({});
   CHECK(never.summary.at("missed")->as_integer() == 3);
   CHECK(never.summary.at("evaluations.p50")->is_null());
   CHECK(never.summary.at("best")->dump() == outcome.summary.at("best")->dump());
-  CHECK_THROWS_WITH(read_experiment(file, {"study.file=none.json"}), Catch::Contains("none.json"));
+  CHECK_THROWS_WITH(read_experiment(test_systems(), file, {"study.file=none.json"}), Catch::Contains("none.json"));
 }
 
 }  // namespace

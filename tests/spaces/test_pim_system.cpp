@@ -3,6 +3,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test_pim_system {
 namespace {
@@ -14,7 +15,7 @@ Outcome run(const std::vector<std::string>& set) {
   const auto file = scratch.write("p.json", R"({"kind": "experiment", "version": 1, "system": "pim",
   "machine": {"device": {"part": "a100-sxm4-80gb"}, "pim": {"part": "attacc-bank"}},
   "model": {"config": "catalog:llama-2-7b"}, "workload": {"batch": 32, "context": 2048}})");
-  return read_experiment(file, set)->run({});
+  return read_experiment(test_systems(), file, set)->run({});
 }
 
 double figure(const std::vector<std::string>& set, const char* path = "step_s") {

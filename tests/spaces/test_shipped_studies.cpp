@@ -6,6 +6,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/claims/figure.hpp"
 #include "tests/study/study_support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::study::test_shipped_studies {
 namespace {
@@ -24,7 +25,7 @@ TEST_CASE("every study that ships can be read, and some of its points", "[study]
     CHECK(names.count(name) == 1);
   for (const std::string& name : names) {
     INFO(name);
-    const Study study = read_study(shipped(name));
+    const Study study = read_study(test_systems(), shipped(name));
     CHECK(study.space.size() >= 2);
     CHECK_FALSE(study.objectives.empty());
     CHECK_NOTHROW(check_experiments(study, sample_points(study, false, 20)));
@@ -38,10 +39,10 @@ struct Few {
 
 /// The first points that random search looks at.
 Few look(const std::string& name, std::size_t points, const std::vector<std::string>& set = {}) {
-  const Study study = read_study(shipped(name), set);
+  const Study study = read_study(test_systems(), shipped(name), set);
   Few few{.best = std::nan("")};
   for (const Point& point : sample_points(study, false, points)) {
-    const Outcome outcome = read_experiment(study.config(point, 1, 1))->run({});
+    const Outcome outcome = read_experiment(test_systems(), study.config(point, 1, 1))->run({});
     std::vector<double> measured;
     for (const Measure& measure : study.measures) {
       const sim::Node* found = outcome.feasible() ? claims::find_figure(outcome.summary, measure.path).found : nullptr;

@@ -6,6 +6,7 @@
 #include "experiments/study/explore.hpp"
 #include "experiments/study/results.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::study::test {
 
@@ -35,7 +36,7 @@ inline std::string small_study() {
 
 inline Study read(const Scratch& scratch, const std::string& text, const std::vector<std::string>& set = {}) {
   scratch.write("trace.csv", small_trace());
-  return read_study(scratch.write("s.json", text), set);
+  return read_study(test_systems(), scratch.write("s.json", text), set);
 }
 
 /// All tables of a store as text, in order: what must be equal whatever happened on the way.

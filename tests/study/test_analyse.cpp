@@ -4,6 +4,7 @@
 
 #include "experiments/study/analysis.hpp"
 #include "study_support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::study::test_analyse {
 namespace {
@@ -96,7 +97,7 @@ TEST_CASE("what cannot be analysed is one line", "[analysis][study][cli]") {
   scratch.write("none.json", toy(""));
   REQUIRE(command(scratch, "sweep s.json --out s.sqlite --quiet").exit_code == 0);
   REQUIRE(command(scratch, "sweep none.json --out none.sqlite --quiet").exit_code == 0);
-  (void)Store(scratch / "empty.sqlite", facts_of(read_study(scratch / "s.json"), false));
+  (void)Store(scratch / "empty.sqlite", facts_of(read_study(test_systems(), scratch / "s.json"), false));
   const auto error = [&](const std::string& arguments) {
     const CommandResult result = command(scratch, "analyse " + arguments);
     CHECK(result.exit_code == 2);

@@ -4,6 +4,7 @@
 
 #include "experiments/study/stored_point.hpp"
 #include "study_support.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::study::test_stored_point {
 namespace {
@@ -80,7 +81,7 @@ TEST_CASE("what a point sets, laid over the base by hand, is its config", "[stud
   REQUIRE(command(scratch, "sweep s.json --out s.sqlite --quiet").exit_code == 0);
   StoreReader store(scratch / "s.sqlite");
   const StoredTrials stored = read_trials(store, {});
-  const Study study = study_of(store);
+  const Study study = study_of(test_systems(), store);
   for (std::size_t i = 0; i < stored.trials.size(); ++i) {
     sim::Node config = study.base;
     for (const std::string& one : settings_of(stored, i)) sim::assign(config, one);

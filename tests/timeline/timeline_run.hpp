@@ -15,6 +15,7 @@
 #include "sim/timeline/reader.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/sim/decode_timeline.hpp"
+#include "tests/systems.hpp"
 
 namespace orrery::experiments::test {
 
@@ -103,7 +104,8 @@ inline TimelineRun run_timeline(const Scratch& scratch, const std::string& confi
   TimelineRun run;
   run.folder = scratch / name;
   fs::create_directory(run.folder);
-  run.outcome = read_experiment(scratch / "c.json", assignments)->run({.folder = run.folder, .progress = {}});
+  run.outcome =
+      read_experiment(test_systems(), scratch / "c.json", assignments)->run({.folder = run.folder, .progress = {}});
   const fs::path path = run.folder / "timeline.pftrace";
   run.timeline = sim::read_timeline(path);
   CHECK(run.timeline.faults == std::vector<std::string>{});

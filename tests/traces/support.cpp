@@ -60,10 +60,9 @@ FormatTable all_formats() {
   return table;
 }
 
-GeneratorRegistries all_generators() {
-  GeneratorRegistries registries;
-  register_arrival_processes(registries.arrivals);
-  register_length_samplers(registries.lengths, all_formats());
+sim::RegistrySet all_registries() {
+  sim::RegistrySet registries;
+  add_trace_registries(registries);
   return registries;
 }
 
@@ -98,10 +97,10 @@ std::string fault_of(const TraceParams& params) {
   return fault_of([&] { read_all(params); });
 }
 
-GeneratorConfig generator(std::string_view json) {
-  const GeneratorRegistries registries = all_generators();
+GeneratorParams generator(std::string_view json) {
+  const sim::RegistrySet registries = all_registries();
   sim::Faults faults;
-  GeneratorConfig config = parse_generator(sim::parse_json(json, "g.json"), registries, faults);
+  GeneratorParams config = parse_generator(sim::parse_json(json, "g.json"), registries, faults);
   faults.throw_if_any();
   return config;
 }

@@ -32,7 +32,7 @@ std::string gzip(std::string_view content);
 std::string zstd(std::string_view content);
 
 FormatTable all_formats();
-GeneratorRegistries all_generators();
+sim::RegistrySet all_registries();
 
 /// All records of a trace.
 std::vector<TraceRecord> read_all(TraceSource& source);
@@ -46,6 +46,6 @@ std::string fault_of(const std::function<void()>& run);
 std::string fault_of(const TraceParams& params);
 
 /// Reads a generator from JSON text; throws its faults.
-GeneratorConfig generator(std::string_view json);
+GeneratorParams generator(std::string_view json);
 
 }  // namespace orrery::traces::test

@@ -14,7 +14,7 @@ using namespace orrery::traces::test;
 
 namespace {
 
-GeneratorConfig with_arrivals(int requests, std::string_view block) {
+GeneratorParams with_arrivals(int requests, std::string_view block) {
   return generator(fmt::format(
       R"({{"requests": {}, "arrivals": {}, "lengths": {{"policy": "fixed", "fixed": {{"prompt": 1, "output": 1}}}}}})",
       requests, block));

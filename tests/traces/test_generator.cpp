@@ -62,7 +62,7 @@ TEST_CASE("arrivals and lengths draw from streams of their own", "[unit][prop]")
 TEST_CASE("a trace is re-timed by an arrival process", "[unit]") {
   const Scratch scratch;
   const std::string path = scratch.file("t", "num_prefill_tokens,num_decode_tokens\n10,1\n20,2\n30,3\nx\n");
-  const GeneratorConfig config =
+  const GeneratorParams config =
       generator(R"({"requests": 1, "lengths": {}, "arrivals": {"policy": "fixed", "fixed": {"rate": "4 req/s"}}})");
   const auto source = retime(open_trace({.path = path, .on_error = OnError::skip}, all_formats()), config.arrivals, 1);
   CHECK(source->columns().arrivals);
@@ -70,16 +70,16 @@ TEST_CASE("a trace is re-timed by an arrival process", "[unit]") {
         std::vector<std::string>{"250000000/10/1", "500000000/20/2", "750000000/30/3"});
   CHECK(source->skipped().total() == 1);
   // The same process and seed give the same arrivals to a trace as to a generator.
-  const GeneratorConfig chat = generator(kChat);
+  const GeneratorParams chat = generator(kChat);
   const auto retimed = retime(make_generated_trace(config, 9), chat.arrivals, 1);
   CHECK(read_all(*retimed)[0].arrival_ns == draw(kChat)[0].arrival_ns);
 }
 
 TEST_CASE("a generator is written as it was read", "[unit]") {
-  const GeneratorConfig config = generator(R"({"requests": 7, "limits": {"total_max": 99},
+  const GeneratorParams config = generator(R"({"requests": 7, "limits": {"total_max": 99},
       "arrivals": {"gamma": {"cv": 2}, "policy": "gamma"}, "lengths": {"policy": "uniform"}})");
-  const std::string text = write_generator(config).dump();
-  CHECK(write_generator(generator(text)).dump() == text);
+  const std::string text = orrery::sim::write_params(config).dump();
+  CHECK(orrery::sim::write_params(generator(text)).dump() == text);
   CHECK(text.find(R"("arrivals":{"policy":"gamma","gamma":{"rate":"1 1/s","cv":2)") != std::string::npos);
 }
 
@@ -135,25 +135,26 @@ TEST_CASE("a tree of prefixes is written as read, and must not have too many lea
   const auto tree = [](const std::string& json) {
     return replaced(kChat, "\"lengths\"", "\"prefixes\": " + json + ", \"lengths\"");
   };
-  const GeneratorConfig config = generator(tree(R"({"depth": 2, "fanout": 1000000})"));
+  const GeneratorParams config = generator(tree(R"({"depth": 2, "fanout": 1000000})"));
   CHECK(make_generated_trace(config, 1)->columns().prefixes);
-  CHECK(write_generator(generator(write_generator(config).dump())).dump() == write_generator(config).dump());
+  CHECK(orrery::sim::write_params(generator(orrery::sim::write_params(config).dump())).dump() ==
+        orrery::sim::write_params(config).dump());
   CHECK(fault_of([&] { generator(tree(R"({"depth": 3, "fanout": 100000})")); }) ==
         "g.json:/prefixes: expected at most 1000000000000 leaves, got 100000 to the power of 3");
   CHECK(fault_of([&] { generator(tree(R"({"depth": 17})")); }).find("g.json:/prefixes/depth: expected 0 to 16") == 0);
 }
 
 TEST_CASE("the registries list every policy", "[unit]") {
-  const GeneratorRegistries registries = all_generators();
-  CHECK(registries.arrivals.names() ==
+  const orrery::sim::RegistrySet registries = all_registries();
+  CHECK(registries.get<ArrivalRegistry>().names() ==
         std::vector<std::string>{"at_once", "diurnal", "fixed", "gamma", "poisson", "windowed_gamma"});
-  CHECK(registries.lengths.names() == std::vector<std::string>{"burstgpt", "empirical", "fixed", "geometric",
-                                                               "log_normal", "quantiles", "rank_power", "uniform",
-                                                               "zipf"});
+  CHECK(registries.get<LengthRegistry>().names() == std::vector<std::string>{"burstgpt", "empirical", "fixed",
+                                                                             "geometric", "log_normal", "quantiles",
+                                                                             "rank_power", "uniform", "zipf"});
 }
 
 TEST_CASE("the shipped sample is what its generator draws with seed 1", "[unit]") {
-  const GeneratorConfig config = generator(read_bytes(kSamples + "chat-2000.generator.json"));
+  const GeneratorParams config = generator(read_bytes(kSamples + "chat-2000.generator.json"));
   std::string drawn;
   const WrittenTrace written =
       write_trace(*make_generated_trace(config, 1), "orrery_csv", [&](std::string_view bytes) { drawn += bytes; });

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMany = 40'000;
 
-GeneratorConfig with_lengths(std::string_view block, std::string_view limits = "{}", int requests = kMany) {
+GeneratorParams with_lengths(std::string_view block, std::string_view limits = "{}", int requests = kMany) {
   return generator(fmt::format(R"({{"requests": {}, "arrivals": {{"policy": "fixed"}}, "lengths": {}, "limits": {}}})",
                                requests, block, limits));
 }

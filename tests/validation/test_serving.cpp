@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "experiments/systems/serving/system.hpp"
+#include "tests/systems.hpp"
 
 namespace test_serving {
 
@@ -31,7 +32,7 @@ ServingResult serve(const std::string& policy, double rate_scale, std::optional<
       R"(, "trace": {"path": ")" + kAzure.string() + R"(", "format": "azure_llm"}},
     "policies": {"batching": {"policy": ")" +
       policy + R"("}}})";
-  const ServingConfig config = read_serving_config(sim::parse_json(text, "azure"), faults);
+  const ServingConfig config = read_serving_config(sim::parse_json(text, "azure"), test_systems().registries(), faults);
   faults.throw_if_any();
   return ServingSetup(config).run(nullptr);
 }
@@ -109,7 +110,8 @@ TEST_CASE("a control: with prompts of one chunk there is nothing to trade", "[va
                                  "lengths": {"policy": "fixed", "fixed": {"prompt": 16, "output": 100}}}},
       "policies": {"batching": {"policy": ")" +
         policy + R"("}}})";
-    const ServingConfig config = read_serving_config(sim::parse_json(text, "control"), faults);
+    const ServingConfig config =
+        read_serving_config(sim::parse_json(text, "control"), test_systems().registries(), faults);
     faults.throw_if_any();
     return ServingSetup(config).run(nullptr);
   };

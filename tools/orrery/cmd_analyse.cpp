@@ -24,12 +24,12 @@ struct AnalyseOptions {
 };
 
 /// Leaves the figures in a folder.
-int draw(const study::StudyAnalysis& analysis, const fs::path& folder) {
+int draw(const Systems& systems, const study::StudyAnalysis& analysis, const fs::path& folder) {
   std::error_code ignored;
   fs::create_directories(folder, ignored);
   const fs::path data = folder / "analysis.json";
   std::ofstream file(data, std::ios::binary);
-  file << study::study_analysis_json(analysis, true).dump() << '\n';
+  file << study::study_analysis_json(analysis, &systems).dump() << '\n';
   file.close();
   if (!file) sim::throw_fault({data.string(), ""}, "cannot be written");
   const int code = run_python_tool("orrery_study", {data.string(), "--png", folder.string()});
@@ -37,17 +37,19 @@ int draw(const study::StudyAnalysis& analysis, const fs::path& folder) {
   return code;
 }
 
-int analyse(const AnalyseOptions& options) {
+int analyse(const Systems& systems, const AnalyseOptions& options) {
   const std::vector<fs::path> files(options.files.begin(), options.files.end());
   const study::StudyAnalysis analysis = study::analyse_stores(files, options.objectives);
-  std::cout << (options.json ? study::study_analysis_json(analysis, options.points).dump(options.points ? -1 : 2) + "\n"
+  std::cout << (options.json ? study::study_analysis_json(analysis, options.points ? &systems : nullptr)
+                                       .dump(options.points ? -1 : 2) +
+                                   "\n"
                              : study::study_analysis_text(analysis, options.top));
   std::cout.flush();
   if (!std::cout) {
     fmt::print(stderr, "stdout: could not be written in full\n");
     return 1;
   }
-  return options.png.empty() ? 0 : draw(analysis, options.png);
+  return options.png.empty() ? 0 : draw(systems, analysis, options.png);
 }
 
 }  // namespace
@@ -65,7 +67,8 @@ void add_analyse(CLI::App& app, Action& action) {
   CLI::Option* json = command->add_flag("--json", options->json, "As JSON");
   command->add_flag("--points", options->points, "With --json: every point too, and what it sets in which config")
       ->needs(json);
-  command->callback([options, &action] { action = [options] { return analyse(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return analyse(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

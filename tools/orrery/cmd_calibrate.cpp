@@ -40,7 +40,7 @@ void add_calibrate(CLI::App& app, Action& action) {
   command->add_option("--out", options->params.out, "Catalog entry to write (DEVICE-calibrated.json)");
   command->add_flag("--json", options->json, "As JSON; errors are fractions");
   command->add_flag("--force", options->params.force, "Replace the file that --out names");
-  command->callback([options, &action] { action = [options] { return calibrate(*options); }; });
+  command->callback([options, &action] { action = [options](const Systems&) { return calibrate(*options); }; });
 }
 
 }  // namespace orrery::tools

@@ -45,8 +45,8 @@ void print_field(const FieldInfo& info, const std::string& indent) {
   for (const ComponentInfo& policy : info.policies) fmt::print("{}  {}: {}\n", indent, policy.name, policy.doc);
 }
 
-int list(const std::string& kind, bool json) {
-  const std::vector<ComponentInfo> components = experiments::all_components();
+int list(const Systems& systems, const std::string& kind, bool json) {
+  const std::vector<ComponentInfo> components = experiments::all_components(systems);
   std::set<std::string> kinds;
   for (const ComponentInfo& component : components) kinds.insert(component.kind);
   if (!kind.empty() && !kinds.contains(kind))
@@ -79,12 +79,12 @@ int describe_file(const std::string& file, bool json) {
   return 0;
 }
 
-int describe(const std::string& reference, bool json) {
+int describe(const Systems& systems, const std::string& reference, bool json) {
   if (reference.ends_with(".json")) return describe_file(reference, json);
   const std::string name = reference.starts_with("catalog:") ? reference.substr(8) : reference;
-  const std::vector<ComponentInfo> components = experiments::all_components();
+  const std::vector<ComponentInfo> components = experiments::all_components(systems);
   const auto of_kind = [&](const ComponentInfo& component) { return component.kind == name; };
-  if (std::any_of(components.begin(), components.end(), of_kind)) return list(name, json);
+  if (std::any_of(components.begin(), components.end(), of_kind)) return list(systems, name, json);
   bool found = false;
   for (const ComponentInfo& component : components) {
     if (component.name != name) continue;
@@ -93,7 +93,7 @@ int describe(const std::string& reference, bool json) {
     } else {
       fmt::print("{}{} ({}): {}\n", found ? "\n" : "", component.name, component.kind, component.doc);
       for (const FieldInfo& info : component.fields) print_field(info, "  ");
-      fmt::print("{}", experiments::component_text(component));
+      fmt::print("{}", experiments::component_text(systems, component));
     }
     found = true;
   }
@@ -113,7 +113,8 @@ void add_list(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("list", "List policies, cost models, parts, models, trace formats …");
   command->add_option("KIND", *kind, "Only this kind");
   command->add_flag("--json", *json, "As JSON, with all fields");
-  command->callback([kind, json, &action] { action = [kind, json] { return list(*kind, *json); }; });
+  command->callback(
+      [kind, json, &action] { action = [kind, json](const Systems& systems) { return list(systems, *kind, *json); }; });
 }
 
 void add_describe(CLI::App& app, Action& action) {
@@ -122,7 +123,9 @@ void add_describe(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("describe", "Explain a policy, part, model or section and its parameters");
   command->add_option("NAME", *name, "A name that `orrery list` shows, or a part's file")->required();
   command->add_flag("--json", *json, "As JSON");
-  command->callback([name, json, &action] { action = [name, json] { return describe(*name, *json); }; });
+  command->callback([name, json, &action] {
+    action = [name, json](const Systems& systems) { return describe(systems, *name, *json); };
+  });
 }
 
 }  // namespace orrery::tools

@@ -11,8 +11,8 @@ void add_evaluate_points(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("evaluate-points", "Evaluate configs given as JSON lines on stdin");
   command->group("");
   command->callback([&action] {
-    action = [] {
-      experiments::study::evaluate_points(std::cin, std::cout);
+    action = [](const Systems& systems) {
+      experiments::study::evaluate_points(systems, std::cin, std::cout);
       return std::cout ? 0 : 1;
     };
   });

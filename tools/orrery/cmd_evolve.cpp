@@ -24,7 +24,8 @@ struct EvolveOptions {
   bool json = false, quiet = false;
 };
 
-evolving::EvolveResult search(const evolving::EvolveStudy& study, const EvolveOptions& options) {
+evolving::EvolveResult search(const Systems& systems, const evolving::EvolveStudy& study,
+                              const EvolveOptions& options) {
   std::unique_ptr<evolving::Source> source;
   if (options.proposer.empty()) {
     source = evolving::genetic_source(study);
@@ -33,18 +34,18 @@ evolving::EvolveResult search(const evolving::EvolveStudy& study, const EvolveOp
   }
   ProgressBar bar(options.quiet);
   const std::int64_t total = study.search.generations;
-  return evolving::evolve(study, *source,
+  return evolving::evolve(systems, study, *source,
                           {.jobs = options.jobs, .progress = [&](std::int64_t generation, std::int64_t) {
                              bar.update({.done = generation, .total = total, .what = "generations"});
                            }});
 }
 
-int evolve(const EvolveOptions& options) {
+int evolve(const Systems& systems, const EvolveOptions& options) {
   const evolving::EvolveStudy study = evolving::read_evolve_study(options.study, options.assignments);
   std::unique_ptr<experiments::RunFolder> folder;
   if (!options.out.empty()) folder = std::make_unique<experiments::RunFolder>(options.out, false);
   const auto start = std::chrono::steady_clock::now();
-  const evolving::EvolveResult result = search(study, options);
+  const evolving::EvolveResult result = search(systems, study, options);
   if (folder) {
     experiments::write_text(folder->working() / "evolve.json", evolving::result_node(study, result).dump(2) + "\n");
     experiments::write_text(folder->working() / "candidates.csv", evolving::candidates_csv(study, result));
@@ -79,7 +80,8 @@ void add_evolve(CLI::App& app, Action& action) {
   command->add_option("--out", options->out, "Folder to make, with evolve.json and candidates.csv");
   command->add_flag("--json", options->json, "As JSON");
   command->add_flag("--quiet", options->quiet, "No progress");
-  command->callback([options, &action] { action = [options] { return evolve(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return evolve(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

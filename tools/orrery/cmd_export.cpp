@@ -64,7 +64,7 @@ void add_export(CLI::App& app, Action& action) {
   command->add_option("STORE", options->files, "Stores that sweep and search wrote")->required();
   command->add_option("--format", options->format, "csv or jsonl")->check(CLI::IsMember({"csv", "jsonl"}));
   command->add_option("--out", options->out, "File (default stdout)");
-  command->callback([options, &action] { action = [options] { return export_points(*options); }; });
+  command->callback([options, &action] { action = [options](const Systems&) { return export_points(*options); }; });
 }
 
 void add_best(CLI::App& app, Action& action) {
@@ -74,7 +74,7 @@ void add_best(CLI::App& app, Action& action) {
       ->required();
   command->add_option("--top", options->top, "How many, of one objective")->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json, "As JSON");
-  command->callback([options, &action] { action = [options] { return best(*options); }; });
+  command->callback([options, &action] { action = [options](const Systems&) { return best(*options); }; });
 }
 
 }  // namespace orrery::tools

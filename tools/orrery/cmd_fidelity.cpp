@@ -57,7 +57,7 @@ void add_fidelity(CLI::App& app, Action& action) {
   command->add_flag("--json", options->json, "As JSON; errors are fractions");
   command->add_option("--points", options->points, "CSV file for every row, measured and predicted");
   command->add_option("--png", options->png, "Folder for plots of predicted against measured, one a folder of tables");
-  command->callback([options, &action] { action = [options] { return fidelity(*options); }; });
+  command->callback([options, &action] { action = [options](const Systems&) { return fidelity(*options); }; });
 }
 
 }  // namespace orrery::tools

@@ -27,11 +27,12 @@ struct GraphOptions {
 
 constexpr std::size_t kLongestFormula = 400;
 
-Imported loaded(const GraphOptions& options) {
+Imported loaded(const Systems& systems, const GraphOptions& options) {
   sim::Node params = sim::Node::object();
   params.set_origin({"--set", ""});
   for (const std::string& assignment : options.assignments) sim::assign(params, assignment);
-  return experiments::graph::load_graph(options.source, options.format, params);
+  return experiments::graph::load_graph(systems.registry<models::BuilderRegistry>(), options.source, options.format,
+                                        params);
 }
 
 /// "batch=8,tokens=128" for the dimensions that the graph has.
@@ -117,8 +118,8 @@ void write_file(const std::string& file, const std::string& text) {
   if (!out) sim::throw_fault({file, ""}, "expected a file that can be written");
 }
 
-int graph_command(const GraphOptions& options) {
-  const Imported imported = loaded(options);
+int graph_command(const Systems& systems, const GraphOptions& options) {
+  const Imported imported = loaded(systems, options);
   const models::Bindings bindings = bindings_of(options, imported.graph);
   if (options.print)
     fmt::print("{}", to_string(imported.graph));
@@ -145,7 +146,8 @@ void add_graph(CLI::App& app, Action& action) {
   command->add_option("--dot", options->dot, "Write the graph for Graphviz");
   command->add_option("--json", options->json, "Write the graph as JSON");
   command->add_flag("--print", options->print, "Print all tensors and ops in place of the summary");
-  command->callback([options, &action] { action = [options] { return graph_command(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return graph_command(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

@@ -40,7 +40,7 @@ void add_import(CLI::App& app, Action& action) {
   vllm->add_option("--model-config", options->model, "The model's config.json, or \"catalog:NAME\"");
   vllm->add_option("--trace", options->trace, "Request log to replay (format vllm_log)");
   vllm->add_option("ARGS", options->words, "As on vLLM's command line: -- --model NAME --max-num-seqs 256 …");
-  vllm->callback([options, &action] { action = [options] { return import_engine(*options); }; });
+  vllm->callback([options, &action] { action = [options](const Systems&) { return import_engine(*options); }; });
 }
 
 }  // namespace orrery::tools

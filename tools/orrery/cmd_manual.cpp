@@ -111,9 +111,9 @@ int completion(const CLI::App& app) {
 
 void add_manual(CLI::App& app, Action& action) {
   CLI::App* man = app.add_subcommand("man", "Print the manual page (roff)")->group("");
-  man->callback([&app, &action] { action = [&app] { return manual(app); }; });
+  man->callback([&app, &action] { action = [&app](const Systems&) { return manual(app); }; });
   CLI::App* bash = app.add_subcommand("completion", "Print what bash completes")->group("");
-  bash->callback([&app, &action] { action = [&app] { return completion(app); }; });
+  bash->callback([&app, &action] { action = [&app](const Systems&) { return completion(app); }; });
 }
 
 }  // namespace orrery::tools

@@ -29,9 +29,10 @@ void print(const experiments::BufferPlans& result) {
                                             : "  no");
 }
 
-int plan(PlanOptions options) {
+int plan(const Systems& systems, PlanOptions options) {
   for (const std::string& assignment : options.assignments) sim::assign(options.params.parameters, assignment);
-  const experiments::BufferPlans result = experiments::plan_buffers(options.params);
+  const experiments::BufferPlans result =
+      experiments::plan_buffers(options.params, systems.registry<policies::MemoryPlannerRegistry>());
   if (options.json) {
     fmt::print("{}\n", experiments::plan_node(result).dump(2));
   } else {
@@ -54,7 +55,8 @@ void add_plan(CLI::App& app, Action& action) {
   command->add_option("--out", options->params.out, "CSV file for the offsets of the best plan");
   command->add_flag("--force", options->params.force, "Replace the file if it exists");
   command->add_flag("--json", options->json, "As JSON");
-  command->callback([options, &action] { action = [options] { return plan(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return plan(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

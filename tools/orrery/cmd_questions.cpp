@@ -20,7 +20,7 @@ struct Asked {
   std::vector<char> enabled;
 };
 
-int ask(const RunQuestion& question, const Asked& asked) {
+int ask(const Systems& systems, const RunQuestion& question, const Asked& asked) {
   RunOptions run = asked.run;
   run.before.push_back("system=" + question.system);
   for (std::size_t i = 0; i < question.options.size(); ++i) {
@@ -28,7 +28,7 @@ int ask(const RunQuestion& question, const Asked& asked) {
         question.options[i].form == OptionForm::enabled ? asked.enabled[i] != 0 : !asked.texts[i].empty();
     if (given) run.before.push_back(experiments::option_assignment(question.options[i], asked.texts[i]));
   }
-  return run_config(run);
+  return run_config(systems, run);
 }
 
 void add_question_option(CLI::App& command, const RunOption& option, std::vector<std::string>& texts, char& enabled) {
@@ -47,7 +47,7 @@ void add_question_option(CLI::App& command, const RunOption& option, std::vector
 }
 
 void add_question(CLI::App& app, Action& action, const char* name) {
-  const RunQuestion& question = experiments::run_question(name);
+  const RunQuestion question = experiments::run_question(name);
   auto asked = std::make_shared<Asked>();
   CLI::App* command = app.add_subcommand(question.name, question.doc);
   add_run_options(*command, asked->run);
@@ -55,7 +55,9 @@ void add_question(CLI::App& app, Action& action, const char* name) {
   asked->enabled.resize(question.options.size());
   for (std::size_t i = 0; i < question.options.size(); ++i)
     add_question_option(*command, question.options[i], asked->texts[i], asked->enabled[i]);
-  command->callback([asked, &question, &action] { action = [asked, &question] { return ask(question, *asked); }; });
+  command->callback([asked, question, &action] {
+    action = [asked, question](const Systems& systems) { return ask(systems, question, *asked); };
+  });
 }
 
 }  // namespace

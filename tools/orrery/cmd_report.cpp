@@ -38,7 +38,7 @@ void add_report(CLI::App& app, Action& action) {
   command->add_option("--against", options->against,
                       "Print the run beside this request log (CSV of a vLLM run, or its benchmark's JSON) instead");
   command->add_flag("--json", options->json, "With --against: as JSON");
-  command->callback([options, &action] { action = [options] { return report(*options); }; });
+  command->callback([options, &action] { action = [options](const Systems&) { return report(*options); }; });
 }
 
 }  // namespace orrery::tools

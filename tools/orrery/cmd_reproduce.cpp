@@ -38,16 +38,17 @@ int draw(const std::vector<claims::JudgedStudy>& judged, const fs::path& folder)
   return code;
 }
 
-int reproduce(const ReproduceOptions& options) {
+int reproduce(const Systems& systems, const ReproduceOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   std::int64_t runs = 0;
   std::vector<claims::JudgedStudy> judged;
   {
     ProgressBar bar(options.quiet);
-    judged = experiments::reproduce_claims(options.params, {.progress = [&](const experiments::Progress& progress) {
-                                             runs = progress.total.value_or(0);
-                                             bar.update(progress);
-                                           }});
+    judged =
+        experiments::reproduce_claims(systems, options.params, {.progress = [&](const experiments::Progress& progress) {
+                                        runs = progress.total.value_or(0);
+                                        bar.update(progress);
+                                      }});
   }
   if (options.json) {
     fmt::print("{}\n", claims::claims_json(judged).dump(2));
@@ -76,7 +77,8 @@ void add_reproduce(CLI::App& app, Action& action) {
   command->add_option("--points", options->params.points, "CSV file for the figures at every point of every study");
   command->add_option("--png", options->png, "Folder for plots, one a study");
   command->add_flag("--quiet", options->quiet, "No progress");
-  command->callback([options, &action] { action = [options] { return reproduce(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return reproduce(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

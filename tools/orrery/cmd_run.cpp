@@ -30,12 +30,14 @@ void print_result(const sim::Node& summary, const RunOptions& options) {
 /// Thrown out of a run when the user stops it; what was written goes with the unfinished folder.
 struct Interrupted {};
 
-std::unique_ptr<experiments::Experiment> read(const RunOptions& options, const std::vector<std::string>& assignments) {
-  if (options.point) return experiments::study::read_point(options.config, *options.point, options.study, assignments);
+std::unique_ptr<experiments::Experiment> read(const Systems& systems, const RunOptions& options,
+                                              const std::vector<std::string>& assignments) {
+  if (options.point)
+    return experiments::study::read_point(systems, options.config, *options.point, options.study, assignments);
   if (experiments::study::is_store(options.config))
     sim::throw_fault({options.config, ""}, "expected an experiment, got the store of a study",
                      "--point N runs one of its points");
-  return experiments::read_experiment(options.config, assignments);
+  return experiments::read_experiment(systems, options.config, assignments);
 }
 
 /// What the run is called if the user does not say.
@@ -44,11 +46,11 @@ fs::path name_of(const RunOptions& options) {
   return fmt::format("{}-{}", fs::path(options.config).stem().string(), *options.point);
 }
 
-int run(const RunOptions& options) {
+int run(const Systems& systems, const RunOptions& options) {
   std::vector<std::string> assignments = options.before;
   assignments.insert(assignments.end(), options.assignments.begin(), options.assignments.end());
   if (options.seed) assignments.push_back(fmt::format("run.seed={}", *options.seed));
-  const auto experiment = read(options, assignments);
+  const auto experiment = read(systems, options, assignments);
   const std::string hash = experiments::config_hash(*experiment);
   const fs::path folder =
       options.out.empty() ? experiments::default_run_folder(name_of(options), hash) : fs::path(options.out);
@@ -90,9 +92,9 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
-int run_config(const RunOptions& options) {
+int run_config(const Systems& systems, const RunOptions& options) {
   try {
-    return run(options);
+    return run(systems, options);
   } catch (const Interrupted&) {
     fmt::print(stderr, "interrupted: nothing was written\n");
     return 130;
@@ -118,7 +120,8 @@ void add_run(CLI::App& app, Action& action) {
   CLI::Option* point = command->add_option("--point", options->point, "Point of a study's store, which CONFIG then is");
   command->add_option("--study", options->study, "With --point: the study's file, if it is elsewhere now")
       ->needs(point);
-  command->callback([options, &action] { action = [options] { return run_config(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return run_config(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

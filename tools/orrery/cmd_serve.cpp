@@ -53,7 +53,7 @@ void add_serve(CLI::App& app, Action& action) {
   command->add_flag("--read-only", options->read_only, "Show only: no runs are started from the browser");
   command->add_flag("--json", options->json, "Print the address as a line of JSON");
   command->add_flag("--quiet", options->quiet, "No notes on stderr");
-  command->callback([options, &action] { action = [options] { return serve(*options); }; });
+  command->callback([options, &action] { action = [options](const Systems&) { return serve(*options); }; });
 }
 
 }  // namespace orrery::tools

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "experiments/systems/serving/config/config.hpp"
 #include "tools/orrery/commands.hpp"
+#include "traces/generator.hpp"
 #include "traces/summary.hpp"
 #include "traces/writer.hpp"
 
@@ -18,21 +18,22 @@ struct TraceOptions {
   std::int64_t seed = 1;
 };
 
-std::unique_ptr<traces::TraceSource> open(const TraceOptions& options) {
+std::unique_ptr<traces::TraceSource> open(const Systems& systems, const TraceOptions& options) {
+  const auto& formats = systems.registry<traces::FormatTable>();
   traces::TraceParams params;
   params.path = options.input;
   if (!options.input_format.empty()) {
-    if (experiments::trace_formats().find(options.input_format) == nullptr)
+    if (formats.find(options.input_format) == nullptr)
       sim::throw_fault({"--format", ""}, fmt::format("unknown trace format '{}'", options.input_format),
-                       sim::name_hint(options.input_format, experiments::trace_formats().names()));
+                       sim::name_hint(options.input_format, formats.names()));
     params.format = options.input_format;
   }
   params.on_error = options.skip_faults ? traces::OnError::skip : traces::OnError::stop;
-  return traces::open_trace(params, experiments::trace_formats());
+  return traces::open_trace(params, formats);
 }
 
-int inspect(const TraceOptions& options) {
-  const auto source = open(options);
+int inspect(const Systems& systems, const TraceOptions& options) {
+  const auto source = open(systems, options);
   const traces::TraceSummary summary = traces::inspect(*source);
   if (options.json) {
     fmt::print("{}\n", traces::summary_node(summary).dump(2));
@@ -72,15 +73,15 @@ int write(traces::TraceSource& source, const TraceOptions& options) {
   return 0;
 }
 
-int convert(const TraceOptions& options) {
-  const auto source = open(options);
+int convert(const Systems& systems, const TraceOptions& options) {
+  const auto source = open(systems, options);
   return write(*source, options);
 }
 
-int generate(const TraceOptions& options) {
+int generate(const Systems& systems, const TraceOptions& options) {
   sim::Faults faults;
   const sim::Node node = sim::read_config(options.input);
-  const traces::GeneratorConfig generator = traces::parse_generator(node, experiments::trace_generators(), faults);
+  const traces::GeneratorParams generator = traces::parse_generator(node, *systems.registries(), faults);
   faults.throw_if_any();
   const auto source = traces::make_generated_trace(generator, static_cast<std::uint64_t>(options.seed));
   return write(*source, options);
@@ -108,19 +109,22 @@ void add_trace(CLI::App& app, Action& action) {
   CLI::App* inspect_command = trace->add_subcommand("inspect", "Rates and lengths of a trace");
   add_input(*inspect_command, *options);
   inspect_command->add_flag("--json", options->json, "As JSON");
-  inspect_command->callback([options, &action] { action = [options] { return inspect(*options); }; });
+  inspect_command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return inspect(systems, *options); }; });
 
   CLI::App* convert_command = trace->add_subcommand("convert", "Write a trace in one of our own formats");
   add_input(*convert_command, *options);
   add_output(*convert_command, *options);
-  convert_command->callback([options, &action] { action = [options] { return convert(*options); }; });
+  convert_command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return convert(systems, *options); }; });
 
   CLI::App* generate_command = trace->add_subcommand("generate", "Draw a trace from a generator's config");
   generate_command->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits")
       ->required();
   add_output(*generate_command, *options);
   generate_command->add_option("--seed", options->seed, "Seed of the random streams")->check(CLI::NonNegativeNumber);
-  generate_command->callback([options, &action] { action = [options] { return generate(*options); }; });
+  generate_command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return generate(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "experiments/all/systems.hpp"
 #include "experiments/answers/validating.hpp"
 #include "experiments/base/experiment.hpp"
 #include "sim/base/fault.hpp"
@@ -17,11 +18,11 @@ struct ValidateOptions {
 };
 
 /// Reports the faults of all files, not only of the first bad one.
-int validate(const ValidateOptions& options) {
+int validate(const Systems& systems, const ValidateOptions& options) {
   int exit_code = 0;
   for (const std::string& config : options.configs) {
     try {
-      experiments::validate_file(config, options.assignments);
+      experiments::validate_file(systems, config, options.assignments);
       if (!options.quiet) fmt::print("{}: valid\n", config);
     } catch (const sim::ConfigError& error) {
       for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
@@ -42,14 +43,15 @@ void add_validate(CLI::App& app, Action& action) {
       ->required();
   command->add_option("--set", options->assignments, "Change a value first: a.b.c=value")->allow_extra_args(false);
   command->add_flag("--quiet", options->quiet, "Say nothing about valid files");
-  command->callback([options, &action] { action = [options] { return validate(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return validate(systems, *options); }; });
 }
 
 void add_schema(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("schema", "Print the JSON Schema (draft-07) of experiment configs");
   command->callback([&action] {
-    action = [] {
-      fmt::print("{}\n", experiments::config_schema().dump(2));
+    action = [](const Systems& systems) {
+      fmt::print("{}\n", experiments::config_schema(systems).dump(2));
       return 0;
     };
   });

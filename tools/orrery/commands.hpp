@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/experiment.hpp"
+
 namespace orrery::tools {
 
-/// What main() does once the arguments are parsed; returns the exit code.
-using Action = std::function<int()>;
+/// What main() does once the arguments are parsed and plugins are loaded; returns the exit code.
+using experiments::Systems;
+using Action = std::function<int(const Systems&)>;
 
 /// One line a command; each is in a file of its own (cmd_NAME.cpp).
 void add_run(CLI::App& app, Action& action);

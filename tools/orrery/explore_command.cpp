@@ -59,7 +59,7 @@ void print_points(const study::Study& one, const ExploreCommand& options) {
   const std::int64_t seeds = one.seeds.count;
   if (options.search)
     fmt::print(stderr, "dry run: {} points of the space; a search with '{}' would look at {} x {}\n", points.size(),
-               one.driver.name, one.search.repeats, one.search.budget);
+               one.search.driver.name, one.search.repeats, one.search.budget);
   else
     fmt::print(stderr, "dry run: {} points, {} runs\n", points.size(), std::ssize(points) * seeds);
 }
@@ -70,11 +70,11 @@ std::vector<std::string> cluster_command(const ExploreCommand& options) {
                                            "--build", options.any_build ? "" : experiments::build_id()});
 }
 
-int explore(const ExploreCommand& options) {
+int explore(const Systems& systems, const ExploreCommand& options) {
   std::vector<std::string> assignments = options.assignments;
   if (options.seed)
     assignments.push_back(fmt::format("{}={}", options.search ? "search.seed" : "seeds.first", *options.seed));
-  const study::Study one = study::read_study(options.file, assignments);
+  const study::Study one = study::read_study(systems, options.file, assignments);
   const fs::path out = options.out.empty() ? study::default_store(one, options.search) : fs::path(options.out);
   if (options.dry_run) {
     (void)study::check_explorable(one, options.search);
@@ -147,7 +147,8 @@ void add_explore(CLI::App& app, Action& action, const char* name, const char* do
                     "Print points (with --json: configs as evaluate-points reads them), run nothing");
   command->add_flag("--json", options->json, "Print JSON instead of a table");
   command->add_flag("--quiet", options->quiet, "No progress and no notes");
-  command->callback([options, &action] { action = [options] { return explore(*options); }; });
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return explore(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

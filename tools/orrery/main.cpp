@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/base/experiment.hpp"
+#include "experiments/all/systems.hpp"
 #include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/commands.hpp"
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   }
   try {
     tools::load_plugins(plugins);
-    return action();
+    return action(experiments::all_systems(policies::loaded_plugins()));
   } catch (const sim::ConfigError& error) {
     for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
     return 2;

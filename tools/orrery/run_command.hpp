@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/experiment.hpp"
+
 namespace orrery::tools {
 
 struct RunOptions {
@@ -21,6 +23,6 @@ struct RunOptions {
 /// CONFIG, --set, --out, --seed, --force, --dry-run, --json, --quiet; `options` must outlive the parser.
 void add_run_options(CLI::App& command, RunOptions& options);
 /// Runs the experiment, writes its folder, prints its summary. Returns the exit code.
-int run_config(const RunOptions& options);
+int run_config(const experiments::Systems& systems, const RunOptions& options);
 
 }  // namespace orrery::tools

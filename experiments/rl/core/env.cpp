@@ -120,10 +120,8 @@ void clear_step(const EnvSpec& spec, TimeStep& out) {
   out.info.assign(spec.info.size(), std::numeric_limits<double>::quiet_NaN());
 }
 
-EnvRegistry env_registry() {
-  EnvRegistry registry("env");
-  register_envs(registry);
-  return registry;
+EnvFactory env_factory(const EnvRegistry::Choice& choice, const Systems& systems) {
+  return [make = choice.make, systems] { return make(systems); };
 }
 
 }  // namespace orrery::experiments::rl

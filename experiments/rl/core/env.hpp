@@ -9,9 +9,8 @@
 // - reset(seed, out) begins an episode, step(action, out) takes it further; both fill all of `out`. An episode is a
 //   pure function of the environment's parameters, the seed and the actions: no clock, no draws but from streams of
 //   that seed. reset() may be called at any time; step() only after it, and not after an episode's end.
-// - `terminated`: the process came to an end of its own (its value from here is 0). `truncated`: it was cut off (a
-// limit
-//   on steps), and its value from here is that of the last observation. Both may hold.
+// - `terminated`: the process came to an end of its own (its value from here is 0). `truncated`: it was cut off (by
+//   a limit on steps), and its value from here is that of the last observation. Both may hold.
 // - Observations are finite and within the bounds of their entries (which may be infinite). A mask, where the spec says
 //   that there is one, has a 1 for each choice that is allowed now and at least one of them in each part until the end.
 // - Actions that come in have passed check_action(): VectorEnv, bindings and tests call it; environments need not.
@@ -30,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/experiment.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::experiments::rl {
@@ -114,13 +114,13 @@ void check_step(const EnvSpec& spec, const TimeStep& step);
 /// Sets a time step up for a spec: zeros, all choices allowed, NaN figures.
 void clear_step(const EnvSpec& spec, TimeStep& out);
 
-using EnvRegistry = sim::Registry<Env>;
+/// Environments that run experiments read them with the systems that there are.
+using EnvRegistry = sim::Registry<Env, const Systems&>;
 /// A way to make as many equal environments as wanted; callable by several threads at once.
-using EnvFactory = EnvRegistry::Factory;
+using EnvFactory = std::function<std::unique_ptr<Env>()>;
+EnvFactory env_factory(const EnvRegistry::Choice& choice, const Systems& systems);
 
 /// Adds every environment that ships (envs/register.cpp: one line an environment).
 void register_envs(EnvRegistry& registry);
-/// A registry that holds them.
-EnvRegistry env_registry();
 
 }  // namespace orrery::experiments::rl

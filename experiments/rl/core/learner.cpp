@@ -109,12 +109,6 @@ class IndependentLearners final : public Learner {
 
 }  // namespace
 
-LearnerRegistry learner_registry() {
-  LearnerRegistry registry("learner");
-  register_learners(registry);
-  return registry;
-}
-
 std::unique_ptr<Learner> learner_per_agent(const LearnerSetup& setup, const MakeLearner& make) {
   if (setup.spec.agents.size() == 1) return make(setup);
   return std::make_unique<IndependentLearners>(setup, make);

@@ -63,7 +63,6 @@ using LearnerRegistry = sim::Registry<Learner, const LearnerSetup&>;
 
 /// Adds every learner of learners/ (register.cpp: one line a learner).
 void register_learners(LearnerRegistry& registry);
-LearnerRegistry learner_registry();
 
 /// A learner for each agent, each told of its own rows alone ("independent learners"; Tan, ICML 1993); of one agent
 /// simply its learner.

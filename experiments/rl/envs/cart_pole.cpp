@@ -94,8 +94,9 @@ class CartPole final : public Env {
 }  // namespace
 
 void add_cart_pole_env(EnvRegistry& registry) {
-  registry.add<CartPoleParams>("cart_pole", "Keep a pole upright on a cart (Barto, Sutton and Anderson).",
-                               [](const CartPoleParams& params) { return std::make_unique<CartPole>(params); });
+  registry.add<CartPoleParams>(
+      "cart_pole", "Keep a pole upright on a cart (Barto, Sutton and Anderson).",
+      [](const CartPoleParams& params, const Systems&) { return std::make_unique<CartPole>(params); });
 }
 
 }  // namespace orrery::experiments::rl

@@ -83,7 +83,7 @@ class ContextualBandit final : public Env {
 void add_contextual_bandit_env(EnvRegistry& registry) {
   registry.add<ContextualBanditParams>(
       "contextual_bandit", "One step: an arm for a context; rewards are linear in it.",
-      [](const ContextualBanditParams& params) { return std::make_unique<ContextualBandit>(params); });
+      [](const ContextualBanditParams& params, const Systems&) { return std::make_unique<ContextualBandit>(params); });
 }
 
 }  // namespace orrery::experiments::rl

@@ -52,10 +52,10 @@ struct Tried {
   std::vector<double> measures;  ///< NaN where there is none
 };
 
-study::Study read(const DesignParams& params) {
+study::Study read(const DesignParams& params, const Systems& systems) {
   const std::filesystem::path shipped = home_folder() / "experiments/studies/dram_controller.json";
   study::Study study =
-      study::read_study(params.study.empty() ? shipped : std::filesystem::path(params.study), params.set);
+      study::read_study(systems, params.study.empty() ? shipped : std::filesystem::path(params.study), params.set);
   if (study.objectives.empty()) throw std::invalid_argument("expected a study with an objective");
   if (study.space.size() == 0) throw std::invalid_argument("expected a study with parameters");
   return study;
@@ -63,7 +63,7 @@ study::Study read(const DesignParams& params) {
 
 class DesignEnv final : public Env {
  public:
-  explicit DesignEnv(const DesignParams& params) : params_(params), study_(read(params)) {
+  DesignEnv(const DesignParams& params, const Systems& systems) : params_(params), study_(read(params, systems)) {
     std::vector<std::int64_t> choices;
     std::vector<std::string> names;
     for (const search::Parameter& parameter : study_.space.parameters()) {
@@ -126,7 +126,7 @@ class DesignEnv final : public Env {
     tried.measures.assign(study_.measures.size(), std::nan(""));
     if (!study_.space.allowed(point)) return tried;
     try {
-      const Outcome outcome = read_experiment(study_.config(point, 1, study_.seeds.first))->run({});
+      const Outcome outcome = study_.read(study_.config(point, 1, study_.seeds.first))->run({});
       if (!outcome.feasible()) return tried;
       for (std::size_t i = 0; i < study_.measures.size(); ++i) {
         const auto found = claims::find_figure(outcome.summary, study_.measures[i].path).found;
@@ -165,8 +165,9 @@ class DesignEnv final : public Env {
 }  // namespace
 
 void add_design_env(EnvRegistry& registry) {
-  registry.add<DesignParams>("design", "Every step a whole design out of a study's space, tried in a simulator.",
-                             [](const DesignParams& params) { return std::make_unique<DesignEnv>(params); });
+  registry.add<DesignParams>(
+      "design", "Every step a whole design out of a study's space, tried in a simulator.",
+      [](const DesignParams& params, const Systems& systems) { return std::make_unique<DesignEnv>(params, systems); });
 }
 
 }  // namespace orrery::experiments::rl

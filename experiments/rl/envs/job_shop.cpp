@@ -206,8 +206,9 @@ class JobShopEnv final : public Env {
 }  // namespace
 
 void add_job_shop_env(EnvRegistry& registry) {
-  registry.add<JobShopParams>("job_shop", "Dispatch the jobs of a shop so that the last one finishes early.",
-                              [](const JobShopParams& params) { return std::make_unique<JobShopEnv>(params); });
+  registry.add<JobShopParams>(
+      "job_shop", "Dispatch the jobs of a shop so that the last one finishes early.",
+      [](const JobShopParams& params, const Systems&) { return std::make_unique<JobShopEnv>(params); });
 }
 
 }  // namespace orrery::experiments::rl

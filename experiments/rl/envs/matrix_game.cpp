@@ -98,8 +98,9 @@ class MatrixGame final : public Env {
 }  // namespace
 
 void add_matrix_game_env(EnvRegistry& registry) {
-  registry.add<MatrixGameParams>("matrix_game", "Two players choose at once, a table pays.",
-                                 [](const MatrixGameParams& params) { return std::make_unique<MatrixGame>(params); });
+  registry.add<MatrixGameParams>(
+      "matrix_game", "Two players choose at once, a table pays.",
+      [](const MatrixGameParams& params, const Systems&) { return std::make_unique<MatrixGame>(params); });
 }
 
 }  // namespace orrery::experiments::rl

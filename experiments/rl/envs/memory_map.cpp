@@ -120,8 +120,9 @@ class MemoryMap final : public Env {
 }  // namespace
 
 void add_memory_map_env(EnvRegistry& registry) {
-  registry.add<MemoryMapParams>("memory_map", "Which buffer is placed next in an arena.",
-                                [](const MemoryMapParams& params) { return std::make_unique<MemoryMap>(params); });
+  registry.add<MemoryMapParams>(
+      "memory_map", "Which buffer is placed next in an arena.",
+      [](const MemoryMapParams& params, const Systems&) { return std::make_unique<MemoryMap>(params); });
 }
 
 }  // namespace orrery::experiments::rl

@@ -90,8 +90,9 @@ class Rendezvous final : public Env {
 }  // namespace
 
 void add_rendezvous_env(EnvRegistry& registry) {
-  registry.add<RendezvousParams>("rendezvous", "Agents on a line meet in one cell; none sees all the others.",
-                                 [](const RendezvousParams& params) { return std::make_unique<Rendezvous>(params); });
+  registry.add<RendezvousParams>(
+      "rendezvous", "Agents on a line meet in one cell; none sees all the others.",
+      [](const RendezvousParams& params, const Systems&) { return std::make_unique<Rendezvous>(params); });
 }
 
 }  // namespace orrery::experiments::rl

@@ -63,11 +63,12 @@ EnvSpec admission_spec(const ServingConfig&) {
 void add_serving_admission_env(EnvRegistry& registry) {
   registry.add<ServingAdmissionParams>(
       "serving_admission", "Whether every request of a serving run comes in.",
-      [](const ServingAdmissionParams& params) {
-        return std::make_unique<ServingEnv>(params, admission_spec, [](ServingConfig& config, DecisionPort& port) {
-          config.admission.name = "learner";
-          config.admission.make = [&port] { return std::make_unique<AskingAdmission>(port); };
-        });
+      [](const ServingAdmissionParams& params, const Systems& systems) {
+        return std::make_unique<ServingEnv>(
+            params, systems, admission_spec, [](ServingConfig& config, DecisionPort& port) {
+              config.policies.admission.name = "learner";
+              config.policies.admission.make = [&port] { return std::make_unique<AskingAdmission>(port); };
+            });
       });
 }
 

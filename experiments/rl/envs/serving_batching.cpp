@@ -71,10 +71,9 @@ class AskingBatching final : public policies::Batching {
   std::vector<std::unique_ptr<policies::Batching>> choices_;
 };
 
-std::vector<policies::BatchingRegistry::Choice> read_choices(const std::vector<sim::Node>& blocks) {
+std::vector<policies::BatchingRegistry::Choice> read_choices(const std::vector<sim::Node>& blocks,
+                                                             const policies::BatchingRegistry& registry) {
   if (blocks.size() == 1) throw std::invalid_argument("expected at least two choices");
-  policies::BatchingRegistry registry("batching");
-  policies::register_batching_policies(registry);
   sim::Faults faults;
   std::vector<policies::BatchingRegistry::Choice> choices;
   for (const sim::Node& block : blocks) choices.push_back(registry.parse_block(block, "vllm_v1", faults));
@@ -92,8 +91,8 @@ std::vector<policies::BatchingRegistry::Choice> read_choices(const std::vector<s
 void add_serving_batching_env(EnvRegistry& registry) {
   registry.add<ServingBatchingParams>(
       "serving_batching", "Which of several policies makes the next batch of a serving run.",
-      [](const ServingBatchingParams& params) {
-        const auto choices = read_choices(params.choices);
+      [](const ServingBatchingParams& params, const Systems& systems) {
+        const auto choices = read_choices(params.choices, systems.registry<policies::BatchingRegistry>());
         const auto spec = [n = std::ssize(choices)](const ServingConfig&) {
           const double endless = std::numeric_limits<double>::infinity();
           AgentSpec agent{.name = "batching", .action = ActionSpace::discrete(n)};
@@ -104,14 +103,15 @@ void add_serving_batching_env(EnvRegistry& registry) {
             agent.observation.push_back({name, 0, endless});
           return EnvSpec{.agents = {std::move(agent)}};
         };
-        return std::make_unique<ServingEnv>(params, spec, [choices](ServingConfig& config, DecisionPort& port) {
-          for (ReplicaGroup& group : config.groups)
-            group.batching.make = [&port, choices] {
-              std::vector<std::unique_ptr<policies::Batching>> made;
-              for (const auto& choice : choices) made.push_back(choice.make());
-              return std::make_unique<AskingBatching>(port, std::move(made));
-            };
-        });
+        return std::make_unique<ServingEnv>(params, systems, spec,
+                                            [choices](ServingConfig& config, DecisionPort& port) {
+                                              for (ReplicaGroup& group : config.groups)
+                                                group.batching.make = [&port, choices] {
+                                                  std::vector<std::unique_ptr<policies::Batching>> made;
+                                                  for (const auto& choice : choices) made.push_back(choice.make());
+                                                  return std::make_unique<AskingBatching>(port, std::move(made));
+                                                };
+                                            });
       });
 }
 

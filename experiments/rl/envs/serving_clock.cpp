@@ -67,14 +67,15 @@ EnvSpec clock_spec(const ServingConfig& config) {
 
 void add_serving_clock_env(EnvRegistry& registry) {
   registry.add<ServingClockParams>(
-      "serving_clock", "At which clock every batch of a serving run goes.", [](const ServingClockParams& params) {
+      "serving_clock", "At which clock every batch of a serving run goes.",
+      [](const ServingClockParams& params, const Systems& systems) {
         ServingEnvParams shared = params;
         if (shared.config.empty() && !shared.override_.is_object())
           shared.override_ = sim::parse_json(kClocks, "default");
         return std::make_unique<ServingEnv>(
-            shared, clock_spec, [joule = params.joule](ServingConfig& config, DecisionPort& port) {
-              config.power.name = "learner";
-              config.power.make = [&port, joule] { return std::make_unique<AskingClock>(port, joule); };
+            shared, systems, clock_spec, [joule = params.joule](ServingConfig& config, DecisionPort& port) {
+              config.policies.power.name = "learner";
+              config.policies.power.make = [&port, joule] { return std::make_unique<AskingClock>(port, joule); };
             });
       });
 }

@@ -56,14 +56,15 @@ class ServingEnv::Meter final : public RunObserver {
   DecisionPort& port_;
 };
 
-ServingEnv::ServingEnv(const ServingEnvParams& params, const std::function<EnvSpec(const ServingConfig&)>& spec,
+ServingEnv::ServingEnv(const ServingEnvParams& params, const Systems& systems,
+                       const std::function<EnvSpec(const ServingConfig&)>& spec,
                        const std::function<void(ServingConfig&, DecisionPort&)>& install)
     : params_(params) {
   const std::filesystem::path shipped = home_folder() / "experiments/studies/first_light.json";
   sim::Node root = sim::read_config(params.config.empty() ? shipped : std::filesystem::path(params.config));
   if (params.override_.is_object()) sim::merge_over(root, params.override_);
   sim::Faults faults;
-  ServingConfig config = read_serving_config(root, faults);
+  ServingConfig config = read_serving_config(root, systems.registries(), faults);
   faults.throw_if_any();
   spec_ = spec(config);
   spec_.info = {"time_s", "ended"};

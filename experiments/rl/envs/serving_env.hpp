@@ -82,7 +82,8 @@ class ServingEnv final : public Env {
  public:
   /// `install` puts the asking policy into the config; the port outlives what it makes. Throws sim::ConfigError for
   /// faults of the config, std::invalid_argument for a design that does not fit.
-  ServingEnv(const ServingEnvParams& params, const std::function<EnvSpec(const ServingConfig&)>& spec,
+  ServingEnv(const ServingEnvParams& params, const Systems& systems,
+             const std::function<EnvSpec(const ServingConfig&)>& spec,
              const std::function<void(ServingConfig&, DecisionPort&)>& install);
   ~ServingEnv() override;
 

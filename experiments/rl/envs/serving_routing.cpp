@@ -66,13 +66,16 @@ EnvSpec routing_spec(const ServingConfig& config) {
 }  // namespace
 
 void add_serving_routing_env(EnvRegistry& registry) {
-  registry.add<ServingRoutingParams>(
-      "serving_routing", "Which replica every request of a serving run goes to.",
-      [](const ServingRoutingParams& params) {
-        return std::make_unique<ServingEnv>(params, routing_spec, [](ServingConfig& config, DecisionPort& port) {
-          config.routing.make = [&port](sim::RandomStream) { return std::make_unique<AskingRouter>(port); };
-        });
-      });
+  registry.add<ServingRoutingParams>("serving_routing", "Which replica every request of a serving run goes to.",
+                                     [](const ServingRoutingParams& params, const Systems& systems) {
+                                       return std::make_unique<ServingEnv>(
+                                           params, systems, routing_spec,
+                                           [](ServingConfig& config, DecisionPort& port) {
+                                             config.policies.routing.make = [&port](sim::RandomStream) {
+                                               return std::make_unique<AskingRouter>(port);
+                                             };
+                                           });
+                                     });
 }
 
 }  // namespace orrery::experiments::rl

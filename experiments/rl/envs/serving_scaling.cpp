@@ -68,11 +68,12 @@ EnvSpec scaling_spec(const ServingConfig& config) {
 
 void add_serving_scaling_env(EnvRegistry& registry) {
   registry.add<ServingScalingParams>(
-      "serving_scaling", "How many replicas of a serving run are up.", [](const ServingScalingParams& params) {
+      "serving_scaling", "How many replicas of a serving run are up.",
+      [](const ServingScalingParams& params, const Systems& systems) {
         return std::make_unique<ServingEnv>(
-            params, scaling_spec, [cost = params.replica_cost](ServingConfig& config, DecisionPort& port) {
-              config.scaling.name = "learner";
-              config.scaling.make = [&port, cost] { return std::make_unique<AskingScaling>(port, cost); };
+            params, systems, scaling_spec, [cost = params.replica_cost](ServingConfig& config, DecisionPort& port) {
+              config.policies.scaling.name = "learner";
+              config.policies.scaling.make = [&port, cost] { return std::make_unique<AskingScaling>(port, cost); };
             });
       });
 }

@@ -180,7 +180,7 @@ class TaskPlacement final : public Env {
 void add_task_placement_env(EnvRegistry& registry) {
   registry.add<TaskPlacementParams>(
       "task_placement", "Which of unlike processors every task of a graph runs on.",
-      [](const TaskPlacementParams& params) { return std::make_unique<TaskPlacement>(params); });
+      [](const TaskPlacementParams& params, const Systems&) { return std::make_unique<TaskPlacement>(params); });
 }
 
 }  // namespace orrery::experiments::rl

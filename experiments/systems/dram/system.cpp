@@ -44,14 +44,17 @@ struct RunParams {
   }
 };
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(object_field("machine", "Memory and controller.", sim::describe_params<MachineParams>()));
-  sections.back().required = true;
-  sections.push_back(object_field("workload", "Traffic.", sim::describe_params<hw::DramTraffic>()));
-  sections.push_back(object_field("run", "Seed and repetitions.", sim::describe_params<RunParams>()));
-  return sections;
-}
+struct Sections {
+  MachineParams machine;
+  hw::DramTraffic workload;
+  RunParams run;
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "Memory and controller.")),
+                           sim::section("workload", &S::workload, "Traffic."),
+                           sim::section("run", &S::run, "Seed and repetitions.")};
+  }
+};
 
 /// Sums over replications.
 struct Totals {
@@ -78,32 +81,26 @@ struct Totals {
 
 class DramExperiment final : public ConfigExperiment {
  public:
-  DramExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
-    const Node machine = section(root, "machine"), workload = section(root, "workload");
-    machine_ = sim::parse_params<MachineParams>(machine, faults);
-    traffic_ = sim::parse_params<hw::DramTraffic>(workload, faults);
-    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
-    read_memory(machine, faults);
-    if (faults.empty() && traffic_.footprint_bytes > memory_.capacity_bytes())
+  DramExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
+    config_ = read_sections<Sections>(root, *systems.registries(), faults);
+    const Node workload = section(root, "workload");
+    read_memory(section(root, "machine"), faults);
+    if (faults.empty() && config_.workload.footprint_bytes > memory_.capacity_bytes())
       faults.add(place_of(workload, "footprint"),
                  fmt::format("expected at most the memory's {}, got {}",
                              sim::humanise(memory_.capacity_bytes(), sim::Unit::bytes),
-                             sim::humanise(traffic_.footprint_bytes, sim::Unit::bytes)));
+                             sim::humanise(config_.workload.footprint_bytes, sim::Unit::bytes)));
     if (!faults.empty()) return;
-    seed_ = run_.seed;
-    resolved_ = resolved_header("dram");
-    resolved_.set("machine", sim::write_params(machine_));
-    resolved_.set("workload", sim::write_params(traffic_));
-    resolved_.set("run", sim::write_params(run_));
+    seed_ = config_.run.seed;
+    resolved_ = resolved_config("dram", config_);
   }
 
   Outcome run(const RunSink&) const override {
-    const sim::RandomStream random(static_cast<std::uint64_t>(run_.seed), "traffic");
+    const sim::RandomStream random(static_cast<std::uint64_t>(config_.run.seed), "traffic");
     Totals totals;
-    for (std::int64_t i = 0; i < run_.replications; ++i) {
-      const auto accesses = hw::draw_traffic(memory_, traffic_, random.child(static_cast<std::uint64_t>(i)));
-      totals.add(memory_, hw::run_design(memory_, machine_.controller, accesses));
+    for (std::int64_t i = 0; i < config_.run.replications; ++i) {
+      const auto accesses = hw::draw_traffic(memory_, config_.workload, random.child(static_cast<std::uint64_t>(i)));
+      totals.add(memory_, hw::run_design(memory_, config_.machine.controller, accesses));
     }
     Outcome outcome;
     outcome.summary = summary(totals);
@@ -118,7 +115,7 @@ class DramExperiment final : public ConfigExperiment {
     const std::filesystem::path file = part_file(name->as_string(), name->origin(), faults);
     if (file.empty()) return;
     Node entry = sim::read_config(file);
-    if (machine_.override_.is_object()) sim::merge_over(entry, machine_.override_);
+    if (config_.machine.override_.is_object()) sim::merge_over(entry, config_.machine.override_);
     memory_ = hw::parse_part<hw::DramParams>(entry, faults).part;
     inputs_.push_back(file);
   }
@@ -152,9 +149,7 @@ class DramExperiment final : public ConfigExperiment {
     return node;
   }
 
-  MachineParams machine_;
-  hw::DramTraffic traffic_;
-  RunParams run_;
+  Sections config_;
   hw::DramParams memory_;
 };
 
@@ -162,8 +157,10 @@ class DramExperiment final : public ConfigExperiment {
 }  // namespace dram
 
 System dram_system() {
-  return system_of<dram::DramExperiment>(
-      "dram", "Traffic through a memory controller whose every choice is a parameter.", dram::fields());
+  return {.name = "dram",
+          .doc = "Traffic through a memory controller whose every choice is a parameter.",
+          .fields = describe_sections<dram::Sections>,
+          .read = read_as<dram::DramExperiment>};
 }
 
 }  // namespace orrery::experiments

@@ -24,7 +24,8 @@ struct WorkloadParams {
     using sim::Unit;
     using W = WorkloadParams;
     return sim::FieldTable{
-        sim::required(sim::field("function", &W::function, "Its name: zdt1, rastrigin, mixed …")),
+        sim::annotated(sim::required(sim::field("function", &W::function, "Its name: zdt1, rastrigin, mixed …")),
+                       [](sim::FieldInfo& info, const sim::RegistrySet*) { info.suggestions = problem_names(); }),
         sim::field("dimensions", &W::dimensions, Unit::count, sim::between(0, 10'000),
                    "Of functions that have any number; 0: as many as their source uses."),
         sim::field("fidelity", &W::fidelity, Unit::ratio, sim::between(1e-9, 1), "Share of a full run."),
@@ -41,14 +42,14 @@ struct RunParams {
   }
 };
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(object_field("workload", "The function and the point.", sim::describe_params<WorkloadParams>()));
-  sections.back().required = true;
-  sections.back().nested.front().suggestions = problem_names();
-  sections.push_back(object_field("run", "Seed.", sim::describe_params<RunParams>()));
-  return sections;
-}
+struct Sections {
+  WorkloadParams workload;
+  RunParams run;
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::required(sim::section("workload", &Sections::workload, "The function and the point.")),
+                           sim::section("run", &Sections::run, "Seed.")};
+  }
+};
 
 /// The number that stands for a value of a parameter in a point; a wrong one is a fault.
 double read_value(const Parameter& parameter, const Node& node, sim::Faults& faults) {
@@ -90,11 +91,11 @@ Point read_point(const Space& space, const Node& node, sim::Faults& faults) {
 
 class FunctionExperiment final : public ConfigExperiment {
  public:
-  FunctionExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
+  FunctionExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
+    auto config = read_sections<Sections>(root, *systems.registries(), faults);
     const Node workload = section(root, "workload");
-    WorkloadParams params = sim::parse_params<WorkloadParams>(workload, faults);
-    run_ = sim::parse_params<RunParams>(section(root, "run"), faults);
+    WorkloadParams& params = config.workload;
+    run_ = config.run;
     if (!faults.empty()) return;
     const auto names = problem_names();
     if (std::find(names.begin(), names.end(), params.function) == names.end()) {
@@ -106,9 +107,7 @@ class FunctionExperiment final : public ConfigExperiment {
     if (!params.point.is_object()) params.point = section(workload, "point");
     at_ = {read_point(problem_.space, params.point, faults), params.fidelity};
     seed_ = run_.seed;
-    resolved_ = resolved_header("function");
-    resolved_.set("workload", sim::write_params(params));
-    resolved_.set("run", sim::write_params(run_));
+    resolved_ = resolved_config("function", config);
   }
 
   Outcome run(const RunSink&) const override {
@@ -138,7 +137,10 @@ class FunctionExperiment final : public ConfigExperiment {
 }  // namespace
 
 System function_system() {
-  return system_of<FunctionExperiment>("function", "A test function at a point, to try searches on.", fields());
+  return {.name = "function",
+          .doc = "A test function at a point, to try searches on.",
+          .fields = describe_sections<Sections>,
+          .read = read_as<FunctionExperiment>};
 }
 
 }  // namespace orrery::experiments::search

@@ -12,6 +12,7 @@
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/systems/graph/device.hpp"
+#include "models/builders/builder.hpp"
 #include "models/graph/op_graph.hpp"
 #include "policies/base/graph_pass.hpp"
 #include "policies/execution/execution.hpp"
@@ -81,13 +82,13 @@ struct WorkloadParams {
     using W = WorkloadParams;
     return sim::FieldTable{
         sim::field("bind", &W::bind, "Sizes of the graph's dimensions, by name."),
-        sim::field("vary", &W::vary, "Dimensions whose size varies from request to request, by name."),
         sim::field("requests", &W::requests, Unit::count, sim::between(1, 10'000'000), "Runs of the graph."),
         sim::field("interarrival", &W::interarrival_s, Unit::seconds, sim::at_least(0),
                    "Time between arrivals; 0: each request comes when the one before is done."),
         sim::field("samples", &W::samples, Unit::text, sim::any_value(),
                    "Dimension that counts samples, for throughput."),
         sim::field("max_batch", &W::max_batch, "Largest size that fits the device's memory."),
+        sim::field("vary", &W::vary, "Dimensions whose size varies from request to request, by name."),
     };
   }
 };
@@ -104,6 +105,71 @@ struct RunParams {
         sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
                    "Resolution of time, a whole number of ps."),
         sim::field("timeline", &RunParams::timeline, "Whether timeline.pftrace shows the first request."),
+    };
+  }
+};
+
+struct ImportParams {
+  std::string path, format;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("path", &ImportParams::path, Unit::path, sim::any_value(), "The file.")),
+        sim::field("format", &ImportParams::format, Unit::text, sim::any_value(),
+                   "onnx, chakra, kineto, hf or json; empty: by the file's name."),
+    };
+  }
+};
+
+struct ModelParams {
+  std::optional<models::BuilderRegistry::Choice> builder;
+  std::optional<ImportParams> import_;
+
+  static constexpr auto fields() {
+    using M = ModelParams;
+    return sim::FieldTable{
+        sim::only_if_given(sim::choice("builder", &M::builder, nullptr, "Builds the graph.")),
+        sim::only_if_given(sim::field("import", &M::import_, "A file.")),
+    };
+  }
+};
+
+struct PoliciesParams {
+  sim::Node passes;  ///< read_passes: an order of several
+  policies::ExecutionRegistry::Choice execution;
+  policies::MemoryPlannerRegistry::Choice memory;
+
+  static constexpr auto fields() {
+    using P = PoliciesParams;
+    return sim::FieldTable{
+        sim::annotated(sim::field("passes", &P::passes, "What rewrites the graph, in this order."),
+                       [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
+                         info.policies = registries->get<policies::PassRegistry>().components();
+                         info.default_value = sim::Node::array();
+                       }),
+        sim::choice("execution", &P::execution, "eager", "How the graph gets onto the device."),
+        sim::choice("memory", &P::memory, "best_fit", "Who places tensors."),
+    };
+  }
+};
+
+/// The sections of a graph config.
+struct GraphParams {
+  MachineParams machine;
+  ModelParams model;
+  WorkloadParams workload;
+  PoliciesParams policies;
+  RunParams run;
+
+  static constexpr auto fields() {
+    using G = GraphParams;
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &G::machine, "The device and its dispatching thread.")),
+        sim::required(sim::section("model", &G::model, "The graph.")),
+        sim::section("workload", &G::workload, "Requests and their sizes."),
+        sim::section("policies", &G::policies, "Passes, execution, memory."),
+        sim::section("run", &G::run, "Seed, resolution of time."),
     };
   }
 };
@@ -139,7 +205,6 @@ struct GraphConfig {
   sim::Node resolved;
 };
 
-GraphConfig read_graph_config(const sim::Node& root, sim::Faults& faults);
-std::vector<sim::FieldInfo> graph_fields();
+GraphConfig read_graph_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
 
 }  // namespace orrery::experiments::graph

@@ -132,9 +132,9 @@ double GraphDevice::transfer_s(const models::GraphTransfer& transfer) const {
   }
 }
 
-std::shared_ptr<const GraphDevice> read_device(const Node& machine, const MachineParams& params,
-                                               const hw::CostModelRegistry::Choice& cost, double tick_s,
+std::shared_ptr<const GraphDevice> read_device(const Node& machine, const MachineParams& params, double tick_s,
                                                std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
+  const hw::CostModelRegistry::Choice& cost = params.cost;
   if (!machine.is_object()) return nullptr;
   if (params.platform.has_value() == params.device.has_value()) {
     faults.add(machine.origin(), "expected either a 'platform' or a 'device'");

@@ -75,7 +75,7 @@ struct MachineParams {
   std::optional<DeviceChoice> device;
   DispatchParams dispatch;
   LinkChoice host_link, peer_link;
-  sim::Node cost;
+  hw::CostModelRegistry::Choice cost;
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
@@ -84,7 +84,7 @@ struct MachineParams {
         sim::field("dispatch", &M::dispatch, "Host and front end of a `device`."),
         sim::field("host_link", &M::host_link, "For to_host and to_device, where the device is no platform."),
         sim::field("peer_link", &M::peer_link, "For collectives, send and recv."),
-        sim::field("cost", &M::cost, "Cost model of a GPU."),
+        sim::choice("cost", &M::cost, "tiled", "Cost model of a GPU."),
     };
   }
 };
@@ -111,8 +111,7 @@ struct GraphDevice {
 };
 
 /// Reads the machine; null after a fault. `inputs` receives the catalog files.
-std::shared_ptr<const GraphDevice> read_device(const sim::Node& machine, const MachineParams& params,
-                                               const hw::CostModelRegistry::Choice& cost, double tick_s,
+std::shared_ptr<const GraphDevice> read_device(const sim::Node& machine, const MachineParams& params, double tick_s,
                                                std::vector<std::filesystem::path>& inputs, sim::Faults& faults);
 
 }  // namespace orrery::experiments::graph

@@ -46,9 +46,23 @@ struct TraceDetail {
   std::vector<hw::CommandTiming> timings;
 };
 
-struct GraphResult {
-  std::string status = "ok", reason;  ///< "infeasible" where memory does not suffice
+/// Whether a graph's memory suffices.
+struct GraphFit {
+  std::string status = "ok", reason;  ///< "infeasible" where it does not
   std::int64_t needed_bytes = 0, available_bytes = 0;
+};
+
+/// What was done, summed over requests.
+struct GraphWork {
+  hw::LaunchFigures launches;
+  double host_s = 0;
+  double read_bytes = 0, write_bytes = 0, flops = 0;
+  double asked_flops = 0;  ///< at the sizes of requests, before padding
+  double transfer_s = 0, transfer_bytes = 0, decode_s = 0;
+  double samples = 0;
+};
+
+struct GraphResult : GraphFit, GraphWork {
   std::vector<PassOutcome> passes;
   std::int64_t ops = 0, tensors = 0;  ///< after the passes
   std::int64_t max_batch = 0;         ///< where it was looked for
@@ -57,12 +71,6 @@ struct GraphResult {
   MemoryFigures memory;             ///< of the request that needs most
   double startup_s = 0, compile_s = 0, worst_stall_s = 0, worst_kernel_compile_s = 0;
   std::int64_t compiled = 0;
-  hw::LaunchFigures launches;  ///< sums over requests
-  double host_s = 0;
-  double read_bytes = 0, write_bytes = 0, flops = 0;
-  double asked_flops = 0;  ///< at the sizes of requests, before padding
-  double transfer_s = 0, transfer_bytes = 0, decode_s = 0;
-  double samples = 0;
   sim::EnergyLedger energy;
   sim::Time end;
   TraceDetail trace;

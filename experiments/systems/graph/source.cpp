@@ -13,8 +13,7 @@ bool is_file(const std::string& source) {
          std::filesystem::exists(source);
 }
 
-models::Imported built(const std::string& source, const sim::Node& params) {
-  const models::BuilderRegistry& registry = graph_builders();
+models::Imported built(const models::BuilderRegistry& registry, const std::string& source, const sim::Node& params) {
   const std::vector<std::string> names = registry.names();
   if (std::find(names.begin(), names.end(), source) == names.end())
     sim::throw_fault({"graph", ""}, fmt::format("no builder is called '{}', and it is no file", source),
@@ -25,8 +24,9 @@ models::Imported built(const std::string& source, const sim::Node& params) {
   return {choice.make()->build(), {}, {}};
 }
 
-models::Imported loaded(const std::string& source, const std::string& format, const sim::Node& params) {
-  if (!is_file(source)) return built(source, params);
+models::Imported loaded(const models::BuilderRegistry& builders, const std::string& source, const std::string& format,
+                        const sim::Node& params) {
+  if (!is_file(source)) return built(builders, source, params);
   if (!params.members().empty())
     sim::throw_fault({"--set", ""}, "expected the name of a builder: a file has no parameters");
   return models::import_graph(source, format);
@@ -34,8 +34,9 @@ models::Imported loaded(const std::string& source, const std::string& format, co
 
 }  // namespace
 
-models::Imported load_graph(const std::string& source, const std::string& format, const sim::Node& params) {
-  models::Imported imported = loaded(source, format, params);
+models::Imported load_graph(const models::BuilderRegistry& builders, const std::string& source,
+                            const std::string& format, const sim::Node& params) {
+  models::Imported imported = loaded(builders, source, format, params);
   const std::vector<std::string> faults = models::verify(imported.graph);
   if (!faults.empty()) sim::throw_fault({source, ""}, faults.front());
   return imported;

@@ -11,13 +11,10 @@
 
 namespace orrery::experiments::graph {
 
-const models::BuilderRegistry& graph_builders();
-const policies::PassRegistry& graph_passes();
-const hw::CostModelRegistry& graph_cost_models();
-
-/// The graph of a builder with `params`, or of a file in `format` (empty: by its name). Throws sim::ConfigError: a name
-/// that is neither, a file with parameters, a graph that is not sound.
-models::Imported load_graph(const std::string& source, const std::string& format, const sim::Node& params);
+/// The graph of one of `builders` with `params`, or of a file in `format` (empty: by its name). Throws
+/// sim::ConfigError: a name that is neither, a file with parameters, a graph that is not sound.
+models::Imported load_graph(const models::BuilderRegistry& builders, const std::string& source,
+                            const std::string& format, const sim::Node& params);
 
 /// Sizes by name, as texts; all dimensions have one, or none. Throws sim::ConfigError.
 models::Bindings bind_sizes(const models::OpGraph& graph,

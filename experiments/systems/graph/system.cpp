@@ -60,16 +60,15 @@ class GraphExperiment final : public Experiment {
 }  // namespace graph
 
 System graph_system() {
-  System system;
-  system.name = "graph";
-  system.doc = "Runs an operator graph, rewritten by passes, for requests of changing sizes on a device.";
-  system.fields = graph::graph_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    graph::GraphConfig config = graph::read_graph_config(root, faults);
-    faults.throw_if_any();
-    return std::make_unique<graph::GraphExperiment>(std::move(config));
-  };
-  return system;
+  return {
+      .name = "graph",
+      .doc = "Runs an operator graph, rewritten by passes, for requests of changing sizes on a device.",
+      .fields = describe_sections<graph::GraphParams>,
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        graph::GraphConfig config = graph::read_graph_config(root, *systems.registries(), faults);
+        faults.throw_if_any();
+        return std::make_unique<graph::GraphExperiment>(std::move(config));
+      }};
 }
 
 }  // namespace orrery::experiments

@@ -63,22 +63,24 @@ struct DesignParams {
   }
 };
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(object_field("machine", "The part.", sim::describe_params<MachineParams>()));
-  sections.push_back(object_field("workload", "The loop nest.", sim::describe_params<WorkloadParams>()));
-  sections.push_back(object_field("design", "Its pragmas.", sim::describe_params<DesignParams>()));
-  return sections;
-}
+struct Sections {
+  MachineParams machine;
+  WorkloadParams workload;
+  DesignParams design;
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{sim::section("machine", &S::machine, "The part."),
+                           sim::section("workload", &S::workload, "The loop nest."),
+                           sim::section("design", &S::design, "Its pragmas.")};
+  }
+};
 
 class HlsExperiment final : public ConfigExperiment {
  public:
-  HlsExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
+  HlsExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
+    const auto config = read_sections<Sections>(root, *systems.registries(), faults);
     const Node machine = section(root, "machine"), workload = section(root, "workload");
-    const auto part = sim::parse_params<MachineParams>(machine, faults);
-    const auto work = sim::parse_params<WorkloadParams>(workload, faults);
-    const auto design = sim::parse_params<DesignParams>(section(root, "design"), faults);
+    const auto& [part, work, design] = config;
     const std::vector<std::string> names = hw::hls_kernel_names();
     if (std::find(names.begin(), names.end(), work.kernel) == names.end())
       faults.add(place_of(workload, "kernel"), fmt::format("unknown kernel '{}'", work.kernel),
@@ -94,10 +96,7 @@ class HlsExperiment final : public ConfigExperiment {
                .cache = design.cache,
                .tiles = design.tiles,
                .interface_bits = design.interface_bits};
-    resolved_ = resolved_header("hls");
-    resolved_.set("machine", sim::write_params(part));
-    resolved_.set("workload", sim::write_params(work));
-    resolved_.set("design", sim::write_params(design));
+    resolved_ = resolved_config("hls", config);
   }
 
   Outcome run(const RunSink&) const override {
@@ -136,8 +135,10 @@ class HlsExperiment final : public ConfigExperiment {
 }  // namespace hls
 
 System hls_system() {
-  return system_of<hls::HlsExperiment>(
-      "hls", "A loop nest under pragmas of high-level synthesis on an FPGA, in closed form.", hls::fields());
+  return {.name = "hls",
+          .doc = "A loop nest under pragmas of high-level synthesis on an FPGA, in closed form.",
+          .fields = describe_sections<hls::Sections>,
+          .read = read_as<hls::HlsExperiment>};
 }
 
 }  // namespace orrery::experiments

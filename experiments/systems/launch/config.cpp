@@ -10,19 +10,7 @@
 namespace orrery::experiments::launch {
 namespace {
 
-using sim::FieldInfo;
 using sim::Node;
-
-constexpr const char* kCostModel = "tiled";
-
-const hw::CostModelRegistry& cost_models() {
-  static const hw::CostModelRegistry registry = [] {
-    hw::CostModelRegistry all("cost_model");
-    hw::register_cost_models(all);
-    return all;
-  }();
-  return registry;
-}
 
 std::filesystem::path models_folder() {
   return home_folder() / "models/catalog/eager";
@@ -84,44 +72,17 @@ void check_batches(const Node& workload, const Node& run, const LaunchConfig& co
 
 }  // namespace
 
-LaunchConfig read_launch_config(const Node& root, sim::Faults& faults) {
+LaunchConfig read_launch_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
   LaunchConfig config;
+  static_cast<LaunchParams&>(config) = read_sections<LaunchParams>(root, registries, faults);
   config.file = root.origin().file;
-  check_keys(root, launch_fields(), faults);
-  const Node machine = section(root, "machine");
-  const auto params = sim::parse_params<MachineParams>(machine, faults);
-  if (machine.is_object()) config.cost = cost_models().parse_block(section(machine, "cost"), kCostModel, faults);
-  const Node workload = section(root, "workload");
-  config.workload = sim::parse_params<WorkloadParams>(workload, faults);
-  const Node run = section(root, "run");
-  config.run = sim::parse_params<RunParams>(run, faults);
+  const Node workload = section(root, "workload"), run = section(root, "run");
   check_tick(run, config.run.tick_s, faults);
-  read_platforms(machine, params, config, faults);
+  read_platforms(section(root, "machine"), config.machine, config, faults);
   read_models(workload, config, faults);
   check_batches(workload, run, config, faults);
-  if (!faults.empty()) return config;
-  config.resolved = resolved_header("launch");
-  Node resolved_machine = sim::write_params(params);
-  resolved_machine.set("cost", hw::CostModelRegistry::write_block(config.cost));
-  config.resolved.set("machine", std::move(resolved_machine));
-  config.resolved.set("workload", sim::write_params(config.workload));
-  config.resolved.set("run", sim::write_params(config.run));
+  if (faults.empty()) config.resolved = resolved_config<LaunchParams>("launch", config);
   return config;
-}
-
-std::vector<FieldInfo> launch_fields() {
-  std::vector<FieldInfo> machine = sim::describe_params<MachineParams>();
-  FieldInfo& cost = find_field(machine, "cost");
-  cost = policy_field("cost", cost.doc, cost_models().components(), kCostModel);
-  find_field(find_field(machine, "platforms").nested, "override").nested = sim::describe_params<hw::PlatformParams>();
-  std::vector<FieldInfo> sections;
-  sections.push_back(object_field("machine", "The platforms.", std::move(machine)));
-  sections.back().required = true;
-  sections.push_back(
-      object_field("workload", "Forward passes of models over batches.", sim::describe_params<WorkloadParams>()));
-  sections.back().required = true;
-  sections.push_back(object_field("run", "Resolution of time, timeline.", sim::describe_params<RunParams>()));
-  return sections;
 }
 
 }  // namespace orrery::experiments::launch

@@ -19,12 +19,12 @@ namespace orrery::experiments::launch {
 
 struct MachineParams {
   std::vector<PlatformChoice> platforms;
-  sim::Node cost;
+  hw::CostModelRegistry::Choice cost;
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::required(sim::field("platforms", &MachineParams::platforms,
                                                     "What is compared; the summary compares each with the last.")),
-                           sim::field("cost", &MachineParams::cost, "Cost model of the devices.")};
+                           sim::choice("cost", &MachineParams::cost, "tiled", "Cost model of the devices.")};
   }
 };
 
@@ -103,19 +103,30 @@ struct NamedModel {
   models::EagerModel shape;
 };
 
-/// A config ready to run.
-struct LaunchConfig {
-  std::string file;
-  std::vector<hw::Platform> platforms;
-  hw::CostModelRegistry::Choice cost;
-  std::vector<NamedModel> models;
+/// The sections of a launch config.
+struct LaunchParams {
+  MachineParams machine;
   WorkloadParams workload;
   RunParams run;
+
+  static constexpr auto fields() {
+    using L = LaunchParams;
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &L::machine, "The platforms.")),
+        sim::required(sim::section("workload", &L::workload, "Forward passes of models over batches.")),
+        sim::section("run", &L::run, "Resolution of time, timeline.")};
+  }
+};
+
+/// A config ready to run.
+struct LaunchConfig : LaunchParams {
+  std::string file;
+  std::vector<hw::Platform> platforms;
+  std::vector<NamedModel> models;
   std::vector<std::filesystem::path> inputs;
   sim::Node resolved;
 };
 
-LaunchConfig read_launch_config(const sim::Node& root, sim::Faults& faults);
-std::vector<sim::FieldInfo> launch_fields();
+LaunchConfig read_launch_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
 
 }  // namespace orrery::experiments::launch

@@ -19,7 +19,7 @@ class Runner {
         platform_(platform),
         scale_(tick_scale(config.run.tick_s)),
         limits_(hw::limits_of(platform, scale_)),
-        cost_(config.cost.make(platform.gpu)) {}
+        cost_(config.machine.cost.make(platform.gpu)) {}
 
   std::vector<hw::LaunchedKernel> kernels(const NamedModel& model, std::int64_t batch) const {
     const WorkloadParams& workload = config_.workload;

@@ -53,16 +53,15 @@ class LaunchExperiment final : public Experiment {
 }  // namespace launch
 
 System launch_system() {
-  System system;
-  system.name = "launch";
-  system.doc = "Launches the kernels of models from a CPU thread onto a GPU, batch by batch, on several platforms.";
-  system.fields = launch::launch_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    launch::LaunchConfig config = launch::read_launch_config(root, faults);
-    faults.throw_if_any();
-    return std::make_unique<launch::LaunchExperiment>(std::move(config));
-  };
-  return system;
+  return {
+      .name = "launch",
+      .doc = "Launches the kernels of models from a CPU thread onto a GPU, batch by batch, on several platforms.",
+      .fields = describe_sections<launch::LaunchParams>,
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        launch::LaunchConfig config = launch::read_launch_config(root, *systems.registries(), faults);
+        faults.throw_if_any();
+        return std::make_unique<launch::LaunchExperiment>(std::move(config));
+      }};
 }
 
 }  // namespace orrery::experiments

@@ -35,14 +35,18 @@ constexpr auto enum_names(Pattern) {
 }
 
 struct NetworkSection {
-  sim::Node topology;
-  sim::Node routing;
+  sim::Node topology;  ///< parts of the catalog may stand in it, so it is read on its own
+  hw::RoutingRegistry::Choice routing;
   double message_overhead_s = 0;
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field("topology", &NetworkSection::topology, "Hosts, switches and the links between them.")),
-        sim::field("routing", &NetworkSection::routing, "Which links a message takes."),
+        sim::annotated(sim::required(sim::field("topology", &NetworkSection::topology,
+                                                "Hosts, switches and the links between them.")),
+                       [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
+                         info.policies = registries->get<hw::TopologyRegistry>().components();
+                       }),
+        sim::choice("routing", &NetworkSection::routing, "shortest", "Which links a message takes."),
         sim::field("message_overhead", &NetworkSection::message_overhead_s, sim::Unit::seconds, sim::at_least(0),
                    "Added to every message before it takes any bandwidth: software, NIC, protocol.")};
   }
@@ -192,6 +196,23 @@ struct RunParams {
   }
 };
 
+/// The sections of a network config.
+struct NetworkSections {
+  MachineParams machine;
+  WorkloadParams workload;
+  RunParams run;
+
+  static constexpr auto fields() {
+    using S = NetworkSections;
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &S::machine, "The network.")),
+        sim::required(sim::section(
+            "workload", &S::workload,
+            "What is sent: collectives, single flows, generated traffic; and links that change meanwhile.")),
+        sim::section("run", &S::run, "Seed, resolution and length of the run.")};
+  }
+};
+
 /// A job ready to run.
 struct Job {
   JobParams params;
@@ -240,18 +261,20 @@ struct NetworkConfig {
 };
 
 /// Reads a config document; every fault goes to `faults` and the result is then not to be used.
-NetworkConfig read_network_config(const sim::Node& root, sim::Faults& faults);
-
-/// The sections as data, policy blocks included.
-std::vector<sim::FieldInfo> network_fields();
+NetworkConfig read_network_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
 
 constexpr auto JobParams::fields() {
   using sim::Unit;
   return sim::FieldTable{
       sim::field("name", &JobParams::name, Unit::text, sim::any_value(), "Unique; \"job0\", \"job1\" … where none."),
       sim::required(sim::field("collective", &JobParams::collective, "What the ranks do together.")),
-      sim::field("algorithm", &JobParams::algorithm,
-                 "How they do it; where none is named, direct for all_to_all and send_recv and ring for the others."),
+      sim::annotated(
+          sim::field(
+              "algorithm", &JobParams::algorithm,
+              "How they do it; where none is named, direct for all_to_all and send_recv and ring for the others."),
+          [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
+            info.policies = registries->get<hw::CollectiveRegistry>().components();
+          }),
       sim::required(sim::field("bytes", &JobParams::bytes, Unit::bytes, sim::between(0, 1e18),
                                "As nccl-tests counts: the buffer on each rank; all_gather: the gathered result; "
                                "reduce_scatter: the input; all_to_all: what a rank holds for all ranks.")),

@@ -17,7 +17,8 @@ namespace {
 
 class NetworkExperiment final : public Experiment {
  public:
-  explicit NetworkExperiment(NetworkConfig config) : config_(std::move(config)) {}
+  NetworkExperiment(NetworkConfig config, SharedRegistries registries)
+      : config_(std::move(config)), registries_(std::move(registries)) {}
 
   const sim::Node& resolved() const override { return config_.resolved; }
   std::int64_t seed() const override { return config_.run.seed; }
@@ -26,13 +27,15 @@ class NetworkExperiment final : public Experiment {
   std::vector<std::filesystem::path> inputs() const override {
     std::vector<std::filesystem::path> files;
     sim::Node root = config_.resolved;
-    sim::for_each_path(network_fields(), root, [&](sim::Node& path) { files.emplace_back(path.as_string()); });
+    sim::for_each_path(describe_sections<NetworkSections>(*registries_), root,
+                       [&](sim::Node& path) { files.emplace_back(path.as_string()); });
     return files;
   }
 
   sim::Node identity() const override {
     sim::Node root = config_.resolved;
-    sim::for_each_path(network_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
+    sim::for_each_path(describe_sections<NetworkSections>(*registries_), root,
+                       [](sim::Node& path) { path = sim::Node::string("an input"); });
     return root;
   }
 
@@ -83,22 +86,22 @@ class NetworkExperiment final : public Experiment {
   }
 
   NetworkConfig config_;
+  SharedRegistries registries_;
 };
 
 }  // namespace
 }  // namespace network
 
 System network_system() {
-  System system;
-  system.name = "network";
-  system.doc = "Sends collectives, flows and generated traffic over a network of shared links.";
-  system.fields = network::network_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    network::NetworkConfig config = network::read_network_config(root, faults);
-    faults.throw_if_any();
-    return std::make_unique<network::NetworkExperiment>(std::move(config));
-  };
-  return system;
+  return {
+      .name = "network",
+      .doc = "Sends collectives, flows and generated traffic over a network of shared links.",
+      .fields = describe_sections<network::NetworkSections>,
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        network::NetworkConfig config = network::read_network_config(root, *systems.registries(), faults);
+        faults.throw_if_any();
+        return std::make_unique<network::NetworkExperiment>(std::move(config), systems.registries());
+      }};
 }
 
 }  // namespace orrery::experiments

@@ -30,8 +30,9 @@ const char* default_algorithm(CollectiveKind kind) {
   return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv ? "direct" : "ring";
 }
 
-hw::CollectiveRegistry::Choice choose_algorithm(const Node& node, const JobParams& params, sim::Faults& faults) {
-  return collectives().parse_block(section(node, "algorithm"), default_algorithm(params.collective), faults);
+hw::CollectiveRegistry::Choice choose_algorithm(const Node& node, const JobParams& params,
+                                                const hw::CollectiveRegistry& collectives, sim::Faults& faults) {
+  return collectives.parse_block(section(node, "algorithm"), default_algorithm(params.collective), faults);
 }
 
 /// Reads the jobs one by one; what they share is here.
@@ -48,7 +49,7 @@ class JobReader {
                   fmt::format("expected another name, '{}' is that of job {}", params.name, first->second));
     Job job;
     sim::Faults reported;  // by check_algorithms
-    job.algorithm = choose_algorithm(node, params, reported);
+    job.algorithm = choose_algorithm(node, params, context_.collectives, reported);
     if (reported.empty()) params.algorithm = hw::CollectiveRegistry::write_block(job.algorithm);
     job.params = params;
     job.label = sim::hash_text(params.name);
@@ -73,7 +74,7 @@ class JobReader {
     const CollectiveKind kind = job.params.collective;
     if (!hw::supports(algorithm, kind)) {
       std::vector<std::string> able;
-      for (const std::string& name : collectives().names())
+      for (const std::string& name : context_.collectives.names())
         if (hw::supports(name, kind)) able.push_back(name);
       const Node block = section(node, "algorithm");
       faults_.add(block.find("policy") != nullptr ? block.find("policy")->origin() : block.origin(),
@@ -261,21 +262,13 @@ void choose_modes(const WorkloadContext& context, NetworkConfig& config, sim::Fa
 
 }  // namespace
 
-const hw::CollectiveRegistry& collectives() {
-  static const hw::CollectiveRegistry registry = [] {
-    hw::CollectiveRegistry all("collective");
-    hw::register_collectives(all);
-    return all;
-  }();
-  return registry;
-}
-
-void check_algorithms(const Node& workload, const WorkloadParams& params, sim::Faults& faults) {
+void check_algorithms(const Node& workload, const WorkloadParams& params, const hw::CollectiveRegistry& collectives,
+                      sim::Faults& faults) {
   for (std::size_t i = 0; i < params.jobs.size(); ++i)
     if (const Node* node = item(workload, "jobs", i)) {
       const Node* block = node->find("algorithm");
       if (block != nullptr && !block->is_object()) continue;  // reported already
-      (void)choose_algorithm(*node, params.jobs[i], faults);
+      (void)choose_algorithm(*node, params.jobs[i], collectives, faults);
     }
 }
 

@@ -7,19 +7,18 @@
 
 namespace orrery::experiments::network {
 
-/// Collective algorithms by name.
-const hw::CollectiveRegistry& collectives();
-
 /// What a workload is read against.
 struct WorkloadContext {
   const sim::Node& node;  ///< the section
   const hw::Topology& topology;
   const hw::TopologyNames& names;
   hw::Routing& routing;
+  const hw::CollectiveRegistry& collectives;
 };
 
 /// Reports policy blocks of jobs that are faulty; needs no topology.
-void check_algorithms(const sim::Node& workload, const WorkloadParams& params, sim::Faults& faults);
+void check_algorithms(const sim::Node& workload, const WorkloadParams& params,
+                      const hw::CollectiveRegistry& collectives, sim::Faults& faults);
 
 /// Fills jobs, flows, traffic and events of `config`. `params` gets the jobs' names and the algorithms' defaults, so
 /// that it can be written as resolved.

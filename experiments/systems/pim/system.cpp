@@ -86,37 +86,32 @@ struct PolicyParams {
   }
 };
 
-std::vector<sim::FieldInfo> fields() {
-  std::vector<sim::FieldInfo> sections;
-  sections.push_back(object_field("machine", "Host and device.", sim::describe_params<MachineParams>()));
-  sections.back().required = true;
-  sections.push_back(object_field("model", "What decodes.", sim::describe_params<ModelParams>()));
-  sections.back().required = true;
-  sections.push_back(object_field("workload", "Batch and context.", sim::describe_params<WorkloadParams>()));
-  sections.push_back(object_field("policies", "Who does attention, and when.", sim::describe_params<PolicyParams>()));
-  return sections;
-}
+struct Sections {
+  MachineParams machine;
+  ModelParams model;
+  WorkloadParams workload;
+  PolicyParams policies;
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "Host and device.")),
+                           sim::required(sim::section("model", &S::model, "What decodes.")),
+                           sim::section("workload", &S::workload, "Batch and context."),
+                           sim::section("policies", &S::policies, "Who does attention, and when.")};
+  }
+};
 
 class PimExperiment final : public ConfigExperiment {
  public:
-  PimExperiment(const Node& root, sim::Faults& faults) {
-    check_keys(root, fields(), faults);
+  PimExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
+    config_ = read_sections<Sections>(root, *systems.registries(), faults);
     const Node machine = section(root, "machine"), model = section(root, "model");
-    machine_ = sim::parse_params<MachineParams>(machine, faults);
-    model_ = sim::parse_params<ModelParams>(model, faults);
-    workload_ = sim::parse_params<WorkloadParams>(section(root, "workload"), faults);
-    policies_ = sim::parse_params<PolicyParams>(section(root, "policies"), faults);
     if (!faults.empty()) return;
     read_device(machine, faults);
     const Node entry =
-        read_part_entry(*machine.find("pim"), machine_.pim.part, machine_.pim.override_, inputs_, faults);
+        read_part_entry(*machine.find("pim"), config_.machine.pim.part, config_.machine.pim.override_, inputs_, faults);
     if (entry.is_object()) pim_ = hw::parse_part<hw::AttentionPimParams>(entry, faults).part;
     read_model(model, faults);
-    resolved_ = resolved_header("pim");
-    resolved_.set("machine", sim::write_params(machine_));
-    resolved_.set("model", sim::write_params(model_));
-    resolved_.set("workload", sim::write_params(workload_));
-    resolved_.set("policies", sim::write_params(policies_));
+    resolved_ = resolved_config("pim", config_);
   }
 
   Outcome run(const RunSink&) const override {
@@ -129,8 +124,8 @@ class PimExperiment final : public ConfigExperiment {
       return outcome;
     }
     const hw::LayerPhases phases =
-        hw::layer_phases(pim_, *cost_, layer_, workload_.batch, workload_.context, on_device());
-    const hw::DecodeStep step = hw::decode_step(pim_, phases, policies_.schedule);
+        hw::layer_phases(pim_, *cost_, layer_, config_.workload.batch, config_.workload.context, on_device());
+    const hw::DecodeStep step = hw::decode_step(pim_, phases, config_.policies.schedule);
     const hw::DecodeStep alone = hw::decode_step(pim_, phases, hw::DecodeSchedule::gpu_only);
     Node& node = outcome.summary = Node::object();
     node.set("status", Node::string("ok"));
@@ -138,7 +133,7 @@ class PimExperiment final : public ConfigExperiment {
     node.set("gpu_only_s", Node::real(alone.time_s));
     node.set("gain", ratio(alone.time_s, step.time_s));
     Node& throughput = node.set("throughput", Node::object());
-    throughput.set("output_tokens_per_s", ratio(static_cast<double>(workload_.batch), step.time_s));
+    throughput.set("output_tokens_per_s", ratio(static_cast<double>(config_.workload.batch), step.time_s));
     Node& busy = node.set("utilisation", Node::object());
     busy.set("device", ratio(step.gpu_busy_s, step.time_s));
     busy.set("pim", ratio(step.pim_busy_s, step.time_s));
@@ -156,8 +151,8 @@ class PimExperiment final : public ConfigExperiment {
   };
 
   void read_device(const Node& machine, sim::Faults& faults) {
-    const Node entry =
-        read_part_entry(*machine.find("device"), machine_.device.part, machine_.device.override_, inputs_, faults);
+    const Node entry = read_part_entry(*machine.find("device"), config_.machine.device.part,
+                                       config_.machine.device.override_, inputs_, faults);
     if (!entry.is_object()) return;
     const Node* kind = entry.find("kind");
     const std::string what = kind != nullptr && kind->is_string() ? kind->as_string() : "";
@@ -179,7 +174,7 @@ class PimExperiment final : public ConfigExperiment {
 
   void read_model(const Node& node, sim::Faults& faults) {
     const sim::Origin where = place_of(node, "config");
-    const std::filesystem::path file = model_file(model_.config, where, faults);
+    const std::filesystem::path file = model_file(config_.model.config, where, faults);
     if (file.empty()) return;
     inputs_.push_back(file);
     const models::ModelConfig model = models::load_model(file.string(), {}, where);
@@ -191,40 +186,40 @@ class PimExperiment final : public ConfigExperiment {
               .kv_heads = model.kv_heads,
               .head_dim = model.head_dim,
               .layers = model.layers,
-              .dtype = model_.dtype};
-    weights_ = static_cast<double>(models::parameters(model) * hw::bytes_of(model_.dtype));
+              .dtype = config_.model.dtype};
+    weights_ = static_cast<double>(models::parameters(model) * hw::bytes_of(config_.model.dtype));
   }
 
   std::int64_t on_device() const {
-    switch (policies_.schedule) {
+    switch (config_.policies.schedule) {
       case hw::DecodeSchedule::gpu_only:
         return 0;
       case hw::DecodeSchedule::split:
-        return std::llround(policies_.share * static_cast<double>(workload_.batch));
+        return std::llround(config_.policies.share * static_cast<double>(config_.workload.batch));
       case hw::DecodeSchedule::serial:
       case hw::DecodeSchedule::interleaved:
-        return workload_.batch;
+        return config_.workload.batch;
     }
     return 0;
   }
 
   Bytes needed() const {
-    const double sequence = static_cast<double>(workload_.context * 2 * layer_.kv_heads * layer_.head_dim *
+    const double sequence = static_cast<double>(config_.workload.context * 2 * layer_.kv_heads * layer_.head_dim *
                                                 layer_.layers * hw::bytes_of(layer_.dtype));
     const auto here = static_cast<double>(on_device());
     return {.weights = weights_,
             .kv_pim = sequence * here,
-            .kv_device = sequence * (static_cast<double>(workload_.batch) - here)};
+            .kv_device = sequence * (static_cast<double>(config_.workload.batch) - here)};
   }
 
   /// Why it does not fit; nothing where it does.
   std::optional<std::string> shortage(const Bytes& bytes) const {
-    const double keep = 1 - machine_.memory_margin;
+    const double keep = 1 - config_.machine.memory_margin;
     const double stacks = static_cast<double>(pim_.stacks) * pim_.dram.capacity_bytes();
     const auto short_of = [&](const char* what, double need, double have) -> std::optional<std::string> {
       if (need <= keep * have) return std::nullopt;
       return fmt::format("{} need {}, of {} a share of {} is kept free", what, sim::humanise(need, sim::Unit::bytes),
-                         sim::humanise(have, sim::Unit::bytes), machine_.memory_margin);
+                         sim::humanise(have, sim::Unit::bytes), config_.machine.memory_margin);
     };
     if (pim_.shared_memory)
       return short_of("weights and keys in the stacks", bytes.weights + bytes.kv_pim + bytes.kv_device, stacks);
@@ -232,10 +227,7 @@ class PimExperiment final : public ConfigExperiment {
     return short_of("weights and keys of the host", bytes.weights + bytes.kv_device, device_bytes_);
   }
 
-  MachineParams machine_;
-  ModelParams model_;
-  WorkloadParams workload_;
-  PolicyParams policies_;
+  Sections config_;
   hw::AttentionPimParams pim_;
   hw::DecodeLayer layer_;
   std::unique_ptr<hw::CostModel> cost_;
@@ -246,8 +238,10 @@ class PimExperiment final : public ConfigExperiment {
 }  // namespace pim
 
 System pim_system() {
-  return system_of<pim::PimExperiment>("pim", "One decode step on a GPU or NPU with attention in memory beside it.",
-                                       pim::fields());
+  return {.name = "pim",
+          .doc = "One decode step on a GPU or NPU with attention in memory beside it.",
+          .fields = describe_sections<pim::Sections>,
+          .read = read_as<pim::PimExperiment>};
 }
 
 }  // namespace orrery::experiments

@@ -4,6 +4,12 @@
 #include <limits>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/systems/serving/pricing/clocked.hpp"
+#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/lane_share.hpp"
+#include "experiments/systems/serving/pricing/layouts.hpp"
+#include "experiments/systems/serving/pricing/profile_iteration.hpp"
+#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
 #include "experiments/systems/serving/setup_state.hpp"
 
 namespace orrery::experiments {
@@ -81,7 +87,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
     infeasible = Infeasible{"clocks are chosen for replicas of one layout only"};
     return false;
   }
-  if (config.speculation.name != "none") {
+  if (config.policies.speculation.name != "none") {
     infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
     return false;
   }
@@ -93,7 +99,7 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
     const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
     models::Transformer t =
         models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
-    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.cost.make(gpu));
+    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.machine.cost.make(gpu));
     modes.push_back({layout, std::move(t), std::move(ranks)});
   }
   kind.transformer = modes.front().transformer;
@@ -108,10 +114,8 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
   kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
   if (!check_memory(group, kind)) return false;
   const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
-  kind.layouts_model =
-      std::make_unique<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
-  kind.iteration_model = std::make_unique<TabulatedIteration>(*kind.layouts_model, kind.limits.layers);
-  kind.whole_model = kind.iteration_model.get();
+  kind.models.add<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
+  kind.models.add<TabulatedIteration>(kind.models.top(), kind.limits.layers);
   return true;
 }
 
@@ -121,7 +125,8 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
   if (kind.stages == 1) return std::nullopt;
   if (kind.stages > model.layers) return fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers);
   if (!part(kind).at_clocks.empty()) return "clocks are chosen for replicas without pipeline stages only";
-  if (config.speculation.name != "none") return "speculation is modelled on replicas without pipeline stages only";
+  if (config.policies.speculation.name != "none")
+    return "speculation is modelled on replicas without pipeline stages only";
   return std::nullopt;
 }
 
@@ -148,36 +153,35 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
 /// What prices the iterations.
 void ServingSetup::State::make_models(ReplicaKind& kind) {
   const hw::GpuParams& gpu = part(kind).gpu;
-  kind.exact_model = std::make_unique<GpuIterationModel>(*kind.transformer, gpu, config.cost.make(gpu));
-  kind.exact = kind.exact_model.get();
+  IterationStack& stack = kind.models;
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     std::vector<std::unique_ptr<IterationModel>> modes;
     for (const hw::GpuParams& at_clock : clocks)
-      modes.push_back(std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.cost.make(at_clock)));
-    kind.clocked_model = std::make_unique<ClockedIteration>(std::move(modes));
-    kind.exact = kind.clocked_model.get();
+      modes.push_back(
+          std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.machine.cost.make(at_clock)));
+    stack.add<ClockedIteration>(std::move(modes));
+    kind.clocked = true;
+  } else {
+    stack.add<GpuIterationModel>(*kind.transformer, gpu, config.machine.cost.make(gpu));
   }
   if (const ProfileParams& profile = config.machine.profile; profile.path) {
     const models::ModelConfig& facts = kind.transformer->config;
-    kind.profile_model = std::make_unique<ProfileIteration>(OpProfile::read(*profile.path), profile,
-                                                            ProfileFacts{.layers = facts.layers,
-                                                                         .hidden = facts.hidden_size,
-                                                                         .vocab_rows = kind.transformer->vocab_rows,
-                                                                         .tensor_parallel = kind.transformer->tp,
-                                                                         .memory_bandwidth = gpu.memory_bandwidth,
-                                                                         .l2_bandwidth = gpu.l2_bandwidth,
-                                                                         .l2_bytes = static_cast<double>(gpu.l2_bytes),
-                                                                         .link = gpu.link},
-                                                            kind.exact);
-    kind.exact = kind.profile_model.get();
+    stack.add<ProfileIteration>(OpProfile::read(*profile.path), profile,
+                                ProfileFacts{.layers = facts.layers,
+                                             .hidden = facts.hidden_size,
+                                             .vocab_rows = kind.transformer->vocab_rows,
+                                             .tensor_parallel = kind.transformer->tp,
+                                             .memory_bandwidth = gpu.memory_bandwidth,
+                                             .l2_bandwidth = gpu.l2_bandwidth,
+                                             .l2_bytes = static_cast<double>(gpu.l2_bytes),
+                                             .link = gpu.link},
+                                &stack.top());
   }
-  IterationModel* lane = kind.exact;
-  if (kind.data_parallel > 1) {
-    kind.lane_share = std::make_unique<LaneShare>(*lane, kind.data_parallel);
-    lane = kind.lane_share.get();
-  }
-  kind.iteration_model = std::make_unique<TabulatedIteration>(*lane, kind.limits.layers);
-  kind.whole_model = &kind.drafts->build(*lane, *kind.iteration_model, kind.limits.layers);
+  if (kind.stages > 1) return;  // they price their own layers; the table is for leaps, which a pipeline does not make
+  if (kind.data_parallel > 1) stack.add<LaneShare>(stack.top(), kind.data_parallel);
+  IterationModel& lane = stack.top();
+  stack.add<TabulatedIteration>(lane, kind.limits.layers);
+  kind.drafts->build(stack, lane, kind.limits.layers);
 }
 
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {

@@ -6,6 +6,7 @@
 #include "experiments/systems/serving/load/load.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
+#include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/picoseconds.hpp"
 #include "experiments/systems/serving/programs/files.hpp"
@@ -91,7 +92,7 @@ std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfi
         hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
     return picoseconds(cost.time_s);
   };
-  return std::make_unique<StagePipe>(*kind.exact, kind.layers_of, send_ps, ps_per_tick);
+  return std::make_unique<StagePipe>(kind.models.top(), kind.layers_of, send_ps, ps_per_tick);
 }
 
 /// When a run measures, and what its requests are held to.
@@ -107,11 +108,11 @@ void set_targets(const ServingConfig& config, const RunChange& change, const sim
 /// Who decides in the cluster of a run.
 ClusterPolicies deciders(const ServingConfig& config, sim::Engine& engine) {
   ClusterPolicies all;
-  all.router = config.routing.make(engine.stream("routing"));
-  if (config.admission.name != "all") all.admission = config.admission.make();
-  if (config.scaling.name != "fixed") all.scaling = config.scaling.make();
-  if (config.decode_scaling.name != "fixed") all.decode_scaling = config.decode_scaling.make();
-  all.decode_router = config.decode_routing.make(engine.stream("decode_routing"));
+  all.router = config.policies.routing.make(engine.stream("routing"));
+  if (config.policies.admission.name != "all") all.admission = config.policies.admission.make();
+  if (config.policies.scaling.name != "fixed") all.scaling = config.policies.scaling.make();
+  if (config.policies.decode_scaling.name != "fixed") all.decode_scaling = config.policies.decode_scaling.make();
+  all.decode_router = config.policies.decode_routing.make(engine.stream("decode_routing"));
   return all;
 }
 
@@ -170,14 +171,13 @@ class RunMembers {
 
   ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number) {
     ReplicaParts parts;
-    // Stages price their own layers; the table is for leaps, which a pipeline does not make.
-    parts.model = kind.stages > 1 ? kind.exact : kind.whole_model;
+    parts.model = &kind.models.top();
     if (kind.stages == 1 && kind.drafts)
       parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
     parts.acceptance = parts.speculator.get();
     parts.host = &host_;
     parts.batching = group.batching.make();
-    if (kind.clocked_model) parts.batching = with_clocks(std::move(parts.batching), clock_choice(kind));
+    if (kind.clocked) parts.batching = with_clocks(std::move(parts.batching), clock_choice(kind));
     parts.kv = group.kvcache.make(kind.geometry);
     parts.limits = kind.limits;
     parts.leap = config_.run.leap;
@@ -192,10 +192,10 @@ class RunMembers {
   }
 
   ClockChoice clock_choice(const ReplicaKind& kind) const {
-    return {.policy = config_.power.make(),
+    return {.policy = config_.policies.power.make(),
             .clocks_hz = config_.machine.devices[static_cast<std::size_t>(kind.device_group)].clocks_hz,
             .tbt_ps = config_.slo.tbt_s ? std::optional(picoseconds(*config_.slo.tbt_s)) : std::nullopt,
-            .model = kind.whole_model,
+            .model = &kind.models.top(),
             .layers = kind.limits.layers};
   }
 
@@ -216,7 +216,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed) + static_cast<std::uint64_t>(change.replication);
   sim::Engine engine(seed, scale);
-  const std::unique_ptr<traces::TraceSource> source = config.program ? nullptr : open_workload(config, seed);
+  const std::unique_ptr<traces::TraceSource> source = config.workload.program ? nullptr : open_workload(config, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -232,7 +232,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load,
                   deciders(config, engine));
-  cluster.migrate(config.migration.make(), config.migration_link);
+  cluster.migrate(config.policies.migration.make(), config.migration);
   const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
                            picoseconds(config.replica.sequence_overhead_s));
   RunMembers members(*state_, engine, host, seed);

@@ -6,11 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "experiments/systems/serving/pricing/clocked.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
-#include "experiments/systems/serving/pricing/lane_share.hpp"
-#include "experiments/systems/serving/pricing/layouts.hpp"
-#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "experiments/systems/serving/pricing/iteration_stack.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/speculation.hpp"
 #include "experiments/systems/serving/system.hpp"
@@ -27,15 +23,9 @@ struct ReplicaKind {
   policies::KvGeometry geometry;  ///< of a lane
   std::int64_t block_bytes = 0;   ///< of the KV cache that it was made for
   std::vector<StageLayers> layers_of;
-  std::unique_ptr<GpuIterationModel> exact_model;
-  std::unique_ptr<ClockedIteration> clocked_model;  ///< in place of exact_model, where there are clocks to choose from
-  std::unique_ptr<ProfileIteration> profile_model;  ///< over exact_model, with operator tables
-  IterationModel* exact = nullptr;                  ///< whichever of the two prices iterations
-  std::unique_ptr<LaneShare> lane_share;            ///< with data parallelism
-  std::unique_ptr<LayoutIteration> layouts_model;   ///< in its place, with layouts
-  std::unique_ptr<TabulatedIteration> iteration_model;
-  std::unique_ptr<DraftModels> drafts;
-  IterationModel* whole_model = nullptr;  ///< with drafting, where there is any
+  IterationStack models;                ///< the one on top prices iterations (of a pipeline: those of a stage)
+  bool clocked = false;                 ///< they have modes, the clocks to choose from
+  std::unique_ptr<DraftModels> drafts;  ///< null with layouts
 };
 
 struct ServingSetup::State {

@@ -4,6 +4,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/systems/serving/config/config.hpp"
+#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -112,7 +113,7 @@ std::int64_t IterationStepPrices::draft_ps(std::int64_t sequences, std::int64_t 
 }
 
 DraftModels::DraftModels(const ServingConfig& config, const hw::GpuParams& gpu, const models::Transformer& target)
-    : choice_(config.speculation) {
+    : choice_(config.policies.speculation) {
   if (choice_.name.empty() || choice_.name == "none") return;
   const NoPrices none;
   const auto speculator = choice_.make(none, 0);
@@ -132,23 +133,23 @@ DraftModels::DraftModels(const ServingConfig& config, const hw::GpuParams& gpu, 
     layers_ = static_cast<std::int32_t>(model.layers);
     weight_bytes_ = models::weight_bytes(draft);
     kv_bytes_per_token_ = models::kv_bytes_per_token(draft);
-    exact_ = std::make_unique<GpuIterationModel>(draft, gpu, config.cost.make(gpu));
+    exact_ = std::make_unique<GpuIterationModel>(draft, gpu, config.machine.cost.make(gpu));
   }
 }
 
-IterationModel& DraftModels::build(IterationModel& exact, IterationModel& tabulated, std::int32_t target_layers) {
+void DraftModels::build(IterationStack& models, IterationModel& exact, std::int32_t target_layers) {
+  IterationModel& target = models.top();
+  SpeculativeIteration* drafting = nullptr;
   if (drafter_ != policies::Drafter::none) {
     IterationModel& draft = exact_ ? static_cast<IterationModel&>(*exact_) : exact;
-    tabulated_ = std::make_unique<TabulatedIteration>(draft, layers_);
+    IterationModel& tabulated = models.add<TabulatedIteration>(draft, layers_);
     std::int64_t overhead_ps = 0;
     if (const sim::Node* overhead = choice_.params.find("step_overhead"))
       overhead_ps = static_cast<std::int64_t>(
           std::ceil(sim::parse_quantity(overhead->as_string(), sim::Unit::seconds).value_or(0) * 1e12));
-    speculative_ = std::make_unique<SpeculativeIteration>(tabulated, *tabulated_, layers_, overhead_ps);
+    drafting = &models.add<SpeculativeIteration>(target, tabulated, layers_, overhead_ps);
   }
-  prices_ = std::make_unique<IterationStepPrices>(tabulated, speculative_.get(), target_layers);
-  if (speculative_) return *speculative_;
-  return tabulated;
+  prices_ = std::make_unique<IterationStepPrices>(target, drafting, target_layers);
 }
 
 std::unique_ptr<policies::Speculator> DraftModels::speculator(std::uint64_t seed) const {

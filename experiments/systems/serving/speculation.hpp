@@ -11,7 +11,7 @@
 #include <string>
 
 #include "experiments/systems/serving/pricing/gpu_iteration.hpp"
-#include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "experiments/systems/serving/pricing/iteration_stack.hpp"
 #include "policies/speculation/speculation.hpp"
 
 namespace orrery::experiments {
@@ -63,8 +63,9 @@ class DraftModels {
   /// On one device, beside the target's.
   std::int64_t weight_bytes() const { return weight_bytes_; }
   std::int64_t kv_bytes_per_token() const { return kv_bytes_per_token_; }
-  /// The iteration model of a replica: `tabulated`, with drafting before it where that costs anything. Call once.
-  IterationModel& build(IterationModel& exact, IterationModel& tabulated, std::int32_t target_layers);
+  /// Puts drafting on top of the target's iterations where that costs anything; `exact` prices the target's layers.
+  /// Call once.
+  void build(IterationStack& models, IterationModel& exact, std::int32_t target_layers);
   /// A speculator for one replica, or null if there is none. After build().
   std::unique_ptr<policies::Speculator> speculator(std::uint64_t seed) const;
 
@@ -74,8 +75,6 @@ class DraftModels {
   std::int32_t layers_ = 0;
   std::int64_t weight_bytes_ = 0, kv_bytes_per_token_ = 0;
   std::unique_ptr<GpuIterationModel> exact_;
-  std::unique_ptr<TabulatedIteration> tabulated_;
-  std::unique_ptr<SpeculativeIteration> speculative_;
   std::unique_ptr<IterationStepPrices> prices_;
 };
 

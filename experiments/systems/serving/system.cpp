@@ -19,7 +19,7 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   if (!config.draft_file.empty()) files.push_back(config.draft_file);
   for (const DevicePart& part : config.parts) files.push_back(part.file);
   sim::Node root = config.resolved;
-  sim::for_each_path(serving_fields(), root, [&](sim::Node& path) {
+  sim::for_each_path(sim::describe_params<ServingParams>(*config.registries), root, [&](sim::Node& path) {
     const std::filesystem::path file = path.as_string();
     if (std::filesystem::is_directory(file)) {  // of operator tables
       for (const char* name : {"dense.csv", "per_sequence.csv", "attention.csv", "moe.csv"})
@@ -33,7 +33,8 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
 
 sim::Node serving_identity(const ServingConfig& config) {
   sim::Node root = config.resolved;
-  sim::for_each_path(serving_fields(), root, [](sim::Node& path) { path = sim::Node::string("an input"); });
+  sim::for_each_path(sim::describe_params<ServingParams>(*config.registries), root,
+                     [](sim::Node& path) { path = sim::Node::string("an input"); });
   sim::Node parts = sim::Node::array();
   for (const DevicePart& part : config.parts) parts.push(sim::write_params(part.gpu));
   root.set("parts", std::move(parts));  // their files may build on others
@@ -66,8 +67,8 @@ class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
   explicit ServingExperiment(ServingConfig config) : config_(std::move(config)), setup_(config_) {
-    if (config_.program) {
-      (void)config_.program->does.make();
+    if (config_.workload.program) {
+      (void)config_.workload.program->does.make();
       return;
     }
     traces::TraceRecord first;
@@ -162,17 +163,17 @@ class ServingExperiment final : public Experiment {
 }  // namespace
 
 System serving_system() {
-  System system;
-  system.name = "serving";
-  system.doc = "Serves a language model to a stream of requests on one group of devices.";
-  system.fields = serving_fields();
-  system.read = [](const sim::Node& root, sim::Faults& faults) { return read_serving(root, faults, {}); };
-  return system;
+  return {.name = "serving",
+          .doc = "Serves a language model to a stream of requests on one group of devices.",
+          .fields = describe_sections<ServingParams>,
+          .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) {
+            return read_serving(root, systems.registries(), faults, {});
+          }};
 }
 
-std::unique_ptr<Experiment> read_serving(const sim::Node& root, sim::Faults& faults,
+std::unique_ptr<Experiment> read_serving(const sim::Node& root, const SharedRegistries& registries, sim::Faults& faults,
                                          const std::function<void(ServingConfig&)>& change) {
-  ServingConfig config = read_serving_config(root, faults);
+  ServingConfig config = read_serving_config(root, registries, faults);
   faults.throw_if_any();
   if (change) change(config);
   return std::make_unique<ServingExperiment>(std::move(config));

@@ -1,4 +1,4 @@
-// The serving system: a trace of requests, one replica group, and what comes out.
+// The serving system: requests, the replicas that serve them, and what comes out.
 #pragma once
 
 #include <filesystem>

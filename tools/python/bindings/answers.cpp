@@ -9,13 +9,14 @@
 namespace orrery::python {
 namespace {
 
-py::object ask(const std::string& name, const std::string& params, py::object tell) {
+py::object ask(const experiments::Systems& systems, const std::string& name, const std::string& params,
+               py::object tell) {
   Watched watched(std::move(tell));
   const sim::Node node = sim::parse_json(params, name);
   sim::Node told;
   watched.run([&] {
     told = experiments::answer(
-        name, node,
+        systems, name, node,
         {[&](const experiments::Progress& progress) { watched.report(progress); }, [&] { return watched.stopped(); }});
   });
   return to_python(told);
@@ -47,22 +48,34 @@ py::list questions() {
 
 std::string option_assignment(const std::string& question, const std::string& name,
                               const std::vector<std::string>& texts) {
-  for (const experiments::RunOption& option : experiments::run_question(question).options)
+  const experiments::RunQuestion asked = experiments::run_question(question);
+  for (const experiments::RunOption& option : asked.options)
     if (option.name == name) return experiments::option_assignment(option, texts);
   throw std::invalid_argument("no such option: " + name);
 }
 
 }  // namespace
 
-void bind_answers(py::module_& module) {
-  module.def("ask", &ask, py::arg("name"), py::arg("params"), py::arg("tell"));
+void bind_answers(py::module_& module, const SharedKnown& known) {
+  module.def(
+      "ask",
+      [known](const std::string& name, const std::string& params, py::object tell) {
+        const experiments::Systems systems = known->systems;  // another thread may load a plugin meanwhile
+        return ask(systems, name, params, std::move(tell));
+      },
+      py::arg("name"), py::arg("params"), py::arg("tell"));
   module.def("answers", [] {
     sim::Node all = sim::Node::array();
     for (const experiments::Answer& one : experiments::answers())
       all.push(experiments::component_node({"answer", one.name, one.doc, one.fields}));
     return to_python(all);
   });
-  module.def("validate_file", &experiments::validate_file, py::arg("file"), py::arg("assignments"));
+  module.def(
+      "validate_file",
+      [known](const std::string& file, const std::vector<std::string>& assignments) {
+        experiments::validate_file(known->systems, file, assignments);
+      },
+      py::arg("file"), py::arg("assignments"));
   module.def("questions", &questions);
   module.def("option_assignment", &option_assignment, py::arg("question"), py::arg("name"), py::arg("texts"));
 }

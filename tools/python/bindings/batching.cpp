@@ -68,9 +68,7 @@ class PythonBatching final : public policies::Batching {
 /// A policy of C++ under a Python one.
 class NativeBatching {
  public:
-  NativeBatching(const std::string& name, const std::string& params) {
-    policies::BatchingRegistry registry("batching");
-    policies::register_batching_policies(registry);
+  NativeBatching(const policies::BatchingRegistry& registry, const std::string& name, const std::string& params) {
     sim::Faults faults;
     const sim::Node node = sim::parse_json(params, "parameters");
     const auto choice = registry.prepare(name, &node, {name, ""}, faults);
@@ -211,13 +209,17 @@ void install_batching(const std::shared_ptr<PolicySource>& source, experiments::
     };
 }
 
-void bind_batching(py::module_& module) {
+void bind_batching(py::module_& module, const SharedKnown& known) {
   py::class_<PolicySource, std::shared_ptr<PolicySource>>(module, "PolicySource")
       .def(py::init<py::object, std::string, std::string>(), py::arg("make"), py::arg("name"), py::arg("source"));
   bind_decision(module);
   bind_step(module);
   py::class_<NativeBatching>(module, "NativeBatching")
-      .def(py::init<const std::string&, const std::string&>(), py::arg("name"), py::arg("params"))
+      .def(py::init([known](const std::string& name, const std::string& params) {
+             return std::make_unique<NativeBatching>(known->systems.registry<policies::BatchingRegistry>(), name,
+                                                     params);
+           }),
+           py::arg("name"), py::arg("params"))
       .def("decide", &NativeBatching::decide, py::arg("view"), py::arg("out"));
   module.attr("STABLE") = policies::kStable;
 }

@@ -82,10 +82,10 @@ void bind_sequence(py::module_& module) {
   seq.def_property_readonly(
       "generated", [](const SeqRef& s) { return s.view().generated(s.id()); }, "Output tokens emitted.");
   seq.def_property_readonly(
-      "to_compute", [](const SeqRef& s) { return s.view().to_compute(s.id()); },
+      "to_compute", [](const SeqRef& s) { return tokens_to_compute(s.view(), s.id()); },
       "Of a waiting one: tokens to compute if it is admitted now.");
   seq.def_property_readonly(
-      "blocks", [](const SeqRef& s) { return s.view().blocks_of(s.id()); },
+      "blocks", [](const SeqRef& s) { return blocks_freed(s.view(), s.id()); },
       "KV blocks that preempting it makes available.");
   seq.def("__eq__", [](const SeqRef& a, const SeqRef& b) { return a.order() == b.order() && a.owner() == b.owner(); });
   seq.def("__hash__", [](const SeqRef& s) { return s.order(); });

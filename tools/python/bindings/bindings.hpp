@@ -8,28 +8,36 @@
 #include <memory>
 #include <string>
 
+#include "experiments/base/experiment.hpp"
 #include "sim/base/document.hpp"
 
 namespace orrery::python {
 
 namespace py = pybind11;
 
-void bind_components(py::module_& module);
-void bind_batching(py::module_& module);
+/// What the module knows of: made when it is loaded, and anew when a plugin is. What was read before keeps what it was
+/// read with. For whoever holds the interpreter's lock.
+struct Known {
+  experiments::Systems systems;
+};
+using SharedKnown = std::shared_ptr<Known>;
+
+void bind_components(py::module_& module, const SharedKnown& known);
+void bind_batching(py::module_& module, const SharedKnown& known);
 void bind_batching_view(py::module_& module);
 void bind_routing(py::module_& module);
-void bind_experiment(py::module_& module);
-void bind_plugins(py::module_& module);
+void bind_experiment(py::module_& module, const SharedKnown& known);
+void bind_plugins(py::module_& module, const SharedKnown& known);
 void bind_tables(py::module_& module);
 void bind_timeline(py::module_& module);
-void bind_env(py::module_& module);
-void bind_vector_env(py::module_& module);
-void bind_study(py::module_& module);
-void bind_search(py::module_& module);
-void bind_graph(py::module_& module);
-void bind_machine(py::module_& module);
-void bind_trace(py::module_& module);
-void bind_answers(py::module_& module);
+void bind_env(py::module_& module, const SharedKnown& known);
+void bind_vector_env(py::module_& module, const SharedKnown& known);
+void bind_study(py::module_& module, const SharedKnown& known);
+void bind_search(py::module_& module, const SharedKnown& known);
+void bind_graph(py::module_& module, const SharedKnown& known);
+void bind_machine(py::module_& module, const SharedKnown& known);
+void bind_trace(py::module_& module, const SharedKnown& known);
+void bind_answers(py::module_& module, const SharedKnown& known);
 
 /// A document as dicts, lists and scalars; keys keep their order.
 py::object to_python(const sim::Node& node);

@@ -10,12 +10,12 @@ namespace orrery::python {
 
 using namespace experiments::rl;  // in a .cpp of bindings to it
 
-EnvFactory env_factory(const std::string& name, const std::string& params) {
+EnvFactory env_factory(const experiments::Systems& systems, const std::string& name, const std::string& params) {
   sim::Faults faults;
   const sim::Node node = sim::parse_json(params, name);
-  const EnvRegistry::Choice choice = env_registry().prepare(name, &node, {"make_env", ""}, faults);
+  const EnvRegistry::Choice choice = systems.registry<EnvRegistry>().prepare(name, &node, {"make_env", ""}, faults);
   faults.throw_if_any();
-  return choice.make;
+  return experiments::rl::env_factory(choice, systems);
 }
 
 std::unique_ptr<Env> make_env(const EnvFactory& factory, const std::string& name) {
@@ -61,7 +61,8 @@ namespace {
 
 class PyEnv {
  public:
-  PyEnv(const std::string& name, const std::string& params) : env_(make_env(env_factory(name, params), name)) {}
+  PyEnv(const experiments::Systems& systems, const std::string& name, const std::string& params)
+      : env_(make_env(python::env_factory(systems, name, params), name)) {}
 
   py::tuple reset(std::uint64_t seed) {
     {
@@ -113,9 +114,12 @@ class PyEnv {
 
 }  // namespace
 
-void bind_env(py::module_& module) {
+void bind_env(py::module_& module, const SharedKnown& known) {
   py::class_<PyEnv>(module, "Env")
-      .def(py::init<const std::string&, const std::string&>(), py::arg("name"), py::arg("params"))
+      .def(py::init([known](const std::string& name, const std::string& params) {
+             return std::make_unique<PyEnv>(known->systems, name, params);
+           }),
+           py::arg("name"), py::arg("params"))
       .def("spec", &PyEnv::spec)
       .def("reset", &PyEnv::reset, py::arg("seed"))
       .def("step", &PyEnv::step, py::arg("action"));

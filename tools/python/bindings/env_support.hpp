@@ -7,7 +7,8 @@
 namespace orrery::python {
 
 /// The way to make an environment of that name with parameters as JSON. Throws sim::ConfigError.
-experiments::rl::EnvFactory env_factory(const std::string& name, const std::string& params);
+experiments::rl::EnvFactory env_factory(const experiments::Systems& systems, const std::string& name,
+                                        const std::string& params);
 /// Makes one; what its parameters cannot say by their ranges is a sim::ConfigError too.
 std::unique_ptr<experiments::rl::Env> make_env(const experiments::rl::EnvFactory& factory, const std::string& name);
 /// {"agents": [...], "masked", "shared_reward", "info"}.

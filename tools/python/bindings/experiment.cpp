@@ -64,15 +64,17 @@ sim::Node read_root(const std::optional<std::string>& path, const std::string& t
   return root;
 }
 
-std::unique_ptr<experiments::Experiment> make_experiment(const sim::Node& root, const PythonPolicies& policies) {
-  return policies.any() ? read_installed(root, policies) : experiments::read_experiment(root);
+std::unique_ptr<experiments::Experiment> make_experiment(const experiments::Systems& systems, const sim::Node& root,
+                                                         const PythonPolicies& policies) {
+  return policies.any() ? read_installed(systems, root, policies) : experiments::read_experiment(systems, root);
 }
 
 class PyExperiment {
  public:
-  PyExperiment(const std::optional<std::string>& path, const std::string& text,
+  PyExperiment(const experiments::Systems& systems, const std::optional<std::string>& path, const std::string& text,
                const std::vector<std::string>& assignments, PythonPolicies policies)
-      : policies_(std::move(policies)), experiment_(make_experiment(read_root(path, text, assignments), policies_)) {}
+      : policies_(std::move(policies)),
+        experiment_(make_experiment(systems, read_root(path, text, assignments), policies_)) {}
 
   /// Runs, with files in `folder` (which is there) if it is given. Needs the lock, and lets it go.
   py::dict run(const std::optional<std::string>& folder, py::object progress) const {
@@ -129,13 +131,13 @@ class PyExperiment {
 
 }  // namespace
 
-void bind_experiment(py::module_& module) {
+void bind_experiment(py::module_& module, const SharedKnown& known) {
   using Source = std::shared_ptr<PolicySource>;
   py::class_<PyExperiment>(module, "Experiment", "A validated config, ready to run as often as wanted.")
-      .def(py::init([](const std::optional<std::string>& path, const std::string& text,
-                       const std::vector<std::string>& assignments, const Source& batching, const Source& routing,
-                       const Source& decode_routing) {
-             return std::make_unique<PyExperiment>(path, text, assignments,
+      .def(py::init([known](const std::optional<std::string>& path, const std::string& text,
+                            const std::vector<std::string>& assignments, const Source& batching, const Source& routing,
+                            const Source& decode_routing) {
+             return std::make_unique<PyExperiment>(known->systems, path, text, assignments,
                                                    PythonPolicies{batching, routing, decode_routing});
            }),
            py::arg("path"), py::arg("text"), py::arg("assignments"), py::kw_only(), py::arg("batching") = py::none(),

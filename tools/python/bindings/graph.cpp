@@ -20,9 +20,11 @@ double number(const SymExpr& expression) {
   return static_cast<double>(expression.constant().value_or(0));
 }
 
-PyGraph load(const std::string& source, const std::string& format, const std::string& params, const Sizes& sizes) {
+PyGraph load(const Known& known, const std::string& source, const std::string& format, const std::string& params,
+             const Sizes& sizes) {
   sim::Node node = sim::parse_json(params, "--set");
-  models::Imported imported = graphs::load_graph(source, format, node);
+  models::Imported imported =
+      graphs::load_graph(known.systems.registry<models::BuilderRegistry>(), source, format, node);
   PyGraph made{.unmapped = std::move(imported.unmapped), .notes = std::move(imported.notes)};
   made.sizes = graphs::bind_sizes(imported.graph, sizes);
   made.graph = std::make_shared<const OpGraph>(std::move(imported.graph));
@@ -122,10 +124,11 @@ py::dict totals(const PyGraph& g) {
 }
 
 /// The graph after a pass, and what the pass tells of itself. Prices are those of the machine, if one is given.
-py::tuple apply(const PyGraph& g, const std::string& name, const std::string& params, const PyMachine* machine) {
+py::tuple apply(const policies::PassRegistry& passes, const PyGraph& g, const std::string& name,
+                const std::string& params, const PyMachine* machine) {
   sim::Faults faults;
   const sim::Node node = sim::parse_json(params, name);
-  const auto choice = graphs::graph_passes().prepare(name, &node, {"apply", ""}, faults);
+  const auto choice = passes.prepare(name, &node, {"apply", ""}, faults);
   faults.throw_if_any();
   policies::PassContext context;
   context.typical = g.sizes;
@@ -156,9 +159,11 @@ py::tuple apply(const PyGraph& g, const std::string& name, const std::string& pa
 
 }  // namespace
 
-void bind_graph(py::module_& module) {
+void bind_graph(py::module_& module, const SharedKnown& known) {
   py::class_<PyGraph>(module, "Graph")
-      .def(py::init(&load), py::arg("source"), py::arg("format"), py::arg("params"), py::arg("sizes"))
+      .def(py::init([known](const std::string& source, const std::string& format, const std::string& params,
+                            const Sizes& sizes) { return load(*known, source, format, params, sizes); }),
+           py::arg("source"), py::arg("format"), py::arg("params"), py::arg("sizes"))
       .def("name", [](const PyGraph& g) { return g.graph->name; })
       .def("op_count", [](const PyGraph& g) { return g.graph->op_count(); })
       .def("dimensions", &dimensions)
@@ -177,7 +182,12 @@ void bind_graph(py::module_& module) {
       .def("operators", &operators)
       .def("formulas", &formulas)
       .def("totals", &totals)
-      .def("apply", &apply, py::arg("pass_"), py::arg("params"), py::arg("machine").none(true))
+      .def(
+          "apply",
+          [known](const PyGraph& g, const std::string& name, const std::string& params, const PyMachine* machine) {
+            return apply(known->systems.registry<policies::PassRegistry>(), g, name, params, machine);
+          },
+          py::arg("pass_"), py::arg("params"), py::arg("machine").none(true))
       .def("unmapped", [](const PyGraph& g) { return g.unmapped; })
       .def("notes", [](const PyGraph& g) { return g.notes; })
       .def("dot", [](const PyGraph& g) { return models::to_dot(*g.graph); })

@@ -39,7 +39,8 @@ struct PyGraph {
 /// A part of the catalog (or a file), and its cost model where it can run kernels.
 class PyMachine {
  public:
-  PyMachine(const std::string& part, const std::string& changes, const std::string& cost);
+  PyMachine(const experiments::Systems& systems, const std::string& part, const std::string& changes,
+            const std::string& cost);
 
   py::dict facts() const;
   py::dict kernels(const PyGraph& graph) const;

@@ -76,7 +76,8 @@ hw::DType format_of(const std::string& name) {
 
 }  // namespace
 
-PyMachine::PyMachine(const std::string& part, const std::string& changes, const std::string& cost) {
+PyMachine::PyMachine(const experiments::Systems& systems, const std::string& part, const std::string& changes,
+                     const std::string& cost) {
   sim::Faults faults;
   const std::filesystem::path file = experiments::part_file(part, {"", "/part"}, faults);
   faults.throw_if_any();
@@ -91,11 +92,11 @@ PyMachine::PyMachine(const std::string& part, const std::string& changes, const 
   choice.set("part", Node::string(file_));
   choice.set("override", sim::parse_json(changes, "override"));
   machine.set(platform ? "platform" : "device", std::move(choice));
-  const auto model = graphs::graph_cost_models().parse_block(sim::parse_json(cost, "cost"), "tiled", faults);
-  const auto params = sim::parse_params<graphs::MachineParams>(machine, faults);
+  machine.set("cost", sim::parse_json(cost, "cost"));
+  const auto params = sim::parse_params<graphs::MachineParams>(machine, *systems.registries(), faults);
   faults.throw_if_any();
   std::vector<std::filesystem::path> inputs;
-  device_ = graphs::read_device(machine, params, model, 1e-12, inputs, faults);
+  device_ = graphs::read_device(machine, params, 1e-12, inputs, faults);
   faults.throw_if_any();
 }
 
@@ -217,10 +218,12 @@ py::dict model_facts(const std::string& reference, const std::string& dtype, std
 
 }  // namespace
 
-void bind_machine(py::module_& module) {
+void bind_machine(py::module_& module, const SharedKnown& known) {
   py::class_<PyMachine>(module, "Machine")
-      .def(py::init<const std::string&, const std::string&, const std::string&>(), py::arg("part"), py::arg("changes"),
-           py::arg("cost"))
+      .def(py::init([known](const std::string& part, const std::string& changes, const std::string& cost) {
+             return std::make_unique<PyMachine>(known->systems, part, changes, cost);
+           }),
+           py::arg("part"), py::arg("changes"), py::arg("cost"))
       .def("facts", &PyMachine::facts)
       .def("kernels", &PyMachine::kernels, py::arg("graph"))
       .def("gemm", &gemm, py::arg("m"), py::arg("n"), py::arg("k"), py::arg("dtype"), py::arg("batch"));

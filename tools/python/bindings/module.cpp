@@ -1,5 +1,5 @@
 // The module `_orrery`: the compiled core of the package `orrery`, which is what users see (tools/python/orrery).
-#include "experiments/base/experiment.hpp"
+#include "experiments/all/systems.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/python/bindings/bindings.hpp"
@@ -32,20 +32,22 @@ PYBIND11_MODULE(_orrery, module) {
   module.def("version", [] { return std::string(experiments::version()); });
   module.def("build_id", [] { return experiments::build_id(); });
   module.def("home_folder", [] { return experiments::home_folder().string(); });
-  python::bind_components(module);
-  python::bind_plugins(module);
+  const auto known =
+      std::make_shared<python::Known>(python::Known{experiments::all_systems(policies::loaded_plugins())});
+  python::bind_components(module, known);
+  python::bind_plugins(module, known);
   python::bind_tables(module);
   python::bind_timeline(module);
   python::bind_batching_view(module);
-  python::bind_batching(module);
+  python::bind_batching(module, known);
   python::bind_routing(module);
-  python::bind_experiment(module);
-  python::bind_env(module);
-  python::bind_vector_env(module);
-  python::bind_study(module);
-  python::bind_search(module);
-  python::bind_machine(module);
-  python::bind_graph(module);
-  python::bind_trace(module);
-  python::bind_answers(module);
+  python::bind_experiment(module, known);
+  python::bind_env(module, known);
+  python::bind_vector_env(module, known);
+  python::bind_study(module, known);
+  python::bind_search(module, known);
+  python::bind_machine(module, known);
+  python::bind_graph(module, known);
+  python::bind_trace(module, known);
+  python::bind_answers(module, known);
 }

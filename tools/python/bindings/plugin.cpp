@@ -1,6 +1,7 @@
 // Plugins: policies in shared objects (docs/plugins.md).
 #include "policies/plugin_host.hpp"
 
+#include "experiments/all/systems.hpp"
 #include "tools/python/bindings/bindings.hpp"
 
 namespace orrery::python {
@@ -17,9 +18,17 @@ py::dict facts(const policies::LoadedPlugin& loaded) {
 
 }  // namespace
 
-void bind_plugins(py::module_& module) {
-  module.def("load_plugin", [](const std::string& path) { return facts(policies::load_plugin(path)); });
-  module.def("load_environment_plugins", [] { policies::load_environment_plugins(); });
+void bind_plugins(py::module_& module, const SharedKnown& known) {
+  const auto renew = [known] { known->systems = experiments::all_systems(policies::loaded_plugins()); };
+  module.def("load_plugin", [renew](const std::string& path) {
+    const policies::LoadedPlugin loaded = policies::load_plugin(path);
+    renew();
+    return facts(loaded);
+  });
+  module.def("load_environment_plugins", [renew] {
+    policies::load_environment_plugins();
+    renew();
+  });
   module.def("plugins", [] {
     py::list all;
     for (const policies::LoadedPlugin& loaded : policies::loaded_plugins()) all.append(facts(loaded));

@@ -46,21 +46,22 @@ void install(const PythonPolicies& policies, experiments::ServingConfig& config)
     blocks.set("batching", policies.batching->block());
   }
   if (policies.routing) {
-    config.routing.make = python_router(policies.routing);
+    config.policies.routing.make = python_router(policies.routing);
     blocks.set("routing", policies.routing->block());
   }
   if (policies.decode_routing) {
-    config.decode_routing.make = python_router(policies.decode_routing);
+    config.policies.decode_routing.make = python_router(policies.decode_routing);
     blocks.set("decode_routing", policies.decode_routing->block());
   }
 }
 
-std::unique_ptr<experiments::Experiment> read_installed(const sim::Node& root, const PythonPolicies& policies) {
+std::unique_ptr<experiments::Experiment> read_installed(const experiments::Systems& systems, const sim::Node& root,
+                                                        const PythonPolicies& policies) {
   const sim::Node* system = root.find("system");
   if (system == nullptr || !system->is_string() || system->as_string() != "serving")
     sim::throw_fault(root.origin_at("system"), "expected \"serving\", whose policies may be Python classes");
   sim::Faults faults;
-  return experiments::read_serving(root, faults,
+  return experiments::read_serving(root, systems.registries(), faults,
                                    [&](experiments::ServingConfig& config) { install(policies, config); });
 }
 
@@ -85,7 +86,8 @@ void stand_for(const PythonPolicies& policies, sim::Node& base) {
   sim::merge_over(base, above);
 }
 
-std::unique_ptr<experiments::Experiment> read_with(const sim::Node& config, const PythonPolicies& policies) {
+std::unique_ptr<experiments::Experiment> read_with(const experiments::Systems& systems, const sim::Node& config,
+                                                   const PythonPolicies& policies) {
   sim::Node root = config;
   PythonPolicies used;
   sim::Node* blocks = root.find("policies");
@@ -99,7 +101,7 @@ std::unique_ptr<experiments::Experiment> read_with(const sim::Node& config, cons
     block->erase("python");
     if (ours) blocks->erase(decision.name);
   }
-  return used.any() ? read_installed(root, used) : experiments::read_experiment(root);
+  return used.any() ? read_installed(systems, root, used) : experiments::read_experiment(systems, root);
 }
 
 void throw_closed(const char* what) {

@@ -50,11 +50,13 @@ struct PythonPolicies {
 /// Puts them into a config.
 void install(const PythonPolicies& policies, experiments::ServingConfig& config);
 /// Reads a serving experiment with them in place of its own.
-std::unique_ptr<experiments::Experiment> read_installed(const sim::Node& root, const PythonPolicies& policies);
+std::unique_ptr<experiments::Experiment> read_installed(const experiments::Systems& systems, const sim::Node& root,
+                                                        const PythonPolicies& policies);
 /// In the base of a study: "python" stands for them, so that a parameter may choose between them and others.
 void stand_for(const PythonPolicies& policies, sim::Node& base);
 /// Reads a config of such a study. Every run has sources of its own, since runs go side by side.
-std::unique_ptr<experiments::Experiment> read_with(const sim::Node& config, const PythonPolicies& policies);
+std::unique_ptr<experiments::Experiment> read_with(const experiments::Systems& systems, const sim::Node& config,
+                                                   const PythonPolicies& policies);
 void install_batching(const std::shared_ptr<PolicySource>& source, experiments::ServingConfig& config);
 policies::RouterRegistry::Factory python_router(const std::shared_ptr<PolicySource>& source);
 

@@ -19,8 +19,8 @@ namespace search = experiments::search;
 class PySearch {
  public:
   /// `text` is a study without experiments; `out` its store, gone on with if it is there.
-  PySearch(const std::string& text, const std::string& out, bool any_build)
-      : study_(study::read_study(sim::parse_json(text, "search"), "search", {})), out_(out) {
+  PySearch(const experiments::Systems& systems, const std::string& text, const std::string& out, bool any_build)
+      : study_(study::read_study(systems, sim::parse_json(text, "search"), "search", {})), out_(out) {
     if (study_.objectives.empty())
       sim::throw_fault({"search", "/objectives"}, "expected at least one objective to search for");
     driver_ = study::make_driver(study_, 0);
@@ -75,7 +75,7 @@ class PySearch {
     all["batch"] = study_.search.batch;
     all["told"] = next_ - 1;
     all["waiting"] = open_.size();
-    all["driver"] = study_.driver.name;
+    all["driver"] = study_.search.driver.name;
     return all;
   }
   void commit() { store_->commit(); }
@@ -129,10 +129,12 @@ class PySearch {
 
 }  // namespace
 
-void bind_search(py::module_& module) {
+void bind_search(py::module_& module, const SharedKnown& known) {
   py::class_<PySearch>(module, "Search")
-      .def(py::init<const std::string&, const std::string&, bool>(), py::arg("text"), py::arg("out"),
-           py::arg("any_build"))
+      .def(py::init([known](const std::string& text, const std::string& out, bool any_build) {
+             return std::make_unique<PySearch>(known->systems, text, out, any_build);
+           }),
+           py::arg("text"), py::arg("out"), py::arg("any_build"))
       .def("ask", &PySearch::ask, py::arg("most"))
       .def("tell", &PySearch::tell, py::arg("status"), py::arg("reason"), py::arg("figures"))
       .def("measures", &PySearch::measures)

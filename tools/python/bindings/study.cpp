@@ -28,12 +28,12 @@ Node read_document(const std::optional<std::string>& path, const std::string& te
 
 class PyStudy {
  public:
-  PyStudy(const std::optional<std::string>& path, const std::string& text, const std::vector<std::string>& assignments,
-          const PythonPolicies& policies)
-      : study_(study::read_study(read_document(path, text), path.value_or("study"), assignments)) {
+  PyStudy(const experiments::Systems& systems, const std::optional<std::string>& path, const std::string& text,
+          const std::vector<std::string>& assignments, const PythonPolicies& policies)
+      : study_(study::read_study(systems, read_document(path, text), path.value_or("study"), assignments)) {
     if (!policies.any()) return;
     stand_for(policies, study_.base);
-    study_.read = [policies](const Node& config) { return read_with(config, policies); };
+    study_.read = [policies, systems](const Node& config) { return read_with(systems, config, policies); };
   }
 
   py::dict facts() const {
@@ -44,7 +44,7 @@ class PyStudy {
     all["document"] = to_python(study_.document);
     all["sweeps"] = !study_.sweep.empty();
     all["objectives"] = study_.objectives.size();
-    all["driver"] = study_.driver.name;
+    all["driver"] = study_.search.driver.name;
     return all;
   }
 
@@ -175,13 +175,13 @@ void export_points(const std::vector<std::string>& files, const std::string& out
 
 }  // namespace
 
-void bind_study(py::module_& module) {
+void bind_study(py::module_& module, const SharedKnown& known) {
   using Source = std::shared_ptr<PolicySource>;
   py::class_<PyStudy>(module, "Study", "A study read, ready to be explored.")
-      .def(py::init([](const std::optional<std::string>& path, const std::string& text,
-                       const std::vector<std::string>& assignments, const Source& batching, const Source& routing,
-                       const Source& decode_routing) {
-             return std::make_unique<PyStudy>(path, text, assignments,
+      .def(py::init([known](const std::optional<std::string>& path, const std::string& text,
+                            const std::vector<std::string>& assignments, const Source& batching, const Source& routing,
+                            const Source& decode_routing) {
+             return std::make_unique<PyStudy>(known->systems, path, text, assignments,
                                               PythonPolicies{batching, routing, decode_routing});
            }),
            py::arg("path"), py::arg("text"), py::arg("assignments"), py::kw_only(), py::arg("batching") = py::none(),

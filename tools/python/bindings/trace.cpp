@@ -1,25 +1,26 @@
 // Traces of requests: as columns, what is in them, drawn from a generator, written.
 #include <filesystem>
 
-#include "experiments/systems/serving/config/config.hpp"
 #include "tools/python/bindings/bindings.hpp"
+#include "traces/generator.hpp"
 #include "traces/summary.hpp"
 #include "traces/writer.hpp"
 
 namespace orrery::python {
 namespace {
 
-std::unique_ptr<traces::TraceSource> open(const std::string& params) {
+std::unique_ptr<traces::TraceSource> open(const experiments::Systems& systems, const std::string& params) {
+  const auto& formats = systems.registry<traces::FormatTable>();
   sim::Faults faults;
   const sim::Node node = sim::parse_json(params, "trace");
-  const traces::TraceParams parsed = traces::parse_trace(node, experiments::trace_formats(), faults);
+  const traces::TraceParams parsed = traces::parse_trace(node, formats, faults);
   faults.throw_if_any();
-  return traces::open_trace(parsed, experiments::trace_formats());
+  return traces::open_trace(parsed, formats);
 }
 
 /// Columns of the first `most` requests; those that the trace does not tell are left out.
-py::dict read_trace(const std::string& params, std::int64_t most) {
-  const auto source = open(params);
+py::dict read_trace(const experiments::Systems& systems, const std::string& params, std::int64_t most) {
+  const auto source = open(systems, params);
   const traces::TraceColumns has = source->columns();
   std::vector<double> arrived;
   std::vector<std::int64_t> prompt, output, priority, tenant, predicted, blocks;
@@ -47,16 +48,17 @@ py::dict read_trace(const std::string& params, std::int64_t most) {
   return table;
 }
 
-std::int64_t write_trace(const std::string& params, const std::string& format, const std::string& out) {
-  const auto source = open(params);
+std::int64_t write_trace(const experiments::Systems& systems, const std::string& params, const std::string& format,
+                         const std::string& out) {
+  const auto source = open(systems, params);
   return traces::write_trace(*source, format, out).records;
 }
 
-std::int64_t generate_trace(const std::string& generator, std::int64_t seed, const std::string& format,
-                            const std::string& out) {
+std::int64_t generate_trace(const experiments::Systems& systems, const std::string& generator, std::int64_t seed,
+                            const std::string& format, const std::string& out) {
   sim::Faults faults;
   const sim::Node node = sim::parse_json(generator, "generator");
-  const traces::GeneratorConfig config = traces::parse_generator(node, experiments::trace_generators(), faults);
+  const traces::GeneratorParams config = traces::parse_generator(node, *systems.registries(), faults);
   faults.throw_if_any();
   const auto source = traces::make_generated_trace(config, static_cast<std::uint64_t>(seed));
   return traces::write_trace(*source, format, out).records;
@@ -64,15 +66,29 @@ std::int64_t generate_trace(const std::string& generator, std::int64_t seed, con
 
 }  // namespace
 
-void bind_trace(py::module_& module) {
-  module.def("read_trace", &read_trace, py::arg("params"), py::arg("most"));
+void bind_trace(py::module_& module, const SharedKnown& known) {
+  module.def(
+      "read_trace",
+      [known](const std::string& params, std::int64_t most) { return read_trace(known->systems, params, most); },
+      py::arg("params"), py::arg("most"));
   module.def(
       "inspect_trace",
-      [](const std::string& params) { return to_python(traces::summary_node(traces::inspect(*open(params)))); },
+      [known](const std::string& params) {
+        return to_python(traces::summary_node(traces::inspect(*open(known->systems, params))));
+      },
       py::arg("params"));
-  module.def("write_trace", &write_trace, py::arg("params"), py::arg("format"), py::arg("out"));
-  module.def("generate_trace", &generate_trace, py::arg("generator"), py::arg("seed"), py::arg("format"),
-             py::arg("out"));
+  module.def(
+      "write_trace",
+      [known](const std::string& params, const std::string& format, const std::string& out) {
+        return write_trace(known->systems, params, format, out);
+      },
+      py::arg("params"), py::arg("format"), py::arg("out"));
+  module.def(
+      "generate_trace",
+      [known](const std::string& generator, std::int64_t seed, const std::string& format, const std::string& out) {
+        return generate_trace(known->systems, generator, seed, format, out);
+      },
+      py::arg("generator"), py::arg("seed"), py::arg("format"), py::arg("out"));
 }
 
 }  // namespace orrery::python

@@ -19,8 +19,9 @@ Autoreset autoreset_of(const std::string& mode) {
   throw std::invalid_argument(fmt::format("autoreset: expected \"next_step\" or \"same_step\", got \"{}\"", mode));
 }
 
-std::vector<std::unique_ptr<Env>> make_envs(const std::string& name, const std::string& params, std::size_t n) {
-  const EnvFactory factory = env_factory(name, params);
+std::vector<std::unique_ptr<Env>> make_envs(const experiments::Systems& systems, const std::string& name,
+                                            const std::string& params, std::size_t n) {
+  const EnvFactory factory = python::env_factory(systems, name, params);
   std::vector<std::unique_ptr<Env>> envs;
   for (std::size_t i = 0; i < n; ++i) envs.push_back(make_env(factory, name));
   return envs;
@@ -28,9 +29,9 @@ std::vector<std::unique_ptr<Env>> make_envs(const std::string& name, const std::
 
 class PyVectorEnv {
  public:
-  PyVectorEnv(const std::string& name, const std::string& params, std::size_t n, const std::string& mode,
-              std::size_t threads)
-      : envs_(make_envs(name, params, n), autoreset_of(mode), threads) {}
+  PyVectorEnv(const experiments::Systems& systems, const std::string& name, const std::string& params, std::size_t n,
+              const std::string& mode, std::size_t threads)
+      : envs_(make_envs(systems, name, params, n), autoreset_of(mode), threads) {}
 
   py::dict reset(const std::vector<std::uint64_t>& seeds) {
     {
@@ -79,9 +80,12 @@ class PyVectorEnv {
 
 }  // namespace
 
-void bind_vector_env(py::module_& module) {
+void bind_vector_env(py::module_& module, const SharedKnown& known) {
   py::class_<PyVectorEnv>(module, "VectorEnv")
-      .def(py::init<const std::string&, const std::string&, std::size_t, const std::string&, std::size_t>(),
+      .def(py::init([known](const std::string& name, const std::string& params, std::size_t n,
+                            const std::string& autoreset, std::size_t threads) {
+             return std::make_unique<PyVectorEnv>(known->systems, name, params, n, autoreset, threads);
+           }),
            py::arg("name"), py::arg("params"), py::arg("n"), py::arg("autoreset"), py::arg("threads"))
       .def("spec", &PyVectorEnv::spec)
       .def("reset", &PyVectorEnv::reset, py::arg("seeds"))

@@ -25,6 +25,12 @@ SHARED = ROOT.parent / "shared"
 
 # Over 20 s of CPU each on the machine that the table was made on: with --all only.
 LONG = {"burstgpt_10m", "dram_marl", "space_network"}
+# Serving studies whose single runs take half a second each: with --quick, which the tests run.
+QUICK = ("adopter", "apex", "appl", "batchllm", "burstgpt", "disaggregation", "ets", "fastswitch", "fastswitch_turns",
+         "first_light", "hexgen", "hexgen_alpha", "layered_prefill", "llumnix", "llumnix_priorities", "llumnix_scaling", "opus",
+         "plan_and_budget", "sarathi", "seesaw", "serverless", "sglang", "skip_batch_sweep", "speculation", "speculation_load",
+         "toolllm", "vllm_knees", "vllm_paged")
+NOT_OF_RUNS = ("claims", "points", "search", "sweep")  # what the table has beside files of runs
 # Columns of exported points that say how long a run took or what the store is called.
 CLOCKS = ("wall", "host", "started", "finished", "cpu", "study")
 
@@ -59,8 +65,8 @@ def rows_digest(text: str) -> str:
 class Bench:
     """A copy of the tree's shape in a scratch folder, so that configs made there find traces and parts."""
 
-    def __init__(self, orrery: pathlib.Path, root: pathlib.Path, scratch: pathlib.Path) -> None:
-        self.orrery, self.scratch = str(orrery), scratch
+    def __init__(self, orrery: pathlib.Path, root: pathlib.Path, scratch: pathlib.Path, runs: bool) -> None:
+        self.orrery, self.scratch, self.runs = str(orrery), scratch, runs
         tree = scratch / "tree"
         self.studies = tree / "experiments" / "studies"
         self.studies.mkdir(parents=True)
@@ -81,14 +87,10 @@ class Bench:
         return found
 
     def claim(self, name: str, study: dict) -> dict[str, str]:
-        points = self.scratch / f"{name}.csv"
-        said = call([self.orrery, "reproduce", name, "--json", "--quiet", "--jobs", "1", "--points", str(points)],
-                    self.scratch)
-        verdicts = [[claim["expected"], claim["simulated"], claim["holds"]] for claim in json.loads(said)["claims"]]
-        found = {f"{name}/claims": digest(json.dumps(verdicts).encode()), f"{name}/points": digest(points.read_bytes())}
+        found = {} if self.runs else self.verdicts(name)
         base = study["base"] if isinstance(study["base"], dict) else {"base": study["base"]}
-        for variant, values in study["variants"].items():
-            config = self.studies / f"digest-{name}-{len(found)}.json"
+        for number, (variant, values) in enumerate(study["variants"].items()):
+            config = self.studies / f"digest-{name}-{number}.json"
             config.write_text(json.dumps(base))
             assignments = {}
             for axis in study.get("x", []):
@@ -103,6 +105,13 @@ class Bench:
             texts = [f"{path}={json.dumps(value)}" for path, value in assignments.items()]
             found |= self.run(f"{name}/{variant}", config, texts)
         return found
+
+    def verdicts(self, name: str) -> dict[str, str]:
+        points = self.scratch / f"{name}.csv"
+        said = call([self.orrery, "reproduce", name, "--json", "--quiet", "--jobs", "1", "--points", str(points)],
+                    self.scratch)
+        verdicts = [[claim["expected"], claim["simulated"], claim["holds"]] for claim in json.loads(said)["claims"]]
+        return {f"{name}/claims": digest(json.dumps(verdicts).encode()), f"{name}/points": digest(points.read_bytes())}
 
     def study(self, name: str, file: pathlib.Path) -> dict[str, str]:
         found = {}
@@ -137,24 +146,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/digests", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="studies by name (default: the short ones)")
     parser.add_argument("--all", action="store_true", help="the long ones too")
+    parser.add_argument("--runs", action="store_true",
+                        help="only what single runs write: of a claim study the first point of each variant")
+    parser.add_argument("--quick", action="store_true", help="the single runs of some thirty studies, in seconds")
     parser.add_argument("--update", action="store_true", help="write what came out into the table")
     parser.add_argument("--orrery", type=pathlib.Path, default=ROOT / "build/release/orrery", help="the command")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="the tree whose studies are run")
     parser.add_argument("--table", type=pathlib.Path, default=TABLE, help="where digests are kept")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="studies at a time")
     options = parser.parse_args()
+    options.runs = options.runs or options.quick
 
     every = sorted(path.stem for path in (options.root / "experiments/studies").glob("*.json"))
     unknown = [name for name in options.names if name not in every]
     if unknown:
         print(f"tools/digests: no study '{unknown[0]}' in experiments/studies", file=sys.stderr)
         return 2
-    names = options.names or [name for name in every if options.all or name not in LONG]
+    names = options.names or (list(QUICK) if options.quick else []) or [name for name in every if options.all or name not in LONG]
     kept = read_table(options.table)
     found: dict[str, str] = {}
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
-        bench = Bench(options.orrery.resolve(), options.root.resolve(), pathlib.Path(scratch))
+        bench = Bench(options.orrery.resolve(), options.root.resolve(), pathlib.Path(scratch), options.runs)
 
         def one(name: str) -> tuple[str, dict[str, str], float, str]:
             start = time.monotonic()
@@ -171,7 +184,8 @@ def main() -> int:
                 found |= digests
 
     differ = [name for name, value in found.items() if kept.get(name, value) != value]
-    gone = [name for name in kept if name.split("/")[0] in names and name not in found]
+    gone = [name for name in kept if name.split("/")[0] in names and name not in found
+            and not (options.runs and name.split("/")[1] in NOT_OF_RUNS)]
     new = [name for name in found if name not in kept]
     if options.update:
         merged = {name: value for name, value in kept.items() if name not in gone and name.split("/")[0] in every} | found

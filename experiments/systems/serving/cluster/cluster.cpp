@@ -5,22 +5,17 @@
 #include <algorithm>
 
 namespace orrery::experiments {
-namespace {
-
-/// The prefill rate of a replica is that of its last minute or so: sums are halved whenever they reach it.
-constexpr std::int64_t kRateWindow_ps = 60'000'000'000'000;
-
-}  // namespace
 
 Cluster::Cluster(sim::Engine& engine, ServingMetrics& metrics, RunObserver* observer, Load& load,
                  ClusterPolicies policies)
-    : engine_(engine), metrics_(metrics), observer_(observer), load_(load), policies_(std::move(policies)) {
-  prompts_.router = policies_.router.get();
-  decodes_.router = policies_.decode_router.get();
-  prompts_.scaling = policies_.scaling.get();
-  decodes_.scaling = policies_.decode_scaling.get();
-  watched_ = observer_ != nullptr && observer_->wants_steps();
-}
+    : engine_(engine),
+      metrics_(metrics),
+      observer_(observer),
+      load_(load),
+      policies_(std::move(policies)),
+      fleet_(engine, metrics, policies_.router.get(), policies_.decode_router.get()),
+      scaling_(engine, *this, fleet_),
+      watched_(observer != nullptr && observer->wants_steps()) {}
 
 void Cluster::add(ReplicaParts parts) {
   MemberParts member;
@@ -29,76 +24,23 @@ void Cluster::add(ReplicaParts parts) {
 }
 
 void Cluster::add(MemberParts parts) {
-  const auto index = static_cast<std::int32_t>(members_.size());
-  Member& member = members_.emplace_back();
-  member.group = parts.group;
-  member.role = parts.role;
-  member.kv_bytes_per_token = parts.kv_bytes_per_token;
-  member.weight_bytes = parts.weight_bytes;
-  member.pipe = std::move(parts.pipe);
-  if (parts.lock_step) member.lock_step = std::make_unique<LockStep>(engine_);
-  for (ReplicaParts& lane : parts.lanes) {
-    lane.engine = &engine_;
-    lane.metrics = &metrics_;
-    lane.sink = this;
-    lane.observer = observer_;
-    lane.index = index;
-    lane.pipe = member.pipe.get();
-    lane.lock_step = member.lock_step.get();
-    lane.stream = next_stream_++;
-    member.lanes.push_back(std::make_unique<Replica>(std::move(lane)));
-    if (member.lock_step != nullptr) member.lock_step->add(*member.lanes.back());
-    member.caches.push_back(&member.lanes.back()->kv());
-    member.away.kv_total += member.lanes.back()->kv().total_blocks();
-  }
-  member.away.replica = index;
-  member.away.weight = parts.weight;
-  member.away.caches = member.caches;
-  member.away.pricer = &member.lanes.front()->pricer();
-  enter(members_.size() - 1, pool_of(member));
+  fleet_.add(std::move(parts), *this, observer_);
+  open(fleet_.size() - 1);
 }
 
 void Cluster::start(const ClusterParams& params) {
-  if (std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.role == Role::prefill; }))
-    transfers_ = std::make_unique<KvTransfers>(engine_, params.transfer, members_.size());
+  if (std::any_of(fleet_.begin(), fleet_.end(), [](const Member& m) { return m.role == Role::prefill; }))
+    hand_overs_ = std::make_unique<HandOvers>(engine_, *this, fleet_, params.transfer, totals_.transfers);
   if (params.failures.mtbf_s || !params.failures.at.empty())
-    outages_ = std::make_unique<Outages>(params.failures, engine_.scale(), engine_.stream("failures"), members_.size());
-  begin_scaling(prompts_, params.scaling);
-  begin_scaling(decodes_, params.decode_scaling);
+    failures_ = std::make_unique<Failures>(
+        engine_, *this, fleet_, Outages(params.failures, engine_.scale(), engine_.stream("failures"), fleet_.size()));
+  scaling_.begin(fleet_.prompts(), policies_.scaling.get(), params.scaling);
+  scaling_.begin(fleet_.decodes(), policies_.decode_scaling.get(), params.decode_scaling);
   retries_ = params.failures.retries;
   load_.start(engine_, *this);
 }
 
-/// A replica takes requests of a pool from now on.
-void Cluster::enter(std::size_t i, Pool& pool) {
-  Member& member = members_[i];
-  const auto at = std::lower_bound(pool.facts.begin(), pool.facts.end(), member.away.replica,
-                                   [](const policies::ReplicaFacts& a, std::int32_t b) { return a.replica < b; });
-  pool.facts.insert(at, member.away);
-  member.pool = &pool;
-  for (std::size_t place = 0; place < pool.facts.size(); ++place)
-    members_[static_cast<std::size_t>(pool.facts[place].replica)].place = place;
-  if (&pool != &prompts_ || parked_.empty()) return;
-  std::vector<Request*> parked;
-  parked.swap(parked_);
-  for (Request* request : parked) dispatch(*request);
-}
-
-/// It takes none any longer.
-void Cluster::leave(std::size_t i) {
-  Member& member = members_[i];
-  Pool& pool = *member.pool;
-  member.away = pool.facts[member.place];
-  pool.facts.erase(pool.facts.begin() + static_cast<std::ptrdiff_t>(member.place));
-  member.pool = nullptr;
-  for (std::size_t place = 0; place < pool.facts.size(); ++place)
-    members_[static_cast<std::size_t>(pool.facts[place].replica)].place = place;
-}
-
-const policies::ReplicaFacts& Cluster::facts(std::size_t i) const {
-  const Member& member = members_[i];
-  return member.pool ? member.pool->facts[member.place] : member.away;
-}
+// ---- the way of a request
 
 Request& Cluster::make_request() {
   Request& request = pool_.make();
@@ -111,131 +53,54 @@ void Cluster::send(Request& request) {
   if (finishing_) return pool_.recycle(request);  // too late to matter
   ++metrics_.arrived;
   tell(request, RequestPhase::queued);
-  if (in_system_++ == 0 && outages_) watch_outages();
+  if (in_system_++ == 0 && failures_) failures_->watch();
   if (migrator_) migrator_->poke();
   if (const auto reason = turned_away(request)) {
     end(request, fmt::format("rejected:{}", *reason), std::nullopt);
     return;
   }
   dispatch(request);
-  wake_scaling(prompts_);
-  wake_scaling(decodes_);
+  scaling_.wake();
+}
+
+/// Why admission control turns a request away.
+std::optional<std::string_view> Cluster::turned_away(const Request& request) {
+  if (policies_.admission == nullptr) return std::nullopt;
+  return policies_.admission->reject({.now = engine_.now(),
+                                      .ps_per_tick = metrics_.ps_per_tick,
+                                      .replicas = fleet_.prompts().facts,
+                                      .request = Fleet::describe(request),
+                                      .parked = parked(),
+                                      .ttft_ps = metrics_.ttft_ps()});
 }
 
 /// To the replica that the router names, or to wait for one.
 void Cluster::dispatch(Request& request) {
-  if (prompts_.facts.empty()) {
+  if (fleet_.prompts().facts.empty()) {
     ++totals_.parked;
     parked_.push_back(&request);
     return;
   }
-  const std::size_t to = route(request, prompts_);
-  if (members_.size() > 1) tell({.replica = static_cast<std::int32_t>(to), .request = request.id});
+  const std::size_t to = fleet_.route(request, fleet_.prompts());
+  if (fleet_.size() > 1) tell({.replica = static_cast<std::int32_t>(to), .request = request.id});
   deliver(request, to);
 }
 
-policies::RouteRequest Cluster::describe(const Request& request) const {
-  return {.id = request.id,
-          .arrived = request.arrived,
-          .prefill_tokens = request.prompt_tokens + request.generated,
-          .ready_tokens = request.ready_tokens,
-          .predicted_tokens = request.predicted_tokens,
-          .session = request.session,
-          .tenant = request.tenant,
-          .priority = request.priority,
-          .text = request.text.empty() ? nullptr : &request.text};
-}
-
-/// Number of the replica that a request of this pool goes to.
-std::size_t Cluster::route(const Request& request, Pool& pool) {
-  if (pool.facts.size() == 1 || pool.router == nullptr) return static_cast<std::size_t>(pool.facts.front().replica);
-  if (pool.router->reads_live()) read_live(pool);
-  const policies::RouteView view{.now = engine_.now(),
-                                 .ps_per_tick = metrics_.ps_per_tick,
-                                 .replicas = pool.facts,
-                                 .request = describe(request),
-                                 .ttft_ps = metrics_.slo.ttft
-                                                ? std::optional(to_ps(metrics_.slo.ttft->ticks, metrics_.ps_per_tick))
-                                                : std::nullopt};
-  const std::size_t place = pool.router->route(view);
-  if (place >= pool.facts.size()) throw std::logic_error("the router named a replica that is not there");
-  return static_cast<std::size_t>(pool.facts[place].replica);
-}
-
-void Cluster::read_live(Pool& pool) {
-  for (policies::ReplicaFacts& facts : pool.facts) {
-    facts.waiting = facts.kv_blocks = 0;
-    for (const auto& lane : members_[static_cast<std::size_t>(facts.replica)].lanes) {
-      lane->sync();
-      facts.waiting += lane->waiting();
-      facts.kv_blocks += lane->kv().total_blocks() - lane->kv().available_blocks();
-    }
-    if (pool.router->reads_reports()) facts.load = report_load(*this, static_cast<std::size_t>(facts.replica));
-  }
-}
-
-std::int32_t Cluster::lane_for(const Member& member) const {
-  if (member.lanes.size() == 1) return 0;
-  const auto requests = [](const std::unique_ptr<Replica>& lane) { return lane->waiting() + lane->running(); };
-  const auto least = std::min_element(member.lanes.begin(), member.lanes.end(),
-                                      [&](const auto& a, const auto& b) { return requests(a) < requests(b); });
-  return static_cast<std::int32_t>(least - member.lanes.begin());
-}
-
-/// `tokens` more (or fewer) to prefill at a replica; fewer: because they were prefilled, or left.
-void Cluster::queue_changed(Member& member, std::int64_t tokens) {
-  policies::ReplicaFacts& facts = facts_of(member);
-  const sim::Time now = engine_.now();
-  if (facts.queued_tokens > 0)
-    member.prefill_ps =
-        to_ps(static_cast<__int128>((now - member.counted).ticks) * metrics_.ps_per_tick + member.prefill_ps, 1);
-  member.counted = now;
-  facts.queued_tokens += tokens;
-}
-
 void Cluster::deliver(Request& request, std::size_t i, bool first) {
-  place(request, i);
+  fleet_.place(request, i);
   submit(request, first);
 }
 
-/// The request counts at a replica from now on.
-void Cluster::place(Request& request, std::size_t i) {
-  Member& member = members_[i];
-  request.queued_tokens = std::max<std::int64_t>(0, request.prompt_tokens + request.generated - request.ready_tokens);
-  request.load_tokens = request.prompt_tokens + request.generated;
-  request.replica = static_cast<std::int32_t>(i);
-  request.placed = true;
-  ++member.requests;
-  queue_changed(member, request.queued_tokens);
-  policies::ReplicaFacts& facts = facts_of(member);
-  if (++facts.requests == 1) member.busy_since = engine_.now();
-  facts.tokens += request.load_tokens;
-}
-
-/// It is there.
 void Cluster::submit(Request& request, bool first) {
-  Member& member = members_[static_cast<std::size_t>(request.replica)];
-  request.lane = lane_for(member);
-  Replica& lane = *member.lanes[static_cast<std::size_t>(request.lane)];
+  Replica& lane = fleet_.choose_lane(request);
   if (touched_.empty() || touched_.back() != &lane) touched_.push_back(&lane);
   lane.submit(request, first);
 }
 
 void Cluster::withdraw(Request& request) {
-  Member& member = members_[static_cast<std::size_t>(request.replica)];
-  queue_changed(member, -request.queued_tokens);
-  policies::ReplicaFacts& facts = facts_of(member);
-  facts.tokens -= request.load_tokens;
-  if (--facts.requests == 0) {
-    member.busy_ticks += (engine_.now() - *member.busy_since).ticks;
-    member.busy_since.reset();
-    member.idle_since = engine_.now();
-  }
-  request.queued_tokens = request.load_tokens = 0;
-  request.placed = false;
-  if (prompts_.router != nullptr) prompts_.router->left(request.id);
-  if (decodes_.router != nullptr) decodes_.router->left(request.id);
-  if (facts.requests == 0 && member.power == Power::draining) drained(static_cast<std::size_t>(request.replica));
+  const Member& member = fleet_.withdraw(request);
+  if (member.power == Power::draining && !member.busy_since)
+    scaling_.drained(static_cast<std::size_t>(request.replica));
 }
 
 void Cluster::flush() {
@@ -245,25 +110,19 @@ void Cluster::flush() {
 }
 
 bool Cluster::prefill_done(Request& request, policies::SeqId seq) {
-  if (request.queued_tokens > 0) {
-    Member& member = members_[static_cast<std::size_t>(request.replica)];
-    queue_changed(member, -request.queued_tokens);
-    member.prefill_tokens += request.queued_tokens;
-    request.queued_tokens = 0;
-    if (member.prefill_ps > 0)
-      facts_of(member).prefill_tokens_per_s =
-          static_cast<double>(member.prefill_tokens) / (static_cast<double>(member.prefill_ps) * 1e-12);
-    if (member.prefill_ps > kRateWindow_ps) {
-      member.prefill_ps /= 2;
-      member.prefill_tokens /= 2;
-    }
+  fleet_.prefilled(request);
+  if (fleet_.of(request).role != Role::prefill) return false;
+  if (fleet_.decodes().facts.empty()) {
+    scaling_.missed_decode();
+    return false;
   }
-  return members_[static_cast<std::size_t>(request.replica)].role == Role::prefill && hand_over(request, seq);
+  hand_overs_->send(request, seq);
+  return true;
 }
 
 void Cluster::request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) {
   if (finished) {
-    Member& member = members_[static_cast<std::size_t>(request.replica)];
+    Member& member = fleet_.of(request);
     ++member.completed;
     member.output_tokens += request.output_tokens;
   }
@@ -276,7 +135,7 @@ void Cluster::end(Request& request, std::string_view status, std::optional<sim::
   const RequestRecord record = record_of(request, status, finished);
   metrics_.request_ended(record, request.tbts);
   if (observer_ != nullptr) observer_->request_ended(record);
-  if (--in_system_ == 0 && outages_) unwatch_outages();
+  if (--in_system_ == 0 && failures_) failures_->unwatch();
   if (migrator_) {
     migrator_->ended(request);
     if (in_system_ == 0) migrator_->rest();
@@ -285,24 +144,76 @@ void Cluster::end(Request& request, std::string_view status, std::optional<sim::
   pool_.recycle(request);
 }
 
+// ---- replicas that come and go
+
+void Cluster::open(std::size_t i) {
+  fleet_.enter(i);
+  if (fleet_[i].pool != &fleet_.prompts() || parked_.empty()) return;
+  std::vector<Request*> parked;
+  parked.swap(parked_);
+  for (Request* request : parked) dispatch(*request);
+}
+
+void Cluster::fail(std::size_t i) {
+  Member& member = fleet_[i];
+  member.down = true;
+  tell({.kind = ClusterEvent::Kind::failed, .replica = static_cast<std::int32_t>(i)});
+  if (member.power == Power::off) return;
+  ++totals_.failures;
+  if (member.pool != nullptr) fleet_.leave(i);
+  if (hand_overs_) hand_overs_->cancel(i);
+  for (const auto& lane : member.lanes)
+    for (Request* request : lane->evacuate()) restart(*request);
+  if (member.pipe != nullptr) member.pipe->clear({engine_.now().ticks, 0});
+}
+
+void Cluster::come_back(std::size_t i) {
+  Member& member = fleet_[i];
+  member.down = false;
+  tell({.kind = ClusterEvent::Kind::returned, .replica = static_cast<std::int32_t>(i)});
+  if (member.power == Power::on) open(i);
+}
+
+void Cluster::restart(Request& request) {
+  withdraw(request);
+  if (++request.restarts > retries_) return end(request, "rejected:failures", std::nullopt);
+  reroute(request);
+}
+
+void Cluster::reroute(Request& request) {
+  request.ready_tokens = 0;
+  tell(request, RequestPhase::queued);
+  ++totals_.rerouted;
+  dispatch(request);
+}
+
+void Cluster::powered(std::size_t i, double share, const ColdStart* start) {
+  if (start != nullptr) {
+    ColdStart& cold = totals_.cold;
+    cold.scheduling = cold.scheduling + start->scheduling;
+    cold.allocation = cold.allocation + start->allocation;
+    cold.code = cold.code + start->code;
+    cold.load = cold.load + start->load;
+    ++totals_.cold_starts;
+  }
+  if (observer_ != nullptr) observer_->power_changed(static_cast<std::int32_t>(i), engine_.now(), share);
+}
+
+// ---- the end of a run
+
 void Cluster::finish() {
   finishing_ = true;
-  for (const Moving& moving : moving_) {
-    if (moving.request == nullptr) continue;
-    transfers_->cancel(moving.flow);
-    moving.lane->let_go(moving.seq);
-    request_ended(*moving.request, "unfinished", std::nullopt);
-  }
+  if (hand_overs_) hand_overs_->finish();
   if (migrator_) {
     for (Request* request : migrator_->finish()) end(*request, "unfinished", std::nullopt);
     totals_.migrations = migrator_->totals();
   }
   for (Request* request : parked_) end(*request, "unfinished", std::nullopt);
-  for (const Member& member : members_)
+  for (const Member& member : fleet_)
     for (const auto& lane : member.lanes) lane->flush_unfinished();
-  for (const Member& member : members_)
+  for (const Member& member : fleet_)
     for (const auto& lane : member.lanes) metrics_.cost.add(lane->cost());
-  for (Member& member : members_) {
+  for (Member& member : fleet_) {
     if (member.power == Power::off) {
       member.off_ticks += (engine_.now() - member.off_since).ticks;
       member.off_since = engine_.now();
@@ -313,35 +224,8 @@ void Cluster::finish() {
 }
 
 ReplicaResult Cluster::result(std::size_t i) const {
-  const Member& member = members_[i];
-  ReplicaResult result;
-  result.group = member.group;
-  result.requests = member.requests;
-  result.completed = member.completed;
-  result.output_tokens = member.output_tokens;
-  result.off_ps = static_cast<__int128>(member.off_ticks) * metrics_.ps_per_tick;
-  for (const auto& lane : member.lanes) {
-    const ReplicaCounts& counts = lane->counts();
-    result.iterations += counts.iterations;
-    result.processed_tokens += counts.processed_tokens;
-    result.preemptions += counts.preemptions;
-    // Lanes of a pipeline share its devices, others have their own.
-    result.kv_peak_bytes = member.pipe != nullptr ? result.kv_peak_bytes + counts.kv_peak_bytes
-                                                  : std::max(result.kv_peak_bytes, counts.kv_peak_bytes);
-    result.busy_ps += counts.busy_ps;
-    result.cost.add(lane->cost());
-  }
-  if (const Pool& pool = pool_of(member); pool.scaler) result.off_power = pool.scaler->params.off_power;
-  if (member.lock_step != nullptr) {
-    result.occupied_ps = member.lock_step->occupied_ps();
-    result.work_ps = member.lock_step->work_ps();
-  }
-  if (member.pipe == nullptr) {
-    result.busy_ps /= std::ssize(member.lanes);
-  } else {
-    result.occupied_ps = member.pipe->occupied_ps();
-    result.work_ps = member.pipe->work_ps();
-  }
+  ReplicaResult result = fleet_.result(i);
+  result.off_power = scaling_.off_power(fleet_[i]).value_or(result.off_power);
   return result;
 }
 

@@ -11,17 +11,6 @@ constexpr std::uint64_t kLook = ~std::uint64_t{0};
 
 }  // namespace
 
-policies::LoadReport report_load(Cluster& cluster, std::size_t i) {
-  policies::LoadReport report;
-  report.replica = static_cast<std::int32_t>(i);
-  report.terminating = !cluster.takes(i);
-  for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
-    cluster.replica(i, lane).sync();
-    policies::add_load(cluster.replica(i, lane).view(), report);
-  }
-  return report;
-}
-
 void Migrator::poke() {
   if (looking_ || !policy_->active() || params_.bandwidth <= 0) return;
   looking_ = engine_.schedule_in(engine_.scale().duration(params_.interval_s), *this, kLook);
@@ -57,13 +46,18 @@ void Migrator::look() {
       if (const auto reason = obstacle(move)) abort(move, *reason);
   if (under_way_ > 0) return;
   std::vector<policies::LoadReport> loads;
-  for (std::size_t i = 0; i < cluster_.size(); ++i)
-    if (cluster_.lanes(i) == 1 && cluster_.decodes(i))
-      loads.push_back(report_load(cluster_, i));  // a pipeline's lanes share no cache
+  for (std::size_t i = 0; i < fleet_.size(); ++i)
+    if (fleet_[i].lanes.size() == 1 && fleet_[i].role != Role::prefill)
+      loads.push_back(fleet_.report(i));  // a pipeline's lanes share no cache
   moves_.clear();
   for (const policies::MigrationPair& pair : policy_->pair(loads))
     begin(static_cast<std::size_t>(loads[pair.source].replica),
           static_cast<std::size_t>(loads[pair.destination].replica));
+}
+
+/// Of a block on all devices of a replica.
+std::int64_t Migrator::block_bytes(std::size_t i) {
+  return fleet_[i].kv_bytes_per_token * replica(i).kv().growth_tokens();
 }
 
 sim::Time Migrator::after(std::int64_t bytes) const {
@@ -72,26 +66,25 @@ sim::Time Migrator::after(std::int64_t bytes) const {
 }
 
 void Migrator::begin(std::size_t from, std::size_t to) {
-  Replica& source = cluster_.replica(from);
+  Replica& source = replica(from);
   const policies::BatchView view = source.view();
   const std::optional<policies::SeqId> victim = policy_->victim(view);
   if (!victim) return;
   Move move{.stage = Stage::copying, .from = from, .to = to};
   const std::int64_t tokens = view.kv_tokens(*victim);
-  const Request& request = source.request(*victim);
-  move.request = &cluster_.replica(from).request_of(*victim);
-  move.id = request.id;
-  move.preemptions = request.preemptions;
+  move.request = &source.sequences().request(*victim);
+  move.id = move.request->id;
+  move.preemptions = move.request->preemptions;
   move.sent_blocks = std::max<std::int64_t>(0, source.kv().blocks_for(tokens) - 1);
   // Room for what it has and a block more.
-  Replica& destination = cluster_.replica(to);
-  if (destination.waiting() > 0) return count(MigrationAbort::destination_queue);
+  Replica& destination = replica(to);
+  if (destination.sequences().queued() > 0) return count(MigrationAbort::destination_queue);
   const auto held = destination.hold(tokens + source.kv().growth_tokens());
   if (!held) return count(MigrationAbort::destination_full);
   move.held = *held;
   ++under_way_;
   moves_.push_back(move);
-  const std::int64_t bytes = move.sent_blocks * cluster_.block_bytes(from);
+  const std::int64_t bytes = move.sent_blocks * block_bytes(from);
   moves_.back().bytes = bytes;
   moves_.back().arrival = engine_.schedule_at(after(bytes), *this, moves_.size() - 1);
 }
@@ -99,7 +92,7 @@ void Migrator::begin(std::size_t from, std::size_t to) {
 std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
   if (move.request == nullptr) return MigrationAbort::ended;
   if (move.request->preemptions != move.preemptions) return MigrationAbort::preempted;
-  if (!cluster_.takes(move.to) || !cluster_.replica(move.from).holds(*move.request, move.id))
+  if (fleet_[move.to].pool == nullptr || !replica(move.from).sequences().runs(*move.request, move.id))
     return MigrationAbort::closed;
   return std::nullopt;
 }
@@ -107,7 +100,7 @@ std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
 void Migrator::copied(Move& move) {
   if (const auto reason = obstacle(move)) return abort(move, *reason);
   move.stage = Stage::leaving;
-  cluster_.replica(move.from).ask_boundary();
+  replica(move.from).ask_boundary();
 }
 
 void Migrator::ended(const Request& request) {
@@ -122,16 +115,16 @@ void Migrator::boundary(std::size_t i) {
 }
 
 void Migrator::leave(Move& move) {
-  Replica& source = cluster_.replica(move.from);
+  Replica& source = replica(move.from);
   if (const auto reason = obstacle(move)) return abort(move, *reason);
-  const auto seq = source.decoding_sequence(*move.request);
+  const auto seq = source.sequences().decoding_sequence(*move.request);
   if (!seq) return abort(move, MigrationAbort::preempted);
   move.seq = *seq;
   Request& request = source.take_out(*seq);
   cluster_.withdraw(request);
   cluster_.tell(request, RequestPhase::moving);
   const std::int64_t blocks = source.kv().blocks_for(request.ready_tokens) - move.sent_blocks;
-  const std::int64_t bytes = std::max<std::int64_t>(0, blocks) * cluster_.block_bytes(move.from);
+  const std::int64_t bytes = std::max<std::int64_t>(0, blocks) * block_bytes(move.from);
   move.bytes += bytes;
   move.stage = Stage::down;
   move.since = engine_.now();
@@ -139,9 +132,9 @@ void Migrator::leave(Move& move) {
 }
 
 void Migrator::commit(Move& move) {
-  Replica& source = cluster_.replica(move.from);
+  Replica& source = replica(move.from);
   source.let_go(move.seq);
-  cluster_.replica(move.to).drop_hold(move.held);
+  replica(move.to).drop_hold(move.held);
   ++totals_.completed;
   totals_.bytes += move.bytes;
   totals_.downtime_ps += static_cast<__int128>((engine_.now() - move.since).ticks) * engine_.scale().ps_per_tick();
@@ -155,11 +148,11 @@ void Migrator::commit(Move& move) {
                  .bytes = move.bytes,
                  .since = move.since});
   cluster_.tell(request, RequestPhase::queued);
-  if (cluster_.takes(move.to)) {
+  if (fleet_[move.to].pool != nullptr) {
     cluster_.deliver(request, move.to, true);
   } else {
     cluster_.reroute(request);
-    cluster_.replica(move.to).wake();  // others there may have waited for what was set aside
+    replica(move.to).wake();  // others there may have waited for what was set aside
   }
   source.wake();
   cluster_.flush();
@@ -169,7 +162,7 @@ void Migrator::abort(Move& move, MigrationAbort reason) {
   count(reason);
   move.stage = Stage::free;
   --under_way_;
-  Replica& destination = cluster_.replica(move.to);
+  Replica& destination = replica(move.to);
   destination.drop_hold(move.held);
   destination.wake();
 }
@@ -179,10 +172,10 @@ std::vector<Request*> Migrator::finish() {
   for (Move& move : moves_) {
     if (move.stage == Stage::free) continue;
     if (move.stage == Stage::down) {
-      cluster_.replica(move.from).let_go(move.seq);
+      replica(move.from).let_go(move.seq);
       between.push_back(move.request);
     }
-    cluster_.replica(move.to).drop_hold(move.held);
+    replica(move.to).drop_hold(move.held);
     move.stage = Stage::free;
   }
   under_way_ = 0;

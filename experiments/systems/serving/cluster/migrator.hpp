@@ -16,8 +16,8 @@
 #include <optional>
 #include <vector>
 
+#include "experiments/systems/serving/cluster/fleet.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
-#include "experiments/systems/serving/replica/replica.hpp"
 #include "policies/migration/migration.hpp"
 #include "sim/base/enum_names.hpp"
 
@@ -44,9 +44,9 @@ struct MigrationTotals {
 
 class Migrator final : public sim::EventHandler {
  public:
-  Migrator(sim::Engine& engine, Cluster& cluster, std::unique_ptr<policies::Migration> policy,
+  Migrator(sim::Engine& engine, Cluster& cluster, Fleet& fleet, std::unique_ptr<policies::Migration> policy,
            const MigrationParams& params)
-      : engine_(engine), cluster_(cluster), policy_(std::move(policy)), params_(params) {}
+      : engine_(engine), cluster_(cluster), fleet_(fleet), policy_(std::move(policy)), params_(params) {}
 
   /// A request came: looks begin, if they have stopped.
   void poke();
@@ -80,10 +80,13 @@ class Migrator final : public sim::EventHandler {
   void abort(Move& move, MigrationAbort reason);
   std::optional<MigrationAbort> obstacle(const Move& move);
   void count(MigrationAbort reason) { ++totals_.aborted[static_cast<std::size_t>(reason)]; }
+  Replica& replica(std::size_t i) { return *fleet_[i].lanes.front(); }
+  std::int64_t block_bytes(std::size_t i);
   sim::Time after(std::int64_t bytes) const;
 
   sim::Engine& engine_;
   Cluster& cluster_;
+  Fleet& fleet_;
   std::unique_ptr<policies::Migration> policy_;
   MigrationParams params_;
   std::vector<Move> moves_;
@@ -91,8 +94,5 @@ class Migrator final : public sim::EventHandler {
   std::optional<sim::EventId> looking_;
   MigrationTotals totals_;
 };
-
-/// What a replica of the cluster reports; its lanes are brought up to date first.
-policies::LoadReport report_load(Cluster& cluster, std::size_t i);
 
 }  // namespace orrery::experiments

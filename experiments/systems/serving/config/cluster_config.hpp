@@ -36,7 +36,8 @@ struct ReplicaGroupParams {
   std::optional<std::int64_t> micro_batches;
   Role role = Role::both;
   double weight = 1;
-  sim::Node batching, kvcache;
+  std::optional<policies::BatchingRegistry::Choice> batching;
+  std::optional<policies::KvCacheRegistry::Choice> kvcache;
 
   static constexpr auto fields() {
     using G = ReplicaGroupParams;
@@ -62,8 +63,10 @@ struct ReplicaGroupParams {
         sim::field("role", &G::role, "Which part of a request they do."),
         sim::field("weight", &G::weight, sim::Unit::none, sim::positive(),
                    "Their share of the load against other replicas: routers divide loads by it."),
-        sim::field("batching", &G::batching, "A batching policy of their own, as in policies.batching."),
-        sim::field("kvcache", &G::kvcache, "A KV cache of their own, as in policies.kvcache.")};
+        sim::only_if_given(sim::choice("batching", &G::batching, "sarathi",
+                                       "A batching policy of their own, as in policies.batching.")),
+        sim::only_if_given(
+            sim::choice("kvcache", &G::kvcache, "paged", "A KV cache of their own, as in policies.kvcache."))};
   }
 };
 

@@ -1,33 +1,28 @@
-#include "experiments/systems/serving/config/config_registries.hpp"
+#include "experiments/systems/serving/config/config.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
-#include "experiments/systems/serving/programs/config.hpp"
 
 namespace orrery::experiments {
 namespace {
 
-using sim::FieldInfo;
 using sim::Node;
 
-/// What section `policies` may hold.
-constexpr std::array<std::string_view, 10> kPolicies{"batching",    "kvcache",  "routing", "decode_routing",
-                                                     "admission",   "scaling",  "power",   "decode_scaling",
-                                                     "speculation", "migration"};
-/// A policy block inside a section; absent means the fallback with its defaults.
-template <class Registry>
-typename Registry::Choice choose(const Registry& registry, const Node& parent, std::string_view name,
-                                 const std::string& fallback, sim::Faults& faults) {
-  return registry.parse_block(section(parent, name), fallback, faults);
+void check_trace_file(const Node& node, const ServingConfig& config, sim::Faults& faults) {
+  sim::Faults told;  // already, with the rest of the config
+  const auto params = sim::parse_params<traces::TraceParams>(node, *config.registries, told);
+  traces::check_trace(node, params, config.registries->get<traces::FormatTable>(), faults);
+  const Node* path = node.find("path");
+  if (path != nullptr && path->is_string() && !std::filesystem::is_regular_file(params.path))
+    faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", params.path));
 }
 
-void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults) {
+void check_workload(const Node& node, const ServingConfig& config, sim::Faults& faults) {
   if (!node.is_object()) return;  // reported already
   const auto present = [&](const char* key) {
     const Node* child = node.find(key);
@@ -39,28 +34,17 @@ void read_workload(const Node& node, ServingConfig& config, sim::Faults& faults)
                                       : "missing: expected 'trace', 'generator' or 'program'");
     return;
   }
-  if (config.workload.program.is_object())
-    config.program =
-        std::make_shared<ProgramsConfig>(read_programs(*node.find("program"), trace_generators().arrivals, faults));
-  if (config.workload.generator.is_object())
-    config.generator = traces::parse_generator(config.workload.generator, trace_generators(), faults);
-  if (config.workload.trace.is_object()) {
-    config.trace = traces::parse_trace(config.workload.trace, trace_formats(), faults);
-    const Node* path = config.workload.trace.find("path");
-    if (path != nullptr && path->is_string() && !std::filesystem::is_regular_file(config.trace->path))
-      faults.add(path->origin(), fmt::format("expected a trace file, found none at '{}'", config.trace->path));
-  }
-  if (config.program && config.workload.clients)
+  const WorkloadParams& workload = config.workload;
+  if (workload.program) check_programs(*node.find("program"), *workload.program, faults);
+  if (workload.generator) traces::check_generator(*node.find("generator"), *workload.generator, faults);
+  if (present("trace") && node.find("trace")->is_object()) check_trace_file(*node.find("trace"), config, faults);
+  if (node.find("program") != nullptr && node.find("program")->is_object() && workload.clients)
     faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program",
                "workload.program has its own");
-  if (!present("arrivals")) return;
-  const Node& arrivals = *node.find("arrivals");
-  if (!present("trace")) {
-    const char* what = config.program ? "a program" : "a generator";
-    faults.add(arrivals.origin(), fmt::format("expected no 'arrivals' beside {}", what), "it has arrivals of its own");
-    return;
-  }
-  config.arrivals = trace_generators().arrivals.parse_block(arrivals, "poisson", faults);
+  if (present("arrivals") && !present("trace"))
+    faults.add(node.find("arrivals")->origin(),
+               fmt::format("expected no 'arrivals' beside {}", present("program") ? "a program" : "a generator"),
+               "it has arrivals of its own");
 }
 
 /// The part at a clock; one that it does not reach is a fault.
@@ -113,7 +97,7 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
 void check_power(const Node& policies, const Node& machine, const ServingConfig& config, sim::Faults& faults) {
   const bool any = std::any_of(config.parts.begin(), config.parts.end(),
                                [](const DevicePart& part) { return !part.at_clocks.empty(); });
-  if (config.power.name != kPower && !any)
+  if (config.policies.power.name != kHighestClock && !any)
     faults.add(place_of(policies, "power"), "expected 'clocks' of a group of machine.devices to choose from");
   if (any && config.machine.profile.path)
     faults.add(place_of(machine, "profile"), "expected no measured tables beside 'clocks' of devices");
@@ -129,17 +113,17 @@ void check_scaling(const Node& node, const ServingConfig& config, sim::Faults& f
       faults.add(node.find(section)->find("least")->origin(),
                  fmt::format("expected at most the {} replicas there are, got {}", most, params.least));
   };
-  check("scaling", config.cluster.scaling, config.scaling.name != kScaling, others);
-  if (config.decode_scaling.name != kScaling && decoding == 0)
+  check("scaling", config.cluster.scaling, config.policies.scaling.name != kFixedScaling, others);
+  if (config.policies.decode_scaling.name != kFixedScaling && decoding == 0)
     faults.add(node.origin(),
                "expected a group of role 'decode' in 'replicas' where policies.decode_scaling is not 'fixed'");
   else
-    check("decode_scaling", config.cluster.decode_scaling, config.decode_scaling.name != kScaling, decoding);
+    check("decode_scaling", config.cluster.decode_scaling, config.policies.decode_scaling.name != kFixedScaling,
+          decoding);
 }
 
-/// Reads the section `cluster` and makes the groups of replicas, one where the section has none.
-void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) {
-  config.cluster = sim::parse_params<ClusterParams>(node, faults);
+/// Makes the groups of replicas, one where the section `cluster` has none.
+void make_groups(const Node& node, ServingConfig& config, sim::Faults& faults) {
   if (!faults.empty()) return;  // what follows builds on what was read
   std::vector<ReplicaGroupParams> groups = config.cluster.replicas;
   const Node* written = node.find("replicas");
@@ -158,10 +142,8 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
     ReplicaGroup group;
     group.params = groups[i];
     group.tensor_parallel = groups[i].tensor_parallel.value_or(config.replica.tensor_parallel.value_or(1));
-    group.batching = config.batching;
-    group.kvcache = config.kvcache;
-    if (groups[i].batching.is_object()) group.batching = batchings().parse_block(groups[i].batching, kBatching, faults);
-    if (groups[i].kvcache.is_object()) group.kvcache = kv_caches().parse_block(groups[i].kvcache, kKvCache, faults);
+    group.batching = groups[i].batching.value_or(config.policies.batching);
+    group.kvcache = groups[i].kvcache.value_or(config.policies.kvcache);
     if (static_cast<std::size_t>(groups[i].device_group) >= config.machine.devices.size())
       faults.add(written->items()[i].find("device_group")->origin(),
                  fmt::format("expected the number of a group of machine.devices, 0 to {}, got {}",
@@ -188,12 +170,13 @@ void read_cluster(const Node& node, ServingConfig& config, sim::Faults& faults) 
                                           : "expected a group of role 'prefill' beside that of role 'decode'");
 }
 
-void read_speculation(const Node& block, ServingConfig& config, sim::Faults& faults) {
-  config.speculation = speculators().parse_block(block, kSpeculation, faults);
-  const Node* model = config.speculation.params.find("model");
+/// Finds the model that drafts, where the chosen policy has one.
+void read_draft(const Node& block, ServingConfig& config, sim::Faults& faults) {
+  const auto& speculation = config.policies.speculation;
+  const Node* model = speculation.params.find("model");
   if (model == nullptr) return;
-  const Node* params = block.find(config.speculation.name);
-  const sim::Origin where = params != nullptr ? place_of(*params, "model") : block.origin_of(config.speculation.name);
+  const Node* params = block.find(speculation.name);
+  const sim::Origin where = params != nullptr ? place_of(*params, "model") : block.origin_of(speculation.name);
   if (model->is_string() && !model->as_string().empty()) {
     config.draft_file = model_file(model->as_string(), where, faults);
   } else if (params == nullptr) {
@@ -206,129 +189,51 @@ std::string reference_of(const std::filesystem::path& file, const char* catalog)
   return file.parent_path() == home_folder() / catalog ? "catalog:" + file.stem().string() : file.string();
 }
 
-/// The config again, every default filled in.
+/// The config again, every default filled in, files by the names that they resolve to.
 Node write_resolved(const ServingConfig& config) {
-  Node root = resolved_header("serving");
-  Node machine = sim::write_params(config.machine);
-  machine.set("cost", hw::CostModelRegistry::write_block(config.cost));
+  Node root = resolved_config<ServingParams>("serving", config);
+  Node& devices = *root.find("machine")->find("devices");
   for (std::size_t i = 0; i < config.parts.size(); ++i)
-    machine.find("devices")->items()[i].set("part", Node::string(reference_of(config.parts[i].file, "hw/catalog")));
-  root.set("machine", std::move(machine));
-  Node model = sim::write_params(config.model);
-  model.set("config", Node::string(reference_of(config.model_file, "models/catalog")));
-  root.set("model", std::move(model));
-  Node workload = sim::write_params(config.workload);
-  if (config.generator) workload.set("generator", traces::write_generator(*config.generator));
-  if (config.trace) workload.set("trace", sim::write_params(*config.trace));
-  if (config.program) workload.set("program", write_programs(*config.program));
-  if (config.arrivals) workload.set("arrivals", traces::ArrivalRegistry::write_block(*config.arrivals));
-  root.set("workload", std::move(workload));
-  Node policies = Node::object();
-  policies.set("batching", policies::BatchingRegistry::write_block(config.batching));
-  policies.set("kvcache", policies::KvCacheRegistry::write_block(config.kvcache));
-  policies.set("routing", policies::RouterRegistry::write_block(config.routing));
-  policies.set("admission", policies::AdmissionRegistry::write_block(config.admission));
-  policies.set("scaling", policies::ScalingRegistry::write_block(config.scaling));
-  policies.set("power", policies::ClockRegistry::write_block(config.power));
-  policies.set("decode_scaling", policies::ScalingRegistry::write_block(config.decode_scaling));
-  Node& speculation = policies.set("speculation", policies::SpeculationRegistry::write_block(config.speculation));
+    devices.items()[i].set("part", Node::string(reference_of(config.parts[i].file, "hw/catalog")));
+  root.find("model")->set("config", Node::string(reference_of(config.model_file, "models/catalog")));
   if (!config.draft_file.empty())
-    speculation.find(config.speculation.name)
+    root.find("policies")
+        ->find("speculation")
+        ->find(config.policies.speculation.name)
         ->set("model", Node::string(reference_of(config.draft_file, "models/catalog")));
-  policies.set("decode_routing", policies::RouterRegistry::write_block(config.decode_routing));
-  policies.set("migration", policies::MigrationRegistry::write_block(config.migration));
-  root.set("policies", std::move(policies));
-  Node cluster = sim::write_params(config.cluster);
-  for (std::size_t i = 0; i < config.cluster.replicas.size(); ++i) {
-    Node& group = cluster.find("replicas")->items()[i];
-    const ReplicaGroupParams& params = config.cluster.replicas[i];
-    if (params.batching.is_object())
-      group.set("batching", policies::BatchingRegistry::write_block(config.groups[i].batching));
-    if (params.kvcache.is_object())
-      group.set("kvcache", policies::KvCacheRegistry::write_block(config.groups[i].kvcache));
-  }
-  root.set("cluster", std::move(cluster));
-  root.set("replica", sim::write_params(config.replica));
-  root.set("migration", sim::write_params(config.migration_link));
-  if (!config.layouts.modes.empty()) root.set("layouts", sim::write_params(config.layouts));
-  if (!config.kv_tiers.tiers.empty()) root.set("kv_tiers", sim::write_params(config.kv_tiers));
-  root.set("host", HostRegistry::write_block(config.host));
-  root.set("slo", sim::write_params(config.slo));
-  root.set("run", sim::write_params(config.run));
   return root;
+}
+
+/// The document without what a section has a word of its own about.
+Node without_slips(const Node& root, sim::Faults& faults) {
+  Node document = root;
+  Node* policies = document.find("policies");
+  if (policies != nullptr && swaps_without_swapping(*policies, faults))
+    policies->find("batching")->find("vllm_v1")->erase("preemption");
+  return document;
 }
 
 }  // namespace
 
-const traces::FormatTable& trace_formats() {
-  static const traces::FormatTable table = [] {
-    traces::FormatTable all;
-    traces::register_formats(all);
-    return all;
-  }();
-  return table;
-}
-
-const traces::GeneratorRegistries& trace_generators() {
-  static const traces::GeneratorRegistries registries = [] {
-    traces::GeneratorRegistries all;
-    traces::register_arrival_processes(all.arrivals);
-    traces::register_length_samplers(all.lengths, trace_formats());
-    return all;
-  }();
-  return registries;
-}
-
-ServingConfig read_serving_config(const Node& root, sim::Faults& faults) {
+ServingConfig read_serving_config(const Node& root, const SharedRegistries& registries, sim::Faults& faults) {
   ServingConfig config;
+  static_cast<ServingParams&>(config) = read_sections<ServingParams>(without_slips(root, faults), *registries, faults);
   config.file = root.origin().file;
-  check_keys(root, serving_fields(), faults);
+  config.registries = registries;
   const Node machine = section(root, "machine");
-  config.machine = sim::parse_params<MachineParams>(machine, faults);
-  if (machine.is_object()) {
-    config.cost = choose(cost_models(), machine, "cost", kCostModel, faults);
-    const Node* devices = machine.find("devices");
-    if (devices != nullptr && devices->is_array() && devices->items().empty())
-      faults.add(devices->origin(), "expected at least one group of devices, got none");
-  }
-  const Node model = section(root, "model");
-  config.model = sim::parse_params<ModelParams>(model, faults);
-  read_references(machine, model, config, faults);
-  const Node workload = section(root, "workload");
-  config.workload = sim::parse_params<WorkloadParams>(workload, faults);
-  read_workload(workload, config, faults);
+  const Node* devices = machine.is_object() ? machine.find("devices") : nullptr;
+  if (devices != nullptr && devices->is_array() && devices->items().empty())
+    faults.add(devices->origin(), "expected at least one group of devices, got none");
+  read_references(machine, section(root, "model"), config, faults);
+  check_workload(section(root, "workload"), config, faults);
   const Node policies = section(root, "policies");
-  if (!policies.is_object()) {
-    faults.add(policies.origin(), fmt::format("expected an object, got {}", policies.shown()));
-  } else {
-    for (const auto& [key, value] : policies.members())
-      if (std::find(kPolicies.begin(), kPolicies.end(), key) == kPolicies.end())
-        faults.add(value.origin(), fmt::format("unknown key '{}'", key),
-                   sim::name_hint(key, {kPolicies.begin(), kPolicies.end()}));
-    if (!swaps_without_swapping(policies, faults))
-      config.batching = choose(batchings(), policies, "batching", kBatching, faults);
-    config.kvcache = choose(kv_caches(), policies, "kvcache", kKvCache, faults);
-    config.admission = choose(admissions(), policies, "admission", kAdmission, faults);
-    config.scaling = choose(scalings(), policies, "scaling", kScaling, faults);
-    config.power = choose(clock_policies(), policies, "power", kPower, faults);
-    config.decode_scaling = choose(scalings(), policies, "decode_scaling", kScaling, faults);
-    config.routing = choose(routers(), policies, "routing", kRouter, faults);
-    config.decode_routing = choose(routers(), policies, "decode_routing", kDecodeRouter, faults);
-    config.migration = choose(migrations(), policies, "migration", kMigration, faults);
-    read_speculation(section(policies, "speculation"), config, faults);
+  if (policies.is_object()) {
+    read_draft(section(policies, "speculation"), config, faults);
     check_power(policies, machine, config, faults);
   }
-  config.replica = sim::parse_params<ReplicaParams>(section(root, "replica"), faults);
-  config.migration_link = sim::parse_params<MigrationParams>(section(root, "migration"), faults);
-  config.layouts = sim::parse_params<LayoutsParams>(section(root, "layouts"), faults);
-  const Node kv_tiers = section(root, "kv_tiers");
-  config.kv_tiers = sim::parse_params<KvTiersParams>(kv_tiers, faults);
-  config.host = choose(host_times(), root, "host", kHost, faults);
-  read_cluster(section(root, "cluster"), config, faults);
-  check_tiers(kv_tiers, config, faults);
-  config.slo = sim::parse_params<SloParams>(section(root, "slo"), faults);
+  make_groups(section(root, "cluster"), config, faults);
+  check_tiers(section(root, "kv_tiers"), config, faults);
   const Node run = section(root, "run");
-  config.run = sim::parse_params<RunParams>(run, faults);
   check_tick(run, config.run.tick_s, faults);
   check_timeline(section(run, "timeline"), config.run.timeline.begin_s, config.run.timeline.end_s, faults);
   if (faults.empty()) config.resolved = write_resolved(config);

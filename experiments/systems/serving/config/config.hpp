@@ -9,12 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
+#include "experiments/base/experiment.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/layouts.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
+#include "experiments/systems/serving/programs/program.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "models/transformer/router.hpp"
 #include "policies/admission/admission.hpp"
@@ -40,29 +43,33 @@ struct DeviceGroup {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field(
-            "part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
-            "Part from the catalog (its name, with or without \"catalog:\"), or a JSON file like the catalog's.")),
+        sim::annotated(sim::required(sim::field("part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
+                                                "Part from the catalog (its name, with or without \"catalog:\"), or a "
+                                                "JSON file like the catalog's.")),
+                       suggest_parts),
         sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096), "How many of them."),
         sim::field("clock", &DeviceGroup::clock_hz, sim::Unit::hertz, sim::positive(),
                    "Run at this clock, with the voltage that goes with it; null: the highest."),
         sim::field("clocks", &DeviceGroup::clocks_hz, sim::Unit::hertz, sim::positive(),
                    "Clocks that policies.power may choose from, the highest first; none: the one above, always."),
-        sim::field("override", &DeviceGroup::override_,
-                   "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}.")};
+        sim::annotated(sim::field("override", &DeviceGroup::override_,
+                                  "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}."),
+                       [](sim::FieldInfo& info, const sim::RegistrySet*) {
+                         info.nested = sim::describe_params<hw::GpuParams>();
+                       })};
   }
 };
 
 struct MachineParams {
   std::vector<DeviceGroup> devices;
-  sim::Node cost;
   ProfileParams profile;
+  hw::CostModelRegistry::Choice cost;
 
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
-        sim::field("cost", &MachineParams::cost, "Cost model of the devices."),
-        sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times.")};
+        sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times."),
+        sim::choice("cost", &MachineParams::cost, "tiled", "Cost model of the devices.")};
   }
 };
 
@@ -75,8 +82,9 @@ struct ModelParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
-                                 "A Hugging Face config.json, or \"catalog:NAME\".")),
+        sim::annotated(sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
+                                                "A Hugging Face config.json, or \"catalog:NAME\".")),
+                       suggest_models),
         sim::field("dtype", &ModelParams::dtype,
                    "Number format of activations; of weights and KV cache too, where they have none of their own."),
         sim::field("weight_dtype", &ModelParams::weight_format,
@@ -102,10 +110,10 @@ struct WorkloadParams {
   std::optional<std::int64_t> limit, clients;
   double think_time_s = 0;
   std::optional<PredictorParams> predictor;
-  sim::Node trace;
-  sim::Node generator;
-  sim::Node program;
-  sim::Node arrivals;
+  std::optional<traces::TraceParams> trace;                 ///< either this
+  std::optional<traces::GeneratorParams> generator;         ///< or this
+  std::optional<ProgramsParams> program;                    ///< or this
+  std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
 
   static constexpr auto fields() {
     return sim::FieldTable{
@@ -121,11 +129,12 @@ struct WorkloadParams {
                    "Of a client between an answer and its next request."),
         sim::field("predictor", &WorkloadParams::predictor,
                    "Predicts the length of answers for policies that look at it; null: none, or the trace's."),
-        sim::field("trace", &WorkloadParams::trace, "Replay a trace file."),
-        sim::field("generator", &WorkloadParams::generator, "Or draw requests at random."),
-        sim::field("program", &WorkloadParams::program, "Or run programs that call the model."),
-        sim::field("arrivals", &WorkloadParams::arrivals,
-                   "Arrival times drawn at random in place of the trace's (and for traces that have none).")};
+        sim::only_if_given(sim::field("trace", &WorkloadParams::trace, "Replay a trace file.")),
+        sim::only_if_given(sim::field("generator", &WorkloadParams::generator, "Or draw requests at random.")),
+        sim::only_if_given(sim::field("program", &WorkloadParams::program, "Or run programs that call the model.")),
+        sim::only_if_given(
+            sim::choice("arrivals", &WorkloadParams::arrivals, "poisson",
+                        "Arrival times drawn at random in place of the trace's (and for traces that have none)."))};
   }
 };
 
@@ -229,6 +238,73 @@ struct RunParams {
   }
 };
 
+/// Names of policies that do nothing, by which checks tell whether somebody asked for more.
+inline constexpr const char* kFixedScaling = "fixed";
+inline constexpr const char* kHighestClock = "highest";
+
+struct PoliciesParams {
+  policies::BatchingRegistry::Choice batching;
+  policies::KvCacheRegistry::Choice kvcache;
+  policies::RouterRegistry::Choice routing;
+  policies::AdmissionRegistry::Choice admission;
+  policies::ScalingRegistry::Choice scaling;
+  policies::ClockRegistry::Choice power;
+  policies::ScalingRegistry::Choice decode_scaling;
+  policies::SpeculationRegistry::Choice speculation;
+  policies::RouterRegistry::Choice decode_routing;
+  policies::MigrationRegistry::Choice migration;
+
+  static constexpr auto fields() {
+    using P = PoliciesParams;
+    return sim::FieldTable{
+        sim::choice("batching", &P::batching, "sarathi", "Which sequences advance in an iteration."),
+        sim::choice("kvcache", &P::kvcache, "paged", "How the KV cache is handed out."),
+        sim::choice("routing", &P::routing, "round_robin", "Which replica a request goes to."),
+        sim::choice("admission", &P::admission, "all", "Whether a request may come in."),
+        sim::choice("scaling", &P::scaling, kFixedScaling, "How many replicas are up."),
+        sim::choice("power", &P::power, kHighestClock, "At which of its clocks a device runs."),
+        sim::choice("decode_scaling", &P::decode_scaling, kFixedScaling, "How many replicas of role decode are up."),
+        sim::choice("speculation", &P::speculation, "none", "Who proposes tokens for decodes, and how many."),
+        sim::choice("decode_routing", &P::decode_routing, "least_loaded",
+                    "Which replica of role decode a prefilled request goes to."),
+        sim::choice("migration", &P::migration, "none", "Which running requests move to another replica.")};
+  }
+};
+
+/// The sections of a serving config.
+struct ServingParams {
+  MachineParams machine;
+  ModelParams model;
+  WorkloadParams workload;
+  PoliciesParams policies;
+  ClusterParams cluster;
+  ReplicaParams replica;
+  MigrationParams migration;
+  LayoutsParams layouts;
+  KvTiersParams kv_tiers;
+  HostRegistry::Choice host;
+  SloParams slo;
+  RunParams run;
+
+  static constexpr auto fields() {
+    using S = ServingParams;
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &S::machine, "The hardware.")),
+        sim::required(sim::section("model", &S::model, "The model that is served.")),
+        sim::required(sim::section("workload", &S::workload, "The requests: a trace to replay or a generator.")),
+        sim::section("policies", &S::policies, "Who decides what."),
+        sim::section("cluster", &S::cluster, "Which replicas there are."),
+        sim::section("replica", &S::replica, "How the model is laid out on the machine."),
+        sim::section("migration", &S::migration, "The link that running requests migrate over (policies.migration)."),
+        sim::only_if_given(sim::section("layouts", &S::layouts,
+                                        "Parallel layouts that a policy switches a replica between (Seesaw).")),
+        sim::only_if_given(sim::section("kv_tiers", &S::kv_tiers, "Memories behind a device that KV is copied to.")),
+        sim::choice("host", &S::host, "serial", "What the CPU does for an iteration."),
+        sim::section("slo", &S::slo, "Latency targets of a request."),
+        sim::section("run", &S::run, "Seed, resolution and length of the run.")};
+  }
+};
+
 /// A group of machine.devices: the part it stands for, overrides laid over it.
 struct DevicePart {
   std::filesystem::path file;
@@ -236,51 +312,18 @@ struct DevicePart {
   std::vector<hw::GpuParams> at_clocks;  ///< at each of its `clocks`
 };
 
-/// A validated config: parameters, chosen policies, and the same written out with all defaults.
-struct ProgramsConfig;
-
-struct ServingConfig {
+/// A validated config: its sections, what they refer to, and the same written out with all defaults.
+struct ServingConfig : ServingParams {
   std::string file;                  ///< the config's, for messages
+  SharedRegistries registries;       ///< that it was read with
   std::vector<DevicePart> parts;     ///< one a group of machine.devices
   std::filesystem::path model_file;  ///< what model.config stands for
-  MachineParams machine;
-  hw::CostModelRegistry::Choice cost;
-  ModelParams model;
-  WorkloadParams workload;
-  std::optional<traces::TraceParams> trace;                 ///< either this
-  std::optional<traces::GeneratorConfig> generator;         ///< or this
-  std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
-  std::shared_ptr<const ProgramsConfig> program;            ///< or this
-  policies::BatchingRegistry::Choice batching;
-  policies::KvCacheRegistry::Choice kvcache;
-  HostRegistry::Choice host;
-  policies::AdmissionRegistry::Choice admission;
-  policies::ScalingRegistry::Choice scaling, decode_scaling;
-  policies::ClockRegistry::Choice power;
-  policies::RouterRegistry::Choice routing, decode_routing;  ///< of new requests; of those that others prefilled
-  policies::SpeculationRegistry::Choice speculation;
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
-  ReplicaParams replica;
-  LayoutsParams layouts;
-  KvTiersParams kv_tiers;
-  MigrationParams migration_link;
-  policies::MigrationRegistry::Choice migration;
-  ClusterParams cluster;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
-  SloParams slo;
-  RunParams run;
   sim::Node resolved;
 };
 
-/// Every trace format.
-const traces::FormatTable& trace_formats();
-/// Every arrival process and length sampler.
-const traces::GeneratorRegistries& trace_generators();
-
 /// Reads a config document; every fault goes to `faults` and the result is then not to be used.
-ServingConfig read_serving_config(const sim::Node& root, sim::Faults& faults);
-
-/// The sections as data, policy blocks included.
-std::vector<sim::FieldInfo> serving_fields();
+ServingConfig read_serving_config(const sim::Node& root, const SharedRegistries& registries, sim::Faults& faults);
 
 }  // namespace orrery::experiments

@@ -35,6 +35,7 @@ struct KvTiersParams {
   bool reuse = false;
   bool turns = false;
   bool prefixes = false;
+  bool empty() const { return tiers.empty(); }
 
   static constexpr auto fields() {
     return sim::FieldTable{

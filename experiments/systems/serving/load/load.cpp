@@ -52,12 +52,8 @@ void TraceLoad::request_ended(Request&, std::string_view status, std::optional<s
 
 void TraceLoad::send() {
   Request& request = port_->make_request();
-  request.prompt_tokens = record_.prompt_tokens;
-  request.output_tokens = record_.output_tokens;
-  request.priority = record_.priority;
-  request.tenant = record_.tenant;
-  request.predicted_tokens =
-      record_.predicted_tokens > 0 ? record_.predicted_tokens : predictor_.predict(record_.output_tokens);
+  request.asked() = record_.asked();
+  if (request.predicted_tokens <= 0) request.predicted_tokens = predictor_.predict(request.output_tokens);
   if (!record_.session.empty() || !record_.prefix_blocks.empty()) write_text(request);
   ++delivered_;
   port_->send(request);

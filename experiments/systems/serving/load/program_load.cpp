@@ -9,17 +9,17 @@ constexpr std::int64_t kInstances = 100;  // where neither the config nor the pr
 
 }  // namespace
 
-ProgramLoad::ProgramLoad(const ProgramsConfig& config, std::uint64_t seed, double rate_scale, Predictor predictor,
+ProgramLoad::ProgramLoad(const ProgramsParams& params, std::uint64_t seed, double rate_scale, Predictor predictor,
                          sim::Time warmup)
-    : program_(config.does.make()),
-      arrivals_(config.arrivals ? config.arrivals->make() : nullptr),
+    : program_(params.does.make()),
+      arrivals_(params.arrivals ? params.arrivals->make() : nullptr),
       arrival_random_(seed, "trace/arrivals"),
       program_random_(seed, "programs"),
       predictor_(std::move(predictor)),
-      clients_(config.params.clients),
-      think_time_s_(config.params.think_time_s),
+      clients_(params.clients),
+      think_time_s_(params.think_time_s),
       rate_scale_(rate_scale),
-      instances_(config.params.instances.value_or(program_->instances().value_or(kInstances))),
+      instances_(params.instances.value_or(program_->instances().value_or(kInstances))),
       warmup_(warmup) {
   if (const auto most = program_->instances()) instances_ = std::min(instances_, *most);
 }
@@ -123,13 +123,11 @@ void ProgramLoad::on_event(std::uint64_t) {
     Request& request = port_->make_request();
     std::int64_t tokens = 0;
     for (const policies::TextSpan& span : state->call.text) tokens += span.tokens;
+    request.asked() = state->call.asked();
     request.prompt_tokens = std::max<std::int64_t>(1, tokens);
-    request.output_tokens = state->call.output_tokens;
-    request.predicted_tokens = predictor_.predict(request.output_tokens);
-    if (request.predicted_tokens == 0) request.predicted_tokens = state->call.expected_tokens;
-    request.deadline_ticks = state->call.deadline_ticks;
+    if (const std::int64_t tells = predictor_.predict(request.output_tokens); tells != 0)
+      request.predicted_tokens = tells;
     request.session = state->record->id;
-    request.priority = state->call.priority;
     request.kind = state->call.kind;
     request.text = state->call.text;
     request.text.push_back(state->output);

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "experiments/systems/serving/load/load.hpp"
-#include "experiments/systems/serving/programs/config.hpp"
+#include "experiments/systems/serving/programs/program.hpp"
 
 namespace orrery::experiments {
 
 class ProgramLoad final : public Load, public sim::EventHandler {
  public:
   /// Instances that arrive before `warmup` are left out of latencies.
-  ProgramLoad(const ProgramsConfig& config, std::uint64_t seed, double rate_scale, Predictor predictor,
+  ProgramLoad(const ProgramsParams& params, std::uint64_t seed, double rate_scale, Predictor predictor,
               sim::Time warmup);
   ~ProgramLoad() override;
 

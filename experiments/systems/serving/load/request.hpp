@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "experiments/systems/serving/observe/metrics.hpp"
 #include "policies/base/types.hpp"
 #include "sim/base/units.hpp"
+#include "traces/asked.hpp"
 
 namespace orrery::experiments {
 
@@ -36,17 +36,12 @@ struct ExactTime {
   friend constexpr auto operator<=>(const ExactTime&, const ExactTime&) = default;
 };
 
-struct Request {
-  // as asked
+struct Request : traces::Asked {
   std::int64_t id = 0;
   sim::Time arrived;
-  std::int64_t prompt_tokens = 0, output_tokens = 0;
-  std::int64_t predicted_tokens = 0;  ///< of the output, by a predictor; 0: none
-  std::int64_t deadline_ticks = std::numeric_limits<std::int64_t>::max();
   std::int64_t session = -1;  ///< conversation or workflow; -1: none
-  std::int32_t priority = 0, tenant = 0, branches = 1;
-  std::int32_t kind = 0;  ///< what a workload wants to know again when the request ends (stage, step)
-  policies::Text text;    ///< what prompt and output say; empty: like no other
+  std::int32_t kind = 0;      ///< what a workload wants to know again when the request ends (stage, step)
+  policies::Text text;        ///< what prompt and output say; empty: like no other
   // as it stands
   std::int64_t generated = 0;     ///< output tokens emitted, when it is not in a replica
   std::int64_t ready_tokens = 0;  ///< tokens whose KV travels with it to the next replica
@@ -63,18 +58,9 @@ struct Request {
 
 /// What is reported of a request when it is over.
 inline RequestRecord record_of(const Request& request, std::string_view status, std::optional<sim::Time> finished) {
-  return {.id = request.id,
-          .arrived = request.arrived,
-          .admitted = request.admitted,
-          .first_token = request.first_token,
-          .finished = finished,
-          .prompt_tokens = request.prompt_tokens,
-          .output_tokens = request.output_tokens,
-          .cached_tokens = request.cached_tokens,
-          .preemptions = request.preemptions,
-          .replica = request.replica,
-          .status = status,
-          .priority = request.priority};
+  return {request.asked(),     request.id, request.arrived,       request.admitted,
+          request.first_token, finished,   request.cached_tokens, request.preemptions,
+          request.replica,     status};
 }
 
 /// Requests at stable addresses.

@@ -18,7 +18,7 @@ bool TbtVerdict::attained(std::int64_t target) const {
   return p99 <= static_cast<double>(target);
 }
 
-void ServingMetrics::request_ended(const RequestRecord& record, const TbtVerdict& tbts) {
+void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict& tbts) {
   const bool counts = measures(record.arrived);
   if (counts) ++measured;
   preemptions += record.preemptions;

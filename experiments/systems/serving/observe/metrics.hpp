@@ -14,6 +14,7 @@
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
 #include "sim/base/units.hpp"
 #include "sim/statistics.hpp"
+#include "traces/asked.hpp"
 
 namespace orrery::experiments {
 
@@ -25,14 +26,13 @@ constexpr std::int64_t to_ps(__int128 ticks, std::int64_t ps_per_tick) {
 }
 
 /// One request when it leaves the system (a row of requests.csv).
-struct RequestRecord {
+struct RequestRecord : traces::Asked {
   std::int64_t id = 0;
   sim::Time arrived;
   std::optional<sim::Time> admitted, first_token, finished;
-  std::int64_t prompt_tokens = 0, output_tokens = 0, cached_tokens = 0;
+  std::int64_t cached_tokens = 0;
   std::int32_t preemptions = 0, replica = 0;
   std::string_view status;  ///< "completed", "rejected:REASON" or "unfinished"
-  std::int32_t priority = 0;
 };
 
 /// Consecutive iterations of the same batch when they end, and the state of the replica during them. Iteration i of
@@ -131,32 +131,40 @@ struct PriorityMetrics {
   sim::SampleStats tpot;       ///< in ps
 };
 
-/// Sums and distributions of a run. Requests that arrived outside [warmup, measure_until) count in totals, not in
-/// latencies.
-struct ServingMetrics {
+/// Counts and latencies of the requests of a run. Requests that arrived outside [warmup, measure_until) count in
+/// totals, not in latencies.
+struct RequestMetrics {
   std::int64_t ps_per_tick = 1;
   sim::Time warmup;
   sim::Time measure_until = sim::kNever;
   bool measures(sim::Time at) const { return at >= warmup && at < measure_until; }
   SloTargets slo;
+  /// Its target for TTFT in ps.
+  std::optional<std::int64_t> ttft_ps() const {
+    return slo.ttft ? std::optional(to_ps(slo.ttft->ticks, ps_per_tick)) : std::nullopt;
+  }
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
   std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
   std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
   std::int64_t cached_tokens = 0;                     ///< of these prompts, found in a cache
-  std::int64_t processed_tokens = 0;                  ///< computed, recomputation included
-  std::int64_t iterations = 0;
-  std::int64_t verifications = 0, drafted_tokens = 0, accepted_tokens = 0;  ///< of speculation, a sequence and step
-  sim::SampleStats ttft, e2e, queueing;                                     ///< in ticks
-  sim::SampleStats tbt, tpot, normalised;  ///< in ps: they must not fall to whole coarse ticks
-  RunCost cost;
-  __int128 busy_ps = 0;     ///< summed over replicas
-  bool priorities = false;  ///< whether requests of each priority are told by themselves
+  sim::SampleStats ttft, e2e, queueing;               ///< in ticks
+  sim::SampleStats tbt, tpot, normalised;             ///< in ps: they must not fall to whole coarse ticks
+  bool priorities = false;                            ///< whether requests of each priority are told by themselves
   std::map<std::int32_t, PriorityMetrics> by_priority;
-  std::int64_t kv_peak_bytes = 0;
 
   /// Books a request that ended in whatever way.
   void request_ended(const RequestRecord& record, const TbtVerdict& tbts);
+};
+
+/// The same with what replicas did.
+struct ServingMetrics : RequestMetrics {
+  std::int64_t processed_tokens = 0;  ///< computed, recomputation included
+  std::int64_t iterations = 0;
+  std::int64_t verifications = 0, drafted_tokens = 0, accepted_tokens = 0;  ///< of speculation, a sequence and step
+  RunCost cost;
+  __int128 busy_ps = 0;  ///< summed over replicas
+  std::int64_t kv_peak_bytes = 0;
 };
 
 /// Equal devices of the machine.

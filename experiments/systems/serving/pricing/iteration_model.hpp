@@ -124,8 +124,8 @@ class IterationModel {
   virtual void cost(const BatchShape& shape, IterationCost& out) = 0;
   /// The same in short, with what follows; agrees with cost() on every iteration within the horizon.
   virtual IterationPrice price(const BatchShape& shape);
-  /// Whether the attention of decodes adds to the rest whatever the rest is: a shape costs what it does without its
-  /// decodes' contexts, plus what these add to decodes alone.
+  /// Whether the attention of decodes adds to the rest, whatever the rest is. A shape then costs what it would without
+  /// its decodes' contexts, plus what these contexts add to a batch of decodes alone.
   virtual bool additive() const { return false; }
   /// An empty ledger for one replica.
   virtual std::unique_ptr<CostLedger> ledger();

@@ -46,6 +46,7 @@ struct LayoutsParams {
   std::vector<LayoutParams> modes;
   double host_bandwidth = 16.0 * (1 << 30);
   double host_memory = 80.0 * (1 << 30);
+  bool empty() const { return modes.empty(); }
 
   static constexpr auto fields() {
     return sim::FieldTable{

@@ -2,7 +2,7 @@
 //
 // Iterations of decodes alone are tabulated by (sequences, summed context): every number of sequences has its own row,
 // contexts have four knots an octave, and between knots every figure is linear, in integers. So the price of the
-// iterations to come is known exactly up to the next knot (design.md, section 5), and a ledger only counts how often,
+// iterations to come is known exactly up to the next knot (docs/serving.md), and a ledger only counts how often,
 // and how far from its knot, each entry was used. Entries are computed when first asked for, from the model below.
 // Iterations with prompts in them are that model's own, but for the attention of decodes beside them where that adds
 // to the rest: it comes from a second table of the same kind. Smoothed

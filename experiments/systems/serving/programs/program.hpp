@@ -17,7 +17,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +31,8 @@
 #include "sim/process.hpp"
 #include "sim/resources.hpp"
 #include "sim/statistics.hpp"
+#include "traces/asked.hpp"
+#include "traces/generator.hpp"
 
 namespace orrery::experiments {
 
@@ -66,14 +67,10 @@ struct TimeLaw {
   double draw_s(sim::RandomStream& random) const;
 };
 
-/// One call of the model.
-struct Call {
-  policies::Text text;  ///< the prompt; its tokens are the prompt's length
-  std::int64_t output_tokens = 1;
-  std::int64_t expected_tokens = 0;  ///< output as the program expects it, told where the run has no predictor; 0: none
-  std::int32_t kind = 0;             ///< stage or step, for policies that look at it
-  std::int32_t priority = 0;
-  std::int64_t deadline_ticks = std::numeric_limits<std::int64_t>::max();
+/// One call of the model. Its prompt is as long as its text; what it predicts is told where the run has no predictor.
+struct Call : traces::Asked {
+  policies::Text text;    ///< the prompt
+  std::int32_t kind = 0;  ///< stage or step, for policies that look at it
 };
 
 struct ProgramRecord;
@@ -119,7 +116,7 @@ class Dialogue {
   std::int64_t tokens() const;
   const policies::Text& text() const { return text_; }
   Call ask(std::int64_t output_tokens, std::int32_t kind = 0) const {
-    return {.text = text_, .output_tokens = output_tokens, .kind = kind};
+    return {{.output_tokens = output_tokens}, text_, kind};
   }
 
  private:
@@ -198,7 +195,8 @@ struct ProgramsParams {
   std::optional<std::int64_t> instances;
   std::optional<std::int64_t> clients;
   double think_time_s = 0;
-  sim::Node arrivals, does;
+  std::optional<traces::ArrivalRegistry::Choice> arrivals;
+  ProgramRegistry::Choice does;
 
   static constexpr auto fields() {
     return sim::FieldTable{
@@ -208,11 +206,14 @@ struct ProgramsParams {
                    "Closed loop: this many at a time, each starts the next instance when its last has ended."),
         sim::field("think_time", &ProgramsParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
                    "Of a client between two instances."),
-        sim::field("arrivals", &ProgramsParams::arrivals,
-                   "Open loop: when instances start. Without this and clients, all start at 0."),
-        sim::required(sim::field("does", &ProgramsParams::does, "The program."))};
+        sim::only_if_given(sim::choice("arrivals", &ProgramsParams::arrivals, "poisson",
+                                       "Open loop: when instances start. Without this and clients, all start at 0.")),
+        sim::required(sim::choice("does", &ProgramsParams::does, "conversation", "The program."))};
   }
 };
+
+/// What the field table does not say. `node` is the section as written.
+void check_programs(const sim::Node& node, const ProgramsParams& params, sim::Faults& faults);
 
 /// Figures of a run of programs.
 struct ProgramMetrics {

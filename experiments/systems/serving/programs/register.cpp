@@ -12,4 +12,10 @@ void register_programs(ProgramRegistry& registry) {
   add_workflow_trace(registry);
 }
 
+void check_programs(const sim::Node& node, const ProgramsParams& params, sim::Faults& faults) {
+  if (params.arrivals && params.clients)
+    faults.add(node.find("arrivals")->origin(), "expected either 'clients' or 'arrivals', got both",
+               "clients start the next instance when their last has ended");
+}
+
 }  // namespace orrery::experiments

@@ -1,7 +1,6 @@
 // Which leaves of a search tree go on: REBASE's shares, and ETS's integer program, solved exactly where it can be.
 //
-// ETS (arXiv 2502.13575 and its public code): leaves i with shares O_i, ancestors j, clusters k of leaves that say the
-// same;
+// ETS (arXiv 2502.13575 and its public code): leaves i with shares O_i, ancestors j, clusters k of equal leaves;
 //   max  sum_i O_i x_i - lambda_c (sum_j y_j + sum_i x_i) / (M + N) + (lambda_s / K) sum_k c_k
 //   s.t. y_j >= x_i for every leaf i under j, c_k <= sum of x_i in k, sum x >= 1; all 0 or 1,
 // with N leaves, M ancestors, K clusters. Without the last sum a walk over the tree solves it. With it the constraint

@@ -197,7 +197,7 @@ class WorkflowTrace final : public Program {
     prompt.append(Client::shared(static_cast<std::uint64_t>(call.step), shared));
     prompt.append(client.fresh(call.input - shared));
     Call result = prompt.ask(call.output, call.step);
-    result.expected_tokens = expected_[static_cast<std::size_t>(call.step)];
+    result.predicted_tokens = expected_[static_cast<std::size_t>(call.step)];
     result.deadline_ticks = deadline;
     return result;
   }

@@ -1,0 +1,62 @@
+// Every registry, filled: one function a folder adds what the folder has.
+#include "policies/registries.hpp"
+
+#include "experiments/all/systems.hpp"
+#include "experiments/rl/core/env.hpp"
+#include "experiments/rl/core/learner.hpp"
+#include "experiments/search/driver.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
+#include "experiments/systems/serving/programs/program.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/network/collective.hpp"
+#include "hw/network/routing.hpp"
+#include "hw/network/topology.hpp"
+#include "models/builders/builder.hpp"
+#include "traces/generator.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+template <class R>
+void add_filled(sim::RegistrySet& all, const char* kind, void (*fill)(R&)) {
+  R registry(kind);
+  fill(registry);
+  all.add(std::move(registry));
+}
+
+void add_policies(sim::RegistrySet& all, policies::Registries policies) {
+  all.add(std::move(policies.admission));
+  all.add(std::move(policies.batching));
+  all.add(std::move(policies.execution));
+  all.add(std::move(policies.kvcache));
+  all.add(std::move(policies.memory_planner));
+  all.add(std::move(policies.migration));
+  all.add(std::move(policies.pass));
+  all.add(std::move(policies.power));
+  all.add(std::move(policies.routing));
+  all.add(std::move(policies.scaling));
+  all.add(std::move(policies.speculation));
+}
+
+}  // namespace
+
+SharedRegistries all_registries(std::span<const policies::LoadedPlugin> plugins) {
+  auto all = std::make_shared<sim::RegistrySet>();
+  add_policies(*all, policies::all_policies(plugins));
+  add_filled(*all, "cost_model", hw::register_cost_models);
+  add_filled(*all, "topology", hw::register_topologies);
+  add_filled(*all, "routing", hw::register_routing);
+  add_filled(*all, "collective", hw::register_collectives);
+  models::BuilderRegistry builders("builder");
+  models::register_builders(builders, home_folder() / "models/catalog");
+  all->add(std::move(builders));
+  traces::add_trace_registries(*all);
+  add_filled(*all, "host", register_host_times);
+  add_filled(*all, "program", register_programs);
+  add_filled(*all, "driver", search::register_drivers);
+  add_filled(*all, "env", rl::register_envs);
+  add_filled(*all, "learner", rl::register_learners);
+  return all;
+}
+
+}  // namespace orrery::experiments

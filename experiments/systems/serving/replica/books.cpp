@@ -1,0 +1,70 @@
+#include "experiments/systems/serving/replica/books.hpp"
+
+#include <algorithm>
+
+namespace orrery::experiments {
+
+using policies::Item;
+using policies::Phase;
+using policies::SeqId;
+
+Books::Books(const ReplicaParts& parts)
+    : metrics_(*parts.metrics),
+      observer_(parts.observer),
+      model_(*parts.model),
+      index_(parts.index),
+      stream_(parts.stream),
+      layers_(parts.limits.layers),
+      ledger_(parts.model->ledger()),
+      watched_(parts.observer != nullptr && parts.observer->wants_steps()) {}
+
+void Books::iterations(const BatchShape& shape, std::int64_t steps) {
+  ledger_->book(shape, steps);
+  metrics_.iterations += steps;
+  counts_.iterations += steps;
+  for (const Segment& segment : shape.segments) {
+    if (segment.last != layers_) continue;
+    metrics_.processed_tokens += steps * segment.tokens;
+    counts_.processed_tokens += steps * segment.tokens;
+  }
+}
+
+void Books::busy(std::int64_t ps) {
+  counts_.busy_ps += ps;
+  metrics_.busy_ps += ps;
+}
+
+void Books::cut(const BatchShape& shape, std::int64_t elapsed, std::int64_t length) {
+  IterationCost cost;
+  model_.cost(shape, cost);
+  ledger_->book_cost(share(cost, elapsed, length));
+}
+
+void Books::kv_used(std::int64_t bytes) {
+  counts_.kv_peak_bytes = std::max(counts_.kv_peak_bytes, bytes);
+  metrics_.kv_peak_bytes = std::max(metrics_.kv_peak_bytes, counts_.kv_peak_bytes);
+}
+
+void Books::tell(const Request& request, RequestPhase phase, sim::Time at) {
+  observer_->request_step({request.id, at, phase, index_, stream_});
+}
+
+void Books::tell_chunks(const policies::BatchDecision& decision, const SequenceTable& sequences) {
+  chunks_.clear();
+  SeqId previous{~0U};
+  for (const Item& item : decision.items) {
+    if (sequences[item.seq].phase != Phase::prefill || item.seq == previous) continue;
+    previous = item.seq;
+    chunks_.push_back({sequences.request(item.seq).id, item.new_tokens});
+  }
+  observer_->chunks_planned(stream_, chunks_);
+}
+
+void Books::tell_iterations(IterationRun& run) {
+  run.replica = index_;
+  run.stream = stream_;
+  run.stages = stage_times_;
+  observer_->iterations_ended(run);
+}
+
+}  // namespace orrery::experiments

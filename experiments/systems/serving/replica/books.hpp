@@ -1,0 +1,66 @@
+// What a replica counts, what its iterations cost, and what whoever watches the run is told of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "experiments/systems/serving/observe/kv_outcome.hpp"
+#include "experiments/systems/serving/replica/parts.hpp"
+#include "experiments/systems/serving/replica/sequence_table.hpp"
+
+namespace orrery::experiments {
+
+/// What one replica (or lane) counts for itself.
+struct ReplicaCounts {
+  std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
+  __int128 busy_ps = 0;
+  KvSplit split;                   ///< where the cache reports it
+  __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
+  std::int64_t prompt_tokens = 0;  ///< of first admissions, …
+  std::int64_t device_tokens = 0;  ///< … and what the cache had of them on the device
+};
+
+class Books {
+ public:
+  explicit Books(const ReplicaParts& parts);
+
+  ReplicaCounts& counts() { return counts_; }
+  const ReplicaCounts& counts() const { return counts_; }
+  /// Of what was booked.
+  RunCost cost() const { return ledger_->total(); }
+
+  /// Iterations of `shape` and those that follow it are over.
+  void iterations(const BatchShape& shape, std::int64_t steps);
+  /// Devices were at work so long.
+  void busy(std::int64_t ps);
+  /// An iteration of `length` was cut after `elapsed`.
+  void cut(const BatchShape& shape, std::int64_t elapsed, std::int64_t length);
+  void kv_used(std::int64_t bytes);
+
+  /// Somebody watches iterations, and steps too.
+  bool observed() const { return observer_ != nullptr; }
+  bool watched() const { return watched_; }
+  /// If watched().
+  void tell(const Request& request, RequestPhase phase, sim::Time at);
+  /// The prompts of the iterations decided upon; if watched().
+  void tell_chunks(const policies::BatchDecision& decision, const SequenceTable& sequences);
+  /// When the stages of a pipeline have the iteration decided upon; if watched().
+  void keep_stages(const std::vector<StageTime>& times) { stage_times_ = times; }
+  /// Fills in what all runs of this replica have in common; if observed().
+  void tell_iterations(IterationRun& run);
+  IterationModel& model() const { return model_; }
+
+ private:
+  ServingMetrics& metrics_;
+  RunObserver* observer_;
+  IterationModel& model_;
+  std::int32_t index_, stream_, layers_;
+  std::unique_ptr<CostLedger> ledger_;
+  ReplicaCounts counts_;
+  bool watched_;
+  std::vector<ChunkStep> chunks_;       // that an observer is told of
+  std::vector<StageTime> stage_times_;  // of the iteration under way
+};
+
+}  // namespace orrery::experiments

@@ -1,0 +1,72 @@
+// The iterations of a replica that are under way: a leap, booked as it goes.
+//
+// One event ends the leap. Whoever needs the state in between has what is over booked (sync), has the leap stop at the
+// end of the iteration under way (interrupt), or cuts that too. Iterations last whole picoseconds and their sums are
+// integers, so that leaping and stepping give the same files.
+#pragma once
+
+#include <cstdint>
+
+#include "experiments/systems/serving/replica/batch_builder.hpp"
+#include "experiments/systems/serving/replica/books.hpp"
+#include "experiments/systems/serving/replica/device_time.hpp"
+#include "experiments/systems/serving/replica/leap.hpp"
+#include "experiments/systems/serving/replica/parts.hpp"
+#include "experiments/systems/serving/replica/sequence_table.hpp"
+#include "experiments/systems/serving/replica/steady_decodes.hpp"
+#include "experiments/systems/serving/replica/tier_copies.hpp"
+#include "sim/engine.hpp"
+
+namespace orrery::experiments {
+
+/// What iterations act on.
+struct FlightParts {
+  SequenceTable& sequences;
+  SteadyDecodes& steady;
+  TierCopies& copies;
+  BatchBuilder& batch;
+  Books& books;
+  DeviceTime& time;
+};
+
+class Flight {
+ public:
+  static constexpr std::uint64_t kEnd = 0;  ///< payload of the event that tells `handler` to land()
+
+  Flight(sim::EventHandler& handler, const FlightParts& on, const ReplicaParts& parts);
+
+  bool under_way() const { return under_way_; }
+  /// Up to `iterations` iterations of the batch begin, with steady decodes in them or not; the devices take `price`,
+  /// `extra_ps` is added to each.
+  void begin(std::int64_t iterations, const IterationPrice& price, std::int64_t extra_ps, bool decodes);
+  /// All of them are over and booked. Returns when the last one began.
+  sim::Time land();
+  /// Books those that are over by now.
+  void sync();
+  /// Ends the leap with the iteration under way, for somebody wants to be decided upon.
+  void interrupt();
+  /// Has the next iteration take its blocks now.
+  void take_blocks_ahead();
+  /// Books the part of the iteration under way that is over, and ends it. Returns for how many steps blocks were taken
+  /// that steady decodes do not count yet.
+  std::int64_t cut();
+
+ private:
+  bool steady_takes_part() const { return leap_.decodes && on_.steady.count() > 0; }
+  void complete(std::int64_t upto);
+  void take_growth(std::int64_t iterations);
+  void book_split(std::int64_t steps);
+  void observe(std::int64_t from, std::int64_t upto);
+  void book_part();
+
+  sim::Engine& engine_;
+  sim::EventHandler& handler_;
+  FlightParts on_;
+  policies::KvCache& kv_;
+  StagePipe* pipe_;
+  Leap leap_;
+  sim::EventId end_;
+  bool under_way_ = false;
+};
+
+}  // namespace orrery::experiments

@@ -1,0 +1,42 @@
+// What a replica is made of. Everything is borrowed and must outlive it, except the policies, which it owns.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "experiments/systems/serving/load/request.hpp"
+#include "experiments/systems/serving/observe/metrics.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
+#include "experiments/systems/serving/pricing/iteration_model.hpp"
+#include "experiments/systems/serving/replica/stage_pipe.hpp"
+#include "policies/batching/batching.hpp"
+#include "policies/kvcache/kvcache.hpp"
+#include "policies/kvcache/tier.hpp"
+#include "policies/speculation/speculation.hpp"
+#include "sim/engine.hpp"
+
+namespace orrery::experiments {
+
+class LockStep;
+
+struct ReplicaParts {
+  sim::Engine* engine = nullptr;
+  IterationModel* model = nullptr;
+  ServingMetrics* metrics = nullptr;
+  RequestSink* sink = nullptr;
+  RunObserver* observer = nullptr;             ///< may be null
+  policies::Acceptance* acceptance = nullptr;  ///< may be null: every draft is rejected
+  policies::KvTier* tier = nullptr;            ///< may be null: swapping is recomputing
+  const HostTime* host = nullptr;              ///< may be null: the host takes no time
+  StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
+  LockStep* lock_step = nullptr;               ///< may be null: it begins its iterations by itself
+  std::unique_ptr<policies::Batching> batching;
+  std::unique_ptr<policies::KvCache> kv;
+  std::unique_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
+  policies::ReplicaLimits limits;
+  std::int32_t index = 0;   ///< of the replica in the cluster
+  std::int32_t stream = 0;  ///< see IterationRun
+  bool leap = true;         ///< false: one iteration an event, for tests that both give the same
+};
+
+}  // namespace orrery::experiments
