@@ -9,10 +9,8 @@
 // Left out: dropout modules (idle in inference), attention masks of unpadded batches, sampling, caches kept by views.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "hw/coupling/launch_program.hpp"
@@ -21,26 +19,16 @@
 namespace orrery::models {
 
 enum class EagerFamily : std::uint8_t { bert, gpt2, llama };
+constexpr auto enum_names(EagerFamily) {
+  using enum EagerFamily;
+  return sim::names<EagerFamily>({{"bert", bert}, {"gpt2", gpt2}, {"llama", llama}});
+}
+
 enum class EagerAttention : std::uint8_t { sdpa, eager };
-
-}  // namespace orrery::models
-
-namespace orrery::sim {
-template <>
-struct EnumNames<models::EagerFamily> {
-  static constexpr std::array<std::pair<std::string_view, models::EagerFamily>, 3> names{
-      {{"bert", models::EagerFamily::bert},
-       {"gpt2", models::EagerFamily::gpt2},
-       {"llama", models::EagerFamily::llama}}};
-};
-template <>
-struct EnumNames<models::EagerAttention> {
-  static constexpr std::array<std::pair<std::string_view, models::EagerAttention>, 2> names{
-      {{"sdpa", models::EagerAttention::sdpa}, {"eager", models::EagerAttention::eager}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::models {
+constexpr auto enum_names(EagerAttention) {
+  using enum EagerAttention;
+  return sim::names<EagerAttention>({{"sdpa", sdpa}, {"eager", eager}});
+}
 
 /// Shape of a model; an entry of models/catalog/eager.
 struct EagerModel {

@@ -5,14 +5,12 @@
 // to do with a faulty line, and the fault of a trace without a request.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "sim/base/fault.hpp"
@@ -23,7 +21,16 @@
 namespace orrery::traces {
 
 enum class OnError : std::uint8_t { stop, skip };
+constexpr auto enum_names(OnError) {
+  using enum OnError;
+  return sim::names<OnError>({{"stop", stop}, {"skip", skip}});
+}
+
 enum class OnFailed : std::uint8_t { skip, error, send };
+constexpr auto enum_names(OnFailed) {
+  using enum OnFailed;
+  return sim::names<OnFailed>({{"skip", skip}, {"error", error}, {"send", send}});
+}
 
 /// `workload.trace` of a config: which file, and how to read it.
 struct TraceParams {
@@ -122,16 +129,3 @@ constexpr auto TraceParams::fields() {
 }
 
 }  // namespace orrery::traces
-
-template <>
-struct orrery::sim::EnumNames<orrery::traces::OnError> {
-  static constexpr std::array<std::pair<std::string_view, orrery::traces::OnError>, 2> names{
-      {{"stop", orrery::traces::OnError::stop}, {"skip", orrery::traces::OnError::skip}}};
-};
-template <>
-struct orrery::sim::EnumNames<orrery::traces::OnFailed> {
-  static constexpr std::array<std::pair<std::string_view, orrery::traces::OnFailed>, 3> names{
-      {{"skip", orrery::traces::OnFailed::skip},
-       {"error", orrery::traces::OnFailed::error},
-       {"send", orrery::traces::OnFailed::send}}};
-};

@@ -13,7 +13,8 @@ std::int64_t SkipCounts::total() const {
 std::string SkipCounts::text() const {
   std::string text;
   for (std::size_t i = 0; i < by_reason.size(); ++i)
-    if (by_reason[i] > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", by_reason[i], kSkipReasonNames[i]);
+    if (by_reason[i] > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", by_reason[i], sim::names_of<SkipReason>[i].first);
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "traces/asked.hpp"
 
 namespace orrery::traces {
@@ -37,11 +38,15 @@ enum class SkipReason : std::uint8_t {
   out_of_order,  ///< arrives before the record in front of it
   failed,        ///< a request that failed where it was recorded (BurstGPT)
 };
-inline constexpr std::array<std::string_view, 4> kSkipReasonNames{"malformed", "bad_value", "out_of_order", "failed"};
+constexpr auto enum_names(SkipReason) {
+  using enum SkipReason;
+  return sim::names<SkipReason>(
+      {{"malformed", malformed}, {"bad_value", bad_value}, {"out_of_order", out_of_order}, {"failed", failed}});
+}
 
 /// Lines left out, by reason.
 struct SkipCounts {
-  std::array<std::int64_t, kSkipReasonNames.size()> by_reason{};
+  std::array<std::int64_t, sim::names_of<SkipReason>.size()> by_reason{};
 
   void add(SkipReason reason) { ++by_reason[static_cast<std::size_t>(reason)]; }
   std::int64_t of(SkipReason reason) const { return by_reason[static_cast<std::size_t>(reason)]; }

@@ -1,8 +1,8 @@
 // The JSON Schema of everything that a config file can be.
 #include "experiments/all/systems.hpp"
 #include "experiments/base/schema_parts.hpp"
-#include "experiments/claims/study.hpp"
-#include "experiments/evolve/study.hpp"
+#include "experiments/claims/claim_study.hpp"
+#include "experiments/evolve/evolve_study.hpp"
 #include "experiments/study/study.hpp"
 
 namespace orrery::experiments {

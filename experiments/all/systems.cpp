@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/capacity/slo_system.hpp"
 #include "experiments/capacity/system.hpp"
-#include "experiments/claims/study.hpp"
+#include "experiments/claims/claim_study.hpp"
 #include "experiments/plans/system.hpp"
 #include "experiments/rl/system.hpp"
 #include "experiments/study/search_system.hpp"
@@ -56,10 +57,10 @@ std::vector<sim::ComponentInfo> all_components(const Systems& systems) {
   }
   for (const sim::ComponentInfo& names : policies::expression_components()) add(names);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
-  for (sim::ComponentInfo& claim : claims::study_components()) all.push_back(std::move(claim));
+  for (sim::ComponentInfo& claim : study_components("claim")) all.push_back(std::move(claim));
   for (sim::ComponentInfo& driver : systems.registry<search::DriverRegistry>().components())
     all.push_back(std::move(driver));
-  for (sim::ComponentInfo& shipped : study::study_components()) all.push_back(std::move(shipped));
+  for (sim::ComponentInfo& shipped : study_components("study")) all.push_back(std::move(shipped));
   return all;
 }
 

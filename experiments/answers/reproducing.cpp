@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 std::vector<claims::ClaimStudy> read_studies(const ReproduceParams& params) {
   std::vector<fs::path> files;
   for (const std::string& argument : params.studies) files.push_back(claims::study_file(argument));
-  if (files.empty()) files = claims::shipped_studies();
+  if (files.empty()) files = shipped_studies("claim");
   if (files.empty())
     sim::throw_fault({(home_folder() / "experiments/studies").string(), ""},
                      "expected files of \"kind\": \"claim\", found none", "set ORRERY_HOME to the source tree");

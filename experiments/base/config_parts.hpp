@@ -2,37 +2,15 @@
 // tick, the window of a timeline.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "hw/base/kernel.hpp"
 #include "sim/base/params.hpp"
 #include "sim/base/units.hpp"
 #include "sim/timeline/timeline.hpp"
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::DType> {
-  using E = orrery::hw::DType;
-  static constexpr std::array<std::pair<std::string_view, E>, 5> names{
-      {{"fp32", E::fp32}, {"fp16", E::fp16}, {"bf16", E::bf16}, {"fp8", E::fp8}, {"int8", E::int8}}};
-};
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::WeightFormat> {
-  using E = orrery::hw::WeightFormat;
-  static constexpr std::array<std::pair<std::string_view, E>, 8> names{{{"as_dtype", E::as_dtype},
-                                                                        {"fp16", E::fp16},
-                                                                        {"bf16", E::bf16},
-                                                                        {"fp8", E::fp8},
-                                                                        {"int8", E::int8},
-                                                                        {"int4", E::int4},
-                                                                        {"mxfp4", E::mxfp4},
-                                                                        {"nvfp4", E::nvfp4}}};
-};
 
 namespace orrery::experiments {
 

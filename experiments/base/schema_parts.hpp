@@ -10,7 +10,7 @@ namespace orrery::experiments {
 
 /// An object of these fields and no others; nothing is required, since `base` may give it.
 sim::Node object_schema(const std::vector<sim::FieldInfo>& fields, const std::string& doc);
-/// A policy block, as policy_field (config_parts.hpp) describes it.
+/// A policy block, as a field of sim::choice is described.
 sim::Node policy_schema(const sim::FieldInfo& info);
 sim::Node typed(const char* type, const std::string& doc);
 sim::Node const_schema(sim::Node value);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "experiments/base/config_parts.hpp"
+#include "experiments/base/experiment.hpp"
 #include "sim/base/formula.hpp"
 
 namespace orrery::experiments {
@@ -42,6 +43,11 @@ Choice read_choice(const Node& node, const std::vector<std::string>& paths, std:
   }
   for (const std::string& path : paths) value.assignments.push_back({path, *is});
   return value;
+}
+
+std::string title_of(const Node& root) {
+  const Node* title = root.find("title");
+  return title != nullptr && title->is_string() ? title->as_string() : "";
 }
 
 }  // namespace
@@ -156,6 +162,22 @@ std::vector<Choice> read_choices(const Node& node, const std::vector<std::string
   return all;
 }
 
+std::vector<Measure> read_measures(const Node& root, Faults& faults) {
+  std::vector<Measure> measures;
+  const Node* list =
+      member(root, "measures", Node::Kind::object, "an object of \"name\": \"path in summary.json\"", true, faults);
+  if (list == nullptr) return measures;
+  if (list->members().empty()) faults.add(list->origin(), "expected at least one measure");
+  for (const auto& [name, node] : list->members()) {
+    if (!check_name(name, node.origin(), "a measure", faults)) continue;
+    if (!node.is_string() || node.as_string().empty())
+      faults.add(node.origin(), fmt::format("expected the path of a figure of summary.json, got {}", node.shown()));
+    else
+      measures.push_back({name, node.as_string(), node.origin()});
+  }
+  return measures;
+}
+
 Node read_study_document(const std::string& file, const std::vector<std::string>& assignments) {
   Node root = sim::read_json(file);
   assign_study(root, assignments);
@@ -175,6 +197,24 @@ void assign_base(Node& base, const std::vector<std::string>& assignments) {
 std::string document_kind(const Node& root) {
   const Node* kind = root.is_object() ? root.find("kind") : nullptr;
   return kind != nullptr && kind->is_string() ? kind->as_string() : "";
+}
+
+std::vector<fs::path> shipped_studies(std::string_view kind) {
+  std::vector<fs::path> files;
+  const fs::path folder = home_folder() / "experiments/studies";
+  if (!fs::is_directory(folder)) return files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".json" && document_kind(sim::read_json(entry.path())) == kind)
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<sim::ComponentInfo> study_components(const std::string& kind) {
+  std::vector<sim::ComponentInfo> all;
+  for (const fs::path& file : shipped_studies(kind))
+    all.push_back({kind, file.stem().string(), title_of(sim::read_json(file)), {}});
+  return all;
 }
 
 }  // namespace orrery::experiments

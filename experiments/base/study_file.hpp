@@ -1,6 +1,8 @@
-// What the files of claim studies and of sweeps share: members with faults, a base experiment, lists of choices.
+// What the files of claim studies, sweeps and evolution share: members with faults, a base experiment, lists of
+// choices, figures that are measured; and where those that ship stand.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +11,7 @@
 
 #include "experiments/base/assignment.hpp"
 #include "sim/base/document.hpp"
+#include "sim/base/params.hpp"
 #include "sim/base/units.hpp"
 
 namespace orrery::experiments {
@@ -32,6 +35,14 @@ std::vector<std::string> read_paths(const sim::Node& node, sim::Faults& faults);
 /// `values`: numbers, quantities and texts, or {"is": VALUE, "set": {PATH: VALUE}}; each is assigned to `paths`.
 std::vector<Choice> read_choices(const sim::Node& node, const std::vector<std::string>& paths, sim::Faults& faults);
 
+/// A figure of summary.json by its dotted path.
+struct Measure {
+  std::string name, path;
+  sim::Origin origin;
+};
+/// `measures`: an object of "name": "path in summary.json".
+std::vector<Measure> read_measures(const sim::Node& root, sim::Faults& faults);
+
 /// The number of a quantity in SI, and its dimension.
 std::optional<std::pair<double, sim::Unit>> quantity_of(std::string_view text);
 
@@ -47,5 +58,10 @@ void assign_base(sim::Node& base, const std::vector<std::string>& assignments);
 
 /// What a document says that it is: "experiment", "claim", "study"; empty where it says nothing.
 std::string document_kind(const sim::Node& root);
+
+/// The documents of a kind that ship (experiments/studies), sorted.
+std::vector<std::filesystem::path> shipped_studies(std::string_view kind);
+/// The same as named components of that kind.
+std::vector<sim::ComponentInfo> study_components(const std::string& kind);
 
 }  // namespace orrery::experiments

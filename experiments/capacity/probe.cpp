@@ -3,26 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "experiments/base/config_parts.hpp"
+#include "experiments/capacity/serving_question.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
-#include "sim/batch_means.hpp"
 
 namespace orrery::experiments::capacity {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-template <class E>
-std::string_view name_of(E value) {
-  for (const auto& [name, candidate] : sim::EnumNames<E>::names)
-    if (candidate == value) return name;
-  return {};
-}
 
 /// The rate that an arrival process is told, if it has one.
 std::optional<double> told_rate(const traces::ArrivalRegistry::Choice& arrivals) {
@@ -96,7 +88,8 @@ Prober::Prober(const ServingConfig& config, const ServingSetup& setup, const Cap
 std::vector<Criterion> Prober::criteria() const {
   std::vector<Criterion> all;
   for (const LimitParams& limit : params_.limits)
-    all.push_back({.name = fmt::format("{}_s.{}", name_of(limit.metric), name_of(limit.at)), .bound = limit.most_s});
+    all.push_back({.name = fmt::format("{}_s.{}", sim::to_string(limit.metric), sim::to_string(limit.at)),
+                   .bound = limit.most_s});
   if (params_.attainment) all.push_back({.name = "attainment", .bound = *params_.attainment, .at_least = true});
   if (params_.rejected) all.push_back({.name = "rejected", .bound = *params_.rejected});
   return all;
@@ -110,7 +103,7 @@ double Prober::figure(const Criterion& criterion, std::size_t index, const Servi
   if (index < params_.limits.size()) {
     const LimitParams& limit = params_.limits[index];
     for (const Distribution& distribution : distributions(m))
-      if (distribution.name == name_of(limit.metric))
+      if (distribution.name == sim::to_string(limit.metric))
         return statistic(*distribution.samples, limit.at) * distribution.unit_s;
     return kNone;
   }
@@ -128,12 +121,7 @@ void Prober::judge(Probe& probe, const std::vector<std::vector<double>>& samples
     double sum = 0;
     for (const double value : values) sum += value;
     criterion.mean = sum / n;
-    double squares = 0;
-    for (const double value : values) squares += (value - criterion.mean) * (value - criterion.mean);
-    criterion.half_width = 0;
-    if (values.size() > 1)
-      criterion.half_width = sim::student_t(params_.confidence, static_cast<std::int64_t>(values.size()) - 1) *
-                             std::sqrt(squares / (n - 1) / n);
+    criterion.half_width = half_width(values, criterion.mean, params_.confidence);
     // A figure without samples (no request completed) meets nothing.
     const bool met = criterion.met();
     const bool decided = (values.size() > 1 || !varies_) && criterion.decided();

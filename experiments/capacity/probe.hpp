@@ -7,12 +7,10 @@
 // certain. Replication i draws the same requests at every rate, only faster or slower: what is compared is the rate.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "experiments/systems/serving/system.hpp"
@@ -21,28 +19,21 @@
 namespace orrery::experiments::capacity {
 
 enum class Metric : std::uint8_t { ttft, tbt, tpot, e2e, queueing, normalised_latency };
+constexpr auto enum_names(Metric) {
+  using enum Metric;
+  return sim::names<Metric>({{"ttft", ttft},
+                             {"tbt", tbt},
+                             {"tpot", tpot},
+                             {"e2e", e2e},
+                             {"queueing", queueing},
+                             {"normalised_latency", normalised_latency}});
+}
+
 enum class Statistic : std::uint8_t { mean, p50, p90, p95, p99, max };
-
-}  // namespace orrery::experiments::capacity
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::capacity::Metric> {
-  using E = orrery::experiments::capacity::Metric;
-  static constexpr std::array<std::pair<std::string_view, E>, 6> names{{{"ttft", E::ttft},
-                                                                        {"tbt", E::tbt},
-                                                                        {"tpot", E::tpot},
-                                                                        {"e2e", E::e2e},
-                                                                        {"queueing", E::queueing},
-                                                                        {"normalised_latency", E::normalised_latency}}};
-};
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::capacity::Statistic> {
-  using E = orrery::experiments::capacity::Statistic;
-  static constexpr std::array<std::pair<std::string_view, E>, 6> names{
-      {{"mean", E::mean}, {"p50", E::p50}, {"p90", E::p90}, {"p95", E::p95}, {"p99", E::p99}, {"max", E::max}}};
-};
-
-namespace orrery::experiments::capacity {
+constexpr auto enum_names(Statistic) {
+  using enum Statistic;
+  return sim::names<Statistic>({{"mean", mean}, {"p50", p50}, {"p90", p90}, {"p95", p95}, {"p99", p99}, {"max", max}});
+}
 
 struct LimitParams {
   Metric metric = Metric::tbt;

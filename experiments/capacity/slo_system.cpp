@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <stdexcept>
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
-#include "experiments/capacity/system.hpp"
-#include "experiments/systems/serving/load/workload.hpp"
-#include "sim/batch_means.hpp"
+#include "experiments/capacity/probe.hpp"
+#include "experiments/capacity/serving_question.hpp"
 
 namespace orrery::experiments {
 namespace capacity {
@@ -55,11 +52,7 @@ Point point_of(double rate, double scale, const std::vector<double>& values) {
   Point point{.rate = rate, .scale = scale};
   const auto n = static_cast<double>(values.size());
   for (const double value : values) point.mean += value / n;
-  double squares = 0;
-  for (const double value : values) squares += (value - point.mean) * (value - point.mean);
-  if (values.size() > 1)
-    point.half_width =
-        sim::student_t(0.95, static_cast<std::int64_t>(values.size()) - 1) * std::sqrt(squares / (n - 1) / n);
+  point.half_width = half_width(values, point.mean, 0.95);
   return point;
 }
 
@@ -74,35 +67,14 @@ struct SweepSections : ServingParams {
   }
 };
 
-class SloSweep final : public Experiment {
+class SloSweep final : public SetupQuestion {
  public:
-  SloSweep(ServingConfig config, SweepParams params)
-      : config_(std::move(config)), params_(std::move(params)), setup_(config_) {
-    std::sort(params_.rates.begin(), params_.rates.end());
-    std::sort(params_.scales.begin(), params_.scales.end());
-    traces::TraceRecord first;
-    if (!config_.workload.program)
-      (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
-    resolved_ = config_.resolved;
-    resolved_.set("system", Node::string("slo_sweep"));
-    resolved_.set("slo_sweep", sim::write_params(params_));
-  }
-  const Node& resolved() const override { return resolved_; }
-  std::int64_t seed() const override { return config_.run.seed; }
-  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
-  Node identity() const override {
-    Node node = serving_identity(config_);
-    node.set("system", Node::string("slo_sweep"));
-    node.set("slo_sweep", sim::write_params(params_));
-    return node;
-  }
+  SloSweep(ServingConfig config, const SweepParams& params)
+      : SetupQuestion(std::move(config), "slo_sweep", sim::write_params(params)), params_(params) {}
 
-  Outcome run(const RunSink& sink) const override {
+ private:
+  Outcome answer(const RunSink& sink) const override {
     Outcome outcome;
-    if (setup_.infeasible()) {
-      outcome.summary = summarise(*setup_.infeasible());
-      return outcome;
-    }
     const NominalRate nominal = nominal_rate(config_, params_.requests);
     std::vector<double> rates = params_.rates;
     for (std::int64_t i = 0; rates.empty() || (params_.rates.empty() && i < params_.points); ++i) {
@@ -112,16 +84,11 @@ class SloSweep final : public Experiment {
     }
     std::vector<Point> points;
     for (const double rate : rates) {
-      try {
-        for (const double scale : params_.scales) points.push_back(measure(rate, scale, nominal, outcome));
-      } catch (const std::overflow_error& error) {  // a rate so low that time does not reach as far
-        sim::throw_fault({config_.file, ""}, error.what());
-      }
+      for (const double scale : params_.scales) points.push_back(measure(rate, scale, nominal, outcome));
       if (sink.progress)
         sink.progress({std::ssize(points), std::ssize(rates) * std::ssize(params_.scales), 0, "points"});
     }
     outcome.summary = summary(rates, points, nominal);
-    outcome.notes = serving_notes(config_, setup_);
     if (sink.folder) {
       std::string text = "rate_per_s,scale,attainment,half_width\n";
       for (const Point& p : points)
@@ -131,7 +98,6 @@ class SloSweep final : public Experiment {
     return outcome;
   }
 
- private:
   Point measure(double rate, double scale, const NominalRate& nominal, Outcome& outcome) const {
     std::vector<double> values;
     for (std::int64_t i = 0; i < params_.replications; ++i) {
@@ -182,10 +148,7 @@ class SloSweep final : public Experiment {
     return root;
   }
 
-  ServingConfig config_;
   SweepParams params_;
-  ServingSetup setup_;
-  Node resolved_;
 };
 
 }  // namespace
@@ -197,7 +160,7 @@ System slo_sweep_system() {
       .doc = "Attainment of a serving system against rate and against the scale of its targets.",
       .fields = describe_sections<capacity::SweepSections>,
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-        ServingConfig config = capacity::read_serving_part(root, "slo_sweep", systems, faults);
+        ServingConfig config = capacity::read_serving_part(root, {"slo_sweep"}, systems, faults);
         const sim::Node node = section(root, "slo_sweep");
         auto params = sim::parse_params<capacity::SweepParams>(node, faults);
         if (!config.slo.ttft_s && !config.slo.tbt_s)
@@ -205,7 +168,9 @@ System slo_sweep_system() {
         if (params.scales.empty()) faults.add(place_of(node, "scales"), "expected at least one scale");
         if (params.from > params.to) faults.add(place_of(node, "from"), "expected no more than 'to'");
         faults.throw_if_any();
-        return std::make_unique<capacity::SloSweep>(std::move(config), std::move(params));
+        std::sort(params.rates.begin(), params.rates.end());
+        std::sort(params.scales.begin(), params.scales.end());
+        return std::make_unique<capacity::SloSweep>(std::move(config), params);
       }};
 }
 

@@ -10,19 +10,12 @@
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
 #include "experiments/capacity/search.hpp"
-#include "experiments/systems/serving/load/workload.hpp"
+#include "experiments/capacity/serving_question.hpp"
 
 namespace orrery::experiments {
 namespace capacity {
 
 using sim::Node;
-
-ServingConfig read_serving_part(const Node& root, std::string_view section, const Systems& systems,
-                                sim::Faults& faults) {
-  Node serving = root;
-  serving.erase(section);
-  return read_serving_config(serving, systems.registries(), faults);
-}
 
 CapacityParams read_capacity(const Node& root, const ServingConfig& config, sim::Faults& faults) {
   const Node node = section(root, "capacity");
@@ -129,34 +122,13 @@ Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, c
   return root;
 }
 
-class CapacityExperiment final : public Experiment {
+class CapacityExperiment final : public SetupQuestion {
  public:
-  CapacityExperiment(ServingConfig config, CapacityParams params)
-      : config_(std::move(config)), params_(std::move(params)), setup_(config_) {
-    traces::TraceRecord first;
-    if (!config_.workload.program)
-      (void)open_workload(config_, static_cast<std::uint64_t>(config_.run.seed))->next(first);
-    resolved_ = config_.resolved;
-    resolved_.set("system", Node::string("capacity"));
-    resolved_.set("capacity", sim::write_params(params_));
-  }
+  CapacityExperiment(ServingConfig config, const CapacityParams& params)
+      : SetupQuestion(std::move(config), "capacity", sim::write_params(params)), params_(params) {}
 
-  const Node& resolved() const override { return resolved_; }
-  std::int64_t seed() const override { return config_.run.seed; }
-  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
-  Node identity() const override {
-    Node node = serving_identity(config_);
-    node.set("system", Node::string("capacity"));
-    node.set("capacity", sim::write_params(params_));
-    return node;
-  }
-
-  Outcome run(const RunSink& sink) const override {
-    Outcome outcome;
-    if (setup_.infeasible()) {
-      outcome.summary = summarise(*setup_.infeasible());
-      return outcome;
-    }
+ private:
+  Outcome answer(const RunSink& sink) const override {
     Prober prober(config_, setup_, params_);
     std::map<double, Probe> probes;
     std::vector<const Probe*> in_order;
@@ -166,24 +138,15 @@ class CapacityExperiment final : public Experiment {
       if (sink.progress) sink.progress({std::ssize(in_order), {}, 0, "rates tried"});
       return probe.meets;
     };
-    Bracket bracket;
-    try {
-      bracket = highest_rate(bounds_of(params_, prober.nominal(), config_.run.tick_s), meets);
-    } catch (const std::overflow_error& error) {
-      sim::throw_fault({config_.file, ""}, error.what());
-    }
+    const Bracket bracket = highest_rate(bounds_of(params_, prober.nominal(), config_.run.tick_s), meets);
+    Outcome outcome;
     outcome.summary = summary_of(bracket, probes, prober.nominal());
     outcome.events = prober.events();
-    outcome.notes = serving_notes(config_, setup_);
     if (sink.folder) write_probes(*sink.folder / "probes.csv", in_order);
     return outcome;
   }
 
- private:
-  ServingConfig config_;
   CapacityParams params_;
-  ServingSetup setup_;
-  Node resolved_;
 };
 
 }  // namespace
@@ -195,10 +158,10 @@ System capacity_system() {
       .doc = "Searches the highest rate of requests at which a serving system meets its targets.",
       .fields = describe_sections<capacity::CapacitySections>,
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-        ServingConfig config = capacity::read_serving_part(root, "capacity", systems, faults);
-        capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
+        ServingConfig config = capacity::read_serving_part(root, {"capacity"}, systems, faults);
+        const capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
         faults.throw_if_any();
-        return std::make_unique<capacity::CapacityExperiment>(std::move(config), std::move(params));
+        return std::make_unique<capacity::CapacityExperiment>(std::move(config), params);
       }};
 }
 

@@ -28,10 +28,6 @@ struct CapacitySections : ServingParams {
 /// Reads section `capacity` of a serving config; reports every fault, one of which is to have no target at all.
 CapacityParams read_capacity(const sim::Node& root, const ServingConfig& config, sim::Faults& faults);
 
-/// The serving part of a config with sections of ours beside it.
-ServingConfig read_serving_part(const sim::Node& root, std::string_view section, const Systems& systems,
-                                sim::Faults& faults);
-
 /// A probe as it stands in summary.json.
 sim::Node probe_node(const Probe& probe);
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "experiments/base/experiment.hpp"
-#include "experiments/claims/study.hpp"
+#include "experiments/claims/claim_study.hpp"
 
 namespace orrery::experiments::claims {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/base/experiment.hpp"
-#include "experiments/evolve/study.hpp"
+#include "experiments/evolve/evolve_study.hpp"
 
 namespace orrery::experiments::evolve {
 

@@ -1,6 +1,6 @@
 // JSON Schema of studies of kind "evolve" (docs/policies-as-data.md).
 #include "experiments/base/schema_parts.hpp"
-#include "experiments/evolve/study.hpp"
+#include "experiments/evolve/evolve_study.hpp"
 #include "policies/expression_subjects.hpp"
 
 namespace orrery::experiments::evolve {

@@ -51,15 +51,7 @@ double host_interval(std::string_view stem) {
 
 std::optional<LibraryCall> call_of(std::string_view name) {
   if (name == "alltoall") return LibraryCall::all_to_all;
-  for (const auto& [text, call] : sim::EnumNames<LibraryCall>::names)
-    if (text == name) return call;
-  return std::nullopt;
-}
-
-std::string_view regime_of(LibraryCall call) {
-  for (const auto& [text, value] : sim::EnumNames<LibraryCall>::names)
-    if (value == call) return text;
-  return "other";
+  return sim::value_named<LibraryCall>(name);
 }
 
 std::string_view size_regime(std::int64_t bytes) {
@@ -108,7 +100,7 @@ class CollectiveTables final : public TableKind {
       const std::int64_t bytes = elements ? 2 * table.count(row, "message_elements", 0) : table.count(row, "bytes", 0);
       const hw::CollectiveCost cost = hw::library_collective(link, *call, ranks, bytes);
       const double us = std::max(vidur ? cost.sender_s : cost.time_s, interval) * 1e6;
-      out.add("time", row, table.number(row, "time_us"), us, {size_regime(bytes), regime_of(*call)});
+      out.add("time", row, table.number(row, "time_us"), us, {size_regime(bytes), to_string(*call)});
     });
   }
 
@@ -153,7 +145,7 @@ class CollectiveTables final : public TableKind {
       const double s =
           torch_seconds(found.entry->part, *call, table.count(row, "gpus"), aceso_tensor_bytes(cluster, mebibytes));
       out.add("time", row, ms, s * 1e3,
-              {regime_of(*call), found.entry->part.link.peers == 1           ? "no links"
+              {to_string(*call), found.entry->part.link.peers == 1           ? "no links"
                                  : found.entry->part.link.pair_bandwidth > 0 ? "mesh"
                                                                              : "switch"});
     });

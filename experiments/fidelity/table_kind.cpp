@@ -63,7 +63,7 @@ std::optional<hw::DType> dtype_named(std::string_view name) {
       {"e5m2", DType::fp8},      {"fp8_e5m2", DType::fp8}, {"s8", DType::int8}};
   for (const auto& [other, dtype] : kOtherNames)
     if (other == name) return dtype;
-  return hw::dtype_of(name);
+  return sim::value_named<DType>(name);
 }
 
 void Predictions::skip_all(std::string_view metric, const MeasuredTable& table, std::string_view reason) {

@@ -63,7 +63,7 @@ class TableKind {
   virtual std::string shape_key(const MeasuredTable& table, std::size_t row) const = 0;
 };
 
-/// The number format of a cell: the names of hw::dtype_of, and those of frameworks ("bfloat16", "half", "e4m3").
+/// The number format of a cell: the names of hw::DType, and those of frameworks ("bfloat16", "half", "e4m3").
 std::optional<hw::DType> dtype_named(std::string_view name);
 
 /// Every kind there is, in the order in which files are offered to them.

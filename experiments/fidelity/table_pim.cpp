@@ -50,7 +50,7 @@ class PimTables final : public TableKind {
     // The benchmark has no such part, or nobody measured it: no row of this metric.
     if (table.text(row, metric.column).empty() || table.number(row, metric.column) == 0) return;
     const double measured_ms = table.number(row, metric.column);
-    const std::optional<hw::Prim> prim = hw::prim_of(table.text(row, "benchmark"));
+    const std::optional<hw::Prim> prim = sim::value_named<hw::Prim>(table.text(row, "benchmark"));
     if (!prim) {
       out.skip(metric.name, row, fmt::format("benchmark '{}' is not modelled", table.text(row, "benchmark")));
       return;

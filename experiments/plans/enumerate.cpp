@@ -1,16 +1,6 @@
 // The lists of a plan search, multiplied out.
 #include <fmt/format.h>
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <exception>
-#include <limits>
-#include <mutex>
-#include <thread>
-#include "experiments/base/catalog.hpp"
-#include "experiments/base/config_parts.hpp"
-#include "experiments/base/run_folder.hpp"
-#include "experiments/base/text_file.hpp"
+
 #include "experiments/plans/plan.hpp"
 
 namespace orrery::experiments {
@@ -110,9 +100,7 @@ std::vector<Plan> enumerate(const PlansParams& params, const Node& root, const S
   if (parts.empty()) parts.push_back({.part = own.part});
   std::vector<std::optional<double>> clocks(params.clocks.begin(), params.clocks.end());
   if (clocks.empty()) clocks.push_back(own.clock_hz);
-  std::string own_dtype;
-  for (const auto& [name, dtype] : sim::EnumNames<hw::DType>::names)
-    if (dtype == config.model.dtype) own_dtype = name;
+  const std::string own_dtype(sim::to_string(config.model.dtype));
   std::vector<Plan> layouts;
   for (const std::int64_t devices : or_else(params.devices, {own.count})) {
     add_equal(params, config.replica.expert_parallel, devices, layouts);

@@ -13,23 +13,18 @@ namespace orrery::experiments {
 namespace plans {
 
 enum class Objective : std::uint8_t { latency, ttft, throughput, energy, cost, slo, capacity };
+constexpr auto enum_names(Objective) {
+  using enum Objective;
+  return sim::names<Objective>({{"latency", latency},
+                                {"ttft", ttft},
+                                {"throughput", throughput},
+                                {"energy", energy},
+                                {"cost", cost},
+                                {"slo", slo},
+                                {"capacity", capacity}});
+}
 
 }  // namespace plans
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::plans::Objective> {
-  using E = orrery::experiments::plans::Objective;
-  static constexpr std::array<std::pair<std::string_view, E>, 7> names{{{"latency", E::latency},
-                                                                        {"ttft", E::ttft},
-                                                                        {"throughput", E::throughput},
-                                                                        {"energy", E::energy},
-                                                                        {"cost", E::cost},
-                                                                        {"slo", E::slo},
-                                                                        {"capacity", E::capacity}}};
-};
-
-namespace orrery::experiments {
 namespace plans {
 
 struct PartParams {

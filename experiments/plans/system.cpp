@@ -14,6 +14,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
+#include "experiments/capacity/serving_question.hpp"
 #include "experiments/capacity/system.hpp"
 #include "experiments/plans/plan.hpp"
 
@@ -182,21 +183,17 @@ struct PlansSections : capacity::CapacitySections {
   }
 };
 
-class PlansExperiment final : public Experiment {
+class PlansExperiment final : public capacity::ServingQuestion {
  public:
   PlansExperiment(Node root, Systems systems, ServingConfig config, PlansParams params)
-      : root_(std::move(root)), systems_(std::move(systems)), config_(std::move(config)), params_(std::move(params)) {
-    resolved_ = config_.resolved;
-    resolved_.set("system", Node::string("plans"));
-    resolved_.set("plans", sim::write_params(params_));
+      : ServingQuestion(std::move(config), "plans", sim::write_params(params)),
+        root_(std::move(root)),
+        systems_(std::move(systems)),
+        params_(std::move(params)) {
     if (const Node* own = root_.find("capacity")) resolved_.set("capacity", *own);
   }
-  const Node& resolved() const override { return resolved_; }
-  std::int64_t seed() const override { return config_.run.seed; }
-  std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
   Node identity() const override {
-    Node node = serving_identity(config_);
-    node.set("system", Node::string("plans"));
+    Node node = ServingQuestion::identity();
     Node own = sim::write_params(params_);
     own.erase("jobs");
     node.set("plans", std::move(own));
@@ -275,9 +272,7 @@ class PlansExperiment final : public Experiment {
 
   Node root_;
   Systems systems_;
-  ServingConfig config_;
   PlansParams params_;
-  Node resolved_;
 };
 
 /// Names that stand for nothing anywhere: a slip of the pen, not a plan that does not fit.
@@ -290,7 +285,7 @@ void check_names(const std::vector<std::string>& names, const std::vector<std::s
 
 void check_plans(const Node& node, const PlansParams& params, const Systems& systems, sim::Faults& faults) {
   std::vector<std::string> dtypes;
-  for (const auto& [name, dtype] : sim::EnumNames<hw::DType>::names) dtypes.emplace_back(name);
+  for (const auto& [name, dtype] : sim::names_of<hw::DType>) dtypes.emplace_back(name);
   if (const Node* list = node.find("batching"))
     check_names(params.batching.items, systems.registry<policies::BatchingRegistry>().names(), *list, "batching policy",
                 faults);
@@ -314,9 +309,7 @@ System plans_system() {
   system.doc = "Simulates every plan of parts, parallelism, batching, formats and clocks, and tells the Pareto front.";
   system.fields = describe_sections<plans::PlansSections>;
   system.read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-    sim::Node serving = root;
-    serving.erase("plans");
-    ServingConfig config = capacity::read_serving_part(serving, "capacity", systems, faults);
+    ServingConfig config = capacity::read_serving_part(root, {"plans", "capacity"}, systems, faults);
     const sim::Node node = section(root, "plans");
     auto params = sim::parse_params<plans::PlansParams>(node, *systems.registries(), faults);
     if (faults.empty()) plans::check_plans(node, params, systems, faults);

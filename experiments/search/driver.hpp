@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "experiments/search/space.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::experiments::search {
@@ -28,6 +29,10 @@ enum class TrialStatus : std::uint8_t {
   infeasible,  ///< the design does not fit, or is not allowed: a result
   failed       ///< no result: the run broke, or a figure is missing or NaN
 };
+constexpr auto enum_names(TrialStatus) {
+  using enum TrialStatus;
+  return sim::names<TrialStatus>({{"ok", ok}, {"infeasible", infeasible}, {"failed", failed}});
+}
 
 /// A point to look at. `fidelity` in (0, 1] is the share of a full run (of a trace's length) that is asked for.
 struct Proposal {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "experiments/base/assignment.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/formula.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/units.hpp"
@@ -28,6 +29,11 @@ enum class ParameterKind : std::uint8_t {
   ordinal,     ///< choices with an order: 256, 512, 1024
   categorical  ///< choices without one: names of policies
 };
+constexpr auto enum_names(ParameterKind) {
+  using enum ParameterKind;
+  return sim::names<ParameterKind>(
+      {{"real", real}, {"integer", integer}, {"ordinal", ordinal}, {"categorical", categorical}});
+}
 
 struct Parameter {
   std::string name;

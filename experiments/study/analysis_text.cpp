@@ -114,7 +114,7 @@ Node trial_node(const StoreAnalysis& store, std::size_t i) {
   const Trial& trial = store.stored.trials[i];
   Node row = Node::object();
   row.set("search", Node::integer(store.stored.repeats[i]));
-  row.set("status", Node::string(status_text(trial.result.status)));
+  row.set("status", Node::string(std::string(sim::to_string(trial.result.status))));
   row.set("feasible", Node::boolean(trial.result.feasible()));
   row.set("fidelity", Node::real(trial.proposal.fidelity));
   row.set("objectives", shown(trial.result.objectives, store.stored.goals));

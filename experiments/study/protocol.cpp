@@ -58,7 +58,7 @@ Node answer(const Node& request, const std::string& key, const RunOutcome& outco
   const Node* id = request.find("id");
   node.set("id", id != nullptr ? *id : Node{});
   node.set("key", key.empty() ? Node{} : Node::string(key));
-  node.set("status", Node::string(status_text(result.status)));
+  node.set("status", Node::string(std::string(sim::to_string(result.status))));
   node.set("reason", result.reason.empty() ? Node{} : Node::string(result.reason));
   Node figures = Node::object();
   for (std::size_t i = 0; i < result.figures.size(); ++i)

@@ -153,20 +153,6 @@ void read_constraints(const Node& root, Study& study, Faults& faults) {
   }
 }
 
-void read_measures(const Node& root, Study& study, Faults& faults) {
-  const Node* list =
-      member(root, "measures", Node::Kind::object, "an object of \"name\": \"path in summary.json\"", true, faults);
-  if (list == nullptr) return;
-  if (list->members().empty()) faults.add(list->origin(), "expected at least one measure");
-  for (const auto& [name, node] : list->members()) {
-    if (!check_name(name, node.origin(), "a measure", faults)) continue;
-    if (!node.is_string() || node.as_string().empty())
-      faults.add(node.origin(), fmt::format("expected the path of a figure of summary.json, got {}", node.shown()));
-    else
-      study.measures.push_back({name, node.as_string(), node.origin()});
-  }
-}
-
 /// Names are columns of the store, where case does not count.
 void check_columns(const Study& study, const Node& root, Faults& faults) {
   std::vector<std::string> taken{"id", "repeat", "key", "fidelity", "status", "reason", "violation", "study"};
@@ -269,7 +255,7 @@ Study read_study(const Systems& systems, Node root, const std::filesystem::path&
   const std::size_t before = faults.size();
   std::vector<std::int64_t> steps;
   read_parameters(root, study, steps, faults);
-  read_measures(root, study, faults);
+  study.measures = read_measures(root, faults);
   read_search(root, *systems.registries(), study, faults);
   study.fidelity = read_fidelity(root, faults);
   if (faults.size() == before) {  // else every formula would be at fault too

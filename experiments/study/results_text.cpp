@@ -58,7 +58,7 @@ Node row_node(const std::string& study, const PointRow& row, const std::vector<C
   node.set("repeat", Node::integer(row.repeat));
   node.set("key", row.key.empty() ? Node{} : Node::string(row.key));
   node.set("fidelity", Node::real(row.fidelity));
-  node.set("status", Node::string(status_text(row.status)));
+  node.set("status", Node::string(std::string(sim::to_string(row.status))));
   node.set("reason", row.reason.empty() ? Node{} : Node::string(row.reason));
   node.set("violation", row.status == TrialStatus::ok ? Node::real(row.violation) : Node{});
   for (std::size_t i = 0; i < columns.size(); ++i) node.set(columns[i].name, node_of(row.cells[i]));
@@ -204,7 +204,7 @@ void export_csv(std::span<const fs::path> files, std::ostream& out) {
     StoreReader store(files[f]);
     store.for_each([&](const PointRow& row) {
       out << csv_cell(store.study()) << ',' << row.id << ',' << row.repeat << ',' << row.key << ','
-          << fmt::format("{}", row.fidelity) << ',' << status_text(row.status) << ',' << csv_cell(row.reason) << ','
+          << fmt::format("{}", row.fidelity) << ',' << sim::to_string(row.status) << ',' << csv_cell(row.reason) << ','
           << text_of(number_cell(row.status == TrialStatus::ok ? row.violation : std::nan("")));
       for (const Column& column : columns) out << ',' << csv_cell(text_of(cell_of(row, each[f], column.name)));
       out << '\n';

@@ -5,7 +5,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -21,9 +20,6 @@ using search::TrialStatus;
 constexpr std::string_view kFormat = "orrery study 1";
 constexpr auto kCommitAfter = std::chrono::milliseconds(200);
 constexpr std::int64_t kCommitRows = 20'000;
-
-constexpr std::array<std::pair<TrialStatus, std::string_view>, 3> kStatus{
-    {{TrialStatus::ok, "ok"}, {TrialStatus::infeasible, "infeasible"}, {TrialStatus::failed, "failed"}}};
 
 /// Holds the file against a second writer; goes with the process, however that ends.
 int lock_file(const fs::path& file) {
@@ -48,14 +44,8 @@ std::string type_of(const std::string& kind) {
 
 }  // namespace
 
-std::string status_text(TrialStatus status) {
-  return std::string(kStatus[static_cast<std::size_t>(status)].second);
-}
-
 TrialStatus status_of(std::string_view text) {
-  for (const auto& [status, name] : kStatus)
-    if (name == text) return status;
-  return TrialStatus::failed;
+  return sim::value_named<TrialStatus>(text).value_or(TrialStatus::failed);
 }
 
 Store::Store(const fs::path& file, const StoreFacts& facts, bool any_build)
@@ -212,7 +202,7 @@ std::optional<std::pair<std::int64_t, RunResult>> Store::find_run(const std::str
 
 void Store::add_run(std::int64_t id, const std::string& key, const RunResult& result) {
   begin();
-  add_run_.bind(1, id).bind(2, key).bind(3, status_text(result.status));
+  add_run_.bind(1, id).bind(2, key).bind(3, std::string(sim::to_string(result.status)));
   if (!result.reason.empty()) add_run_.bind(4, result.reason);
   for (std::size_t i = 0; i < result.figures.size(); ++i)
     add_run_.bind(static_cast<int>(5 + i), number_cell(result.figures[i]));
@@ -222,7 +212,7 @@ void Store::add_run(std::int64_t id, const std::string& key, const RunResult& re
 
 void Store::add_point(const PointRow& row) {
   begin();
-  add_point_.bind(1, row.id).bind(2, row.repeat).bind(4, row.fidelity).bind(5, status_text(row.status));
+  add_point_.bind(1, row.id).bind(2, row.repeat).bind(4, row.fidelity).bind(5, std::string(sim::to_string(row.status)));
   if (!row.key.empty()) add_point_.bind(3, row.key);
   if (!row.reason.empty()) add_point_.bind(6, row.reason);
   if (row.status == TrialStatus::ok) add_point_.bind(7, row.violation);

@@ -58,7 +58,6 @@ struct PointRow {
   std::vector<std::int64_t> runs;  ///< of each seed
 };
 
-std::string status_text(search::TrialStatus status);
 search::TrialStatus status_of(std::string_view text);
 
 class Store {

@@ -139,22 +139,6 @@ void check_experiments(const Study& study, std::span<const Point> points) {
   faults.throw_if_any();
 }
 
-std::vector<sim::ComponentInfo> study_components() {
-  std::vector<sim::ComponentInfo> all;
-  const fs::path folder = home_folder() / "experiments/studies";
-  if (!fs::is_directory(folder)) return all;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() != ".json") continue;
-    const Node root = sim::read_json(entry.path());
-    if (document_kind(root) != "study") continue;
-    const Node* title = root.find("title");
-    all.push_back(
-        {"study", entry.path().stem().string(), title != nullptr && title->is_string() ? title->as_string() : "", {}});
-  }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  return all;
-}
-
 std::string study_text(const Systems& systems, const std::string& name) {
   const fs::path file = home_folder() / "experiments/studies" / (name + ".json");
   const Study study = read_study(systems, file);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "experiments/base/experiment.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/search/driver.hpp"
 #include "sim/base/params.hpp"
 
@@ -24,22 +25,10 @@ using search::TrialStatus;
 
 /// How figures of several seeds become one.
 enum class Statistic : std::uint8_t { mean, median };
-
-}  // namespace orrery::experiments::study
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::study::Statistic> {
-  using E = orrery::experiments::study::Statistic;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"mean", E::mean}, {"median", E::median}}};
-};
-
-namespace orrery::experiments::study {
-
-/// A figure of summary.json by its dotted path.
-struct Measure {
-  std::string name, path;
-  sim::Origin origin;
-};
+constexpr auto enum_names(Statistic) {
+  using enum Statistic;
+  return sim::names<Statistic>({{"mean", mean}, {"median", median}});
+}
 
 struct Objective {
   std::string name;
@@ -160,8 +149,7 @@ std::vector<Point> sample_points(const Study& study, bool of_sweep, std::size_t 
 /// Reads the experiments of points without running them. Throws sim::ConfigError with the faults of all.
 void check_experiments(const Study& study, std::span<const Point> points);
 
-/// Studies that ship as named components (kind "study"), and one as text.
-std::vector<sim::ComponentInfo> study_components();
+/// A study that ships, as text.
 std::string study_text(const Systems& systems, const std::string& name);
 /// JSON Schema of a study.
 sim::Node study_schema(const sim::RegistrySet& registries);

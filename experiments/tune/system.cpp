@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <map>
 
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "experiments/tune/by_driver.hpp"
 #include "policies/placement/slapo_tune.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/csv_table.hpp"
 #include "sim/statistics.hpp"
 
@@ -16,19 +18,12 @@ namespace orrery::experiments {
 namespace tune {
 
 enum class Search : std::uint8_t { coordinate_descent, exhaustive, driver };
+constexpr auto enum_names(Search) {
+  using enum Search;
+  return sim::names<Search>(
+      {{"coordinate_descent", coordinate_descent}, {"exhaustive", exhaustive}, {"driver", driver}});
+}
 
-}  // namespace tune
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::tune::Search> {
-  using E = orrery::experiments::tune::Search;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"coordinate_descent", E::coordinate_descent}, {"exhaustive", E::exhaustive}, {"driver", E::driver}}};
-};
-
-namespace orrery::experiments {
-namespace tune {
 namespace {
 
 using policies::slapo::GridPoint;
@@ -143,7 +138,7 @@ struct Sections {
   }
 };
 
-class TuneExperiment final : public Experiment {
+class TuneExperiment final : public ConfigExperiment {
  public:
   TuneExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
     config_ = read_sections<Sections>(root, *systems.registries(), faults);
@@ -155,26 +150,25 @@ class TuneExperiment final : public Experiment {
                                                                  place_of(policies, "driver"), faults);
     if (!faults.empty()) return;
     config_.policies.settings = driver_.params;
-    table_ = config_.workload.table;  // a path has been resolved against its file already
+    inputs_ = {config_.workload.table};  // a path has been resolved against its file already
+    seed_ = config_.run.seed;
     resolved_ = resolved_config("tune", config_);
   }
 
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return {table_}; }
   Node identity() const override {
     Node node = resolved_;
     node.find("workload")->erase("table");
     return node;
   }
-  std::int64_t seed() const override { return config_.run.seed; }
 
   Outcome run(const RunSink&) const override {
-    const Grid grid = read_grid(table_, config_.workload);
+    const Grid grid = read_grid(inputs_.front(), config_.workload);
     std::size_t points = 1;
     for (const std::int64_t size : grid.space.sizes) points *= static_cast<std::size_t>(size);
     if (points != grid.values.size())
-      sim::throw_fault({table_.string(), ""}, fmt::format("expected a row for each of {} points of the grid, got {}",
-                                                          points, grid.values.size()));
+      sim::throw_fault(
+          {inputs_.front().string(), ""},
+          fmt::format("expected a row for each of {} points of the grid, got {}", points, grid.values.size()));
     const policies::slapo::Evaluate evaluate = [&grid](const GridPoint& point) -> std::optional<double> {
       const double value = grid.values.at(point);
       return value > 0 ? std::optional(value) : std::nullopt;
@@ -240,8 +234,6 @@ class TuneExperiment final : public Experiment {
 
   Sections config_;
   search::DriverRegistry::Choice driver_;
-  std::filesystem::path table_;
-  Node resolved_;
 };
 
 }  // namespace

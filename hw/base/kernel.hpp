@@ -17,10 +17,18 @@
 #include <string_view>
 #include <variant>
 
+#include "sim/base/enum_names.hpp"
+
 namespace orrery::hw {
+
+using sim::to_string;
 
 /// Number formats of operands. `fp16` and `bf16` run at the same rate on every device of the catalog.
 enum class DType : std::uint8_t { fp32, fp16, bf16, fp8, int8 };
+constexpr auto enum_names(DType) {
+  using enum DType;
+  return sim::names<DType>({{"fp32", fp32}, {"fp16", fp16}, {"bf16", bf16}, {"fp8", fp8}, {"int8", int8}});
+}
 
 /// Bytes of one element of `dtype`.
 constexpr std::int64_t bytes_of(DType dtype) {
@@ -37,15 +45,21 @@ constexpr std::int64_t bytes_of(DType dtype) {
   return 0;
 }
 
-/// Name of a format as it stands in configs and tables, e.g. "fp16".
-std::string_view to_string(DType dtype);
-/// Format of that name; nothing for a name that is none.
-std::optional<DType> dtype_of(std::string_view name);
-
 /// How weights are stored, where that differs from a kernel's `dtype`, which activations and results keep. 4-bit
 /// formats come with scales: `int4` a 16-bit one for 128 weights (GPTQ, AWQ), `mxfp4` an 8-bit one for 32 (OCP
 /// Microscaling), `nvfp4` an 8-bit one for 16.
 enum class WeightFormat : std::uint8_t { as_dtype, fp16, bf16, fp8, int8, int4, mxfp4, nvfp4 };
+constexpr auto enum_names(WeightFormat) {
+  using enum WeightFormat;
+  return sim::names<WeightFormat>({{"as_dtype", as_dtype},
+                                   {"fp16", fp16},
+                                   {"bf16", bf16},
+                                   {"fp8", fp8},
+                                   {"int8", int8},
+                                   {"int4", int4},
+                                   {"mxfp4", mxfp4},
+                                   {"nvfp4", nvfp4}});
+}
 
 /// Bits of a weight in 1/64, its share of the scale included, so that all are whole; 0 for `as_dtype`.
 constexpr std::int64_t bits_64ths(WeightFormat format) {
@@ -80,11 +94,6 @@ constexpr double weight_element(WeightFormat format, DType dtype) {
                                           : static_cast<double>(bits_64ths(format)) / 512;
 }
 
-/// Name of a format as it stands in configs, e.g. "nvfp4"; "as_dtype".
-std::string_view to_string(WeightFormat format);
-/// Format of that name; nothing for a name that is none.
-std::optional<WeightFormat> weight_format_of(std::string_view name);
-
 /// Where time and energy are booked; one row of `energy.csv` a class.
 enum class OpClass : std::uint8_t {
   embedding,
@@ -115,10 +124,38 @@ enum class OpClass : std::uint8_t {
   copy,
   optimizer
 };
-inline constexpr int kOpClasses = static_cast<int>(OpClass::optimizer) + 1;
+constexpr auto enum_names(OpClass) {
+  using enum OpClass;
+  return sim::names<OpClass>({{"embedding", embedding},
+                              {"norm", norm},
+                              {"qkv_proj", qkv_proj},
+                              {"rope", rope},
+                              {"attention_prefill", attention_prefill},
+                              {"attention_decode", attention_decode},
+                              {"out_proj", out_proj},
+                              {"residual", residual},
+                              {"ffn_up", ffn_up},
+                              {"activation", activation},
+                              {"ffn_down", ffn_down},
+                              {"lm_head", lm_head},
+                              {"sampling", sampling},
+                              {"all_reduce", all_reduce},
+                              {"kv_write", kv_write},
+                              {"softmax", softmax},
+                              {"router", router},
+                              {"expert_up", expert_up},
+                              {"expert_down", expert_down},
+                              {"gather", gather},
+                              {"scatter", scatter},
+                              {"sparse", sparse},
+                              {"fft", fft},
+                              {"conv", conv},
+                              {"quantise", quantise},
+                              {"copy", copy},
+                              {"optimizer", optimizer}});
+}
 
-/// Name of a class as it stands in results, e.g. "attention_decode".
-std::string_view to_string(OpClass op);
+inline constexpr int kOpClasses = static_cast<int>(OpClass::optimizer) + 1;
 
 /// C[m,n] = A[m,k] B[k,n]: activations times weights, `batch` times over.
 struct Gemm {
@@ -268,7 +305,10 @@ WeightFormat weights_of(const Kernel& kernel);
 
 /// What bounds a kernel.
 enum class Bound : std::uint8_t { compute, memory, launch, network };
-std::string_view to_string(Bound bound);
+constexpr auto enum_names(Bound) {
+  using enum Bound;
+  return sim::names<Bound>({{"compute", compute}, {"memory", memory}, {"launch", launch}, {"network", network}});
+}
 
 /// Work of one launch, exact (no efficiency in it): the hand-checkable part of a Cost.
 struct Work {

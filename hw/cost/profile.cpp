@@ -19,24 +19,17 @@
 #include "hw/base/real.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/cost/profile_table.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/csv_table.hpp"
 
 namespace orrery::hw {
 namespace {
 
 enum class Outside : std::uint8_t { error, scale };
-
-}  // namespace
-}  // namespace orrery::hw
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::Outside> {
-  using E = orrery::hw::Outside;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"error", E::error}, {"scale", E::scale}}};
-};
-
-namespace orrery::hw {
-namespace {
+constexpr auto enum_names(Outside) {
+  using enum Outside;
+  return sim::names<Outside>({{"error", error}, {"scale", scale}});
+}
 
 struct ProfileParams {
   std::string gemm, attention_prefill, attention_decode, stream;
@@ -74,7 +67,7 @@ class Profile final : public CostModel {
   Profile(const ProfileParams& params, const GpuParams& gpu)
       : outside_(params.outside), active_w_(gpu.power.active_w), tiled_(make_cost_model("tiled", gpu)) {
     load(params.gemm, gemm_, [](const sim::CsvTable& t, std::size_t row) {
-      const auto dtype = dtype_of(t.text(row, "dtype"));
+      const auto dtype = sim::value_named<DType>(t.text(row, "dtype"));
       const std::int64_t bytes = dtype ? bytes_of(*dtype) : 0;
       return ProfileTable::Point{{t.integer(row, "n"), t.integer(row, "k"), bytes}, 1, t.number(row, "m")};
     });

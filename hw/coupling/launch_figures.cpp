@@ -5,10 +5,6 @@
 
 namespace orrery::hw {
 
-std::string_view to_string(LaunchBound bound) {
-  return bound == LaunchBound::cpu ? "cpu" : "gpu";
-}
-
 LaunchFigures analyse(std::span<const KernelSample> samples, double begin_s) {
   constexpr double kClockError = 10e-6;  // of the authors' tool
   LaunchFigures figures;

@@ -15,11 +15,15 @@
 #include <string_view>
 
 #include "hw/coupling/launch_run.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class LaunchBound : std::uint8_t { cpu, gpu };
-std::string_view to_string(LaunchBound bound);
+constexpr auto enum_names(LaunchBound) {
+  using enum LaunchBound;
+  return sim::names<LaunchBound>({{"cpu", cpu}, {"gpu", gpu}});
+}
 
 struct LaunchFigures {
   std::int64_t launches = 0, kernels = 0;

@@ -8,16 +8,19 @@
 // the style costs).
 #pragma once
 
-#include <array>
 #include <string_view>
-#include <utility>
 
 #include "hw/cost/cost_model.hpp"
 #include "hw/coupling/launch_run.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class LaunchStyle : std::uint8_t { stream, graph, persistent };
+constexpr auto enum_names(LaunchStyle) {
+  using enum LaunchStyle;
+  return sim::names<LaunchStyle>({{"stream", stream}, {"graph", graph}, {"persistent", persistent}});
+}
 
 /// A kernel and the framework's work before it.
 struct LaunchedKernel {
@@ -46,13 +49,3 @@ std::vector<Command> join_launches(const Platform& platform, std::vector<Command
 double capture_time(const Platform& platform, std::span<const LaunchedKernel> kernels);
 
 }  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::LaunchStyle> {
-  static constexpr std::array<std::pair<std::string_view, hw::LaunchStyle>, 3> names{
-      {{"stream", hw::LaunchStyle::stream},
-       {"graph", hw::LaunchStyle::graph},
-       {"persistent", hw::LaunchStyle::persistent}}};
-};
-}  // namespace orrery::sim

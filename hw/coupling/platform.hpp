@@ -12,12 +12,10 @@
 // with kernels for device memory.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "hw/gpu/gpu.hpp"
 #include "hw/parts/catalog.hpp"
@@ -28,21 +26,11 @@ namespace orrery::hw {
 
 /// What lies between host and device.
 enum class HostLink : std::uint8_t { pcie3_x16, pcie4_x16, pcie5_x16, nvlink_c2c };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::HostLink> {
-  static constexpr std::array<std::pair<std::string_view, hw::HostLink>, 4> names{
-      {{"pcie3_x16", hw::HostLink::pcie3_x16},
-       {"pcie4_x16", hw::HostLink::pcie4_x16},
-       {"pcie5_x16", hw::HostLink::pcie5_x16},
-       {"nvlink_c2c", hw::HostLink::nvlink_c2c}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(HostLink) {
+  using enum HostLink;
+  return sim::names<HostLink>(
+      {{"pcie3_x16", pcie3_x16}, {"pcie4_x16", pcie4_x16}, {"pcie5_x16", pcie5_x16}, {"nvlink_c2c", nvlink_c2c}});
+}
 
 /// Peak of a link per direction, B/s: what a data sheet says, and what no measured bandwidth can exceed.
 double peak_bandwidth(HostLink link);

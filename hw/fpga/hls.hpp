@@ -27,10 +27,15 @@
 #include <vector>
 
 #include "hw/fpga/fpga.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class HlsPipeline : std::uint8_t { off, fine };
+constexpr auto enum_names(HlsPipeline) {
+  using enum HlsPipeline;
+  return sim::names<HlsPipeline>({{"off", off}, {"fine", fine}});
+}
 
 /// An array of 32-bit words. `by`: which loops index it. A gathered one is indexed by data.
 struct HlsArray {

@@ -13,11 +13,9 @@
 // of several chips are counted one by one.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "sim/base/params.hpp"
 
@@ -47,17 +45,10 @@ struct ProcessParams {
 };
 
 enum class MemoryPhy : std::uint8_t { hbm, gddr, lpddr };
-
-}  // namespace orrery::hw
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::MemoryPhy> {
-  using E = orrery::hw::MemoryPhy;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"hbm", E::hbm}, {"gddr", E::gddr}, {"lpddr", E::lpddr}}};
-};
-
-namespace orrery::hw {
+constexpr auto enum_names(MemoryPhy) {
+  using enum MemoryPhy;
+  return sim::names<MemoryPhy>({{"hbm", hbm}, {"gddr", gddr}, {"lpddr", lpddr}});
+}
 
 /// What the part's die holds beyond what the part has switched on.
 struct DieParams {

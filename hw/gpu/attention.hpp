@@ -43,10 +43,8 @@
 // cache_token.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "sim/base/params.hpp"
 
@@ -56,20 +54,10 @@ struct GpuParams;
 
 /// Which library's decisions a part's attention follows.
 enum class AttentionLibrary : std::uint8_t { flash2, flash3, flash3_sm80 };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::AttentionLibrary> {
-  static constexpr std::array<std::pair<std::string_view, hw::AttentionLibrary>, 3> names{
-      {{"flash2", hw::AttentionLibrary::flash2},
-       {"flash3", hw::AttentionLibrary::flash3},
-       {"flash3_sm80", hw::AttentionLibrary::flash3_sm80}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(AttentionLibrary) {
+  using enum AttentionLibrary;
+  return sim::names<AttentionLibrary>({{"flash2", flash2}, {"flash3", flash3}, {"flash3_sm80", flash3_sm80}});
+}
 
 /// Constants of `tiled` for attention, and whose decisions it follows.
 struct AttentionConstants {

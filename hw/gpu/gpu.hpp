@@ -5,10 +5,8 @@
 // equations they belong to are in hw/tiled/tiled.hpp. Left out: temperature, ECC, MIG, sparsity, paging.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "hw/base/kernel.hpp"
 #include "hw/gpu/area.hpp"
@@ -21,18 +19,10 @@ namespace orrery::hw {
 
 /// How kernels reach the device: one by one through a stream, or as nodes of a captured graph.
 enum class LaunchMode : std::uint8_t { stream, graph };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::LaunchMode> {
-  static constexpr std::array<std::pair<std::string_view, hw::LaunchMode>, 2> names{
-      {{"stream", hw::LaunchMode::stream}, {"graph", hw::LaunchMode::graph}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(LaunchMode) {
+  using enum LaunchMode;
+  return sim::names<LaunchMode>({{"stream", stream}, {"graph", graph}});
+}
 
 /// Peak rates in FLOP/s (dense; a multiply-add is two). 0: the device has no such units.
 struct PeakFlops {

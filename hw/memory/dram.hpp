@@ -14,10 +14,8 @@
 // several clocks.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "sim/base/params.hpp"
 
@@ -25,22 +23,10 @@ namespace orrery::hw {
 
 /// Family of the standard; a label, since every number stands in the entry.
 enum class DramStandard : std::uint8_t { ddr4, ddr5, gddr6, hbm2, hbm3 };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::DramStandard> {
-  static constexpr std::array<std::pair<std::string_view, hw::DramStandard>, 5> names{
-      {{"ddr4", hw::DramStandard::ddr4},
-       {"ddr5", hw::DramStandard::ddr5},
-       {"gddr6", hw::DramStandard::gddr6},
-       {"hbm2", hw::DramStandard::hbm2},
-       {"hbm3", hw::DramStandard::hbm3}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(DramStandard) {
+  using enum DramStandard;
+  return sim::names<DramStandard>({{"ddr4", ddr4}, {"ddr5", ddr5}, {"gddr6", gddr6}, {"hbm2", hbm2}, {"hbm3", hbm3}});
+}
 
 /// Counts of a device. Columns are words of the bus, so a row holds columns * bus_bits / 8 bytes.
 struct DramOrganisation {

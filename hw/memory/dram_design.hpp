@@ -25,11 +25,9 @@
 // Left out: power-down, refresh by bank, the time of arbiter and queues themselves.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "hw/memory/dram_controller.hpp"
@@ -38,54 +36,41 @@
 namespace orrery::hw {
 
 enum class PagePolicy : std::uint8_t { open, open_adaptive, closed, closed_adaptive };
+constexpr auto enum_names(PagePolicy) {
+  using enum PagePolicy;
+  return sim::names<PagePolicy>(
+      {{"open", open}, {"open_adaptive", open_adaptive}, {"closed", closed}, {"closed_adaptive", closed_adaptive}});
+}
+
 enum class DramScheduler : std::uint8_t { fifo, fr_fcfs, fr_fcfs_grp };
+constexpr auto enum_names(DramScheduler) {
+  using enum DramScheduler;
+  return sim::names<DramScheduler>({{"fifo", fifo}, {"fr_fcfs", fr_fcfs}, {"fr_fcfs_grp", fr_fcfs_grp}});
+}
+
 enum class DramBuffer : std::uint8_t { bankwise, read_write, shared };
+constexpr auto enum_names(DramBuffer) {
+  using enum DramBuffer;
+  return sim::names<DramBuffer>({{"bankwise", bankwise}, {"read_write", read_write}, {"shared", shared}});
+}
+
 enum class DramResponses : std::uint8_t { fifo, reorder };
+constexpr auto enum_names(DramResponses) {
+  using enum DramResponses;
+  return sim::names<DramResponses>({{"fifo", fifo}, {"reorder", reorder}});
+}
+
 enum class DramRefresh : std::uint8_t { none, all_bank };
+constexpr auto enum_names(DramRefresh) {
+  using enum DramRefresh;
+  return sim::names<DramRefresh>({{"none", none}, {"all_bank", all_bank}});
+}
+
 enum class DramArbiter : std::uint8_t { simple, fifo, reorder };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::PagePolicy> {
-  using E = hw::PagePolicy;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{{{"open", E::open},
-                                                                        {"open_adaptive", E::open_adaptive},
-                                                                        {"closed", E::closed},
-                                                                        {"closed_adaptive", E::closed_adaptive}}};
-};
-template <>
-struct EnumNames<hw::DramScheduler> {
-  using E = hw::DramScheduler;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"fifo", E::fifo}, {"fr_fcfs", E::fr_fcfs}, {"fr_fcfs_grp", E::fr_fcfs_grp}}};
-};
-template <>
-struct EnumNames<hw::DramBuffer> {
-  using E = hw::DramBuffer;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"bankwise", E::bankwise}, {"read_write", E::read_write}, {"shared", E::shared}}};
-};
-template <>
-struct EnumNames<hw::DramResponses> {
-  using E = hw::DramResponses;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"fifo", E::fifo}, {"reorder", E::reorder}}};
-};
-template <>
-struct EnumNames<hw::DramRefresh> {
-  using E = hw::DramRefresh;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"none", E::none}, {"all_bank", E::all_bank}}};
-};
-template <>
-struct EnumNames<hw::DramArbiter> {
-  using E = hw::DramArbiter;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"simple", E::simple}, {"fifo", E::fifo}, {"reorder", E::reorder}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(DramArbiter) {
+  using enum DramArbiter;
+  return sim::names<DramArbiter>({{"simple", simple}, {"fifo", fifo}, {"reorder", reorder}});
+}
 
 /// One controller out of the space.
 struct DramDesign {

@@ -33,7 +33,7 @@ void check_sizes(const CollectiveSpec& spec, sim::Faults& faults) {
   const bool scatters = spec.kind == CollectiveKind::all_gather || spec.kind == CollectiveKind::reduce_scatter;
   if (!spec.shard_bytes.empty()) {
     if (!scatters) {
-      faults.add(spec.where, "sizes of shards given to " + std::string(name(spec.kind)),
+      faults.add(spec.where, "sizes of shards given to " + std::string(sim::to_string(spec.kind)),
                  "only all_gather and reduce_scatter take them");
     } else if (spec.shard_bytes.size() != ranks || std::ranges::any_of(spec.shard_bytes, negative) ||
                std::accumulate(spec.shard_bytes.begin(), spec.shard_bytes.end(), std::int64_t{0}) != spec.bytes) {
@@ -42,7 +42,8 @@ void check_sizes(const CollectiveSpec& spec, sim::Faults& faults) {
   }
   if (!spec.pair_bytes.empty()) {
     if (spec.kind != CollectiveKind::all_to_all) {
-      faults.add(spec.where, "sizes of pairs given to " + std::string(name(spec.kind)), "only all_to_all takes them");
+      faults.add(spec.where, "sizes of pairs given to " + std::string(sim::to_string(spec.kind)),
+                 "only all_to_all takes them");
     } else if (spec.pair_bytes.size() != ranks * ranks || std::ranges::any_of(spec.pair_bytes, negative)) {
       faults.add(spec.where, "sizes of pairs must be one for each two ranks, >= 0");
     }
@@ -90,12 +91,6 @@ void check_tree(const CollectiveSpec& spec, sim::Faults& faults) {
 
 }  // namespace
 
-std::string_view name(CollectiveKind kind) {
-  for (const auto& [text, value] : sim::EnumNames<CollectiveKind>::names)
-    if (value == kind) return text;
-  throw std::logic_error("a collective kind without a name");
-}
-
 bool supports(std::string_view algorithm, CollectiveKind kind) {
   for (const auto& [known, kinds] : kSupport)
     if (known == algorithm) return (kinds & bit(kind)) != 0;
@@ -108,9 +103,10 @@ void check_spec(std::string_view algorithm, const CollectiveSpec& spec) {
     std::string able;
     for (const auto& [known, kinds] : kSupport)
       if ((kinds & bit(spec.kind)) != 0) able += (able.empty() ? "" : ", ") + std::string(known);
-    faults.add(spec.where,
-               "collective algorithm '" + std::string(algorithm) + "' does not do " + std::string(name(spec.kind)),
-               "those that do: " + able);
+    faults.add(
+        spec.where,
+        "collective algorithm '" + std::string(algorithm) + "' does not do " + std::string(sim::to_string(spec.kind)),
+        "those that do: " + able);
   }
   if (spec.ranks < 1 || spec.ranks >= (std::int64_t{1} << 24))
     faults.add(spec.where, "a group has 1 to 2^24 - 1 ranks, got " + std::to_string(spec.ranks));

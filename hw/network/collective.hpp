@@ -29,15 +29,14 @@
 // Equations, counts and sources: docs/collectives.md.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "hw/network/topology.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::hw {
@@ -45,6 +44,15 @@ namespace orrery::hw {
 class Routing;
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
+constexpr auto enum_names(CollectiveKind) {
+  using enum CollectiveKind;
+  return sim::names<CollectiveKind>({{"all_reduce", all_reduce},
+                                     {"all_gather", all_gather},
+                                     {"reduce_scatter", reduce_scatter},
+                                     {"all_to_all", all_to_all},
+                                     {"broadcast", broadcast},
+                                     {"send_recv", send_recv}});
+}
 
 /// Rank of a group, or a switch behind the ranks.
 using Member = std::uint32_t;
@@ -120,8 +128,6 @@ struct CollectiveSpec {
 using CollectiveRegistry = sim::Registry<CollectiveSchedule, const CollectiveSpec&>;
 void register_collectives(CollectiveRegistry& registry);
 
-/// "all_reduce" …
-std::string_view name(CollectiveKind kind);
 /// The table above. False for an unknown algorithm.
 bool supports(std::string_view algorithm, CollectiveKind kind);
 
@@ -132,14 +138,3 @@ AggregationTree aggregation_tree(const Topology& topology, Routing& routing, con
                                  NodeIndex root, std::uint64_t label = 0);
 
 }  // namespace orrery::hw
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::CollectiveKind> {
-  using Kind = orrery::hw::CollectiveKind;
-  static constexpr std::array<std::pair<std::string_view, Kind>, 6> names{{{"all_reduce", Kind::all_reduce},
-                                                                           {"all_gather", Kind::all_gather},
-                                                                           {"reduce_scatter", Kind::reduce_scatter},
-                                                                           {"all_to_all", Kind::all_to_all},
-                                                                           {"broadcast", Kind::broadcast},
-                                                                           {"send_recv", Kind::send_recv}}};
-};

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "hw/network/collective.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
@@ -64,6 +64,10 @@ struct DirectParams {
 
 /// Algorithm of one level of `hierarchical`.
 enum class LevelAlgorithm : std::uint8_t { ring, direct, halving_doubling };
+constexpr auto enum_names(LevelAlgorithm) {
+  using enum LevelAlgorithm;
+  return sim::names<LevelAlgorithm>({{"ring", ring}, {"direct", direct}, {"halving_doubling", halving_doubling}});
+}
 
 struct HierarchicalParams {
   LevelAlgorithm inside = LevelAlgorithm::ring;
@@ -183,10 +187,3 @@ class HeldMessages {
 };
 
 }  // namespace orrery::hw
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::LevelAlgorithm> {
-  using Level = orrery::hw::LevelAlgorithm;
-  static constexpr std::array<std::pair<std::string_view, Level>, 3> names{
-      {{"ring", Level::ring}, {"direct", Level::direct}, {"halving_doubling", Level::halving_doubling}}};
-};

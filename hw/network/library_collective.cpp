@@ -175,9 +175,4 @@ CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std:
   return cost;
 }
 
-std::string_view name(LibraryProtocol protocol) {
-  constexpr std::array<std::string_view, 7> kNames{"none", "ll", "ll128", "simple", "in_switch", "peer", "far"};
-  return kNames[static_cast<std::size_t>(protocol)];
-}
-
 }  // namespace orrery::hw

@@ -38,12 +38,11 @@
 // rings inside a node), registered buffers, groups of mixed devices. Errors against measurement: docs/collectives.md.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "hw/network/link.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
@@ -56,12 +55,32 @@ enum class LibraryCall : std::uint8_t {
   reduce,
   send_recv
 };
+constexpr auto enum_names(LibraryCall) {
+  using enum LibraryCall;
+  return sim::names<LibraryCall>({{"all_reduce", all_reduce},
+                                  {"all_gather", all_gather},
+                                  {"reduce_scatter", reduce_scatter},
+                                  {"all_to_all", all_to_all},
+                                  {"broadcast", broadcast},
+                                  {"reduce", reduce},
+                                  {"send_recv", send_recv}});
+}
 
 /// Whether the ranks' parts of a buffer begin at multiples of 16 bytes.
 enum class PartAlignment : std::uint8_t { full, partial };
 
 /// How a call is carried out.
 enum class LibraryProtocol : std::uint8_t { none, ll, ll128, simple, in_switch, peer, far };
+constexpr auto enum_names(LibraryProtocol) {
+  using enum LibraryProtocol;
+  return sim::names<LibraryProtocol>({{"none", none},
+                                      {"ll", ll},
+                                      {"ll128", ll128},
+                                      {"simple", simple},
+                                      {"in_switch", in_switch},
+                                      {"peer", peer},
+                                      {"far", far}});
+}
 
 /// What a collective costs each of its ranks.
 struct CollectiveCost {
@@ -80,19 +99,4 @@ LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::
 CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes,
                                   PartAlignment parts = PartAlignment::full);
 
-/// "ll", "simple" …
-std::string_view name(LibraryProtocol protocol);
-
 }  // namespace orrery::hw
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::LibraryCall> {
-  using Call = orrery::hw::LibraryCall;
-  static constexpr std::array<std::pair<std::string_view, Call>, 7> names{{{"all_reduce", Call::all_reduce},
-                                                                           {"all_gather", Call::all_gather},
-                                                                           {"reduce_scatter", Call::reduce_scatter},
-                                                                           {"all_to_all", Call::all_to_all},
-                                                                           {"broadcast", Call::broadcast},
-                                                                           {"reduce", Call::reduce},
-                                                                           {"send_recv", Call::send_recv}}};
-};

@@ -2,7 +2,6 @@
 // other.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,10 +9,15 @@
 #include <vector>
 
 #include "hw/network/topology.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class NodeKind : std::uint8_t { host, network_switch };
+constexpr auto enum_names(NodeKind) {
+  using enum NodeKind;
+  return sim::names<NodeKind>({{"host", host}, {"switch", network_switch}});
+}
 
 struct GraphNode {
   std::string name;
@@ -81,10 +85,3 @@ constexpr auto GraphBody::fields() {
 }
 
 }  // namespace orrery::hw
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::NodeKind> {
-  static constexpr std::array names{
-      std::pair<std::string_view, orrery::hw::NodeKind>{"host", orrery::hw::NodeKind::host},
-      std::pair<std::string_view, orrery::hw::NodeKind>{"switch", orrery::hw::NodeKind::network_switch}};
-};

@@ -117,20 +117,6 @@ bool is_nothing(const FusedOp& op) {
 
 }  // namespace
 
-std::string_view to_string(RuntimeMode mode) {
-  switch (mode) {
-    case RuntimeMode::per_op:
-      return "per_op";
-    case RuntimeMode::aot:
-      return "aot";
-    case RuntimeMode::jit:
-      return "jit";
-    case RuntimeMode::bytecode:
-      return "bytecode";
-  }
-  return "unknown";
-}
-
 std::int64_t instructions_of(const FusedOp& op) {
   return op.loads + op.stores + simd_of(op) + (op.leaf == LeafKind::vector ? 0 : 1);
 }

@@ -21,17 +21,20 @@
 // Left out: stacking of leaves in one launch (a property of graphs), the eight pipe events, tile tuning by measurement.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "hw/npu/npu.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class RuntimeMode : std::uint8_t { per_op, aot, jit, bytecode };
-std::string_view to_string(RuntimeMode mode);
+constexpr auto enum_names(RuntimeMode) {
+  using enum RuntimeMode;
+  return sim::names<RuntimeMode>({{"per_op", per_op}, {"aot", aot}, {"jit", jit}, {"bytecode", bytecode}});
+}
+
 enum class LeafKind : std::uint8_t { vector, cube, mix };
 enum class HostThreads : std::uint8_t { serial, one_ahead, phased };
 

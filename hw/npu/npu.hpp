@@ -7,11 +7,9 @@
 // hw/npu/npu_cost.cpp. Left out: scalar units, clocks under load, bank conflicts of scratchpads, sparsity, paging.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "hw/base/kernel.hpp"
 #include "hw/cost/cost_model.hpp"
@@ -24,18 +22,10 @@ namespace orrery::hw {
 /// What a matrix unit does in a cycle: a systolic array moves operands by a cell; a cube multiplies a whole
 /// rows x depth by depth x columns block.
 enum class MatrixKind : std::uint8_t { systolic, cube };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::MatrixKind> {
-  static constexpr std::array<std::pair<std::string_view, hw::MatrixKind>, 2> names{
-      {{"systolic", hw::MatrixKind::systolic}, {"cube", hw::MatrixKind::cube}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(MatrixKind) {
+  using enum MatrixKind;
+  return sim::names<MatrixKind>({{"systolic", systolic}, {"cube", cube}});
+}
 
 /// Multiply-adds per cell and cycle by number format, with 16-bit at 1 as a rule. 0: the unit lacks the format.
 struct MatrixRates {

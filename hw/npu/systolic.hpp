@@ -14,10 +14,8 @@
 // fold before (`MatrixUnit::preload` there), draining of output-stationary results, sparsity.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "hw/base/kernel.hpp"
 #include "sim/base/params.hpp"
@@ -26,6 +24,10 @@ namespace orrery::hw {
 
 /// Which operand stays in the cells: weights (B), outputs (C) or inputs (A).
 enum class Dataflow : std::uint8_t { ws, os, is };
+constexpr auto enum_names(Dataflow) {
+  using enum Dataflow;
+  return sim::names<Dataflow>({{"ws", ws}, {"os", os}, {"is", is}});
+}
 
 /// Cells of an array.
 struct SystolicShape {
@@ -48,11 +50,3 @@ SystolicTraffic systolic_traffic(const Gemm& shape, const SystolicShape& array, 
 double systolic_utilisation(const Gemm& shape, const SystolicShape& array, Dataflow dataflow);
 
 }  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::Dataflow> {
-  static constexpr std::array<std::pair<std::string_view, hw::Dataflow>, 3> names{
-      {{"ws", hw::Dataflow::ws}, {"os", hw::Dataflow::os}, {"is", hw::Dataflow::is}}};
-};
-}  // namespace orrery::sim

@@ -15,11 +15,9 @@
 // page faults, interference of the dispatching thread with the working ones.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "hw/base/kernel.hpp"
 #include "sim/base/params.hpp"
@@ -30,20 +28,10 @@ class CostModel;
 
 /// Which operands the last-level cache still holds when a kernel starts.
 enum class CacheResidency : std::uint8_t { cold, activations, all };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::CacheResidency> {
-  static constexpr std::array<std::pair<std::string_view, hw::CacheResidency>, 3> names{
-      {{"cold", hw::CacheResidency::cold},
-       {"activations", hw::CacheResidency::activations},
-       {"all", hw::CacheResidency::all}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(CacheResidency) {
+  using enum CacheResidency;
+  return sim::names<CacheResidency>({{"cold", cold}, {"activations", activations}, {"all", all}});
+}
 
 /// Operations of one core per cycle by format, on its best units (a multiply-add is two). 0: done in fp32 units.
 struct CoreRates {

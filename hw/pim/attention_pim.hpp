@@ -20,11 +20,9 @@
 // out: caches that do not fit the stacks, contexts of unequal length within a launch (the mean stands for them).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "hw/base/kernel.hpp"
 #include "hw/memory/dram.hpp"
@@ -34,20 +32,10 @@
 namespace orrery::hw {
 
 enum class AttentionPimLevel : std::uint8_t { bank, bank_group, buffer };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::AttentionPimLevel> {
-  static constexpr std::array<std::pair<std::string_view, hw::AttentionPimLevel>, 3> names{
-      {{"bank", hw::AttentionPimLevel::bank},
-       {"bank_group", hw::AttentionPimLevel::bank_group},
-       {"buffer", hw::AttentionPimLevel::buffer}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(AttentionPimLevel) {
+  using enum AttentionPimLevel;
+  return sim::names<AttentionPimLevel>({{"bank", bank}, {"bank_group", bank_group}, {"buffer", buffer}});
+}
 
 /// All stacks of one device.
 struct AttentionPimParams {

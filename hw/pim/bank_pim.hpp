@@ -19,11 +19,9 @@
 // Left out: functional execution, exceptions, ECC, mixed traffic of a host beside an AB-PIM kernel.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "hw/base/kernel.hpp"
 #include "hw/memory/dram.hpp"
@@ -35,25 +33,17 @@ class CostModel;
 
 /// How units, registers and commands are arranged.
 enum class PimStyle : std::uint8_t { hbm_pim, aim };
+constexpr auto enum_names(PimStyle) {
+  using enum PimStyle;
+  return sim::names<PimStyle>({{"hbm_pim", hbm_pim}, {"aim", aim}});
+}
+
 /// When a kernel goes to the units: whenever they can run it, or only where that is sooner than on the host.
 enum class PimOffload : std::uint8_t { eligible, fastest };
-
-}  // namespace orrery::hw
-
-namespace orrery::sim {
-template <>
-struct EnumNames<hw::PimStyle> {
-  static constexpr std::array<std::pair<std::string_view, hw::PimStyle>, 2> names{
-      {{"hbm_pim", hw::PimStyle::hbm_pim}, {"aim", hw::PimStyle::aim}}};
-};
-template <>
-struct EnumNames<hw::PimOffload> {
-  static constexpr std::array<std::pair<std::string_view, hw::PimOffload>, 2> names{
-      {{"eligible", hw::PimOffload::eligible}, {"fastest", hw::PimOffload::fastest}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::hw {
+constexpr auto enum_names(PimOffload) {
+  using enum PimOffload;
+  return sim::names<PimOffload>({{"eligible", eligible}, {"fastest", fastest}});
+}
 
 /// Energy in J beyond the memory's own: of the units, and the units' share of an activation of a set.
 struct PimEnergy {

@@ -24,10 +24,16 @@
 
 #include "hw/cost/cost_model.hpp"
 #include "hw/pim/attention_pim.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class DecodeSchedule : std::uint8_t { gpu_only, serial, split, interleaved };
+constexpr auto enum_names(DecodeSchedule) {
+  using enum DecodeSchedule;
+  return sim::names<DecodeSchedule>(
+      {{"gpu_only", gpu_only}, {"serial", serial}, {"split", split}, {"interleaved", interleaved}});
+}
 
 /// Times of one layer, s, for a whole batch and for half of it.
 struct LayerPhases {

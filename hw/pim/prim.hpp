@@ -19,14 +19,28 @@
 #include <string_view>
 
 #include "hw/pim/upmem.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class Prim : std::uint8_t { bs, gemv, hst_l, hst_s, mlp, red, scan_rss, scan_ssa, sel, trns, ts, uni, va };
-
-/// Benchmark of a name as the tables write it ("SCAN-RSS"); nothing for one that is not modelled.
-std::optional<Prim> prim_of(std::string_view name);
-std::string_view to_string(Prim prim);
+/// Names as the tables write them.
+constexpr auto enum_names(Prim) {
+  using enum Prim;
+  return sim::names<Prim>({{"BS", bs},
+                           {"GEMV", gemv},
+                           {"HST-L", hst_l},
+                           {"HST-S", hst_s},
+                           {"MLP", mlp},
+                           {"RED", red},
+                           {"SCAN-RSS", scan_rss},
+                           {"SCAN-SSA", scan_ssa},
+                           {"SEL", sel},
+                           {"TRNS", trns},
+                           {"TS", ts},
+                           {"UNI", uni},
+                           {"VA", va}});
+}
 
 /// Times of one run in s. A part that the benchmark does not have is 0.
 struct PrimTimes {

@@ -1,27 +1,12 @@
 // What the hosts of the PrIM benchmarks copy, and when.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <utility>
 
 #include "hw/pim/prim.hpp"
 
 namespace orrery::hw {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Prim>, 13> kNames{{{"BS", Prim::bs},
-                                                                    {"GEMV", Prim::gemv},
-                                                                    {"HST-L", Prim::hst_l},
-                                                                    {"HST-S", Prim::hst_s},
-                                                                    {"MLP", Prim::mlp},
-                                                                    {"RED", Prim::red},
-                                                                    {"SCAN-RSS", Prim::scan_rss},
-                                                                    {"SCAN-SSA", Prim::scan_ssa},
-                                                                    {"SEL", Prim::sel},
-                                                                    {"TRNS", Prim::trns},
-                                                                    {"TS", Prim::ts},
-                                                                    {"UNI", Prim::uni},
-                                                                    {"VA", Prim::va}}};
 constexpr double kArguments = 32;  ///< bytes of a DPU's arguments, at most
 
 /// The copies of a run, added up as a host makes them.
@@ -150,18 +135,6 @@ double cpu_bytes(Prim prim, double size) {
 }
 
 }  // namespace
-
-std::optional<Prim> prim_of(std::string_view name) {
-  for (const auto& [known, prim] : kNames)
-    if (known == name) return prim;
-  return std::nullopt;
-}
-
-std::string_view to_string(Prim prim) {
-  for (const auto& [name, known] : kNames)
-    if (known == prim) return name;
-  return "?";
-}
 
 PrimTimes prim_times(const UpmemParams& upmem, Prim prim, std::int64_t dpus, std::int64_t size) {
   const PrimRun run{upmem,

@@ -13,22 +13,6 @@ namespace {
 
 using detail::Adjoint;
 
-std::string_view name_of(OptimizerKind optimizer) {
-  switch (optimizer) {
-    case OptimizerKind::sgd:
-      return "sgd";
-    case OptimizerKind::sgd_momentum:
-      return "sgd_momentum";
-    case OptimizerKind::adam:
-      return "adam";
-    case OptimizerKind::adamw:
-      return "adamw";
-    case OptimizerKind::none:
-      break;
-  }
-  return "none";
-}
-
 /// Which tensors depend on a parameter in a way that has a gradient.
 std::vector<bool> depends_on_parameters(const OpGraph& graph) {
   std::vector<bool> depends(graph.tensor_count(), false);
@@ -288,7 +272,7 @@ TrainingGraph differentiate(const OpGraph& given, const AutodiffOptions& options
   if (options.optimizer == OptimizerKind::none)
     for (const auto& [parameter, gradient] : training.gradients) graph.mark_output(gradient);
   else
-    detail::add_optimizer(graph, training.gradients, name_of(options.optimizer), options.fused_step,
+    detail::add_optimizer(graph, training.gradients, to_string(options.optimizer), options.fused_step,
                           options.master_weights);
   mark_saved(graph);
   return training;

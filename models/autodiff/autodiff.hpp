@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "models/graph/op_graph.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 
@@ -22,7 +23,21 @@ namespace orrery::models {
 /// floating outputs against integer labels (an input "labels" of their shape without the last size). `nll`: the same as
 /// two ops, a log softmax and the likelihood of the labels, which is what PyTorch runs; it keeps one tensor more.
 enum class LossKind : std::uint8_t { automatic, cross_entropy, nll, mean_square, sum };
+constexpr auto enum_names(LossKind) {
+  using enum LossKind;
+  return sim::names<LossKind>({{"automatic", automatic},
+                               {"cross_entropy", cross_entropy},
+                               {"nll", nll},
+                               {"mean_square", mean_square},
+                               {"sum", sum}});
+}
+
 enum class OptimizerKind : std::uint8_t { none, sgd, sgd_momentum, adam, adamw };
+constexpr auto enum_names(OptimizerKind) {
+  using enum OptimizerKind;
+  return sim::names<OptimizerKind>(
+      {{"none", none}, {"sgd", sgd}, {"sgd_momentum", sgd_momentum}, {"adam", adam}, {"adamw", adamw}});
+}
 
 struct AutodiffOptions {
   LossKind loss = LossKind::automatic;

@@ -6,6 +6,7 @@
 // token, or the masked-language model's (dense, GELU, norm, and a product with the embedding table). Attention is one
 // kernel or the chain of products and passes. Left out: padding masks in `sdpa` (batches are full).
 #include "models/builders/net.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 namespace {
@@ -13,28 +14,16 @@ namespace {
 using hw::OpClass;
 
 enum class EncoderHead : std::uint8_t { none, pooler, mlm };
-
-}  // namespace
-}  // namespace orrery::models
-
-namespace orrery::sim {
-template <>
-struct EnumNames<models::EncoderHead> {
-  static constexpr std::array<std::pair<std::string_view, models::EncoderHead>, 3> names{
-      {{"none", models::EncoderHead::none},
-       {"pooler", models::EncoderHead::pooler},
-       {"mlm", models::EncoderHead::mlm}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::models {
-namespace {
+constexpr auto enum_names(EncoderHead) {
+  using enum EncoderHead;
+  return sim::names<EncoderHead>({{"none", none}, {"pooler", pooler}, {"mlm", mlm}});
+}
 
 struct BertParams {
   std::int64_t layers = 12, hidden = 768, heads = 12, intermediate = 3072, vocab = 30522, positions = 512, types = 2;
   std::int64_t embedding = 0;
   bool shared_layers = false;
-  ElementType dtype = ElementType::fp16;
+  FloatType dtype = FloatType::fp16;
   AttentionForm attention = AttentionForm::sdpa;
   EncoderHead head = EncoderHead::pooler;
   bool loss = false;
@@ -66,7 +55,7 @@ struct BertParams {
 
 class BertWriter {
  public:
-  explicit BertWriter(const BertParams& p) : p_(p), net_("bert", p.dtype) {}
+  explicit BertWriter(const BertParams& p) : p_(p), net_("bert", element_type(p.dtype)) {}
 
   OpGraph write() {
     OpGraph& graph = net_.graph();

@@ -12,6 +12,7 @@
 
 #include "models/builders/net.hpp"
 #include "models/transformer/hf_config.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 namespace {
@@ -19,20 +20,10 @@ namespace {
 using hw::OpClass;
 
 enum class Logits : std::uint8_t { last, all };
-
-}  // namespace
-}  // namespace orrery::models
-
-namespace orrery::sim {
-template <>
-struct EnumNames<models::Logits> {
-  static constexpr std::array<std::pair<std::string_view, models::Logits>, 2> names{
-      {{"last", models::Logits::last}, {"all", models::Logits::all}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::models {
-namespace {
+constexpr auto enum_names(Logits) {
+  using enum Logits;
+  return sim::names<Logits>({{"last", last}, {"all", all}});
+}
 
 struct DecoderParams {
   std::string config;
@@ -40,7 +31,8 @@ struct DecoderParams {
   std::int64_t vocab = 128256;
   bool tied = true, qkv_bias = false, out_bias = false, mlp_bias = false, qk_norm = false;
   std::int64_t experts = 0, experts_per_token = 2, expert_intermediate = 0, shared_intermediate = 0;
-  std::optional<ElementType> dtype;
+  std::optional<FloatType> dtype;
+  ElementType type = ElementType::bf16;  ///< where dtype says nothing; no field: the config's
   AttentionForm attention = AttentionForm::sdpa;
   PassForm passes = PassForm::library;
   bool merged = false, cache = false, loss = false;
@@ -129,7 +121,7 @@ void resolve(DecoderParams& p, const std::filesystem::path& catalog) {
   p.out_bias = config.out_bias;
   p.mlp_bias = config.mlp_bias;
   p.qk_norm = config.qk_norm;
-  if (!p.dtype && config.dtype) p.dtype = element_type(*config.dtype);
+  if (config.dtype) p.type = element_type(*config.dtype);
 }
 
 void check(const DecoderParams& p) {
@@ -150,7 +142,7 @@ void check(const DecoderParams& p) {
 class DecoderWriter {
  public:
   explicit DecoderWriter(const DecoderParams& p)
-      : p_(p), net_(p.config.empty() ? "decoder" : p.config, p.dtype.value_or(ElementType::bf16)) {}
+      : p_(p), net_(p.config.empty() ? "decoder" : p.config, p.dtype ? element_type(*p.dtype) : p.type) {}
 
   OpGraph write() {
     const SymExpr batch = SymExpr::dim("batch"), tokens = SymExpr::dim("tokens");

@@ -27,7 +27,7 @@ class Densenet final : public GraphBuilder {
   explicit Densenet(const DensenetParams& params) : p_(params) {}
 
   OpGraph build() const override {
-    ImageNet net("densenet", p_.dtype);
+    ImageNet net("densenet", element_type(p_.dtype));
     const auto norm = [&](TensorId x, const std::string& name) { return net.activate(net.batch_norm(x, name)); };
     TensorId x = net.images(3, p_.image);
     net.scope("stem");

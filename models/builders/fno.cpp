@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "models/builders/images.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 namespace {
@@ -21,26 +22,16 @@ namespace {
 using hw::OpClass;
 
 enum class Spectral : std::uint8_t { full, half, mixed };
+constexpr auto enum_names(Spectral) {
+  using enum Spectral;
+  return sim::names<Spectral>({{"full", full}, {"half", half}, {"mixed", mixed}});
+}
+
 enum class Stabiliser : std::uint8_t { none, tanh };
-
-}  // namespace
-}  // namespace orrery::models
-
-namespace orrery::sim {
-template <>
-struct EnumNames<models::Spectral> {
-  static constexpr std::array<std::pair<std::string_view, models::Spectral>, 3> names{
-      {{"full", models::Spectral::full}, {"half", models::Spectral::half}, {"mixed", models::Spectral::mixed}}};
-};
-template <>
-struct EnumNames<models::Stabiliser> {
-  static constexpr std::array<std::pair<std::string_view, models::Stabiliser>, 2> names{
-      {{"none", models::Stabiliser::none}, {"tanh", models::Stabiliser::tanh}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::models {
-namespace {
+constexpr auto enum_names(Stabiliser) {
+  using enum Stabiliser;
+  return sim::names<Stabiliser>({{"none", none}, {"tanh", tanh}});
+}
 
 struct FnoParams {
   std::int64_t resolution = 128, modes = 64, hidden = 64, layers = 4, in_channels = 1, out_channels = 1;

@@ -16,6 +16,7 @@
 #include <set>
 
 #include "models/builders/net.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 namespace {
@@ -23,20 +24,10 @@ namespace {
 using hw::OpClass;
 
 enum class GnnKind : std::uint8_t { gcn, gin, sage };
-
-}  // namespace
-}  // namespace orrery::models
-
-namespace orrery::sim {
-template <>
-struct EnumNames<models::GnnKind> {
-  static constexpr std::array<std::pair<std::string_view, models::GnnKind>, 3> names{
-      {{"gcn", models::GnnKind::gcn}, {"gin", models::GnnKind::gin}, {"sage", models::GnnKind::sage}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::models {
-namespace {
+constexpr auto enum_names(GnnKind) {
+  using enum GnnKind;
+  return sim::names<GnnKind>({{"gcn", gcn}, {"gin", gin}, {"sage", sage}});
+}
 
 struct GnnParams {
   GnnKind model = GnnKind::gcn;
@@ -44,7 +35,7 @@ struct GnnParams {
   bool directed = false;
   std::int64_t nodes = 169'343, nonzeros = 2'332'486, longest_row = 0;  // ogbn-arxiv, both directions (OGB)
   std::int64_t features = 256, hidden = 256, classes = 40, layers = 3;
-  ElementType dtype = ElementType::fp32;
+  FloatType dtype = FloatType::fp32;
   bool loss = false;
 
   static constexpr auto fields() {
@@ -119,7 +110,7 @@ Adjacency read_edges(const GnnParams& p) {
 
 class GnnWriter {
  public:
-  GnnWriter(const GnnParams& p, const Adjacency& adjacency) : p_(p), a_(adjacency), net_("gnn", p.dtype) {
+  GnnWriter(const GnnParams& p, const Adjacency& adjacency) : p_(p), a_(adjacency), net_("gnn", element_type(p.dtype)) {
     if (p_.model == GnnKind::gcn) {  // self loops
       a_.nonzeros += a_.nodes;
       a_.longest_row += a_.longest_row > 0 ? 1 : 0;
@@ -129,8 +120,8 @@ class GnnWriter {
 
   OpGraph write() {
     OpGraph& graph = net_.graph();
-    TensorId x = graph.input("features", {a_.nodes, p_.features}, p_.dtype);
-    values_ = graph.constant("adjacency", {a_.nonzeros}, p_.dtype);
+    TensorId x = graph.input("features", {a_.nodes, p_.features}, element_type(p_.dtype));
+    values_ = graph.constant("adjacency", {a_.nonzeros}, element_type(p_.dtype));
     graph.annotate(values_).layout = Layout::csr;
     for (std::int64_t layer = 0; layer < p_.layers; ++layer) {
       net_.scope(layer_scope(layer));
@@ -147,7 +138,7 @@ class GnnWriter {
     Attributes attributes{
         {"nonzeros", SymExpr(a_.nonzeros)}, {"rows", SymExpr(a_.nodes)}, {"columns", SymExpr(a_.columns)}};
     if (a_.longest_row > 0) attributes.emplace_back("longest_row", SymExpr(a_.longest_row));
-    return net_.emit(OpKind::spmm, {values_, x}, {a_.nodes, net_.size(x, 1)}, p_.dtype, OpClass::sparse,
+    return net_.emit(OpKind::spmm, {values_, x}, {a_.nodes, net_.size(x, 1)}, element_type(p_.dtype), OpClass::sparse,
                      std::move(attributes));
   }
 
@@ -166,14 +157,15 @@ class GnnWriter {
     const Shape width{p_.hidden};
     x = net_.emit(OpKind::batch_norm,
                   {x, net_.parameter("norm.weight", width), net_.parameter("norm.bias", width),
-                   net_.constant("norm.mean", width, p_.dtype), net_.constant("norm.var", width, p_.dtype)},
+                   net_.constant("norm.mean", width, element_type(p_.dtype)),
+                   net_.constant("norm.var", width, element_type(p_.dtype))},
                   OpClass::norm);
     x = net_.emit(OpKind::relu, {x}, OpClass::activation);
     return net_.linear(x, out, true, OpClass::ffn_down, "linear2");
   }
 
   TensorId sage(TensorId x, std::int64_t out) {
-    const TensorId degrees = net_.constant("degrees", {a_.nodes, 1}, p_.dtype);
+    const TensorId degrees = net_.constant("degrees", {a_.nodes, 1}, element_type(p_.dtype));
     const TensorId mean = net_.emit(OpKind::div, {aggregate(x), degrees}, OpClass::residual);
     const TensorId own = net_.linear(x, out, false, OpClass::ffn_up, "own");
     return net_.add(net_.linear(mean, out, true, OpClass::ffn_up, "neighbours"), own);

@@ -37,7 +37,7 @@ class Googlenet final : public GraphBuilder {
                                                 {256, 160, 320, 32, 128, 128},
                                                 {256, 160, 320, 32, 128, 128},
                                                 {384, 192, 384, 48, 128, 128}}};
-    ImageNet net("googlenet", p_.dtype);
+    ImageNet net("googlenet", element_type(p_.dtype));
     TensorId x = net.images(3, p_.image);
     net.scope("stem");
     // Pools that round up where the sizes are even: the same as one row and column of padding.

@@ -10,7 +10,7 @@ using hw::OpClass;
 
 struct Gpt2Params {
   std::int64_t layers = 12, hidden = 768, heads = 12, intermediate = 3072, vocab = 50257, positions = 1024;
-  ElementType dtype = ElementType::fp16;
+  FloatType dtype = FloatType::fp16;
   AttentionForm attention = AttentionForm::sdpa;
   PassForm passes = PassForm::library;
   bool all_logits = false, loss = false;
@@ -39,7 +39,7 @@ struct Gpt2Params {
 
 class Gpt2Writer {
  public:
-  explicit Gpt2Writer(const Gpt2Params& p) : p_(p), net_("gpt2", p.dtype) {}
+  explicit Gpt2Writer(const Gpt2Params& p) : p_(p), net_("gpt2", element_type(p.dtype)) {}
 
   OpGraph write() {
     OpGraph& graph = net_.graph();

@@ -19,7 +19,7 @@ struct ConvSpec {
 /// Parameters that all image classifiers have.
 struct ImageParams {
   std::int64_t image = 224, classes = 1000;
-  ElementType dtype = ElementType::fp32;
+  FloatType dtype = FloatType::fp32;
   bool loss = false;
 
   /// A member as one of the derived struct.

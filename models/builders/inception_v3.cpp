@@ -25,7 +25,7 @@ constexpr ConvSpec flat(std::int64_t width) {
 
 class InceptionWriter {
  public:
-  explicit InceptionWriter(const InceptionParams& p) : p_(p), net_("inception_v3", p.dtype) {}
+  explicit InceptionWriter(const InceptionParams& p) : p_(p), net_("inception_v3", element_type(p.dtype)) {}
 
   OpGraph write() {
     TensorId x = net_.images(3, p_.image);

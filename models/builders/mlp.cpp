@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "models/builders/net.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 namespace {
@@ -9,29 +10,16 @@ namespace {
 using hw::OpClass;
 
 enum class MlpActivation : std::uint8_t { relu, gelu, silu, tanh };
-
-}  // namespace
-}  // namespace orrery::models
-
-namespace orrery::sim {
-template <>
-struct EnumNames<models::MlpActivation> {
-  static constexpr std::array<std::pair<std::string_view, models::MlpActivation>, 4> names{
-      {{"relu", models::MlpActivation::relu},
-       {"gelu", models::MlpActivation::gelu},
-       {"silu", models::MlpActivation::silu},
-       {"tanh", models::MlpActivation::tanh}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::models {
-namespace {
+constexpr auto enum_names(MlpActivation) {
+  using enum MlpActivation;
+  return sim::names<MlpActivation>({{"relu", relu}, {"gelu", gelu}, {"silu", silu}, {"tanh", tanh}});
+}
 
 struct MlpParams {
   std::vector<std::int64_t> widths{784, 512, 512, 10};
   MlpActivation activation = MlpActivation::relu;
   bool bias = true, loss = false;
-  ElementType dtype = ElementType::fp32;
+  FloatType dtype = FloatType::fp32;
 
   static constexpr auto fields() {
     using M = MlpParams;
@@ -67,10 +55,10 @@ class Mlp final : public GraphBuilder {
     if (p_.widths.size() < 2)
       sim::throw_fault(builder_origin("mlp", "widths"),
                        fmt::format("expected at least two widths, got {}", p_.widths.size()));
-    Net net("mlp", p_.dtype);
+    Net net("mlp", element_type(p_.dtype));
     const SymExpr batch = SymExpr::dim("batch");
     net.graph().facts.in_range(Symbol("batch"), {1, {}});
-    TensorId x = net.graph().input("x", {batch, p_.widths.front()}, p_.dtype);
+    TensorId x = net.graph().input("x", {batch, p_.widths.front()}, element_type(p_.dtype));
     for (std::size_t i = 1; i < p_.widths.size(); ++i) {
       net.scope(layer_scope(static_cast<std::int64_t>(i) - 1));
       x = net.linear(x, p_.widths[i], p_.bias, OpClass::ffn_up, "linear");

@@ -30,7 +30,7 @@ class Mobilenet final : public GraphBuilder {
     };
     constexpr std::array<Stage, 7> kStages{
         {{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}}};
-    ImageNet net("mobilenet_v2", p_.dtype);
+    ImageNet net("mobilenet_v2", element_type(p_.dtype));
     TensorId x = net.images(3, p_.image);
     net.scope("stem");
     x = net.conv_norm(x, 32, {.kernel = 3, .stride = 2, .pad = 1}, "1", OpKind::clamp);

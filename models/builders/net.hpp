@@ -8,20 +8,29 @@
 // `p`.
 #pragma once
 
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "models/builders/builder.hpp"
-#include "models/graph/element_names.hpp"
+#include "models/graph/op_graph.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 
 /// Attention in one kernel, or as products and passes.
 enum class AttentionForm : std::uint8_t { sdpa, eager };
+constexpr auto enum_names(AttentionForm) {
+  using enum AttentionForm;
+  return sim::names<AttentionForm>({{"sdpa", sdpa}, {"eager", eager}});
+}
+
 /// Norms, rotations and GELU as one kernel each, or as the elementary passes that a plain Python module launches.
 enum class PassForm : std::uint8_t { library, eager };
+constexpr auto enum_names(PassForm) {
+  using enum PassForm;
+  return sim::names<PassForm>({{"library", library}, {"eager", eager}});
+}
 
 using Shape = std::vector<SymExpr>;
 
@@ -107,16 +116,3 @@ std::string layer_scope(std::int64_t layer);
 sim::Origin builder_origin(const std::string& builder, const std::string& parameter);
 
 }  // namespace orrery::models
-
-namespace orrery::sim {
-template <>
-struct EnumNames<models::AttentionForm> {
-  static constexpr std::array<std::pair<std::string_view, models::AttentionForm>, 2> names{
-      {{"sdpa", models::AttentionForm::sdpa}, {"eager", models::AttentionForm::eager}}};
-};
-template <>
-struct EnumNames<models::PassForm> {
-  static constexpr std::array<std::pair<std::string_view, models::PassForm>, 2> names{
-      {{"library", models::PassForm::library}, {"eager", models::PassForm::eager}}};
-};
-}  // namespace orrery::sim

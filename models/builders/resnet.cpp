@@ -40,7 +40,7 @@ class Resnet final : public GraphBuilder {
   explicit Resnet(const ResnetParams& params) : p_(params) {}
 
   OpGraph build() const override {
-    ImageNet net("resnet", p_.dtype);
+    ImageNet net("resnet", element_type(p_.dtype));
     TensorId x = net.images(3, p_.image);
     net.scope("stem");
     x = net.conv_norm(x, 64, {.kernel = 7, .stride = 2, .pad = 3}, "1");

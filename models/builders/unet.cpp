@@ -15,7 +15,7 @@ struct UnetParams {
   std::int64_t latent = 64, latent_channels = 4, heads = 8, context_tokens = 77, context_width = 768, groups = 32;
   std::vector<std::int64_t> channels{320, 640, 1280, 1280};
   std::int64_t blocks = 2, attention_levels = 3;
-  ElementType dtype = ElementType::fp16;
+  FloatType dtype = FloatType::fp16;
   AttentionForm attention = AttentionForm::sdpa;
   bool loss = false;
 
@@ -43,13 +43,13 @@ struct UnetParams {
 
 class UnetWriter {
  public:
-  explicit UnetWriter(const UnetParams& p) : p_(p), net_("unet", p.dtype) {}
+  explicit UnetWriter(const UnetParams& p) : p_(p), net_("unet", element_type(p.dtype)) {}
 
   OpGraph write() {
     OpGraph& graph = net_.graph();
     graph.facts.in_range(Symbol("batch"), {1, {}});
-    TensorId x = graph.input("latent", {batch_, p_.latent_channels, p_.latent, p_.latent}, p_.dtype);
-    context_ = graph.input("context", {batch_, p_.context_tokens, p_.context_width}, p_.dtype);
+    TensorId x = graph.input("latent", {batch_, p_.latent_channels, p_.latent, p_.latent}, element_type(p_.dtype));
+    context_ = graph.input("context", {batch_, p_.context_tokens, p_.context_width}, element_type(p_.dtype));
     embed_time();
     net_.scope("in");
     x = net_.conv(x, p_.channels.front(), {.kernel = 3, .pad = 1, .bias = true}, "conv");
@@ -66,7 +66,7 @@ class UnetWriter {
     x = net_.activate(net_.group_norm(x, p_.groups, "norm"), OpKind::silu);
     x = net_.conv(x, p_.latent_channels, {.kernel = 3, .pad = 1, .bias = true}, "conv");
     if (!p_.loss) return net_.finish({x});
-    return net_.finish({net_.squared_error(x, graph.input("noise", net_.shape(x), p_.dtype))});
+    return net_.finish({net_.squared_error(x, graph.input("noise", net_.shape(x), element_type(p_.dtype)))});
   }
 
  private:
@@ -74,7 +74,7 @@ class UnetWriter {
   void embed_time() {
     net_.scope("time");
     const std::int64_t width = p_.channels.front();
-    const TensorId waves = net_.graph().input("time", {batch_, width}, p_.dtype);
+    const TensorId waves = net_.graph().input("time", {batch_, width}, element_type(p_.dtype));
     const TensorId wide = net_.linear(waves, 4 * width, true, OpClass::embedding, "linear1");
     time_ = net_.linear(net_.activate(wide, OpKind::silu), 4 * width, true, OpClass::embedding, "linear2");
   }
@@ -150,8 +150,8 @@ class UnetWriter {
       if (level == 0) break;
       net_.scope(fmt::format("up.{}.step", level));
       const Shape small = net_.shape(x);
-      x = net_.emit(OpKind::upsample, {x}, {small[0], small[1], small[2] * 2, small[3] * 2}, p_.dtype, OpClass::copy,
-                    {{"factor", SymExpr(2)}});
+      x = net_.emit(OpKind::upsample, {x}, {small[0], small[1], small[2] * 2, small[3] * 2}, element_type(p_.dtype),
+                    OpClass::copy, {{"factor", SymExpr(2)}});
       x = net_.conv(x, p_.channels[level], {.kernel = 3, .pad = 1, .bias = true}, "conv");
     }
     return x;

@@ -29,7 +29,7 @@ struct VitParams : ImageParams {
 
 class VitWriter {
  public:
-  explicit VitWriter(const VitParams& p) : p_(p), net_("vit", p.dtype) {}
+  explicit VitWriter(const VitParams& p) : p_(p), net_("vit", element_type(p.dtype)) {}
 
   OpGraph write() {
     const SymExpr batch = SymExpr::dim("batch");

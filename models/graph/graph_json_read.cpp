@@ -16,10 +16,11 @@ namespace {
 using sim::Faults;
 using sim::Node;
 
-template <class Enum, class Name>
-std::vector<std::string> all_names(int count, Name name) {
+/// The names of all values of an enum.
+template <class E>
+std::vector<std::string> all_names() {
   std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) names.emplace_back(name(static_cast<Enum>(i)));
+  for (const auto& [name, value] : sim::names_of<E>) names.emplace_back(name);
   return names;
 }
 
@@ -103,18 +104,16 @@ class GraphReader : private JsonValues {
 
   /// Name, type, shape and the rest of a tensor; what `shaped` and `typed` say was there.
   Tensor read_tensor(const Node& node, bool& shaped, bool& typed) {
-    static const auto types = all_names<ElementType>(static_cast<int>(ElementType::complex64) + 1,
-                                                     [](ElementType t) { return to_string(t); });
-    static const auto layouts =
-        all_names<Layout>(static_cast<int>(Layout::csr) + 1, [](Layout l) { return to_string(l); });
+    static const auto types = all_names<ElementType>();
+    static const auto layouts = all_names<Layout>();
     Tensor tensor;
     if (const Node* name = node.find("name")) tensor.name = text(*name);
     typed = node.find("type") != nullptr;
-    choice(node, "type", tensor.type, element_type_of, types);
+    choice(node, "type", tensor.type, sim::value_named<ElementType>, types);
     const Node* shape = node.find("shape");
     shaped = shape != nullptr;
     if (shaped) tensor.shape = sizes(*shape);
-    choice(node, "layout", tensor.layout, layout_of, layouts);
+    choice(node, "layout", tensor.layout, sim::value_named<Layout>, layouts);
     if (const Node* saved = node.find("saved")) {
       if (saved->kind() != Node::Kind::boolean)
         faults_.add(saved->origin(), "expected true or false, got " + saved->shown());
@@ -134,7 +133,7 @@ class GraphReader : private JsonValues {
     choice(
         node, "role", tensor.role,
         [](const std::string& name) {
-          const auto role = tensor_role_of(name);
+          const auto role = sim::value_named<TensorRole>(name);
           return role == TensorRole::activation ? std::nullopt : role;
         },
         roles);
@@ -153,19 +152,17 @@ class GraphReader : private JsonValues {
     if (!object(node,
                 {"name", "op", "in", "out", "attributes", "scope", "phase", "dialect", "target", "class", "regions"}))
       return;
-    static const auto kinds = all_names<OpKind>(kOpKinds, [](OpKind k) { return to_string(k); });
-    static const auto phases = all_names<Phase>(3, [](Phase p) { return to_string(p); });
-    static const auto classes = all_names<hw::OpClass>(hw::kOpClasses, [](hw::OpClass c) { return hw::to_string(c); });
+    static const auto kinds = [] {
+      std::vector<std::string> names;
+      for (const OpInfo& kind : op_kinds()) names.emplace_back(kind.name);
+      return names;
+    }();
+    static const auto phases = all_names<Phase>();
+    static const auto classes = all_names<hw::OpClass>();
     if (node.find("op") == nullptr) faults_.add(node.origin_of("op"), "expected the kind of the op");
     choice(node, "op", op.op.kind, op_kind_of, kinds);
-    choice(node, "phase", op.op.phase, phase_of, phases);
-    choice(
-        node, "class", op.op.op_class,
-        [](const std::string& name) -> std::optional<hw::OpClass> {
-          const auto at = std::find(classes.begin(), classes.end(), name);
-          return at == classes.end() ? std::nullopt : std::optional(static_cast<hw::OpClass>(at - classes.begin()));
-        },
-        classes);
+    choice(node, "phase", op.op.phase, sim::value_named<Phase>, phases);
+    choice(node, "class", op.op.op_class, sim::value_named<hw::OpClass>, classes);
     for (const auto& [key, field] : {std::pair{"name", &op.op.name},
                                      {"scope", &op.op.scope},
                                      {"dialect", &op.op.dialect},

@@ -8,28 +8,10 @@
 namespace orrery::models {
 namespace {
 
-/// Position of `name` among `names`, as an enumerator.
-template <class Enum, std::size_t N>
-std::optional<Enum> named(const std::array<std::string_view, N>& names, std::string_view name) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  return found == names.end() ? std::nullopt : std::optional(static_cast<Enum>(found - names.begin()));
-}
-
-constexpr std::array<std::string_view, 11> kElementTypes{"fp32",  "fp16",    "bf16", "fp8",       "int8",     "int32",
-                                                         "int64", "boolean", "fp64", "complex32", "complex64"};
 constexpr std::array<std::int64_t, 11> kElementBytes{4, 2, 2, 1, 1, 4, 8, 1, 8, 4, 8};
-constexpr std::array<std::string_view, 4> kLayouts{"row_major", "channels_last", "transposed", "csr"};
-constexpr std::array<std::string_view, 5> kRoles{"input", "parameter", "constant", "state", "activation"};
-constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "optimizer"};
 
 }  // namespace
 
-std::string_view to_string(ElementType type) {
-  return kElementTypes[static_cast<std::size_t>(type)];
-}
-std::optional<ElementType> element_type_of(std::string_view name) {
-  return named<ElementType>(kElementTypes, name);
-}
 std::int64_t bytes_of(ElementType type) {
   return kElementBytes[static_cast<std::size_t>(type)];
 }
@@ -70,25 +52,6 @@ ElementType element_type(hw::DType dtype) {
       break;
   }
   return ElementType::fp32;
-}
-
-std::string_view to_string(Layout layout) {
-  return kLayouts[static_cast<std::size_t>(layout)];
-}
-std::optional<Layout> layout_of(std::string_view name) {
-  return named<Layout>(kLayouts, name);
-}
-std::string_view to_string(TensorRole role) {
-  return kRoles[static_cast<std::size_t>(role)];
-}
-std::optional<TensorRole> tensor_role_of(std::string_view name) {
-  return named<TensorRole>(kRoles, name);
-}
-std::string_view to_string(Phase phase) {
-  return kPhases[static_cast<std::size_t>(phase)];
-}
-std::optional<Phase> phase_of(std::string_view name) {
-  return named<Phase>(kPhases, name);
 }
 
 // ---- attributes

@@ -28,6 +28,7 @@
 #include "hw/base/kernel.hpp"
 #include "models/graph/op_kinds.hpp"
 #include "models/sym/expr.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 
@@ -45,25 +46,59 @@ enum class ElementType : std::uint8_t {
   complex32,
   complex64
 };
-std::string_view to_string(ElementType type);
-std::optional<ElementType> element_type_of(std::string_view name);
+constexpr auto enum_names(ElementType) {
+  using enum ElementType;
+  return sim::names<ElementType>({{"fp32", fp32},
+                                  {"fp16", fp16},
+                                  {"bf16", bf16},
+                                  {"fp8", fp8},
+                                  {"int8", int8},
+                                  {"int32", int32},
+                                  {"int64", int64},
+                                  {"boolean", boolean},
+                                  {"fp64", fp64},
+                                  {"complex32", complex32},
+                                  {"complex64", complex64}});
+}
+
 std::int64_t bytes_of(ElementType type);
 /// The rate at which a device computes with it: integers and fp64 count as fp32, complex as their halves.
 hw::DType dtype_of(ElementType type);
 ElementType element_type(hw::DType dtype);
+/// The floating types that a model can be kept in: what a parameter may say.
+enum class FloatType : std::uint8_t { fp32, fp16, bf16, fp8 };
+constexpr auto enum_names(FloatType) {
+  using enum FloatType;
+  return sim::names<FloatType>({{"fp32", fp32}, {"fp16", fp16}, {"bf16", bf16}, {"fp8", fp8}});
+}
+
+constexpr ElementType element_type(FloatType type) {
+  return static_cast<ElementType>(type);  // the first of them, in the same order
+}
+static_assert(element_type(FloatType::fp32) == ElementType::fp32 && element_type(FloatType::fp8) == ElementType::fp8);
+
 constexpr bool is_complex(ElementType type) {
   return type == ElementType::complex32 || type == ElementType::complex64;
 }
 
 enum class Layout : std::uint8_t { row_major, channels_last, transposed, csr };
-std::string_view to_string(Layout layout);
-std::optional<Layout> layout_of(std::string_view name);
+constexpr auto enum_names(Layout) {
+  using enum Layout;
+  return sim::names<Layout>(
+      {{"row_major", row_major}, {"channels_last", channels_last}, {"transposed", transposed}, {"csr", csr}});
+}
 
 /// Who owns a tensor: `input` and `parameter` exist before the run, `constant` too and never changes, `state` belongs
 /// to the optimizer, `activation` is made by an op.
 enum class TensorRole : std::uint8_t { input, parameter, constant, state, activation };
-std::string_view to_string(TensorRole role);
-std::optional<TensorRole> tensor_role_of(std::string_view name);
+constexpr auto enum_names(TensorRole) {
+  using enum TensorRole;
+  return sim::names<TensorRole>({{"input", input},
+                                 {"parameter", parameter},
+                                 {"constant", constant},
+                                 {"state", state},
+                                 {"activation", activation}});
+}
 
 enum class TensorId : std::int32_t {};
 enum class OpId : std::int32_t {};
@@ -91,8 +126,10 @@ using Attribute = std::variant<SymExpr, double, std::string, std::vector<SymExpr
 using Attributes = std::vector<std::pair<std::string, Attribute>>;  ///< sorted by name
 
 enum class Phase : std::uint8_t { forward, backward, optimizer };
-std::string_view to_string(Phase phase);
-std::optional<Phase> phase_of(std::string_view name);
+constexpr auto enum_names(Phase) {
+  using enum Phase;
+  return sim::names<Phase>({{"forward", forward}, {"backward", backward}, {"optimizer", optimizer}});
+}
 
 class OpGraph;
 

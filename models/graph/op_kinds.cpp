@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace orrery::models {
 namespace {
@@ -119,12 +118,6 @@ static_assert(in_order(), "the table follows the order of the enum");
 
 const OpInfo& info(OpKind kind) {
   return kTable[static_cast<std::size_t>(kind)];
-}
-
-std::string_view to_string(Pattern pattern) {
-  constexpr std::array<std::string_view, 8> kNames{"view",   "elementwise", "injective",     "reduction",
-                                                   "matrix", "opaque",      "communication", "structure"};
-  return kNames[static_cast<std::size_t>(pattern)];
 }
 
 std::optional<OpKind> op_kind_of(std::string_view name) {

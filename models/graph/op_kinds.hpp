@@ -13,6 +13,8 @@
 #include <span>
 #include <string_view>
 
+#include "sim/base/enum_names.hpp"
+
 namespace orrery::models {
 
 enum class OpKind : std::uint8_t {
@@ -124,6 +126,17 @@ enum class OpKind : std::uint8_t {
 inline constexpr int kOpKinds = static_cast<int>(OpKind::custom) + 1;
 
 enum class Pattern : std::uint8_t { view, elementwise, injective, reduction, matrix, opaque, communication, structure };
+constexpr auto enum_names(Pattern) {
+  using enum Pattern;
+  return sim::names<Pattern>({{"view", view},
+                              {"elementwise", elementwise},
+                              {"injective", injective},
+                              {"reduction", reduction},
+                              {"matrix", matrix},
+                              {"opaque", opaque},
+                              {"communication", communication},
+                              {"structure", structure}});
+}
 
 /// How the shapes of outputs follow from those of inputs.
 enum class ShapeRule : std::uint8_t {
@@ -150,7 +163,6 @@ const OpInfo& info(OpKind kind);
 inline std::string_view to_string(OpKind kind) {
   return info(kind).name;
 }
-std::string_view to_string(Pattern pattern);
 /// The kind of that name; nothing for a name that is none.
 std::optional<OpKind> op_kind_of(std::string_view name);
 /// All rows, in the order of the enum.

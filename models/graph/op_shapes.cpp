@@ -38,7 +38,7 @@ bool is_floating(ElementType type) {
 /// Type of what an op computes: what a cast says, else the first floating input's.
 ElementType result_type(const OpGraph& graph, const OpNode& op) {
   if (op.kind == OpKind::cast || op.kind == OpKind::quantise || op.kind == OpKind::dequantise) {
-    const std::optional<ElementType> type = element_type_of(op.text("to"));
+    const std::optional<ElementType> type = sim::value_named<ElementType>(op.text("to"));
     if (!type) fail(op, fmt::format("attribute 'to': expected an element type, got '{}'", op.text("to")));
     return *type;
   }

@@ -24,7 +24,11 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
+
 namespace orrery::models {
+
+using sim::to_string;
 
 /// A named dimension. Two symbols of one name are equal; they order by name. Letters, digits, '_' and '.', not starting
 /// with a digit; otherwise std::invalid_argument.
@@ -164,7 +168,12 @@ Bounds bounds(const SymExpr& expr, const Facts& facts = {});
 
 /// What can be proven of two expressions for all sizes that `facts` allow.
 enum class Order : std::uint8_t { less, less_equal, equal, greater_equal, greater, unknown };
-std::string_view to_string(Order order);
+constexpr auto enum_names(Order) {
+  using enum Order;
+  return sim::names<Order>(
+      {{"<", less}, {"<=", less_equal}, {"==", equal}, {">=", greater_equal}, {">", greater}, {"unknown", unknown}});
+}
+
 /// Sound, not complete: `unknown` where no rule applies. By the sign of the difference: coefficients, ranges, and
 /// substitution of each bounded dimension by its bound plus a dimension >= 0.
 Order compare(const SymExpr& a, const SymExpr& b, const Facts& facts = {});

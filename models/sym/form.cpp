@@ -31,20 +31,6 @@ std::int64_t narrowed(__int128 value) {
   return static_cast<std::int64_t>(value);
 }
 
-std::string_view to_string(SymFunction function) {
-  switch (function) {
-    case SymFunction::floor_div:
-      return "floor_div";
-    case SymFunction::ceil_div:
-      return "ceil_div";
-    case SymFunction::min:
-      return "min";
-    case SymFunction::max:
-      return "max";
-  }
-  return "?";
-}
-
 std::strong_ordering compare_atoms(const SymAtom& a, const SymAtom& b) {
   if (a.index() != b.index()) return a.index() <=> b.index();
   if (const auto* symbol = std::get_if<Symbol>(&a)) return *symbol <=> std::get<Symbol>(b);

@@ -16,11 +16,15 @@
 #include <vector>
 
 #include "models/sym/expr.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 
 enum class SymFunction : std::uint8_t { floor_div, ceil_div, min, max };
-std::string_view to_string(SymFunction function);
+constexpr auto enum_names(SymFunction) {
+  using enum SymFunction;
+  return sim::names<SymFunction>({{"floor_div", floor_div}, {"ceil_div", ceil_div}, {"min", min}, {"max", max}});
+}
 
 /// A function of canonical arguments: {a, b} of quotients, two or more ascending ones of minima and maxima.
 struct SymCall {

@@ -303,24 +303,6 @@ Bounds bounds(const SymExpr& expr, const Facts& facts) {
   return out;
 }
 
-std::string_view to_string(Order order) {
-  switch (order) {
-    case Order::less:
-      return "<";
-    case Order::less_equal:
-      return "<=";
-    case Order::equal:
-      return "==";
-    case Order::greater_equal:
-      return ">=";
-    case Order::greater:
-      return ">";
-    case Order::unknown:
-      return "unknown";
-  }
-  return "unknown";
-}
-
 bool provably_greater_equal(const SymExpr& a, const SymExpr& b, const Facts& facts) {
   return provably_nonnegative(facts.canonical(a) - facts.canonical(b), facts);
 }

@@ -117,20 +117,19 @@ class FormulaParser {
   }
 
   SymExpr call(std::string_view name, std::size_t start) {
-    for (const SymFunction function :
-         {SymFunction::floor_div, SymFunction::ceil_div, SymFunction::min, SymFunction::max}) {
-      if (to_string(function) != name) continue;
-      const bool is_quotient = function == SymFunction::floor_div || function == SymFunction::ceil_div;
-      expect('(');
-      std::vector<SymExpr> arguments{sum()};
-      expect(',');
-      arguments.push_back(sum());
-      while (!is_quotient && accept(',')) arguments.push_back(sum());
-      expect(')');
-      return SymAccess::apply(function, arguments);
+    const std::optional<SymFunction> function = sim::value_named<SymFunction>(name);
+    if (!function) {
+      at_ = start;
+      fail("floor_div, ceil_div, min or max before '('");
     }
-    at_ = start;
-    fail("floor_div, ceil_div, min or max before '('");
+    const bool is_quotient = function == SymFunction::floor_div || function == SymFunction::ceil_div;
+    expect('(');
+    std::vector<SymExpr> arguments{sum()};
+    expect(',');
+    arguments.push_back(sum());
+    while (!is_quotient && accept(',')) arguments.push_back(sum());
+    expect(')');
+    return SymAccess::apply(*function, arguments);
   }
 
   SymExpr integer(bool negative) {

@@ -55,22 +55,6 @@ std::string aligned(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string dtype_name(hw::DType dtype) {
-  switch (dtype) {
-    case hw::DType::fp32:
-      return "fp32";
-    case hw::DType::fp16:
-      return "fp16";
-    case hw::DType::bf16:
-      return "bf16";
-    case hw::DType::fp8:
-      return "fp8";
-    case hw::DType::int8:
-      return "int8";
-  }
-  return "unknown";
-}
-
 std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{} B ({})", bytes, sim::humanise(static_cast<double>(bytes), sim::Unit::bytes));
 }
@@ -116,7 +100,7 @@ std::vector<std::pair<std::string, std::string>> model_facts(const Transformer& 
   add("positions", std::to_string(c.max_position_embeddings));
   add("parameters", std::to_string(parameters(c)));
   if (c.experts.count > 0) add("active parameters", std::to_string(active_parameters(c)));
-  add("dtype", dtype_name(t.dtype));
+  add("dtype", std::string(to_string(t.dtype)));
   add("tensor parallelism", fmt::format("{} rank{}; what follows is one rank's", t.tp, t.tp == 1 ? "" : "s"));
   add("weights", bytes_text(weight_bytes(t)));
   add("KV cache per token", bytes_text(kv_bytes_per_token(t)));

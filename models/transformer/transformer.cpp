@@ -45,20 +45,6 @@ Transformer build(const ModelConfig& config, const NumberFormats& formats, const
 
 }  // namespace
 
-std::string_view to_string(Collective kind) {
-  switch (kind) {
-    case Collective::all_reduce:
-      return "all_reduce";
-    case Collective::all_gather:
-      return "all_gather";
-    case Collective::reduce_scatter:
-      return "reduce_scatter";
-    case Collective::all_to_all:
-      return "all_to_all";
-  }
-  return "unknown";
-}
-
 bool is_matrix(const Op& op) {
   return std::holds_alternative<GemmShape>(op.shape) || std::holds_alternative<AttentionShape>(op.shape) ||
          std::holds_alternative<ExpertShape>(op.shape);

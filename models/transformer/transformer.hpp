@@ -35,6 +35,7 @@
 #include "models/transformer/batch_dims.hpp"
 #include "models/transformer/hf_config.hpp"
 #include "models/transformer/router.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::models {
 
@@ -64,7 +65,14 @@ struct StreamShape {
   hw::Pass pass = hw::Pass::by_class;
 };
 enum class Collective : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all };
-std::string_view to_string(Collective kind);
+constexpr auto enum_names(Collective) {
+  using enum Collective;
+  return sim::names<Collective>({{"all_reduce", all_reduce},
+                                 {"all_gather", all_gather},
+                                 {"reduce_scatter", reduce_scatter},
+                                 {"all_to_all", all_to_all}});
+}
+
 /// A collective among `ranks`. `bytes`: what an all-reduce or all-gather leaves on every rank, what a reduce-scatter or
 /// all-to-all finds there.
 struct CollectiveShape {

@@ -3,11 +3,16 @@
 #include <map>
 
 #include "policies/admission/admission.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 namespace {
 
 enum class BucketCost : std::uint8_t { request, prompt_tokens };
+constexpr auto enum_names(BucketCost) {
+  using enum BucketCost;
+  return sim::names<BucketCost>({{"request", request}, {"prompt_tokens", prompt_tokens}});
+}
 
 struct TokenBucketParams {
   double rate = 10;
@@ -17,19 +22,6 @@ struct TokenBucketParams {
 
   static constexpr auto fields();
 };
-
-}  // namespace
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::BucketCost> {
-  using E = orrery::policies::BucketCost;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"request", E::request}, {"prompt_tokens", E::prompt_tokens}}};
-};
-
-namespace orrery::policies {
-namespace {
 
 constexpr auto TokenBucketParams::fields() {
   using B = TokenBucketParams;

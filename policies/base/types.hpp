@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/units.hpp"
 #include "traces/asked.hpp"
 
@@ -22,6 +23,10 @@ enum class Phase : std::uint8_t {
   decode,   ///< runs; a token an iteration
   paused    ///< keeps its cache, takes no part in iterations until resumed
 };
+constexpr auto enum_names(Phase) {
+  using enum Phase;
+  return sim::names<Phase>({{"waiting", waiting}, {"prefill", prefill}, {"decode", decode}, {"paused", paused}});
+}
 
 /// A piece of text: the first `tokens` tokens of the stream of text called `id`. Equal ids are equal text.
 struct TextSpan {

@@ -30,6 +30,7 @@
 #include "policies/base/types.hpp"
 #include "policies/batching/batch_view.hpp"
 #include "policies/kvcache/kvcache.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::policies {
@@ -65,6 +66,11 @@ enum class Preempt : std::uint8_t {
   swap,       ///< copied to the next tier (recompute where that has no room); it goes back to the front of the queue
   pause       ///< stays; the sequence takes no part until it is resumed
 };
+/// What a parameter may say; to pause is for policies that resume.
+constexpr auto enum_names(Preempt) {
+  using enum Preempt;
+  return sim::names<Preempt>({{"recompute", recompute}, {"swap", swap}});
+}
 
 /// Stops a running sequence.
 struct Preemption {

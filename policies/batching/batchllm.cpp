@@ -13,30 +13,21 @@
 // Source: BatchLLM (MLSys 2026, arXiv 2412.03594). Left out: the attention kernel that reads a shared prefix once for
 // all its readers; and the cache is not told when a group ends, it finds out by least recent use.
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/budget_step.hpp"
 #include "policies/batching/prefix_groups.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 namespace {
 
 enum class GroupOrder : std::uint8_t { ratio, reverse, arrival };
-
-}  // namespace
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::GroupOrder> {
-  using E = orrery::policies::GroupOrder;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"ratio", E::ratio}, {"reverse", E::reverse}, {"arrival", E::arrival}}};
-};
-
-namespace orrery::policies {
-namespace {
+constexpr auto enum_names(GroupOrder) {
+  using enum GroupOrder;
+  return sim::names<GroupOrder>({{"ratio", ratio}, {"reverse", reverse}, {"arrival", arrival}});
+}
 
 struct BatchLlmParams {
   GroupOrder order = GroupOrder::ratio;

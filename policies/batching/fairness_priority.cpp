@@ -8,26 +8,21 @@
 // `random` draws everybody anew; in `markov` a sequence keeps its priority with probability `stay`. Source: FastSwitch
 // (arXiv 2411.18424): the problem it sets itself; which distribution its traces have is not published.
 #include <algorithm>
-#include <array>
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
 #include "policies/batching/whole_prompts.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/mix.hpp"
 
 namespace orrery::policies {
 
 enum class PriorityPattern : std::uint8_t { random, markov };
+constexpr auto enum_names(PriorityPattern) {
+  using enum PriorityPattern;
+  return sim::names<PriorityPattern>({{"random", random}, {"markov", markov}});
+}
 
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::PriorityPattern> {
-  using E = orrery::policies::PriorityPattern;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"random", E::random}, {"markov", E::markov}}};
-};
-
-namespace orrery::policies {
 namespace {
 
 struct FairnessParams {

@@ -1,11 +1,9 @@
 // Making room for decodes when the cache runs out: shared by the policies that allocate blocks on demand.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include "policies/batching/batching.hpp"
 #include "sim/base/params.hpp"
@@ -48,10 +46,3 @@ std::int64_t make_room_for_decodes(const BatchView& view, BatchDecision& out, Pr
                                    bool by_priority = false);
 
 }  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::Preempt> {
-  using E = orrery::policies::Preempt;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"recompute", E::recompute}, {"swap", E::swap}}};
-};

@@ -2,10 +2,8 @@
 // Source: the Orca re-implementations of the PagedAttention paper (SOSP 2023, section 6.1).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "policies/base/types.hpp"
 #include "policies/batching/batching.hpp"
@@ -18,6 +16,10 @@ enum class Reservation : std::uint8_t {
   pow2,    ///< prompt and the true output rounded up to a power of two: an oracle within a factor of two
   oracle,  ///< prompt and true output
 };
+constexpr auto enum_names(Reservation) {
+  using enum Reservation;
+  return sim::names<Reservation>({{"max", max}, {"pow2", pow2}, {"oracle", oracle}});
+}
 
 /// Admits from the front of the queue, each with its reservation and its whole prompt as one item, until `slots` are
 /// taken or the next reservation does not fit.
@@ -27,10 +29,3 @@ void admit_reserved(const BatchView& view, std::int64_t slots, Reservation reser
 std::int64_t reserved_tokens(const Sequence& seq, Reservation reservation, std::int64_t max_context);
 
 }  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::Reservation> {
-  using E = orrery::policies::Reservation;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"max", E::max}, {"pow2", E::pow2}, {"oracle", E::oracle}}};
-};

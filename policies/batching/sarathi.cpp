@@ -8,12 +8,12 @@
 // (OSDI 2024, Algorithm 3; budget: section 4.3; schedule: the authors' dynamic chunking). Left out: the authors sort
 // who runs by arrival, which differs only where requests do not come in by arrival (handed over, migrated).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 
@@ -22,17 +22,11 @@ enum class SloBudget : std::uint8_t {
   fixed,     ///< once: a chunk at the end of the longest prompt, alone, as one profiles it
   iteration  ///< every time there is a prompt: beside the decodes there are
 };
+constexpr auto enum_names(SloBudget) {
+  using enum SloBudget;
+  return sim::names<SloBudget>({{"fixed", fixed}, {"iteration", iteration}});
+}
 
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::SloBudget> {
-  using E = orrery::policies::SloBudget;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"fixed", E::fixed}, {"iteration", E::iteration}}};
-};
-
-namespace orrery::policies {
 namespace {
 
 struct ChunkSchedule {

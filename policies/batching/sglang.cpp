@@ -14,31 +14,22 @@
 // arXiv 2312.07104v2), section 3, and managers/schedule_policy.py (there, held prompts go last in their batch). The
 // scheduler's own time and its overlap with the devices are the host's (replica.*), not the policy's.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <vector>
 
 #include "policies/batching/batching.hpp"
 #include "policies/batching/preemption.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/mix.hpp"
 
 namespace orrery::policies {
 namespace {
 
 enum class AdmitOrder : std::uint8_t { lpm, fcfs, random, dfs };
-
-}  // namespace
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::AdmitOrder> {
-  using E = orrery::policies::AdmitOrder;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
-      {{"lpm", E::lpm}, {"fcfs", E::fcfs}, {"random", E::random}, {"dfs", E::dfs}}};
-};
-
-namespace orrery::policies {
-namespace {
+constexpr auto enum_names(AdmitOrder) {
+  using enum AdmitOrder;
+  return sim::names<AdmitOrder>({{"lpm", lpm}, {"fcfs", fcfs}, {"random", random}, {"dfs", dfs}});
+}
 
 struct SglangParams {
   AdmitOrder order = AdmitOrder::lpm;

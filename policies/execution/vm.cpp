@@ -11,21 +11,16 @@
 
 #include "policies/execution/execution.hpp"
 #include "policies/execution/shape_cache.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 
 enum class VmThreads : std::uint8_t { serial, one_ahead, phased };
+constexpr auto enum_names(VmThreads) {
+  using enum VmThreads;
+  return sim::names<VmThreads>({{"serial", serial}, {"one_ahead", one_ahead}, {"phased", phased}});
+}
 
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::VmThreads> {
-  using E = orrery::policies::VmThreads;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"serial", E::serial}, {"one_ahead", E::one_ahead}, {"phased", E::phased}}};
-};
-
-namespace orrery::policies {
 namespace {
 
 struct VmParams {

@@ -58,7 +58,7 @@ PatternNode read_node(const sim::Node& root, const RuleNode& file, std::size_t p
   if (node.kinds.empty()) faults.add(where("op"), "expected a kind of op at least");
   node.attributes = read_attributes(file.attributes, faults);
   for (const std::string& name : file.types.items) {
-    const auto type = models::element_type_of(name);
+    const auto type = sim::value_named<models::ElementType>(name);
     if (type)
       node.types.push_back(*type);
     else
@@ -71,7 +71,7 @@ PatternNode read_node(const sim::Node& root, const RuleNode& file, std::size_t p
     }
   node.parameters = file.parameters;
   if (!file.phase.empty()) {
-    node.phase = models::phase_of(file.phase);
+    node.phase = sim::value_named<models::Phase>(file.phase);
     if (!node.phase)
       faults.add(where("phase"), "expected a phase, got '" + file.phase + "'",
                  sim::name_hint(file.phase, {"forward", "backward", "optimizer"}));

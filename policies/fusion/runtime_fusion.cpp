@@ -121,7 +121,7 @@ class RuntimeFusion final : public GraphPass {
   explicit RuntimeFusion(const RuntimeFusionParams& params) : params_(params) {
     sim::Faults faults;
     for (const std::string& name : params.types.items) {
-      const auto type = models::element_type_of(name);
+      const auto type = sim::value_named<models::ElementType>(name);
       if (type)
         types_.push_back(*type);
       else

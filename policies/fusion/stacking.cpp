@@ -13,25 +13,16 @@
 #include "policies/fusion/finish.hpp"
 #include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/marks.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 namespace {
 
 enum class StackForm : std::uint8_t { parallel, sequence };
-
-}  // namespace
-}  // namespace orrery::policies
-
-namespace orrery::sim {
-template <>
-struct EnumNames<policies::StackForm> {
-  static constexpr std::array<std::pair<std::string_view, policies::StackForm>, 2> names{
-      {{"parallel", policies::StackForm::parallel}, {"sequence", policies::StackForm::sequence}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::policies {
-namespace {
+constexpr auto enum_names(StackForm) {
+  using enum StackForm;
+  return sim::names<StackForm>({{"parallel", parallel}, {"sequence", sequence}});
+}
 
 struct StackingParams {
   StackForm form = StackForm::sequence;

@@ -9,12 +9,10 @@
 // is known. Source: vLLM v1 (kv_cache_manager, block_pool), design document "Automatic Prefix Caching"; branches as in
 // branches.hpp. Cost: O(blocks changed); a hash table of 64-bit hashes, no block table.
 #include <algorithm>
-#include <stdexcept>
 #include <unordered_map>
 #include <vector>
 
-#include "policies/kvcache/branches.hpp"
-#include "policies/kvcache/kvcache.hpp"
+#include "policies/kvcache/prefix_cache.hpp"
 #include "policies/kvcache/tier.hpp"
 #include "sim/base/mix.hpp"
 
@@ -59,41 +57,32 @@ void hash_blocks(const Text& text, std::int64_t tokens, std::int64_t block_token
   }
 }
 
-class BlockHashCache final : public KvCache {
+/// What a sequence holds.
+struct BlockHashHoldings : PrefixHoldings {
+  std::vector<std::uint32_t> known;   // places of the known blocks it holds, first to last
+  std::vector<std::uint64_t> hashes;  // of its text's blocks, as far as they were needed
+  std::int64_t shown = 0;             // blocks of its text that were looked at: known, or duplicates of known ones
+  std::int64_t below = 0;             // blocks after these that the tier has, until they are loaded
+
+  std::int64_t shared() const { return std::ssize(known); }
+  std::int64_t matched() const { return shown + below; }
+};
+
+class BlockHashCache final : public PrefixCache<BlockHashCache, BlockHashHoldings> {
  public:
   BlockHashCache(const BlockHashParams& params, const KvGeometry& geometry)
-      : block_tokens_(params.block_tokens), block_bytes_(params.block_tokens * geometry.bytes_per_token) {
-    total_ = block_bytes_ > 0 ? std::max<std::int64_t>(0, geometry.bytes_available / block_bytes_) : 0;
+      : PrefixCache("block hash cache", params.block_tokens, geometry) {
     places_.resize(1);  // the queue's ends
     places_[0].next = places_[0].previous = 0;
     push_blank(total_);
   }
 
-  std::int64_t total_blocks() const override { return total_; }
-  std::int64_t block_bytes() const override { return block_bytes_; }
-  std::int64_t free_blocks() const override { return blank_; }
-  std::int64_t evictable_blocks() const override { return evictable_; }
-  std::int64_t blocks_for(std::int64_t tokens) const override { return blocks_up(tokens, block_tokens_); }
-  std::int64_t blocks_of(const Sequence& seq, std::int64_t tokens) const override {
-    return shared_blocks_of(seq, tokens, block_tokens_);
-  }
-  std::int64_t held_blocks(SeqId id) const override {
-    return id.index < owns_.size() ? std::ssize(owns_[id.index].known) + owns_[id.index].plain : 0;
-  }
   std::int64_t releasable_blocks(SeqId id) const override {
     if (id.index >= owns_.size()) return 0;
-    const Own& own = owns_[id.index];
+    const BlockHashHoldings& own = owns_[id.index];
     return own.plain + std::count_if(own.known.begin(), own.known.end(),
                                      [&](std::uint32_t place) { return places_[place].holders == 1; });
   }
-  std::int64_t capacity(SeqId id, const Sequence& seq) const override {
-    return shared_capacity(seq, held_blocks(id), block_tokens_);
-  }
-  std::int64_t used_bytes() const override { return (total_ - blank_ - evictable_) * block_bytes_; }
-  std::int64_t growth_tokens() const override { return block_tokens_; }
-  KvCounters counters() const override { return counters_; }
-
-  bool keeps_prefixes() const override { return true; }
   Leave left_by_preempted() const override { return Leave::keep; }  // full blocks are known when they are freed
   std::int64_t match_prefix(const Sequence& seq) const override {
     if (seq.text == nullptr) return 0;
@@ -101,94 +90,27 @@ class BlockHashCache final : public KvCache {
     return (found.blocks + below(*seq.text, matchable(seq), found.blocks)) * block_tokens_;
   }
   std::int64_t match_text(const Text& text) const override {
-    std::int64_t tokens = 0;
-    for (const TextSpan& span : text) tokens += span.tokens;
-    return match(text, tokens / block_tokens_).blocks * block_tokens_;
+    return match(text, tokens_of(text) / block_tokens_).blocks * block_tokens_;
   }
-  std::int64_t blocks_to_admit(const Sequence& seq, std::int64_t tokens) const override {
-    const std::int64_t all = blocks_of(seq, tokens);
-    if (seq.text == nullptr || known_.empty()) return all;
-    return all - match(*seq.text, matchable(seq)).held;
-  }
-
-  void pin(SeqId id, const Sequence& seq) override {
-    if (held_blocks(id) > 0) throw std::logic_error("block hash cache: a sequence is admitted twice");
-    Own& own = owned(id);
-    own.pinned = true;
-    if (seq.text == nullptr) return;
-    own.shown = match(*seq.text, matchable(seq)).blocks;
-    own.below = below(*seq.text, matchable(seq), own.shown);
-    hash_blocks(*seq.text, (own.shown + own.below) * block_tokens_, block_tokens_, own.hashes);
-    for (std::int64_t i = 0; i < std::ssize(own.hashes); ++i) {
-      const std::uint64_t hash = own.hashes[static_cast<std::size_t>(i)];
-      if (i >= own.shown) {
-        tier_->pin_block(hash);
-        continue;
-      }
-      const std::uint32_t place = known_.at(hash);
-      hold(place);
-      own.known.push_back(place);
-    }
-  }
-
-  std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    Own& own = owned(id);
-    if (!own.pinned) {
-      if (blocks_to_admit(seq, tokens) > available_blocks()) return std::nullopt;
-      pin(id, seq);
-    }
-    own.pinned = false;
-    tokens = std::max(tokens, (own.shown + own.below) * block_tokens_);
-    const std::int64_t missing = std::max<std::int64_t>(0, blocks_of(seq, tokens) - std::ssize(own.known));
-    if (missing > available_blocks()) {
-      release(id, seq, 0, Leave::drop);
-      return std::nullopt;
-    }
-    own.plain = missing;
-    pop(missing);
-    return (own.shown + own.below) * block_tokens_;
-  }
-
   bool hand_on_to(KvTier& tier) override {
     tier_ = &tier;
     return true;
   }
   std::span<const std::uint64_t> to_load(SeqId id) const override {
     if (id.index >= owns_.size()) return {};
-    const Own& own = owns_[id.index];
+    const BlockHashHoldings& own = owns_[id.index];
     return std::span(own.hashes).subspan(static_cast<std::size_t>(own.shown), static_cast<std::size_t>(own.below));
   }
 
-  bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    const std::int64_t missing = blocks_to_grow(id, seq, tokens);
-    if (missing > available_blocks()) return false;
-    owned(id).plain += missing;
-    pop(missing);
-    return true;
-  }
-
-  void take(std::int64_t blocks) override {
-    if (blocks > available_blocks()) throw std::logic_error("block hash cache: more blocks taken than are free");
-    pop(blocks);
-    taken_ += blocks;
-  }
-
-  void settle(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    const std::int64_t own = blocks_to_grow(id, seq, tokens);
-    owned(id).plain += own;
-    taken_ -= own;
-    if (taken_ < 0) throw std::logic_error("block hash cache: a sequence settles blocks nobody took");
-  }
-
   void computed(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    Own& own = owned(id);
+    BlockHashHoldings& own = owned(id);
     own.below = 0;  // loaded
     if (seq.text != nullptr) show(own, *seq.text, common_to_branches(seq, tokens));
   }
 
   void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) override {
     if (id.index >= owns_.size()) return;
-    Own& own = owns_[id.index];
+    BlockHashHoldings& own = owns_[id.index];
     if (leave == Leave::keep && seq.text != nullptr) show(own, *seq.text, common_to_branches(seq, tokens));
     // Blocks that are known stand before the rest but for duplicates, whose place among the blank ones makes no
     // difference to what stays known longest.
@@ -201,15 +123,8 @@ class BlockHashCache final : public KvCache {
   }
 
  private:
-  /// What a sequence holds.
-  struct Own {
-    std::vector<std::uint32_t> known;   // places of the known blocks it holds, first to last
-    std::vector<std::uint64_t> hashes;  // of its text's blocks, as far as they were needed
-    std::int64_t plain = 0;             // blocks without a hash
-    std::int64_t shown = 0;             // blocks of its text that were looked at: known, or duplicates of known ones
-    std::int64_t below = 0;             // blocks after these that the tier has, until they are loaded
-    bool pinned = false;
-  };
+  friend PrefixCache<BlockHashCache, BlockHashHoldings>;
+
   /// A known block, or a run of blank ones in the queue; linked while nobody holds it.
   struct Place {
     std::uint64_t hash = 0;
@@ -221,14 +136,21 @@ class BlockHashCache final : public KvCache {
     std::int64_t blocks = 0, held = 0;  // held: by others, so out of the queue already
   };
 
-  Own& owned(SeqId id) {
-    if (id.index >= owns_.size()) owns_.resize(id.index + 1);
-    return owns_[id.index];
-  }
-
-  /// Full blocks of a waiting sequence that may come from the cache.
-  std::int64_t matchable(const Sequence& seq) const {
-    return common_to_branches(seq, std::max<std::int64_t>(0, seq.prefill_tokens - 1)) / block_tokens_;
+  std::int64_t in_use(const Text& text, std::int64_t blocks) const { return match(text, blocks).held; }
+  void hold(BlockHashHoldings& own, const Text& text, std::int64_t most) {
+    own.shown = match(text, most).blocks;
+    own.below = below(text, most, own.shown);
+    hash_blocks(text, own.matched() * block_tokens_, block_tokens_, own.hashes);
+    for (std::int64_t i = 0; i < std::ssize(own.hashes); ++i) {
+      const std::uint64_t hash = own.hashes[static_cast<std::size_t>(i)];
+      if (i >= own.shown) {
+        tier_->pin_block(hash);
+        continue;
+      }
+      const std::uint32_t place = known_.at(hash);
+      take_over(place);
+      own.known.push_back(place);
+    }
   }
 
   Match match(const Text& text, std::int64_t most) const {
@@ -263,7 +185,7 @@ class BlockHashCache final : public KvCache {
   }
 
   /// Makes the blocks of the first `tokens` tokens of a sequence known.
-  void show(Own& own, const Text& text, std::int64_t tokens) {
+  void show(BlockHashHoldings& own, const Text& text, std::int64_t tokens) {
     hash_blocks(text, tokens, block_tokens_, own.hashes);
     const std::int64_t upto = std::min(tokens / block_tokens_, std::ssize(own.hashes));
     for (; own.shown < upto; ++own.shown) {
@@ -277,7 +199,7 @@ class BlockHashCache final : public KvCache {
       own.known.push_back(place);
       --own.plain;
     }
-    if (own.plain < 0) throw std::logic_error("block hash cache: more blocks computed than held");
+    if (own.plain < 0) broken("more blocks computed than held");
   }
 
   std::uint32_t new_place() {
@@ -302,20 +224,20 @@ class BlockHashCache final : public KvCache {
     places_[places_[place].next].previous = places_[place].previous;
   }
 
-  void hold(std::uint32_t place) {
+  void take_over(std::uint32_t place) {
     if (places_[place].holders++ > 0) return;
     unlink(place);
     --evictable_;
   }
   void let_go(std::uint32_t place) {
     if (--places_[place].holders > 0) return;
-    if (places_[place].holders < 0) throw std::logic_error("block hash cache: a block is given back twice");
+    if (places_[place].holders < 0) broken("a block is given back twice");
     link_last(place);
     ++evictable_;
   }
   void push_blank(std::int64_t blocks) {
     if (blocks == 0) return;
-    blank_ += blocks;
+    free_ += blocks;
     const std::uint32_t last = places_[0].previous;
     if (last != 0 && places_[last].blanks > 0) {
       places_[last].blanks += blocks;
@@ -326,15 +248,15 @@ class BlockHashCache final : public KvCache {
     link_last(place);
   }
   /// Takes blocks from the front of the queue.
-  void pop(std::int64_t blocks) {
+  void allot(std::int64_t blocks) {
     while (blocks > 0) {
       const std::uint32_t first = places_[0].next;
-      if (first == 0) throw std::logic_error("block hash cache: the queue is empty");
+      if (first == 0) broken("the queue is empty");
       Place& place = places_[first];
       if (place.blanks > 0) {
         const std::int64_t some = std::min(place.blanks, blocks);
         place.blanks -= some;
-        blank_ -= some;
+        free_ -= some;
         blocks -= some;
         if (place.blanks > 0) return;
       } else {
@@ -349,18 +271,10 @@ class BlockHashCache final : public KvCache {
     }
   }
 
-  std::int64_t block_tokens_;
-  std::int64_t block_bytes_;
-  std::int64_t total_ = 0;
-  std::int64_t blank_ = 0;      // in the queue, nothing known in them
-  std::int64_t evictable_ = 0;  // in the queue, known
-  std::int64_t taken_ = 0;      // by steady decodes, not yet attributed
-  std::vector<Own> owns_;
   std::vector<Place> places_;  // [0] holds the queue's ends
   std::vector<std::uint32_t> free_places_;
   std::unordered_map<std::uint64_t, std::uint32_t> known_;  // looked up, never walked
   KvTier* tier_ = nullptr;                                  // where evicted blocks go
-  KvCounters counters_;
   mutable std::vector<std::uint64_t> scratch_;
 };
 

@@ -9,31 +9,22 @@
 //    mean number A of distinct ancestors a step further back falls by fork_rate A (A - 1) / (width - 1), and a block
 //    has as many copies as its youngest token has ancestors, to the nearest whole number (a process stated here, not
 //    measured: real beams follow their scores). Decodes of beams then reserve at every step, so nothing leaps.
-#include <array>
 #include <map>
 #include <stdexcept>
 #include <vector>
 
 #include "policies/kvcache/branches.hpp"
 #include "policies/kvcache/kvcache.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 namespace {
 
 enum class Sharing : std::uint8_t { none, prompt, beam };
-
-}  // namespace
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::Sharing> {
-  using E = orrery::policies::Sharing;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"none", E::none}, {"prompt", E::prompt}, {"beam", E::beam}}};
-};
-
-namespace orrery::policies {
-namespace {
+constexpr auto enum_names(Sharing) {
+  using enum Sharing;
+  return sim::names<Sharing>({{"none", none}, {"prompt", prompt}, {"beam", beam}});
+}
 
 struct PagedParams {
   std::int64_t block_tokens = 16;

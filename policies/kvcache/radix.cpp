@@ -10,31 +10,21 @@
 // `page_tokens` says otherwise. Branches as in branches.hpp.
 // Cost: O(spans of the text + nodes on its path), O(log leaves) a node that is used or evicted.
 #include <algorithm>
-#include <array>
 #include <set>
-#include <stdexcept>
 #include <unordered_map>
 #include <vector>
 
-#include "policies/kvcache/branches.hpp"
-#include "policies/kvcache/kvcache.hpp"
+#include "policies/kvcache/prefix_cache.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 namespace {
 
 enum class Publish : std::uint8_t { computed, end };
-
-}  // namespace
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::Publish> {
-  using E = orrery::policies::Publish;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"computed", E::computed}, {"end", E::end}}};
-};
-
-namespace orrery::policies {
-namespace {
+constexpr auto enum_names(Publish) {
+  using enum Publish;
+  return sim::names<Publish>({{"computed", computed}, {"end", end}});
+}
 
 struct RadixParams {
   std::int64_t page_tokens = 1;
@@ -104,135 +94,60 @@ class Cursor {
   std::int64_t at_ = 0, left_ = 0;
 };
 
-class RadixCache final : public KvCache {
+/// What a sequence holds.
+struct RadixHoldings : PrefixHoldings {
+  std::uint32_t node = 0;  // the end of its path in the tree
+  std::int64_t path = 0;   // pages of that path
+
+  std::int64_t shared() const { return path; }
+  std::int64_t matched() const { return path; }
+};
+
+class RadixCache final : public PrefixCache<RadixCache, RadixHoldings> {
  public:
   RadixCache(const RadixParams& params, const KvGeometry& geometry)
-      : params_(params), page_tokens_(params.page_tokens), page_bytes_(params.page_tokens * geometry.bytes_per_token) {
-    total_ = page_bytes_ > 0 ? std::max<std::int64_t>(0, geometry.bytes_available / page_bytes_) : 0;
+      : PrefixCache("radix cache", params.page_tokens, geometry), publish_(params.publish) {
     free_ = total_;
     nodes_.resize(1);  // the root, which is used for ever
     nodes_[0].users = 1;
   }
 
-  std::int64_t total_blocks() const override { return total_; }
-  std::int64_t block_bytes() const override { return page_bytes_; }
-  std::int64_t free_blocks() const override { return free_; }
-  std::int64_t evictable_blocks() const override { return evictable_; }
-  std::int64_t blocks_for(std::int64_t tokens) const override { return blocks_up(tokens, page_tokens_); }
-  std::int64_t blocks_of(const Sequence& seq, std::int64_t tokens) const override {
-    return shared_blocks_of(seq, tokens, page_tokens_);
-  }
-  std::int64_t held_blocks(SeqId id) const override {
-    return id.index < owns_.size() ? owns_[id.index].shared + owns_[id.index].plain : 0;
-  }
   std::int64_t releasable_blocks(SeqId id) const override {
     if (id.index >= owns_.size()) return 0;
     std::int64_t pages = owns_[id.index].plain;
     for (std::uint32_t node = owns_[id.index].node; node != 0 && nodes_[node].users == 1; node = nodes_[node].parent)
-      pages += nodes_[node].tokens / page_tokens_;
+      pages += nodes_[node].tokens / block_tokens_;
     return pages;
   }
-  std::int64_t capacity(SeqId id, const Sequence& seq) const override {
-    return shared_capacity(seq, held_blocks(id), page_tokens_);
-  }
-  std::int64_t used_bytes() const override { return (total_ - free_ - evictable_) * page_bytes_; }
-  std::int64_t growth_tokens() const override { return page_tokens_; }
-  KvCounters counters() const override { return counters_; }
-
-  bool keeps_prefixes() const override { return true; }
   std::int64_t match_prefix(const Sequence& seq) const override {
-    return seq.text == nullptr ? 0 : match(*seq.text, matchable(seq)).tokens;
+    return seq.text == nullptr ? 0 : match(*seq.text, matchable(seq) * block_tokens_).tokens;
   }
-  std::int64_t match_text(const Text& text) const override {
-    std::int64_t tokens = 0;
-    for (const TextSpan& span : text) tokens += span.tokens;
-    return match(text, tokens).tokens;
-  }
-  std::int64_t blocks_to_admit(const Sequence& seq, std::int64_t tokens) const override {
-    const std::int64_t all = blocks_of(seq, tokens);
-    return seq.text == nullptr ? all : all - match(*seq.text, matchable(seq)).used / page_tokens_;
-  }
-
-  void pin(SeqId id, const Sequence& seq) override {
-    if (held_blocks(id) > 0) throw std::logic_error("radix cache: a sequence is admitted twice");
-    Own& own = owned(id);
-    own.pinned = true;
-    if (seq.text == nullptr) return;
-    const Match found = match(*seq.text, matchable(seq));
-    own.node = found.tokens == 0 ? 0
-               : found.rest == 0 ? found.node
-                                 : split(found.node, nodes_[found.node].tokens - found.rest);
-    own.shared = found.tokens / page_tokens_;
-    use(own.node, 0);
-  }
-
-  std::optional<std::int64_t> admit(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    Own& own = owned(id);
-    if (!own.pinned) {
-      if (blocks_to_admit(seq, tokens) > available_blocks()) return std::nullopt;
-      pin(id, seq);
-    }
-    own.pinned = false;
-    const std::int64_t missing = std::max<std::int64_t>(0, blocks_of(seq, tokens) - own.shared);
-    if (missing > available_blocks()) {
-      release(id, seq, 0, Leave::drop);
-      return std::nullopt;
-    }
-    allot(missing);
-    own.plain = missing;
-    return own.shared * page_tokens_;
-  }
-
-  bool reserve(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    const std::int64_t missing = blocks_to_grow(id, seq, tokens);
-    if (missing > available_blocks()) return false;
-    allot(missing);
-    owned(id).plain += missing;
-    return true;
-  }
-
-  void take(std::int64_t blocks) override {
-    if (blocks > available_blocks()) throw std::logic_error("radix cache: more pages taken than are free");
-    allot(blocks);
-    taken_ += blocks;
-  }
-
-  void settle(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    const std::int64_t own = blocks_to_grow(id, seq, tokens);
-    owned(id).plain += own;
-    taken_ -= own;
-    if (taken_ < 0) throw std::logic_error("radix cache: a sequence settles pages nobody took");
-  }
+  std::int64_t match_text(const Text& text) const override { return match(text, tokens_of(text)).tokens; }
 
   void computed(SeqId id, const Sequence& seq, std::int64_t tokens) override {
-    if (params_.publish == Publish::computed && seq.text != nullptr)
+    if (publish_ == Publish::computed && seq.text != nullptr)
       enter(owned(id), *seq.text, common_to_branches(seq, tokens));
   }
 
   void release(SeqId id, const Sequence& seq, std::int64_t tokens, Leave leave) override {
     if (id.index >= owns_.size()) return;
-    Own& own = owns_[id.index];
+    RadixHoldings& own = owns_[id.index];
     if (leave == Leave::keep && seq.text != nullptr) enter(own, *seq.text, common_to_branches(seq, tokens));
     leave_path(own.node);
     free_ += own.plain;
     own = {};
-    if (free_ + evictable_ > total_) throw std::logic_error("radix cache: more pages free than there are");
+    if (free_ + evictable_ > total_) broken("more blocks free than there are");
   }
 
  private:
+  friend PrefixCache<RadixCache, RadixHoldings>;
+
   struct Node {
     std::uint32_t parent = 0;
     std::int32_t users = 0, children = 0;
     std::int64_t tokens = 0;  // of all pieces: whole pages
     std::int64_t last_used = 0;
     std::vector<Piece> pieces;
-  };
-  /// What a sequence holds.
-  struct Own {
-    std::uint32_t node = 0;   // the end of its path in the tree
-    std::int64_t shared = 0;  // pages of that path
-    std::int64_t plain = 0;   // pages of its own
-    bool pinned = false;
   };
   struct Match {
     std::int64_t tokens = 0;  // whole pages
@@ -242,15 +157,7 @@ class RadixCache final : public KvCache {
   };
   using Leaf = std::pair<std::int64_t, std::uint32_t>;  // last use, node
 
-  Own& owned(SeqId id) {
-    if (id.index >= owns_.size()) owns_.resize(id.index + 1);
-    return owns_[id.index];
-  }
-  std::int64_t whole_pages(std::int64_t tokens) const { return tokens / page_tokens_ * page_tokens_; }
-  /// Tokens of a waiting sequence that may come from the cache.
-  std::int64_t matchable(const Sequence& seq) const {
-    return whole_pages(common_to_branches(seq, std::max<std::int64_t>(0, seq.prefill_tokens - 1)));
-  }
+  std::int64_t whole_pages(std::int64_t tokens) const { return tokens / block_tokens_ * block_tokens_; }
   BranchKey key(std::uint32_t parent, const Piece& piece) const { return {parent, piece.id, piece.at}; }
 
   /// Longest path along `text`, `most` tokens at most, from `start` on, which ends at `cursor`.
@@ -283,6 +190,18 @@ class RadixCache final : public KvCache {
   }
   Match match(const Text& text, std::int64_t most) const { return match_from(0, Cursor(text, most)); }
 
+  std::int64_t in_use(const Text& text, std::int64_t pages) const {
+    return match(text, pages * block_tokens_).used / block_tokens_;
+  }
+  void hold(RadixHoldings& own, const Text& text, std::int64_t pages) {
+    const Match found = match(text, pages * block_tokens_);
+    own.node = found.tokens == 0 ? 0
+               : found.rest == 0 ? found.node
+                                 : split(found.node, nodes_[found.node].tokens - found.rest);
+    own.path = found.tokens / block_tokens_;
+    use(own.node, 0);
+  }
+
   /// Cuts a node after `tokens` tokens; returns the new one that holds the head.
   std::uint32_t split(std::uint32_t tail, std::int64_t tokens) {
     const std::uint32_t head = new_node();
@@ -312,11 +231,9 @@ class RadixCache final : public KvCache {
   }
 
   /// Enters the first `tokens` tokens of a sequence's text, and makes their nodes its path.
-  void enter(Own& own, const Text& text, std::int64_t tokens) {
-    std::int64_t named = 0;
-    for (const TextSpan& span : text) named += span.tokens;
-    tokens = whole_pages(std::min(tokens, named));
-    const std::int64_t before = own.shared * page_tokens_;
+  void enter(RadixHoldings& own, const Text& text, std::int64_t tokens) {
+    tokens = whole_pages(std::min(tokens, tokens_of(text)));
+    const std::int64_t before = own.path * block_tokens_;
     if (tokens <= before) return;
     Cursor cursor(text, tokens);
     cursor.skip(before);
@@ -343,19 +260,19 @@ class RadixCache final : public KvCache {
       } else {
         if (nodes_[node].children++ == 0 && node != 0 && nodes_[node].users == 0)
           leaves_.erase({nodes_[node].last_used, node});
-        evictable_ += fresh / page_tokens_;  // until use() below
+        evictable_ += fresh / block_tokens_;  // until use() below
         leaves_.insert({0, leaf});
         node = leaf;
       }
     }
     // The path grows down to `node`: what is new on it is used from now on, what others had entered is given back.
-    const std::int64_t pages = (tokens - before) / page_tokens_;
+    const std::int64_t pages = (tokens - before) / block_tokens_;
     use(node, own.node);
     own.node = node;
-    own.shared += pages;
+    own.path += pages;
     own.plain -= pages;
-    free_ += found.tokens / page_tokens_;
-    if (own.plain < 0) throw std::logic_error("radix cache: more pages computed than held");
+    free_ += found.tokens / block_tokens_;
+    if (own.plain < 0) broken("more pages computed than held");
   }
 
   /// One more user for the nodes from `node` up to `above`, not included; all of the path was used just now.
@@ -366,7 +283,7 @@ class RadixCache final : public KvCache {
       if (node == above) counted = false;
       Node& one = nodes_[node];
       if (counted && one.users++ == 0) {
-        evictable_ -= one.tokens / page_tokens_;
+        evictable_ -= one.tokens / block_tokens_;
         if (one.children == 0) leaves_.erase({one.last_used, node});
       }
       one.last_used = now_;
@@ -376,8 +293,8 @@ class RadixCache final : public KvCache {
     for (; node != 0; node = nodes_[node].parent) {
       Node& one = nodes_[node];
       if (--one.users > 0) continue;
-      if (one.users < 0) throw std::logic_error("radix cache: a path is given back twice");
-      evictable_ += one.tokens / page_tokens_;
+      if (one.users < 0) broken("a path is given back twice");
+      evictable_ += one.tokens / block_tokens_;
       if (one.children == 0) leaves_.insert({one.last_used, node});
     }
   }
@@ -385,11 +302,11 @@ class RadixCache final : public KvCache {
   /// Takes pages out of the pool, and leaves out of the tree as long as there are too few.
   void allot(std::int64_t pages) {
     while (free_ < pages) {
-      if (leaves_.empty()) throw std::logic_error("radix cache: no leaf is left to evict");
+      if (leaves_.empty()) broken("no leaf is left to evict");
       const std::uint32_t leaf = leaves_.begin()->second;
       leaves_.erase(leaves_.begin());
       Node& gone = nodes_[leaf];
-      const std::int64_t held = gone.tokens / page_tokens_;
+      const std::int64_t held = gone.tokens / block_tokens_;
       free_ += held;
       evictable_ -= held;
       counters_.evicted_blocks += held;
@@ -415,19 +332,12 @@ class RadixCache final : public KvCache {
     free_nodes_.push_back(node);
   }
 
-  RadixParams params_;
-  std::int64_t page_tokens_, page_bytes_;
-  std::int64_t total_ = 0;
-  std::int64_t free_ = 0;
-  std::int64_t evictable_ = 0;  // in nodes without users
-  std::int64_t taken_ = 0;      // by steady decodes, not yet attributed
-  std::int64_t now_ = 0;        // counts uses
-  std::vector<Own> owns_;
+  Publish publish_;
+  std::int64_t now_ = 0;     // counts uses
   std::vector<Node> nodes_;  // [0] is the root
   std::vector<std::uint32_t> free_nodes_;
   std::unordered_map<BranchKey, std::uint32_t, BranchHash> children_;  // looked up, never walked
   std::set<Leaf> leaves_;                                              // without users
-  KvCounters counters_;
 };
 
 }  // namespace

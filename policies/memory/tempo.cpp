@@ -12,7 +12,6 @@
 // that InplaceGelu evaluates costs what the plain gradient does. Where the sizes are known and the peak would rise, as
 // in graphs too small to save anything, the graph stays as it was.
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "models/graph/liveness.hpp"
@@ -20,23 +19,16 @@
 #include "policies/memory/graph_buffers.hpp"
 #include "policies/memory/tempo_curve.hpp"
 #include "policies/memory/tempo_rewrite.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 
 enum class TempoMode : std::uint8_t { always, fast, smart };
+constexpr auto enum_names(TempoMode) {
+  using enum TempoMode;
+  return sim::names<TempoMode>({{"always", always}, {"fast", fast}, {"smart", smart}});
+}
 
-}  // namespace orrery::policies
-
-namespace orrery::sim {
-template <>
-struct EnumNames<policies::TempoMode> {
-  using M = policies::TempoMode;
-  static constexpr std::array<std::pair<std::string_view, M>, 3> names{
-      {{"always", M::always}, {"fast", M::fast}, {"smart", M::smart}}};
-};
-}  // namespace orrery::sim
-
-namespace orrery::policies {
 namespace {
 
 using models::Bindings;

@@ -15,27 +15,23 @@
 #include "policies/base/graph_pass.hpp"
 #include "policies/placement/byoc_partition.hpp"
 #include "policies/placement/placement.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::policies {
 
 enum class ByocMerge : std::uint8_t { none, adjacent };
+constexpr auto enum_names(ByocMerge) {
+  using enum ByocMerge;
+  return sim::names<ByocMerge>({{"none", none}, {"adjacent", adjacent}});
+}
+
 enum class ByocAccept : std::uint8_t { all, cost };
+constexpr auto enum_names(ByocAccept) {
+  using enum ByocAccept;
+  return sim::names<ByocAccept>({{"all", all}, {"cost", cost}});
+}
 
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::ByocMerge> {
-  using E = orrery::policies::ByocMerge;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"none", E::none}, {"adjacent", E::adjacent}}};
-};
-template <>
-struct orrery::sim::EnumNames<orrery::policies::ByocAccept> {
-  using E = orrery::policies::ByocAccept;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"all", E::all}, {"cost", E::cost}}};
-};
-
-namespace orrery::policies {
 namespace {
 
 using models::OpGraph;

@@ -4,16 +4,15 @@
 // path, and everything below. A fault says which primitive, which field, what was expected and what is near.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "models/graph/graph_rewrite.hpp"
 #include "policies/base/graph_pass.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies::slapo {
 
@@ -56,6 +55,10 @@ struct ShardParams {
 };
 
 enum class SyncDirection : std::uint8_t { forward, backward };
+constexpr auto enum_names(SyncDirection) {
+  using enum SyncDirection;
+  return sim::names<SyncDirection>({{"forward", forward}, {"backward", backward}});
+}
 
 /// Partial sums that a module makes are summed over the ranks.
 struct SyncParams {
@@ -143,17 +146,6 @@ struct PlacedSync {
 /// so: slapo_shard.cpp.
 models::OpGraph shard(const models::OpGraph& graph, const std::vector<PlacedShard>& shards,
                       const std::vector<PlacedSync>& syncs, std::int64_t ranks);
-
-}  // namespace orrery::policies::slapo
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::slapo::SyncDirection> {
-  using E = orrery::policies::slapo::SyncDirection;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"forward", E::forward}, {"backward", E::backward}}};
-};
-
-namespace orrery::policies::slapo {
 
 constexpr auto SyncParams::fields() {
   return sim::FieldTable{

@@ -1,9 +1,7 @@
 // What "load" of a replica can mean, for the routers that compare it.
 #pragma once
 
-#include <array>
 #include <string_view>
-#include <utility>
 
 #include "policies/routing/routing.hpp"
 #include "sim/base/params.hpp"
@@ -17,6 +15,11 @@ enum class LoadOf : std::uint8_t {
   tokens,         ///< prompt tokens of all that are there
   kv              ///< share of KV blocks in use
 };
+constexpr auto enum_names(LoadOf) {
+  using enum LoadOf;
+  return sim::names<LoadOf>(
+      {{"requests", requests}, {"waiting", waiting}, {"queued_tokens", queued_tokens}, {"tokens", tokens}, {"kv", kv}});
+}
 
 /// Load of a replica, divided by its weight.
 double load_of(const ReplicaFacts& facts, LoadOf what);
@@ -28,13 +31,3 @@ inline bool is_live(LoadOf what) {
 std::size_t least_loaded(std::span<const ReplicaFacts> replicas, LoadOf what);
 
 }  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::LoadOf> {
-  using E = orrery::policies::LoadOf;
-  static constexpr std::array<std::pair<std::string_view, E>, 5> names{{{"requests", E::requests},
-                                                                        {"waiting", E::waiting},
-                                                                        {"queued_tokens", E::queued_tokens},
-                                                                        {"tokens", E::tokens},
-                                                                        {"kv", E::kv}}};
-};

@@ -13,12 +13,10 @@
 // artefact (vllm/instance_info.py, vllm/core/request_scheduler.py).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "policies/batching/batching.hpp"
 #include "sim/base/params.hpp"
@@ -42,6 +40,10 @@ struct LoadReport {
 void add_load(const BatchView& view, LoadReport& report);
 
 enum class Freeness : std::uint8_t { paper, artefact };
+constexpr auto enum_names(Freeness) {
+  using enum Freeness;
+  return sim::names<Freeness>({{"paper", paper}, {"artefact", artefact}});
+}
 
 /// Who asks: room for what runs (migration, scaling), or for a new request of normal or of high priority.
 enum class RoomFor : std::uint8_t { running, normal, high };
@@ -69,10 +71,3 @@ Room room(const LoadReport& report, const FreenessParams& params, RoomFor who);
 double freeness(const LoadReport& report, const FreenessParams& params, RoomFor who);
 
 }  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::Freeness> {
-  using E = orrery::policies::Freeness;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"paper", E::paper}, {"artefact", E::artefact}}};
-};

@@ -4,11 +4,16 @@
 #include <deque>
 
 #include "policies/scaling/scaling.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::policies {
 namespace {
 
 enum class ScaleOn : std::uint8_t { utilisation, requests, queued_tokens };
+constexpr auto enum_names(ScaleOn) {
+  using enum ScaleOn;
+  return sim::names<ScaleOn>({{"utilisation", utilisation}, {"requests", requests}, {"queued_tokens", queued_tokens}});
+}
 
 struct TargetParams {
   ScaleOn metric = ScaleOn::requests;
@@ -18,19 +23,6 @@ struct TargetParams {
 
   static constexpr auto fields();
 };
-
-}  // namespace
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::ScaleOn> {
-  using E = orrery::policies::ScaleOn;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"utilisation", E::utilisation}, {"requests", E::requests}, {"queued_tokens", E::queued_tokens}}};
-};
-
-namespace orrery::policies {
-namespace {
 
 constexpr auto TargetParams::fields() {
   using T = TargetParams;

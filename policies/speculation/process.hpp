@@ -1,7 +1,6 @@
 // What draft_model, n_gram and mtp share: the length of proposals and the process that keeps or drops them.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
@@ -16,16 +15,10 @@ enum class Ragged : std::uint8_t {
   own,   ///< each by what it kept
   least  ///< all by the least that any of them kept: batches that must stay in step
 };
-
-}  // namespace orrery::policies
-
-template <>
-struct orrery::sim::EnumNames<orrery::policies::Ragged> {
-  using E = orrery::policies::Ragged;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"own", E::own}, {"least", E::least}}};
-};
-
-namespace orrery::policies {
+constexpr auto enum_names(Ragged) {
+  using enum Ragged;
+  return sim::names<Ragged>({{"own", own}, {"least", least}});
+}
 
 struct LengthParams {
   std::int64_t drafts = 4;

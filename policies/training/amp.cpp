@@ -10,7 +10,7 @@
 #include <map>
 
 #include "models/autodiff/autodiff.hpp"
-#include "models/graph/element_names.hpp"
+#include "models/graph/op_graph.hpp"
 #include "policies/base/graph_pass.hpp"
 
 namespace orrery::policies {
@@ -19,7 +19,7 @@ namespace {
 using namespace models;
 
 struct AmpParams {
-  ElementType dtype = ElementType::fp16;
+  FloatType dtype = FloatType::fp16;
   sim::TextList low, wide;
 
   static constexpr auto fields() {
@@ -121,7 +121,7 @@ class Caster {
 
   /// A cast that is in the graph already: none is needed where the operand has the type.
   void visit_cast(OpId id, OpNode node) {
-    const std::optional<ElementType> to = element_type_of(node.text("to"));
+    const std::optional<ElementType> to = sim::value_named<ElementType>(node.text("to"));
     if (to && is_real(*to) && is_real(type_of(node.inputs.front())))
       copy_.put(copy_.from().op(id).outputs.front(), cast(node.inputs.front(), *to, node));
     else
@@ -181,8 +181,8 @@ class AmpPass final : public GraphPass {
   explicit AmpPass(AmpParams params) : p_(std::move(params)) {}
 
   OpGraph run(const OpGraph& graph, const PassContext&, PassReport& report) const override {
-    if (p_.dtype != ElementType::fp16 && p_.dtype != ElementType::bf16)
-      throw GraphError("amp: dtype: expected fp16 or bf16, got " + std::string(to_string(p_.dtype)));
+    if (element_type(p_.dtype) != ElementType::fp16 && element_type(p_.dtype) != ElementType::bf16)
+      throw GraphError("amp: dtype: expected fp16 or bf16, got " + std::string(to_string(element_type(p_.dtype))));
     std::map<OpKind, Rule> rules;
     for (const auto& [list, rule] : {std::pair(&p_.low, Rule::low), std::pair(&p_.wide, Rule::wide)})
       for (const std::string& name : list->items) {
@@ -190,7 +190,7 @@ class AmpPass final : public GraphPass {
         if (!kind) throw GraphError("amp: '" + name + "' is no kind of op");
         rules[*kind] = rule;
       }
-    Caster caster(graph, p_.dtype, std::move(rules));
+    Caster caster(graph, element_type(p_.dtype), std::move(rules));
     OpGraph done = caster.run();
     report.tell("casts", caster.casts);
     report.tell("weight_casts", caster.weight_casts);

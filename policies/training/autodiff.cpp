@@ -6,24 +6,6 @@
 
 #include "policies/base/graph_pass.hpp"
 
-namespace orrery::sim {
-template <>
-struct EnumNames<models::LossKind> {
-  using L = models::LossKind;
-  static constexpr std::array<std::pair<std::string_view, L>, 5> names{{{"automatic", L::automatic},
-                                                                        {"cross_entropy", L::cross_entropy},
-                                                                        {"nll", L::nll},
-                                                                        {"mean_square", L::mean_square},
-                                                                        {"sum", L::sum}}};
-};
-template <>
-struct EnumNames<models::OptimizerKind> {
-  using O = models::OptimizerKind;
-  static constexpr std::array<std::pair<std::string_view, O>, 5> names{
-      {{"none", O::none}, {"sgd", O::sgd}, {"sgd_momentum", O::sgd_momentum}, {"adam", O::adam}, {"adamw", O::adamw}}};
-};
-}  // namespace orrery::sim
-
 namespace orrery::policies {
 namespace {
 

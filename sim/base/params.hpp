@@ -10,10 +10,10 @@
 //
 // The default of a field is the struct's own initialiser. From the table come parsing (with all faults of the file),
 // `orrery describe`, the JSON Schema and the resolved config; a key that is not in the table is a fault. A field can be
-// bool, std::int64_t, double, std::string, an enum with names, a TextList, an optional of these (null means none),
-// another parameter struct (a nested object, or a section of a config), a policy chosen from a registry
-// (Registry<I>::Choice), a Node (an object kept as it is, to be laid over a catalog entry), or a vector of any of these
-// (an array). So a whole config is one struct:
+// bool, std::int64_t, double, std::string, an enum with names (sim/base/enum_names.hpp), a TextList, an optional of
+// these (null means none), another parameter struct (a nested object, or a section of a config), a policy chosen from a
+// registry (Registry<I>::Choice), a Node (an object kept as it is, to be laid over a catalog entry), or a vector of any
+// of these (an array). So a whole config is one struct:
 //
 //   struct PoliciesParams {
 //     BatchingRegistry::Choice batching;
@@ -44,6 +44,7 @@
 #include <vector>
 
 #include "sim/base/document.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/fault.hpp"
 #include "sim/base/registry_set.hpp"
 #include "sim/base/units.hpp"
@@ -171,14 +172,6 @@ concept Parameters = std::is_class_v<S> && requires {
 /// For components without parameters.
 struct NoParams {
   static constexpr auto fields() { return FieldTable<NoParams, 0>(); }
-};
-
-/// Names of an enum's values: specialise with `static constexpr std::array<std::pair<std::string_view, E>, N> names`.
-template <class E>
-struct EnumNames;
-template <class E>
-concept NamedEnum = std::is_enum_v<E> && requires {
-  EnumNames<E>::names;
 };
 
 struct ComponentInfo;
@@ -415,9 +408,8 @@ Node write_value(const T& value, Unit unit) {
   } else if constexpr (std::same_as<T, bool>) {
     return Node::boolean(value);
   } else if constexpr (NamedEnum<T>) {
-    for (const auto& [name, candidate] : EnumNames<T>::names)
-      if (candidate == value) return Node::string(std::string(name));
-    return Node{};
+    const std::string_view name = to_string(value);
+    return name.empty() ? Node{} : Node::string(std::string(name));
   } else if constexpr (std::integral<T>) {
     if (has_dimension(unit)) return number_node(static_cast<double>(value), unit);
     return Node::integer(value);
@@ -446,7 +438,7 @@ void describe_type(FieldInfo& info) {
     info.type = "boolean";
   } else if constexpr (NamedEnum<T>) {
     info.type = "string";
-    for (const auto& [name, value] : EnumNames<T>::names) info.choices.emplace_back(name);
+    for (const auto& [name, value] : names_of<T>) info.choices.emplace_back(name);
   } else if constexpr (std::integral<T>) {
     info.type = "integer";
   } else if constexpr (std::floating_point<T>) {
@@ -522,8 +514,7 @@ void read_value(const Node& node, const FieldReading& reading, T& out) {
   } else if constexpr (NamedEnum<T>) {
     std::string name;
     if (!read_string(node, info, faults, name)) return;
-    for (const auto& [known, value] : EnumNames<T>::names)
-      if (known == name) out = value;
+    if (const auto value = value_named<T>(name)) out = *value;
   } else if constexpr (std::integral<T>) {
     std::int64_t value = 0;
     if (read_integer(node, info, faults, value)) out = static_cast<T>(value);

@@ -179,7 +179,7 @@ void collectives_that_share_links(Digest& digest) {
     const auto topology = build(example(kind));
     for (const std::string& algorithm : registry.names()) {
       if (algorithm == "in_network" && topology->hosts_forward) continue;  // no switches
-      for (const auto& [text, collective] : sim::EnumNames<CollectiveKind>::names)
+      for (const auto& [text, collective] : sim::names_of<CollectiveKind>)
         if (supports(algorithm, collective)) two_jobs(digest, *topology, algorithm, collective);
     }
   }

@@ -231,7 +231,7 @@ TEST_CASE("every collective by every algorithm that does it", "[unit]") {
   for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"}) {
     for (const char* algorithm : {"ring", "double_tree", "halving_doubling", "direct", "hierarchical", "in_network"}) {
       hw::CollectiveKind parsed = hw::CollectiveKind::all_reduce;
-      for (const auto& [name, value] : sim::EnumNames<hw::CollectiveKind>::names)
+      for (const auto& [name, value] : sim::names_of<hw::CollectiveKind>)
         if (name == kind) parsed = value;
       if (!hw::supports(algorithm, parsed)) continue;
       CAPTURE(kind, algorithm);

@@ -53,7 +53,7 @@ bool check_held(const CollectiveAlgorithm& algorithm, const CollectiveSpec& spec
   PairCarrier carrier(engine, kCost);
   const std::int64_t ticks = simulated_ticks(algorithm, spec, engine, carrier);
   const auto formula = static_cast<std::int64_t>(std::llround(*seconds * 1e12));
-  CAPTURE(name(spec.kind), spec.ranks, spec.bytes, algorithm.index(), formula, ticks, steps);
+  CAPTURE(sim::to_string(spec.kind), spec.ranks, spec.bytes, algorithm.index(), formula, ticks, steps);
   CHECK(ticks >= formula - 2 * steps - 1);
   CHECK(ticks <= formula + steps + 1);
   return true;
@@ -103,7 +103,7 @@ TEST_CASE("closed forms are what the chunk simulation takes", "[prop]") {
           // What has no formula: a window or chunks with fewer bytes than pieces, and in_network's scattering.
           const bool small = bytes == 1 || bytes == 5;
           const bool scattered = kind == Kind::all_gather || kind == Kind::reduce_scatter;
-          CAPTURE(name_of(algorithm), name(kind), ranks, bytes);
+          CAPTURE(name_of(algorithm), to_string(kind), ranks, bytes);
           CHECK((found || (small && algorithm.index() != 1) || (algorithm.index() == 5 && scattered)));
         }
       }
@@ -153,7 +153,7 @@ TEST_CASE("hierarchical closed form: its levels have costs of their own", "[prop
             const std::optional<double> seconds = collective_seconds(params, spec, inside, across);
             const bool odd = (in == LevelAlgorithm::halving_doubling && size == 3) ||
                              (out == LevelAlgorithm::halving_doubling && nodes == 5);
-            CAPTURE(size, nodes, name(kind));
+            CAPTURE(size, nodes, to_string(kind));
             CHECK(seconds.has_value() != odd);
             if (!seconds) continue;
             sim::Engine engine;
@@ -188,7 +188,7 @@ TEST_CASE("no algorithm beats the bounds where a rank has one port", "[theory]")
           sim::Engine engine;
           PortCarrier carrier(engine, kCost, static_cast<std::size_t>(ranks));
           const std::int64_t ticks = simulated_ticks(algorithm, spec, engine, carrier);
-          CAPTURE(name_of(algorithm), name(kind), ranks, bytes);
+          CAPTURE(name_of(algorithm), to_string(kind), ranks, bytes);
           CHECK(static_cast<double>(ticks) >= collective_lower_bound(spec, kCost) * 1e12 * (1 - 1e-12));
         }
       }

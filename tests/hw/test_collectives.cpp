@@ -159,7 +159,7 @@ TEST_CASE("collectives deliver what they promise, each contribution once, in any
       for (int i = 0; i < 60; ++i) {
         const CollectiveSpec spec = random_spec(algorithm, kind, random);
         const std::string params = random_params(algorithm, kind, random);
-        CAPTURE(algorithm, name(kind), params, spec.ranks, spec.bytes, spec.root, spec.local_group, i);
+        CAPTURE(algorithm, to_string(kind), params, spec.ranks, spec.bytes, spec.root, spec.local_group, i);
         const auto schedule = make_collective(algorithm, params, spec);
         SymbolicRun run(*schedule, spec, random);
         run.run();

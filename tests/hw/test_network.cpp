@@ -198,8 +198,8 @@ TEST_CASE("closed forms are what the network takes, links shared or not", "[prop
     const double simulated =
         rig.engine.scale().seconds(sim::Time{simulated_ticks(algorithm, spec, rig.engine, rig.network)});
     // A byte's rounding (0.1 ns) and a tick or two a step, of at most 2 * 8 steps with 8 sharing.
-    INFO(kind << " algorithm " << algorithm.index() << " " << name(spec.kind) << " ranks " << spec.ranks << " bytes "
-              << spec.bytes);
+    INFO(kind << " algorithm " << algorithm.index() << " " << sim::to_string(spec.kind) << " ranks " << spec.ranks
+              << " bytes " << spec.bytes);
     REQUIRE(std::abs(simulated - *formula) < 16 * 8 * 0.2e-9);
   }
   for (const auto& [kind, params] : topologies) CHECK(applied[kind] > 10);

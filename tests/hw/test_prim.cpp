@@ -33,10 +33,10 @@ constexpr Prim kAll[] = {Prim::bs,       Prim::gemv, Prim::hst_l, Prim::hst_s, P
 }  // namespace
 
 TEST_CASE("benchmarks have the names of the tables", "[unit]") {
-  for (const Prim prim : kAll) CHECK(prim_of(to_string(prim)) == prim);
-  CHECK(prim_of("SCAN-RSS") == Prim::scan_rss);
-  CHECK_FALSE(prim_of("BFS").has_value());
-  CHECK_FALSE(prim_of("va").has_value());
+  for (const Prim prim : kAll) CHECK(sim::value_named<Prim>(to_string(prim)) == prim);
+  CHECK(sim::value_named<Prim>("SCAN-RSS") == Prim::scan_rss);
+  CHECK_FALSE(sim::value_named<Prim>("BFS").has_value());
+  CHECK_FALSE(sim::value_named<Prim>("va").has_value());
 }
 
 TEST_CASE("instructions of streaming loops by hand", "[unit]") {

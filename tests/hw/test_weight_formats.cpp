@@ -30,8 +30,8 @@ TEST_CASE("work counts weights in their format", "[unit]") {
 }
 
 TEST_CASE("every format has a name, and names their formats", "[unit]") {
-  for (const WeightFormat format : kAll) CHECK(weight_format_of(to_string(format)) == format);
-  CHECK_FALSE(weight_format_of("fp3").has_value());
+  for (const WeightFormat format : kAll) CHECK(sim::value_named<WeightFormat>(to_string(format)) == format);
+  CHECK_FALSE(sim::value_named<WeightFormat>("fp3").has_value());
 }
 
 TEST_CASE("rates go by the units that a part has", "[unit]") {

@@ -1,30 +1,8 @@
-#include <atomic>
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <new>
 
 #include "models/transformer/lowering.hpp"
+#include "tests/allocations.hpp"
 #include "tests/models/support.hpp"
-
-namespace {
-std::atomic<long> allocations{0};
-}
-// Counts allocations of the whole program.
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(size == 0 ? 1 : size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace orrery::models::test_lowering {
 namespace {
@@ -235,10 +213,10 @@ TEST_CASE("lowering into vectors with room allocates nothing", "[unit]") {
   lower_layer(t, batch, out);
   lower_edges(t, batch, true, true, out);
   out.clear();
-  const long before = allocations.load();
+  const std::int64_t before = orrery::test::allocations();
   lower_layer(t, batch, out);
   lower_edges(t, batch, true, true, out);
-  const long after = allocations.load();
+  const std::int64_t after = orrery::test::allocations();
   CHECK(before > 0);
   CHECK(after == before);
 }

@@ -3,16 +3,12 @@
 #include "sim/base/registry.hpp"
 
 namespace test_params {
-enum class Colour { red, green };
-}  // namespace test_params
-template <>
-struct orrery::sim::EnumNames<test_params::Colour> {
-  using Colour = test_params::Colour;
-  static constexpr std::array<std::pair<std::string_view, Colour>, 2> names{
-      {{"red", Colour::red}, {"green", Colour::green}}};
-};
 
-namespace test_params {
+enum class Colour { red, green };
+constexpr auto enum_names(Colour) {
+  using enum Colour;
+  return orrery::sim::names<Colour>({{"red", red}, {"green", green}});
+}
 
 using namespace orrery;
 using namespace orrery::sim;

@@ -15,25 +15,19 @@
 #include <cmath>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/math.hpp"
 #include "traces/arrivals/arrivals.hpp"
 
 namespace orrery::traces::arrivals {
 
 enum class Day : std::uint8_t { flat, chatgpt_conversation, gpt4_conversation };
+constexpr auto enum_names(Day) {
+  using enum Day;
+  return sim::names<Day>(
+      {{"flat", flat}, {"chatgpt_conversation", chatgpt_conversation}, {"gpt4_conversation", gpt4_conversation}});
+}
 
-}  // namespace orrery::traces::arrivals
-
-template <>
-struct orrery::sim::EnumNames<orrery::traces::arrivals::Day> {
-  using Day = orrery::traces::arrivals::Day;
-  static constexpr std::array<std::pair<std::string_view, Day>, 3> names{
-      {{"flat", Day::flat},
-       {"chatgpt_conversation", Day::chatgpt_conversation},
-       {"gpt4_conversation", Day::gpt4_conversation}}};
-};
-
-namespace orrery::traces::arrivals {
 namespace {
 
 using Hours = std::array<double, 24>;

@@ -10,23 +10,18 @@
 #include <array>
 #include <cmath>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/math.hpp"
 #include "traces/lengths/lengths.hpp"
 
 namespace orrery::traces::lengths {
 
 enum class Service : std::uint8_t { chatgpt, gpt4 };
+constexpr auto enum_names(Service) {
+  using enum Service;
+  return sim::names<Service>({{"chatgpt", chatgpt}, {"gpt4", gpt4}});
+}
 
-}  // namespace orrery::traces::lengths
-
-template <>
-struct orrery::sim::EnumNames<orrery::traces::lengths::Service> {
-  using Service = orrery::traces::lengths::Service;
-  static constexpr std::array<std::pair<std::string_view, Service>, 2> names{
-      {{"chatgpt", Service::chatgpt}, {"gpt4", Service::gpt4}}};
-};
-
-namespace orrery::traces::lengths {
 namespace {
 
 struct Point {

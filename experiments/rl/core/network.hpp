@@ -10,7 +10,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -26,6 +25,10 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 enum class Activation : std::uint8_t { tanh, relu };
+constexpr auto enum_names(Activation) {
+  using enum Activation;
+  return sim::names<Activation>({{"tanh", tanh}, {"relu", relu}});
+}
 
 /// What the networks of a learner look like; a nested block of its parameters.
 struct NetworkParams {
@@ -113,9 +116,3 @@ class Normaliser {
 };
 
 }  // namespace orrery::experiments::rl
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::rl::Activation> {
-  using E = orrery::experiments::rl::Activation;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"tanh", E::tanh}, {"relu", E::relu}}};
-};

@@ -75,7 +75,7 @@ class DesignEnv final : public Env {
       names.push_back(parameter.name);
     }
     AgentSpec agent{.name = "designer", .action = ActionSpace::multi_discrete(std::move(choices), std::move(names))};
-    for (const study::Measure& measure : study_.measures) agent.observation.push_back({measure.name, 0, kMostSeen});
+    for (const Measure& measure : study_.measures) agent.observation.push_back({measure.name, 0, kMostSeen});
     agent.observation.push_back({"feasible", 0, 1});
     spec_.agents.push_back(std::move(agent));
     spec_.info = {"best"};

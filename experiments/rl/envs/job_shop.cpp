@@ -9,11 +9,11 @@
 #include "experiments/rl/envs/job_shop.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <stdexcept>
 
 #include "experiments/rl/core/env.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments::rl {
 
@@ -92,18 +92,10 @@ std::size_t job_shop_rule(const std::string& rule, const JobShop& shop, const Jo
 namespace {
 
 enum class Instance : std::uint8_t { random, ft06 };
-
-}  // namespace
-}  // namespace orrery::experiments::rl
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::rl::Instance> {
-  using E = orrery::experiments::rl::Instance;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"random", E::random}, {"ft06", E::ft06}}};
-};
-
-namespace orrery::experiments::rl {
-namespace {
+constexpr auto enum_names(Instance) {
+  using enum Instance;
+  return sim::names<Instance>({{"random", random}, {"ft06", ft06}});
+}
 
 struct JobShopParams {
   Instance instance = Instance::random;

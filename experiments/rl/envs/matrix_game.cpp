@@ -10,24 +10,16 @@
 #include <array>
 
 #include "experiments/rl/core/env.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
 
 enum class Game : std::uint8_t { climbing, penalty, matching, dilemma };
-
-}  // namespace
-}  // namespace orrery::experiments::rl
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::rl::Game> {
-  using E = orrery::experiments::rl::Game;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
-      {{"climbing", E::climbing}, {"penalty", E::penalty}, {"matching", E::matching}, {"dilemma", E::dilemma}}};
-};
-
-namespace orrery::experiments::rl {
-namespace {
+constexpr auto enum_names(Game) {
+  using enum Game;
+  return sim::names<Game>({{"climbing", climbing}, {"penalty", penalty}, {"matching", matching}, {"dilemma", dilemma}});
+}
 
 struct MatrixGameParams {
   Game game = Game::climbing;

@@ -7,7 +7,6 @@
 // over the requests that ended. Nothing in the engine knows of it.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "experiments/rl/core/env.hpp"
 #include "experiments/rl/core/pausable.hpp"
 #include "experiments/systems/serving/config/config.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
 class ServingSetup;
@@ -29,17 +29,10 @@ enum class ServingReward : std::uint8_t {
   normalised,  ///< - its latency per output token in s
   slo          ///< 1 if its TTFT is within the config's target and its mean time between tokens within that of TBT
 };
-
-}  // namespace orrery::experiments::rl
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::rl::ServingReward> {
-  using E = orrery::experiments::rl::ServingReward;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
-      {{"ttft", E::ttft}, {"e2e", E::e2e}, {"normalised", E::normalised}, {"slo", E::slo}}};
-};
-
-namespace orrery::experiments::rl {
+constexpr auto enum_names(ServingReward) {
+  using enum ServingReward;
+  return sim::names<ServingReward>({{"ttft", ttft}, {"e2e", e2e}, {"normalised", normalised}, {"slo", slo}});
+}
 
 /// What all environments of serving share.
 struct ServingEnvParams {

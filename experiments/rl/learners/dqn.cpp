@@ -6,72 +6,51 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/rl/core/choices.hpp"
-#include "experiments/rl/core/replay.hpp"
+#include "experiments/rl/core/off_policy.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
 
-struct DqnParams {
+struct DqnParams : OffPolicyParams {
   NetworkParams network;
-  std::int64_t memory = 50'000, batch = 64, begin = 1000, train_every = 4, target_every = 250;
+  std::int64_t target_every = 250;
   double gamma = 0.99, rate = 1e-3, explore = 0.3, last_random = 0.05;
   bool double_estimate = true;
 
   static constexpr auto fields() {
     using P = DqnParams;
     using sim::Unit;
-    return sim::FieldTable{
-        sim::field("network", &P::network, "Of Q."),
-        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
-        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps of an update."),
-        sim::field("begin", &P::begin, Unit::count, sim::at_least(0), "Steps before the first update."),
-        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps to an update."),
-        sim::field("target_every", &P::target_every, Unit::count, sim::at_least(1),
-                   "Updates to a renewal of the target network."),
-        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
-        sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
-        sim::field("explore", &P::explore, Unit::ratio, sim::between(0, 1),
-                   "Share of the training in which random actions become rare."),
-        sim::field("last_random", &P::last_random, Unit::ratio, sim::between(0, 1), "Their share from then on."),
-        sim::field("double_estimate", &P::double_estimate,
-                   "Whether the network chooses what the target network values; else the latter does both."),
-    };
+    return sim::joined(
+        sim::FieldTable{sim::field("network", &P::network, "Of Q.")}, sim::inherited<P>(OffPolicyParams::fields()),
+        sim::FieldTable{
+            sim::field("target_every", &P::target_every, Unit::count, sim::at_least(1),
+                       "Updates to a renewal of the target network."),
+            sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
+            sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
+            sim::field("explore", &P::explore, Unit::ratio, sim::between(0, 1),
+                       "Share of the training in which random actions become rare."),
+            sim::field("last_random", &P::last_random, Unit::ratio, sim::between(0, 1), "Their share from then on."),
+            sim::field("double_estimate", &P::double_estimate,
+                       "Whether the network chooses what the target network values; else the latter does both."),
+        });
   }
 };
 
-class Dqn final : public Learner {
+class Dqn final : public OffPolicy {
  public:
   Dqn(const DqnParams& params, const LearnerSetup& setup)
-      : params_(params),
-        setup_(setup),
-        choices_(setup.spec.agents[0].action),
-        replay_(static_cast<std::size_t>(params.memory), setup.spec.observation_size(), choices_.parts(),
-                setup.spec.masked ? choices_.size() : 0),
-        net_(static_cast<Index>(setup.spec.observation_size()), params.network, static_cast<Index>(choices_.size()),
-             setup.random.child("q")),
+      : OffPolicy(params, setup),
+        params_(params),
+        net_(inputs(), params.network, outputs(), setup.random.child("q")),
         target_(net_),
         adam_(net_.parameters().size()) {}
 
   void act(const View& view, Act how, std::span<double> actions) override {
-    const Eigen::Map<const MatrixXd> rows(view.observations.data(), net_.inputs(), static_cast<Index>(view.n));
-    const MatrixXd q = net_.forward(rows);
-    sim::RandomStream random = setup_.random.child("act").child(static_cast<std::uint64_t>(calls_));
-    if (how == Act::explore) ++calls_;
-    for (std::size_t i = 0; i < view.n; ++i) {
-      const std::uint8_t* mask = view.masks.empty() ? nullptr : view.masks.data() + i * choices_.size();
-      double* action = actions.data() + i * choices_.parts();
-      choices_.best(q.col(static_cast<Index>(i)).data(), mask, action);
-      if (how == Act::explore && random.uniform() < share_random()) draw(mask, random, action);
-    }
-  }
-
-  void learn(const Experience& experience) override {
-    replay_.add(experience);
-    steps_ += static_cast<std::int64_t>(experience.before.n);
-    waiting_ += static_cast<std::int64_t>(experience.before.n);
-    for (; waiting_ >= params_.train_every; waiting_ -= params_.train_every)
-      if (steps_ >= params_.begin) update();
+    for_each_row(view, how, net_, actions,
+                 [&](const double* q, const std::uint8_t* mask, sim::RandomStream& random, double* action) {
+                   choices_.best(q, mask, action);
+                   if (how == Act::explore && random.uniform() < share_random()) draw(mask, random, action);
+                 });
   }
 
   void state(Archive& archive) override {
@@ -98,9 +77,7 @@ class Dqn final : public Learner {
     }
   }
 
-  void update() {
-    sim::RandomStream random = setup_.random.child("update").child(static_cast<std::uint64_t>(updates_));
-    const Replay::Batch batch = replay_.draw(static_cast<std::size_t>(params_.batch), random);
+  void update(const Replay::Batch& batch) override {
     const MatrixXd valued = target_.forward(batch.after);
     const MatrixXd chosen = params_.double_estimate ? net_.forward(batch.after) : valued;
     Mlp::Tape tape;
@@ -119,23 +96,17 @@ class Dqn final : public Learner {
       const double off = choices_.value(q.col(column).data(), action) - aim;
       const double slope = std::clamp(off, -1.0, 1.0);  // of Huber's loss
       loss_ += (std::abs(off) <= 1 ? 0.5 * off * off : std::abs(off) - 0.5) / static_cast<double>(batch.n);
-      for (std::size_t part = 0; part < choices_.parts(); ++part)
-        d(static_cast<Index>(choices_.begin(part) + static_cast<std::size_t>(action[part])), column) =
-            slope / static_cast<double>(batch.n);
+      set_slope(d, column, action, slope / static_cast<double>(batch.n));
     }
     VectorXd gradient = net_.zero();
     net_.backward(tape, d, gradient);
     adam_.step(net_.parameters(), std::move(gradient), params_.rate, 10);
-    if (++updates_ % params_.target_every == 0) target_.blend(net_, 1);
+    if (updates_ % params_.target_every == 0) target_.blend(net_, 1);
   }
 
   DqnParams params_;
-  LearnerSetup setup_;
-  Choices choices_;
-  Replay replay_;
   Mlp net_, target_;
   Adam adam_;
-  std::int64_t calls_ = 0, steps_ = 0, waiting_ = 0, updates_ = 0;
   double loss_ = 0;
 };
 

@@ -7,53 +7,46 @@
 #include <array>
 #include <cmath>
 
-#include "experiments/rl/core/choices.hpp"
-#include "experiments/rl/core/replay.hpp"
+#include "experiments/rl/core/off_policy.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
 
-struct SacParams {
+struct SacParams : OffPolicyParams {
   NetworkParams network;
-  std::int64_t memory = 50'000, batch = 64, begin = 1000, train_every = 4;
   double gamma = 0.99, rate = 1e-3, tau = 0.01, entropy_share = 0.3, first_temperature = 0.1;
   bool tune_temperature = true;
 
   static constexpr auto fields() {
     using P = SacParams;
     using sim::Unit;
-    return sim::FieldTable{
-        sim::field("network", &P::network, "Of policy and Q."),
-        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
-        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps of an update."),
-        sim::field("begin", &P::begin, Unit::count, sim::at_least(0), "Steps before the first update."),
-        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps to an update."),
-        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
-        sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size of all that learns."),
-        sim::field("tau", &P::tau, Unit::ratio, sim::between(0, 1), "Share of Q that targets take in an update."),
-        sim::field("entropy_share", &P::entropy_share, Unit::ratio, sim::between(0, 1),
-                   "Entropy that is aimed at, as a share of that of even choices."),
-        sim::field("first_temperature", &P::first_temperature, Unit::none, sim::positive(),
-                   "Weight of entropy against reward at first."),
-        sim::field("tune_temperature", &P::tune_temperature, "Whether it is learned."),
-    };
+    return sim::joined(
+        sim::FieldTable{sim::field("network", &P::network, "Of policy and Q.")},
+        sim::inherited<P>(OffPolicyParams::fields()),
+        sim::FieldTable{
+            sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
+            sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size of all that learns."),
+            sim::field("tau", &P::tau, Unit::ratio, sim::between(0, 1), "Share of Q that targets take in an update."),
+            sim::field("entropy_share", &P::entropy_share, Unit::ratio, sim::between(0, 1),
+                       "Entropy that is aimed at, as a share of that of even choices."),
+            sim::field("first_temperature", &P::first_temperature, Unit::none, sim::positive(),
+                       "Weight of entropy against reward at first."),
+            sim::field("tune_temperature", &P::tune_temperature, "Whether it is learned."),
+        });
   }
 };
 
-class Sac final : public Learner {
+class Sac final : public OffPolicy {
  public:
   Sac(const SacParams& params, const LearnerSetup& setup)
-      : params_(params),
-        setup_(setup),
+      : OffPolicy(params, setup),
+        params_(params),
         head_(setup.spec.agents[0].action),
-        choices_(setup.spec.agents[0].action),
-        replay_(static_cast<std::size_t>(params.memory), setup.spec.observation_size(), choices_.parts(),
-                setup.spec.masked ? choices_.size() : 0),
-        policy_(width(), params.network, outputs(), setup.random.child("policy"), 0.01),
+        policy_(inputs(), params.network, outputs(), setup.random.child("policy"), 0.01),
         policy_adam_(policy_.parameters().size()) {
     for (std::size_t k = 0; k < 2; ++k) {
-      q_[k] = Mlp(width(), params.network, outputs(), setup.random.child("q").child(k));
+      q_[k] = Mlp(inputs(), params.network, outputs(), setup.random.child("q").child(k));
       target_[k] = q_[k];
       q_adam_[k] = Adam(q_[k].parameters().size());
     }
@@ -62,24 +55,10 @@ class Sac final : public Learner {
   }
 
   void act(const View& view, Act how, std::span<double> actions) override {
-    const Eigen::Map<const MatrixXd> rows(view.observations.data(), width(), static_cast<Index>(view.n));
-    const MatrixXd out = policy_.forward(rows);
-    sim::RandomStream random = setup_.random.child("act").child(static_cast<std::uint64_t>(calls_));
-    if (how == Act::explore) ++calls_;
-    for (std::size_t i = 0; i < view.n; ++i) {
-      const std::uint8_t* mask = view.masks.empty() ? nullptr : view.masks.data() + i * choices_.size();
-      double* action = actions.data() + i * choices_.parts();
-      const double* column = out.col(static_cast<Index>(i)).data();
-      how == Act::explore ? head_.sample(column, mask, random, action) : head_.mode(column, mask, action);
-    }
-  }
-
-  void learn(const Experience& experience) override {
-    replay_.add(experience);
-    steps_ += static_cast<std::int64_t>(experience.before.n);
-    waiting_ += static_cast<std::int64_t>(experience.before.n);
-    for (; waiting_ >= params_.train_every; waiting_ -= params_.train_every)
-      if (steps_ >= params_.begin) update();
+    for_each_row(view, how, policy_, actions,
+                 [&](const double* out, const std::uint8_t* mask, sim::RandomStream& random, double* action) {
+                   how == Act::explore ? head_.sample(out, mask, random, action) : head_.mode(out, mask, action);
+                 });
   }
 
   void state(Archive& archive) override {
@@ -92,8 +71,6 @@ class Sac final : public Learner {
   }
 
  private:
-  Index width() const { return static_cast<Index>(setup_.spec.observation_size()); }
-  Index outputs() const { return static_cast<Index>(choices_.size()); }
   double temperature() const { return sim::det_exp(log_temperature_[0]); }
 
   /// Calls visit(part, place, probabilities, entropy) for the policy's choices at one observation.
@@ -108,9 +85,7 @@ class Sac final : public Learner {
     }
   }
 
-  void update() {
-    sim::RandomStream random = setup_.random.child("update").child(static_cast<std::uint64_t>(updates_++));
-    const Replay::Batch batch = replay_.draw(static_cast<std::size_t>(params_.batch), random);
+  void update(const Replay::Batch& batch) override {
     update_values(batch);
     update_policy(batch);
     for (std::size_t k = 0; k < 2; ++k) target_[k].blend(q_[k], params_.tau);
@@ -143,9 +118,7 @@ class Sac final : public Learner {
         const double* action = batch.actions.data() + i * choices_.parts();
         const double off = choices_.value(q.col(column).data(), action) - aims[i];
         loss_ += 0.25 * off * off / static_cast<double>(batch.n);
-        for (std::size_t part = 0; part < choices_.parts(); ++part)
-          d(static_cast<Index>(choices_.begin(part) + static_cast<std::size_t>(action[part])), column) =
-              off / static_cast<double>(batch.n);
+        set_slope(d, column, action, off / static_cast<double>(batch.n));
       }
       VectorXd gradient = q_[k].zero();
       q_[k].backward(tape, d, gradient);
@@ -189,17 +162,13 @@ class Sac final : public Learner {
   }
 
   SacParams params_;
-  LearnerSetup setup_;
   ActionHead head_;
-  Choices choices_;
-  Replay replay_;
   Mlp policy_;
   Adam policy_adam_;
   std::array<Mlp, 2> q_, target_;
   std::array<Adam, 2> q_adam_;
   VectorXd log_temperature_;
   Adam temperature_adam_;
-  std::int64_t calls_ = 0, steps_ = 0, waiting_ = 0, updates_ = 0;
   double loss_ = 0, entropy_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "experiments/search/moves.hpp"
+#include "experiments/search/proposing.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -51,13 +52,7 @@ class AntColonyDriver final : public Driver {
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    std::vector<Proposal> batch;
-    while (batch.size() < most) {
-      auto point = walk();
-      if (!point) break;
-      batch.push_back({*std::move(point)});
-    }
-    return batch;
+    return proposals(most, [&] { return walk(); });
   }
 
   void tell(std::span<const Trial> trials) override {

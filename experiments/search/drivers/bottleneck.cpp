@@ -13,28 +13,22 @@
 #include <set>
 
 #include "experiments/search/moves.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments::search {
 
 enum class BottleneckQuality : std::uint8_t { performance, finite_difference };
+constexpr auto enum_names(BottleneckQuality) {
+  using enum BottleneckQuality;
+  return sim::names<BottleneckQuality>({{"performance", performance}, {"finite_difference", finite_difference}});
+}
+
 enum class BottleneckStart : std::uint8_t { first, middle, random };
+constexpr auto enum_names(BottleneckStart) {
+  using enum BottleneckStart;
+  return sim::names<BottleneckStart>({{"first", first}, {"middle", middle}, {"random", random}});
+}
 
-}  // namespace orrery::experiments::search
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::search::BottleneckQuality> {
-  using E = orrery::experiments::search::BottleneckQuality;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"performance", E::performance}, {"finite_difference", E::finite_difference}}};
-};
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::search::BottleneckStart> {
-  using E = orrery::experiments::search::BottleneckStart;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"first", E::first}, {"middle", E::middle}, {"random", E::random}}};
-};
-
-namespace orrery::experiments::search {
 namespace {
 
 struct BottleneckParams {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiments/search/moves.hpp"
+#include "experiments/search/proposing.hpp"
 
 namespace orrery::experiments::search {
 namespace {
@@ -42,13 +43,7 @@ class GeneticDriver final : public Driver {
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    std::vector<Proposal> batch;
-    while (batch.size() < most) {
-      auto point = parents_.empty() ? space_.sample(random_) : child();
-      if (!point) break;
-      batch.push_back({*std::move(point)});
-    }
-    return batch;
+    return proposals(most, [&] { return parents_.empty() ? space_.sample(random_) : child(); });
   }
 
   void tell(std::span<const Trial> trials) override {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "experiments/search/driver.hpp"
+#include "experiments/search/proposing.hpp"
 
 namespace orrery::experiments::search {
 namespace {
@@ -47,21 +47,14 @@ class LatinHypercubeDriver final : public Driver {
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    std::vector<Proposal> batch;
-    for (int looked = 0; batch.size() < most && looked < kTries; ++looked) {
+    return allowed_proposals(space_, most, [&] {
       if (next_ == design_.size()) draw_best();
-      Point point = space_.from_units(design_[next_++]);
-      if (!space_.allowed(point)) continue;
-      batch.push_back({std::move(point)});
-      looked = 0;
-    }
-    return batch;
+      return space_.from_units(design_[next_++]);
+    });
   }
   void tell(std::span<const Trial>) override {}
 
  private:
-  static constexpr int kTries = 100'000;  ///< points in a row that are not allowed, before the driver gives up
-
   Design draw() {
     const auto n = static_cast<std::size_t>(params_.points);
     Design design(n, std::vector<double>(space_.size()));

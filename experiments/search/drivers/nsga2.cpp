@@ -8,6 +8,7 @@
 #include <set>
 
 #include "experiments/search/moves.hpp"
+#include "experiments/search/proposing.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -92,13 +93,7 @@ class Nsga2Driver final : public Driver {
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    std::vector<Proposal> batch;
-    while (batch.size() < most) {
-      auto point = parents_.empty() ? space_.sample(random_) : child();
-      if (!point) break;
-      batch.push_back({*std::move(point)});
-    }
-    return batch;
+    return proposals(most, [&] { return parents_.empty() ? space_.sample(random_) : child(); });
   }
 
   void tell(std::span<const Trial> trials) override {

@@ -11,24 +11,16 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/search/driver.hpp"
 #include "experiments/search/moves.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments::search {
 namespace {
 
 enum class Sampler : std::uint8_t { tpe, nsga2, random };
-
-}  // namespace
-}  // namespace orrery::experiments::search
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::search::Sampler> {
-  using E = orrery::experiments::search::Sampler;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"tpe", E::tpe}, {"nsga2", E::nsga2}, {"random", E::random}}};
-};
-
-namespace orrery::experiments::search {
-namespace {
+constexpr auto enum_names(Sampler) {
+  using enum Sampler;
+  return sim::names<Sampler>({{"tpe", tpe}, {"nsga2", nsga2}, {"random", random}});
+}
 
 using Json = nlohmann::json;
 constexpr double kPatience = 120;  // seconds for an answer
@@ -42,20 +34,6 @@ struct OptunaParams {
   }
 };
 
-const char* kind_name(ParameterKind kind) {
-  switch (kind) {
-    case ParameterKind::real:
-      return "real";
-    case ParameterKind::integer:
-      return "integer";
-    case ParameterKind::ordinal:
-      return "ordinal";
-    case ParameterKind::categorical:
-      return "categorical";
-  }
-  return "";
-}
-
 class OptunaDriver final : public Driver {
  public:
   OptunaDriver(const OptunaParams& params, const DriverSetup& setup)
@@ -63,19 +41,16 @@ class OptunaDriver final : public Driver {
     Json parameters = Json::array();
     for (const Parameter& p : space_.parameters())
       parameters.push_back({{"name", p.name},
-                            {"kind", kind_name(p.kind)},
+                            {"kind", sim::to_string(p.kind)},
                             {"low", p.low},
                             {"high", p.high},
                             {"log", p.log},
                             {"choices", p.choices.size()}});
     sim::RandomStream random = setup.random;
-    std::string sampler;
-    for (const auto& [name, value] : sim::EnumNames<Sampler>::names)
-      if (value == params.sampler) sampler = name;
     (void)call({{"parameters", parameters},
                 {"objectives", setup.objectives},
                 {"limits", setup.limits},
-                {"sampler", sampler},
+                {"sampler", sim::to_string(params.sampler)},
                 {"seed", random.below(1U << 31)}});
   }
 

@@ -6,6 +6,7 @@
 // was seen. Built where libpagmo-dev was found (ORRERY_PAGMO); without it the driver says what to install.
 #include "experiments/search/driver.hpp"
 #include "experiments/search/moves.hpp"
+#include "sim/base/enum_names.hpp"
 
 #ifdef ORRERY_PAGMO
 #include <condition_variable>
@@ -26,19 +27,10 @@ namespace orrery::experiments::search {
 namespace {
 
 enum class Algorithm : std::uint8_t { automatic, nsga2, sade, cmaes, pso };
-
-}  // namespace
-}  // namespace orrery::experiments::search
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::search::Algorithm> {
-  using E = orrery::experiments::search::Algorithm;
-  static constexpr std::array<std::pair<std::string_view, E>, 5> names{
-      {{"auto", E::automatic}, {"nsga2", E::nsga2}, {"sade", E::sade}, {"cmaes", E::cmaes}, {"pso", E::pso}}};
-};
-
-namespace orrery::experiments::search {
-namespace {
+constexpr auto enum_names(Algorithm) {
+  using enum Algorithm;
+  return sim::names<Algorithm>({{"auto", automatic}, {"nsga2", nsga2}, {"sade", sade}, {"cmaes", cmaes}, {"pso", pso}});
+}
 
 struct PagmoParams {
   Algorithm algorithm = Algorithm::automatic;

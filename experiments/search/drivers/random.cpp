@@ -1,6 +1,6 @@
 // Random search: allowed points, uniform over the unit cube. The baseline that every driver must beat; good where few
 // of many parameters matter (Bergstra and Bengio 2012).
-#include "experiments/search/driver.hpp"
+#include "experiments/search/proposing.hpp"
 
 namespace orrery::experiments::search {
 namespace {
@@ -10,13 +10,7 @@ class RandomDriver final : public Driver {
   explicit RandomDriver(const DriverSetup& setup) : space_(*setup.space), random_(setup.random) {}
 
   std::vector<Proposal> ask(std::size_t most) override {
-    std::vector<Proposal> batch;
-    while (batch.size() < most) {
-      auto point = space_.sample(random_);
-      if (!point) break;
-      batch.push_back({*std::move(point)});
-    }
-    return batch;
+    return proposals(most, [&] { return space_.sample(random_); });
   }
   void tell(std::span<const Trial>) override {}
 

@@ -2,7 +2,7 @@
 // (experiments/search/sobol.hpp has sources and properties). Points that are not allowed are left out.
 #include "experiments/search/sobol.hpp"
 
-#include "experiments/search/driver.hpp"
+#include "experiments/search/proposing.hpp"
 
 namespace orrery::experiments::search {
 namespace {
@@ -27,20 +27,11 @@ class SobolDriver final : public Driver {
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    std::vector<Proposal> batch;
-    for (int looked = 0; batch.size() < most && looked < kTries; ++looked) {
-      Point point = space_.from_units(sequence_.next());
-      if (!space_.allowed(point)) continue;
-      batch.push_back({std::move(point)});
-      looked = 0;
-    }
-    return batch;
+    return allowed_proposals(space_, most, [&] { return space_.from_units(sequence_.next()); });
   }
   void tell(std::span<const Trial>) override {}
 
  private:
-  static constexpr int kTries = 100'000;  ///< points in a row that are not allowed, before the driver gives up
-
   const Space& space_;
   SobolSequence sequence_;
 };

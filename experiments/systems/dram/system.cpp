@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "hw/memory/dram_traffic.hpp"
@@ -78,7 +79,7 @@ struct Totals {
   }
 };
 
-class DramExperiment final : public Experiment {
+class DramExperiment final : public ConfigExperiment {
  public:
   DramExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
     config_ = read_sections<Sections>(root, *systems.registries(), faults);
@@ -90,13 +91,9 @@ class DramExperiment final : public Experiment {
                              sim::humanise(memory_.capacity_bytes(), sim::Unit::bytes),
                              sim::humanise(config_.workload.footprint_bytes, sim::Unit::bytes)));
     if (!faults.empty()) return;
+    seed_ = config_.run.seed;
     resolved_ = resolved_config("dram", config_);
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return config_.run.seed; }
 
   Outcome run(const RunSink&) const override {
     const sim::RandomStream random(static_cast<std::uint64_t>(config_.run.seed), "traffic");
@@ -154,8 +151,6 @@ class DramExperiment final : public Experiment {
 
   Sections config_;
   hw::DramParams memory_;
-  std::vector<std::filesystem::path> inputs_;
-  Node resolved_;
 };
 
 }  // namespace

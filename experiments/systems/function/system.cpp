@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/search/problems.hpp"
 
@@ -88,7 +89,7 @@ Point read_point(const Space& space, const Node& node, sim::Faults& faults) {
   return canonical;
 }
 
-class FunctionExperiment final : public Experiment {
+class FunctionExperiment final : public ConfigExperiment {
  public:
   FunctionExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
     auto config = read_sections<Sections>(root, *systems.registries(), faults);
@@ -105,13 +106,9 @@ class FunctionExperiment final : public Experiment {
     problem_ = make_problem(params.function, static_cast<std::size_t>(params.dimensions));
     if (!params.point.is_object()) params.point = section(workload, "point");
     at_ = {read_point(problem_.space, params.point, faults), params.fidelity};
+    seed_ = run_.seed;
     resolved_ = resolved_config("function", config);
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return {}; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return run_.seed; }
 
   Outcome run(const RunSink&) const override {
     const Evaluation result = problem_.evaluate(at_);
@@ -135,7 +132,6 @@ class FunctionExperiment final : public Experiment {
   Problem problem_;
   Proposal at_;
   RunParams run_;
-  Node resolved_;
 };
 
 }  // namespace

@@ -23,6 +23,10 @@ namespace orrery::experiments::graph {
 
 /// How the sizes of one dimension vary from request to request.
 enum class Spread : std::uint8_t { fixed, uniform, log_normal, list };
+constexpr auto enum_names(Spread) {
+  using enum Spread;
+  return sim::names<Spread>({{"fixed", fixed}, {"uniform", uniform}, {"log_normal", log_normal}, {"list", list}});
+}
 
 struct VaryParams {
   Spread distribution = Spread::uniform;
@@ -204,12 +208,3 @@ struct GraphConfig {
 GraphConfig read_graph_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
 
 }  // namespace orrery::experiments::graph
-
-namespace orrery::sim {
-template <>
-struct EnumNames<experiments::graph::Spread> {
-  using E = experiments::graph::Spread;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
-      {{"fixed", E::fixed}, {"uniform", E::uniform}, {"log_normal", E::log_normal}, {"list", E::list}}};
-};
-}  // namespace orrery::sim

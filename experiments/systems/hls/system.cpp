@@ -5,15 +5,10 @@
 #include <algorithm>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "hw/fpga/hls.hpp"
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::HlsPipeline> {
-  using E = orrery::hw::HlsPipeline;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"off", E::off}, {"fine", E::fine}}};
-};
 
 namespace orrery::experiments {
 namespace hls {
@@ -80,7 +75,7 @@ struct Sections {
   }
 };
 
-class HlsExperiment final : public Experiment {
+class HlsExperiment final : public ConfigExperiment {
  public:
   HlsExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
     const auto config = read_sections<Sections>(root, *systems.registries(), faults);
@@ -103,11 +98,6 @@ class HlsExperiment final : public Experiment {
                .interface_bits = design.interface_bits};
     resolved_ = resolved_config("hls", config);
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return 1; }
 
   Outcome run(const RunSink&) const override {
     Outcome outcome;
@@ -139,8 +129,6 @@ class HlsExperiment final : public Experiment {
   hw::FpgaParams fpga_;
   hw::HlsKernel kernel_;
   hw::HlsDesign design_;
-  std::vector<std::filesystem::path> inputs_;
-  Node resolved_;
 };
 
 }  // namespace

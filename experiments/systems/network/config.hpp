@@ -1,12 +1,10 @@
 // The config of a network experiment: its sections as parameter structs, and what they become once read.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "experiments/base/config_parts.hpp"
@@ -20,28 +18,21 @@ namespace orrery::experiments::network {
 
 /// How a collective's time comes about.
 enum class Mode : std::uint8_t { automatic, chunks, closed };
+constexpr auto enum_names(Mode) {
+  using enum Mode;
+  return sim::names<Mode>({{"auto", automatic}, {"chunks", chunks}, {"closed", closed}});
+}
+
 /// Who sends to whom in generated traffic.
 enum class Pattern : std::uint8_t { uniform, permutation, incast, all_to_all, neighbour };
-
-}  // namespace orrery::experiments::network
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::network::Mode> {
-  using E = orrery::experiments::network::Mode;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"auto", E::automatic}, {"chunks", E::chunks}, {"closed", E::closed}}};
-};
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::network::Pattern> {
-  using E = orrery::experiments::network::Pattern;
-  static constexpr std::array<std::pair<std::string_view, E>, 5> names{{{"uniform", E::uniform},
-                                                                        {"permutation", E::permutation},
-                                                                        {"incast", E::incast},
-                                                                        {"all_to_all", E::all_to_all},
-                                                                        {"neighbour", E::neighbour}}};
-};
-
-namespace orrery::experiments::network {
+constexpr auto enum_names(Pattern) {
+  using enum Pattern;
+  return sim::names<Pattern>({{"uniform", uniform},
+                              {"permutation", permutation},
+                              {"incast", incast},
+                              {"all_to_all", all_to_all},
+                              {"neighbour", neighbour}});
+}
 
 struct NetworkSection {
   sim::Node topology;  ///< parts of the catalog may stand in it, so it is read on its own

@@ -53,7 +53,7 @@ NetworkFiles::~NetworkFiles() = default;
 void NetworkFiles::repetition_ended(const RepetitionRecord& record) {
   const Job& job = config_.jobs[record.job];
   std::string& out = jobs_.buffer();
-  append(out, "{},{},{},{},{},{},", cell(job.params.name), record.repetition, hw::name(job.spec.kind),
+  append(out, "{},{},{},{},{},{},", cell(job.params.name), record.repetition, to_string(job.spec.kind),
          job.algorithm.name, job.ranks(), job.spec.bytes);
   append_seconds(out, record.started, scale_);
   out += ',';
@@ -113,7 +113,7 @@ bool NetworkFiles::draw(sim::TrackId track, sim::Time from, sim::Time to, const 
 
 void NetworkFiles::draw_repetition(const RepetitionRecord& record) {
   if (!timeline_ || truncated_) return;
-  const std::string name(hw::name(config_.jobs[record.job].spec.kind));
+  const std::string name(to_string(config_.jobs[record.job].spec.kind));
   if (!draw(track(record.job, 0), record.started, *record.finished, name, record.repetition)) return;
   const std::size_t shown = std::min(record.done.size(), static_cast<std::size_t>(config_.run.timeline.ranks));
   for (std::size_t rank = 0; rank < shown; ++rank)

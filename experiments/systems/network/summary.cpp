@@ -31,7 +31,7 @@ Node whole(double bytes) {
 
 Node job_node(const Job& job, const JobFigures& figures, const sim::TickScale& scale) {
   Node node = Node::object();
-  node.set("collective", Node::string(std::string(hw::name(job.spec.kind))));
+  node.set("collective", Node::string(std::string(to_string(job.spec.kind))));
   node.set("algorithm", Node::string(job.algorithm.name));
   node.set("mode", Node::string(job.closed_s ? "closed" : "chunks"));
   node.set("ranks", Node::integer(job.ranks()));

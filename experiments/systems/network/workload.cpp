@@ -78,7 +78,7 @@ class JobReader {
         if (hw::supports(name, kind)) able.push_back(name);
       const Node block = section(node, "algorithm");
       faults_.add(block.find("policy") != nullptr ? block.find("policy")->origin() : block.origin(),
-                  fmt::format("expected an algorithm that does {}, got '{}'", hw::name(kind), algorithm),
+                  fmt::format("expected an algorithm that does {}, got '{}'", to_string(kind), algorithm),
                   sim::name_hint("", able));
     }
     if (job.params.root >= job.ranks())

@@ -6,19 +6,13 @@
 #include <optional>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/config_experiment.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "experiments/base/platform_choice.hpp"
 #include "hw/npu/npu.hpp"
 #include "hw/pim/decode_overlap.hpp"
 #include "models/transformer/transformer.hpp"
-
-template <>
-struct orrery::sim::EnumNames<orrery::hw::DecodeSchedule> {
-  using E = orrery::hw::DecodeSchedule;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{
-      {{"gpu_only", E::gpu_only}, {"serial", E::serial}, {"split", E::split}, {"interleaved", E::interleaved}}};
-};
 
 namespace orrery::experiments {
 namespace pim {
@@ -106,7 +100,7 @@ struct Sections {
   }
 };
 
-class PimExperiment final : public Experiment {
+class PimExperiment final : public ConfigExperiment {
  public:
   PimExperiment(const Node& root, const Systems& systems, sim::Faults& faults) {
     config_ = read_sections<Sections>(root, *systems.registries(), faults);
@@ -119,11 +113,6 @@ class PimExperiment final : public Experiment {
     read_model(model, faults);
     resolved_ = resolved_config("pim", config_);
   }
-
-  const Node& resolved() const override { return resolved_; }
-  std::vector<std::filesystem::path> inputs() const override { return inputs_; }
-  Node identity() const override { return resolved_; }
-  std::int64_t seed() const override { return 1; }
 
   Outcome run(const RunSink&) const override {
     Outcome outcome;
@@ -243,8 +232,6 @@ class PimExperiment final : public Experiment {
   hw::DecodeLayer layer_;
   std::unique_ptr<hw::CostModel> cost_;
   double device_bytes_ = 0, weights_ = 0;
-  std::vector<std::filesystem::path> inputs_;
-  Node resolved_;
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ bool ServingSetup::State::enough_devices() {
     devices.used += group.devices() * group.params.count;
     machine.groups.push_back({.name = group.params.name,
                               .part = devices.part,
-                              .role = std::string(to_string(group.params.role)),
+                              .role = std::string(sim::to_string(group.params.role)),
                               .replicas = group.params.count,
                               .device_group = group.params.device_group,
                               .devices = group.devices(),

@@ -103,7 +103,7 @@ Node cluster_figures(const ClusterTotals& totals, const sim::TickScale& scale) {
   migration.set("completed", Node::integer(moved.completed));
   std::int64_t aborted = 0;
   Node reasons = Node::object();
-  for (const auto& [name, reason] : sim::EnumNames<MigrationAbort>::names) {
+  for (const auto& [name, reason] : sim::names_of<MigrationAbort>) {
     const std::int64_t count = moved.aborted[static_cast<std::size_t>(reason)];
     aborted += count;
     reasons.set(std::string(name), Node::integer(count));

@@ -18,20 +18,6 @@ const Sequence& SeqRef::get() const {
 
 namespace {
 
-const char* phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::waiting:
-      return "waiting";
-    case Phase::prefill:
-      return "prefill";
-    case Phase::decode:
-      return "decode";
-    case Phase::paused:
-      break;
-  }
-  return "paused";
-}
-
 /// The sequences of a queue, as Python's sequences are: a length, items, a loop.
 struct SeqList {
   std::shared_ptr<ViewRef> view;
@@ -86,7 +72,7 @@ void bind_sequence(py::module_& module) {
   seq.def_property_readonly("order", &SeqRef::order, "Arrival number at the replica, unique.");
   seq.def_property_readonly("arrived_s", [](const SeqRef& s) { return s.owner()->seconds(s.get().arrived); });
   seq.def_property_readonly(
-      "phase", [](const SeqRef& s) { return phase_name(s.get().phase); },
+      "phase", [](const SeqRef& s) { return sim::to_string(s.get().phase); },
       "\"waiting\", \"prefill\", \"decode\" or \"paused\".");
   seq.def_property_readonly(
       "prefill_left", [](const SeqRef& s) { return s.get().prefill_left(); }, "Tokens left to prefill.");
@@ -106,7 +92,7 @@ void bind_sequence(py::module_& module) {
   seq.def("__repr__", [](const SeqRef& s) {
     const Sequence& one = s.get();
     return py::str("<Sequence {}: {}, prompt {}, prefilled {}, generated {}>")
-        .format(one.order, phase_name(one.phase), one.prompt_tokens, one.prefilled, s.view().generated(s.id()));
+        .format(one.order, sim::to_string(one.phase), one.prompt_tokens, one.prefilled, s.view().generated(s.id()));
   });
 }
 

@@ -68,7 +68,7 @@ std::string_view shape_name(const hw::Kernel& kernel) {
 }
 
 hw::DType format_of(const std::string& name) {
-  if (const auto dtype = hw::dtype_of(name)) return *dtype;
+  if (const auto dtype = sim::value_named<hw::DType>(name)) return *dtype;
   std::vector<std::string> known;
   for (const hw::DType dtype : kFormats) known.emplace_back(to_string(dtype));
   sim::throw_fault({"dtype", ""}, fmt::format("unknown number format '{}'", name), sim::name_hint(name, known));

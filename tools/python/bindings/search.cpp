@@ -66,7 +66,7 @@ class PySearch {
 
   std::vector<std::string> measures() const {
     std::vector<std::string> names;
-    for (const study::Measure& measure : study_.measures) names.push_back(measure.name);
+    for (const experiments::Measure& measure : study_.measures) names.push_back(measure.name);
     return names;
   }
   py::dict facts() const {

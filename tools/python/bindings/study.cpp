@@ -134,7 +134,7 @@ py::dict read_store(const std::string& file) {
     for (const study::Cell& cell : row.cells) cells[i++].push_back(cell);
     const bool ok = row.status == study::TrialStatus::ok;
     cells[i++].push_back(ok ? study::Cell(row.violation) : study::Cell());
-    cells[i++].emplace_back(study::status_text(row.status));
+    cells[i++].emplace_back(std::string(sim::to_string(row.status)));
     cells[i++].push_back(row.reason.empty() ? study::Cell() : study::Cell(row.reason));
   });
   py::dict table, all;

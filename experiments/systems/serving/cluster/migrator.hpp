@@ -19,6 +19,7 @@
 #include "experiments/systems/serving/cluster/fleet.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "policies/migration/migration.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
 
@@ -26,6 +27,14 @@ class Cluster;
 
 /// Why a migration came to nothing.
 enum class MigrationAbort : std::uint8_t { destination_full, destination_queue, ended, preempted, closed };
+constexpr auto enum_names(MigrationAbort) {
+  using enum MigrationAbort;
+  return sim::names<MigrationAbort>({{"destination_full", destination_full},
+                                     {"destination_queue", destination_queue},
+                                     {"ended", ended},
+                                     {"preempted", preempted},
+                                     {"closed", closed}});
+}
 
 struct MigrationTotals {
   std::int64_t completed = 0, bytes = 0;
@@ -87,13 +96,3 @@ class Migrator final : public sim::EventHandler {
 };
 
 }  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::MigrationAbort> {
-  using E = orrery::experiments::MigrationAbort;
-  static constexpr std::array<std::pair<std::string_view, E>, 5> names{{{"destination_full", E::destination_full},
-                                                                        {"destination_queue", E::destination_queue},
-                                                                        {"ended", E::ended},
-                                                                        {"preempted", E::preempted},
-                                                                        {"closed", E::closed}}};
-};

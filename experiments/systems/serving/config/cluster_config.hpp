@@ -1,11 +1,9 @@
 // The section `cluster` of a serving config: which replicas there are, and how they are made.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "policies/batching/batching.hpp"
@@ -20,20 +18,9 @@ enum class Role : std::uint8_t {
   prefill,  ///< up to the first token; the KV cache then goes to a replica that decodes
   decode    ///< what others prefilled
 };
-
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::Role> {
-  using E = orrery::experiments::Role;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"both", E::both}, {"prefill", E::prefill}, {"decode", E::decode}}};
-};
-
-namespace orrery::experiments {
-
-inline std::string_view to_string(Role role) {
-  return sim::EnumNames<Role>::names[static_cast<std::size_t>(role)].first;
+constexpr auto enum_names(Role) {
+  using enum Role;
+  return sim::names<Role>({{"both", both}, {"prefill", prefill}, {"decode", decode}});
 }
 
 /// Equal replicas.

@@ -2,18 +2,25 @@
 // For timelines; nothing is told where nobody asks (RunObserver::wants_steps).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/units.hpp"
 
 namespace orrery::experiments {
 
 /// What a request does from some time on.
 enum class RequestPhase : std::uint8_t { queued, prefill, decode, preempted, loading, moving };
-constexpr std::array<std::string_view, 6> kPhaseNames{"queued",    "prefill",    "decode",
-                                                      "preempted", "loading KV", "moving KV"};
+constexpr auto enum_names(RequestPhase) {
+  using enum RequestPhase;
+  return sim::names<RequestPhase>({{"queued", queued},
+                                   {"prefill", prefill},
+                                   {"decode", decode},
+                                   {"preempted", preempted},
+                                   {"loading KV", loading},
+                                   {"moving KV", moving}});
+}
 
 struct RequestStep {
   std::int64_t request = 0;

@@ -118,8 +118,7 @@ void ServingTimeline::draw_request(std::int64_t id, const Way& way, std::int64_t
     if (until_ns <= begin_ns) continue;
     const bool passes = phase.phase == RequestPhase::decode && !decoded;
     decoded |= passes;
-    writer_.slice(*track, begin_ns, until_ns, kPhaseNames[static_cast<std::size_t>(phase.phase)], {},
-                  {.id = passes ? way.flow : 0});
+    writer_.slice(*track, begin_ns, until_ns, sim::to_string(phase.phase), {}, {.id = passes ? way.flow : 0});
   }
 }
 

@@ -10,34 +10,26 @@
 // summary.json: call_time_s is the time of all calls in a row, critical_path_s the longest chain of calls that need
 // each other: their ratio in a sequential run is the speed-up that an estimate without contention promises.
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "experiments/systems/serving/programs/programs.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
 
 enum class ApplPattern : std::uint8_t { self_consistency, skeleton, tree, summary };
+constexpr auto enum_names(ApplPattern) {
+  using enum ApplPattern;
+  return sim::names<ApplPattern>(
+      {{"self_consistency", self_consistency}, {"skeleton", skeleton}, {"tree", tree}, {"summary", summary}});
+}
+
 enum class ApplMode : std::uint8_t { futures, sequential };
+constexpr auto enum_names(ApplMode) {
+  using enum ApplMode;
+  return sim::names<ApplMode>({{"futures", futures}, {"sequential", sequential}});
+}
 
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::ApplPattern> {
-  using E = orrery::experiments::ApplPattern;
-  static constexpr std::array<std::pair<std::string_view, E>, 4> names{{{"self_consistency", E::self_consistency},
-                                                                        {"skeleton", E::skeleton},
-                                                                        {"tree", E::tree},
-                                                                        {"summary", E::summary}}};
-};
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::ApplMode> {
-  using E = orrery::experiments::ApplMode;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"futures", E::futures}, {"sequential", E::sequential}}};
-};
-
-namespace orrery::experiments {
 namespace {
 
 struct ApplParams {

@@ -8,24 +8,18 @@
 // The paper gives no figures of time; nothing here is fitted. A task of the model is `parallel_calls` calls side by
 // side.
 #include <algorithm>
-#include <array>
 
 #include "experiments/systems/serving/programs/programs.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
 
 enum class PathChoice : std::uint8_t { shortest, greedy, random };
+constexpr auto enum_names(PathChoice) {
+  using enum PathChoice;
+  return sim::names<PathChoice>({{"shortest", shortest}, {"greedy", greedy}, {"random", random}});
+}
 
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::PathChoice> {
-  using E = orrery::experiments::PathChoice;
-  static constexpr std::array<std::pair<std::string_view, E>, 3> names{
-      {{"shortest", E::shortest}, {"greedy", E::greedy}, {"random", E::random}}};
-};
-
-namespace orrery::experiments {
 namespace {
 
 struct OpusParams {

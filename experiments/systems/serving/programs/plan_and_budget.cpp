@@ -8,31 +8,26 @@
 // each times the sub-question's estimated difficulty where `by_difficulty` is set (its wish, off by a log-normal
 // error). What a cut answer is worth is not modelled; `tokens_wanted` over `tokens_used` says how much was cut.
 #include <algorithm>
-#include <array>
 
 #include "experiments/systems/serving/programs/programs.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/math.hpp"
 #include "traces/generator.hpp"
 
 namespace orrery::experiments {
 
 enum class BudgetSchedule : std::uint8_t { none, global, uniform, linear, polynomial, exponential, cosine };
+constexpr auto enum_names(BudgetSchedule) {
+  using enum BudgetSchedule;
+  return sim::names<BudgetSchedule>({{"none", none},
+                                     {"global", global},
+                                     {"uniform", uniform},
+                                     {"linear", linear},
+                                     {"polynomial", polynomial},
+                                     {"exponential", exponential},
+                                     {"cosine", cosine}});
+}
 
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::BudgetSchedule> {
-  using E = orrery::experiments::BudgetSchedule;
-  static constexpr std::array<std::pair<std::string_view, E>, 7> names{{{"none", E::none},
-                                                                        {"global", E::global},
-                                                                        {"uniform", E::uniform},
-                                                                        {"linear", E::linear},
-                                                                        {"polynomial", E::polynomial},
-                                                                        {"exponential", E::exponential},
-                                                                        {"cosine", E::cosine}}};
-};
-
-namespace orrery::experiments {
 namespace {
 
 struct PlanAndBudgetParams {

@@ -10,23 +10,18 @@
 // published and is a parameter. Whether an answer is right is out of scope: `passed` says that the search came to its
 // end.
 #include <algorithm>
-#include <array>
 
 #include "experiments/systems/serving/programs/programs.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
 
 enum class AgentSearch : std::uint8_t { react, dfsdt };
+constexpr auto enum_names(AgentSearch) {
+  using enum AgentSearch;
+  return sim::names<AgentSearch>({{"react", react}, {"dfsdt", dfsdt}});
+}
 
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::AgentSearch> {
-  using E = orrery::experiments::AgentSearch;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"react", E::react}, {"dfsdt", E::dfsdt}}};
-};
-
-namespace orrery::experiments {
 namespace {
 
 struct ToolAgentParams {

@@ -15,25 +15,20 @@
 // `kept_leaves`, `clusters_kept` (share of the clusters), `ilp_open` (rounds in which the program was not solved to the
 // end).
 #include <algorithm>
-#include <array>
 
 #include "experiments/systems/serving/programs/programs.hpp"
 #include "experiments/systems/serving/programs/tree_choice.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments {
 
 enum class TreePolicy : std::uint8_t { rebase, ets };
+constexpr auto enum_names(TreePolicy) {
+  using enum TreePolicy;
+  return sim::names<TreePolicy>({{"rebase", rebase}, {"ets", ets}});
+}
 
-}  // namespace orrery::experiments
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::TreePolicy> {
-  using E = orrery::experiments::TreePolicy;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{{{"rebase", E::rebase}, {"ets", E::ets}}};
-};
-
-namespace orrery::experiments {
 namespace {
 
 struct TreeSearchParams {

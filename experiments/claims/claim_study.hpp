@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "experiments/base/assignment.hpp"
+#include "experiments/base/study_file.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/formula.hpp"
 #include "sim/base/params.hpp"
@@ -29,12 +30,6 @@ struct Variant {
 struct Axis {
   std::string name;
   std::vector<Choice> values;
-};
-
-/// A figure of summary.json by its dotted path, in which {AXIS} and {variant} stand for what a run is at.
-struct Measure {
-  std::string name, path;
-  sim::Origin origin;
 };
 
 /// As it stands in the file.
@@ -69,8 +64,8 @@ struct ClaimStudy {
   std::string system, title;
   sim::Node base;
   std::vector<Variant> variants;
-  std::vector<Axis> axes;  ///< the last one varies fastest
-  std::vector<Measure> measures;
+  std::vector<Axis> axes;         ///< the last one varies fastest
+  std::vector<Measure> measures;  ///< in whose paths {AXIS} and {variant} stand for what a run is at
   std::vector<Claim> claims;
 
   std::size_t points() const;
@@ -98,12 +93,8 @@ bool is_claim_study(const std::filesystem::path& file);
 /// that it makes, which runner.hpp finds.
 ClaimStudy read_study(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
 
-/// The studies that ship, sorted: files of kind "claim" in experiments/studies.
-std::vector<std::filesystem::path> shipped_studies();
 /// The file that an argument names: a path, or the name of a study that ships. Throws sim::ConfigError.
 std::filesystem::path study_file(const std::string& argument);
-/// Studies that ship as named components (kind "claim").
-std::vector<sim::ComponentInfo> study_components();
 /// Variants, axes, measures and claims of a study that ships, as text.
 std::string study_text(const std::string& name);
 

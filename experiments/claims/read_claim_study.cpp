@@ -5,7 +5,7 @@
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/study_file.hpp"
-#include "experiments/claims/study.hpp"
+#include "experiments/claims/claim_study.hpp"
 
 namespace orrery::experiments::claims {
 namespace {
@@ -68,22 +68,13 @@ void check_placeholders(const Measure& measure, const ClaimStudy& study, Faults&
   }
 }
 
-void read_measures(const Node& root, ClaimStudy& study, Faults& faults) {
-  const Node* list =
-      member(root, "measures", Node::Kind::object, "an object of \"name\": \"path in summary.json\"", true, faults);
-  if (list == nullptr) return;
-  if (list->members().empty()) faults.add(list->origin(), "expected at least one measure");
-  for (const auto& [name, node] : list->members()) {
-    if (!check_name(name, node.origin(), "a measure", faults)) continue;
-    if (name == "feasible") {
-      faults.add(node.origin(), "'feasible' is 1 where a run is feasible, in every study", "choose another name");
+void read_measures_of(const Node& root, ClaimStudy& study, Faults& faults) {
+  for (Measure& measure : read_measures(root, faults)) {
+    if (measure.name == "feasible") {
+      faults.add(measure.origin, "'feasible' is 1 where a run is feasible, in every study", "choose another name");
       continue;
     }
-    if (!node.is_string() || node.as_string().empty()) {
-      faults.add(node.origin(), fmt::format("expected the path of a figure of summary.json, got {}", node.shown()));
-      continue;
-    }
-    study.measures.push_back({name, node.as_string(), node.origin()});
+    study.measures.push_back(std::move(measure));
     check_placeholders(study.measures.back(), study, faults);
   }
 }
@@ -155,7 +146,7 @@ ClaimStudy read_study(const fs::path& file, const std::vector<std::string>& assi
   const std::size_t before = faults.size();
   read_variants(root, study, faults);
   read_axes(root, study, faults);
-  read_measures(root, study, faults);
+  read_measures_of(root, study, faults);
   if (faults.size() == before) read_claims(root, study, faults);  // else every formula would be at fault too
   faults.throw_if_any();
   return study;

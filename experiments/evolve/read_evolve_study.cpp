@@ -5,7 +5,7 @@
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/study_file.hpp"
-#include "experiments/evolve/study.hpp"
+#include "experiments/evolve/evolve_study.hpp"
 #include "policies/expression_subjects.hpp"
 
 namespace orrery::experiments::evolve {

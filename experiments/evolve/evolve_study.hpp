@@ -19,17 +19,10 @@
 namespace orrery::experiments::evolve {
 
 enum class Goal : std::uint8_t { minimise, maximise };
-
-}  // namespace orrery::experiments::evolve
-
-template <>
-struct orrery::sim::EnumNames<orrery::experiments::evolve::Goal> {
-  using E = orrery::experiments::evolve::Goal;
-  static constexpr std::array<std::pair<std::string_view, E>, 2> names{
-      {{"minimise", E::minimise}, {"maximise", E::maximise}}};
-};
-
-namespace orrery::experiments::evolve {
+constexpr auto enum_names(Goal) {
+  using enum Goal;
+  return sim::names<Goal>({{"minimise", minimise}, {"maximise", maximise}});
+}
 
 struct ObjectiveParams {
   std::string figure;

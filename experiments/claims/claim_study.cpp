@@ -1,4 +1,4 @@
-#include "experiments/claims/study.hpp"
+#include "experiments/claims/claim_study.hpp"
 
 #include <fmt/format.h>
 
@@ -47,37 +47,16 @@ bool is_claim_study(const fs::path& file) {
   return is_claim_study(sim::read_json(file));
 }
 
-std::vector<fs::path> shipped_studies() {
-  std::vector<fs::path> files;
-  const fs::path folder = home_folder() / "experiments/studies";
-  if (!fs::is_directory(folder)) return files;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".json" && is_claim_study(entry.path())) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 fs::path study_file(const std::string& argument) {
   std::error_code ignored;
   if (fs::is_regular_file(argument, ignored) || argument.ends_with(".json")) return argument;
   std::vector<std::string> known;
-  for (const fs::path& file : shipped_studies()) {
+  for (const fs::path& file : shipped_studies("claim")) {
     known.push_back(file.stem().string());
     if (known.back() == argument) return file;
   }
   sim::throw_fault({"reproduce", ""}, fmt::format("expected a claim study or its file, found no '{}'", argument),
                    sim::name_hint(argument, known));
-}
-
-std::vector<sim::ComponentInfo> study_components() {
-  std::vector<sim::ComponentInfo> all;
-  for (const fs::path& file : shipped_studies()) {
-    const Node root = sim::read_json(file);
-    const Node* title = root.find("title");
-    all.push_back(
-        {"claim", file.stem().string(), title != nullptr && title->is_string() ? title->as_string() : "", {}});
-  }
-  return all;
 }
 
 std::string study_text(const std::string& name) {
