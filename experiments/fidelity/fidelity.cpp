@@ -27,9 +27,9 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
-const TableKind* kind_of(const std::string& file) {
-  for (const auto& kind : table_kinds())
-    if (kind->reads(file)) return kind.get();
+std::unique_ptr<TableKind> kind_of(const std::string& file) {
+  for (auto& kind : table_kinds())
+    if (kind->reads(file)) return std::move(kind);
   return nullptr;
 }
 
@@ -47,7 +47,7 @@ sim::Node number_or_null(double value, bool known) {
 /// Columns of a table, one at least; rows that could not be read count as uncovered in each of them.
 std::vector<Predictions::Column> predictions_of(const MeasuredTable& table, const PartShelf& parts) {
   Predictions predictions;
-  if (const TableKind* kind = kind_of(table.name())) {
+  if (const std::unique_ptr<TableKind> kind = kind_of(table.name())) {
     try {
       kind->predict(table, parts, predictions);
     } catch (const sim::ConfigError& error) {  // of the part, not of a row

@@ -127,7 +127,7 @@ TEST_CASE("a stage's device holds the weights of the fullest stage", "[unit]") {
       "lengths": {"policy": "log_normal"}}})");
   sim::assign(root, "machine.devices.0.count=2");
   sim::Faults faults;
-  const ServingConfig config = read_serving_config(root, faults);
+  const ServingConfig config = read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   const ServingResult result = ServingSetup(config).run(nullptr);
   REQUIRE(result.machine.groups.size() == 1);
@@ -139,7 +139,7 @@ TEST_CASE("a resolved config names what the catalog has by the catalog", "[unit]
   sim::Node root = sim::parse_json(seesaw_config(""), "test");
   root.set("model", sim::Node::object()).set("config", sim::Node::string(file));
   sim::Faults faults;
-  const ServingConfig config = read_serving_config(root, faults);
+  const ServingConfig config = read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   const sim::Node& resolved = config.resolved;
   CHECK(resolved.at("model.config")->as_string() == "catalog:llama-2-7b");
@@ -188,7 +188,7 @@ TEST_CASE("layouts: replicas have no parallelism of their own beside them", "[un
     text.back() = ',';
     text += R"("cluster": {"replicas": [{)" + own + "}]}}";
     sim::Faults faults;
-    read_serving_config(sim::parse_json(text, "test"), faults);
+    read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
     REQUIRE(faults.all().size() == 1);
     CHECK(faults.all()[0].text() ==
           "test:/cluster/replicas/0: expected no pipeline or data parallelism of its own beside 'layouts'");

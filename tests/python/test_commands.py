@@ -113,7 +113,7 @@ class AnswerTest(unittest.TestCase):
         one = orrery.plan(buffers, planner="best_fit")
         self.assertEqual(list(one.plans["planner"]), ["best_fit"])
         self.assertIn("96 B", repr(one))
-        with self.assertRaisesRegex(orrery.ConfigError, "--planner: unknown memory planner policy 'bestfit'"):
+        with self.assertRaisesRegex(orrery.ConfigError, "--planner: unknown memory_planner policy 'bestfit'"):
             orrery.plan(buffers, planner="bestfit")
         with self.assertRaisesRegex(orrery.ConfigError, "--capacity: expected bytes"):
             orrery.plan(buffers, capacity="1 s")

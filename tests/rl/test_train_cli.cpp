@@ -103,7 +103,7 @@ TEST_CASE("faults of a training name their place", "[unit]") {
   const auto starts = [](const std::vector<std::string>& faults, const std::string& text) {
     return faults.size() == 1 && faults[0].find(text) == 0;
   };
-  CHECK(starts(faults_of(R"({"system": "rl"})"), "test:/env: expected an environment"));
+  CHECK(starts(faults_of(R"({"system": "rl"})"), "test:/env: missing: expected a policy block (known: cart_pole"));
   CHECK(starts(faults_of(R"({"system": "rl", "env": {"policy": "cart_pool"}})"), "test:/env/policy: "));
   CHECK(starts(faults_of(R"({"system": "rl", "env": {"policy": "cart_pole", "cart_pole": {"max_step": 3}}})"),
                "test:/env/cart_pole/max_step: "));

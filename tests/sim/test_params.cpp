@@ -83,15 +83,22 @@ Shapes shapes() {
 struct Rooms {
   std::int64_t count = 1;
   std::optional<Shapes::Choice> door;
-  bool empty() const { return count == 0; }
   static constexpr auto fields() {
     return sim::FieldTable{field("count", &Rooms::count, Unit::count, at_least(0), "How many."),
                            only_if_given(choice("door", &Rooms::door, "square", "Of each, if they have one."))};
   }
 };
+struct Cellar {
+  std::int64_t count = 0;
+  bool empty() const { return count == 0; }
+  static constexpr auto fields() {
+    return sim::FieldTable{field("count", &Cellar::count, Unit::count, at_least(0), "How many rooms.")};
+  }
+};
 struct House {
   Shapes::Choice floor, roof;
-  Rooms rooms, cellar;
+  Rooms rooms;
+  Cellar cellar;
   static constexpr auto fields() {
     return sim::FieldTable{required(choice("floor", &House::floor, "square", "Its outline.")),
                            choice("roof", &House::roof, "point", "What is on top."),

@@ -20,8 +20,8 @@ std::vector<TraceRecord> draw(const std::string& json, std::uint64_t seed = 1) {
   return read_all(*make_generated_trace(generator(json), seed));
 }
 
-template <class T>
-std::vector<T> column(const std::vector<TraceRecord>& records, T TraceRecord::*field) {
+template <class T, class Base>  // prompt_tokens and its like are of a base of the record
+std::vector<T> column(const std::vector<TraceRecord>& records, T Base::*field) {
   std::vector<T> values;
   for (const TraceRecord& record : records) values.push_back(record.*field);
   return values;

@@ -124,6 +124,41 @@ def tell(sites: list[Site], drawn: dict[str, list[int]], verdicts: dict[int, str
                 print(f"  {verdicts[number]}: {sites[number].shown()}")
 
 
+def compiled(build: Build, sites: list[Site], order: dict[str, list[int]], count: int,
+             dropped: set[int]) -> tuple[dict[str, list[int]], dict[str, pathlib.Path]]:
+    """Samples that compile, and their objects; changes that do not are added to `dropped`, and others take their place."""
+    while True:
+        drawn = samples(sites, order, count, dropped)
+        chosen = {number for numbers in drawn.values() for number in numbers}
+        objects, bad = build.compile_all({number: sites[number] for number in sorted(chosen)})
+        if not bad:
+            print(f"{len(chosen)} changes in {len(objects)} units compiled, {len(dropped)} left out that do not compile", flush=True)
+            return drawn, objects
+        dropped |= bad
+
+
+def tried(build: Build, sites: list[Site], options: argparse.Namespace, tests: list[str],
+          before: dict[int, str]) -> tuple[dict[str, list[int]], dict[int, str]]:
+    """The samples, and what became of each change; those killed `before` are taken as they were."""
+    left = orders(sites, options)
+    all_drawn: dict[str, list[int]] = {name: [] for name in left}
+    verdicts: dict[int, str] = {}
+    dropped: set[int] = set()
+    while True:
+        drawn, objects = compiled(build, sites, left, len(sites) if options.only else options.count, dropped)
+        numbers = {number for mine in drawn.values() for number in mine}
+        if numbers:
+            studies = list(QUICK) if RUNS in options.tests.split(",") else []
+            runner = Runner(build.scratch, build.link([*tests, "orrery"], objects), build.build / "orrery", ROOT, len(sites), studies)
+            known = {number: before[number] for number in numbers if before.get(number, "").startswith("killed")}
+            verdicts |= known | judge(runner, sites, sorted(numbers - set(known)), options.jobs)
+            for name, mine in drawn.items():
+                all_drawn[name] += mine
+        left = {name: [n for n in order if n not in verdicts and n not in dropped] for name, order in left.items()}
+        if not options.only or not any(left.values()):
+            return all_drawn, verdicts  # with --only, several changes of one expression take as many rounds
+
+
 def main() -> int:
     options = parse()
     folders = [folder.strip("/") for folder in options.folder or FOLDERS]
@@ -139,34 +174,19 @@ def main() -> int:
     sites = build.all_sites()
     inside = {folder: sum(site.path.startswith(folder + "/") for site in sites) for folder in folders}
     print(f"{len(sites)} changes: " + ", ".join(f"{folder} {number}" for folder, number in inside.items()), flush=True)
-    order = orders(sites, options)
-    count = len(sites) if options.only else options.count
-    dropped: set[int] = set()
-    drawn = samples(sites, order, count, dropped)
     if options.list:
-        for name, numbers in drawn.items():
+        for name, numbers in orders(sites, options).items():
             print(f"{name}:")
-            for number in sorted(numbers):
+            shown = numbers if options.only else samples(sites, {name: numbers}, options.count, set())[name]
+            for number in sorted(shown):
                 print(f"  {sites[number].shown()}")
         return 0
-    while True:
-        chosen = {number for numbers in drawn.values() for number in numbers}
-        objects, bad = build.compile_all({number: sites[number] for number in sorted(chosen)})
-        if not bad:
-            break
-        dropped |= bad
-        drawn = samples(sites, order, count, dropped)
-    print(f"{len(chosen)} changes in {len(objects)} units compiled, {len(dropped)} left out that do not compile "
-          f"({time.monotonic() - started:.0f} s)", flush=True)
-    programs = build.link([*tests, "orrery"], objects)
-    runner = Runner(build.scratch, programs, release / "orrery", ROOT, len(sites), list(QUICK) if RUNS in options.tests else [])
     before = {row["number"]: row["verdict"] for row in json.loads(options.again.read_text())} if options.again else {}
-    done = {number: before[number] for number in chosen if before.get(number, "").startswith("killed")}
-    verdicts = done | judge(runner, sites, sorted(chosen - set(done)), options.jobs)
+    drawn, verdicts = tried(build, sites, options, tests, before)
     tell(sites, drawn, verdicts, folders)
     if options.out:
         rows = [{"number": number, "change": sites[number].shown(), "kind": sites[number].kind, "verdict": verdicts[number],
-                 "samples": [name for name, numbers in drawn.items() if number in numbers]} for number in sorted(chosen)]
+                 "samples": [name for name, numbers in drawn.items() if number in numbers]} for number in sorted(verdicts)]
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
     print(f"{time.monotonic() - started:.0f} s")
     return 0

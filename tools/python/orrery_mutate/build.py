@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import fcntl
 import hashlib
 import json
 import pathlib
@@ -52,6 +53,8 @@ class Build:
         self.scratch = root / "build/mutate"
         for name in ("sites", "objects", "programs", "sources", "libraries"):
             (self.scratch / name).mkdir(parents=True, exist_ok=True)
+        self.lock = (self.scratch / "lock").open("w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)  # two runs would overwrite each other's programs
         self.headers = self.headers_digest()
         self.pattern = "^" + re.escape(str(root)) + "/(" + "|".join(map(re.escape, folders)) + ")/.*[.]cpp$"
         self.units: list[Unit] = []

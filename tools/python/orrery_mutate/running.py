@@ -132,11 +132,8 @@ class Runner:
             process = subprocess.Popen(command, cwd=folder, env=env,
                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                        preexec_fn=limits, start_new_session=True)
-            try:
-                out, _ = process.communicate(timeout=8 * limit + 60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                process.communicate()
+            out = output_of(process, 8 * limit + 60)
+            if out is None:
                 return True
             if program != RUNS and process.returncode == 0 and "No test cases matched" in out or "No tests ran" in out:
                 raise RuntimeError(f"{program}: no test case of {[case.name for case in cases]}")
@@ -159,6 +156,19 @@ class Runner:
                     if self.fails(program, group, number):
                         return program
         return ""
+
+
+def output_of(process: subprocess.Popen[str], seconds: float) -> str | None:
+    """What it prints; nothing if it has not ended after so long (by its own limit of processor time it should have)."""
+    while True:
+        try:
+            return process.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            if pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T":
+                continue  # somebody stopped it, which is not its fault
+            os.killpg(process.pid, 9)
+            process.communicate()
+            return None
 
 
 def escaped(name: str) -> str:
