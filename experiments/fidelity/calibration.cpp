@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 namespace orrery::experiments {
 namespace {
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 
 /// A table in a fit: its training rows alone, and the whole with a mask of those.
 struct FitTable {
-  const TableKind* kind = nullptr;
+  std::shared_ptr<const TableKind> kind;
   MeasuredTable whole, training;
   std::vector<char> in_training;
   std::string part;
@@ -70,13 +71,14 @@ std::vector<FitTable> load_tables(const CalibrationBlock& block, const std::vect
                                   const PartShelf& parts, const CalibrationOptions& options, bool training) {
   std::vector<FitTable> tables;
   for (const std::string& file : measured_files(options.data)) {
-    for (const auto& kind : table_kinds()) {
+    for (std::unique_ptr<TableKind>& kind : table_kinds()) {
       if (!kind->reads(file)) continue;
       if (!contains(block.table_kinds, kind->name())) break;
       const std::string part = part_of(parts, block.part_kind, word_of_part(file));
       if (!contains(names, part)) break;
-      FitTable table{kind.get(), MeasuredTable::read(options.data, file), {}, {}, part};
-      table.in_training = training ? training_rows(table.whole, *kind, options) : std::vector<char>(table.whole.rows());
+      FitTable table{std::move(kind), MeasuredTable::read(options.data, file), {}, {}, part};
+      table.in_training =
+          training ? training_rows(table.whole, *table.kind, options) : std::vector<char>(table.whole.rows());
       if (training) table.training = table.whole.subset(table.in_training);
       tables.push_back(std::move(table));
       break;

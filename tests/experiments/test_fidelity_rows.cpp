@@ -34,7 +34,8 @@ struct Folder {
 };
 
 const TableKind& kind_of(const std::string& name) {
-  for (const auto& kind : table_kinds())
+  static const std::vector<std::unique_ptr<TableKind>> kinds = table_kinds();
+  for (const auto& kind : kinds)
     if (kind->reads(name)) return *kind;
   throw std::logic_error("no kind reads " + name);
 }
