@@ -12,7 +12,7 @@ namespace {
 
 struct ServingAdmissionParams : ServingEnvParams {
   ServingAdmissionParams() { reward = ServingReward::slo; }
-  static constexpr auto fields() { return shared_fields<ServingAdmissionParams>(); }
+  static constexpr auto fields() { return sim::inherited<ServingAdmissionParams>(ServingEnvParams::fields()); }
 };
 
 class AskingAdmission final : public policies::AdmissionControl {

@@ -19,7 +19,7 @@ struct ServingBatchingParams : ServingEnvParams {
   std::vector<sim::Node> choices;
   static constexpr auto fields() {
     return sim::joined(
-        shared_fields<ServingBatchingParams>(),
+        sim::inherited<ServingBatchingParams>(ServingEnvParams::fields()),
         sim::FieldTable{sim::field(
             "choices", &ServingBatchingParams::choices,
             "Policy blocks of policies.batching, at least two; none: sarathi with budgets of 256, 512 and 2048.")});

@@ -19,7 +19,7 @@ constexpr const char* kClocks = R"({"machine": {"devices": [{"part": "catalog:a1
 struct ServingClockParams : ServingEnvParams {
   double joule = 0.01;
   static constexpr auto fields() {
-    return sim::joined(shared_fields<ServingClockParams>(),
+    return sim::joined(sim::inherited<ServingClockParams>(ServingEnvParams::fields()),
                        sim::FieldTable{sim::field("joule", &ServingClockParams::joule, sim::Unit::none,
                                                   sim::at_least(0), "Price of a joule.")});
   }

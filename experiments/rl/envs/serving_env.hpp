@@ -42,19 +42,16 @@ struct ServingEnvParams {
   ServingReward reward = ServingReward::e2e;
   double rejected = -10;
 
-  /// Its rows, for a struct P derived from it.
-  template <class P>
-  static constexpr auto shared_fields() {
+  static constexpr auto fields() {
+    using P = ServingEnvParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("config", static_cast<std::string P::*>(&P::config), Unit::path, sim::any_value(),
+        sim::field("config", &P::config, Unit::path, sim::any_value(),
                    "A serving config; empty: the study first_light that ships."),
-        sim::field("override", static_cast<sim::Node P::*>(&P::override_), "Laid over it."),
-        sim::field("requests", static_cast<std::int64_t P::*>(&P::requests), Unit::requests, sim::between(1, 1e9),
-                   "Of an episode."),
-        sim::field("reward", static_cast<ServingReward P::*>(&P::reward), "What a request is worth when it ends."),
-        sim::field("rejected", static_cast<double P::*>(&P::rejected), Unit::none, sim::any_value(),
-                   "What one is worth that is turned away."),
+        sim::field("override", &P::override_, "Laid over it."),
+        sim::field("requests", &P::requests, Unit::requests, sim::between(1, 1e9), "Of an episode."),
+        sim::field("reward", &P::reward, "What a request is worth when it ends."),
+        sim::field("rejected", &P::rejected, Unit::none, sim::any_value(), "What one is worth that is turned away."),
     };
   }
 };

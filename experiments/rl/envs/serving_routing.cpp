@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kOfReplica = 4, kOfRequest = 2;
 
 struct ServingRoutingParams : ServingEnvParams {
-  static constexpr auto fields() { return shared_fields<ServingRoutingParams>(); }
+  static constexpr auto fields() { return sim::inherited<ServingRoutingParams>(ServingEnvParams::fields()); }
 };
 
 class AskingRouter final : public policies::Router {

@@ -13,9 +13,9 @@ template <class P>
 constexpr auto stage_fields() {
   using sim::Unit;
   const auto seconds = [](const char* name, double HostStages::*member, double most, const char* doc) {
-    return sim::field(name, static_cast<double P::*>(member), Unit::seconds, sim::between(0, most), doc);
+    return sim::field(name, member, Unit::seconds, sim::between(0, most), doc);
   };
-  return sim::FieldTable{
+  return sim::inherited<P>(sim::FieldTable{
       seconds("schedule", &HostStages::schedule_s, 60, "Scheduling an iteration."),
       seconds("schedule_sequence", &HostStages::schedule_sequence_s, 1, "The part of it that each sequence adds."),
       seconds("prepare", &HostStages::prepare_s, 60, "Making the inputs of an iteration and copying them."),
@@ -26,14 +26,13 @@ constexpr auto stage_fields() {
       seconds("graph_launch", &HostStages::graph_launch_s, 60, "Launching an iteration that is a captured graph."),
       seconds("graph_launch_layer", &HostStages::graph_launch_layer_s, 1,
               "The part of it that each layer adds (graphs in pieces, attention between them)."),
-      sim::field("graph_tokens", static_cast<std::int64_t P::*>(&HostStages::graph_tokens), Unit::tokens,
-                 sim::between(0, 1e9), "Most new tokens of an iteration that runs as a captured graph; 0: none does."),
-      sim::field("graph_prompts", static_cast<bool P::*>(&HostStages::graph_prompts),
-                 "Whether iterations with prompt chunks do so too."),
+      sim::field("graph_tokens", &HostStages::graph_tokens, Unit::tokens, sim::between(0, 1e9),
+                 "Most new tokens of an iteration that runs as a captured graph; 0: none does."),
+      sim::field("graph_prompts", &HostStages::graph_prompts, "Whether iterations with prompt chunks do so too."),
       seconds("sample", &HostStages::sample_s, 60, "What the host does once the next tokens are known."),
       seconds("sample_sequence", &HostStages::sample_sequence_s, 1, "The part of it that each sequence adds."),
       seconds("detokenise_sequence", &HostStages::detokenise_sequence_s, 1,
-              "Text, stop conditions and streaming, for each sequence.")};
+              "Text, stop conditions and streaming, for each sequence.")});
 }
 
 struct SerialParams : HostStages {
