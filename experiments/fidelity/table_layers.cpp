@@ -23,7 +23,7 @@
 #include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments {
-namespace {
+namespace layers_table {
 
 /// What a call costs its host, s.
 struct Call {
@@ -158,10 +158,10 @@ class LayerTables final : public TableKind {
   }
 };
 
-}  // namespace
+}  // namespace layers_table
 
 std::unique_ptr<TableKind> layer_tables() {
-  return std::make_unique<LayerTables>();
+  return std::make_unique<layers_table::LayerTables>();
 }
 
 }  // namespace orrery::experiments

@@ -29,7 +29,7 @@
 #include "hw/tiled/tiled.hpp"
 
 namespace orrery::experiments {
-namespace {
+namespace profiles_table {
 
 constexpr hw::DType kType = hw::DType::bf16;
 constexpr std::string_view kMeasuredAs = "vllm_one_layer";
@@ -249,10 +249,10 @@ class ProfileTables final : public TableKind {
   }
 };
 
-}  // namespace
+}  // namespace profiles_table
 
 std::unique_ptr<TableKind> profile_tables() {
-  return std::make_unique<ProfileTables>();
+  return std::make_unique<profiles_table::ProfileTables>();
 }
 
 }  // namespace orrery::experiments

@@ -15,7 +15,7 @@
 #include "models/transformer/transformer.hpp"
 
 namespace orrery::experiments {
-namespace {
+namespace sarathi_table {
 
 constexpr std::string_view kFolder = "serving/sarathi_osdi24/";
 constexpr const char* kPart = "a100-sxm4-80gb";
@@ -86,10 +86,10 @@ class SarathiIterations final : public TableKind {
   }
 };
 
-}  // namespace
+}  // namespace sarathi_table
 
 std::unique_ptr<TableKind> serving_sarathi_tables() {
-  return std::make_unique<SarathiIterations>();
+  return std::make_unique<sarathi_table::SarathiIterations>();
 }
 
 }  // namespace orrery::experiments

@@ -25,7 +25,7 @@
 #include "models/transformer/transformer.hpp"
 
 namespace orrery::experiments {
-namespace {
+namespace vllm_table {
 
 namespace fs = std::filesystem;
 using sim::Node;
@@ -236,10 +236,10 @@ class VllmRuns final : public TableKind {
   }
 };
 
-}  // namespace
+}  // namespace vllm_table
 
 std::unique_ptr<TableKind> serving_vllm_tables() {
-  return std::make_unique<VllmRuns>();
+  return std::make_unique<vllm_table::VllmRuns>();
 }
 
 }  // namespace orrery::experiments

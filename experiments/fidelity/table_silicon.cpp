@@ -26,7 +26,7 @@
 #include "experiments/fidelity/table_kind.hpp"
 
 namespace orrery::experiments {
-namespace {
+namespace silicon_table {
 
 struct Engine {
   std::string_view name;
@@ -232,10 +232,10 @@ class SiliconTables final : public TableKind {
   }
 };
 
-}  // namespace
+}  // namespace silicon_table
 
 std::unique_ptr<TableKind> silicon_tables() {
-  return std::make_unique<SiliconTables>();
+  return std::make_unique<silicon_table::SiliconTables>();
 }
 
 }  // namespace orrery::experiments

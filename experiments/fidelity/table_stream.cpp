@@ -11,7 +11,7 @@
 #include "hw/cost/cost_model.hpp"
 
 namespace orrery::experiments {
-namespace {
+namespace stream_table {
 
 /// The same work without a thread block a row.
 hw::Kernel compiled(hw::Kernel kernel) {
@@ -59,10 +59,10 @@ class StreamTables final : public TableKind {
   }
 };
 
-}  // namespace
+}  // namespace stream_table
 
 std::unique_ptr<TableKind> stream_tables() {
-  return std::make_unique<StreamTables>();
+  return std::make_unique<stream_table::StreamTables>();
 }
 
 }  // namespace orrery::experiments

@@ -69,7 +69,7 @@ std::optional<Value> binary(const std::string& op, const Value& a, const Value& 
   return out;
 }
 
-std::optional<Value> slice(const Reader& reader, const Node& node, const Inputs& in) {
+std::optional<Value> slice_of(const Reader& reader, const Node& node, const Inputs& in) {
   const auto starts = reader.list(node, "starts", 1), ends = reader.list(node, "ends", 2);
   const auto steps = reader.list(node, "steps", 4);
   if (!starts || !ends || starts->size() != 1 || ends->size() != 1 || in[0]->shape.size() != 1) return std::nullopt;
@@ -91,7 +91,7 @@ std::optional<Value> slice(const Reader& reader, const Node& node, const Inputs&
   return out;
 }
 
-std::optional<Value> gather(const Node& node, const Inputs& in) {
+std::optional<Value> gather_of(const Node& node, const Inputs& in) {
   if (Reader::integer(node, "axis", 0) != 0 || in[0]->shape.size() != 1) return std::nullopt;
   Value out;
   out.shape = in[1]->shape;
@@ -124,7 +124,7 @@ std::optional<Value> reduced(const Node& node, const Value& in) {
   return out;
 }
 
-std::optional<Value> range(const Inputs& in) {
+std::optional<Value> range_of(const Inputs& in) {
   const auto start = whole(*in[0]), limit = whole(*in[1]), step = whole(*in[2]);
   if (!start || !limit || !step || *step <= 0) return std::nullopt;
   if ((*limit - *start) / *step > static_cast<std::int64_t>(kMostData)) return std::nullopt;
@@ -136,7 +136,7 @@ std::optional<Value> range(const Inputs& in) {
   return out;
 }
 
-std::optional<Value> filled(const Node& node, const Inputs& in) {
+std::optional<Value> filled_of(const Node& node, const Inputs& in) {
   const bool expand = node.op_type() == "Expand";
   const Value& sizes = *in[expand ? 1 : 0];
   if (sizes.data->size() > 1 || (expand && in[0]->data->size() != 1)) return std::nullopt;
@@ -156,7 +156,7 @@ std::optional<Value> filled(const Node& node, const Inputs& in) {
   return out;
 }
 
-std::optional<Value> where(const Inputs& in) {
+std::optional<Value> where_of(const Inputs& in) {
   const std::size_t n = std::max({in[0]->data->size(), in[1]->data->size(), in[2]->data->size()});
   const auto at = [&](std::size_t k, std::size_t i) { return (*in[k]->data)[in[k]->data->size() == 1 ? 0 : i]; };
   for (const Value* value : in)
@@ -206,11 +206,11 @@ std::optional<Value> folded(Reader& reader, const Node& node, const Inputs& in) 
   const std::string& op = node.op_type();
   if (in.size() == 2)
     if (auto out = binary(op, *in[0], *in[1], reader.graph.facts)) return out;
-  if (op == "Gather") return gather(node, in);
-  if (op == "Slice") return slice(reader, node, in);
-  if (op == "Where") return where(in);
-  if (op == "Range") return range(in);
-  if (op == "ConstantOfShape" || op == "Expand") return filled(node, in);
+  if (op == "Gather") return gather_of(node, in);
+  if (op == "Slice") return slice_of(reader, node, in);
+  if (op == "Where") return where_of(in);
+  if (op == "Range") return range_of(in);
+  if (op == "ConstantOfShape" || op == "Expand") return filled_of(node, in);
   if (op == "ReduceProd" || op == "ReduceSum" || op == "ReduceMax" || op == "ReduceMin") return reduced(node, *in[0]);
   if (op == "Concat") {
     Value out;
