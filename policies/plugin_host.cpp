@@ -91,17 +91,9 @@ void check_names(const R& known, void (*hook)(R&), const fs::path& file, sim::Fa
 void check_names(const Plugin& plugin, const fs::path& file) {
   const Registries known = all_policies(loaded_plugins());
   sim::Faults faults;
-  check_names(known.admission, plugin.admission, file, faults);
-  check_names(known.batching, plugin.batching, file, faults);
-  check_names(known.execution, plugin.execution, file, faults);
-  check_names(known.kvcache, plugin.kvcache, file, faults);
-  check_names(known.memory_planner, plugin.memory_planner, file, faults);
-  check_names(known.migration, plugin.migration, file, faults);
-  check_names(known.pass, plugin.pass, file, faults);
-  check_names(known.power, plugin.power, file, faults);
-  check_names(known.routing, plugin.routing, file, faults);
-  check_names(known.scaling, plugin.scaling, file, faults);
-  check_names(known.speculation, plugin.speculation, file, faults);
+#define KIND(name, ...) check_names(known.name, plugin.name, file, faults);
+  ORRERY_POLICY_KINDS(KIND)
+#undef KIND
   faults.throw_if_any();
 }
 

@@ -4,33 +4,18 @@
 
 #include <span>
 
-#include "policies/admission/admission.hpp"
-#include "policies/base/graph_pass.hpp"
-#include "policies/batching/batching.hpp"
-#include "policies/execution/execution.hpp"
-#include "policies/kvcache/kvcache.hpp"
-#include "policies/memory/planner.hpp"
-#include "policies/migration/migration.hpp"
+#include "policies/kinds.hpp"
 #include "policies/plugin_host.hpp"
-#include "policies/power/power.hpp"
-#include "policies/routing/routing.hpp"
-#include "policies/scaling/scaling.hpp"
-#include "policies/speculation/speculation.hpp"
+#include "sim/base/random.hpp"
+#include "sim/base/registry.hpp"
 
 namespace orrery::policies {
 
+/// A registry for each kind (policies/kinds.hpp), under the kind's name.
 struct Registries {
-  AdmissionRegistry admission{"admission"};                ///< whether a request may come in
-  BatchingRegistry batching{"batching"};                   ///< which sequences advance in an iteration
-  ExecutionRegistry execution{"execution"};                ///< how a graph is launched
-  KvCacheRegistry kvcache{"kvcache"};                      ///< how the KV cache is handed out
-  MemoryPlannerRegistry memory_planner{"memory_planner"};  ///< where buffers lie in memory
-  MigrationRegistry migration{"migration"};                ///< which running requests move
-  PassRegistry pass{"pass"};                               ///< what becomes of an operator graph
-  ClockRegistry power{"power"};                            ///< at which clock a device runs
-  RouterRegistry routing{"routing"};                       ///< which replica a request goes to
-  ScalingRegistry scaling{"scaling"};                      ///< how many replicas are up
-  SpeculationRegistry speculation{"speculation"};          ///< who proposes tokens, and how many
+#define KIND(name, fill, Interface, ...) sim::Registry<Interface __VA_OPT__(, ) __VA_ARGS__> name{#name};
+  ORRERY_POLICY_KINDS(KIND)
+#undef KIND
 };
 
 /// The policies that ship, and those of `plugins`.

@@ -25,17 +25,9 @@ void add_filled(sim::RegistrySet& all, const char* kind, void (*fill)(R&)) {
 }
 
 void add_policies(sim::RegistrySet& all, policies::Registries policies) {
-  all.add(std::move(policies.admission));
-  all.add(std::move(policies.batching));
-  all.add(std::move(policies.execution));
-  all.add(std::move(policies.kvcache));
-  all.add(std::move(policies.memory_planner));
-  all.add(std::move(policies.migration));
-  all.add(std::move(policies.pass));
-  all.add(std::move(policies.power));
-  all.add(std::move(policies.routing));
-  all.add(std::move(policies.scaling));
-  all.add(std::move(policies.speculation));
+#define KIND(name, ...) all.add(std::move(policies.name));
+  ORRERY_POLICY_KINDS(KIND)
+#undef KIND
 }
 
 }  // namespace

@@ -20,6 +20,13 @@ using models::Tensor;
 using models::TensorId;
 using models::TensorRole;
 
+/// What a part looks like: operands an op, how far back they are made, how many come from outside.
+struct Likeness {
+  std::vector<std::size_t> operands, distances;
+  std::vector<Tensor> inputs;
+  double outside = 0;
+};
+
 namespace {
 
 bool is_bound(const Tensor& tensor) {
@@ -30,13 +37,6 @@ bool is_bound(const Tensor& tensor) {
 bool alike(const Tensor& a, const Tensor& b) {
   return a.type == b.type && a.shape == b.shape;
 }
-
-/// What a part looks like: operands an op, how far back they are made, how many come from outside.
-struct Likeness {
-  std::vector<std::size_t> operands, distances;
-  std::vector<Tensor> inputs;
-  double outside = 0;
-};
 
 Likeness likeness(const OpGraph& part) {
   Likeness seen;

@@ -26,26 +26,25 @@ BatchShape batch(std::int64_t tokens) {
   return shape;
 }
 
+/// As many stages of equally many layers.
+std::vector<StageLayers> stages_of(std::int32_t layers, std::int32_t stages) {
+  std::vector<StageLayers> all;
+  for (std::int32_t first = 0; first < layers; first += layers / stages)
+    all.push_back({first, first + layers / stages});
+  return all;
+}
+
 std::int64_t no_send(std::int64_t) {
   return 0;
 }
 
 }  // namespace
 
-TEST_CASE("layers divide as evenly as they go", "[unit]") {
-  const auto stages = divide_layers(10, 4);
-  std::vector<std::int32_t> sizes;
-  for (const StageLayers& stage : stages) sizes.push_back(stage.last - stage.first);
-  CHECK(sizes == std::vector<std::int32_t>{2, 3, 2, 3});
-  CHECK(stages.front().first == 0);
-  CHECK(stages.back().last == 10);
-}
-
 TEST_CASE("equal micro-batches: (m + stages - 1) x stage time", "[theory]") {
   // 4 stages of one layer, batches of 10 tokens: 10 ps a stage. 6 batches: (6 + 3) x 10 = 90 ps, and a share of
   // 3 / 9 of bubbles.
   LayerModel model;
-  StagePipe pipe(model, divide_layers(4, 4), no_send, 1);
+  StagePipe pipe(model, stages_of(4, 4), no_send, 1);
   ExactTime left;
   for (int i = 0; i < 6; ++i) left = pipe.pass({0, 0}, batch(10));
   CHECK(left.ticks == 90);
@@ -58,14 +57,14 @@ TEST_CASE("unequal micro-batches make bubbles, by hand", "[unit]") {
   // 2 stages of two layers; stage times 2 a token. Batches of 10, 40, 10 tokens: 20, 80, 20 ps a stage.
   //   stage 0: [0,20) [20,100) [100,120); stage 1: [20,40) [100,180) [180,200). Stage 1 idles from 40 to 100.
   LayerModel model;
-  StagePipe pipe(model, divide_layers(4, 2), no_send, 1);
+  StagePipe pipe(model, stages_of(4, 2), no_send, 1);
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 40);
   CHECK(pipe.pass({0, 0}, batch(40)).ticks == 180);
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 200);
   CHECK(pipe.occupied_ps() == 200);
   CHECK(pipe.work_ps() == 2 * (20 + 80 + 20));
   // The same tokens in equal batches of 20: 40 ps a stage, (3 + 1) x 40 = 160.
-  StagePipe even(model, divide_layers(4, 2), no_send, 1);
+  StagePipe even(model, stages_of(4, 2), no_send, 1);
   even.pass({0, 0}, batch(20));
   even.pass({0, 0}, batch(20));
   CHECK(even.pass({0, 0}, batch(20)).ticks == 160);
@@ -75,7 +74,7 @@ TEST_CASE("sends delay the next stage, not the sender; the head is the last stag
   LayerModel model;
   model.head_ps = 7;
   StagePipe pipe(
-      model, divide_layers(4, 2), [](std::int64_t tokens) { return tokens / 2; }, 1);
+      model, stages_of(4, 2), [](std::int64_t tokens) { return tokens / 2; }, 1);
   // [0,20) send 5 [25,45) head [45,52).
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 52);
   // Stage 0 is free at 20: [20,40), 45; stage 1 is free at 52: [52,79).
@@ -86,7 +85,7 @@ TEST_CASE("sends delay the next stage, not the sender; the head is the last stag
 TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") {
   // Ticks of 1 ns. Ready at 5.5 ns; each of two stages takes 2 layers x 3000 tokens = 6 ns: [5.5, 11.5), [11.5, 17.5).
   LayerModel model;
-  StagePipe pipe(model, divide_layers(4, 2), no_send, 1000);
+  StagePipe pipe(model, stages_of(4, 2), no_send, 1000);
   const ExactTime left = pipe.pass({.ticks = 5, .ps = 500}, batch(3000));
   CHECK(left.ticks == 17);
   CHECK(left.ps == 500);
@@ -104,7 +103,7 @@ TEST_CASE("a pipelined replica: as many lanes as stages keep it full", "[theory]
   const auto run = [](int lanes) {
     BenchCluster bench;
     LayerModel model;
-    auto pipe = std::make_unique<StagePipe>(model, divide_layers(32, 4), no_send, 1);
+    auto pipe = std::make_unique<StagePipe>(model, stages_of(32, 4), no_send, 1);
     MemberParts member;
     member.pipe = std::move(pipe);
     for (int i = 0; i < lanes; ++i) {
@@ -138,7 +137,7 @@ TEST_CASE("uniform micro-batches shrink bubbles", "[theory]") {
     BenchCluster bench;
     LayerModel model;
     MemberParts member;
-    member.pipe = std::make_unique<StagePipe>(model, divide_layers(32, 4), no_send, 1);
+    member.pipe = std::make_unique<StagePipe>(model, stages_of(32, 4), no_send, 1);
     for (int i = 0; i < 4; ++i) {
       ReplicaParts& parts = member.lanes.emplace_back();
       parts.model = &model;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "experiments/base/catalog.hpp"
 #include "experiments/systems/serving/pricing/clocked.hpp"
@@ -59,14 +61,44 @@ bool ServingSetup::State::enough_devices() {
   return true;
 }
 
+/// Parameters of each layer, on a rank.
+std::vector<std::int64_t> parameters_of_layers(const models::Transformer& model) {
+  std::vector<std::int64_t> parameters;
+  for (const std::int32_t kind : model.kind_of)
+    parameters.push_back(models::layer_parameters(model, static_cast<std::size_t>(kind)));
+  return parameters;
+}
+
+/// Layers of each stage as a policy counts them, or nothing where these are no stages of the model.
+std::vector<StageLayers> stages_of(const std::vector<std::int64_t>& counts, std::int64_t stages,
+                                   const std::vector<std::int32_t>& kind_of) {
+  const std::int64_t layers = std::ssize(kind_of);
+  std::vector<StageLayers> all;
+  std::int64_t first = 0;
+  for (const std::int64_t count : counts) {
+    if (count < 1 || count > layers - first) return {};
+    all.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(first + count)});
+    first += count;
+  }
+  if (first != layers || std::ssize(all) != stages) return {};
+  const auto kinds = [&](const StageLayers& stage) {
+    return std::span(kind_of).subspan(static_cast<std::size_t>(stage.first),
+                                      static_cast<std::size_t>(stage.last - stage.first));
+  };
+  for (std::size_t s = 2; s + 1 < all.size(); ++s)
+    all[s].as_before = std::ranges::equal(kinds(all[s]), kinds(all[s - 1]));
+  return all;
+}
+
 /// Weights and KV cache of a stage's device: what the fullest stage has.
 void divide_stages(ReplicaKind& kind) {
   const models::Transformer& model = *kind.transformer;
-  kind.layers_of = divide_layers(kind.limits.layers, kind.stages);
+  const std::vector<std::int64_t> parameters_of = parameters_of_layers(model);
   const auto all = static_cast<__int128>(models::rank_parameters(model));
   std::int64_t most = 0, layers = 0;
   for (const StageLayers& stage : kind.layers_of) {
-    std::int64_t parameters = (stage.last - stage.first) * models::layer_parameters(model);
+    std::int64_t parameters =
+        std::accumulate(parameters_of.begin() + stage.first, parameters_of.begin() + stage.last, std::int64_t{0});
     if (stage.first == 0) parameters += models::embedding_parameters(model);
     if (stage.last == kind.limits.layers) {
       parameters += models::head_parameters(model);
@@ -128,6 +160,25 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
   if (config.policies.speculation.name != "none")
     return "speculation is modelled on replicas without pipeline stages only";
   return std::nullopt;
+}
+
+/// Which layers each stage has; says where the policy's answer is none.
+bool ServingSetup::State::divide_layers(ReplicaKind& kind) {
+  if (kind.stages == 1) return true;
+  const models::Transformer& rank = *kind.transformer;
+  const std::vector<std::int64_t> parameters = parameters_of_layers(rank);
+  const std::vector<std::int64_t> counts =
+      config.policies.partition.make()->divide({.stages = kind.stages,
+                                                .layers = parameters,
+                                                .embedding = models::embedding_parameters(rank),
+                                                .head = models::head_parameters(rank)});
+  kind.layers_of = stages_of(counts, kind.stages, rank.kind_of);
+  if (!kind.layers_of.empty()) return true;
+  infeasible =
+      Infeasible{fmt::format("policies.partition gives stages of [{}] layers, the model has {} layers and the "
+                             "replica {} stages",
+                             fmt::join(counts, ", "), kind.limits.layers, kind.stages)};
+  return false;
 }
 
 /// Weights, and what is left for the KV cache.
@@ -195,6 +246,7 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
+  if (!divide_layers(kind)) return false;
   divide_memory(group, kind);
   if (!check_memory(group, kind)) return false;
   make_models(kind);

@@ -24,6 +24,7 @@
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/migration/migration.hpp"
+#include "policies/partition/partition.hpp"
 #include "policies/power/power.hpp"
 #include "policies/routing/routing.hpp"
 #include "policies/scaling/scaling.hpp"
@@ -253,6 +254,7 @@ struct PoliciesParams {
   policies::SpeculationRegistry::Choice speculation;
   policies::RouterRegistry::Choice decode_routing;
   policies::MigrationRegistry::Choice migration;
+  policies::PartitionRegistry::Choice partition;
 
   static constexpr auto fields() {
     using P = PoliciesParams;
@@ -267,7 +269,8 @@ struct PoliciesParams {
         sim::choice("speculation", &P::speculation, "none", "Who proposes tokens for decodes, and how many."),
         sim::choice("decode_routing", &P::decode_routing, "least_loaded",
                     "Which replica of role decode a prefilled request goes to."),
-        sim::choice("migration", &P::migration, "none", "Which running requests move to another replica.")};
+        sim::choice("migration", &P::migration, "none", "Which running requests move to another replica."),
+        sim::choice("partition", &P::partition, "even", "Which layers each stage of a pipelined replica has.")};
   }
 };
 

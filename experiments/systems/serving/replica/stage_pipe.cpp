@@ -4,14 +4,6 @@
 
 namespace orrery::experiments {
 
-std::vector<StageLayers> divide_layers(std::int32_t layers, std::int64_t stages) {
-  std::vector<StageLayers> divided;
-  for (std::int64_t s = 0; s < stages; ++s)
-    divided.push_back(
-        {static_cast<std::int32_t>(layers * s / stages), static_cast<std::int32_t>(layers * (s + 1) / stages)});
-  return divided;
-}
-
 StagePipe::StagePipe(IterationModel& model, std::vector<StageLayers> stages,
                      std::function<std::int64_t(std::int64_t)> send_ps, std::int64_t ps_per_tick)
     : model_(model),
@@ -38,8 +30,7 @@ void StagePipe::price_stages(const BatchShape& shape) {
                      shape.segments.front().last == stages_.back().last;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const StageLayers& stage = stages_[s];
-    const bool inner = s > 1 && s + 1 < stages_.size();
-    if (whole && inner && stage.last - stage.first == stages_[s - 1].last - stages_[s - 1].first) {
+    if (whole && stage.as_before) {
       times_[s] = times_[s - 1];  // the same layers over the same tokens
       sends_[s] = sends_[s - 1];
       continue;

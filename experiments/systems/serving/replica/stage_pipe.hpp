@@ -22,9 +22,8 @@ namespace orrery::experiments {
 /// Layers [first, last) of a stage.
 struct StageLayers {
   std::int32_t first = 0, last = 0;
+  bool as_before = false;  ///< its layers are like those of the stage before, and neither stage has an edge
 };
-/// `layers` over `stages` as evenly as they go.
-std::vector<StageLayers> divide_layers(std::int32_t layers, std::int64_t stages);
 
 class StagePipe {
  public:

@@ -1,0 +1,42 @@
+// Kinds of decision: a line each. The registries, the hooks of plugins and what fills them all follow from this list,
+// so a new kind is a folder, a line here, a field of the config that chooses, and whoever asks.
+//
+//   KIND(name, what fills its registry, interface, what its factories are given ...)
+//
+// The function that fills stands in the folder's register.cpp.
+#pragma once
+
+#include <cstdint>
+
+namespace orrery::sim {
+template <class Interface, class... Args>
+class Registry;
+class RandomStream;
+}  // namespace orrery::sim
+
+// clang-format off
+#define ORRERY_POLICY_KINDS(KIND)                                                                                  \
+  KIND(admission, register_admission_controls, AdmissionControl)           /* whether a request may come in */     \
+  KIND(batching, register_batching_policies, Batching)                     /* which sequences advance */           \
+  KIND(execution, register_execution_policies, Execution)                  /* how a graph is launched */           \
+  KIND(kvcache, register_kv_caches, KvCache, const KvGeometry&)            /* how the KV cache is handed out */    \
+  KIND(memory_planner, register_memory_planners, MemoryPlanner)            /* where buffers lie in memory */       \
+  KIND(migration, register_migrations, Migration)                          /* which running requests move */       \
+  KIND(partition, register_partitions, Partition)                          /* which layers a pipeline stage has */ \
+  KIND(pass, register_graph_passes, GraphPass)                             /* what becomes of a graph */           \
+  KIND(power, register_clock_policies, ClockPolicy)                        /* at which clock a device runs */      \
+  KIND(routing, register_routers, Router, sim::RandomStream)               /* which replica a request goes to */   \
+  KIND(scaling, register_scalings, Scaling)                                /* how many replicas are up */          \
+  KIND(speculation, register_speculation, Speculator, const StepPrices&, std::uint64_t) /* who proposes tokens */
+// clang-format on
+
+namespace orrery::policies {
+
+struct KvGeometry;
+class StepPrices;
+
+#define KIND(name, fill, Interface, ...) class Interface;
+ORRERY_POLICY_KINDS(KIND)
+#undef KIND
+
+}  // namespace orrery::policies
