@@ -90,6 +90,22 @@ std::vector<StageLayers> stages_of(const std::vector<std::int64_t>& counts, std:
   return all;
 }
 
+/// Which layers each stage has; or why the policy's answer is none.
+std::optional<std::string> divide_layers(const policies::Partition& policy, ReplicaKind& kind) {
+  if (kind.stages == 1) return std::nullopt;
+  const models::Transformer& model = *kind.transformer;
+  const std::vector<std::int64_t> parameters = parameters_of_layers(model);
+  const std::vector<std::int64_t> counts = policy.divide({.stages = kind.stages,
+                                                          .layers = parameters,
+                                                          .embedding = models::embedding_parameters(model),
+                                                          .head = models::head_parameters(model)});
+  kind.layers_of = stages_of(counts, kind.stages, model.kind_of);
+  if (!kind.layers_of.empty()) return std::nullopt;
+  return fmt::format(
+      "policies.partition gives stages of [{}] layers, the model has {} layers and the replica {} stages",
+      fmt::join(counts, ", "), kind.limits.layers, kind.stages);
+}
+
 /// Weights and KV cache of a stage's device: what the fullest stage has.
 void divide_stages(ReplicaKind& kind) {
   const models::Transformer& model = *kind.transformer;
@@ -162,25 +178,6 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
   return std::nullopt;
 }
 
-/// Which layers each stage has; says where the policy's answer is none.
-bool ServingSetup::State::divide_layers(ReplicaKind& kind) {
-  if (kind.stages == 1) return true;
-  const models::Transformer& rank = *kind.transformer;
-  const std::vector<std::int64_t> parameters = parameters_of_layers(rank);
-  const std::vector<std::int64_t> counts =
-      config.policies.partition.make()->divide({.stages = kind.stages,
-                                                .layers = parameters,
-                                                .embedding = models::embedding_parameters(rank),
-                                                .head = models::head_parameters(rank)});
-  kind.layers_of = stages_of(counts, kind.stages, rank.kind_of);
-  if (!kind.layers_of.empty()) return true;
-  infeasible =
-      Infeasible{fmt::format("policies.partition gives stages of [{}] layers, the model has {} layers and the "
-                             "replica {} stages",
-                             fmt::join(counts, ", "), kind.limits.layers, kind.stages)};
-  return false;
-}
-
 /// Weights, and what is left for the KV cache.
 void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::GpuParams& gpu = part(kind).gpu;
@@ -246,7 +243,10 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
-  if (!divide_layers(kind)) return false;
+  if (const auto why = divide_layers(*config.policies.partition.make(), kind)) {
+    infeasible = Infeasible{*why};
+    return false;
+  }
   divide_memory(group, kind);
   if (!check_memory(group, kind)) return false;
   make_models(kind);

@@ -43,7 +43,6 @@ struct ServingSetup::State {
   }
   std::optional<std::string> obstacle(const ReplicaKind& kind, const models::Split& split) const;
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
-  bool divide_layers(ReplicaKind& kind);
   void divide_memory(const ReplicaGroup& group, ReplicaKind& kind);
   void make_models(ReplicaKind& kind);
   bool make_layouts(const ReplicaGroup& group, ReplicaKind& kind);

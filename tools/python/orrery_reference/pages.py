@@ -226,6 +226,7 @@ POLICY_KINDS = [
     (["scaling"], "Scaling", "`policies.scaling`: how many replicas are up. [../cluster.md](../cluster.md)"),
     (["power"], "Power", "`policies.power`: at which clock an iteration runs. [../energy.md](../energy.md)"),
     (["migration"], "Migration", "`policies.migration`: who moves to another replica. [../llumnix.md](../llumnix.md)"),
+    (["partition"], "Partition", "`policies.partition`: which layers a pipeline stage has. [../cluster.md](../cluster.md)"),
     (["speculation"], "Speculation", "`policies.speculation`: drafts. [../speculation.md](../speculation.md)"),
     (["host"], "Host", "`host`: what the CPU does for an iteration. [../serving-fidelity.md](../serving-fidelity.md)"),
 ]
