@@ -74,13 +74,41 @@ TEST_CASE("unequal micro-batches make bubbles, by hand", "[unit]") {
 TEST_CASE("sends delay the next stage, not the sender; the head is the last stage's", "[unit]") {
   LayerModel model;
   model.head_ps = 7;
+  std::vector<std::int64_t> sent;
   StagePipe pipe(
-      model, divide_layers(4, 2), [](std::int64_t tokens) { return tokens / 2; }, 1);
+      model, divide_layers(4, 2),
+      [&](std::int64_t tokens) {
+        sent.push_back(tokens);
+        return tokens / 2;
+      },
+      1);
   // [0,20) send 5 [25,45) head [45,52).
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 52);
   // Stage 0 is free at 20: [20,40), 45; stage 1 is free at 52: [52,79).
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 79);
   CHECK(pipe.last_work_ps() == 20 + 27);
+  CHECK(sent == std::vector<std::int64_t>{10, 10});  // nothing is sent after the last stage
+}
+
+TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at once", "[unit]") {
+  // 2 stages of two layers: 10 tokens take [0,20) [20,40), two more batches of them until 80. Cleared at 30 ps, it was
+  // occupied for 30. The next, at 100 ps, takes [100,120) [120,140): 70 ps in all.
+  LayerModel model;
+  StagePipe pipe(model, divide_layers(4, 2), no_send, 1);
+  for (int i = 0; i < 3; ++i) pipe.pass({0, 0}, batch(10));
+  CHECK(pipe.occupied_ps() == 80);
+  pipe.clear({30, 0});
+  CHECK(pipe.occupied_ps() == 30);
+  pipe.clear({50, 0});  // nothing is in it
+  CHECK(pipe.occupied_ps() == 30);
+  CHECK(pipe.pass({100, 0}, batch(10)).ticks == 140);
+  CHECK(pipe.occupied_ps() == 70);
+  // At once: 30 ps in which it was occupied already do not count again.
+  StagePipe again(model, divide_layers(4, 2), no_send, 1);
+  again.pass({0, 0}, batch(10));
+  again.clear({30, 0});
+  CHECK(again.pass({30, 0}, batch(10)).ticks == 70);
+  CHECK(again.occupied_ps() == 70);
 }
 
 TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") {

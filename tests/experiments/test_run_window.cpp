@@ -70,6 +70,11 @@ TEST_CASE("A cache of so many blocks is what it says, and what does not fit it i
   const sim::Node small = run(R"(, "replica": {"kv_blocks": 3})");
   CHECK(small.find("status")->as_string() == "infeasible");
   CHECK(small.find("reason")->as_string().find("kv_blocks") != std::string::npos);
+  // The config is what is short, not memory.
+  for (const char* bytes : {"needed_bytes", "available_bytes"}) {
+    REQUIRE(small.find(bytes) != nullptr);
+    CHECK(small.find(bytes)->dump() == sim::Node{}.dump());
+  }
 }
 
 }  // namespace test_run_window
