@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,12 +20,13 @@ class FakeModel : public IterationModel {
  public:
   std::function<std::int64_t(const BatchShape&)> cost_ps = [](const BatchShape&) { return kSecond; };
   std::int64_t switch_cost_ps = 0;
+  std::int64_t horizon = 1;  ///< iterations of one batch that a price holds for
   std::vector<BatchShape> shapes;
   void cost(const BatchShape& shape, IterationCost& out) override { out.time_ps = cost_ps(shape); }
   /// Asked once a decision.
   IterationPrice price(const BatchShape& shape) override {
     shapes.push_back(shape);
-    return {.time_ps = cost_ps(shape)};
+    return {.time_ps = cost_ps(shape), .horizon = horizon};
   }
   std::int64_t switch_ps(std::int32_t, std::int32_t) const override { return switch_cost_ps; }
 };
@@ -47,12 +49,14 @@ class Log : public RunObserver {
 /// What a test says of a request.
 struct Arrival {
   std::int64_t id = 0, prompt_tokens = 0, output_tokens = 0;
+  policies::Text text{};
 };
 
 class BenchReplica : public sim::EventHandler, public RequestSink {
  public:
   BenchReplica(std::unique_ptr<policies::Batching> batching, std::int64_t blocks,
-               policies::Acceptance* acceptance = nullptr, const HostTime* host = nullptr) {
+               policies::Acceptance* acceptance = nullptr, const HostTime* host = nullptr,
+               const std::function<void(ReplicaParts&)>& otherwise = {}) {
     ReplicaParts parts;
     parts.engine = &engine;
     parts.model = &model;
@@ -64,10 +68,11 @@ class BenchReplica : public sim::EventHandler, public RequestSink {
     parts.batching = std::move(batching);
     parts.kv = policies::test::paged_cache(blocks);
     parts.limits = {.max_context = 4096, .layers = 32};
+    if (otherwise) otherwise(parts);
     replica = std::make_unique<Replica>(std::move(parts));
   }
-  void arrive(std::int64_t at_s, std::int64_t prompt, std::int64_t output) {
-    arrivals.push_back({std::ssize(arrivals), prompt, output});
+  void arrive(std::int64_t at_s, std::int64_t prompt, std::int64_t output, const policies::Text& text = {}) {
+    arrivals.push_back({std::ssize(arrivals), prompt, output, text});
     engine.schedule_at(sim::Time{at_s * kSecond}, *this, arrivals.size() - 1);
   }
   void on_event(std::uint64_t index) override {
@@ -81,6 +86,7 @@ class BenchReplica : public sim::EventHandler, public RequestSink {
     request.arrived = engine.now();
     request.prompt_tokens = arrival.prompt_tokens;
     request.output_tokens = arrival.output_tokens;
+    request.text = arrival.text;
     ++metrics.arrived;
     replica->submit(request);
   }

@@ -88,6 +88,7 @@ TEST_CASE("a policy of power is told the price of a batch at any clock", "[unit]
       told =
           view.pricer->price({.decodes = 2, .decode_context = 300, .chunk_tokens = 64, .chunk_past = 128}, 1).time_ps;
       view.pricer->price({.decodes = 2, .decode_context = 300}, 0);
+      view.pricer->price({.chunk_tokens = 1, .chunk_past = 5}, 0);
       return 1;
     }
   };
@@ -106,7 +107,7 @@ TEST_CASE("a policy of power is told the price of a batch at any clock", "[unit]
   CHECK(heard.next.decode_context == 21);
   CHECK(heard.next.chunk_tokens == 30);
   CHECK(heard.told == 66 * test::kSecond);
-  REQUIRE(model.shapes.size() == 2);
+  REQUIRE(model.shapes.size() == 3);
   Segment both{.first = 0, .last = 32, .tokens = 66, .decode = {2, 300}};
   both.prefill.add(64, 128);
   CHECK(model.shapes[0].segments == std::vector<Segment>{both});
@@ -114,6 +115,47 @@ TEST_CASE("a policy of power is told the price of a batch at any clock", "[unit]
   CHECK(model.shapes[0].sequences == 3);
   CHECK(model.shapes[1].segments == std::vector<Segment>{{.first = 0, .last = 32, .tokens = 2, .decode = {2, 300}}});
   CHECK(model.shapes[1].sequences == 2);
+  Segment chunk{.first = 0, .last = 32, .tokens = 1};  // the last token of a prompt
+  chunk.prefill.add(1, 5);
+  CHECK(model.shapes[2].segments == std::vector<Segment>{chunk});
+  CHECK(model.shapes[2].sequences == 1);
+}
+
+TEST_CASE("a policy of power is told of decodes that have an item of their own", "[unit]") {
+  struct Hears final : policies::ClockPolicy {
+    policies::BatchSketch next;
+    std::int32_t choose(const policies::ClockView& view) override {
+      next = view.next;
+      return 0;
+    }
+  };
+  struct Explicit final : policies::Batching {
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      out.decode_rest = false;
+      for (const policies::SeqId id : view.running)
+        out.items.push_back({.seq = id,
+                             .new_tokens = view[id].phase == policies::Phase::decode ? 1 : 12,
+                             .draft_tokens = id.index == 0 ? 2 : 0});
+    }
+  };
+  // Decodes on 20 and 44 tokens, the first with two drafts: 3 + 1 tokens, behind 20 + 1 and 44 + 1. Chunks of 12 tokens
+  // behind 10 and 30 of their prompts are one of 24, behind the longer.
+  test::FakeModel model;
+  auto hears = std::make_unique<Hears>();
+  const Hears& heard = *hears;
+  const auto batching =
+      with_clocks(std::make_unique<Explicit>(),
+                  {.policy = std::move(hears), .clocks_hz = {2e9, 1e9}, .tbt_ps = {}, .model = &model, .layers = 32});
+  policies::test::PaperReplica replica(100);
+  replica.decode(20);
+  replica.decode(40, 5);
+  replica.prefill(60, 30);
+  replica.prefill(50, 10);
+  CHECK(replica.decide(*batching).mode == 0);
+  CHECK(heard.next.decodes == 4);
+  CHECK(heard.next.decode_context == 21 + 45);
+  CHECK(heard.next.chunk_tokens == 24);
+  CHECK(heard.next.chunk_past == 30);
 }
 
 TEST_CASE("faults of clocks", "[unit]") {

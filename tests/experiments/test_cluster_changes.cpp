@@ -133,6 +133,50 @@ TEST_CASE("a replica that fails: its requests start over elsewhere", "[unit]") {
   CHECK(bench.metrics.tbt.count() == 3 + 7);
 }
 
+TEST_CASE("a request that lost its replica is told as waiting at none", "[unit]") {
+  // Two replicas, a request each. Replica 0 fails at 2.5 s: its request goes to replica 1. That fails at 3.5 s: both
+  // wait, as they came to it, for somebody to be up, from 4.5 s on.
+  struct Steps final : RunObserver {
+    struct Step {
+      std::int64_t request, at_ms;
+      std::int32_t replica;
+      bool operator==(const Step&) const = default;
+    };
+    std::vector<Step> queued, running;
+    bool wants_steps() const override { return true; }
+    void request_step(const RequestStep& step) override {
+      auto& steps = step.phase == RequestPhase::queued ? queued : running;
+      steps.push_back({step.request, step.at.ticks / (kSecond / 1000), step.replica});
+    }
+  } steps;
+  sim::Engine engine;
+  FakeModel model;
+  ServingMetrics metrics;
+  ListLoad load;
+  Cluster cluster(engine, metrics, &steps, load, {.router = make_router("round_robin")});
+  for (int i = 0; i < 2; ++i) {
+    ReplicaParts parts;
+    parts.model = &model;
+    parts.batching = sarathi();
+    parts.kv = policies::test::paged_cache(100);
+    parts.limits = {.max_context = 4096, .layers = 32};
+    cluster.add(std::move(parts));
+  }
+  load.entries.push_back({0, 10, 4});
+  load.entries.push_back({0, 20, 8});
+  ClusterParams params;
+  params.failures.at.push_back({.replica = 0, .time_s = 2.5, .duration_s = 2});
+  params.failures.at.push_back({.replica = 1, .time_s = 3.5, .duration_s = 100});
+  cluster.start(params);
+  engine.run();
+  cluster.finish();
+  CHECK(metrics.completed == 2);
+  using Queue = std::vector<Steps::Step>;
+  CHECK(steps.queued == Queue{{0, 0, -1}, {1, 0, -1}, {0, 2500, -1}, {1, 3500, -1}, {0, 3500, -1}});
+  for (const Steps::Step& step : steps.running) CHECK(step.replica >= 0);
+  CHECK_FALSE(steps.running.empty());
+}
+
 TEST_CASE("with nobody up, requests wait; a run does not go on from failure to failure", "[unit]") {
   BenchCluster bench;
   bench.add(sarathi, 100);
@@ -316,6 +360,7 @@ TEST_CASE("a replica that is scaled to zero: a cold start, then off again", "[un
   ClusterParams params;
   params.scaling.least = 0;
   params.scaling.interval_s = 8;
+  params.scaling.off_power = 0.25;
   params.scaling.start.storage_bandwidth = 5e9;
   bench.run(params);
   CHECK(bench.log.requests[0].finished->ticks == 5 * kSecond);
@@ -329,6 +374,7 @@ TEST_CASE("a replica that is scaled to zero: a cold start, then off again", "[un
   CHECK(totals.up_ticks == (15 + 8) * kSecond);
   CHECK(totals.busy_ticks == 4 * kSecond);
   CHECK(bench.cluster.result(0).off_ps == (48 - 23) * kSecond);
+  CHECK(bench.cluster.result(0).off_power == 0.25);
 }
 
 TEST_CASE("leaping and stepping give the same files whatever the cluster does", "[prop][cli]") {
@@ -407,6 +453,13 @@ TEST_CASE("clusters that do not fit are a result", "[unit]") {
   CHECK_THAT(reason(R"({"replicas": [{"count": 2, "tensor_parallel": 2}, {"count": 1}]})"),
              Catch::Contains("the replicas need 5 devices"));
   CHECK_THAT(reason(R"({"replicas": [{"pipeline_parallel": 64}]})"), Catch::Contains("infeasible"));
+  // Four devices: what is said is which figure asks for more.
+  const char* const needs = "the replicas need 8 devices of part a100-sxm4-80gb, the machine has 4";
+  CHECK_THAT(reason(R"({"replicas": [{"pipeline_parallel": 8}]})"), Catch::Contains(needs));
+  CHECK_THAT(reason(R"({"replicas": [{"count": 2, "tensor_parallel": 4}]})"), Catch::Contains(needs));
+  CHECK_THAT(reason(R"({"replicas": [{"tensor_parallel": 4}, {"tensor_parallel": 4}]})"), Catch::Contains(needs));
+  CHECK_THAT(reason(R"({"replicas": [{"tensor_parallel": 8}]})"),
+             Catch::Contains("tensor parallelism of 8 needs as many devices, the machine has 4"));
 }
 
 }  // namespace test_cluster_changes

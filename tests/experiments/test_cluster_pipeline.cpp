@@ -73,13 +73,68 @@ TEST_CASE("unequal micro-batches make bubbles, by hand", "[unit]") {
 TEST_CASE("sends delay the next stage, not the sender; the head is the last stage's", "[unit]") {
   LayerModel model;
   model.head_ps = 7;
+  std::vector<std::int64_t> sent;
   StagePipe pipe(
-      model, stages_of(4, 2), [](std::int64_t tokens) { return tokens / 2; }, 1);
+      model, stages_of(4, 2),
+      [&](std::int64_t tokens) {
+        sent.push_back(tokens);
+        return tokens / 2;
+      },
+      1);
   // [0,20) send 5 [25,45) head [45,52).
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 52);
   // Stage 0 is free at 20: [20,40), 45; stage 1 is free at 52: [52,79).
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 79);
   CHECK(pipe.last_work_ps() == 20 + 27);
+  CHECK(sent == std::vector<std::int64_t>{10, 10});  // nothing is sent after the last stage
+}
+
+TEST_CASE("what does not end a stage is not sent on", "[unit]") {
+  // Three stages of two layers, sends of 5 ps a token. A token through all of them: [0,2) 5 [7,9) 5 [14,16).
+  LayerModel model;
+  const auto send = [](std::int64_t tokens) { return 5 * tokens; };
+  StagePipe pipe(model, stages_of(6, 3), send, 1);
+  BatchShape one = batch(1);
+  one.segments[0].last = 6;
+  CHECK(pipe.pass({0, 0}, one).ticks == 16);
+  CHECK(pipe.last_work_ps() == 6);
+  // A chunk of 10 tokens that goes on from layer 4: nothing to do, and nothing to send, before the last stage.
+  BatchShape late;
+  late.sequences = 1;
+  late.segments.push_back({.first = 4, .last = 6, .tokens = 10});
+  CHECK(pipe.pass({100, 0}, late).ticks == 120);
+  // One that stops after layer 3, in the middle of the second stage: [200,220) 50 [270,280).
+  BatchShape early;
+  early.sequences = 1;
+  early.segments.push_back({.first = 0, .last = 3, .tokens = 10});
+  CHECK(pipe.pass({200, 0}, early).ticks == 280);
+  CHECK(pipe.last_work_ps() == 30);
+  // Both beside each other: the second stage sends nothing, and the last begins when it is through.
+  BatchShape both = early;
+  both.segments.push_back(late.segments[0]);
+  CHECK(pipe.pass({300, 0}, both).ticks == 400);
+  CHECK(pipe.last_work_ps() == 50);
+}
+
+TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at once", "[unit]") {
+  // 2 stages of two layers: 10 tokens take [0,20) [20,40), two more batches of them until 80. Cleared at 30 ps, it was
+  // occupied for 30. The next, at 100 ps, takes [100,120) [120,140): 70 ps in all.
+  LayerModel model;
+  StagePipe pipe(model, stages_of(4, 2), no_send, 1);
+  for (int i = 0; i < 3; ++i) pipe.pass({0, 0}, batch(10));
+  CHECK(pipe.occupied_ps() == 80);
+  pipe.clear({30, 0});
+  CHECK(pipe.occupied_ps() == 30);
+  pipe.clear({50, 0});  // nothing is in it
+  CHECK(pipe.occupied_ps() == 30);
+  CHECK(pipe.pass({100, 0}, batch(10)).ticks == 140);
+  CHECK(pipe.occupied_ps() == 70);
+  // At once: 30 ps in which it was occupied already do not count again.
+  StagePipe again(model, stages_of(4, 2), no_send, 1);
+  again.pass({0, 0}, batch(10));
+  again.clear({30, 0});
+  CHECK(again.pass({30, 0}, batch(10)).ticks == 70);
+  CHECK(again.occupied_ps() == 70);
 }
 
 TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") {

@@ -53,6 +53,7 @@ TEST_CASE("a decode pool that scales to zero and comes back, by hand", "[unit]")
   params.transfer = {.bandwidth = 1e12, .latency_s = 0, .fixed_s = 0};
   params.decode_scaling.least = 0;
   params.decode_scaling.interval_s = 2;
+  params.decode_scaling.off_power = 0.5;
   params.decode_scaling.start.storage_bandwidth = 5e9;
   bench.run(params);
   REQUIRE(bench.log.requests.size() == 2);
@@ -67,6 +68,11 @@ TEST_CASE("a decode pool that scales to zero and comes back, by hand", "[unit]")
   // The look of 10 s finds nothing left to do. Up from 1 s on; the other is always up.
   CHECK(bench.engine.now().ticks == 10 * kSecond);
   CHECK(totals.up_ticks == (9 + 10) * kSecond);
+  // Only what may be switched off takes less while it is off.
+  CHECK(bench.cluster.result(0).off_power == 0);
+  CHECK(bench.cluster.result(0).off_ps == 0);
+  CHECK(bench.cluster.result(1).off_power == 0.5);
+  CHECK(bench.cluster.result(1).off_ps == kSecond);
   CHECK(bench.free_blocks() == bench.total_blocks);
 }
 

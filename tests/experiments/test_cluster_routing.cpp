@@ -66,6 +66,40 @@ TEST_CASE("random routing is independent M/M/1 queues; two choices are better, t
   CHECK(shortest > 1.0);
 }
 
+TEST_CASE("the rate of prefill is what was prefilled lately, over the time in which something was queued", "[unit]") {
+  // Ticks of 1 ns. Prompts of 100 and 50 tokens take an iteration of 1 s each: 100 tokens a second, then 150 in 2 s.
+  // From 20 s on an iteration takes 61 s: 90 more tokens, 240 in 63 s; past a minute both sums are halved: 120 in 31.5
+  // s. At 200 s come 60 more: 180 in 92.5 s.
+  constexpr std::int64_t kTicks = 1'000'000'000;
+  sim::Engine engine(1, sim::TickScale{1000});
+  FakeModel model;
+  model.cost_ps = [&](const BatchShape&) { return (engine.now().ticks < 20 * kTicks ? 1 : 61) * kSecond; };
+  ServingMetrics metrics;
+  metrics.ps_per_tick = 1000;
+  ListLoad load;
+  Cluster cluster(engine, metrics, nullptr, load);
+  ReplicaParts parts;
+  parts.model = &model;
+  parts.batching = make_batching("sarathi");
+  parts.kv = policies::test::paged_cache(100);
+  parts.limits = {.max_context = 4096, .layers = 32};
+  cluster.add(std::move(parts));
+  load.entries = {{0, 100, 2}, {10 * kTicks, 50, 2}, {20 * kTicks, 90, 2}, {200 * kTicks, 60, 2}};
+  cluster.start();
+  const auto rate_at = [&](std::int64_t seconds) {
+    engine.run(sim::Time{seconds * kTicks});
+    return cluster.facts(0).prefill_tokens_per_s;
+  };
+  CHECK(cluster.facts(0).prefill_tokens_per_s == 0);
+  CHECK(rate_at(5) == Approx(100));
+  CHECK(rate_at(15) == Approx(75));
+  CHECK(rate_at(150) == Approx(240 / 63.0));
+  CHECK(rate_at(190) == Approx(240 / 63.0));
+  CHECK(rate_at(400) == Approx(180 / 92.5));
+  cluster.finish();
+  CHECK(metrics.completed == 4);
+}
+
 TEST_CASE("every router does the same where there is one replica", "[prop]") {
   std::vector<double> means;
   for (const std::string& router : kRouters) means.push_back(mean_time(router, 1, 0.7, 500));
@@ -112,6 +146,40 @@ TEST_CASE("sessions stay where they were when another replica goes, unless their
   facts[home].requests = 10;  // mean (10 + 1) / 5 = 2.2
   view.replicas = facts;
   CHECK(bounded->route(view) != home);
+}
+
+TEST_CASE("sessions are passed over only where a replica is above its bound, and then go to their next", "[unit]") {
+  const auto free = make_router("session_affinity", R"({"bound": 0})");
+  const auto place = [](policies::Router& router, const std::vector<policies::ReplicaFacts>& facts,
+                        std::int64_t session) {
+    policies::RouteView view = view_of(facts);
+    view.request.session = session;
+    return facts[router.route(view)].replica;
+  };
+  // 49 requests and the one at hand are 10 for each of five: with a bound of 1 nobody who has 10 is full. In prompt
+  // tokens 100 come to 900: 200 for each.
+  auto even = facts_with({10, 10, 9, 10, 10});
+  auto tokens = facts_with({0, 0, 0, 0, 0});
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i].queued_tokens = i == 2 ? 100 : 200;
+  const auto bounded = make_router("session_affinity", R"({"bound": 1})");
+  const auto by_tokens = make_router("session_affinity", R"({"bound": 1, "load": "queued_tokens"})");
+  int over = 0;
+  for (std::int64_t session = 0; session < 200; ++session) {
+    const std::int32_t home = place(*free, even, session);
+    CHECK(place(*bounded, even, session) == home);
+    CHECK(place(*by_tokens, tokens, session) == home);
+    // One more at the first replica: 51 / 5 = 10.2 is below its 11, and its sessions go where they would without it.
+    auto full = even;
+    full[0].requests = 11;
+    auto without = even;
+    without.erase(without.begin());
+    CHECK(place(*bounded, full, session) == place(*free, without, session));
+    over += home == 0;
+  }
+  CHECK(over > 10);
+  // Where all are above it, half the mean, the least loaded takes it.
+  const auto strict = make_router("session_affinity", R"({"bound": 0.5})");
+  for (std::int64_t session = 0; session < 20; ++session) CHECK(place(*strict, even, session) == 2);
 }
 
 TEST_CASE("prefix-aware routing follows the cache until load outweighs it", "[unit]") {

@@ -63,6 +63,37 @@ TEST_CASE("stages of the host add up unless they are hidden", "[unit]") {
   CHECK(hidden.decides_ahead());
 }
 
+TEST_CASE("launching counts every layer once, however the batch is cut", "[unit]") {
+  // Kernels one by one: 7 us and 2 us a layer; a graph: 5 us and 3 us a layer. 32 layers in one segment, or in two of 8
+  // and 24, take 71 or 101 us beside the devices' 10; the last 24 alone 55 or 77 us.
+  HostStages host;
+  host.launch_s = 7e-6;
+  host.launch_layer_s = 2e-6;
+  host.graph_launch_s = 5e-6;
+  host.graph_launch_layer_s = 3e-6;
+  host.graph_tokens = 8;
+  host.graph_prompts = false;
+  const StagedHostTime time(host, {});
+  const auto length = [&](const BatchShape& shape) {
+    IterationPrice price{.time_ps = 10 * kUs};
+    time.apply(shape, price);
+    return price.time_ps / kUs;
+  };
+  for (const std::int64_t n : {8, 9}) {  // as a graph, or not
+    CAPTURE(n);
+    CHECK(length(decodes(n)) == (n == 8 ? 101 : 71));
+    BatchShape cut = decodes(n);
+    cut.segments.push_back(cut.segments.front());
+    cut.segments[0].last = cut.segments[1].first = 8;
+    CHECK(length(cut) == (n == 8 ? 101 : 71));
+    cut.segments.erase(cut.segments.begin());
+    CHECK(length(cut) == (n == 8 ? 77 : 55));
+  }
+  BatchShape prompt = decodes(4);  // a prompt is no part of these graphs
+  prompt.segments[0].prefill.add(4, 0);
+  CHECK(length(prompt) == 71);
+}
+
 TEST_CASE("a pace set by the CPU ends where the devices overtake it", "[unit]") {
   // CPU 60 us; devices 57 + i us: the CPU's pace for i = 0, 1, 2; at i = 3 both are 60, and the devices' line begins.
   const StagedHostTime hidden(stages(), {true, true, true, true, true});

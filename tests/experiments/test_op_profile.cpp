@@ -2,6 +2,7 @@
 #include "experiments/systems/serving/pricing/op_profile.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
@@ -48,6 +49,57 @@ TEST_CASE("tables are linear between knots, axis by axis", "[unit]") {
   CHECK(profile.attention_us(15, 50, 0, 0) == Approx((8 + 16 + 12 + 20) / 4.0));
   CHECK(profile.attention_us(10, 0, 1, 50) == Approx(13));  // half-way to the launch without decodes
   CHECK(profile.attention_us(10, 0, 0.5, 100) == Approx(13));
+}
+
+TEST_CASE("a launch without decodes stands for decodes of no context, where the table has it", "[unit]") {
+  // Bent lines: with a chunk 8 us, then 18 at 100 and 22 at 200; of decodes alone 10 and 16, and nothing at none.
+  const Scratch scratch;
+  const OpProfile profile = OpProfile::read(write_tables(scratch,
+                                                         "0,0,1,100,10\n0,0,1,200,16\n"
+                                                         "10,0,0,0,8\n10,0,1,100,18\n10,0,1,200,22\n"));
+  CHECK(profile.attention_us(10, 0, 1, 0) == Approx(8));
+  CHECK(profile.attention_us(10, 0, 1, 50) == Approx(13));  // half-way from 8 to 18
+  CHECK(profile.attention_us(10, 0, 1, 100) == Approx(18));
+  CHECK(profile.attention_us(10, 0, 1, 150) == Approx(20));  // half-way from 18 to 22
+  CHECK(profile.attention_us(10, 0, 1, 300) == Approx(26));
+  CHECK(profile.attention_us(0, 0, 1, 150) == Approx(13));
+  CHECK(profile.attention_us(0, 0, 1, 50) == Approx(10));  // no row without decodes: as at the first context
+}
+
+TEST_CASE("experts that a batch reaches, by the law of their popularity", "[unit]") {
+  const Scratch scratch;
+  const fs::path folder = write_tables(scratch, kAttention);
+  // A microsecond an expert: 2 of 4 for a token.
+  scratch.write("moe.csv", "tokens,activated_experts,time_us\n1,2,2\n1,4,4\n64,2,2\n64,4,4\n");
+  const auto model = [&](double skew, std::int64_t ranks) {
+    return ProfileIteration(OpProfile::read(folder),
+                            {.graph_tokens = 0, .sampling_bytes = 0, .expert_skew = skew, .expert_ranks = ranks},
+                            {.layers = 1, .hidden = 64, .vocab_rows = 100, .memory_bandwidth = 1e12}, nullptr);
+  };
+  // All alike: each expert is one of the two with chance 1/2; 3 tokens miss it with 1/8.
+  CHECK(model(0, 1).activated_experts(3) == Approx(4 * (1 - 1.0 / 8)));
+  CHECK(model(0, 1).activated_experts(1) == Approx(2));  // no fewer than a token takes
+  CHECK(model(0, 1).activated_experts(1000) == Approx(4));
+  // On two ranks, 6 tokens reach 4 (1 - 1/64) experts, half of them here; no fewer than a token takes, which is 1 here.
+  CHECK(model(0, 2).activated_experts(3) == Approx(2 * (1 - 1.0 / 64)));
+  CHECK(model(0, 4).activated_experts(1) == Approx(1 - 1.0 / 16));
+  // Weights 1, 1/4, 1/9 and 1/16 of 205/144: the first is always one of the two, the others with 72/205, 32/205,
+  // 18/205.
+  const auto missed = [](double chance, int tokens) { return std::pow(1 - chance, tokens); };
+  CHECK(model(2, 1).activated_experts(10) ==
+        Approx(4 - missed(72.0 / 205, 10) - missed(32.0 / 205, 10) - missed(18.0 / 205, 10)));
+  CHECK(model(2, 2).activated_experts(5) ==
+        Approx((4 - missed(72.0 / 205, 10) - missed(32.0 / 205, 10) - missed(18.0 / 205, 10)) / 2));
+  // And that is what they take, a layer.
+  ProfileIteration priced = model(0, 1);
+  BatchShape shape;
+  Segment segment{.first = 0, .last = 1, .tokens = 3};
+  segment.decode = {3, 300};
+  shape.segments.push_back(segment);
+  IterationCost cost;
+  priced.cost(shape, cost);
+  CHECK(static_cast<double>(cost.class_ps[static_cast<std::size_t>(hw::OpClass::expert_up)]) ==
+        Approx(3.5e6).margin(2));
 }
 
 TEST_CASE("several chunks count by their tokens and pairs", "[unit]") {

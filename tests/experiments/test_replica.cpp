@@ -1,4 +1,5 @@
 #include "tests/experiments/bench_replica.hpp"
+#include "tests/policies/kv_support.hpp"
 
 namespace test_replica {
 
@@ -168,6 +169,7 @@ TEST_CASE("a policy that asks what a batch would cost is told the price of that 
       told.push_back(
           view.pricer->time_ps({.decodes = 2, .decode_context = 300, .chunk_tokens = 64, .chunk_past = 128}));
       told.push_back(view.pricer->time_ps({.decodes = 2, .decode_context = 300}));
+      told.push_back(view.pricer->time_ps({.chunk_tokens = 1, .chunk_past = 5}));
       inner->decide(view, out);
     }
   };
@@ -177,10 +179,11 @@ TEST_CASE("a policy that asks what a batch would cost is told the price of that 
   bench.model.cost_ps = [](const BatchShape& shape) { return shape.segments[0].tokens * kSecond; };
   bench.arrive(0, 10, 1);
   bench.run();
-  REQUIRE(told.size() >= 2);
+  REQUIRE(told.size() >= 3);
   CHECK(told[0] == 66 * kSecond);
   CHECK(told[1] == 2 * kSecond);
-  REQUIRE(bench.model.shapes.size() >= 2);
+  CHECK(told[2] == kSecond);
+  REQUIRE(bench.model.shapes.size() >= 3);
   Segment both{.first = 0, .last = 32, .tokens = 66, .decode = {2, 300}};
   both.prefill.add(64, 128);
   CHECK(bench.model.shapes[0].segments == std::vector<Segment>{both});
@@ -189,6 +192,142 @@ TEST_CASE("a policy that asks what a batch would cost is told the price of that 
   CHECK(bench.model.shapes[1].segments ==
         std::vector<Segment>{{.first = 0, .last = 32, .tokens = 2, .decode = {2, 300}}});
   CHECK(bench.model.shapes[1].sequences == 2);
+  Segment chunk{.first = 0, .last = 32, .tokens = 1};  // the last token of a prompt
+  chunk.prefill.add(1, 5);
+  CHECK(bench.model.shapes[2].segments == std::vector<Segment>{chunk});
+  CHECK(bench.model.shapes[2].sequences == 1);
+}
+
+TEST_CASE("items of layers that the model has not are found out", "[unit]") {
+  struct Layers final : policies::Batching {
+    policies::LayerRange range;
+    explicit Layers(policies::LayerRange layers) : range(layers) {}
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      for (const policies::SeqId id : view.waiting) {
+        out.admit.push_back({id, 10});
+        out.items.push_back({.seq = id, .new_tokens = 10, .layers = range});
+      }
+    }
+  };
+  const auto message = [](policies::LayerRange layers) {
+    BenchReplica bench(std::make_unique<Layers>(layers), 10);  // 32 layers
+    bench.arrive(0, 10, 3);
+    try {
+      bench.run();
+    } catch (const std::logic_error& error) {
+      return std::string(error.what());
+    }
+    return std::string(bench.metrics.completed == 1 ? "completed" : "no error");
+  };
+  CHECK(message({0, 32}) == "completed");
+  CHECK(message({0, 0}) == "completed");  // all of them
+  const std::vector<policies::LayerRange> wrong{{-1, 2}, {-1, 32}, {0, 33}, {16, 33}, {5, 5}, {6, 5}, {32, 0}};
+  for (const policies::LayerRange& layers : wrong) {
+    CAPTURE(layers.first, layers.last);
+    CHECK_THAT(message(layers), Catch::Contains("an item names layers the model has not"));
+  }
+}
+
+TEST_CASE("a policy sees how far through the layers a chunk is, and of how many tokens", "[unit]") {
+  // Prompt and decode pass 16 layers of 32 an iteration: the prompt's 10 tokens until 2 s, the second token until 4 s.
+  struct Halves final : policies::Batching {
+    struct Seen {
+      std::int64_t chunk_tokens, prefilled;
+      std::int32_t layers_done;
+      bool operator==(const Seen&) const = default;
+    };
+    std::vector<Seen> seen;
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      out.decode_rest = false;
+      for (const policies::SeqId id : view.waiting) {
+        out.admit.push_back({id, 20});
+        out.items.push_back({.seq = id, .new_tokens = 10, .layers = {0, 16}});
+      }
+      for (const policies::SeqId id : view.running) {
+        const policies::Sequence& seq = view[id];
+        seen.push_back({seq.chunk_tokens, seq.prefilled, seq.layers_done});
+        const bool prompt = seq.phase == policies::Phase::prefill;
+        out.items.push_back(
+            {.seq = id, .new_tokens = prompt ? 10 : 1, .layers = {seq.layers_done, seq.layers_done + 16}});
+      }
+    }
+  };
+  auto policy = std::make_unique<Halves>();
+  const Halves& halves = *policy;
+  using Seen = Halves::Seen;
+  BenchReplica bench(std::move(policy), 100);
+  std::vector<Seen> seen;
+  bench.arrive(0, 10, 2);
+  bench.run();
+  CHECK(halves.seen == std::vector<Seen>{{10, 0, 16}, {0, 10, 0}, {0, 10, 16}});
+  REQUIRE(bench.metrics.completed == 1);
+  CHECK(bench.seconds(bench.log.requests[0].first_token) == 2);
+  CHECK(bench.seconds(bench.log.requests[0].finished) == 4);
+}
+
+TEST_CASE("an iteration takes its block when it begins, whoever looks at that instant", "[unit]") {
+  // Iterations of 1 s: the prompt's 10 tokens until 1 s, a token each from there on; the 17th, which needs a second
+  // block of 16, is written in [7, 8). All of it is one leap.
+  for (const bool leap : {true, false}) {
+    CAPTURE(leap);
+    BenchReplica bench(make_batching("sarathi"), 100, nullptr, nullptr,
+                       [&](ReplicaParts& parts) { parts.leap = leap; });
+    bench.model.horizon = 1000;
+    struct Looks final : sim::EventHandler {
+      BenchReplica* bench = nullptr;
+      std::vector<std::int64_t> taken;
+      void on_event(std::uint64_t) override {
+        bench->replica->sync();
+        taken.push_back(100 - bench->replica->kv().available_blocks());
+      }
+    } looks;
+    looks.bench = &bench;
+    // Before anything else of the instants 6, 7 and 23 s, and between.
+    for (const std::int64_t at : {12, 13, 14, 15, 45, 46, 47})
+      bench.engine.schedule_at(sim::Time{at * kSecond / 2}, looks, 0);
+    bench.arrive(0, 10, 60);
+    bench.arrive(7, 20, 4);   // at the instant in which the first would have taken its block
+    bench.arrive(23, 40, 9);  // and where it takes its third
+    bench.run();
+    CHECK(bench.metrics.completed == 3);
+    // At 7 s the 16th token is in: one block still. At 22.5 s and 23 s two, then a third; the second request is over,
+    // the third request has come at 23 s and has its 40 tokens in three blocks.
+    CHECK(looks.taken == std::vector<std::int64_t>{1, 1, 1, 4, 2, 2, 6});
+    CHECK(bench.replica->kv().available_blocks() == 100);
+    if (leap) CHECK(bench.model.shapes.size() < 20);  // else leaps had no part in it
+  }
+}
+
+TEST_CASE("a tier is told when each block that decodes push out goes", "[unit]") {
+  // Six blocks of 16. The first request leaves three full blocks of its prompt behind. The second decodes alone in
+  // iterations of 1 s from 3 s on: its n-th token is written in the iteration that begins at n - 8 s. Tokens 1, 17 and
+  // 33 find a free block; 49, 65 and 81 push one out each, at 41, 57 and 73 s.
+  struct Recorder final : policies::KvTier {
+    policies::Picoseconds now = 0;
+    std::vector<std::int64_t> kept;
+    std::optional<std::int64_t> swap_out(std::int64_t, std::int64_t, std::int64_t, std::int64_t) override { return {}; }
+    std::int64_t swap_in(std::int64_t, std::int64_t, std::int64_t, std::int64_t) override { return 0; }
+    void drop(std::int64_t) override {}
+    bool takes_prefixes() const override { return true; }
+    void at(policies::Picoseconds time) override { now = time; }
+    void keep_block(std::uint64_t) override { kept.push_back(static_cast<std::int64_t>(now / kSecond)); }
+  };
+  for (const bool leap : {true, false}) {
+    CAPTURE(leap);
+    Recorder tier;
+    BenchReplica bench(make_batching("sarathi"), 6, nullptr, nullptr, [&](ReplicaParts& parts) {
+      parts.leap = leap;
+      parts.kv = policies::test::make_cache("block_hash", "{}", 6 * 16);
+      parts.tier = &tier;
+    });
+    bench.model.horizon = 1000;
+    bench.arrive(0, 49, 1, {{7, 49}});
+    bench.arrive(2, 10, 80);
+    bench.run();
+    CHECK(bench.metrics.completed == 2);
+    CHECK(tier.kept == std::vector<std::int64_t>{41, 57, 73});
+    if (leap) CHECK(bench.model.shapes.size() < 20);
+  }
 }
 
 TEST_CASE("drafts of a batch that stays in step are kept as far as the least of them", "[unit]") {

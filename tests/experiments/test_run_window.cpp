@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/base/experiment.hpp"
+#include "experiments/systems/serving/system.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -12,18 +13,18 @@ using namespace orrery::experiments;
 
 namespace {
 
-sim::Node run(const std::string& extra) {
+sim::Node config(const std::string& extra) {
   // A request every second, each over in less than one.
-  return read_experiment(test_systems(),
-                         sim::parse_json(
-                             R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
+  return sim::parse_json(
+      R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
     "model": {"config": "catalog:llama-2-7b"}, "slo": {"ttft": "1 s"},
     "workload": {"generator": {"requests": 50, "arrivals": {"policy": "fixed", "fixed": {"rate": "1 1/s"}},
       "lengths": {"policy": "fixed", "fixed": {"prompt": 100, "output": 20}}}})" +
-                                 extra + "}",
-                             "window"))
-      ->run({})
-      .summary;
+          extra + "}",
+      "window");
+}
+sim::Node run(const std::string& extra) {
+  return read_experiment(test_systems(), config(extra))->run({}).summary;
 }
 double number(const sim::Node& node, std::string_view path) {
   const sim::Node* value = node.at(path);
@@ -70,6 +71,32 @@ TEST_CASE("A cache of so many blocks is what it says, and what does not fit it i
   const sim::Node small = run(R"(, "replica": {"kv_blocks": 3})");
   CHECK(small.find("status")->as_string() == "infeasible");
   CHECK(small.find("reason")->as_string().find("kv_blocks") != std::string::npos);
+  // The config is what is short, not memory.
+  for (const char* bytes : {"needed_bytes", "available_bytes"}) {
+    REQUIRE(small.find(bytes) != nullptr);
+    CHECK(small.find(bytes)->dump() == sim::Node{}.dump());
+  }
+  sim::Faults faults;
+  const ServingConfig read =
+      read_serving_config(config(R"(, "replica": {"kv_blocks": 3})"), test_systems().registries(), faults);
+  faults.throw_if_any();
+  const ServingSetup setup(read);
+  REQUIRE(setup.infeasible());
+  CHECK(setup.infeasible()->needed_bytes == 0);
+  CHECK(setup.infeasible()->available_bytes == 0);
+  // 256 blocks are the 4,096 tokens of the longest request: as many do, one fewer does not.
+  CHECK(run(R"(, "replica": {"kv_blocks": 256})").find("status")->as_string() == "ok");
+  CHECK(run(R"(, "replica": {"kv_blocks": 255})").find("status")->as_string() == "infeasible");
+}
+
+TEST_CASE("a model that does not fit says how much it needs, and of how much", "[unit]") {
+  // 13.5 GB of weights and more for a request of 4,096 tokens, 2 x 32 layers x 4096 x 2 bytes each: of a tenth of the
+  // 80 GB, not enough.
+  const sim::Node none = run(R"(, "replica": {"memory_margin": 0.9})");
+  CHECK(none.find("status")->as_string() == "infeasible");
+  CHECK(number(none, "needed_bytes") == Approx(2.0 * 6'738'415'616 + 4096.0 * 2 * 32 * 4096 * 2).epsilon(1e-3));
+  CHECK(number(none, "available_bytes") < 0.11 * 80 * 1.1e9);
+  CHECK(number(none, "available_bytes") > 0.09 * 80e9);
 }
 
 }  // namespace test_run_window

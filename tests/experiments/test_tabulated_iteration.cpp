@@ -101,6 +101,36 @@ TEST_CASE("prices, costs and ledgers of the table agree to the last picosecond",
   CHECK((total.class_ps == sum.class_ps && total.class_pj == sum.class_pj));
 }
 
+TEST_CASE("a model without a table is asked for every iteration of a leap", "[unit]") {
+  // 100 ps and one for each token that decodes attend to: two of 10 tokens together, then 12, then 14.
+  struct Plain final : IterationModel {
+    int asked = 0;
+    void cost(const BatchShape& shape, IterationCost& out) override {
+      ++asked;
+      out.time_ps = 100 + shape.segments[0].decode.context_tokens;
+      out.compute_pj = 7;
+    }
+  } model;
+  BatchShape shape;
+  Segment segment{.first = 0, .last = 32, .tokens = 2};
+  segment.decode = {2, 10};
+  shape.segments.push_back(segment);
+  const auto ledger = model.ledger();
+  ledger->book(shape, 3);
+  CHECK((ledger->total().time_ps == 300 + 10 + 12 + 14));
+  CHECK((ledger->total().compute_pj == 21));
+  CHECK(model.asked == 3);
+  ledger->book(shape, 1);  // from the shape that it is given
+  CHECK((ledger->total().time_ps == 336 + 110));
+  IterationCost more;
+  more.time_ps = 5;
+  ledger->book_cost(more);
+  CHECK((ledger->total().time_ps == 336 + 110 + 5));
+  CHECK(model.price(shape).time_ps == 110);
+  CHECK(model.price(shape).energy_pj == 7);
+  CHECK(shape.segments[0].decode.context_tokens == 10);
+}
+
 TEST_CASE("a batch with no entry costs what the model says", "[unit]") {
   Models m("llama-2-7b");
   BatchShape shape = m.decodes(4, 400);

@@ -276,4 +276,35 @@ TEST_CASE("batchllm: who was preempted goes before the plan", "[unit]") {
   CHECK(indices(admitted(decision)) == Line{1});  // 50 pages are free, one is for the decode: nobody else
 }
 
+TEST_CASE("batchllm: what alike prompts share ends before their last token", "[unit]") {
+  // Of two prompts that say the same 33 tokens the second has 32 from the first, which is just hold_shared: it waits.
+  // Of 32 tokens it would have 31, for which nobody waits. Three alike share no more than two.
+  for (const std::int64_t tokens : {32, 33}) {
+    TextReplica replica(1000);
+    const auto policy = make_batching("batchllm", R"({"hold_shared": 32})");
+    for (int i = 0; i < 3; ++i) replica.say({{1, tokens}});
+    const BatchDecision decision = replica.decide(*policy);
+    CHECK(indices(admitted(decision)) == (tokens == 33 ? Line{0} : Line{0, 1, 2}));
+    replica.apply(decision);
+    if (tokens == 33) CHECK(items(replica.decide(*policy)) == Items{{1, 1}, {2, 1}});  // the last token of each
+  }
+}
+
+TEST_CASE("batchllm: a group prefills its prefix once", "[unit]") {
+  // Two share 100 tokens: 2 x 110 - 100 = 120 to compute for 40 of output, a third. Beside them one with 3 of 10 and
+  // one with 2 of 5. If the prefix counted for each, the two would have 40 / 220 and go last.
+  TextReplica replica(10'000);
+  const auto policy = make_batching("batchllm");
+  replica.say({{1, 100}, {11, 10}}, 20);
+  replica.say({{2, 100}}, 30);
+  replica.say({{1, 100}, {12, 10}}, 20);
+  replica.say({{3, 50}}, 20);
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{3, 0, 1});
+  // Three: 330 - 200 = 130 for 42, still more than 30 of 100; with one prefix more it would be 42 of 230.
+  TextReplica three(10'000);
+  for (std::uint64_t i = 0; i < 3; ++i) three.say({{1, 100}, {11 + i, 10}}, 14);
+  three.say({{2, 100}}, 30);
+  CHECK(indices(admitted(three.decide(*make_batching("batchllm")))) == Line{0, 3});
+}
+
 }  // namespace test_batchllm

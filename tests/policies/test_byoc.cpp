@@ -269,4 +269,57 @@ TEST_CASE("Faults of BYOC's tables say where and what is near", "[unit]") {
                     "no value for dimension 'batch'");
 }
 
+TEST_CASE("A unit that costs more there than it saves is given back, at either end", "[unit]") {
+  // Copies take 1 s + bytes / 10. One unit takes 20 s on the host and 1 s on the target, the other 1 s and 9 s.
+  byoc::Problem problem;
+  problem.targets.push_back({0, 1, 10});
+  problem.values = {{-1, {0}, false, 10}, {0, {1}, false, 10}, {1, {}, true, 10}};
+  for (const std::size_t light : {0U, 1U}) {
+    problem.units.assign(2, {0, 20, 1});
+    problem.units[light] = {0, 1, 9};
+    const byoc::Regions both{0, 0};
+    // Together: 10 + 2 copies of 2 s = 14 s, for 21 s on the host. The heavy one alone: 1 + 4 s, and 1 s for the other.
+    CHECK(byoc::price(problem, both).latency_s == 14);
+    CHECK(byoc::accept_by_cost(problem, both, false) == both);
+    const byoc::Regions trimmed = byoc::accept_by_cost(problem, both, true);
+    CHECK(trimmed == (light == 0 ? byoc::Regions{-1, 0} : byoc::Regions{0, -1}));
+    CHECK(byoc::price(problem, trimmed).latency_s == 6);
+  }
+}
+
+TEST_CASE("Neighbours become one region if so wanted; times are of matrix and vector work, or of bytes", "[unit]") {
+  OpGraph graph;
+  graph.name = "pair";
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  const TensorId w = graph.parameter("w", {64, 64}, ElementType::fp16);
+  graph.mark_output(graph.emit(OpKind::relu, {graph.emit(OpKind::matmul, {x, w})}));
+  // The product has 2 x 16 x 64 x 64 = 131,072 FLOPs, the pass 16 x 64 = 1,024. On the host 2 + 4 s and a call of half
+  // a second each; on the target 1 + 2 s. What moves is nothing beside that, or, at 1,024 B/s, 2,048 B of x, 8,192 of
+  // weights and 2,048 of the result: 12 s where both are one, and 4 s more for what the product hands to the pass.
+  const auto run = [&](const std::string& bandwidth, const std::string& target, const std::string& rest) {
+    const std::string params =
+        R"({"host": {"matrix": "65536 FLOP/s", "vector": "256 FLOP/s", "bandwidth": "1 TB/s", "call": "0.5 s"},
+            "targets": [{"name": "npu", "link": {"latency": "0 s", "bandwidth": "1e6 TB/s"},
+                         "rates": {"matrix": "131072 FLOP/s", "vector": "512 FLOP/s", "call": "0 s",
+                                   "bandwidth": ")" +
+        bandwidth + R"("}, )" + target + "}]" + rest + "}";
+    policies::PassReport report;
+    static_cast<void>(make_pass("byoc", params)->run(graph, context_of(), report));
+    return report;
+  };
+  const std::string pattern = R"("patterns": ["matmul+relu"])", ops = R"("ops": ["matmul", "relu"])";
+  for (const std::string& how : {pattern, ops}) {
+    const policies::PassReport quick = run("1 TB/s", how, "");
+    CHECK(figure(quick, "host_latency_s") == Approx(2 + 4 + 2 * 0.5));
+    CHECK(figure(quick, "latency_s") == Approx(1 + 2));
+    CHECK(figure(quick, "regions") == 1);
+    CHECK(figure(quick, "transfers") == 2);
+  }
+  CHECK(figure(run("1024 B/s", pattern, ""), "latency_s") == Approx(12));
+  CHECK(figure(run("1024 B/s", ops, ""), "latency_s") == Approx(12 + 4));
+  const policies::PassReport apart = run("1 TB/s", ops, R"(, "merge": "none")");
+  CHECK(figure(apart, "regions") == 2);
+  CHECK(figure(apart, "transfers") == 4);  // x, the product's result back and there again, the result
+}
+
 }  // namespace test_byoc

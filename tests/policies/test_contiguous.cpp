@@ -94,4 +94,47 @@ TEST_CASE("places are conserved, and what is said to be free can be had", "[prop
   }
 }
 
+TEST_CASE("chunks that move are counted by what was asked for", "[unit]") {
+  // 64 places, chunks of 16 for whoever asks for 9 to 16.
+  const auto kv = make_cache("buddy", "{}", 64);
+  REQUIRE(kv->reserve({0}, kOne, 10));
+  REQUIRE(kv->reserve({0}, kOne, 20));  // [32, 64) is free: it moves there with its 10
+  CHECK(kv->counters().moved_tokens == 10);
+  kv->release({0}, kOne, 0, Leave::keep);
+  for (std::uint32_t i = 0; i < 4; ++i) REQUIRE(kv->reserve({i}, kOne, 10 + i));
+  kv->release({1}, kOne, 0, Leave::keep);
+  kv->release({3}, kOne, 0, Leave::keep);
+  // 32 are free, in two chunks of 16. The third grows, so all are packed: it goes to [0, 32), the first to [32, 48).
+  REQUIRE(kv->reserve({2}, kOne, 20));
+  CHECK(kv->counters().moved_tokens == 10 + 12 + 10);
+  CHECK(kv->free_blocks() == 16);
+  // Whoever stands where it will stand does not move: the first of four grows in place, the third stays.
+  const auto still = make_cache("buddy", "{}", 64);
+  for (std::uint32_t i = 0; i < 4; ++i) REQUIRE(still->reserve({i}, kOne, 10));
+  still->release({1}, kOne, 0, Leave::keep);
+  still->release({3}, kOne, 0, Leave::keep);
+  REQUIRE(still->reserve({0}, kOne, 20));
+  CHECK(still->counters().moved_tokens == 0);
+}
+
+TEST_CASE("no tokens take no place, and both tell how the memory divides", "[unit]") {
+  for (const std::string name : {"contiguous", "buddy"}) {
+    CAPTURE(name);
+    const auto kv = make_cache(name, "{}", 64);
+    CHECK(kv->reports_split());
+    CHECK(kv->total_tokens() == 64);
+    CHECK(kv->blocks_for(0) == 0);
+    CHECK(kv->blocks_for(1) == 1);
+    REQUIRE(kv->reserve({0}, kOne, 0));
+    CHECK(kv->held_blocks({0}) == 0);
+    CHECK(kv->pieces({0}) == 0);
+    CHECK(kv->used_bytes() == 0);
+    REQUIRE(kv->reserve({0}, kOne, 64));  // all of it
+    CHECK(kv->pieces({0}) == 1);
+    CHECK(kv->free_blocks() == 0);
+    REQUIRE(kv->reserve({1}, kOne, 0));
+    CHECK_FALSE(kv->reserve({1}, kOne, 1));
+  }
+}
+
 }  // namespace test_contiguous

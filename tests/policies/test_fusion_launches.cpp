@@ -1,4 +1,7 @@
 // Passes that share launches or decide at run time: stacking, graph capture, proximity, runtime fusion.
+#include <algorithm>
+
+#include "policies/fusion/launch_graph.hpp"
 #include "policies/fusion/prices.hpp"
 #include "tests/policies/fusion_support.hpp"
 
@@ -211,6 +214,65 @@ TEST_CASE("passes that share launches keep work and bytes of random graphs", "[p
         apply("stacking", apply("loop_fusion", apply("pattern_fusion", graph, context), context), context);
     check_fusion(graph, both, {{{"batch", 16}}});
   }
+}
+
+TEST_CASE("kernels of different targets do not share a launch", "[unit]") {
+  OpGraph graph;
+  TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  for (const char* target : {"", "", "npu", "npu", "dsp", ""}) {
+    x = graph.emit(OpKind::relu, {x});
+    graph.annotate(OpId{static_cast<std::int32_t>(graph.op_count() - 1)}).target = target;
+  }
+  graph.mark_output(x);
+  PassReport report;
+  CHECK(marks(apply("stacking", graph, sized(8), "{}", &report), kStackMark) == Marks{0, 0, 1, 1, -1, -1});
+  CHECK(figure(report, "stacks") == 2);
+}
+
+TEST_CASE("a view that a group makes for itself is made once, and left to others where they read it", "[unit]") {
+  // relu, a view of it that exp alone reads, one that tanh, neg and, outside, sigmoid read.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {64, 64}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::relu, {x});
+  const TensorId own = graph.emit(OpKind::reshape, {a}, {4096}, ElementType::fp16);
+  const TensorId shared = graph.emit(OpKind::reshape, {a}, {32, 128}, ElementType::fp16);
+  graph.mark_output(graph.emit(OpKind::exp, {own}));
+  graph.mark_output(graph.emit(OpKind::tanh, {shared}));
+  graph.mark_output(graph.emit(OpKind::neg, {shared}));
+  graph.mark_output(graph.emit(OpKind::sigmoid, {shared}));
+  const auto kinds = [](const OpGraph& of) {
+    std::vector<OpKind> all;
+    for (const OpId id : of.ops()) all.push_back(of.op(id).kind);
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  const auto sorted = [](std::vector<OpKind> all) {
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  const auto region = [](const OpGraph& of) {
+    for (const OpId id : of.ops())
+      if (of.op(id).kind == OpKind::fused) return *of.op(id).regions.front();
+    return OpGraph{};
+  };
+  OpGraph fused = contract(graph, launch_graph(graph), {0, 0, 0, 0, -1});
+  check_fusion(graph, fused, {{}});
+  CHECK(kinds(fused) == sorted({OpKind::fused, OpKind::reshape, OpKind::sigmoid}));
+  CHECK(kinds(region(fused)) ==
+        sorted({OpKind::relu, OpKind::reshape, OpKind::exp, OpKind::reshape, OpKind::tanh, OpKind::neg}));
+
+  // A view of a view: both are made for the group, and both stay for whoever reads the second outside.
+  OpGraph deep;
+  const TensorId b = deep.emit(OpKind::relu, {deep.input("x", {64, 64}, ElementType::fp16)});
+  const TensorId flat = deep.emit(OpKind::reshape, {b}, {32, 128}, ElementType::fp16);
+  const TensorId turned =
+      deep.emit(OpKind::transpose, {flat}, {128, 32}, ElementType::fp16, {{"perm", std::vector<SymExpr>{1, 0}}});
+  deep.mark_output(deep.emit(OpKind::exp, {turned}));
+  deep.mark_output(deep.emit(OpKind::sigmoid, {turned}));
+  fused = contract(deep, launch_graph(deep), {0, 0, -1});
+  check_fusion(deep, fused, {{}});
+  CHECK(kinds(fused) == sorted({OpKind::fused, OpKind::reshape, OpKind::transpose, OpKind::sigmoid}));
+  CHECK(kinds(region(fused)) == sorted({OpKind::relu, OpKind::reshape, OpKind::transpose, OpKind::exp}));
 }
 
 }  // namespace test_fusion_launches

@@ -1,3 +1,4 @@
+#include "policies/fusion/loops.hpp"
 #include "tests/policies/fusion_support.hpp"
 
 namespace test_fusion_loop {
@@ -151,6 +152,38 @@ TEST_CASE("a graph without passes is left as it is, and sizes must be bound", "[
   graph.mark_output(graph.emit(OpKind::matmul, {x, graph.parameter("w", {32, 32}, ElementType::fp16)}));
   CHECK(to_string(apply("loop_fusion", graph, sized(1))) == to_string(graph));
   CHECK_THROWS_WITH(apply("loop_fusion", graph, PassContext{}), "no value for dimension 'batch'");
+}
+
+TEST_CASE("rows are alike that run along the last size, or along the same sizes", "[unit]") {
+  OpGraph graph;
+  const SymExpr batch = SymExpr::dim("batch");
+  const TensorId x = graph.input("x", {batch, 64}, ElementType::fp16);
+  const TensorId cube = graph.input("cube", {batch, 4, 64}, ElementType::fp16);
+  const TensorId narrow = graph.input("narrow", {batch, 32}, ElementType::fp16);
+  const auto sum = [&](TensorId of, std::vector<SymExpr> axes) {
+    graph.mark_output(graph.emit(OpKind::reduce_sum, {of}, {{"axes", std::move(axes)}}));
+  };
+  graph.mark_output(graph.emit(OpKind::softmax, {x}));  // rows of 64
+  sum(x, {1});
+  sum(x, {-1});
+  sum(cube, {2});
+  sum(cube, {-1});
+  sum(x, {-2});  // 5: columns
+  sum(x, {0});
+  sum(cube, {1});  // 7: the middle size
+  sum(x, {0, 1});
+  graph.mark_output(graph.emit(OpKind::softmax, {narrow}));  // rows of 32
+  const LaunchGraph launches = launch_graph(graph);
+  Domains domains(graph, nullptr);
+  const std::vector<Loop> loops = loops_of(graph, launches, domains);
+  REQUIRE(loops.size() == 10);
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    CAPTURE(i);
+    CHECK(loops[i].role == LoopRole::row);
+    CHECK((loops[i].rows == loops[0].rows) == (i < 5));
+    for (std::size_t j = 7; j < i; ++j) CHECK(loops[i].rows != loops[j].rows);
+  }
+  CHECK(loops[7].rows != loops[5].rows);
 }
 
 }  // namespace test_fusion_loop

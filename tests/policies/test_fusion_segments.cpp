@@ -146,4 +146,44 @@ TEST_CASE("an unknown scratch memory is said, and fuses nothing", "[unit]") {
   CHECK(report.notes[0] == "the device's on-chip memory is unknown, so nothing fuses: set scratch");
 }
 
+TEST_CASE("what a tiled kernel can hold", "[unit]") {
+  // Each op and a relu after it, with all the memory one could want.
+  const auto fits = [](const OpGraph& graph) { return Segments(graph, sized(4), {1 << 30, 16, 64, 16}).fits({0, 2}); };
+  const auto image = [&](OpKind kind, bool weight) {
+    OpGraph graph;
+    std::vector<TensorId> inputs{graph.input("x", {SymExpr::dim("batch"), 8, 16, 16}, ElementType::fp16)};
+    if (weight) inputs.push_back(graph.parameter("w", {8, 8, 2, 2}, ElementType::fp16));
+    graph.mark_output(graph.emit(OpKind::relu, {graph.emit(kind, inputs, {{"kernel", SymExpr(2)}})}));
+    return fits(graph);
+  };
+  CHECK(image(OpKind::conv2d, true));
+  CHECK(image(OpKind::max_pool2d, false));
+  CHECK(image(OpKind::avg_pool2d, false));
+  const auto rows = [&](OpKind kind, models::Attributes attributes) {
+    OpGraph graph;
+    const TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+    graph.mark_output(graph.emit(OpKind::relu, {graph.emit(kind, {x}, std::move(attributes))}));
+    return fits(graph);
+  };
+  CHECK(rows(OpKind::gelu, {}));
+  CHECK(rows(OpKind::softmax, {}));
+  CHECK(rows(OpKind::reduce_sum, {{"axes", std::vector<SymExpr>{1}}}));
+  CHECK(rows(OpKind::reduce_sum, {{"axes", std::vector<SymExpr>{-1}}}));
+  CHECK_FALSE(rows(OpKind::reduce_sum, {{"axes", std::vector<SymExpr>{0}}}));  // across rows
+  CHECK_FALSE(rows(OpKind::reduce_sum, {{"axes", std::vector<SymExpr>{0, 1}}}));
+  OpGraph heads;
+  const std::vector<SymExpr> shape{SymExpr::dim("batch"), 2, 16, 8};
+  const auto part = [&](const char* name) { return heads.input(name, shape, ElementType::fp16); };
+  const TensorId out = heads.emit(OpKind::attention, {part("q"), part("k"), part("v")}, shape, ElementType::fp16);
+  heads.mark_output(heads.emit(OpKind::relu, {out}));
+  CHECK(fits(heads));
+  OpGraph table;
+  const TensorId picked = table.emit(OpKind::embedding,
+                                     {table.parameter("t", {100, 64}, ElementType::fp16),
+                                      table.input("i", {SymExpr::dim("batch")}, ElementType::int32)},
+                                     {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  table.mark_output(table.emit(OpKind::sampling, {picked}, {SymExpr::dim("batch")}, ElementType::int32));
+  CHECK_FALSE(fits(table));
+}
+
 }  // namespace test_fusion_segments

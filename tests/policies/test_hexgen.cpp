@@ -100,4 +100,12 @@ TEST_CASE("hexgen: weights, the base, and engines that are away", "[unit]") {
   CHECK(engines.route(*router) == 0);
 }
 
+TEST_CASE("hexgen: the least work at the base counts", "[unit]") {
+  // A base of weight 10,000 has 1,100 / 10,000 = 0.11 after its first request: not nothing, so with alpha 0 the other
+  // engine, which has none, is next. Then it has 2,200 / 1 = 20,000 times as much.
+  Engines engines;
+  engines.facts[0].weight = 10'000;
+  CHECK(engines.route(*make_hexgen(R"({"alpha": 0})"), 4) == Places{0, 1, 0, 0});
+}
+
 }  // namespace test_hexgen

@@ -295,4 +295,57 @@ TEST_CASE("RAF drops by time, reads and size", "[unit]") {
   CHECK(result.ops == std::vector<OpId>{OpId{0}, OpId{1}, OpId{2}, OpId{3}, OpId{4}, OpId{5}, OpId{0}, OpId{6}});
 }
 
+TEST_CASE("a schedule that just fills its limit keeps it", "[unit]") {
+  // Two tensors of 16 x 64 x 2 = 2,048 B, both there when the second is made; x is the caller's.
+  OpGraph graph;
+  graph.mark_output(
+      graph.emit(OpKind::exp, {graph.emit(OpKind::relu, {graph.input("x", {16, 64}, ElementType::fp16)})}));
+  const Storages storages(graph);
+  const auto within = [&](std::int64_t limit) {
+    const RematResult result = run_schedule(storages, {}, limit, {1, 1}, {}, [](const Droppable&) { return 1.0; });
+    CHECK(result.dropped == 0);
+    CHECK(result.ops.size() == 2);
+    return result.within_limit;
+  };
+  CHECK(within(4096));
+  CHECK_FALSE(within(4095));
+}
+
+TEST_CASE("symbolic remat makes no tensor again by more ops in a row than it may", "[unit]") {
+  // c is read at the end, and made by three ops: relu and exp, 16 wide, and a product, 64 wide. Its ingredients are
+  // gone by then; together they are half as large as c. In between two tensors are 256 wide.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 16}, ElementType::fp16);
+  const auto w = [&](const char* name, std::int64_t from, std::int64_t to) {
+    return graph.parameter(name, {from, to}, ElementType::fp16);
+  };
+  const TensorId c =
+      graph.emit(OpKind::matmul, {graph.emit(OpKind::exp, {graph.emit(OpKind::relu, {x})}), w("w", 16, 64)});
+  TensorId y = graph.emit(OpKind::matmul, {x, w("u", 16, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("m", 256, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("d", 256, 64)});
+  graph.mark_output(graph.emit(OpKind::add, {c, y}));
+  const Bindings sizes{{"batch", 64}};
+  const Liveness alive = liveness(graph, sizes);
+  const auto run = [&](int depth, const char* proof) {
+    PassReport report;
+    static_cast<void>(run_pass("symbolic_remat", graph, {.typical = sizes},
+                               R"({"budget": ")" + std::to_string(alive.persistent + alive.peak - 1) +
+                                   R"( B", "reserve": 0, "max_depth": )" + std::to_string(depth) + R"(, "proof": )" +
+                                   proof + "}",
+                               &report));
+    return report;
+  };
+  for (const char* proof : {"true", "false"}) {
+    CAPTURE(proof);
+    const PassReport three = run(3, proof), two = run(2, proof);
+    CHECK(figure(three, "dropped") == 1);
+    CHECK(figure(three, "ops_again") == 3);
+    CHECK(figure(two, "dropped") == 0);
+    CHECK(figure(two, "ops_again") == 0);
+  }
+  CHECK(figure(run(3, "true"), "candidates") == 1);
+  CHECK(figure(run(2, "true"), "candidates") == 0);
+}
+
 }  // namespace test_memory_passes

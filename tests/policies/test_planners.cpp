@@ -221,4 +221,16 @@ TEST_CASE("search is never above the simple planners, and a budget never hurts",
   }
 }
 
+TEST_CASE("a place is taken over where that costs nothing, too", "[unit]") {
+  // Two of 8 B that could lie apart below the 100 B that come later: the peak is 100 either way.
+  std::vector<Buffer> buffers{{0, 2, 8}, {1, 3, 8}, {5, 6, 100}};
+  buffers[1].in_place_of = 0;
+  for (const std::string& name : planners().names()) {
+    INFO(name);
+    const Plan plan = make(name)->plan(buffers);
+    CHECK(plan.peak == 100);
+    CHECK(plan.offsets[1] == plan.offsets[0]);
+  }
+}
+
 }  // namespace test_planners

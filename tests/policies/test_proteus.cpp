@@ -190,4 +190,154 @@ TEST_CASE("Proteus: faults of the inner optimiser say where", "[unit]") {
                     Catch::Contains("test.json:/inner/byoc/targts") && Catch::Contains("did you mean 'targets'?"));
 }
 
+namespace {
+
+OpGraph chain(int ops) {
+  OpGraph graph;
+  TensorId x = graph.input("x", {SymExpr::dim("batch"), 8}, ElementType::fp16);
+  for (int i = 0; i < ops; ++i) x = graph.emit(OpKind::relu, {x});
+  graph.mark_output(x);
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("Contractions are drawn by the sizes of what they join", "[theory]") {
+  const OpGraph three = chain(3), four = chain(4);
+  int front = 0, even = 0;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    front += proteus::partition(three, 2, 1, sim::RandomStream(seed, "test"))[1] == 0 ? 1 : 0;
+    even += proteus::partition(four, 2, 1, sim::RandomStream(seed, "test")) == std::vector<std::int32_t>{0, 0, 1, 1};
+  }
+  // Of three ops both pairs are alike: half of 1,000, with a deviation of 16.
+  CHECK(front == Approx(500).margin(80));
+  // Of four the first pair is one of three. After an outer one the two that are left have weight 1 / 2, it and its
+  // neighbour 1 / 3: even with 2/3 x 3/5 = 0.4. After the middle one never.
+  CHECK(even == Approx(400).margin(80));
+}
+
+namespace {
+
+std::vector<std::int64_t> sizes_of(const Tensor& tensor) {
+  std::vector<std::int64_t> sizes;
+  for (const SymExpr& size : tensor.shape) sizes.push_back(size.constant().value_or(-1));
+  return sizes;
+}
+
+/// Sentinels of a model in one part, with kinds of the model only.
+std::vector<OpGraph> sentinels_of(const OpGraph& model) {
+  const std::vector<Subgraph> parts = proteus::cut(model, std::vector<std::int32_t>(model.op_count(), 0));
+  const proteus::SentinelMaker maker(model, 0);
+  std::vector<OpGraph> all;
+  for (std::uint64_t k = 0; k < 60; ++k) {
+    all.push_back(maker.make(parts.front(), sim::RandomStream(k, "sentinel")));
+    REQUIRE(verify(all.back()) == std::vector<std::string>{});
+  }
+  return all;
+}
+
+using Shapes = std::set<std::vector<std::int64_t>>;
+
+}  // namespace
+
+TEST_CASE("Sentinels: weights of products and norms fit what they are put beside", "[unit]") {
+  // 64 wide to 32 and back, once as it stands and once transposed, with norms in between.
+  for (const bool transposed : {false, true}) {
+    CAPTURE(transposed);
+    OpGraph model;
+    TensorId x = model.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+    for (const auto& [from, to] : {std::pair(64, 32), std::pair(32, 64)}) {
+      const std::string name = std::to_string(to);
+      const std::vector<SymExpr> shape = transposed ? std::vector<SymExpr>{to, from} : std::vector<SymExpr>{from, to};
+      x = model.emit(OpKind::matmul, {x, model.parameter("w" + name, shape, ElementType::fp16)},
+                     {{"trans_b", SymExpr(transposed ? 1 : 0)}});
+      const TensorId gain = model.parameter("g" + name, {to}, ElementType::fp16);
+      x = model.emit(OpKind::layer_norm, {x, gain, model.parameter("b" + name, {to}, ElementType::fp16)});
+    }
+    model.mark_output(x);
+    Shapes weights;
+    int norms = 0;
+    for (const OpGraph& sentinel : sentinels_of(model))
+      for (const OpId id : sentinel.ops()) {
+        const OpNode& op = sentinel.op(id);
+        const SymExpr& width = sentinel.tensor(op.inputs[0]).shape.back();
+        if (op.kind == OpKind::matmul) {
+          const Tensor& weight = sentinel.tensor(op.inputs[1]);
+          CHECK(weight.shape[transposed ? 1 : 0] == width);
+          weights.insert(sizes_of(weight));
+        }
+        if (op.kind != OpKind::layer_norm) continue;
+        ++norms;
+        CHECK(sentinel.tensor(op.inputs[1]).shape == std::vector<SymExpr>{width});
+        CHECK(sentinel.tensor(op.inputs[2]).shape == std::vector<SymExpr>{width});
+      }
+    CHECK(norms > 20);
+    // Beside those of the model, the two that fit a width that the model gives to the other product.
+    CHECK(weights == Shapes{{64, 32}, {32, 64}, {64, 64}, {32, 32}});
+  }
+}
+
+TEST_CASE("Sentinels: weights of convolutions follow channels, and keep their windows", "[unit]") {
+  OpGraph model;
+  TensorId x = model.input("x", {SymExpr::dim("batch"), 3, 10, 12}, ElementType::fp16);
+  std::int64_t channels = 3;
+  const auto layer = [&](std::int64_t to, std::int64_t groups) {
+    const std::string name = std::to_string(to) + "." + std::to_string(groups);
+    x = model.emit(OpKind::conv2d, {x, model.parameter("w" + name, {to, channels / groups, 3, 3}, ElementType::fp16)},
+                   {{"pad", SymExpr(1)}, {"groups", SymExpr(groups)}});
+    const TensorId gain = model.parameter("g" + name, {to}, ElementType::fp16);
+    x = model.emit(OpKind::batch_norm, {x, gain, model.parameter("b" + name, {to}, ElementType::fp16)});
+    channels = to;
+  };
+  layer(8, 1);
+  layer(16, 1);
+  layer(16, 16);  // each channel by itself: put beside no other number of channels
+  model.mark_output(x);
+  Shapes weights;
+  int norms = 0;
+  for (const OpGraph& sentinel : sentinels_of(model))
+    for (const OpId id : sentinel.ops()) {
+      const OpNode& op = sentinel.op(id);
+      const SymExpr& given = sentinel.tensor(op.inputs[0]).shape[1];
+      if (op.kind == OpKind::conv2d) {
+        const std::vector<std::int64_t> weight = sizes_of(sentinel.tensor(op.inputs[1]));
+        CHECK(weight[1] * op.integer("groups", 1) == given.constant());
+        CHECK(weight[2] == 3);
+        CHECK(weight[3] == 3);
+        weights.insert(weight);
+      }
+      if (op.kind != OpKind::batch_norm) continue;
+      ++norms;
+      CHECK(sentinel.tensor(op.inputs[1]).shape == std::vector<SymExpr>{given});
+      CHECK(sentinel.tensor(op.inputs[2]).shape == std::vector<SymExpr>{given});
+    }
+  CHECK(norms > 20);
+  CHECK(weights.contains({8, 8, 3, 3}));
+  CHECK(weights.contains({16, 16, 3, 3}));
+  CHECK(weights.contains({16, 3, 3, 3}));
+}
+
+TEST_CASE("Sizes of parts are those of the smallest and the largest", "[unit]") {
+  const OpGraph graph = chain(60);
+  for (const int parts : {1, 7, 60}) {
+    policies::PassReport report;
+    const std::string params = R"({"sentinels": 0, "parts": )" + std::to_string(parts) + "}";
+    static_cast<void>(make_pass("proteus", params)->run(graph, {}, report));
+    const double least = figure(report, "smallest_part_ops"), most = figure(report, "largest_part_ops");
+    CHECK(figure(report, "parts") == parts);
+    CHECK(figure(report, "cut_uses") == parts - 1);
+    if (parts != 7) {
+      CHECK(least == 60 / parts);
+      CHECK(most == 60 / parts);
+      continue;
+    }
+    // 60 / 7 is no whole number: the smallest has 8 at most, the largest 9 at least.
+    CHECK(least >= 1);
+    CHECK(least <= 8);
+    CHECK(most >= 9);
+    CHECK(most + 6 * least <= 60);
+    CHECK(least + 6 * most >= 60);
+  }
+}
+
 }  // namespace test_proteus

@@ -160,4 +160,66 @@ TEST_CASE("sarathi leaves the watermark's share free, and not a block more", "[u
   }
 }
 
+TEST_CASE("sarathi: whoever has to go takes no tokens of the budget", "[unit]") {
+  // As above: prompt, decode, decode; the last goes. Of 10 tokens one is for the decode that stays, nine for the
+  // prompt.
+  PaperReplica replica(6);
+  const auto policy = make_batching("sarathi", R"({"token_budget": 10})");
+  const SeqId last = replica.decode(32);
+  const SeqId prompt = replica.prefill(32, 16);
+  replica.decode(32);
+  replica.admit_last(last);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(preempted(decision) == std::vector<SeqId>{last});
+  CHECK(items(decision) == Items{{prompt.index, 9}});
+  // A prompt that goes had none: the decode has one, the prompt before it nine.
+  PaperReplica other(6);
+  other.decode(32);
+  const SeqId first = other.prefill(32, 16);
+  const SeqId gone = other.prefill(32, 16);
+  const BatchDecision then = other.decide(*policy);
+  CHECK(preempted(then) == std::vector<SeqId>{gone});
+  CHECK(items(then) == Items{{first.index, 9}});
+}
+
+TEST_CASE("sarathi: parts of a chunk schedule are multiples of 32, halves to even ones", "[unit]") {
+  const auto chunks = [](std::int64_t high, std::int64_t low) {
+    const auto policy =
+        make_batching("sarathi", R"({"chunk_schedule": {"stages": 3, "max_tokens": 3000, "high": )" +
+                                     std::to_string(high) + R"(, "low": )" + std::to_string(low) + "}}");
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t done : {0, 1000, 2000}) {
+      PaperReplica replica(10'000);
+      replica.prefill(4096, done);
+      sizes.push_back(replica.decide(*policy).items.at(0).new_tokens);
+    }
+    return sizes;
+  };
+  // 112, 80, 48 are 3.5, 2.5 and 1.5 units: 4, 2 and 2.
+  CHECK(chunks(112, 48) == std::vector<std::int64_t>{128, 64, 64});
+  // 1001, 551, 101: 31.3, 17.2 and 3.2 units; 1009, 559, 109: 31.5 and a bit, 17.5 less a bit, 3.4.
+  CHECK(chunks(1001, 101) == std::vector<std::int64_t>{992, 544, 96});
+  CHECK(chunks(1009, 109) == std::vector<std::int64_t>{1024, 544, 96});
+  // Below 32 the low end is the unit: 20 and 10 are whole, 15 is 1.5 units.
+  CHECK(chunks(20, 10) == std::vector<std::int64_t>{20, 20, 10});
+}
+
+TEST_CASE("sarathi: each prompt has the budget of the place it has come to", "[unit]") {
+  const auto policy =
+      make_batching("sarathi", R"({"chunk_schedule": {"stages": 4, "high": 1024, "low": 256, "max_tokens": 4000}})");
+  // A new one begins at the first part, one whose first 1,000 tokens come with their cache at the second.
+  for (const std::int64_t ready : {0, 1000}) {
+    PaperReplica replica(10'000);
+    const SeqId id = replica.wait(4096);
+    replica.sequences[id.index].ready_tokens = ready;
+    CHECK(items(replica.decide(*policy)) == Items{{id.index, ready == 0 ? 1024 : 768}});
+  }
+  // 512 for the first; nothing is left of the 256 of the second, but of the 1,024 of the third half.
+  PaperReplica replica(10'000);
+  replica.prefill(4096, 2500);
+  replica.prefill(4096, 3500);
+  replica.prefill(4096, 0);
+  CHECK(items(replica.decide(*policy)) == Items{{0, 512}, {2, 512}});
+}
+
 }  // namespace test_sarathi

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "hw/cost/cost_model.hpp"
+#include "hw/network/library_collective.hpp"
 #include "models/autodiff/autodiff.hpp"
 #include "models/builders/builder.hpp"
 #include "models/graph/liveness.hpp"
@@ -287,6 +289,95 @@ TEST_CASE("ZeRO divides what its stage says", "[unit]") {
     CHECK(figure(report, "state_bytes") == 4 * figure(report, "parameter_bytes"));
     CHECK(figure(report, "gradient_bytes") == figure(report, "parameter_bytes"));
   }
+}
+
+TEST_CASE("Partial sums go through what is linear, and are summed once", "[unit]") {
+  // Two row products of one column product, added, seen in another shape, then through a relu.
+  OpGraph graph;
+  graph.set_scope("ffn");
+  const auto weight = [&](const char* name, std::int64_t from, std::int64_t to) {
+    return graph.parameter(std::string("ffn.") + name, {from, to}, ElementType::fp16);
+  };
+  const TensorId x = graph.input("x", {8, 64}, ElementType::fp16);
+  const TensorId h = graph.emit(OpKind::relu, {graph.emit(OpKind::matmul, {x, weight("up", 64, 128)})});
+  const TensorId a = graph.emit(OpKind::matmul, {h, weight("a", 128, 32)});
+  const TensorId b = graph.emit(OpKind::matmul, {h, weight("b", 128, 32)});
+  const TensorId sum = graph.emit(OpKind::reshape, {graph.emit(OpKind::add, {a, b})}, {4, 64}, ElementType::fp16);
+  graph.mark_output(graph.emit(OpKind::relu, {sum}));
+  policies::PassReport report;
+  const OpGraph split = applied(graph, one(R"({"shard": {"scope": "ffn", "param": "up", "axis": 1}},
+      {"shard": {"scope": "ffn", "param": "a"}}, {"shard": {"scope": "ffn", "param": "b"}},
+      {"sync": {"scope": "ffn"}})"),
+                                &report);
+  REQUIRE(verify(split) == std::vector<std::string>{});
+  CHECK(figure(report, "all_reduces") == 1);
+  CHECK(figure(report, "all_reduce_bytes") == 8 * 32 * 2);
+  std::vector<OpKind> kinds;
+  for (const OpId op : split.ops()) kinds.push_back(split.op(op).kind);
+  CHECK(kinds == std::vector<OpKind>{OpKind::matmul, OpKind::relu, OpKind::matmul, OpKind::matmul, OpKind::add,
+                                     OpKind::reshape, OpKind::all_reduce, OpKind::relu});
+}
+
+TEST_CASE("A slice of what is divided begins at its share, other ops keep what they are told", "[unit]") {
+  // 128 columns on two ranks: the slice from 64 on is that from 32 on of 64. Rows are not divided.
+  OpGraph graph;
+  graph.set_scope("ffn");
+  const TensorId x = graph.input("x", {4, 64}, ElementType::fp16);
+  const TensorId h = graph.emit(OpKind::matmul, {x, graph.parameter("ffn.w", {64, 128}, ElementType::fp16)});
+  const auto slice = [&](std::vector<SymExpr> shape, std::int64_t axis, std::int64_t start) {
+    graph.mark_output(graph.emit(OpKind::slice, {h}, std::move(shape), ElementType::fp16,
+                                 {{"axis", SymExpr(axis)}, {"start", SymExpr(start)}}));
+  };
+  slice({4, 64}, 1, 64);
+  slice({2, 128}, 0, 2);
+  graph.mark_output(graph.emit(OpKind::relu, {h}, {{"axis", SymExpr(1)}}));
+  const OpGraph split = applied(graph, one(R"({"shard": {"scope": "ffn", "param": "w", "axis": 1}})"));
+  REQUIRE(split.op_count() == 4);
+  const auto shape = [&](int op) { return split.tensor(split.op(OpId{op}).outputs.front()).shape; };
+  CHECK(split.op(OpId{1}).integer("start", -1) == 32);
+  CHECK(shape(1) == std::vector<SymExpr>{4, 32});
+  CHECK(split.op(OpId{2}).integer("start", -1) == 2);
+  CHECK(shape(2) == std::vector<SymExpr>{2, 64});
+  CHECK(split.op(OpId{3}).attributes == graph.op(OpId{3}).attributes);
+  CHECK(shape(3) == std::vector<SymExpr>{4, 64});
+}
+
+namespace {
+
+/// Every kernel takes a second.
+class Second final : public hw::CostModel {
+ public:
+  hw::Cost cost(const hw::Kernel&) const override { return {.time_s = 1}; }
+};
+
+}  // namespace
+
+TEST_CASE("A step takes as long as its kernels and, over a link, its sums", "[unit]") {
+  const Second cost;
+  policies::PassContext context = sizes();
+  context.cost = &cost;
+  const auto run = [&](const OpGraph& graph, std::string params, bool linked) {
+    if (linked) params.insert(params.size() - 1, R"(, "link": {"bandwidth": "100 GB/s"})");
+    policies::PassReport report;
+    static_cast<void>(make_pass("slapo", params)->run(graph, context, report));
+    CHECK(figure(report, "time_s") == figure(report, "kernels_s") + figure(report, "collectives_s"));
+    CHECK(figure(report, "kernels_s") > 0);
+    return report;
+  };
+  hw::LinkParams link;
+  link.bandwidth = 100e9;
+  // Four sums over four ranks, of [4, 16, 64] of 2 bytes each.
+  const double each = hw::library_collective(link, hw::LibraryCall::all_reduce, 4, 4 * 16 * 64 * 2).time_s;
+  REQUIRE(each > 0);
+  CHECK(figure(run(bert(), megatron(4, false), true), "collectives_s") == Approx(4 * each));
+  CHECK(figure(run(bert(), megatron(4, false), false), "collectives_s") == 0);
+  CHECK(figure(run(bert(), megatron(1, false), true), "collectives_s") == 0);
+  // What else goes over a link is not a sum.
+  OpGraph gathers;
+  const TensorId x = gathers.input("x", {8, 64}, ElementType::fp16);
+  const TensorId all = gathers.emit(OpKind::all_gather, {x}, {32, 64}, ElementType::fp16, {{"ranks", SymExpr(4)}});
+  gathers.mark_output(gathers.emit(OpKind::relu, {all}));
+  CHECK(figure(run(gathers, R"({"schedule": []})", true), "collectives_s") == 0);
 }
 
 }  // namespace test_slapo

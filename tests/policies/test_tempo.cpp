@@ -128,6 +128,47 @@ TEST_CASE("Tempo leaves alone what others keep too", "[unit][tempo]") {
   CHECK_THROWS_WITH(rewrite_saved_tensors(graph, {}, counts), "tempo: expected a training graph; run autodiff before");
 }
 
+TEST_CASE("Tempo leaves a norm alone whose statistics are not its own", "[unit][tempo]") {
+  // The gradient reads a mean that the caller gives: nobody knows the norm that goes with it. With the mean that the
+  // norm made it is rewritten.
+  for (const bool given : {true, false}) {
+    OpGraph graph;
+    const auto input = [&](const char* name, std::vector<SymExpr> shape) {
+      return graph.input(name, std::move(shape), ElementType::fp32);
+    };
+    const TensorId in = input("in", {8, 16}), dy = input("dy", {8, 16}), mean = input("mean", {8}),
+                   deviation = input("deviation", {8});
+    const TensorId gain = graph.parameter("gain", {16}, ElementType::fp32),
+                   shift = graph.parameter("shift", {16}, ElementType::fp32);
+    const TensorId x = graph.emit(OpKind::relu, {in});
+    Tensor wide, rows;
+    wide.shape = {8, 16};
+    rows.shape = {8};
+    wide.type = rows.type = ElementType::fp32;
+    OpNode norm;
+    norm.kind = OpKind::layer_norm;
+    norm.inputs = {x, gain, shift};
+    const std::vector<TensorId> made = graph.op(graph.add(std::move(norm), {wide, rows, rows})).outputs;
+    graph.mark_output(made[0]);
+    graph.set_phase(models::Phase::backward);
+    OpNode grad;
+    grad.kind = OpKind::layer_norm_grad;
+    grad.inputs = {dy, x, given ? mean : made[1], given ? deviation : made[2], gain};
+    const OpId id = graph.add(std::move(grad), {wide});
+    graph.mark_output(graph.op(id).outputs.front());
+    TempoCounts counts;
+    const OpGraph done = rewrite_saved_tensors(graph, {}, counts);
+    CHECK(counts.norms == (given ? 0 : 1));
+    std::vector<std::string> names;
+    for (const TensorId read : done.op(id).inputs) names.push_back(done.tensor(read).name);
+    const auto name = [&](TensorId of) { return graph.tensor(of).name; };
+    if (given)
+      CHECK(names == std::vector<std::string>{"dy", name(x), "mean", "deviation", "gain"});
+    else
+      CHECK(names == std::vector<std::string>{"dy", name(made[0]), name(made[2]), "gain", "shift"});
+  }
+}
+
 TEST_CASE("AutoTempo-Fast declines where doubling the batch nearly doubles the time", "[unit][tempo]") {
   CHECK(should_rewrite({{1, 1}}, 0.85));
   CHECK(should_rewrite({{1, 1}, {2, 2}}, 0.85));                    // too short a curve to know
@@ -186,6 +227,15 @@ TEST_CASE("Dialects go by registered priority; patterns first, rules after", "[u
     if (op.kind == OpKind::softmax) CHECK(op.dialect == "cudnn");
     if (op.kind == OpKind::layer_norm) CHECK(op.dialect == "tvm");
   }
+  // Without a dialect to fuse by rule nothing is; by default something is.
+  sim::Node unfused = sim::Node::object();
+  unfused.set("fuse", sim::Node::string(""));
+  PassReport rest;
+  const OpGraph single = run(unfused, rest);
+  CHECK(figure(report, "fused_by_rule") > 0);
+  CHECK(figure(rest, "fused_by_rule") == 0);
+  CHECK(figure(rest, "base_ops") == figure(report, "base_ops"));
+  CHECK(static_cast<double>(single.op_count()) == figure(rest, "base_ops") - figure(rest, "fused_by_pattern"));
   sim::Node only = sim::Node::object(), list = sim::Node::array();
   list.push(sim::Node::string("tvm"));
   only.set("enabled", list);

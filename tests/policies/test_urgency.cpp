@@ -56,4 +56,18 @@ TEST_CASE("urgency: who does not fit holds up the queue", "[unit]") {
   CHECK(admitted(replica.decide(*policy)).empty());
 }
 
+TEST_CASE("urgency: the first token comes with the prompt, and one at least is to come", "[unit]") {
+  TenEach price;
+  PaperReplica replica(1000);
+  replica.pricer = &price;
+  const auto policy = make_batching("urgency");
+  const SeqId one = due(replica, 100, 1, 5000);     // 5,000 - 1,000 = 4,000: nothing after the prompt
+  const SeqId ten = due(replica, 100, 11, 5095);    // 5,095 - 1,100 = 3,995
+  const SeqId over = due(replica, 100, 5, 5003);    // it has given 8 where 5 were predicted: 5,003 - 1,000 = 4,003
+  const SeqId close = due(replica, 100, 12, 5005);  // 10 of its 12 are there: 5,005 - 1,010 = 3,995, after its equal
+  replica.sequences[over.index].generated_then = 8;
+  replica.sequences[close.index].generated_then = 10;
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{ten, close, one, over});
+}
+
 }  // namespace test_urgency

@@ -31,6 +31,29 @@ TEST_CASE("without clients and arrivals all instances start at 0", "[unit]") {
   CHECK(port.sent[3].session == 3);
 }
 
+TEST_CASE("calls wait for others of their instant once, not for ever", "[unit]") {
+  // Somebody acts at 0 a hundred times in a row, as a second load would that lets others go first, too.
+  struct Busy final : sim::EventHandler {
+    FakePort* port = nullptr;
+    std::vector<std::size_t> sent;
+    void on_event(std::uint64_t left) override {
+      sent.push_back(port->sent.size());
+      if (left > 0) port->engine.schedule_in({}, *this, left - 1);
+    }
+  } busy;
+  FakePort port;
+  busy.port = &port;
+  const auto load = load_of(programs(std::string(R"({"instances": 5, )") + kOneCall + "}"));
+  port.engine.schedule_in({}, busy, 100);
+  port.run(*load);
+  CHECK(port.flushes == 1);
+  REQUIRE(busy.sent.size() == 101);
+  CHECK(busy.sent.front() == 0);
+  CHECK(busy.sent[10] == 5);  // all five, long before it is done
+  CHECK(std::count(busy.sent.begin(), busy.sent.end(), 0U) + std::count(busy.sent.begin(), busy.sent.end(), 5U) == 101);
+  CHECK(load->finish().completed == 5);
+}
+
 TEST_CASE("clients: as many at a time, thinking in between", "[unit]") {
   FakePort port;
   const auto load =

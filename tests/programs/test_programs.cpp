@@ -198,6 +198,30 @@ TEST_CASE("plan_and_budget: caps by schedule", "[theory]") {
   CHECK(used("cosine") == Tokens{400, 341, 200, 59});        // 1 .8536 .5 .1464 of 2.5
 }
 
+TEST_CASE("plan_and_budget: nothing is asked after a call that failed", "[unit]") {
+  // 100 tokens of question, 10 of plan; sub-questions of 20 tokens with caps of 400, 300, 200 and 100. Where 500 tokens
+  // fit, the first (130 + 400) is rejected; the second (150 + 300) would fit. Where 600 do, the first is answered, and
+  // the second (130 + 400 + 20 + 300) is not.
+  const auto calls = [](std::int64_t context) {
+    FakePort port(context);
+    const ProgramMetrics m = run(port, "plan_and_budget",
+                                 R"({"schedule": "linear", "budget": 1000, "least": 1,
+                                     "questions": {"mean": 4, "cv": 0}, "question": {"mean": 100, "cv": 0},
+                                     "plan": {"mean": 10, "cv": 0}, "thinking": {"mean": 1000, "cv": 0},
+                                     "final_answer": {"mean": 5, "cv": 0}})");
+    CHECK(m.completed + m.failed == 1);
+    std::vector<std::int64_t> kinds;
+    for (const Sent& sent : port.sent) kinds.push_back(sent.kind);
+    CHECK(m.completed == (kinds.back() == 2 ? 1 : 0));
+    return kinds;
+  };
+  using Kinds = std::vector<std::int64_t>;
+  CHECK(calls(50) == Kinds{0});
+  CHECK(calls(500) == Kinds{0, 1});
+  CHECK(calls(600) == Kinds{0, 1, 1});
+  CHECK(calls(10'000) == Kinds{0, 1, 1, 1, 1, 2});
+}
+
 TEST_CASE("opus: the shortest path is no worse than others, and people queue", "[prop]") {
   const auto weight = [](const std::string& path) {
     FakePort port;

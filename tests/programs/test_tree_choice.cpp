@@ -90,6 +90,43 @@ TEST_CASE("choices are optimal on random trees, clusters across branches include
   }
 }
 
+TEST_CASE("without a search the best is all leaves or one of them", "[prop]") {
+  // Nodes so dear that all is bad: 3 leaves under the root and one 2 nodes further down, M + N = 7. A leaf under the
+  // root costs 2 x 14 / 7 = 4, the one further down 8; shares 0.1, 0.3, 0.2, 0.4.
+  const SearchTree tree{{-1, 0, 0, 0, 0, 4, 5}, {1, 2, 3, 6}, {0, 1, 2, 3}};
+  const std::vector<double> shares{0.1, 0.3, 0.2, 0.4};
+  const TreeChoice dear = choose_leaves(tree, shares, 14, 0, 0);
+  CHECK(dear.nodes == 0);
+  CHECK(dear.keep == std::vector<char>{0, 1, 0, 0});
+  CHECK(dear.value == Approx(0.3 - 4));
+  CHECK(choose_leaves(tree, shares, 0, 1, 0).keep == std::vector<char>{1, 1, 1, 1});  // nodes for nothing
+  sim::RandomStream random(7, "no search");
+  for (int round = 0; round < 200; ++round) {
+    SearchTree some{{-1}, {}, {}};
+    std::vector<double> parts;
+    for (std::int32_t i = 0; i < 6; ++i) {
+      some.parent.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i) + 1)));
+      some.parent.push_back(static_cast<std::int32_t>(some.parent.size()) - 1);
+    }
+    for (std::int32_t i = 0; i < 6; ++i) {
+      some.leaves.push_back(static_cast<std::int32_t>(some.parent.size()));
+      some.parent.push_back(static_cast<std::int32_t>(random.below(13)));
+      some.clusters.push_back(i % 3);
+      parts.push_back(random.uniform() / 3);
+    }
+    const double lambda_c = random.uniform(0.2, 6), lambda_s = random.uniform(0, 2);
+    const TreeChoice choice = choose_leaves(some, parts, lambda_c, lambda_s, 0);
+    double best = choice_value(some, parts, lambda_c, lambda_s, std::vector<char>(6, 1));
+    for (std::size_t i = 0; i < 6; ++i) {
+      std::vector<char> one(6, 0);
+      one[i] = 1;
+      best = std::max(best, choice_value(some, parts, lambda_c, lambda_s, one));
+    }
+    CHECK(choice.value == Approx(best).margin(1e-12));
+    CHECK(choice.value == Approx(choice_value(some, parts, lambda_c, lambda_s, choice.keep)).margin(1e-12));
+  }
+}
+
 TEST_CASE("a search that is cut short says so", "[unit]") {
   sim::RandomStream random(5, "trees");
   SearchTree tree;

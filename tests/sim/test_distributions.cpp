@@ -270,6 +270,34 @@ TEST_CASE("choices have their shape", "[prop]") {
   }
 }
 
+TEST_CASE("a draw just at a probability is not below it", "[unit]") {
+  // A uniform draw u is below p for u < p: the chance of that is p to the last digit, as u is one of k / 2^53, k from 0.
+  // One stream tells which u the other is about to draw.
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    RandomStream ahead(seed, "bound"), at(seed, "bound"), above(seed, "bound"), never(seed, "bound");
+    const double u = ahead.uniform();
+    REQUIRE((u > 0 && u < 1));
+    CHECK_FALSE(at.bernoulli(u));
+    CHECK(above.bernoulli(std::nextafter(u, 1.0)));
+    CHECK_FALSE(never.bernoulli(0));
+    CHECK(never.bernoulli(1));
+  }
+  // Weights u/2 and 1 - u/2 make two columns of 1/2; the first holds index 0 up to u, and index 1 from there on.
+  int tried = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    RandomStream ahead(seed, "column"), at(seed, "column"), above(seed, "column");
+    const bool first = ahead.below(2) == 0;
+    const double u = ahead.uniform();
+    const double rest = 1 - u / 2;
+    if (!first || u / 2 + rest != 1 || 1 - rest != u / 2) continue;  // rounded
+    ++tried;
+    CHECK(Discrete(std::vector<double>{u / 2, rest})(at) == 1);
+    const double more = u * (1 + 1e-9);
+    CHECK(Discrete(std::vector<double>{more / 2, 1 - more / 2})(above) == 0);
+  }
+  CHECK(tried > 10);  // or the check saw too little
+}
+
 TEST_CASE("parameters out of range are refused by name", "[unit]") {
   RandomStream r(1, "refusals");
   CHECK_THROWS_WITH(r.exponential(0), "exponential: expected mean > 0, got 0");
@@ -278,21 +306,40 @@ TEST_CASE("parameters out of range are refused by name", "[unit]") {
   CHECK_THROWS_AS(r.below(0), std::invalid_argument);
   CHECK_THROWS_AS(r.integer(2, 1), std::invalid_argument);
   CHECK_THROWS_AS(r.uniform(2, 1), std::invalid_argument);
+  CHECK_THROWS_WITH(r.uniform(0, kInf), "uniform: expected a finite high, got inf");
+  CHECK_THROWS_AS(r.uniform(-kInf, 0), std::invalid_argument);
+  CHECK_THROWS_AS(r.uniform(kNan, 1), std::invalid_argument);
   CHECK_THROWS_WITH(r.bernoulli(1.5), "bernoulli: expected p in [0, 1], got 1.5");
+  CHECK_THROWS_WITH(r.bernoulli(-0.25), "bernoulli: expected p in [0, 1], got -0.25");
+  CHECK_THROWS_AS(r.bernoulli(kNan), std::invalid_argument);
   CHECK_THROWS_AS(r.normal(0, -1), std::invalid_argument);
+  CHECK_THROWS_AS(r.normal(kInf, 1), std::invalid_argument);
+  CHECK_THROWS_AS(r.normal(0, kInf), std::invalid_argument);
+  CHECK_THROWS_AS(r.log_normal(0, -1), std::invalid_argument);
+  CHECK_THROWS_AS(r.truncated_normal(kInf, 1, 0, 2), std::invalid_argument);
+  CHECK_THROWS_AS(r.truncated_normal(0, 1, kNan, 2), std::invalid_argument);
   CHECK_THROWS_AS(r.truncated_normal(0, 1, 2, 2), std::invalid_argument);
   CHECK_THROWS_AS(r.truncated_normal(0, 0, 1, 2), std::invalid_argument);
   CHECK_THROWS_AS(r.gamma(0, 1), std::invalid_argument);
+  CHECK_THROWS_AS(r.gamma(1, 0), std::invalid_argument);
+  CHECK_THROWS_AS(r.weibull(0, 1), std::invalid_argument);
   CHECK_THROWS_AS(r.weibull(1, 0), std::invalid_argument);
   CHECK(r.weibull(1, 0.5) >= 0);
   CHECK(r.weibull(0.5, 1) >= 0);
   CHECK_THROWS_AS(r.pareto(0, 1), std::invalid_argument);
+  CHECK_THROWS_AS(r.pareto(1, 0), std::invalid_argument);
+  CHECK_THROWS_AS(r.lomax(0, 1), std::invalid_argument);
   CHECK_THROWS_AS(r.lomax(1, -1), std::invalid_argument);
   CHECK_THROWS_AS(r.triangular(0, 2, 1), std::invalid_argument);
+  CHECK_THROWS_AS(r.triangular(2, 1, 3), std::invalid_argument);
+  CHECK_THROWS_WITH(r.triangular(0, 1, kInf), "triangular: expected a finite high, got inf");
+  CHECK_THROWS_AS(r.hyper_exponential(0, 2), std::invalid_argument);
   CHECK_THROWS_AS(r.hyper_exponential(1, 0.9), std::invalid_argument);
   CHECK_THROWS_AS(r.poisson(-1), std::invalid_argument);
   CHECK_THROWS_AS(r.poisson(2e15), std::invalid_argument);
+  CHECK_THROWS_AS(r.poisson(kNan), std::invalid_argument);
   CHECK_THROWS_AS(r.geometric(0), std::invalid_argument);
+  CHECK_THROWS_AS(r.geometric(1.1), std::invalid_argument);
   CHECK_THROWS_AS(Zipf(0, 1), std::invalid_argument);
   CHECK_THROWS_AS(Zipf(10, -0.1), std::invalid_argument);
   CHECK_THROWS_AS(Zipf(2'000'000'000'000, 1), std::invalid_argument);
@@ -328,6 +375,8 @@ TEST_CASE("distributions draw these bits everywhere", "[golden]") {
   CHECK(hash([](R& r) { return r.triangular(0, 1, 3); }) == 0x95fc9fd0060365d1ULL);
   CHECK(hash([](R& r) { return r.poisson(3); }) == 0x5ce94514dd9aee79ULL);
   CHECK(hash([](R& r) { return r.poisson(300); }) == 0x9142e057e4b3834dULL);
+  // Mean and counts share fourteen digits: how likely a count is must be told without taking one from the other.
+  CHECK(hash([](R& r) { return r.poisson(7e14); }) == 0xef934312fa807821ULL);
   CHECK(hash([](R& r) { return r.geometric(0.01); }) == 0x1b4c6f3d7a0a42e0ULL);
   CHECK(hash([](R& r) { return r.integer(-7, 12); }) == 0x14ec70f07e912bb3ULL);
   CHECK(hash([](R& r) { return static_cast<std::int64_t>(r.below(1000)); }) == 0xc2baeb9c9345c7d3ULL);

@@ -165,6 +165,8 @@ TEST_CASE("formula: faults name the column and the nearest name", "[unit]") {
   CHECK_THAT(scene.fault("maxx(batch)"), Contains("column 1: unknown function 'maxx' (did you mean 'max'?)"));
   CHECK_THAT(scene.fault(""), Contains("expected a number, a name or '(', got the end"));
   CHECK_THAT(scene.fault("1 +"), Contains("column 4: expected a number, a name or '(', got the end"));
+  CHECK_THAT(scene.fault("1 + where"), Contains("column 5: expected a number, a name or '(', got 'w"));
+  CHECK_THAT(scene.fault("max(where batch > 1)"), Contains("column 5: expected a number, a name or '(', got 'w"));
   CHECK_THAT(scene.fault("(1 + 2"), Contains("expected ')', got the end"));
   CHECK_THAT(scene.fault("1 2"), Contains("column 3: expected an operator or the end, got '2'"));
   CHECK_THAT(scene.fault("2x"), Contains("expected an operator after 2, got 'x'"));

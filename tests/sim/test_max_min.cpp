@@ -158,6 +158,35 @@ TEST_CASE("only those concerned are filled again", "[unit]") {
   CHECK(solver.effort().freed - before <= 1);
 }
 
+TEST_CASE("the effort counts what was done", "[unit]") {
+  // Links of 10 and 4; paths over the first, over both, over the second: filled at 2 (the second link), then at 8. With
+  // 100 in place of 4 all three are filled again: the first link at 5, the second at 95.
+  MaxMinSolver solver;
+  const auto a = solver.add_link(10);
+  const auto b = solver.add_link(4);
+  const auto one = solver.add_path(std::vector{a});
+  const auto two = solver.add_path(std::vector{a, b});
+  const auto three = solver.add_path(std::vector{b});
+  for (const auto path : {one, two, three}) solver.set_flows(path, 1);
+  solver.solve();
+  CHECK(solver.effort().solves == 1);
+  CHECK(solver.effort().freed == 3);
+  CHECK(solver.effort().levels == 2);
+  const auto changes = solver.effort().changes;
+  solver.solve();  // nothing changed
+  CHECK(solver.effort().solves == 2);
+  CHECK(solver.effort().freed == 3);
+  CHECK(solver.effort().levels == 2);
+  CHECK(solver.effort().changes == changes);
+  solver.set_capacity(b, 100);
+  solver.solve();
+  CHECK(solver.rate(three) == 95);
+  CHECK(solver.effort().solves == 3);
+  CHECK(solver.effort().freed == 6);
+  CHECK(solver.effort().levels == 4);
+  CHECK(solver.effort().changes == changes + 1);
+}
+
 TEST_CASE("bad networks are refused", "[unit]") {
   MaxMinSolver solver;
   const auto link = solver.add_link(1);

@@ -223,6 +223,37 @@ TEST_CASE("a service that would end after the end of time fails in its own proce
   CHECK(statistics.cancelled == 1);
 }
 
+TEST_CASE("a service that cannot end any longer is told so when its turn comes", "[unit][resources]") {
+  // c could have begun at 9 at the latest; b is before it, from 10 to 15. The queue is one of 10 + 15 + 15 ticks.
+  for (const Discipline discipline : {Discipline::fifo, Discipline::priority}) {
+    Engine engine;
+    Server server(engine, "server", 1, discipline);
+    Log log;
+    const auto user = [&](Engine& e, std::int64_t service, const char* name) -> Process {
+      const char* end = " served";
+      try {
+        co_await server.use(Duration{service});
+      } catch (const std::overflow_error&) {
+        end = " fails";
+      }
+      log.emplace_back(e.now().ticks, name + std::string(end));
+    };
+    engine.processes().spawn("a", user(engine, 10, "a"));
+    engine.processes().spawn("b", user(engine, 5, "b"));
+    engine.processes().spawn("c", user(engine, kNever.ticks - 9, "c"));
+    engine.processes().spawn("d", user(engine, 1, "d"));
+    engine.run(Time{12});
+    CHECK(server.waiting() == 2);
+    engine.run();
+    CHECK(log == Log{at(10, "a served"), at(15, "b served"), at(15, "c fails"), at(16, "d served")});
+    const ServerStatistics statistics = server.statistics();
+    CHECK((statistics.queued_ticks == 40));
+    CHECK((statistics.busy_ticks == 16));
+    CHECK(statistics.served == 3);
+    CHECK(statistics.cancelled == 1);
+  }
+}
+
 TEST_CASE("a guard may end before a service that would end after the end of time", "[unit][resources]") {
   Engine engine;
   Log log;

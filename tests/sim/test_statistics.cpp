@@ -225,6 +225,30 @@ TEST_CASE("a histogram answers within its error at every size", "[prop]") {
   CHECK(histogram.max() == all.back());
 }
 
+TEST_CASE("a histogram of small values by hand", "[unit]") {
+  // Below 2,048 every value has its own bucket: ranks 0, 1, 2 are 5, 100, 1000, and between them it is linear.
+  LogHistogram histogram;
+  CHECK(histogram.quantile(0.5) == 0);
+  for (const std::int64_t value : {100, 1000, 5}) histogram.add(value);
+  CHECK(histogram.quantile(0) == 5);
+  CHECK(histogram.quantile(0.5) == 100);
+  CHECK(histogram.quantile(1) == 1000);
+  CHECK(histogram.quantile(0.25) == 52.5);
+  CHECK(histogram.quantile(0.75) == 550);
+  CHECK(histogram.mean() == Approx(1105.0 / 3));
+  // Rank 1 is the second of three that are 5 now, rank 3 is 100.
+  histogram.add(5, 2);
+  CHECK(histogram.quantile(0.25) == 5);
+  CHECK(histogram.quantile(0.5) == 5);
+  CHECK(histogram.quantile(0.75) == 100);
+  // The ends are exact at any size: 1,000,000 shares a bucket of 512 values that begins at 999,936.
+  LogHistogram large;
+  for (const std::int64_t value : {3'000'000, 2'000'000, 1'000'000}) large.add(value);
+  CHECK(large.quantile(0) == 1'000'000);
+  CHECK(large.quantile(0.5) == Approx(2'000'000).epsilon(LogHistogram::kRelativeError));
+  CHECK(large.quantile(1) == 3'000'000);
+}
+
 TEST_CASE("histograms merge exactly in any order", "[prop]") {
   RandomStream random(14, "merge");
   LogHistogram parts[3], whole;
@@ -283,6 +307,8 @@ TEST_CASE("a time average by hand", "[unit]") {
   CHECK(average.min() == 4);
   CHECK(average.at_or_above(Time{170}) == Duration{10});
   CHECK_THROWS_AS(average.set(Time{159}, 1), std::logic_error);
+  CHECK_THROWS_AS(average.restart(Time{159}), std::logic_error);
+  CHECK(average.mean(Time{170}) == 4);
   CHECK(TimeAverage(Time{7}, 3).mean(Time{7}) == 3);
 }
 

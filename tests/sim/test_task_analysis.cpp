@@ -123,6 +123,24 @@ TEST_CASE("lengths and waits of any run add up, and nothing beats the bound", "[
   for (const int reason : {0, 1, 2, 4, 5}) CHECK(held[reason] > 100);  // or the check saw too little
 }
 
+TEST_CASE("no schedule beats the work of a resource over its units", "[unit]") {
+  // Of four units: 3 for 5 ticks and 2 for 4 are 23, which takes 6 ticks at least; the longest task takes 5.
+  TaskGraph graph;
+  const ResourceId machine = graph.add_resource({.capacity = 4});
+  const ResourceId other = graph.add_resource({});
+  graph.add({.duration = Duration{5}, .on = {{machine, 3}}});
+  CHECK(makespan_bound(graph) == Duration{5});
+  graph.add({.duration = Duration{4}, .on = {{machine, 2}}});
+  CHECK(makespan_bound(graph) == Duration{6});
+  graph.add({.duration = Duration{1}, .on = {machine}});  // 24
+  CHECK(makespan_bound(graph) == Duration{6});
+  graph.add({.duration = Duration{3}, .on = {other}});
+  graph.add({.duration = Duration{4}, .on = {other}});
+  CHECK(makespan_bound(graph) == Duration{7});  // the other one has 3 + 4
+  graph.add({.duration = Duration{8}});
+  CHECK(makespan_bound(graph) == Duration{8});
+}
+
 TEST_CASE("list scheduling on m machines keeps Graham's bound", "[theory]") {
   // R. L. Graham, Bounds on multiprocessing timing anomalies, 1969: makespan <= work / m + (1 - 1/m) longest path.
   RandomStream random(10, "graham");
