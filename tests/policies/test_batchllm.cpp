@@ -236,6 +236,9 @@ TEST_CASE("batchllm: memory is the limit, as it is expected to be used", "[unit]
   };
   CHECK(count(150, 0) == 3);
   CHECK(count(149, 0) == 2);
+  CHECK(count(150, 1) == 3);  // the first token comes with the prompt, and is never in the cache
+  CHECK(count(153, 2) == 3);
+  CHECK(count(152, 2) == 2);
   // 50 + 31 - 1 tokens each at the end.
   CHECK(count(240, 31) == 3);
   CHECK(count(239, 31) == 2);
@@ -305,6 +308,25 @@ TEST_CASE("batchllm: a group prefills its prefix once", "[unit]") {
   for (std::uint64_t i = 0; i < 3; ++i) three.say({{1, 100}, {11 + i, 10}}, 14);
   three.say({{2, 100}}, 30);
   CHECK(indices(admitted(three.decide(*make_batching("batchllm")))) == Line{0, 3});
+}
+
+TEST_CASE("batchllm: whoever was preempted and is gone does not come back as somebody else", "[unit]") {
+  // As above, but the preempted one leaves, and its place in the list of sequences is another's, which came later.
+  TextReplica replica(100);
+  const auto policy = make_batching("batchllm", R"({"order": "arrival"})");
+  replica.decode(50);
+  const SeqId later = replica.decode(49);
+  const SeqId first = replica.say({{1, 1}});
+  CHECK(preempted(replica.decide(*policy)) == std::vector<SeqId>{later});
+  Sequence& seq = replica.sequences[later.index];
+  replica.kv->release(later, seq, seq.kv_then, Leave::drop);
+  replica.running.pop_back();
+  --replica.decoding;
+  seq = {};
+  seq.order = 3;
+  seq.prompt_tokens = seq.prefill_tokens = 10;
+  replica.waiting.push_back(later);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{first, later});
 }
 
 }  // namespace test_batchllm
