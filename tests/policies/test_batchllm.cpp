@@ -329,4 +329,29 @@ TEST_CASE("batchllm: whoever was preempted and is gone does not come back as som
   CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{first, later});
 }
 
+TEST_CASE("batchllm: where a prefix was evicted since, one computes it again and the others wait", "[unit]") {
+  // 90 share 40 of 41 tokens. The first computes them; then 82 join, a token each, which is the budget. All leave,
+  // somebody large evicts the prefix, and leaves too. There is budget for two whole prompts, but one goes ahead.
+  TextReplica replica(10'000);
+  const auto policy = make_batching("batchllm", R"({"prefill_tokens": 82})");
+  for (std::uint64_t i = 0; i < 90; ++i) replica.say({{1, 40}, {11 + i, 1}});
+  BatchDecision decision = replica.decide(*policy);
+  CHECK(items(decision) == Items{{0, 41}});
+  replica.apply(decision);
+  decision = replica.decide(*policy);
+  CHECK(decision.admit.size() == 82);
+  CHECK(decision.items.back().new_tokens == 1);
+  replica.apply(decision);
+  const auto leave = [&] {
+    for (const SeqId id : replica.running)
+      replica.kv->release(id, replica.sequences[id.index], replica.sequences[id.index].kv_then, Leave::drop);
+    replica.running.clear();
+    replica.decoding = 0;
+  };
+  leave();
+  replica.decode(10'000);
+  leave();
+  CHECK(items(replica.decide(*policy)) == Items{{83, 41}});
+}
+
 }  // namespace test_batchllm

@@ -409,4 +409,51 @@ TEST_CASE("a tensor pays whose one ingredient is smaller, within the depth", "[u
   }
 }
 
+TEST_CASE("symbolic remat drops what is quickly made again", "[unit]") {
+  // A relu and a product of x, as large and as far from the sum that reads them; one of them is too much beside two
+  // wide tensors.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  const auto w = [&](const char* name, std::int64_t from, std::int64_t to) {
+    return graph.parameter(name, {from, to}, ElementType::fp16);
+  };
+  const TensorId dear = graph.emit(OpKind::matmul, {x, w("w", 64, 64)});
+  const TensorId cheap = graph.emit(OpKind::relu, {x});
+  TensorId y = graph.emit(OpKind::matmul, {x, w("u", 64, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("m", 256, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("d", 256, 64)});
+  graph.mark_output(graph.emit(OpKind::add_n, {dear, cheap, y}));
+  const Bindings sizes{{"batch", 64}};
+  const Liveness alive = liveness(graph, sizes);
+  const OpGraph next =
+      run_pass("symbolic_remat", graph, {.typical = sizes},
+               R"({"reserve": 0, "budget": ")" + std::to_string(alive.persistent + alive.peak - 1) + R"( B"})");
+  CHECK(kinds(next)[OpKind::relu] == 2);
+  CHECK(kinds(next)[OpKind::matmul] == 4);
+}
+
+TEST_CASE("views of what was made again are made again, those alone that stood before", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  const auto view = [&](TensorId of) { return graph.emit(OpKind::reshape, {of}, {kBatch, 8, 8}, ElementType::fp16); };
+  const auto w = [&](const char* name, std::int64_t from, std::int64_t to) {
+    return graph.parameter(name, {from, to}, ElementType::fp16);
+  };
+  const TensorId c = graph.emit(OpKind::relu, {x});  // 0
+  const TensorId seen = view(c);                     // 1
+  TensorId y = graph.emit(OpKind::matmul, {x, w("u", 64, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("m", 256, 256)});  // 3: no room beside c
+  y = graph.emit(OpKind::matmul, {y, w("d", 256, 64)});
+  graph.mark_output(graph.emit(OpKind::add, {seen, view(y)}));  // 5 and 6
+  graph.mark_output(graph.emit(OpKind::exp, {view(c)}));        // 7 and 8
+  const Storages storages(graph);
+  const std::vector<double> op_s(graph.op_count(), 1);
+  const RematResult result =
+      run_schedule(storages, {{"batch", 64}}, 65536, op_s, {}, [](const Droppable&) { return 1.0; });
+  CHECK(result.dropped == 1);
+  std::vector<std::size_t> ops;
+  for (const OpId id : result.ops) ops.push_back(index(id));
+  CHECK(ops == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 8});
+}
+
 }  // namespace test_memory_passes
