@@ -186,6 +186,9 @@ TEST_CASE("what tables leave out is priced beside them: collectives, sampling, c
   CHECK(of(cost_of(plain, two), hw::OpClass::all_reduce) == Approx(3 * ps(2 * sum)).margin(3));
   const std::int64_t layers_ps = cost_of(plain, two).time_ps;
   CHECK(layers_ps - cost_of(plain, one).time_ps == Approx(3 * ps(2 * sum)).margin(3));
+  const std::int64_t no_head_ps = cost_of(plain, one).time_ps;
+  shape.logit_rows = 1;
+  CHECK(cost_of(plain, one).time_ps - no_head_ps == Approx(11'000'000).margin(3));
   // The head of 3 rows: 11 us of the table (10 and 1), and all 3 x 50,000 x 2 logits of two bytes are gathered.
   shape.logit_rows = 3;
   const double gather = hw::library_collective(link, hw::LibraryCall::all_gather, 2, 3 * 50'000 * 2 * 2).time_s;
@@ -251,11 +254,13 @@ TEST_CASE("ranks that share out the experts gather their tokens and scatter the 
   CHECK(moved(4) == 0);  // the tables have no experts
   scratch.write("moe.csv", "tokens,activated_experts,time_us\n1,2,2\n1,4,4\n64,2,2\n64,4,4\n");
   CHECK(moved(1) == 0);
-  // 30 x 4096 x 2 bytes of each of four ranks, in each of two layers.
-  const std::int64_t bytes = 4 * 30 * 4096 * 2;
-  const double seconds = hw::library_collective(link, hw::LibraryCall::all_gather, 4, bytes).time_s +
-                         hw::library_collective(link, hw::LibraryCall::reduce_scatter, 4, bytes).time_s;
-  CHECK(moved(4) == Approx(2 * seconds * 1e12).margin(4));
+  // 30 x 4096 x 2 bytes of each rank, in each of two layers.
+  for (const std::int64_t ranks : {2, 4}) {
+    const std::int64_t bytes = ranks * 30 * 4096 * 2;
+    const double seconds = hw::library_collective(link, hw::LibraryCall::all_gather, ranks, bytes).time_s +
+                           hw::library_collective(link, hw::LibraryCall::reduce_scatter, ranks, bytes).time_s;
+    CHECK(moved(ranks) == Approx(2 * seconds * 1e12).margin(4));
+  }
 }
 
 TEST_CASE("attention of a launch is its chunks' up to what they take alone, and its decodes'", "[unit]") {
@@ -288,6 +293,7 @@ TEST_CASE("attention of a launch is its chunks' up to what they take alone, and 
   check(attention(10, 1, 200), 6, 0);
   // Decodes alone take half as long again where there are several of unequal context.
   check(attention(0, 1, 150), 0, 15);
+  check(attention(0, 2, 150), 0, (15 + 45) / 2 * 1.5);
   check(attention(0, 3, 150), 0, 45 * 1.5);
 }
 
