@@ -9,12 +9,15 @@ using orrery::policies::test::make_batching;
 
 namespace {
 
-/// A layer takes 1 ps a token; the head `head_ps`.
+/// A layer takes 1 ps a token, the embedding before the first `embedding_ps`, the head `head_ps`.
 class LayerModel : public IterationModel {
  public:
-  std::int64_t head_ps = 0;
+  std::int64_t head_ps = 0, embedding_ps = 0;
   void cost(const BatchShape& shape, IterationCost& out) override {
-    for (const Segment& segment : shape.segments) out.time_ps += segment.tokens * (segment.last - segment.first);
+    for (const Segment& segment : shape.segments) {
+      out.time_ps += segment.tokens * (segment.last - segment.first);
+      if (segment.first == 0) out.time_ps += embedding_ps;
+    }
     if (shape.logit_rows > 0) out.time_ps += head_ps;
   }
 };
@@ -116,6 +119,47 @@ TEST_CASE("what does not end a stage is not sent on", "[unit]") {
   CHECK(pipe.last_work_ps() == 50);
 }
 
+TEST_CASE("stages take what their own layers take, equal or not", "[prop]") {
+  // Against the sum over layers, one batch after the other: a layer takes 1 ps a token, the embedding 3, the head 7,
+  // a send 2 a token. Batches pass all layers, or begin or end within, or some tokens pass more than others.
+  for (const auto& [layers, stages] : std::vector<std::pair<std::int32_t, std::int64_t>>{{8, 4}, {10, 4}, {12, 3}}) {
+    CAPTURE(layers, stages);
+    const auto divided = divide_layers(layers, stages);
+    LayerModel model;
+    model.embedding_ps = 3;
+    model.head_ps = 7;
+    StagePipe pipe(
+        model, divided, [](std::int64_t tokens) { return 2 * tokens; }, 1);
+    const std::int32_t middle = layers / 2;
+    const std::vector<std::vector<Segment>> batches{
+        {{.first = 0, .last = layers, .tokens = 10}},
+        {{.first = 0, .last = layers, .tokens = 3}},
+        {{.first = middle, .last = layers, .tokens = 20}},
+        {{.first = 0, .last = middle, .tokens = 30}},
+        {{.first = 0, .last = middle, .tokens = 5}, {.first = middle, .last = layers, .tokens = 40}},
+        {{.first = 0, .last = layers, .tokens = 6}, {.first = middle, .last = layers, .tokens = 9}},
+        {{.first = 0, .last = layers, .tokens = 1}}};
+    std::int64_t at = 0;
+    for (const std::vector<Segment>& segments : batches) {
+      BatchShape shape;
+      shape.sequences = 1;
+      shape.logit_rows = segments.back().last == layers ? 1 : 0;
+      shape.segments = segments;
+      std::int64_t work = shape.logit_rows > 0 ? 7 : 0, sends = 0;
+      for (const Segment& segment : segments) {
+        if (segment.first == 0) work += 3;
+        work += segment.tokens * (segment.last - segment.first);
+        for (std::size_t s = 0; s + 1 < divided.size(); ++s)
+          if (segment.first < divided[s].last && segment.last >= divided[s].last) sends += 2 * segment.tokens;
+      }
+      // Alone in the pipe: all its work and all its sends one after the other.
+      at += 10'000;
+      CHECK(pipe.pass({at, 0}, shape).ticks == at + work + sends);
+      CHECK(pipe.last_work_ps() == work);
+    }
+  }
+}
+
 TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at once", "[unit]") {
   // 2 stages of two layers: 10 tokens take [0,20) [20,40), two more batches of them until 80. Cleared at 30 ps, it was
   // occupied for 30. The next, at 100 ps, takes [100,120) [120,140): 70 ps in all.
@@ -135,6 +179,11 @@ TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at
   again.clear({30, 0});
   CHECK(again.pass({30, 0}, batch(10)).ticks == 70);
   CHECK(again.occupied_ps() == 70);
+  // What was still to pass no longer stands in the way of the next.
+  StagePipe full(model, divide_layers(4, 2), no_send, 1);
+  for (int i = 0; i < 3; ++i) full.pass({0, 0}, batch(10));
+  full.clear({30, 0});
+  CHECK(full.pass({30, 0}, batch(10)).ticks == 70);
 }
 
 TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") {
@@ -149,6 +198,12 @@ TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") 
   CHECK(pipe.last_times()[0].end_ns == 11);
   CHECK(pipe.last_times()[1].begin_ns == 11);
   CHECK(pipe.last_times()[1].end_ns == 17);
+  // Ticks of 700 ps: 3,000,000 and 600 ps are 2,100,000.6 ns; 2 layers x 100 tokens take 0.2 ns.
+  StagePipe odd(model, divide_layers(4, 2), no_send, 700);
+  odd.pass({.ticks = 3'000'000, .ps = 600}, batch(100));
+  CHECK(odd.last_times()[0].begin_ns == 2'100'000);
+  CHECK(odd.last_times()[0].end_ns == 2'100'000);  // .8
+  CHECK(odd.last_times()[1].end_ns == 2'100'001);  // .0
 }
 
 TEST_CASE("a pipelined replica: as many lanes as stages keep it full", "[theory]") {

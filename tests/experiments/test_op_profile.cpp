@@ -4,8 +4,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "hw/network/library_collective.hpp"
+#include "hw/parts/catalog.hpp"
 #include "sim/base/fault.hpp"
 #include "tests/experiments/support.hpp"
 
@@ -136,6 +139,162 @@ TEST_CASE("an iteration is the sum of its operators, padded to a captured graph"
   std::int64_t classes = 0;
   for (const std::int64_t ps : cost.class_ps) classes += ps;
   CHECK(classes == cost.time_ps);
+}
+
+TEST_CASE("batches are padded to the sizes that graphs are captured for", "[unit]") {
+  const Scratch scratch;
+  const fs::path folder = write_tables(scratch, kAttention);
+  const auto padded = [&](std::int64_t graph_tokens, std::int64_t tokens) {
+    return ProfileIteration(OpProfile::read(folder), {.graph_tokens = graph_tokens}, {}, nullptr).padded(tokens);
+  };
+  // 1, 2, 4, multiples of 8 up to 256, of 16 beyond.
+  const std::vector<std::pair<std::int64_t, std::int64_t>> sizes{
+      {1, 1},     {2, 2},     {3, 4},     {4, 4},     {5, 8},     {8, 8},     {9, 16},   {16, 16},
+      {249, 256}, {256, 256}, {257, 272}, {272, 272}, {273, 288}, {512, 512}, {513, 513}};
+  for (const auto& [tokens, size] : sizes) {
+    CAPTURE(tokens);
+    CHECK(padded(512, tokens) == size);
+    CHECK(padded(0, tokens) == tokens);
+  }
+  CHECK(padded(500, 496) == 496);
+  CHECK(padded(500, 497) == 497);  // 512 is captured no more
+}
+
+TEST_CASE("what tables leave out is priced beside them: collectives, sampling, counts", "[unit]") {
+  const Scratch scratch;
+  const fs::path folder = write_tables(scratch, kAttention);
+  const hw::LinkParams link = hw::read_part<hw::GpuParams>(home_folder() / "hw/catalog/a100-sxm4-80gb.json").part.link;
+  BatchShape shape;
+  Segment segment{.first = 0, .last = 3, .tokens = 30};
+  segment.decode = {30, 3000};
+  shape.segments.push_back(segment);
+  const auto cost_of = [&](const ProfileParams& params, const ProfileFacts& facts, IterationModel* counts = nullptr) {
+    ProfileIteration model(OpProfile::read(folder), params, facts, counts);
+    IterationCost cost;
+    model.cost(shape, cost);
+    return cost;
+  };
+  const auto of = [](const IterationCost& cost, hw::OpClass op) { return cost.class_ps[static_cast<std::size_t>(op)]; };
+  const auto ps = [](double seconds) { return static_cast<std::int64_t>(std::ceil(seconds * 1e12)); };
+  const ProfileParams plain{.graph_tokens = 0, .sampling_bytes = 0};
+  const ProfileFacts one{.layers = 3, .hidden = 4096, .vocab_rows = 50'000, .memory_bandwidth = 1e12, .link = link};
+  ProfileFacts two = one;
+  two.tensor_parallel = 2;
+  // Two sums of 30 x 4096 x 2 bytes over two ranks a layer; none on one rank, none with a head of no rows.
+  const double sum = hw::library_collective(link, hw::LibraryCall::all_reduce, 2, 30 * 4096 * 2).time_s;
+  CHECK(of(cost_of(plain, one), hw::OpClass::all_reduce) == 0);
+  CHECK(of(cost_of(plain, two), hw::OpClass::all_reduce) == Approx(3 * ps(2 * sum)).margin(3));
+  const std::int64_t layers_ps = cost_of(plain, two).time_ps;
+  CHECK(layers_ps - cost_of(plain, one).time_ps == Approx(3 * ps(2 * sum)).margin(3));
+  const std::int64_t no_head_ps = cost_of(plain, one).time_ps;
+  shape.logit_rows = 1;
+  CHECK(cost_of(plain, one).time_ps - no_head_ps == Approx(11'000'000).margin(3));
+  // The head of 3 rows: 11 us of the table (10 and 1), and all 3 x 50,000 x 2 logits of two bytes are gathered.
+  shape.logit_rows = 3;
+  const double gather = hw::library_collective(link, hw::LibraryCall::all_gather, 2, 3 * 50'000 * 2 * 2).time_s;
+  CHECK(cost_of(plain, two).time_ps - layers_ps == Approx(11'000'000 + ps(gather)).margin(5));
+  CHECK(cost_of(plain, one).time_ps == Approx(cost_of(plain, two).time_ps - 3 * ps(2 * sum) - ps(gather)).margin(5));
+  // Every rank samples: 40 bytes a logit of 300,000 at 1 TB/s are 12 us. From the L2, at 4 TB/s, where 12 bytes a logit
+  // fit into it: 3 us.
+  const ProfileParams samples{.graph_tokens = 0, .sampling_bytes = 40};
+  const auto sampling = [&](const ProfileFacts& facts) {
+    return static_cast<double>(of(cost_of(samples, facts), hw::OpClass::sampling) -
+                               of(cost_of(plain, facts), hw::OpClass::sampling));
+  };
+  CHECK(sampling(two) == Approx(12e6).margin(2));
+  CHECK(sampling(one) == Approx(6e6).margin(2));
+  two.l2_bandwidth = 4e12;
+  CHECK(sampling(two) == Approx(12e6).margin(2));
+  two.l2_bytes = 3'600'000;
+  CHECK(sampling(two) == Approx(3e6).margin(2));
+  two.l2_bytes = 3'599'999;
+  CHECK(sampling(two) == Approx(12e6).margin(2));
+  two.l2_bytes = 1e9;
+  two.l2_bandwidth = 0;  // nobody knows how fast it is
+  CHECK(sampling(two) == Approx(12e6).margin(2));
+  // FLOPs, bytes and energy are those of the model beside it; time is the tables'.
+  struct Counts final : IterationModel {
+    void cost(const BatchShape&, IterationCost& out) override {
+      out.time_ps = out.class_ps[0] = 1'000'000'000;
+      out.flops = 77;
+      out.compute_pj = 5;
+    }
+  } counts;
+  const IterationCost with = cost_of(plain, one, &counts), without = cost_of(plain, one);
+  CHECK(with.time_ps == without.time_ps);
+  CHECK((with.class_ps == without.class_ps));
+  CHECK(with.flops == 77);
+  CHECK(with.compute_pj == 5);
+  CHECK(without.flops == 0);
+  // Layers from the second on: no embedding, and two layers.
+  const std::int64_t whole = without.time_ps;
+  shape.segments[0].first = 1;
+  const std::int64_t later = cost_of(plain, one).time_ps;
+  shape.segments[0].last = 2;
+  const std::int64_t layer = later - cost_of(plain, one).time_ps;
+  CHECK(whole - later == Approx(layer + 2 * 1'300'000).margin(5));  // embedding and last norm of 1.3 us each
+}
+
+TEST_CASE("ranks that share out the experts gather their tokens and scatter the sums", "[unit]") {
+  const Scratch scratch;
+  const fs::path folder = write_tables(scratch, kAttention);
+  const hw::LinkParams link = hw::read_part<hw::GpuParams>(home_folder() / "hw/catalog/a100-sxm4-80gb.json").part.link;
+  BatchShape shape;
+  Segment segment{.first = 0, .last = 2, .tokens = 30};
+  segment.decode = {30, 3000};
+  shape.segments.push_back(segment);
+  const auto moved = [&](std::int64_t ranks) {
+    ProfileIteration model(OpProfile::read(folder), {.graph_tokens = 0, .sampling_bytes = 0, .expert_ranks = ranks},
+                           {.layers = 2, .hidden = 4096, .vocab_rows = 100, .memory_bandwidth = 1e12, .link = link},
+                           nullptr);
+    IterationCost cost;
+    model.cost(shape, cost);
+    return static_cast<double>(cost.class_ps[static_cast<std::size_t>(hw::OpClass::all_reduce)]);
+  };
+  CHECK(moved(4) == 0);  // the tables have no experts
+  scratch.write("moe.csv", "tokens,activated_experts,time_us\n1,2,2\n1,4,4\n64,2,2\n64,4,4\n");
+  CHECK(moved(1) == 0);
+  // 30 x 4096 x 2 bytes of each rank, in each of two layers.
+  for (const std::int64_t ranks : {2, 4}) {
+    const std::int64_t bytes = ranks * 30 * 4096 * 2;
+    const double seconds = hw::library_collective(link, hw::LibraryCall::all_gather, ranks, bytes).time_s +
+                           hw::library_collective(link, hw::LibraryCall::reduce_scatter, ranks, bytes).time_s;
+    CHECK(moved(ranks) == Approx(2 * seconds * 1e12).margin(4));
+  }
+}
+
+TEST_CASE("attention of a launch is its chunks' up to what they take alone, and its decodes'", "[unit]") {
+  const Scratch scratch;
+  // A chunk of 10 takes 8 us alone, 18 with a decode of 100 tokens, and 6 with one of 200: faster than alone.
+  const fs::path folder = write_tables(scratch,
+                                       "0,0,1,100,10\n0,0,1,200,20\n0,0,3,100,30\n0,0,3,200,60\n"
+                                       "10,0,0,0,8\n10,0,1,100,18\n10,0,1,200,6\n");
+  const auto attention = [&](std::int64_t chunk, std::int64_t decodes, std::int64_t context) {
+    ProfileIteration model(OpProfile::read(folder), {.graph_tokens = 0, .ragged_decode = 0.5},
+                           {.layers = 1, .hidden = 64, .vocab_rows = 100, .memory_bandwidth = 1e12}, nullptr);
+    BatchShape shape;
+    Segment segment{.first = 0, .last = 1, .tokens = chunk + decodes};
+    if (chunk > 0) segment.prefill.add(chunk, 0);
+    segment.decode = {decodes, decodes * context};
+    shape.segments.push_back(segment);
+    IterationCost cost;
+    model.cost(shape, cost);
+    const auto us = [&](hw::OpClass op) {
+      return static_cast<double>(cost.class_ps[static_cast<std::size_t>(op)]) * 1e-6;
+    };
+    return std::pair(us(hw::OpClass::attention_prefill), us(hw::OpClass::attention_decode));
+  };
+  const auto check = [&](std::pair<double, double> got, double chunks, double decodes) {
+    CHECK(got.first == Approx(chunks).margin(1e-5));
+    CHECK(got.second == Approx(decodes).margin(1e-5));
+  };
+  check(attention(10, 0, 0), 8, 0);
+  check(attention(10, 1, 100), 8, 10);
+  check(attention(10, 1, 200), 6, 0);
+  // Decodes alone take half as long again where there are several of unequal context.
+  check(attention(0, 1, 150), 0, 15);
+  check(attention(0, 2, 150), 0, (15 + 45) / 2 * 1.5);
+  check(attention(0, 3, 150), 0, 45 * 1.5);
 }
 
 TEST_CASE("tables leap: prices within a horizon are those of every iteration", "[prop]") {

@@ -236,6 +236,9 @@ TEST_CASE("batchllm: memory is the limit, as it is expected to be used", "[unit]
   };
   CHECK(count(150, 0) == 3);
   CHECK(count(149, 0) == 2);
+  CHECK(count(150, 1) == 3);  // the first token comes with the prompt, and is never in the cache
+  CHECK(count(153, 2) == 3);
+  CHECK(count(152, 2) == 2);
   // 50 + 31 - 1 tokens each at the end.
   CHECK(count(240, 31) == 3);
   CHECK(count(239, 31) == 2);
@@ -305,6 +308,50 @@ TEST_CASE("batchllm: a group prefills its prefix once", "[unit]") {
   for (std::uint64_t i = 0; i < 3; ++i) three.say({{1, 100}, {11 + i, 10}}, 14);
   three.say({{2, 100}}, 30);
   CHECK(indices(admitted(three.decide(*make_batching("batchllm")))) == Line{0, 3});
+}
+
+TEST_CASE("batchllm: whoever was preempted and is gone does not come back as somebody else", "[unit]") {
+  // As above, but the preempted one leaves, and its place in the list of sequences is another's, which came later.
+  TextReplica replica(100);
+  const auto policy = make_batching("batchllm", R"({"order": "arrival"})");
+  replica.decode(50);
+  const SeqId later = replica.decode(49);
+  const SeqId first = replica.say({{1, 1}});
+  CHECK(preempted(replica.decide(*policy)) == std::vector<SeqId>{later});
+  Sequence& seq = replica.sequences[later.index];
+  replica.kv->release(later, seq, seq.kv_then, Leave::drop);
+  replica.running.pop_back();
+  --replica.decoding;
+  seq = {};
+  seq.order = 3;
+  seq.prompt_tokens = seq.prefill_tokens = 10;
+  replica.waiting.push_back(later);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{first, later});
+}
+
+TEST_CASE("batchllm: where a prefix was evicted since, one computes it again and the others wait", "[unit]") {
+  // 90 share 40 of 41 tokens. The first computes them; then 82 join, a token each, which is the budget. All leave,
+  // somebody large evicts the prefix, and leaves too. There is budget for two whole prompts, but one goes ahead.
+  TextReplica replica(10'000);
+  const auto policy = make_batching("batchllm", R"({"prefill_tokens": 82})");
+  for (std::uint64_t i = 0; i < 90; ++i) replica.say({{1, 40}, {11 + i, 1}});
+  BatchDecision decision = replica.decide(*policy);
+  CHECK(items(decision) == Items{{0, 41}});
+  replica.apply(decision);
+  decision = replica.decide(*policy);
+  CHECK(decision.admit.size() == 82);
+  CHECK(decision.items.back().new_tokens == 1);
+  replica.apply(decision);
+  const auto leave = [&] {
+    for (const SeqId id : replica.running)
+      replica.kv->release(id, replica.sequences[id.index], replica.sequences[id.index].kv_then, Leave::drop);
+    replica.running.clear();
+    replica.decoding = 0;
+  };
+  leave();
+  replica.decode(10'000);
+  leave();
+  CHECK(items(replica.decide(*policy)) == Items{{83, 41}});
 }
 
 }  // namespace test_batchllm

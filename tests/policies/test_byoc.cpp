@@ -322,4 +322,21 @@ TEST_CASE("Neighbours become one region if so wanted; times are of matrix and ve
   CHECK(figure(apart, "transfers") == 4);  // x, the product's result back and there again, the result
 }
 
+TEST_CASE("Units are given back until no more pays, and what the host keeps is merged with nothing", "[unit]") {
+  // Copies take 1 s + bytes / 10. Units 0 and 1 take 1 s on the host and 3 s on the target, unit 2 20 s and 1 s. From x
+  // (1 s to copy) comes 0, from it (4 s) 1, from it (11 s) a result. Unit 0 does not pay first: 2 s less, x's copy
+  // less, 4 s more for its result. Unit 1 does: 2 s less and 11 s less for 4 s more. Then unit 0 does, too.
+  byoc::Problem problem;
+  problem.targets.push_back({0, 1, 10});
+  problem.units = {{0, 1, 3}, {0, 1, 3}, {0, 20, 1}};
+  problem.values = {
+      {-1, {0}, false, 0}, {0, {1}, false, 30}, {1, {}, true, 100}, {-1, {2}, false, 0}, {2, {}, true, 0}};
+  CHECK(byoc::accept_by_cost(problem, {0, 0, 0}, true) == byoc::Regions{-1, -1, 0});
+  // Both could run on the target, but one is the host's by now.
+  problem.values = {{0, {1}, false, 30}, {1, {}, true, 100}};
+  problem.units.resize(2);
+  CHECK(byoc::merge_adjacent(problem, {0, -1}) == byoc::Regions{0, -1});
+  CHECK(byoc::merge_adjacent(problem, {-1, 1}) == byoc::Regions{-1, 1});
+}
+
 }  // namespace test_byoc

@@ -137,4 +137,30 @@ TEST_CASE("no tokens take no place, and both tell how the memory divides", "[uni
   }
 }
 
+TEST_CASE("slabs are moved together in the order in which they lie, the smallest too", "[unit]") {
+  // 2: [0, 30), 1: [30, 31), 0: [31, 51), a hole of 19 left by 3, 4: [70, 90), a hole of 10. 4 grows to 45: 1 and 0
+  // stay where they are as 2 does, only 4 goes to 51.
+  const auto kv = make_cache("contiguous", "{}", 400, 4);
+  REQUIRE(kv->reserve({2}, kOne, 30));
+  REQUIRE(kv->reserve({1}, kOne, 1));
+  REQUIRE(kv->reserve({0}, kOne, 20));
+  REQUIRE(kv->reserve({3}, kOne, 19));
+  REQUIRE(kv->reserve({4}, kOne, 20));
+  CHECK(kv->used_bytes() == 90 * 4);
+  kv->release({3}, kOne, 0, Leave::keep);
+  REQUIRE(kv->reserve({4}, kOne, 45));
+  CHECK(kv->counters().moved_tokens == 20);
+  CHECK(kv->free_blocks() == 4);  // 100 - 30 - 1 - 20 - 45
+  CHECK(kv->used_bytes() == 96 * 4);
+  // Four of one each in four places; 1 and 3 go, and 0 takes two: 2 stays, and one place is free.
+  const auto small = make_cache("buddy", "{}", 16, 4);
+  for (std::uint32_t i = 0; i < 4; ++i) REQUIRE(small->reserve({i}, kOne, 1));
+  CHECK(small->used_bytes() == 16);
+  small->release({1}, kOne, 0, Leave::keep);
+  small->release({3}, kOne, 0, Leave::keep);
+  REQUIRE(small->reserve({0}, kOne, 2));
+  CHECK(small->free_blocks() == 1);
+  CHECK(small->used_bytes() == 12);
+}
+
 }  // namespace test_contiguous

@@ -258,6 +258,12 @@ TEST_CASE("a view that a group makes for itself is made once, and left to others
   OpGraph fused = contract(graph, launch_graph(graph), {0, 0, 0, 0, -1});
   check_fusion(graph, fused, {{}});
   CHECK(kinds(fused) == sorted({OpKind::fused, OpKind::reshape, OpKind::sigmoid}));
+  const auto outside_reads = [](const OpGraph& of) {
+    for (const OpId id : of.ops())
+      if (of.op(id).kind == OpKind::sigmoid) return of.op(*of.producer(of.op(id).inputs.front())).kind;
+    return OpKind::custom;
+  };
+  CHECK(outside_reads(fused) == OpKind::reshape);
   CHECK(kinds(region(fused)) ==
         sorted({OpKind::relu, OpKind::reshape, OpKind::exp, OpKind::reshape, OpKind::tanh, OpKind::neg}));
 
@@ -273,6 +279,40 @@ TEST_CASE("a view that a group makes for itself is made once, and left to others
   check_fusion(deep, fused, {{}});
   CHECK(kinds(fused) == sorted({OpKind::fused, OpKind::reshape, OpKind::transpose, OpKind::sigmoid}));
   CHECK(kinds(region(fused)) == sorted({OpKind::relu, OpKind::reshape, OpKind::transpose, OpKind::exp}));
+  CHECK(outside_reads(fused) == OpKind::transpose);
+
+  // A view of what somebody else made belongs to the one group that reads it, if it takes such views.
+  OpGraph given;
+  const TensorId seen =
+      given.emit(OpKind::reshape, {given.input("x", {64, 64}, ElementType::fp16)}, {4096}, ElementType::fp16);
+  given.mark_output(given.emit(OpKind::tanh, {given.emit(OpKind::exp, {seen})}));
+  const LaunchGraph launches = launch_graph(given);
+  fused = contract(given, launches, {0, 0});
+  CHECK(kinds(fused) == std::vector<OpKind>{OpKind::fused});
+  CHECK(kinds(region(fused)) == sorted({OpKind::reshape, OpKind::exp, OpKind::tanh}));
+  const std::vector<GroupLabel> labels{{.name = "pair", .dialect = "tvm", .own_views_only = true}};
+  fused = contract(given, launches, {0, 0}, labels);
+  CHECK(kinds(fused) == sorted({OpKind::reshape, OpKind::fused}));
+  CHECK(kinds(region(fused)) == sorted({OpKind::exp, OpKind::tanh}));
+  CHECK(fused.op(OpId{1}).name == "pair_1");
+  CHECK(fused.op(OpId{1}).dialect == "tvm");
+}
+
+TEST_CASE("stacks are full at so many leaves, each from its own first", "[unit]") {
+  OpGraph graph;
+  TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  for (int i = 0; i < 7; ++i) x = graph.emit(OpKind::relu, {x});
+  graph.mark_output(x);
+  CHECK(marks(apply("stacking", graph, sized(8), R"({"max_leaves": 3})"), kStackMark) == Marks{0, 0, 0, 1, 1, 1, -1});
+  // Leaves that do not read each other are parallel whatever was asked for; the next stack is judged by itself.
+  OpGraph beside;
+  for (int i = 0; i < 4; ++i)
+    beside.mark_output(beside.emit(OpKind::relu, {beside.input("x" + std::to_string(i), {kBatch}, ElementType::fp16)}));
+  PassReport report;
+  const OpGraph stacked = apply("stacking", beside, sized(8), R"({"max_leaves": 2})", &report);
+  CHECK(marks(stacked, kStackMark) == Marks{0, 0, 1, 1});
+  CHECK(figure(report, "parallel") == 2);
+  for (const OpId id : stacked.ops()) CHECK(stacked.op(id).text("stack_form") == "parallel");
 }
 
 }  // namespace test_fusion_launches

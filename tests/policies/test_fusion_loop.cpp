@@ -186,4 +186,18 @@ TEST_CASE("rows are alike that run along the last size, or along the same sizes"
   CHECK(loops[7].rows != loops[5].rows);
 }
 
+TEST_CASE("one kernel has one phase, one target and one dialect", "[unit]") {
+  const models::OpNode plain;
+  models::OpNode phase, target, dialect;
+  phase.phase = models::Phase::backward;
+  target.target = "npu";
+  dialect.dialect = "tvm";
+  CHECK(same_place(plain, plain));
+  for (const models::OpNode& other : {phase, target, dialect}) {
+    CHECK(same_place(other, other));
+    CHECK_FALSE(same_place(plain, other));
+    CHECK_FALSE(same_place(other, plain));
+  }
+}
+
 }  // namespace test_fusion_loop

@@ -186,4 +186,53 @@ TEST_CASE("what a tiled kernel can hold", "[unit]") {
   CHECK_FALSE(fits(table));
 }
 
+TEST_CASE("working sets of attention and convolutions", "[unit]") {
+  // Heads of 16 x 8 x 2 B: tiles of 16 rows are 256 B, panels of 4 rows of keys or values 64 B. Queries, keys, values,
+  // result: 256 + 64 + 64 + 256.
+  const std::vector<SymExpr> shape{SymExpr::dim("batch"), 2, 16, 8};
+  const SegmentLimits limits{1 << 30, 16, 4, 16};
+  for (int inside = 0; inside < 4; ++inside) {
+    OpGraph graph;
+    std::vector<TensorId> parts;
+    for (int i = 0; i < 3; ++i) {
+      parts.push_back(graph.input("in" + std::to_string(i), shape, ElementType::fp16));
+      if (i == inside) parts.back() = graph.emit(OpKind::relu, {parts.back()});
+    }
+    graph.mark_output(graph.emit(OpKind::attention, parts, shape, ElementType::fp16));
+    const Segments segments(graph, sized(4), limits);
+    CAPTURE(inside);
+    // Queries made inside are there by tiles. Keys or values must be whole, 4 x 2 x 256 = 2,048 B, in place of a panel.
+    CHECK(segments.working_set({0, segments.size()}) == (inside == 0 || inside == 3 ? 640 : 640 - 64 + 2048));
+  }
+  // An image is 8 x 16 x 16 x 2 = 4,096 B; of a weight of 8 x 8 x 3 x 3 x 2 = 1,152 B four of eight filters, 576 B.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 8, 16, 16}, ElementType::fp16);
+  const TensorId w = graph.parameter("w", {8, 8, 3, 3}, ElementType::fp16);
+  graph.mark_output(graph.emit(OpKind::conv2d, {x, w}, {{"pad", SymExpr(1)}}));
+  CHECK(Segments(graph, sized(4), limits).working_set({0, 1}) == 4096 + 576 + 4096);
+}
+
+TEST_CASE("what is read outside alone does not wait on chip, and a kernel needs something in common", "[unit]") {
+  // relu, exp, tanh, and then neg of the relu: a tile of 16 rows has 2,048 B, and at each of the first three ops there
+  // are two. With neg the relu's waits too.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  const TensorId y = graph.input("y", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::relu, {x});
+  graph.mark_output(graph.emit(OpKind::tanh, {graph.emit(OpKind::exp, {a})}));
+  graph.mark_output(graph.emit(OpKind::neg, {a}));
+  graph.mark_output(graph.emit(OpKind::exp, {y}));
+  graph.mark_output(graph.emit(OpKind::tanh, {y}));
+  const Segments segments(graph, sized(1024), {1 << 20, 16, 32, 16});
+  CHECK(segments.working_set({0, 3}) == 4096);
+  CHECK(segments.working_set({0, 4}) == 6144);
+  CHECK(segments.fits({0, 4}));
+  CHECK_FALSE(segments.fits({3, 5}));  // neg and the exp of y
+  CHECK(segments.fits({4, 6}));        // they read one tensor
+  CHECK(segments.greedy() == std::vector<Segment>{{0, 4}, {4, 6}});
+  CHECK(segments.best() == segments.greedy());
+  CHECK(Segments(graph, sized(1024), {1 << 20, 16, 32, 2}).greedy() ==
+        std::vector<Segment>{{0, 2}, {2, 3}, {3, 4}, {4, 6}});
+}
+
 }  // namespace test_fusion_segments

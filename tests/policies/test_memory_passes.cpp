@@ -336,6 +336,22 @@ TEST_CASE("symbolic remat makes no tensor again by more ops in a row than it may
                                &report));
     return report;
   };
+  // Dropped by what it frees, for how long, over the time of all that brings it back.
+  std::vector<Droppable> seen;
+  const Storages storages(graph);
+  const RematResult result = run_schedule(storages, sizes, 65536, {1, 2, 4, 1, 1, 1, 1}, {}, [&](const Droppable& one) {
+    seen.push_back(one);
+    return 1.0;
+  });
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].bytes == 64 * 64 * 2);
+  CHECK(seen[0].regenerate_s == 1 + 2 + 4);
+  CHECK(seen[0].depth == 3);
+  CHECK(seen[0].uses_left == 1);
+  CHECK(seen[0].steps_away == 2);  // room is made for the second wide tensor, op 4; op 6 reads c
+  CHECK(result.again == 3);
+  CHECK(result.again_s == 7);
+  CHECK(result.within_limit);
   for (const char* proof : {"true", "false"}) {
     CAPTURE(proof);
     const PassReport three = run(3, proof), two = run(2, proof);
@@ -346,6 +362,98 @@ TEST_CASE("symbolic remat makes no tensor again by more ops in a row than it may
   }
   CHECK(figure(run(3, "true"), "candidates") == 1);
   CHECK(figure(run(2, "true"), "candidates") == 0);
+}
+
+TEST_CASE("what was made again takes its place, and is dropped again where it must", "[unit]") {
+  // c, 64 wide, is read by two sums, and before each two tensors of 256 wide stand side by side.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  const auto w = [&](const std::string& name, std::int64_t from, std::int64_t to) {
+    return graph.parameter(name, {from, to}, ElementType::fp16);
+  };
+  const TensorId c = graph.emit(OpKind::relu, {x});
+  TensorId y = x;
+  for (int i = 0; i < 2; ++i) {
+    const std::string name = std::to_string(i);
+    y = graph.emit(OpKind::matmul, {y, w("u" + name, 64, 256)});
+    y = graph.emit(OpKind::matmul, {y, w("m" + name, 256, 256)});
+    y = graph.emit(OpKind::matmul, {y, w("d" + name, 256, 64)});
+    y = graph.emit(OpKind::add, {c, y});
+  }
+  graph.mark_output(y);
+  // With 64 rows a wide tensor has 32 KiB: two of them fill the limit, so that c goes both times.
+  const Storages storages(graph);
+  const std::vector<double> op_s(graph.op_count(), 1);
+  const RematResult result =
+      run_schedule(storages, {{"batch", 64}}, 65536, op_s, {}, [](const Droppable&) { return 1.0; });
+  CHECK(result.dropped == 2);
+  CHECK(result.again == 2);
+  CHECK(result.within_limit);
+  CHECK_FALSE(result.gave_up);
+  CHECK(result.ops.size() == graph.op_count() + 2);
+}
+
+TEST_CASE("a tensor pays whose one ingredient is smaller, within the depth", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 16}, ElementType::fp16);
+  const TensorId narrow = graph.emit(OpKind::relu, {x});
+  const TensorId c = graph.emit(OpKind::matmul, {narrow, graph.parameter("w", {16, 64}, ElementType::fp16)});
+  TensorId y = graph.emit(OpKind::matmul, {x, graph.parameter("u", {16, 64}, ElementType::fp16)});
+  y = graph.emit(OpKind::softmax, {y});
+  graph.mark_output(graph.emit(OpKind::add, {c, y}));
+  for (const int depth : {1, 2, 3}) {
+    PassReport report;
+    static_cast<void>(run_pass("symbolic_remat", graph, {.typical = {{"batch", 64}}},
+                               R"({"max_depth": )" + std::to_string(depth) + "}", &report));
+    CHECK(figure(report, "candidates") == (depth >= 2 ? 1 : 0));
+  }
+}
+
+TEST_CASE("symbolic remat drops what is quickly made again", "[unit]") {
+  // A relu and a product of x, as large and as far from the sum that reads them; one of them is too much beside two
+  // wide tensors.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  const auto w = [&](const char* name, std::int64_t from, std::int64_t to) {
+    return graph.parameter(name, {from, to}, ElementType::fp16);
+  };
+  const TensorId dear = graph.emit(OpKind::matmul, {x, w("w", 64, 64)});
+  const TensorId cheap = graph.emit(OpKind::relu, {x});
+  TensorId y = graph.emit(OpKind::matmul, {x, w("u", 64, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("m", 256, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("d", 256, 64)});
+  graph.mark_output(graph.emit(OpKind::add_n, {dear, cheap, y}));
+  const Bindings sizes{{"batch", 64}};
+  const Liveness alive = liveness(graph, sizes);
+  const OpGraph next =
+      run_pass("symbolic_remat", graph, {.typical = sizes},
+               R"({"reserve": 0, "budget": ")" + std::to_string(alive.persistent + alive.peak - 1) + R"( B"})");
+  CHECK(kinds(next)[OpKind::relu] == 2);
+  CHECK(kinds(next)[OpKind::matmul] == 4);
+}
+
+TEST_CASE("views of what was made again are made again, those alone that stood before", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 64}, ElementType::fp16);
+  const auto view = [&](TensorId of) { return graph.emit(OpKind::reshape, {of}, {kBatch, 8, 8}, ElementType::fp16); };
+  const auto w = [&](const char* name, std::int64_t from, std::int64_t to) {
+    return graph.parameter(name, {from, to}, ElementType::fp16);
+  };
+  const TensorId c = graph.emit(OpKind::relu, {x});  // 0
+  const TensorId seen = view(c);                     // 1
+  TensorId y = graph.emit(OpKind::matmul, {x, w("u", 64, 256)});
+  y = graph.emit(OpKind::matmul, {y, w("m", 256, 256)});  // 3: no room beside c
+  y = graph.emit(OpKind::matmul, {y, w("d", 256, 64)});
+  graph.mark_output(graph.emit(OpKind::add, {seen, view(y)}));  // 5 and 6
+  graph.mark_output(graph.emit(OpKind::exp, {view(c)}));        // 7 and 8
+  const Storages storages(graph);
+  const std::vector<double> op_s(graph.op_count(), 1);
+  const RematResult result =
+      run_schedule(storages, {{"batch", 64}}, 65536, op_s, {}, [](const Droppable&) { return 1.0; });
+  CHECK(result.dropped == 1);
+  std::vector<std::size_t> ops;
+  for (const OpId id : result.ops) ops.push_back(index(id));
+  CHECK(ops == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 8});
 }
 
 }  // namespace test_memory_passes

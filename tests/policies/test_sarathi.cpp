@@ -222,4 +222,44 @@ TEST_CASE("sarathi: each prompt has the budget of the place it has come to", "[u
   CHECK(items(replica.decide(*policy)) == Items{{0, 512}, {2, 512}});
 }
 
+TEST_CASE("sarathi: budgets of a target are whole steps, one at least", "[unit]") {
+  struct Dear final : BatchPricer {
+    std::int64_t time_ps(const BatchSketch& sketch) const override {
+      return sketch.chunk_tokens * 10'000 + sketch.chunk_past * 10;
+    }
+  } dear;
+  PaperReplica replica(10'000);
+  replica.pricer = &dear;
+  replica.wait(3000);
+  replica.wait(3000);
+  const auto budget = [&](const std::string& step) {
+    std::int64_t tokens = 0;
+    for (const Item& item :
+         replica.decide(*make_batching("sarathi", R"({"tbt_slo": "1 us", "budget_step": )" + step + "}")).items)
+      tokens += item.new_tokens;
+    return tokens;
+  };
+  CHECK(budget("1") == 96);     // 960,000 + 4,000 x 10 = 1,000,000
+  CHECK(budget("32") == 96);    // three steps
+  CHECK(budget("64") == 64);    // two would take 1.28 us and more
+  CHECK(budget("128") == 128);  // one, although it takes longer
+  // 10,000 tokens would meet it, but no context is longer than 4,096, nor is a step less than that.
+  TokenPrice cheap;
+  replica.pricer = &cheap;
+  CHECK(budget("4096") == 4096);
+  CHECK(budget("64") == 4096);
+  CHECK(budget("3000") == 3000);  // two are more than the context
+}
+
+TEST_CASE("sarathi: parts of a schedule are as long as they must be", "[unit]") {
+  // Four parts of 4,001 tokens have 1,001 each, rounded up: the second begins at 1,001.
+  const auto policy =
+      make_batching("sarathi", R"({"chunk_schedule": {"stages": 4, "high": 1024, "low": 256, "max_tokens": 4001}})");
+  for (const std::int64_t done : {1000, 1001}) {
+    PaperReplica replica(10'000);
+    replica.prefill(4096, done);
+    CHECK(items(replica.decide(*policy)) == Items{{0, done == 1000 ? 1024 : 768}});
+  }
+}
+
 }  // namespace test_sarathi

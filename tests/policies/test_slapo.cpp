@@ -380,4 +380,43 @@ TEST_CASE("A step takes as long as its kernels and, over a link, its sums", "[un
   CHECK(figure(run(gathers, R"({"schedule": []})", true), "collectives_s") == 0);
 }
 
+TEST_CASE("Terms that are partial are added before they are summed over ranks", "[unit]") {
+  // Of x + a + b, where a and b are row products, a and b are added first: one sum over ranks. A single one is summed
+  // as it is.
+  const auto kinds = [](bool both) {
+    OpGraph graph;
+    graph.set_scope("ffn");
+    const auto weight = [&](const char* name, std::int64_t from, std::int64_t to) {
+      return graph.parameter(std::string("ffn.") + name, {from, to}, ElementType::fp16);
+    };
+    const TensorId x = graph.input("x", {8, 64}, ElementType::fp16);
+    const TensorId h = graph.emit(OpKind::matmul, {x, weight("up", 64, 128)});
+    const TensorId a = graph.emit(OpKind::matmul, {h, weight("a", 128, 64)});
+    const TensorId b = both ? graph.emit(OpKind::matmul, {h, weight("b", 128, 64)}) : x;
+    graph.mark_output(graph.emit(both ? OpKind::add_n : OpKind::add,
+                                 both ? std::vector<TensorId>{x, a, b} : std::vector<TensorId>{x, a}));
+    std::string list = R"({"shard": {"scope": "ffn", "param": "up", "axis": 1}},
+        {"shard": {"scope": "ffn", "param": "a"}}, {"sync": {"scope": "ffn"}})";
+    if (both) list += R"(, {"shard": {"scope": "ffn", "param": "b"}})";
+    const OpGraph split = applied(graph, one(list));
+    REQUIRE(verify(split) == std::vector<std::string>{});
+    std::vector<OpKind> all;
+    for (const OpId op : split.ops()) all.push_back(split.op(op).kind);
+    return all;
+  };
+  using Kinds = std::vector<OpKind>;
+  CHECK(kinds(true) ==
+        Kinds{OpKind::matmul, OpKind::matmul, OpKind::matmul, OpKind::add_n, OpKind::all_reduce, OpKind::add_n});
+  CHECK(kinds(false) == Kinds{OpKind::matmul, OpKind::matmul, OpKind::all_reduce, OpKind::add});
+  // A slice along the first axis, of a parameter that is divided along it.
+  OpGraph rows;
+  rows.set_scope("ffn");
+  const TensorId w = rows.parameter("ffn.w", {64, 16}, ElementType::fp16);
+  rows.mark_output(
+      rows.emit(OpKind::slice, {w}, {32, 16}, ElementType::fp16, {{"axis", SymExpr(0)}, {"start", SymExpr(32)}}));
+  const OpGraph split = applied(rows, one(R"({"shard": {"scope": "ffn", "param": "w"}})"));
+  CHECK(split.op(OpId{0}).integer("start", -1) == 16);
+  CHECK(split.tensor(split.op(OpId{0}).outputs.front()).shape == std::vector<SymExpr>{16, 16});
+}
+
 }  // namespace test_slapo

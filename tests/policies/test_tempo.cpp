@@ -112,6 +112,16 @@ TEST_CASE("Tempo looks through the cast that mixed precision puts behind a dropo
   const OpGraph done = rewrite_saved_tensors(training, {false, false, true}, counts);
   REQUIRE(verify(done) == std::vector<std::string>{});
   CHECK(counts.attentions == 1);
+  // What reads the dropout's result reads it made again and cast again.
+  std::size_t casts = 0;
+  for (const OpId id : done.ops()) {
+    const OpNode& op = done.op(id);
+    if (op.phase != models::Phase::backward) continue;
+    if (op.kind == OpKind::cast && op.name.ends_with(".again")) ++casts;
+    if (op.kind == OpKind::matmul)
+      for (const TensorId input : op.inputs) CHECK(done.tensor(input).type == ElementType::fp16);
+  }
+  CHECK(casts == 1);
   CHECK(saved_bytes(training) - saved_bytes(done) == kB * kA * kS * kS * 2);  // the fp16 copy of the dropout's output
 }
 
@@ -130,8 +140,9 @@ TEST_CASE("Tempo leaves alone what others keep too", "[unit][tempo]") {
 
 TEST_CASE("Tempo leaves a norm alone whose statistics are not its own", "[unit][tempo]") {
   // The gradient reads a mean that the caller gives: nobody knows the norm that goes with it. With the mean that the
-  // norm made it is rewritten.
-  for (const bool given : {true, false}) {
+  // norm made it is rewritten, unless something else of the backward pass keeps its input.
+  for (int how = 0; how < 3; ++how) {
+    const bool given = how == 0, kept = how == 1;
     OpGraph graph;
     const auto input = [&](const char* name, std::vector<SymExpr> shape) {
       return graph.input(name, std::move(shape), ElementType::fp32);
@@ -156,16 +167,32 @@ TEST_CASE("Tempo leaves a norm alone whose statistics are not its own", "[unit][
     grad.inputs = {dy, x, given ? mean : made[1], given ? deviation : made[2], gain};
     const OpId id = graph.add(std::move(grad), {wide});
     graph.mark_output(graph.op(id).outputs.front());
+    if (kept) graph.mark_output(graph.emit(OpKind::neg, {x}));
     TempoCounts counts;
     const OpGraph done = rewrite_saved_tensors(graph, {}, counts);
-    CHECK(counts.norms == (given ? 0 : 1));
+    CHECK(counts.norms == (given || kept ? 0 : 1));
     std::vector<std::string> names;
     for (const TensorId read : done.op(id).inputs) names.push_back(done.tensor(read).name);
     const auto name = [&](TensorId of) { return graph.tensor(of).name; };
     if (given)
       CHECK(names == std::vector<std::string>{"dy", name(x), "mean", "deviation", "gain"});
+    else if (kept)
+      CHECK(names == std::vector<std::string>{"dy", name(x), name(made[1]), name(made[2]), "gain"});
     else
       CHECK(names == std::vector<std::string>{"dy", name(made[0]), name(made[2]), "gain", "shift"});
+  }
+}
+
+TEST_CASE("Tempo makes only dropouts of probabilities again", "[unit][tempo]") {
+  for (const OpKind kind : {OpKind::softmax, OpKind::relu}) {
+    OpGraph graph;
+    const auto weight = [&](const char* name) { return graph.parameter(name, {8, 8}, ElementType::fp32); };
+    const TensorId x = graph.emit(OpKind::matmul, {graph.input("x", {8, 8}, ElementType::fp32), weight("w")});
+    const TensorId kept = graph.emit(OpKind::dropout, {graph.emit(kind, {x})}, {{"p", 0.1}});
+    graph.mark_output(graph.emit(OpKind::matmul, {kept, weight("v")}));
+    TempoCounts counts;
+    static_cast<void>(rewrite_saved_tensors(differentiate(graph, {.loss = LossKind::sum}).graph, {}, counts));
+    CHECK(counts.attentions == (kind == OpKind::softmax ? 1 : 0));
   }
 }
 

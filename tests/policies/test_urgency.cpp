@@ -70,4 +70,19 @@ TEST_CASE("urgency: the first token comes with the prompt, and one at least is t
   CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{ten, close, one, over});
 }
 
+TEST_CASE("urgency: long prompts without a deadline wait for short ones that came first, and decodes alone go on",
+          "[unit]") {
+  TenEach price;
+  PaperReplica replica(1000);
+  replica.pricer = &price;
+  const auto policy = make_batching("urgency", R"({"max_sequences": 3})");
+  const SeqId a = replica.wait(10);
+  const SeqId b = replica.wait(900);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{a, b});
+  PaperReplica alone(1000);
+  alone.pricer = &price;
+  alone.decode(100);
+  CHECK(alone.decide(*make_batching("urgency")).stable_iterations == kStable);
+}
+
 }  // namespace test_urgency
