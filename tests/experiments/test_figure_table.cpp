@@ -1,9 +1,11 @@
 // What a figure table writes and what it lists.
 #include <catch2/catch.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "experiments/base/figure_table.hpp"
 #include "experiments/base/figures.hpp"
+#include "experiments/systems/serving/system.hpp"
 
 namespace test_figure_table {
 
@@ -103,6 +105,18 @@ TEST_CASE("names of a latency are those of its figures", "[unit]") {
   const Node latency = distribution_figures(samples, 1, kLatencyQuantiles);
   for (const auto& [name, value] : latency.members()) names += (names.size() > 1 ? "," : "") + name;
   CHECK(latency_names() == names + "}");
+}
+
+TEST_CASE("every figure of a serving run is declared once, in a sentence", "[unit]") {
+  std::set<std::string> seen;
+  for (const FigureInfo& info : serving_figures()) {
+    INFO(info.path);
+    CHECK(seen.insert(info.path).second);
+    CHECK(info.meaning.size() > 4);
+  }
+  CHECK(seen.contains("status"));
+  CHECK(seen.contains("replicas.*.busy"));
+  CHECK(seen.contains("kv_tiers.prefixes.hits.*.tier"));
 }
 
 }  // namespace test_figure_table
