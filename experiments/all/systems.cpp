@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/base/component_node.hpp"
 #include "experiments/base/study_file.hpp"
 #include "experiments/capacity/slo_system.hpp"
 #include "experiments/capacity/system.hpp"
@@ -62,6 +63,22 @@ std::vector<sim::ComponentInfo> all_components(const Systems& systems) {
     all.push_back(std::move(driver));
   for (sim::ComponentInfo& shipped : study_components("study")) all.push_back(std::move(shipped));
   return all;
+}
+
+sim::Node described(const Systems& systems, const sim::ComponentInfo& component) {
+  sim::Node node = component_node(component);
+  for (const System& system : systems.all()) {
+    if (component.kind != "system" || component.name != system.name || system.figures.empty()) continue;
+    sim::Node& figures = node.set("figures", sim::Node::array());
+    for (const FigureInfo& info : system.figures) {
+      sim::Node figure = sim::Node::object();
+      figure.set("path", sim::Node::string(info.path));
+      figure.set("unit", sim::Node::string(info.unit));
+      figure.set("meaning", sim::Node::string(info.meaning));
+      figures.push(std::move(figure));
+    }
+  }
+  return node;
 }
 
 std::string component_text(const Systems& systems, const sim::ComponentInfo& component) {

@@ -21,6 +21,9 @@ sim::Node config_schema(const Systems& systems);
 /// Everything with a name: policies, cost models, trace formats, parts, models … for `list` and `describe`.
 std::vector<sim::ComponentInfo> all_components(const Systems& systems);
 
+/// component_node() of one, and of a system with a figure table its `figures`: [{"path", "unit", "meaning"}].
+sim::Node described(const Systems& systems, const sim::ComponentInfo& component);
+
 /// More about a component than its fields say, as text: the values of a part, the claims of a study. Empty for others.
 std::string component_text(const Systems& systems, const sim::ComponentInfo& component);
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/base/figure_table.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/params.hpp"
 #include "sim/base/registry_set.hpp"
@@ -68,6 +69,8 @@ struct System {
   std::string doc;
   /// Sections of its config.
   std::function<std::vector<sim::FieldInfo>(const sim::RegistrySet&)> fields;
+  /// Those of summary.json that a figure table writes; experiments/outputs.json declares the others.
+  std::vector<FigureInfo> figures;
   /// Reports every fault of a config. What it needs of `systems` later it keeps: that is a handle.
   std::function<std::unique_ptr<Experiment>(const sim::Node&, const Systems& systems, sim::Faults&)> read;
 };

@@ -20,6 +20,12 @@ Node distribution_figures(const sim::SampleStats& samples, double unit,
   return node;
 }
 
+std::string latency_names() {
+  std::string names = "{mean,";
+  for (const auto& [name, q] : kLatencyQuantiles) names += std::string(name) + ",";
+  return names + "max}";
+}
+
 Node ratio(double part, double whole) {
   return whole > 0 ? Node::real(part / whole) : Node{};
 }
@@ -54,6 +60,13 @@ Node replication_figures(const std::vector<Node>& summaries, std::span<const std
     root.set(std::string(path), std::move(figure));
   }
   return root;
+}
+
+std::vector<FigureInfo> replication_infos() {
+  return {
+      {"count", "count", "Runs with seeds seed, seed + 1 …"},
+      {"*.{mean,half_width}", "", "Of simulated_s: mean over the runs, half width of the 95 % interval (Student's t)."},
+      {"*.*.{mean,half_width}", "", "The same of the figure of that path."}};
 }
 
 }  // namespace orrery::experiments

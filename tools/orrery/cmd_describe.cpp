@@ -15,7 +15,6 @@
 namespace orrery::tools {
 namespace {
 
-using experiments::component_node;
 using sim::ComponentInfo;
 using sim::FieldInfo;
 using sim::Node;
@@ -55,7 +54,7 @@ int list(const Systems& systems, const std::string& kind, bool json) {
   if (json) {
     Node all = Node::array();
     for (const ComponentInfo& component : components)
-      if (kind.empty() || component.kind == kind) all.push(component_node(component));
+      if (kind.empty() || component.kind == kind) all.push(experiments::described(systems, component));
     fmt::print("{}\n", all.dump());
     return 0;
   }
@@ -72,7 +71,7 @@ int list(const Systems& systems, const std::string& kind, bool json) {
 int describe_file(const std::string& file, bool json) {
   const ComponentInfo part = experiments::part_component(file);
   if (json) {
-    fmt::print("{}\n", component_node(part).dump(2));
+    fmt::print("{}\n", experiments::component_node(part).dump(2));
   } else {
     fmt::print("{} (part): {}\n{}", file, part.doc, experiments::part_text(file));
   }
@@ -89,7 +88,7 @@ int describe(const Systems& systems, const std::string& reference, bool json) {
   for (const ComponentInfo& component : components) {
     if (component.name != name) continue;
     if (json) {
-      fmt::print("{}\n", component_node(component).dump(2));
+      fmt::print("{}\n", experiments::described(systems, component).dump(2));
     } else {
       fmt::print("{}{} ({}): {}\n", found ? "\n" : "", component.name, component.kind, component.doc);
       for (const FieldInfo& info : component.fields) print_field(info, "  ");

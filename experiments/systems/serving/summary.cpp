@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "experiments/base/figures.hpp"
+#include "experiments/systems/serving/cluster/cluster_figures.hpp"
 #include "experiments/systems/serving/programs/files.hpp"
 #include "experiments/systems/serving/system.hpp"
 
@@ -13,218 +14,248 @@ namespace {
 
 using sim::Node;
 
-Node latency(const Distribution& distribution) {
-  constexpr std::array kQuantiles{std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p95", 0.95},
-                                  std::pair{"p99", 0.99}};
-  return distribution_figures(*distribution.samples, distribution.unit_s, kQuantiles);
+Node latency(const sim::SampleStats& samples, double unit_s) {
+  return distribution_figures(samples, unit_s, kLatencyQuantiles);
 }
 
-double joules(__int128 pj) {
-  return static_cast<double>(pj) * 1e-12;
-}
-
-/// The replica whose device had most of its memory in use.
-std::size_t fullest_replica(const ServingResult& result) {
-  std::size_t fullest = 0;
-  std::int64_t most = -1;
-  for (std::size_t i = 0; i < result.replicas.size(); ++i) {
-    const ReplicaResult& replica = result.replicas[i];
-    const std::int64_t bytes =
-        result.machine.groups[static_cast<std::size_t>(replica.group)].weight_bytes + replica.kv_peak_bytes;
-    if (bytes <= most) continue;
-    most = bytes;
-    fullest = i;
-  }
-  return fullest;
-}
-
-/// What each replica did: the member `replicas` of summary.json.
-Node replica_rows(const ServingResult& result) {
-  Node rows = Node::array();
-  for (const ReplicaResult& replica : result.replicas) {
-    const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(replica.group)];
-    Node row = Node::object();
-    row.set("group", Node::string(group.name));
-    row.set("part", Node::string(group.part));
-    row.set("devices", Node::integer(group.devices));
-    row.set("role", Node::string(group.role));
-    row.set("requests", Node::integer(replica.requests));
-    row.set("completed", Node::integer(replica.completed));
-    row.set("output_tokens", Node::integer(replica.output_tokens));
-    row.set("processed_tokens", Node::integer(replica.processed_tokens));
-    row.set("iterations", Node::integer(replica.iterations));
-    row.set("preemptions", Node::integer(replica.preemptions));
-    row.set("busy", ratio(static_cast<double>(replica.busy_ps) * 1e-12, result.simulated_s));
-    if (group.stages > 1)
-      row.set("bubbles", Node::real(replica.occupied_ps == 0 ? 0.0
-                                                             : 1 - static_cast<double>(replica.work_ps) /
-                                                                       (static_cast<double>(replica.occupied_ps) *
-                                                                        static_cast<double>(group.stages))));
-    if (group.lock_step)
-      row.set("lock_step_wait",
-              Node::real(replica.occupied_ps == 0
-                             ? 0.0
-                             : 1 - static_cast<double>(replica.work_ps) /
-                                       (static_cast<double>(replica.occupied_ps) * static_cast<double>(group.lanes))));
-    row.set("kv_peak_bytes", Node::integer(replica.kv_peak_bytes));
-    row.set("dynamic_energy_j",
-            Node::real(joules(replica.cost.compute_pj + replica.cost.memory_pj + replica.cost.network_pj)));
-    rows.push(std::move(row));
-  }
-  return rows;
-}
-
-/// Latencies of each priority: the member `priorities`.
-Node priority_figures(const ServingMetrics& metrics) {
-  const double tick_s = 1e-12 * static_cast<double>(metrics.ps_per_tick);
-  Node all = Node::object();
-  for (const auto& [priority, own] : metrics.by_priority) {
-    Node& node = all.set(std::to_string(priority), Node::object());
-    node.set("completed", Node::integer(own.completed));
-    node.set("preemptions", Node::integer(own.preemptions));
-    node.set("ttft_s", latency({"ttft", &own.ttft, tick_s}));
-    node.set("tpot_s", latency({"tpot", &own.tpot, 1e-12}));
-    node.set("e2e_s", latency({"e2e", &own.e2e, tick_s}));
-  }
-  return all;
-}
-
-/// What became of requests between replicas: the member `cluster`.
-Node cluster_figures(const ClusterTotals& totals, const sim::TickScale& scale) {
-  Node cluster = Node::object();
-  const auto transfers = static_cast<double>(totals.transfers.count);
-  Node transfer = Node::object();
-  transfer.set("count", Node::integer(totals.transfers.count));
-  transfer.set("bytes", Node::integer(totals.transfers.bytes));
-  transfer.set("mean_s", ratio(static_cast<double>(totals.transfers.ps) * 1e-12, transfers));
-  cluster.set("kv_transfers", std::move(transfer));
-  const MigrationTotals& moved = totals.migrations;
-  Node migration = Node::object();
-  migration.set("completed", Node::integer(moved.completed));
-  std::int64_t aborted = 0;
-  Node reasons = Node::object();
-  for (const auto& [name, reason] : sim::names_of<MigrationAbort>) {
-    const std::int64_t count = moved.aborted[static_cast<std::size_t>(reason)];
-    aborted += count;
-    reasons.set(std::string(name), Node::integer(count));
-  }
-  migration.set("aborted", Node::integer(aborted));
-  migration.set("aborted_by_reason", std::move(reasons));
-  migration.set("bytes", Node::integer(moved.bytes));
-  migration.set("downtime_s",
-                ratio(static_cast<double>(moved.downtime_ps) * 1e-12, static_cast<double>(moved.completed)));
-  cluster.set("migrations", std::move(migration));
-  cluster.set("failures", Node::integer(totals.failures));
-  cluster.set("rerouted", Node::integer(totals.rerouted));
-  cluster.set("parked", Node::integer(totals.parked));
-  const auto starts = static_cast<double>(totals.cold_starts);
-  Node cold = Node::object();
-  cold.set("count", Node::integer(totals.cold_starts));
-  cold.set("mean_s", ratio(scale.seconds(totals.cold.total()), starts));
-  cold.set("scheduling_s", ratio(scale.seconds(totals.cold.scheduling), starts));
-  cold.set("allocation_s", ratio(scale.seconds(totals.cold.allocation), starts));
-  cold.set("code_s", ratio(scale.seconds(totals.cold.code), starts));
-  cold.set("load_s", ratio(scale.seconds(totals.cold.load), starts));
-  cluster.set("cold_starts", std::move(cold));
-  const double tick_s = static_cast<double>(scale.ps_per_tick()) * 1e-12;
-  cluster.set("up_s", Node::real(static_cast<double>(totals.up_ticks) * tick_s));
-  cluster.set("idle_s", Node::real(static_cast<double>(totals.up_ticks - totals.busy_ticks) * tick_s));
-  return cluster;
-}
-
-}  // namespace
-
-Node summarise(const ServingResult& result, const sim::TickScale& scale) {
-  const ServingMetrics& m = result.metrics;
-  const double span = result.simulated_s;
-  Node root = Node::object();
-  root.set("status", Node::string("ok"));
-  root.set("simulated_s", Node::real(span));
-
-  Node requests = Node::object();
-  requests.set("arrived", Node::integer(m.arrived));
-  requests.set("completed", Node::integer(m.completed));
-  requests.set("rejected", Node::integer(m.rejected));
-  requests.set("preempted", Node::integer(m.preempted_requests));
-  requests.set("unfinished", Node::integer(m.unfinished));
-  requests.set("preemptions", Node::integer(m.preemptions));
-  Node reasons = Node::object();
-  for (const auto& [reason, count] : m.rejected_by_reason) reasons.set(reason, Node::integer(count));
-  requests.set("rejected_by_reason", std::move(reasons));
-  root.set("requests", std::move(requests));
-
-  for (const Distribution& distribution : distributions(m))
-    root.set(std::string(distribution.name) + "_s", latency(distribution));
-
-  if (m.priorities) root.set("priorities", priority_figures(m));
-
-  Node slo = Node::object();
-  slo.set("attainment", ratio(static_cast<double>(m.attained), static_cast<double>(m.measured)));
-  slo.set("goodput_per_s", ratio(static_cast<double>(m.attained),
-                                 std::min(span, scale.seconds(m.measure_until)) - scale.seconds(m.warmup)));
-  root.set("slo", std::move(slo));
-
-  Node throughput = Node::object();
-  throughput.set("requests_per_s", ratio(static_cast<double>(m.completed), span));
-  throughput.set("output_tokens_per_s", ratio(static_cast<double>(m.output_tokens), span));
-  throughput.set("total_tokens_per_s", ratio(static_cast<double>(m.prompt_tokens + m.output_tokens), span));
-  root.set("throughput", std::move(throughput));
-
-  Node tokens = Node::object();
-  tokens.set("prompt", Node::integer(m.prompt_tokens));
-  tokens.set("output", Node::integer(m.output_tokens));
-  tokens.set("processed", Node::integer(m.processed_tokens));
-  root.set("tokens", std::move(tokens));
-
-  Node utilisation = Node::object();
-  utilisation.set("mfu", ratio(static_cast<double>(m.cost.flops), result.machine.peak_flops() * span));
-  utilisation.set("mbu", ratio(static_cast<double>(m.cost.dram_bytes), result.machine.peak_bytes_per_s() * span));
-  __int128 busy_ps = 0;
-  for (const ReplicaResult& replica : result.replicas) busy_ps += replica.busy_ps;
-  utilisation.set("busy",
-                  ratio(static_cast<double>(busy_ps) * 1e-12, static_cast<double>(result.machine.replicas()) * span));
-  root.set("utilisation", std::move(utilisation));
-
-  double idle = result.machine.idle_watts() * span;
+/// What devices draw always: those that are switched off, their share of it.
+double idle_joules(const ServingResult& result) {
+  double idle = result.machine.idle_watts() * result.simulated_s;
   for (const ReplicaResult& replica : result.replicas) {
     const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(replica.group)];
     idle -= result.machine.devices[static_cast<std::size_t>(group.device_group)].idle_watts *
             static_cast<double>(group.devices) * static_cast<double>(replica.off_ps) * 1e-12 * (1 - replica.off_power);
   }
-  const double dynamic = joules(m.cost.compute_pj + m.cost.memory_pj + m.cost.network_pj);
-  Node energy = Node::object();
-  energy.set("total", Node::real(idle + dynamic));
-  energy.set("idle", Node::real(idle));
-  energy.set("compute", Node::real(joules(m.cost.compute_pj)));
-  energy.set("memory", Node::real(joules(m.cost.memory_pj)));
-  energy.set("network", Node::real(joules(m.cost.network_pj)));
-  root.set("energy_j", std::move(energy));
-  root.set("energy_per_output_token_j", ratio(idle + dynamic, static_cast<double>(m.output_tokens)));
+  return idle;
+}
 
-  Node memory = Node::object();
-  const std::size_t fullest = fullest_replica(result);
-  const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(result.replicas[fullest].group)];
-  memory.set("peak", Node::integer(group.weight_bytes + result.replicas[fullest].kv_peak_bytes));
-  memory.set("weights", Node::integer(group.weight_bytes));
-  memory.set("kv_peak", Node::integer(result.replicas[fullest].kv_peak_bytes));
-  memory.set("kv_capacity", Node::integer(group.kv_capacity_bytes));
-  root.set("memory_bytes", std::move(memory));
-  root.set("kv", summarise(result.kv, m.prompt_tokens));
-  if (result.kv_tiers) root.set("kv_tiers", summarise(*result.kv_tiers));
-  root.set("replicas", replica_rows(result));
-  root.set("cluster", cluster_figures(result.totals, scale));
+/// Memory of a device.
+struct DeviceMemory {
+  std::int64_t weights = 0, kv_peak = 0, kv_capacity = 0;
+};
 
-  if (m.verifications > 0) {
-    Node& speculation = root.set("speculation", Node::object());
-    speculation.set("drafted", Node::integer(m.drafted_tokens));
-    speculation.set("accepted", Node::integer(m.accepted_tokens));
-    speculation.set("acceptance", ratio(static_cast<double>(m.accepted_tokens), static_cast<double>(m.drafted_tokens)));
-    speculation.set("tokens_a_step",
-                    Node::real(1 + static_cast<double>(m.accepted_tokens) / static_cast<double>(m.verifications)));
+/// That of the replica whose device had most of its memory in use.
+DeviceMemory fullest_device(const ServingResult& result) {
+  DeviceMemory fullest;
+  std::int64_t most = -1;
+  for (const ReplicaResult& replica : result.replicas) {
+    const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(replica.group)];
+    if (group.weight_bytes + replica.kv_peak_bytes <= most) continue;
+    most = group.weight_bytes + replica.kv_peak_bytes;
+    fullest = {group.weight_bytes, replica.kv_peak_bytes, group.kv_capacity_bytes};
   }
-  if (result.programs) root.set("programs", summarise_programs(*result.programs, span, scale));
-  root.set("iterations", Node::integer(m.iterations));
-  root.set("events", Node::integer(static_cast<std::int64_t>(result.events)));
+  return fullest;
+}
+
+/// A run, and what several of its figures are made of.
+struct FinishedRun {
+  const ServingResult& result;
+  const sim::TickScale& scale;
+  const ServingMetrics& m = result.metrics;
+  double span_s = result.simulated_s;
+  double idle_j = idle_joules(result);
+  double dynamic_j = joules_of(m.cost.compute_pj + m.cost.memory_pj + m.cost.network_pj);
+  DeviceMemory memory = fullest_device(result);
+
+  Node per_s(std::int64_t count) const { return ratio(static_cast<double>(count), span_s); }
+  Node latency_of(std::string_view name) const {
+    for (const Distribution& distribution : distributions(m))
+      if (distribution.name == name) return latency(*distribution.samples, distribution.unit_s);
+    throw std::logic_error("no distribution has the name of a figure");
+  }
+};
+
+Node rejections(const FinishedRun& run) {
+  Node reasons = Node::object();
+  for (const auto& [reason, count] : run.m.rejected_by_reason) reasons.set(reason, Node::integer(count));
+  return reasons;
+}
+
+/// Over the part of the run that is measured.
+Node goodput(const FinishedRun& run) {
+  const double until_s = std::min(run.span_s, run.scale.seconds(run.m.measure_until));
+  return ratio(static_cast<double>(run.m.attained), until_s - run.scale.seconds(run.m.warmup));
+}
+
+/// Mean over replicas.
+Node busy_share(const FinishedRun& run) {
+  __int128 busy_ps = 0;
+  for (const ReplicaResult& replica : run.result.replicas) busy_ps += replica.busy_ps;
+  return ratio(seconds_of(busy_ps), static_cast<double>(run.result.machine.replicas()) * run.span_s);
+}
+
+struct PrioritySource {
+  const PriorityMetrics& own;
+  double tick_s;
+};
+
+const FigureTable<PrioritySource>& priority_table() {
+  using Priority = PrioritySource;
+  static const FigureTable<Priority> table{
+      {"{completed,preemptions}", "count", "Of requests of this priority (0 normal, 1 high).",
+       [](const Priority& priority) { return priority.own.completed; },
+       [](const Priority& priority) { return priority.own.preemptions; }},
+      {"{ttft_s,tpot_s,e2e_s}." + latency_names(), "s", "Latencies of this priority's requests.",
+       [](const Priority& priority) { return latency(priority.own.ttft, priority.tick_s); },
+       [](const Priority& priority) { return latency(priority.own.tpot, 1e-12); },
+       [](const Priority& priority) { return latency(priority.own.e2e, priority.tick_s); }}};
+  return table;
+}
+
+/// An object for each priority.
+FigureValue priorities(const FinishedRun& run) {
+  if (!run.m.priorities) return std::nullopt;
+  const double tick_s = 1e-12 * static_cast<double>(run.m.ps_per_tick);
+  Node all = Node::object();
+  for (const auto& [priority, own] : run.m.by_priority)
+    all.set(std::to_string(priority), priority_table().written({own, tick_s}));
+  return all;
+}
+
+const FigureTable<ServingMetrics>& speculation_table() {
+  static const FigureTable<ServingMetrics> table{
+      {"{drafted,accepted}", "tokens", "Draft tokens verified, and those kept.", &ServingMetrics::drafted_tokens,
+       &ServingMetrics::accepted_tokens},
+      {"acceptance", "ratio", "Accepted over drafted.",
+       [](const ServingMetrics& m) {
+         return ratio(static_cast<double>(m.accepted_tokens), static_cast<double>(m.drafted_tokens));
+       }},
+      {"tokens_a_step", "tokens", "Tokens that a decode step gives, mean.", [](const ServingMetrics& m) {
+         return 1 + static_cast<double>(m.accepted_tokens) / static_cast<double>(m.verifications);
+       }}};
+  return table;
+}
+
+const FigureTable<std::string>& status_table() {
+  static const FigureTable<std::string> table{
+      {"status", "",
+       "`ok`, or `infeasible`: the design does not fit; then only reason, needed_bytes and available_bytes follow.",
+       [](const std::string& status) { return status; }}};
+  return table;
+}
+
+const FigureTable<Infeasible>& infeasible_table() {
+  static const FigureTable<Infeasible> table{
+      {"reason", "", "Why it does not fit.", &Infeasible::reason},
+      {"needed_bytes", "B", "Memory that the design needs on a device; null where memory is not what is short.",
+       [](const Infeasible& it) { return it.needed_bytes > 0 ? Node::integer(it.needed_bytes) : Node{}; }},
+      {"available_bytes", "B", "Memory that there is.",
+       [](const Infeasible& it) { return it.needed_bytes > 0 ? Node::integer(it.available_bytes) : Node{}; }}};
+  return table;
+}
+
+/// What became of requests.
+const FigureTable<FinishedRun>& request_table() {
+  using Run = FinishedRun;
+  static const std::string spread = "." + latency_names();
+  static const FigureTable<Run> table{
+      {"simulated_s", "s", "Time of the last event, or run.until.", &Run::span_s},
+      {"requests.{arrived,completed,rejected}", "requests", "How many arrived, got all their tokens, were turned away.",
+       [](const Run& run) { return run.m.arrived; }, [](const Run& run) { return run.m.completed; },
+       [](const Run& run) { return run.m.rejected; }},
+      {"requests.preempted", "requests", "Requests preempted at least once.",
+       [](const Run& run) { return run.m.preempted_requests; }},
+      {"requests.unfinished", "requests", "How many were not done when the run ended.",
+       [](const Run& run) { return run.m.unfinished; }},
+      {"requests.preemptions", "count", "Preemptions.", [](const Run& run) { return run.m.preemptions; }},
+      {"requests.rejected_by_reason.*", "requests", "Turned away for this reason (queue_full, context_exceeded …).",
+       rejections},
+      {"ttft_s" + spread, "s", "Time to first token: from arrival to the first output token.",
+       [](const Run& run) { return run.latency_of("ttft"); }},
+      {"tbt_s" + spread, "s",
+       "Time between tokens (ITL): gaps between successive output tokens, over all tokens of all requests.",
+       [](const Run& run) { return run.latency_of("tbt"); }},
+      {"tpot_s" + spread, "s", "Time per output token of a request: (end - first token) / (output tokens - 1).",
+       [](const Run& run) { return run.latency_of("tpot"); }},
+      {"e2e_s" + spread, "s", "From arrival to the last token.", [](const Run& run) { return run.latency_of("e2e"); }},
+      {"queueing_s" + spread, "s", "From arrival to admission.",
+       [](const Run& run) { return run.latency_of("queueing"); }},
+      {"normalised_latency_s" + spread, "s", "E2E latency of a request over its output tokens.",
+       [](const Run& run) { return run.latency_of("normalised_latency"); }},
+      {"priorities.*", priority_table().infos(), priorities},
+      {"slo.attainment", "ratio",
+       "Share of requests whose TTFT is within slo.ttft and the P99 of whose own TBTs is within slo.tbt; rejected ones "
+       "do not count as met.",
+       [](const Run& run) { return ratio(static_cast<double>(run.m.attained), static_cast<double>(run.m.measured)); }},
+      {"slo.goodput_per_s", "1/s", "Requests a second that attain the SLO.", goodput}};
+  return table;
+}
+
+/// What devices did.
+const FigureTable<FinishedRun>& device_table() {
+  using Run = FinishedRun;
+  static const FigureTable<Run> table{
+      {"throughput.requests_per_s", "1/s", "Completed requests over simulated_s.",
+       [](const Run& run) { return run.per_s(run.m.completed); }},
+      {"throughput.{output_tokens_per_s,total_tokens_per_s}", "1/s",
+       "Output tokens (prompt and output tokens) of completed requests over simulated_s.",
+       [](const Run& run) { return run.per_s(run.m.output_tokens); },
+       [](const Run& run) { return run.per_s(run.m.prompt_tokens + run.m.output_tokens); }},
+      {"tokens.{prompt,output}", "tokens", "Of completed requests.", [](const Run& run) { return run.m.prompt_tokens; },
+       [](const Run& run) { return run.m.output_tokens; }},
+      {"tokens.processed", "tokens", "Computed by all replicas, recomputation included.",
+       [](const Run& run) { return run.m.processed_tokens; }},
+      {"utilisation.mfu", "ratio",
+       "Model FLOPs utilisation: FLOPs that the model needs over peak FLOPs of all devices over simulated_s.",
+       [](const Run& run) {
+         return ratio(static_cast<double>(run.m.cost.flops), run.result.machine.peak_flops() * run.span_s);
+       }},
+      {"utilisation.mbu", "ratio", "Memory bandwidth utilisation: bytes moved over peak bandwidth, likewise.",
+       [](const Run& run) {
+         return ratio(static_cast<double>(run.m.cost.dram_bytes), run.result.machine.peak_bytes_per_s() * run.span_s);
+       }},
+      {"utilisation.busy", "ratio", "Share of the time in which an iteration runs, mean over replicas.", busy_share},
+      {"energy_j.{total,idle,compute,memory,network}", "J",
+       "Of all devices: what they draw always, by FLOPs, by bytes of memory, by bytes of links; total is their sum.",
+       [](const Run& run) { return run.idle_j + run.dynamic_j; }, &Run::idle_j,
+       [](const Run& run) { return joules_of(run.m.cost.compute_pj); },
+       [](const Run& run) { return joules_of(run.m.cost.memory_pj); },
+       [](const Run& run) { return joules_of(run.m.cost.network_pj); }},
+      {"energy_per_output_token_j", "J", "Total energy over output tokens.",
+       [](const Run& run) { return ratio(run.idle_j + run.dynamic_j, static_cast<double>(run.m.output_tokens)); }},
+      {"memory_bytes.peak", "B", "Of one device: weights and the most KV in use.",
+       [](const Run& run) { return run.memory.weights + run.memory.kv_peak; }},
+      {"memory_bytes.{weights,kv_peak,kv_capacity}", "B", "Of one device: weights, most KV in use, room for KV.",
+       [](const Run& run) { return run.memory.weights; }, [](const Run& run) { return run.memory.kv_peak; },
+       [](const Run& run) { return run.memory.kv_capacity; }}};
+  return table;
+}
+
+/// What the parts of the system say of themselves.
+const FigureTable<FinishedRun>& part_table() {
+  using Run = FinishedRun;
+  static const FigureTable<Run> table{
+      {"kv", kv_figures(), [](const Run& run) { return summarise(run.result.kv, run.m.prompt_tokens); }},
+      {"kv_tiers", tier_figures(),
+       [](const Run& run) {
+         return run.result.kv_tiers ? FigureValue(summarise(*run.result.kv_tiers)) : std::nullopt;
+       }},
+      {"replicas.*", replica_figures(),
+       [](const Run& run) { return summarise(run.result.replicas, run.result.machine, run.span_s); }},
+      {"cluster", cluster_figures(), [](const Run& run) { return summarise(run.result.totals, run.scale); }},
+      {"speculation", speculation_table().infos(),
+       [](const Run& run) {
+         return run.m.verifications > 0 ? FigureValue(speculation_table().written(run.m)) : std::nullopt;
+       }},
+      {"programs", program_figures(),
+       [](const Run& run) -> FigureValue {
+         if (!run.result.programs) return std::nullopt;
+         return summarise_programs(*run.result.programs, run.span_s, run.scale);
+       }},
+      {"iterations", "count", "Iterations of all replicas.", [](const Run& run) { return run.m.iterations; }},
+      {"events", "count", "Events of the engine; leaps make them fewer than iterations.",
+       [](const Run& run) { return static_cast<std::int64_t>(run.result.events); }}};
+  return table;
+}
+
+}  // namespace
+
+Node summarise(const ServingResult& result, const sim::TickScale& scale) {
+  const FinishedRun run{result, scale};
+  Node root = status_table().written("ok");
+  request_table().write(run, root);
+  device_table().write(run, root);
+  part_table().write(run, root);
   return root;
 }
 
@@ -247,13 +278,18 @@ Node summarise_replications(const std::vector<Node>& summaries) {
 }
 
 Node summarise(const Infeasible& infeasible) {
-  Node root = Node::object();
-  root.set("status", Node::string("infeasible"));
-  root.set("reason", Node::string(infeasible.reason));
-  // Null where memory is not what is short.
-  root.set("needed_bytes", infeasible.needed_bytes > 0 ? Node::integer(infeasible.needed_bytes) : Node{});
-  root.set("available_bytes", infeasible.needed_bytes > 0 ? Node::integer(infeasible.available_bytes) : Node{});
+  Node root = status_table().written("infeasible");
+  infeasible_table().write(infeasible, root);
   return root;
+}
+
+std::vector<FigureInfo> serving_figures() {
+  std::vector<FigureInfo> all;
+  for (const std::vector<FigureInfo>& some :
+       {status_table().infos(), infeasible_table().infos(), request_table().infos(), device_table().infos(),
+        part_table().infos(), figures_below("replications", replication_infos())})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
 }
 
 }  // namespace orrery::experiments

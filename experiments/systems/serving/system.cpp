@@ -166,6 +166,7 @@ System serving_system() {
   return {.name = "serving",
           .doc = "Serves a language model to a stream of requests on one group of devices.",
           .fields = describe_sections<ServingParams>,
+          .figures = serving_figures(),
           .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) {
             return read_serving(root, systems.registries(), faults, {});
           }};

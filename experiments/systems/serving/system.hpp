@@ -91,5 +91,7 @@ sim::Node summarise(const ServingResult& result, const sim::TickScale& scale);
 sim::Node summarise_replications(const std::vector<sim::Node>& summaries);
 /// summary.json of a design that does not fit.
 sim::Node summarise(const Infeasible& infeasible);
+/// All figures of these.
+std::vector<FigureInfo> serving_figures();
 
 }  // namespace orrery::experiments

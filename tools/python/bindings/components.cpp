@@ -1,6 +1,5 @@
 // Everything with a name: what `orrery list --json` and `orrery describe --json` print.
 #include "experiments/all/systems.hpp"
-#include "experiments/base/component_node.hpp"
 #include "tools/python/bindings/bindings.hpp"
 
 namespace orrery::python {
@@ -9,7 +8,7 @@ void bind_components(py::module_& module, const SharedKnown& known) {
   module.def("components", [known] {
     sim::Node all = sim::Node::array();
     for (const sim::ComponentInfo& component : experiments::all_components(known->systems))
-      all.push(experiments::component_node(component));
+      all.push(experiments::described(known->systems, component));
     return to_python(all);
   });
   module.def("schema", [known] { return to_python(experiments::config_schema(known->systems)); });

@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable
 
+from outputs import declared_outputs
 from tables import fields_table, schema_table, table
 
 MADE = "<!-- made by tools/make_reference from the command's own declarations; do not edit -->\n"
@@ -20,7 +21,7 @@ class Declared:
         self.command, self.root = command, root
         self.components = json.loads(self.ask("list", "--json"))
         self.schema = json.loads(self.ask("schema"))
-        self.outputs = json.loads((root / "experiments/outputs.json").read_text(encoding="utf-8"))
+        self.outputs = declared_outputs(self.of("system"), root)
 
     def ask(self, *words: str) -> str:
         done = subprocess.run([self.command, *words], capture_output=True, text=True, check=True)
@@ -199,8 +200,6 @@ works too ([../models.md](../models.md)). `orrery describe NAME` prints a model'
 def outputs(declared: Declared) -> str:
     parts = []
     for system, files in declared.outputs.items():
-        if system == "about":
-            continue
         lines = [f"## `{system}`\n"]
         for name, columns in files.items():
             if isinstance(columns, str):

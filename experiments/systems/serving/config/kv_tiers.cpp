@@ -8,30 +8,6 @@
 #include "experiments/systems/serving/config/config.hpp"
 
 namespace orrery::experiments {
-namespace {
-
-/// Who had what of prompts at their first admission, nearest first.
-sim::Node summarise_prefixes(const TierOutcome& outcome) {
-  using sim::Node;
-  Node node = Node::object();
-  node.set("kept_blocks", Node::integer(outcome.counters.kept_blocks));
-  node.set("loaded_blocks", Node::integer(outcome.counters.loaded_blocks));
-  node.set("prompt_tokens", Node::integer(outcome.prompt_tokens));
-  Node& hits = node.set("hits", Node::array());
-  const auto add = [&](const std::string& name, std::int64_t tokens) {
-    Node one = Node::object();
-    one.set("tier", Node::string(name));
-    one.set("tokens", Node::integer(tokens));
-    one.set("hit_rate", ratio(static_cast<double>(tokens), static_cast<double>(outcome.prompt_tokens)));
-    hits.push(std::move(one));
-  };
-  add("device", outcome.device_tokens);
-  for (std::size_t i = 0; i < outcome.prefix_tiers.size() && i < outcome.counters.hit_tokens.size(); ++i)
-    add(outcome.prefix_tiers[i], outcome.counters.hit_tokens[i]);
-  return node;
-}
-
-}  // namespace
 
 void check_tiers(const sim::Node& section, const ServingConfig& config, sim::Faults& faults) {
   const KvTiersParams& params = config.kv_tiers;
@@ -89,25 +65,79 @@ void TierOutcome::add(const policies::TierCounters& other) {
   for (std::size_t i = 0; i < other.hit_tokens.size(); ++i) counters.hit_tokens[i] += other.hit_tokens[i];
 }
 
+namespace {
+
+/// Tokens of prompts found in one place at first admission.
+struct PrefixHits {
+  std::string tier;
+  std::int64_t tokens, prompt_tokens;
+};
+
+const FigureTable<PrefixHits>& prefix_hits_table() {
+  static const FigureTable<PrefixHits> table{
+      {"tier", "", "Where: `device`, or the name of a tier.", &PrefixHits::tier},
+      {"tokens", "tokens", "Tokens of prompts found there at first admission.", &PrefixHits::tokens},
+      {"hit_rate", "ratio", "Their share of all prompt tokens.", [](const PrefixHits& hits) {
+         return ratio(static_cast<double>(hits.tokens), static_cast<double>(hits.prompt_tokens));
+       }}};
+  return table;
+}
+
+/// Nearest first.
+sim::Node prefix_hits(const TierOutcome& outcome) {
+  sim::Node all = sim::Node::array();
+  all.push(prefix_hits_table().written({"device", outcome.device_tokens, outcome.prompt_tokens}));
+  const std::vector<std::int64_t>& tokens = outcome.counters.hit_tokens;
+  for (std::size_t i = 0; i < outcome.prefix_tiers.size() && i < tokens.size(); ++i)
+    all.push(prefix_hits_table().written({outcome.prefix_tiers[i], tokens[i], outcome.prompt_tokens}));
+  return all;
+}
+
+const FigureTable<TierOutcome>& prefixes_table() {
+  static const FigureTable<TierOutcome> table{
+      {"{kept_blocks,loaded_blocks}", "blocks", "Blocks of prefixes that came from a cache, and that went back to one.",
+       [](const TierOutcome& tiers) { return tiers.counters.kept_blocks; },
+       [](const TierOutcome& tiers) { return tiers.counters.loaded_blocks; }},
+      {"prompt_tokens", "tokens", "Prompt tokens of first admissions.", &TierOutcome::prompt_tokens},
+      {"hits.*", prefix_hits_table().infos(), prefix_hits}};
+  return table;
+}
+
+const FigureTable<TierOutcome>& tiers_table() {
+  using Tiers = TierOutcome;
+  static const FigureTable<Tiers> table{
+      {"{swapped_out,swapped_in}", "count", "Sequences copied to a tier, and back.",
+       [](const Tiers& tiers) { return tiers.counters.outs; }, [](const Tiers& tiers) { return tiers.counters.ins; }},
+      {"{out_bytes,in_bytes,reused_bytes}", "B", "Copied out; copied in; not copied because the tier still had them.",
+       [](const Tiers& tiers) { return tiers.counters.out_bytes; },
+       [](const Tiers& tiers) { return tiers.counters.in_bytes; },
+       [](const Tiers& tiers) { return tiers.counters.reused_bytes; }},
+      {"copies", "count", "Copies that the link made.", [](const Tiers& tiers) { return tiers.counters.copies; }},
+      {"demoted_bytes", "B", "Moved on to a lower tier.",
+       [](const Tiers& tiers) { return tiers.counters.demoted_bytes; }},
+      {"{dropped,refused}", "count", "Kept copies given up; swaps that found no room and were recomputed.",
+       [](const Tiers& tiers) { return tiers.counters.dropped; },
+       [](const Tiers& tiers) { return tiers.counters.refused; }},
+      {"stall_s", "s", "Time that iterations waited for copies.",
+       [](const Tiers& tiers) { return static_cast<double>(tiers.stall_ps) * 1e-12; }},
+      {"turns", "count", "With kv_tiers.turns: conversations that went on from a copy.",
+       [](const Tiers& tiers) { return tiers.turns ? FigureValue(tiers.counters.turns) : std::nullopt; }},
+      {"turn_tokens", "tokens", "With kv_tiers.turns: tokens that they did not prefill for it.",
+       [](const Tiers& tiers) { return tiers.turns ? FigureValue(tiers.counters.turn_tokens) : std::nullopt; }},
+      {"prefixes", prefixes_table().infos(), [](const Tiers& tiers) {
+         return tiers.prefix_tiers.empty() ? std::nullopt : FigureValue(prefixes_table().written(tiers));
+       }}};
+  return table;
+}
+
+}  // namespace
+
 sim::Node summarise(const TierOutcome& outcome) {
-  using sim::Node;
-  Node node = Node::object();
-  node.set("swapped_out", Node::integer(outcome.counters.outs));
-  node.set("swapped_in", Node::integer(outcome.counters.ins));
-  node.set("out_bytes", Node::integer(outcome.counters.out_bytes));
-  node.set("in_bytes", Node::integer(outcome.counters.in_bytes));
-  node.set("reused_bytes", Node::integer(outcome.counters.reused_bytes));
-  node.set("copies", Node::integer(outcome.counters.copies));
-  node.set("demoted_bytes", Node::integer(outcome.counters.demoted_bytes));
-  node.set("dropped", Node::integer(outcome.counters.dropped));
-  node.set("refused", Node::integer(outcome.counters.refused));
-  node.set("stall_s", Node::real(static_cast<double>(outcome.stall_ps) * 1e-12));
-  if (outcome.turns) {
-    node.set("turns", Node::integer(outcome.counters.turns));
-    node.set("turn_tokens", Node::integer(outcome.counters.turn_tokens));
-  }
-  if (!outcome.prefix_tiers.empty()) node.set("prefixes", summarise_prefixes(outcome));
-  return node;
+  return tiers_table().written(outcome);
+}
+
+std::vector<FigureInfo> tier_figures() {
+  return tiers_table().infos();
 }
 
 }  // namespace orrery::experiments

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/figure_table.hpp"
 #include "policies/kvcache/tiered_store.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/params.hpp"
@@ -83,5 +84,7 @@ struct TierOutcome {
 };
 
 sim::Node summarise(const TierOutcome& outcome);
+/// What it has.
+std::vector<FigureInfo> tier_figures();
 
 }  // namespace orrery::experiments

@@ -11,27 +11,57 @@ void KvOutcome::add(const policies::KvCounters& other) {
   counters.unshared_steps += other.unshared_steps;
 }
 
+namespace {
+
+struct KvSource {
+  const KvOutcome& outcome;
+  std::int64_t prompt_tokens;
+};
+
+/// Of all places; nothing where the policy does not report them.
+FigureValue share_of_places(const KvSplit& split, __int128 part) {
+  if (split.total == 0) return std::nullopt;
+  return static_cast<double>(part) / static_cast<double>(split.total);
+}
+
+const FigureTable<KvSource>& kv_table() {
+  static const FigureTable<KvSource> table{
+      {"hit_rate", "ratio", "Share of prompt tokens of completed requests that the cache held at first admission.",
+       [](const KvSource& kv) {
+         return ratio(static_cast<double>(kv.outcome.cached_tokens), static_cast<double>(kv.prompt_tokens));
+       }},
+      {"cached_tokens", "tokens", "Those tokens.", [](const KvSource& kv) { return kv.outcome.cached_tokens; }},
+      {"evicted_blocks", "blocks", "Blocks of kept prefixes that gave way.",
+       [](const KvSource& kv) { return kv.outcome.counters.evicted_blocks; }},
+      {"moved_tokens", "tokens", "Copied inside the device to make room in one piece (contiguous, buddy).",
+       [](const KvSource& kv) { return kv.outcome.counters.moved_tokens; }},
+      {"block_saving", "ratio", "Blocks that branches saved by sharing, mean over decode steps.",
+       [](const KvSource& kv) {
+         const policies::KvCounters& counters = kv.outcome.counters;
+         return ratio(static_cast<double>(counters.unshared_steps - counters.shared_steps),
+                      static_cast<double>(counters.unshared_steps));
+       }},
+      {"split.{token,reserved,internal,external}", "ratio",
+       "How the cache divides, mean over iterations: holds a token; reserved and will be used; never used; holes, "
+       "rounding and free.",
+       [](const KvSource& kv) { return share_of_places(kv.outcome.split, kv.outcome.split.token); },
+       [](const KvSource& kv) { return share_of_places(kv.outcome.split, kv.outcome.split.reserved); },
+       [](const KvSource& kv) { return share_of_places(kv.outcome.split, kv.outcome.split.internal); },
+       [](const KvSource& kv) {
+         const KvSplit& split = kv.outcome.split;
+         return share_of_places(split, split.total - split.token - split.reserved - split.internal);
+       }}};
+  return table;
+}
+
+}  // namespace
+
 sim::Node summarise(const KvOutcome& outcome, std::int64_t prompt_tokens) {
-  using sim::Node;
-  Node kv = Node::object();
-  kv.set("hit_rate", ratio(static_cast<double>(outcome.cached_tokens), static_cast<double>(prompt_tokens)));
-  kv.set("cached_tokens", Node::integer(outcome.cached_tokens));
-  kv.set("evicted_blocks", Node::integer(outcome.counters.evicted_blocks));
-  kv.set("moved_tokens", Node::integer(outcome.counters.moved_tokens));
-  kv.set("block_saving", ratio(static_cast<double>(outcome.counters.unshared_steps - outcome.counters.shared_steps),
-                               static_cast<double>(outcome.counters.unshared_steps)));
-  if (outcome.split.total > 0) {
-    const auto total = static_cast<double>(outcome.split.total);
-    const auto share = [&](__int128 part) { return Node::real(static_cast<double>(part) / total); };
-    Node split = Node::object();
-    split.set("token", share(outcome.split.token));
-    split.set("reserved", share(outcome.split.reserved));
-    split.set("internal", share(outcome.split.internal));
-    split.set("external",
-              share(outcome.split.total - outcome.split.token - outcome.split.reserved - outcome.split.internal));
-    kv.set("split", std::move(split));
-  }
-  return kv;
+  return kv_table().written({outcome, prompt_tokens});
+}
+
+std::vector<FigureInfo> kv_figures() {
+  return kv_table().infos();
 }
 
 }  // namespace orrery::experiments

@@ -1,19 +1,10 @@
 // What became of the memory of KV caches over a run: member `kv` of summary.json.
-//
-//   hit_rate        prompt tokens of completed requests found in a cache at their first admission, of all of them
-//   evicted_blocks  reusable prefixes given up
-//   moved_tokens    copied inside a device to make room in one piece (contiguous, buddy)
-//   block_saving    blocks that branches of a request saved by sharing, of those that they would have had, averaged
-//   over
-//                   their decode steps; null without branches
-//   split           mean over iterations of how the cache divides (only where the policy reports it): `token` holds
-//   keys
-//                   and values, `reserved` will by the end of who has it, `internal` is held and never used,
-//                   `external` belongs to nobody: holes, rounding by the allocator, and what is simply free
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "experiments/base/figure_table.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "sim/base/document.hpp"
 
@@ -44,11 +35,14 @@ struct KvSplit {
 struct KvOutcome {
   std::int64_t cached_tokens = 0;  ///< of prompts of completed requests
   policies::KvCounters counters;
-  KvSplit split;
+  KvSplit split;  ///< only where the policy reports it
 
   void add(const policies::KvCounters& other);
 };
 
+/// Member `kv`; `prompt_tokens`: of completed requests.
 sim::Node summarise(const KvOutcome& outcome, std::int64_t prompt_tokens);
+/// What it has.
+std::vector<FigureInfo> kv_figures();
 
 }  // namespace orrery::experiments

@@ -25,6 +25,14 @@ constexpr std::int64_t to_ps(__int128 ticks, std::int64_t ps_per_tick) {
   return ps < kMost ? static_cast<std::int64_t>(ps) : kMost;
 }
 
+/// Seconds of an exact sum of picoseconds, joules of one of picojoules.
+constexpr double seconds_of(__int128 ps) {
+  return static_cast<double>(ps) * 1e-12;
+}
+constexpr double joules_of(__int128 pj) {
+  return static_cast<double>(pj) * 1e-12;
+}
+
 /// One request when it leaves the system (a row of requests.csv).
 struct RequestRecord : traces::Asked {
   std::int64_t id = 0;

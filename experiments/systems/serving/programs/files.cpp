@@ -1,11 +1,7 @@
 // programs.csv, and the member `programs` of summary.json.
-#include <array>
-#include <string_view>
-#include <utility>
-
+#include "experiments/systems/serving/programs/files.hpp"
 #include "experiments/base/figures.hpp"
 #include "experiments/base/text_file.hpp"
-#include "experiments/systems/serving/programs/files.hpp"
 
 namespace orrery::experiments {
 
@@ -33,33 +29,68 @@ void write_programs_table(const std::filesystem::path& path, const ProgramMetric
   file.close();
 }
 
+namespace {
+
+struct ProgramsSource {
+  const ProgramMetrics& metrics;
+  double span_s, tick_s;
+};
+
+sim::Node program_latency(const ProgramsSource& programs, const sim::SampleStats& ticks) {
+  return distribution_figures(ticks, programs.tick_s, kLatencyQuantiles);
+}
+
+/// Means over the programs that ended of what they told.
+sim::Node told_figures(const ProgramsSource& programs) {
+  const auto ended = static_cast<double>(programs.metrics.completed + programs.metrics.failed);
+  sim::Node figures = sim::Node::object();
+  for (const auto& [name, sum] : programs.metrics.figures) figures.set(name, ratio(sum, ended));
+  return figures;
+}
+
+const FigureTable<ProgramsSource>& programs_table() {
+  using Programs = ProgramsSource;
+  static const FigureTable<Programs> table{
+      {"{started,completed,failed,unfinished}", "count", "Programs.",
+       [](const Programs& p) { return p.metrics.started; }, [](const Programs& p) { return p.metrics.completed; },
+       [](const Programs& p) { return p.metrics.failed; },
+       [](const Programs& p) { return p.metrics.started - p.metrics.completed - p.metrics.failed; }},
+      {"per_s", "1/s", "Completed programs over simulated_s.",
+       [](const Programs& p) { return ratio(static_cast<double>(p.metrics.completed), p.span_s); }},
+      {"calls", "count", "Requests that programs sent.", [](const Programs& p) { return p.metrics.calls; }},
+      {"calls_per_program", "count", "Mean.",
+       [](const Programs& p) {
+         return ratio(static_cast<double>(p.metrics.calls), static_cast<double>(p.metrics.started));
+       }},
+      {"{prompt_tokens,cached_tokens,output_tokens}", "tokens", "Of their calls.",
+       [](const Programs& p) { return p.metrics.prompt_tokens; },
+       [](const Programs& p) { return p.metrics.cached_tokens; },
+       [](const Programs& p) { return p.metrics.output_tokens; }},
+      {"cached_share", "ratio", "cached_tokens over prompt_tokens.",
+       [](const Programs& p) {
+         return ratio(static_cast<double>(p.metrics.cached_tokens), static_cast<double>(p.metrics.prompt_tokens));
+       }},
+      {"{latency_s,call_time_s,wait_time_s,critical_path_s}." + latency_names(), "s",
+       "From a program's start to its end; of a call; of waiting for tools, people and pauses; along the program's "
+       "critical path.",
+       [](const Programs& p) { return program_latency(p, p.metrics.latency); },
+       [](const Programs& p) { return program_latency(p, p.metrics.call_time); },
+       [](const Programs& p) { return program_latency(p, p.metrics.wait_time); },
+       [](const Programs& p) { return program_latency(p, p.metrics.critical_path); }},
+      {"figures.*", "",
+       "Means over programs of what the program tells (docs/workloads.md): turns, tool_calls, tokens_used …",
+       told_figures}};
+  return table;
+}
+
+}  // namespace
+
 sim::Node summarise_programs(const ProgramMetrics& metrics, double span_s, const sim::TickScale& scale) {
-  using sim::Node;
-  constexpr std::array kQuantiles{std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p95", 0.95},
-                                  std::pair{"p99", 0.99}};
-  const double tick_s = static_cast<double>(scale.ps_per_tick()) * 1e-12;
-  const auto ended = static_cast<double>(metrics.completed + metrics.failed);
-  Node node = Node::object();
-  node.set("started", Node::integer(metrics.started));
-  node.set("completed", Node::integer(metrics.completed));
-  node.set("failed", Node::integer(metrics.failed));
-  node.set("unfinished", Node::integer(metrics.started - metrics.completed - metrics.failed));
-  node.set("per_s", ratio(static_cast<double>(metrics.completed), span_s));
-  node.set("calls", Node::integer(metrics.calls));
-  node.set("calls_per_program", ratio(static_cast<double>(metrics.calls), static_cast<double>(metrics.started)));
-  node.set("prompt_tokens", Node::integer(metrics.prompt_tokens));
-  node.set("cached_tokens", Node::integer(metrics.cached_tokens));
-  node.set("output_tokens", Node::integer(metrics.output_tokens));
-  node.set("cached_share",
-           ratio(static_cast<double>(metrics.cached_tokens), static_cast<double>(metrics.prompt_tokens)));
-  node.set("latency_s", distribution_figures(metrics.latency, tick_s, kQuantiles));
-  node.set("call_time_s", distribution_figures(metrics.call_time, tick_s, kQuantiles));
-  node.set("wait_time_s", distribution_figures(metrics.wait_time, tick_s, kQuantiles));
-  node.set("critical_path_s", distribution_figures(metrics.critical_path, tick_s, kQuantiles));
-  Node figures = Node::object();
-  for (const auto& [name, sum] : metrics.figures) figures.set(name, ratio(sum, ended));
-  node.set("figures", std::move(figures));
-  return node;
+  return programs_table().written({metrics, span_s, static_cast<double>(scale.ps_per_tick()) * 1e-12});
+}
+
+std::vector<FigureInfo> program_figures() {
+  return programs_table().infos();
 }
 
 }  // namespace orrery::experiments
