@@ -158,6 +158,34 @@ TEST_CASE("a policy of power is told of decodes that have an item of their own",
   CHECK(heard.next.chunk_past == 30);
 }
 
+TEST_CASE("a decode with an item of its own counts once, also where the others go on by themselves", "[unit]") {
+  struct Hears final : policies::ClockPolicy {
+    policies::BatchSketch next;
+    std::int32_t choose(const policies::ClockView& view) override {
+      next = view.next;
+      return 0;
+    }
+  };
+  struct First final : policies::Batching {
+    void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
+      out.items.push_back({.seq = view.running.front(), .new_tokens = 1});
+    }
+  };
+  // Decodes on 20 and 40 tokens: two new tokens, behind 21 and 41.
+  test::FakeModel model;
+  auto hears = std::make_unique<Hears>();
+  const Hears& heard = *hears;
+  const auto batching =
+      with_clocks(std::make_unique<First>(),
+                  {.policy = std::move(hears), .clocks_hz = {2e9, 1e9}, .tbt_ps = {}, .model = &model, .layers = 32});
+  policies::test::PaperReplica replica(100);
+  replica.decode(20);
+  replica.decode(40);
+  replica.decide(*batching);
+  CHECK(heard.next.decodes == 2);
+  CHECK(heard.next.decode_context == 21 + 41);
+}
+
 TEST_CASE("faults of clocks", "[unit]") {
   const auto fault = [](const sim::Node& root) {
     try {

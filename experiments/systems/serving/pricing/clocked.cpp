@@ -57,21 +57,22 @@ class GovernedBatching final : public policies::Batching {
   /// The batch as prices know it: its chunks as one.
   static policies::BatchSketch sketch(const policies::BatchView& view, const policies::BatchDecision& out) {
     policies::BatchSketch next;
-    std::int64_t explicit_decodes = 0;
+    policies::BatchSketch counted;  // what the view's sums have of decodes with an item of their own
     for (const policies::Item& item : out.items) {
       const policies::Sequence& seq = view[item.seq];
       if (seq.phase == policies::Phase::decode) {
         next.decodes += item.new_tokens + item.draft_tokens;
         next.decode_context += view.kv_tokens(item.seq) + 1;
-        ++explicit_decodes;
+        counted.decodes += seq.branches;
+        counted.decode_context += seq.branches * (view.kv_tokens(item.seq) + 1);
       } else {
         next.chunk_tokens += item.new_tokens;
         next.chunk_past = std::max(next.chunk_past, seq.prefill_tokens - seq.prefill_left());
       }
     }
-    if (out.decode_rest && view.decoding > explicit_decodes) {
-      next.decodes += view.decode_tokens;
-      next.decode_context += view.decode_context;
+    if (out.decode_rest) {
+      next.decodes += view.decode_tokens - counted.decodes;
+      next.decode_context += view.decode_context - counted.decode_context;
     }
     return next;
   }
