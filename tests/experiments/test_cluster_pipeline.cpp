@@ -29,11 +29,14 @@ BatchShape batch(std::int64_t tokens) {
   return shape;
 }
 
-/// As many stages of equally many layers.
-std::vector<StageLayers> stages_of(std::int32_t layers, std::int32_t stages) {
+/// Layers that are all alike, as evenly over stages as they go.
+std::vector<StageLayers> stages_of(std::int32_t layers, std::int64_t stages) {
   std::vector<StageLayers> all;
-  for (std::int32_t first = 0; first < layers; first += layers / stages)
-    all.push_back({first, first + layers / stages});
+  for (std::int64_t s = 0; s < stages; ++s)
+    all.push_back(
+        {static_cast<std::int32_t>(layers * s / stages), static_cast<std::int32_t>(layers * (s + 1) / stages)});
+  for (std::size_t s = 2; s + 1 < all.size(); ++s)
+    all[s].as_before = all[s].last - all[s].first == all[s - 1].last - all[s - 1].first;
   return all;
 }
 
@@ -124,7 +127,7 @@ TEST_CASE("stages take what their own layers take, equal or not", "[prop]") {
   // a send 2 a token. Batches pass all layers, or begin or end within, or some tokens pass more than others.
   for (const auto& [layers, stages] : std::vector<std::pair<std::int32_t, std::int64_t>>{{8, 4}, {10, 4}, {12, 3}}) {
     CAPTURE(layers, stages);
-    const auto divided = divide_layers(layers, stages);
+    const auto divided = stages_of(layers, stages);
     LayerModel model;
     model.embedding_ps = 3;
     model.head_ps = 7;
@@ -180,7 +183,7 @@ TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at
   CHECK(again.pass({30, 0}, batch(10)).ticks == 70);
   CHECK(again.occupied_ps() == 70);
   // What was still to pass no longer stands in the way of the next.
-  StagePipe full(model, divide_layers(4, 2), no_send, 1);
+  StagePipe full(model, stages_of(4, 2), no_send, 1);
   for (int i = 0; i < 3; ++i) full.pass({0, 0}, batch(10));
   full.clear({30, 0});
   CHECK(full.pass({30, 0}, batch(10)).ticks == 70);
@@ -199,7 +202,7 @@ TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") 
   CHECK(pipe.last_times()[1].begin_ns == 11);
   CHECK(pipe.last_times()[1].end_ns == 17);
   // Ticks of 700 ps: 3,000,000 and 600 ps are 2,100,000.6 ns; 2 layers x 100 tokens take 0.2 ns.
-  StagePipe odd(model, divide_layers(4, 2), no_send, 700);
+  StagePipe odd(model, stages_of(4, 2), no_send, 700);
   odd.pass({.ticks = 3'000'000, .ps = 600}, batch(100));
   CHECK(odd.last_times()[0].begin_ns == 2'100'000);
   CHECK(odd.last_times()[0].end_ns == 2'100'000);  // .8
