@@ -462,4 +462,44 @@ TEST_CASE("clusters that do not fit are a result", "[unit]") {
              Catch::Contains("tensor parallelism of 8 needs as many devices, the machine has 4"));
 }
 
+TEST_CASE("a partition that is none of the model's is a result that says what it gives", "[unit]") {
+  Scratch scratch;
+  scratch.write("trace.csv", small_trace());
+  const auto summary = [&](const std::string& layers) {
+    scratch.write("run.json",
+                  cluster_config(R"({"replicas": [{"pipeline_parallel": 4}]})",
+                                 R"({"partition": {"policy": "listed", "listed": {"layers": )" + layers + "}}}"));
+    CHECK(command(scratch, "run run.json --quiet --force --out o").exit_code == 0);
+    return slurp(scratch / "o" / "summary.json");
+  };
+  // The model has 32 layers: too many, too few, too few stages.
+  CHECK_THAT(summary("[8, 8, 8, 9]"),
+             Catch::Contains("policies.partition gives stages of [8, 8, 8, 9] layers, the model "
+                             "has 32 layers and the replica 4 stages"));
+  CHECK_THAT(summary("[8, 8, 8, 7]"), Catch::Contains("infeasible"));
+  CHECK_THAT(summary("[16, 16]"), Catch::Contains("infeasible"));
+  CHECK_THAT(summary("[9, 8, 8, 7]"), Catch::Contains(R"("status": "ok")"));
+}
+
+TEST_CASE("stages hold the weights of their own layers, dense ones and those with experts", "[unit]") {
+  // Sixteen devices hold DeepSeek-V3, whose first three layers have no experts and so far fewer parameters than the
+  // others. The fullest device holds at least the mean.
+  Scratch scratch;
+  const auto weights = [&](const std::string& replica) {
+    scratch.write("run.json", R"({"system": "serving",
+      "machine": {"devices": [{"part": "catalog:b200-sxm", "count": 16}]}, "model": {"config": "catalog:deepseek-v3"},
+      "workload": {"generator": {"requests": 1, "lengths": {"policy": "fixed"}, "arrivals": {"policy": "poisson"}}},
+      "cluster": {"replicas": [)" +
+                                  replica + "]}}");
+    const CommandResult done = command(scratch, "run run.json --quiet --force --out o");
+    INFO(done.err);
+    REQUIRE(done.exit_code == 0);
+    return figure(scratch / "o", {"memory_bytes", "weights"});
+  };
+  const double apart = weights(R"({"tensor_parallel": 16})");
+  const double staged = weights(R"({"tensor_parallel": 4, "pipeline_parallel": 4})");
+  CHECK(staged > apart);
+  CHECK(staged < 1.3 * apart);
+}
+
 }  // namespace test_cluster_changes
