@@ -76,9 +76,10 @@ function(orrery_sources out)
 endfunction()
 
 # orrery_folder(NAME [COLD [FOLDER ...]] [WARM [FOLDER ...]] [EXCEPT ...] [ALONE ...] DEPENDS ...): the static library of a
-# folder. What runs in a simulation's inner loops is compiled with -O3. COLD files read, check and describe, once a run or
+# folder. What runs in a simulation's inner loops is compiled with -O3. COLD files read, check, describe or fit, once a run or
 # less: -O1, two thirds of the time. WARM ones rewrite graphs or learn: -O2, as fast by our benchmarks. Numbers are the same
-# at every level. Without folders the whole library is meant.
+# at every level. (Of an inline function that several levels emit, the linker keeps one.) Without folders the whole library
+# is meant.
 function(orrery_folder name)
   cmake_parse_arguments(ARG "" "UNIT" "COLD;WARM;EXCEPT;DEPENDS;ALONE" ${ARGN})
   orrery_sources(sources EXCEPT ${ARG_EXCEPT})
@@ -95,7 +96,10 @@ function(orrery_folder name)
       if(folder STREQUAL ".")
         list(FILTER found INCLUDE REGEX "^[^/]+$")
       else()
-        list(FILTER found INCLUDE REGEX "^${folder}/[^/]+$")
+        list(FILTER found INCLUDE REGEX "^${folder}/")
+      endif()
+      if(NOT found)
+        message(FATAL_ERROR "${name}: no file in the folder '${folder}' of ${keyword}")
       endif()
       list(APPEND ${level} ${found})
     endforeach()

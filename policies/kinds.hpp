@@ -1,7 +1,7 @@
 // Kinds of decision: a line each. The registries, the hooks of plugins and what fills them all follow from this list,
 // so a new kind is a folder, a line here, a field of the config that chooses, and whoever asks.
 //
-//   KIND(name, what fills its registry, interface, what its factories are given ...)
+//   ORRERY_KIND(name, what fills its registry, interface, what its factories are given ...)
 //
 // The function that fills stands in the folder's register.cpp.
 #pragma once
@@ -35,8 +35,8 @@ namespace orrery::policies {
 struct KvGeometry;
 class StepPrices;
 
-#define KIND(name, fill, Interface, ...) class Interface;
-ORRERY_POLICY_KINDS(KIND)
-#undef KIND
+#define ORRERY_KIND(name, fill, Interface, ...) class Interface;
+ORRERY_POLICY_KINDS(ORRERY_KIND)
+#undef ORRERY_KIND
 
 }  // namespace orrery::policies

@@ -14,9 +14,9 @@ namespace orrery::policies {
 struct Plugin {
   const char* name = "";  ///< of the plugin
   const char* doc = "";   ///< one line
-#define KIND(name, fill, Interface, ...) void (*name)(sim::Registry<Interface __VA_OPT__(, ) __VA_ARGS__>&) = nullptr;
-  ORRERY_POLICY_KINDS(KIND)
-#undef KIND
+#define ORRERY_KIND(name, fill, Interface, ...) void (*name)(sim::Registry<Interface __VA_OPT__(, ) __VA_ARGS__>&) = nullptr;
+  ORRERY_POLICY_KINDS(ORRERY_KIND)
+#undef ORRERY_KIND
 };
 
 /// What the program that loads a plugin lends to the plugin's copy of the code: names of dimensions are compared by

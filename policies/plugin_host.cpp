@@ -91,9 +91,9 @@ void check_names(const R& known, void (*hook)(R&), const fs::path& file, sim::Fa
 void check_names(const Plugin& plugin, const fs::path& file) {
   const Registries known = all_policies(loaded_plugins());
   sim::Faults faults;
-#define KIND(name, ...) check_names(known.name, plugin.name, file, faults);
-  ORRERY_POLICY_KINDS(KIND)
-#undef KIND
+#define ORRERY_KIND(name, ...) check_names(known.name, plugin.name, file, faults);
+  ORRERY_POLICY_KINDS(ORRERY_KIND)
+#undef ORRERY_KIND
   faults.throw_if_any();
 }
 

@@ -13,9 +13,9 @@ namespace orrery::policies {
 
 /// A registry for each kind (policies/kinds.hpp), under the kind's name.
 struct Registries {
-#define KIND(name, fill, Interface, ...) sim::Registry<Interface __VA_OPT__(, ) __VA_ARGS__> name{#name};
-  ORRERY_POLICY_KINDS(KIND)
-#undef KIND
+#define ORRERY_KIND(name, fill, Interface, ...) sim::Registry<Interface __VA_OPT__(, ) __VA_ARGS__> name{#name};
+  ORRERY_POLICY_KINDS(ORRERY_KIND)
+#undef ORRERY_KIND
 };
 
 /// The policies that ship, and those of `plugins`.

@@ -25,9 +25,9 @@ void add_filled(sim::RegistrySet& all, const char* kind, void (*fill)(R&)) {
 }
 
 void add_policies(sim::RegistrySet& all, policies::Registries policies) {
-#define KIND(name, ...) all.add(std::move(policies.name));
-  ORRERY_POLICY_KINDS(KIND)
-#undef KIND
+#define ORRERY_KIND(name, ...) all.add(std::move(policies.name));
+  ORRERY_POLICY_KINDS(ORRERY_KIND)
+#undef ORRERY_KIND
 }
 
 }  // namespace

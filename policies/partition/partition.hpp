@@ -13,12 +13,12 @@
 
 namespace orrery::policies {
 
-/// What there is to divide, in parameters that a rank holds.
+/// What there is to divide, in bytes of weights that a rank holds (all experts of it included), each above 0.
 struct PartitionView {
   std::int64_t stages = 2;               ///< at most as many as layers
   std::span<const std::int64_t> layers;  ///< of each layer, in order
   std::int64_t embedding = 0;            ///< of the first stage beside its layers; a step reads a row a token of it
-  std::int64_t head = 0;                 ///< of the last stage beside its layers, all of which a step reads
+  std::int64_t head = 0;  ///< of the last stage beside its layers (a tied table too): a step reads it all
 };
 
 class Partition {

@@ -61,12 +61,27 @@ bool ServingSetup::State::enough_devices() {
   return true;
 }
 
-/// Parameters of each layer, on a rank.
-std::vector<std::int64_t> parameters_of_layers(const models::Transformer& model) {
-  std::vector<std::int64_t> parameters;
-  for (const std::int32_t kind : model.kind_of)
-    parameters.push_back(models::layer_parameters(model, static_cast<std::size_t>(kind)));
-  return parameters;
+/// Bytes of weights that a rank of a pipeline holds: of each layer, and of the edges beside the layers of the first and
+/// the last stage. A tied head has the embedding's table again.
+struct PipelineWeights {
+  std::vector<std::int64_t> layers;
+  std::int64_t embedding = 0, head = 0;
+};
+
+PipelineWeights pipeline_weights(const models::Transformer& model) {
+  PipelineWeights weights;
+  std::int64_t edges = models::weight_bytes(model);
+  for (const std::int32_t kind : model.kind_of) {
+    weights.layers.push_back(models::layer_weight_bytes(model, static_cast<std::size_t>(kind)));
+    edges -= weights.layers.back();
+  }
+  // Both edges are of one format.
+  const auto share = static_cast<__int128>(models::embedding_parameters(model));
+  weights.embedding =
+      static_cast<std::int64_t>(edges * share / (models::embedding_parameters(model) + models::head_parameters(model)));
+  weights.head = edges - weights.embedding;
+  if (model.config.tie_word_embeddings) weights.head += weights.embedding;
+  return weights;
 }
 
 /// Layers of each stage as a policy counts them, or nothing where these are no stages of the model.
@@ -93,38 +108,31 @@ std::vector<StageLayers> stages_of(const std::vector<std::int64_t>& counts, std:
 /// Which layers each stage has; or why the policy's answer is none.
 std::optional<std::string> divide_layers(const policies::Partition& policy, ReplicaKind& kind) {
   if (kind.stages == 1) return std::nullopt;
-  const models::Transformer& model = *kind.transformer;
-  const std::vector<std::int64_t> parameters = parameters_of_layers(model);
-  const std::vector<std::int64_t> counts = policy.divide({.stages = kind.stages,
-                                                          .layers = parameters,
-                                                          .embedding = models::embedding_parameters(model),
-                                                          .head = models::head_parameters(model)});
-  kind.layers_of = stages_of(counts, kind.stages, model.kind_of);
+  const PipelineWeights weights = pipeline_weights(*kind.transformer);
+  const std::vector<std::int64_t> counts = policy.divide(
+      {.stages = kind.stages, .layers = weights.layers, .embedding = weights.embedding, .head = weights.head});
+  kind.layers_of = stages_of(counts, kind.stages, kind.transformer->kind_of);
   if (!kind.layers_of.empty()) return std::nullopt;
   return fmt::format(
       "policies.partition gives stages of [{}] layers, the model has {} layers and the replica {} stages",
       fmt::join(counts, ", "), kind.limits.layers, kind.stages);
 }
 
-/// Weights and KV cache of a stage's device: what the fullest stage has.
+/// Weights of a stage's device, and its KV cache a token: the most that a stage has of each. Where the stage with most
+/// weights has not most layers, memory is a little more than any stage takes.
 void divide_stages(ReplicaKind& kind) {
-  const models::Transformer& model = *kind.transformer;
-  const std::vector<std::int64_t> parameters_of = parameters_of_layers(model);
-  const auto all = static_cast<__int128>(models::rank_parameters(model));
+  const PipelineWeights weights = pipeline_weights(*kind.transformer);
   std::int64_t most = 0, layers = 0;
   for (const StageLayers& stage : kind.layers_of) {
-    std::int64_t parameters =
-        std::accumulate(parameters_of.begin() + stage.first, parameters_of.begin() + stage.last, std::int64_t{0});
-    if (stage.first == 0) parameters += models::embedding_parameters(model);
-    if (stage.last == kind.limits.layers) {
-      parameters += models::head_parameters(model);
-      if (model.config.tie_word_embeddings) parameters += models::embedding_parameters(model);  // the table again
-    }
-    most = std::max(most, parameters);
+    std::int64_t bytes =
+        std::accumulate(weights.layers.begin() + stage.first, weights.layers.begin() + stage.last, std::int64_t{0});
+    if (stage.first == 0) bytes += weights.embedding;
+    if (stage.last == kind.limits.layers) bytes += weights.head;
+    most = std::max(most, bytes);
     layers = std::max<std::int64_t>(layers, stage.last - stage.first);
   }
-  kind.weight_bytes = static_cast<std::int64_t>((static_cast<__int128>(kind.weight_bytes) * most + all - 1) / all);
-  kind.geometry.bytes_per_token = models::kv_bytes_per_token_layer(model) * layers;
+  kind.weight_bytes = most;
+  kind.geometry.bytes_per_token = models::kv_bytes_per_token_layer(*kind.transformer) * layers;
 }
 
 /// A replica whose modes are the config's layouts.

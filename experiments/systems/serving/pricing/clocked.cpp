@@ -61,8 +61,8 @@ class GovernedBatching final : public policies::Batching {
     for (const policies::Item& item : out.items) {
       const policies::Sequence& seq = view[item.seq];
       if (seq.phase == policies::Phase::decode) {
-        next.decodes += item.new_tokens + item.draft_tokens;
-        next.decode_context += view.kv_tokens(item.seq) + 1;
+        next.decodes += (item.new_tokens + item.draft_tokens) * seq.branches;
+        next.decode_context += seq.branches * (view.kv_tokens(item.seq) + 1);
         counted.decodes += seq.branches;
         counted.decode_context += seq.branches * (view.kv_tokens(item.seq) + 1);
       } else {
