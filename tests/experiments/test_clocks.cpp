@@ -121,14 +121,26 @@ TEST_CASE("a policy of power is told the price of a batch at any clock", "[unit]
   CHECK(model.shapes[2].sequences == 1);
 }
 
-TEST_CASE("a policy of power is told of decodes that have an item of their own", "[unit]") {
+/// What a power policy is told of the batch that `batching` decides on.
+policies::BatchSketch told(std::unique_ptr<policies::Batching> batching, policies::test::PaperReplica& replica) {
   struct Hears final : policies::ClockPolicy {
-    policies::BatchSketch next;
+    explicit Hears(policies::BatchSketch& into) : heard(into) {}
+    policies::BatchSketch& heard;
     std::int32_t choose(const policies::ClockView& view) override {
-      next = view.next;
+      heard = view.next;
       return 0;
     }
   };
+  policies::BatchSketch heard;
+  test::FakeModel model;
+  const auto governed = with_clocks(
+      std::move(batching),
+      {.policy = std::make_unique<Hears>(heard), .clocks_hz = {2e9, 1e9}, .tbt_ps = {}, .model = &model, .layers = 32});
+  CHECK(replica.decide(*governed).mode == 0);
+  return heard;
+}
+
+TEST_CASE("a policy of power is told of decodes that have an item of their own", "[unit]") {
   struct Explicit final : policies::Batching {
     void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
       out.decode_rest = false;
@@ -140,50 +152,31 @@ TEST_CASE("a policy of power is told of decodes that have an item of their own",
   };
   // Decodes on 20 and 44 tokens, the first with two drafts: 3 + 1 tokens, behind 20 + 1 and 44 + 1. Chunks of 12 tokens
   // behind 10 and 30 of their prompts are one of 24, behind the longer.
-  test::FakeModel model;
-  auto hears = std::make_unique<Hears>();
-  const Hears& heard = *hears;
-  const auto batching =
-      with_clocks(std::make_unique<Explicit>(),
-                  {.policy = std::move(hears), .clocks_hz = {2e9, 1e9}, .tbt_ps = {}, .model = &model, .layers = 32});
   policies::test::PaperReplica replica(100);
   replica.decode(20);
   replica.decode(40, 5);
   replica.prefill(60, 30);
   replica.prefill(50, 10);
-  CHECK(replica.decide(*batching).mode == 0);
-  CHECK(heard.next.decodes == 4);
-  CHECK(heard.next.decode_context == 21 + 45);
-  CHECK(heard.next.chunk_tokens == 24);
-  CHECK(heard.next.chunk_past == 30);
+  const policies::BatchSketch next = told(std::make_unique<Explicit>(), replica);
+  CHECK(next.decodes == 4);
+  CHECK(next.decode_context == 21 + 45);
+  CHECK(next.chunk_tokens == 24);
+  CHECK(next.chunk_past == 30);
 }
 
 TEST_CASE("a decode with an item of its own counts once, also where the others go on by themselves", "[unit]") {
-  struct Hears final : policies::ClockPolicy {
-    policies::BatchSketch next;
-    std::int32_t choose(const policies::ClockView& view) override {
-      next = view.next;
-      return 0;
-    }
-  };
   struct First final : policies::Batching {
     void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
       out.items.push_back({.seq = view.running.front(), .new_tokens = 1});
     }
   };
   // Decodes on 20 and 40 tokens: two new tokens, behind 21 and 41.
-  test::FakeModel model;
-  auto hears = std::make_unique<Hears>();
-  const Hears& heard = *hears;
-  const auto batching =
-      with_clocks(std::make_unique<First>(),
-                  {.policy = std::move(hears), .clocks_hz = {2e9, 1e9}, .tbt_ps = {}, .model = &model, .layers = 32});
   policies::test::PaperReplica replica(100);
   replica.decode(20);
   replica.decode(40);
-  replica.decide(*batching);
-  CHECK(heard.next.decodes == 2);
-  CHECK(heard.next.decode_context == 21 + 41);
+  const policies::BatchSketch next = told(std::make_unique<First>(), replica);
+  CHECK(next.decodes == 2);
+  CHECK(next.decode_context == 21 + 41);
 }
 
 TEST_CASE("faults of clocks", "[unit]") {
