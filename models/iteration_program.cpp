@@ -122,6 +122,7 @@ std::vector<OpGroup> group_ops(const OpGraph& graph) {
     const auto [at, fresh] = known.try_emplace(signature(graph, op, false), groups.size());
     if (fresh) groups.push_back({.first = id, .work = work(graph, id)});
     ++groups[at->second].count;
+    groups[at->second].members.push_back(id);
   }
   return groups;
 }

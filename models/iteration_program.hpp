@@ -19,9 +19,10 @@ namespace orrery::models {
 
 /// Ops that do the same work.
 struct OpGroup {
-  OpId first{};            ///< stands for all
-  std::int64_t count = 0;  ///< how often
-  OpWork work;             ///< of one
+  OpId first{};               ///< stands for all
+  std::int64_t count = 0;     ///< how often
+  OpWork work;                ///< of one
+  std::vector<OpId> members;  ///< all of them, in order
 };
 /// Groups in the order of their first op; views and other ops without a launch are left out.
 std::vector<OpGroup> group_ops(const OpGraph& graph);

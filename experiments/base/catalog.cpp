@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiments/base/experiment.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "models/transformer/describe.hpp"
 
 namespace orrery::experiments {
@@ -93,23 +94,24 @@ std::vector<sim::ComponentInfo> catalog_components() {
 
 namespace {
 
-/// Estimate of the die of a GPU, as text; nothing where the part names no process.
+/// Estimate of the die of a computing part, as text; nothing for others, and where the part names no process.
 std::string area_text(const fs::path& file) {
-  const hw::GpuParams gpu = hw::read_part<hw::GpuParams>(file).part;
-  if (gpu.die.process.empty()) return {};
-  sim::Faults faults;
-  const fs::path process_file = part_file(gpu.die.process, {file.string(), "/die/process"}, faults);
+  sim::Faults faults, other;
+  const auto entry = hw::parse_computing_part(sim::read_config(file), {}, other);
+  if (!entry) return {};
+  const hw::Device device = hw::device_of(entry->part);
+  const hw::DieParams* die = device.die();
+  if (die == nullptr) return {};
+  const fs::path process_file = part_file(die->process, {file.string(), "/die/process"}, faults);
   faults.throw_if_any();
-  const auto process = hw::read_part<hw::ProcessParams>(process_file).part;
-  const hw::AreaEstimate e = hw::estimate_area(gpu, process);
+  const hw::AreaEstimate e = *device.area(hw::read_part<hw::ProcessParams>(process_file).part);
   std::string text = fmt::format(
       "\nestimate of the die (docs/energy.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces {:.0f}, links "
       "{:.0f}, "
       "rest {:.0f}\n",
       e.die, e.cores, e.l2, e.memory_phy, e.link_phy, e.rest);
-  if (gpu.die.area_mm2 > 0)
-    text +=
-        fmt::format("  published: {:.4g} mm2 ({:+.0f} %)\n", gpu.die.area_mm2, 100 * (e.die / gpu.die.area_mm2 - 1));
+  if (die->area_mm2 > 0)
+    text += fmt::format("  published: {:.4g} mm2 ({:+.0f} %)\n", die->area_mm2, 100 * (e.die / die->area_mm2 - 1));
   text += fmt::format("  yield {:.0f} %, {:.1f} dies a wafer; silicon ${:.0f}, memory ${:.0f}, package ${:.0f}\n",
                       100 * e.yield, e.dies_per_wafer, e.silicon_usd, e.memory_usd, e.package_usd);
   return text;
@@ -128,7 +130,7 @@ std::string part_text(const fs::path& file) {
   for (const auto& [field, source] : entry.sources) text += fmt::format("  {}: {}\n", field, source);
   if (!entry.assumptions.empty()) text += "\nassumptions (nobody publishes these):\n";
   for (const auto& [field, source] : entry.assumptions) text += fmt::format("  {}: {}\n", field, source);
-  if (entry.kind == hw::GpuParams::kKind) text += area_text(file);
+  text += area_text(file);
   return text;
 }
 

@@ -7,23 +7,22 @@ namespace orrery::experiments {
 
 using sim::Node;
 
-Node read_part_entry(const Node& choice, const std::string& part, const Node& changes,
-                     std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
+Node read_part_entry(const Node& choice, const std::string& part, std::vector<std::filesystem::path>& inputs,
+                     sim::Faults& faults) {
   const Node* name = choice.find("part");
   if (name == nullptr || !name->is_string()) return {};
   const std::filesystem::path file = part_file(part, name->origin(), faults);
   if (file.empty()) return {};
-  Node entry = sim::read_config(file);
-  if (changes.is_object()) sim::merge_over(entry, changes);
   inputs.push_back(file);
-  return entry;
+  return sim::read_config(file);
 }
 
 std::optional<hw::Platform> read_platform_choice(const Node& node, const PlatformChoice& choice,
                                                  std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
   const std::size_t before = faults.size();
-  const Node entry = read_part_entry(node, choice.part, choice.override_, inputs, faults);
+  Node entry = read_part_entry(node, choice.part, inputs, faults);
   if (!entry.is_object()) return std::nullopt;
+  if (choice.override_.is_object()) sim::merge_over(entry, choice.override_);
   const std::filesystem::path folder = home_folder() / "hw/catalog";
   hw::Platform platform = hw::parse_platform(entry, folder, faults);
   if (faults.size() != before) return std::nullopt;

@@ -31,10 +31,10 @@ struct PlatformChoice {
   }
 };
 
-/// The catalog entry of a part with `changes` over it; an empty node after a fault (a part that is no text was reported
+/// The catalog entry of a part; an empty node after a fault (a part that is no text was reported
 /// before). `choice` is the object whose member `part` names it; `inputs` receives its file.
-sim::Node read_part_entry(const sim::Node& choice, const std::string& part, const sim::Node& changes,
-                          std::vector<std::filesystem::path>& inputs, sim::Faults& faults);
+sim::Node read_part_entry(const sim::Node& choice, const std::string& part, std::vector<std::filesystem::path>& inputs,
+                          sim::Faults& faults);
 
 /// The platform with its changes; nothing after a fault. `inputs` receives the files of the platform and its parts.
 std::optional<hw::Platform> read_platform_choice(const sim::Node& node, const PlatformChoice& choice,

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "hw/base/kernel_builders.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments {

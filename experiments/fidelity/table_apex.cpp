@@ -21,8 +21,9 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/replay.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "models/transformer/transformer.hpp"
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
@@ -130,23 +131,17 @@ class ApexRuns final : public TableKind {
           transformer(models::build_transformer(config, formats(plan), models::Split{.tp = plan.ranks})),
           room(static_cast<double>(gpu.memory_bytes) * kMemoryShare - kActivations -
                static_cast<double>(models::weight_bytes(transformer))),
-          exact(transformer, gpu, cost_model(gpu)),
+          exact(transformer, hw::device_of(gpu)),
           prices(exact, static_cast<std::int32_t>(config.layers)) {}
     static models::NumberFormats formats(const Plan& plan) {
       models::NumberFormats out{.dtype = hw::DType::bf16, .cache = {}};
       if (plan.mistral) out.attention = out.ffn = hw::WeightFormat::fp8;
       return out;
     }
-    static std::unique_ptr<hw::CostModel> cost_model(const hw::GpuParams& gpu) {
-      hw::CostModelRegistry registry("cost_model");
-      hw::register_cost_models(registry);
-      sim::Faults faults;
-      return registry.prepare("tiled", nullptr, {}, faults).make(gpu);
-    }
     models::ModelConfig config;
     models::Transformer transformer;
     double room;
-    GpuIterationModel exact;
+    DeviceIterationModel exact;
     TabulatedIteration prices;
   };
 

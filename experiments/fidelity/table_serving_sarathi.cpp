@@ -10,8 +10,9 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "models/transformer/transformer.hpp"
 
 namespace orrery::experiments {
@@ -50,12 +51,8 @@ class SarathiIterations final : public TableKind {
     if (part == nullptr) return out.skip_all("time", table, "the catalog has no A100-80GB");
     if (!table.has("batch_execution_time") || !table.has("batch_num_decode_tokens"))
       return out.skip_all("time", table, "no column batch_execution_time by numbers of tokens");
-    hw::CostModelRegistry registry("cost_model");
-    hw::register_cost_models(registry);
-    sim::Faults faults;
     const models::ModelConfig config = yi_34b();
-    GpuIterationModel exact(models::build_transformer(config, hw::DType::bf16, kRanks), part->part,
-                            registry.prepare("tiled", nullptr, {}, faults).make(part->part));
+    DeviceIterationModel exact(models::build_transformer(config, hw::DType::bf16, kRanks), hw::device_of(part->part));
     IterationModel& model = exact;
     HostStages stages;
     stages.launch_layer_s = kLaunchLayer;

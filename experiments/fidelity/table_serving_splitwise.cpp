@@ -12,8 +12,9 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "models/transformer/transformer.hpp"
 
 namespace orrery::experiments {
@@ -28,12 +29,10 @@ class SplitwiseTimes final : public TableKind {
 
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
     const models::ModelConfig config = models::load_model("catalog:llama-2-70b", home_folder() / "models/catalog");
-    hw::CostModelRegistry registry("cost_model");
-    hw::register_cost_models(registry);
     HostStages stages;
     stages.schedule_s = kSerial;
     const StagedHostTime host(stages, {});
-    std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<GpuIterationModel>> models;
+    std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<DeviceIterationModel>> models;
     out.each_row("prompt", table, [&](std::size_t row) {
       const auto skip = [&](std::string_view why) {
         out.skip("prompt", row, why);
@@ -50,10 +49,8 @@ class SplitwiseTimes final : public TableKind {
       const std::int64_t ranks = table.count(row, "tensor_parallel");
       auto& exact = models[{name, ranks}];
       if (!exact) {
-        sim::Faults faults;
-        exact =
-            std::make_unique<GpuIterationModel>(models::build_transformer(config, hw::DType::fp16, ranks), part->part,
-                                                registry.prepare("tiled", nullptr, {}, faults).make(part->part));
+        exact = std::make_unique<DeviceIterationModel>(models::build_transformer(config, hw::DType::fp16, ranks),
+                                                       hw::device_of(part->part));
       }
       const std::int64_t prompt = table.count(row, "prompt_size"), batch = table.count(row, "batch_size");
       const std::int64_t answer = table.count(row, "token_size");

@@ -19,9 +19,10 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/replay.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "models/transformer/transformer.hpp"
 
 namespace orrery::experiments {
@@ -198,7 +199,7 @@ class VllmRuns final : public TableKind {
       run.requests.push_back({table.number(row, "arrived_at"), table.count(row, "num_prefill_tokens"),
                               table.count(row, "num_decode_tokens")});
     const fs::path folder = table.root() / "profiles" / gpu / model / fmt::format("tp{}", settings.tp);
-    GpuIterationModel analytic(run.transformer, run.gpu, cost_model(run.gpu));
+    DeviceIterationModel analytic(run.transformer, hw::device_of(run.gpu));
     try {
       ProfileIteration tables(OpProfile::read(folder), profile_params(settings), profile_facts(run), nullptr);
       compare(table, run, replay_run(run, tables), "tables", out);
@@ -211,12 +212,6 @@ class VllmRuns final : public TableKind {
   std::string shape_key(const MeasuredTable& table, std::size_t) const override { return table.name(); }
 
  private:
-  static std::unique_ptr<hw::CostModel> cost_model(const hw::GpuParams& gpu) {
-    hw::CostModelRegistry registry("cost_model");
-    hw::register_cost_models(registry);
-    sim::Faults faults;
-    return registry.prepare("tiled", nullptr, {}, faults).make(gpu);
-  }
   static ProfileParams profile_params(const Settings& settings) {
     ProfileParams params;
     params.graph_tokens = std::min<std::int64_t>(512, 2 * settings.max_num_seqs);

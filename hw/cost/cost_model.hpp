@@ -1,54 +1,50 @@
-// Cost models: how a device turns a kernel into time, traffic and energy.
+// The cost models there are, by name; the interface stands in hw/base/cost_model.hpp.
 //
-// A model is a pure function of a kernel: no state, no random draws, the same answer in whatever order it is asked. It
-// uses only + - * / and square roots, so that results are equal on every processor. An empty kernel costs nothing; any
-// non-negative shape has an answer.
+// A model answers for the kinds of part that it is made for: its factory gives null for a device of another kind, and
+// whoever chose it is told which models there are for that one (cost_models_for).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "hw/base/kernel.hpp"
-#include "hw/gpu/gpu.hpp"
+#include "hw/base/cost_model.hpp"
+#include "hw/device/device.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::hw {
 
-/// A device's answer to a kernel.
-class CostModel {
- public:
-  virtual ~CostModel() = default;
-  /// Cost of one launch; about a microsecond of host time at most. Safe to call from several threads.
-  virtual Cost cost(const Kernel& kernel) const = 0;
-};
+/// Cost models by name; a factory needs the device, of which the model copies what it uses.
+using CostModelRegistry = sim::Registry<CostModel, const Device&>;
 
-/// Cost models by name; a factory needs the device, which the model copies.
-using CostModelRegistry = sim::Registry<CostModel, const GpuParams&>;
-
-/// Adds the models that take a GPU's parameters: `profile`, `roofline`, `tiled`.
+/// Adds every model: of GPUs `profile` and `tiled`; `roofline` of whatever has peaks; `npu`, `cpu`, `fpga`, `upmem`,
+/// `bank_pim` and `attention_pim` of their kind; and `by_kind`, the one made for the device's kind.
 void register_cost_models(CostModelRegistry& registry);
 
 /// One function a policy file.
+void register_kinds(CostModelRegistry& registry);
 void register_profile(CostModelRegistry& registry);
 void register_roofline(CostModelRegistry& registry);
 void register_tiled(CostModelRegistry& registry);
 
-/// The GPU model of that name with default parameters. Throws sim::ConfigError for a name that is none.
-std::unique_ptr<CostModel> make_cost_model(const std::string& name, const GpuParams& gpu);
+/// `tiled` for a GPU.
+std::unique_ptr<CostModel> make_tiled(const GpuParams& gpu);
+/// The model made for the device's kind of part; never null.
+std::unique_ptr<CostModel> make_kind_cost(const Device& device);
 
-/// The cost of a kernel on a device that books energy by `power`: a FLOP at `flop_j`, a byte of device memory, and what
-/// a busy device draws for as long as the kernel takes. `dram_bytes` below the compulsory traffic counts as that.
-/// `fixed_s` of `time_s`, launch included, belongs to no resource: it bounds the kernel where it is longer than both
-/// others.
-struct CostParts {
-  double time_s = 0, compute_s = 0, memory_s = 0, fixed_s = 0;
-  double dram_bytes = 0, flop_j = 0;
-};
-Cost booked(const PowerParams& power, const Work& work, const CostParts& parts);
+/// The model of that name with default parameters, for a part. Throws sim::ConfigError for a name that is none, or none
+/// of this kind of part.
+std::unique_ptr<CostModel> make_cost_model(const std::string& name, const Part& part);
 
-/// True for a kernel that does nothing: it costs nothing, not even a launch.
-inline bool is_empty(const Work& work) {
-  return work.flops == 0 && work.read_bytes + work.write_bytes == 0;
-}
+/// The device of a part under the model of that name; throws as make_cost_model does.
+Device device_of(const Part& part, const std::string& cost_model = "by_kind");
+
+/// Names of the models that answer for parts of a kind, sorted.
+std::vector<std::string> cost_models_for(const Part& part);
+
+/// The device of a part under a chosen model. A model that does not answer for its kind is a fault at `where`.
+std::optional<Device> make_device(const std::string& name, const Part& part, const CostModelRegistry::Choice& cost,
+                                  const sim::Origin& where, sim::Faults& faults);
 
 }  // namespace orrery::hw

@@ -65,7 +65,7 @@ double mean(std::int64_t tokens, std::int64_t sequences) {
 class Profile final : public CostModel {
  public:
   Profile(const ProfileParams& params, const GpuParams& gpu)
-      : outside_(params.outside), active_w_(gpu.power.active_w), tiled_(make_cost_model("tiled", gpu)) {
+      : outside_(params.outside), active_w_(gpu.power.active_w), tiled_(make_tiled(gpu)) {
     load(params.gemm, gemm_, [](const sim::CsvTable& t, std::size_t row) {
       const auto dtype = sim::value_named<DType>(t.text(row, "dtype"));
       const std::int64_t bytes = dtype ? bytes_of(*dtype) : 0;
@@ -210,10 +210,10 @@ class Profile final : public CostModel {
 }  // namespace
 
 void register_profile(CostModelRegistry& registry) {
-  registry.add<ProfileParams>("profile",
-                              "Measured tables of this part, interpolated; outside them an error or a scale.",
-                              [](const ProfileParams& params, const GpuParams& gpu) -> std::unique_ptr<CostModel> {
-                                return std::make_unique<Profile>(params, gpu);
+  registry.add<ProfileParams>("profile", "Measured tables of this GPU, interpolated; outside them an error or a scale.",
+                              [](const ProfileParams& params, const Device& device) -> std::unique_ptr<CostModel> {
+                                const auto* gpu = device.as<GpuParams>();
+                                return gpu != nullptr ? std::make_unique<Profile>(params, *gpu) : nullptr;
                               });
 }
 

@@ -26,41 +26,58 @@ struct RooflineParams {
   }
 };
 
+/// Peak and energy of products, with weights that a GPU may widen on their way or multiply in their own format.
+struct Products {
+  double peak = 0, flop_j = 0;
+};
+Products products_of(const Device& device, const Kernel& kernel) {
+  if (const auto* gpu = device.as<GpuParams>()) {
+    const MatrixOperands matrix = matrix_operands(*gpu, kernel.dtype, weights_of(kernel));
+    return {matrix.peak, matrix.flop_j};
+  }
+  return {device.peak(kernel.dtype), device.flop_energy(kernel.dtype)};
+}
+
 class Roofline final : public CostModel {
  public:
-  Roofline(const RooflineParams& params, const GpuParams& gpu) : params_(params), gpu_(gpu) {}
+  Roofline(const RooflineParams& params, const Device& device) : params_(params), device_(device) {
+    device_.make_cost = nullptr;  // its own business
+  }
 
   Cost cost(const Kernel& kernel) const override {
     const Work work = work_of(kernel);
     if (is_empty(work)) return {};
     const bool vector = !uses_matrix_units(kernel);
-    const MatrixOperands matrix = matrix_operands(gpu_, kernel.dtype, weights_of(kernel));
-    const double peak = vector ? gpu_.peak.fp32 : matrix.peak;
+    const Products products = products_of(device_, kernel);
+    const double peak = vector ? device_.vector_peak() : products.peak;
     const double bytes = work.read_bytes + work.write_bytes;
     const double compute_s = work.flops / (peak * params_.compute_efficiency);
-    const double memory_s = bytes / (gpu_.memory_bandwidth * params_.memory_efficiency);
-    return booked(gpu_.power, work,
-                  {.time_s = gpu_.launch_s() + std::max(compute_s, memory_s),
+    const double memory_s = bytes / (device_.memory_bandwidth * params_.memory_efficiency);
+    const double launch_s = device_.launch.in_cost_s;
+    return booked(device_.power, work,
+                  {.time_s = launch_s + std::max(compute_s, memory_s),
                    .compute_s = compute_s,
                    .memory_s = memory_s,
-                   .fixed_s = gpu_.launch_s(),
+                   .fixed_s = launch_s,
                    .dram_bytes = bytes,
-                   .flop_j = vector ? gpu_.power.fp32_flop_j : matrix.flop_j});
+                   .flop_j = vector ? device_.power.fp32_flop_j : products.flop_j});
   }
 
  private:
   RooflineParams params_;
-  GpuParams gpu_;
+  Device device_;
 };
 
 }  // namespace
 
 void register_roofline(CostModelRegistry& registry) {
-  registry.add<RooflineParams>("roofline",
-                               "Peak FLOP/s, peak bandwidth and a launch: the longer of the two, and the launch.",
-                               [](const RooflineParams& params, const GpuParams& gpu) -> std::unique_ptr<CostModel> {
-                                 return std::make_unique<Roofline>(params, gpu);
-                               });
+  registry.add<RooflineParams>(
+      "roofline", "Peak FLOP/s, peak bandwidth and a launch: the longer of the two, and the launch.",
+      [](const RooflineParams& params, const Device& device) -> std::unique_ptr<CostModel> {
+        if (device.as<BankPimParams>() != nullptr || device.as<AttentionPimParams>() != nullptr)
+          return nullptr;  // they run some kernels only
+        return std::make_unique<Roofline>(params, device);
+      });
 }
 
 }  // namespace orrery::hw

@@ -75,11 +75,16 @@ class Tiled final : public CostModel {
 
 }  // namespace
 
+std::unique_ptr<CostModel> make_tiled(const GpuParams& gpu) {
+  return std::make_unique<Tiled>(gpu);
+}
+
 void register_tiled(CostModelRegistry& registry) {
   registry.add<TiledParams>("tiled",
-                            "Tiles, waves, split-K, L2 reuse and achieved bandwidth, with constants fitted per device.",
-                            [](const TiledParams&, const GpuParams& gpu) -> std::unique_ptr<CostModel> {
-                              return std::make_unique<Tiled>(gpu);
+                            "Tiles, waves, split-K, L2 reuse and achieved bandwidth, with constants fitted per GPU.",
+                            [](const TiledParams&, const Device& device) -> std::unique_ptr<CostModel> {
+                              const auto* gpu = device.as<GpuParams>();
+                              return gpu != nullptr ? make_tiled(*gpu) : nullptr;
                             });
 }
 

@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "hw/cost/cost_model.hpp"
+#include "hw/base/cost_model.hpp"
 #include "hw/coupling/launch_program.hpp"
 #include "hw/coupling/launch_run.hpp"
 #include "sim/energy_ledger.hpp"

@@ -10,7 +10,7 @@
 
 #include <string_view>
 
-#include "hw/cost/cost_model.hpp"
+#include "hw/base/cost_model.hpp"
 #include "hw/coupling/launch_run.hpp"
 #include "sim/base/enum_names.hpp"
 

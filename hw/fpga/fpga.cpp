@@ -44,6 +44,26 @@ double macs_per_dsp(const FpgaParams& fpga, FpgaFormat format) {
   return 1;
 }
 
+FpgaFormat fpga_format(DType dtype) {
+  switch (dtype) {
+    case DType::int8:
+      return FpgaFormat::int8;
+    case DType::fp32:
+      return FpgaFormat::fp32;
+    case DType::fp16:
+    case DType::bf16:
+    case DType::fp8:
+      break;
+  }
+  return FpgaFormat::fp16;
+}
+
+double macs_per_cycle(const FpgaParams& fpga, FpgaFormat format) {
+  const double free = 1 - fpga.shell_share;
+  const double by_dsp = free * static_cast<double>(fpga.dsp) * macs_per_dsp(fpga, format);
+  return fpga.luts_per_mac > 0 ? std::min(by_dsp, free * static_cast<double>(fpga.lut) / fpga.luts_per_mac) : by_dsp;
+}
+
 FpgaTask dense_task(std::string name, std::int64_t inputs, std::int64_t outputs, FpgaFormat format) {
   return {std::move(name), inputs * outputs, inputs * outputs * bytes_of(format), outputs * bytes_of(format), false};
 }

@@ -22,11 +22,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "hw/base/cost_model.hpp"
 #include "hw/base/kernel.hpp"
 #include "sim/base/params.hpp"
 
@@ -92,6 +94,10 @@ struct FpgaParams {
 enum class FpgaFormat : std::uint8_t { int8, int16, fp16, fp32 };
 std::int64_t bytes_of(FpgaFormat format);
 double macs_per_dsp(const FpgaParams& fpga, FpgaFormat format);
+/// The format in which operands of a kernel's `dtype` are multiplied: fp8 and bf16 as fp16.
+FpgaFormat fpga_format(DType dtype);
+/// Multiply-adds a cycle of the largest design that DSP slices and look-up tables have room for.
+double macs_per_cycle(const FpgaParams& fpga, FpgaFormat format);
 
 /// A static design.
 struct FpgaDesign {
@@ -146,5 +152,9 @@ FpgaResources resources_of(const FpgaParams& fpga, const FpgaDesign& design, con
 /// Runs a chain of tasks in a mode. An empty chain takes no cycles.
 std::variant<FpgaPlan, FpgaDoesNotFit> plan_fpga(const FpgaParams& fpga, const FpgaDesign& design,
                                                  const std::vector<FpgaTask>& tasks, FpgaMode mode);
+
+/// One kernel at a time on the largest design that the part holds, on all its cores: its multiply-adds while weights
+/// (or cached keys) stream in, then activations off chip. Energy is what a busy board draws above idle.
+std::unique_ptr<CostModel> make_fpga_cost(const FpgaParams& fpga);
 
 }  // namespace orrery::hw

@@ -11,8 +11,8 @@
 #include <memory>
 #include <string_view>
 
+#include "hw/base/cost_model.hpp"
 #include "hw/base/kernel.hpp"
-#include "hw/cost/cost_model.hpp"
 #include "hw/gpu/gpu.hpp"
 #include "hw/npu/systolic.hpp"
 #include "sim/base/params.hpp"

@@ -57,7 +57,8 @@ class NpuCost final : public CostModel {
 
   NpuTime of(const Gemm& s, const Kernel& kernel, const Work&) const { return of_gemm(s, kernel.dtype); }
   NpuTime of(const GroupedGemm& s, const Kernel& kernel, const Work&) const {
-    return of_gemm({ceil_div(s.rows, std::max<std::int64_t>(1, s.groups)), s.n, s.k, s.groups}, kernel.dtype);
+    return of_gemm({ceil_div(s.rows, std::max<std::int64_t>(1, s.groups)), s.n, s.k, s.groups, s.weights},
+                   kernel.dtype);
   }
   NpuTime of(const AttentionPrefill& a, const Kernel& kernel, const Work& work) const {
     const double group = d(a.heads) / std::max(1.0, d(a.kv_heads));

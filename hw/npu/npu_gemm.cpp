@@ -30,6 +30,7 @@ struct Context {
   DType dtype;
   UnitEdges unit;
   double batch, cores, element, rate;
+  double weight;  // bytes of a weight in memory; it is widened on its way to the scratchpads
   double core_s_per_byte, store_s_per_byte, left_s_per_byte, right_s_per_byte, s_per_cycle, vector_s_per_mac, fill_s;
   double m, n, k;           // padded to the unit's edges
   double operands, writes;  // bytes: operands of one product of the batch, results of all
@@ -45,6 +46,7 @@ Context context_of(const NpuParams& npu, const Gemm& g, DType dtype) {
   c.n = d(round_up(g.n, u.n));
   c.k = d(round_up(g.k, u.k));
   c.element = d(bytes_of(dtype));
+  c.weight = weight_element(g.weights, dtype);
   c.rate = matrix_rate(npu.matrix, dtype);
   const double clock = npu.clock_hz;
   const double own = npu.core_bandwidth > 0 && npu.l2_bytes == 0 ? npu.core_bandwidth : kUnlimited;
@@ -57,7 +59,7 @@ Context context_of(const NpuParams& npu, const Gemm& g, DType dtype) {
   const bool crosses = npu.matrix.kind == MatrixKind::systolic && npu.matrix.preload;
   const double crossing = crosses ? d(2 * npu.matrix.rows + npu.matrix.columns - 2) / clock : 0.0;
   c.fill_s = npu.memory_latency_s + npu.dma.fixed_s + crossing;
-  c.operands = (c.m + c.n) * c.k * c.element;
+  c.operands = (c.m * c.element + c.n * c.weight) * c.k;
   c.writes = c.m * c.n * c.element * c.batch;
   c.room = d(npu.scratch.l1);
   c.sums_room = npu.scratch.accumulator > 0 ? d(npu.scratch.accumulator) : kUnlimited;
@@ -69,12 +71,12 @@ Context context_of(const NpuParams& npu, const Gemm& g, DType dtype) {
 /// Bytes of operands that the device memory delivers for a whole plan.
 double operand_traffic(const Context& c, double tm, double tn, double rows, double columns, double active,
                        double waves) {
-  if (c.npu.l2_bytes == 0) return rows * columns * c.batch * (tm + tn) * c.k * c.element;
+  if (c.npu.l2_bytes == 0) return rows * columns * c.batch * (tm * c.element + tn * c.weight) * c.k;
   const double once = c.operands * c.batch;
   const double l2 = d(c.npu.l2_bytes);
   if (c.operands <= l2) return once;
   const double wave_rows = std::min(rows, std::sqrt(active)), wave_columns = active / wave_rows;
-  const double read = waves * (wave_rows * tm + wave_columns * tn) * c.k * c.element;
+  const double read = waves * (wave_rows * tm * c.element + wave_columns * tn * c.weight) * c.k;
   return once + std::max(0.0, read - once) * (1.0 - l2 / c.operands);
 }
 
@@ -156,7 +158,7 @@ NpuGemmPlan plan_of(const Context& c, const Tiling& t, double tk) {
   p.compute_s = std::max(p.compute_s, std::max(left * c.left_s_per_byte, right * c.right_s_per_byte));
   p.dram_load_s = t.reads / (t.waves * per_tile) * t.s_per_dram_byte;
   p.dram_store_s = c.writes / t.waves * t.s_per_dram_byte;
-  p.load_path_s = (left + right) * std::max(c.core_s_per_byte, t.shared);
+  p.load_path_s = (left + tk * t.tn * c.weight) * std::max(c.core_s_per_byte, t.shared);
   p.store_path_s = result * std::max(c.store_s_per_byte, t.shared);
   p.load_s = std::max(p.load_path_s, p.dram_load_s);
   p.store_s = std::max(p.store_path_s, p.dram_store_s);

@@ -22,6 +22,7 @@
 // Without an L2 every core reads its own. The plan is the cheapest of a small set of power-of-two tiles that fit the
 // scratchpads (double-buffered when there is more than one step); ties go to the first. With `whole_operands` a product
 // that fits is not cut, but for one block of rows a core.
+// Weights of fewer bits cross memory and load path in their own format and are widened into the scratchpads.
 // Left out: split k across cores, operands that stay on chip between kernels, uneven DMA arbitration.
 #pragma once
 

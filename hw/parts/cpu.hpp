@@ -148,7 +148,7 @@ inline double stream_bandwidth(const CpuParams& cpu) {
   return cpu.memory_bandwidth * cpu.stream_share;
 }
 
-/// The cost of kernels on all cores (hw/cost/cpu.cpp).
+/// The cost of kernels on all cores (hw/parts/cpu_cost.cpp).
 std::unique_ptr<CostModel> make_cpu_cost(const CpuParams& cpu);
 
 }  // namespace orrery::hw

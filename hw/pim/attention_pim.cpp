@@ -1,11 +1,16 @@
 #include "hw/pim/attention_pim.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
+#include "hw/base/cost_model.hpp"
 #include "hw/base/real.hpp"
-#include "hw/cost/cost_model.hpp"
 #include "hw/memory/dram_rate.hpp"
 
 namespace orrery::hw {
@@ -171,15 +176,25 @@ class AttentionPimCost final : public CostModel {
 
   Cost cost(const Kernel& kernel) const override {
     const auto* decode = std::get_if<AttentionDecode>(&kernel.shape);
-    if (decode == nullptr) return host_->cost(kernel);
+    if (decode == nullptr) return on_host(kernel);
     const Cost here = attention_cost(pim_, *decode, kernel.dtype);
-    if (here.time_s == 0) return host_->cost(kernel);
-    if (pim_.offload == PimOffload::eligible) return here;
+    if (here.time_s == 0) return on_host(kernel);
+    if (pim_.offload == PimOffload::eligible || host_ == nullptr) return here;
     const Cost host = host_->cost(kernel);
     return here.time_s < host.time_s ? here : host;
   }
+  std::optional<std::string> obstacle(const Kernel& kernel) const override {
+    if (host_ != nullptr || std::holds_alternative<AttentionDecode>(kernel.shape) || is_empty(work_of(kernel)))
+      return std::nullopt;
+    return fmt::format("attention in memory runs attention of decodes, no {}", to_string(kernel.op));
+  }
 
  private:
+  Cost on_host(const Kernel& kernel) const {
+    if (const auto why = obstacle(kernel)) throw std::invalid_argument(*why);
+    return host_ != nullptr ? host_->cost(kernel) : Cost{};
+  }
+
   AttentionPimParams pim_;
   std::unique_ptr<CostModel> host_;
 };

@@ -3,12 +3,16 @@
 // Units take products of 16-bit formats (each row of activations is one vector and streams all weights once more),
 // residual adds, and activations of one operation an element. A product's results return to the host: the sums of
 // HBM-PIM's lanes (a column access an output), AiM's already within its commands.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
+#include "hw/base/cost_model.hpp"
 #include "hw/base/real.hpp"
-#include "hw/cost/cost_model.hpp"
 #include "hw/memory/dram_rate.hpp"
 #include "hw/pim/bank_pim.hpp"
 
@@ -29,9 +33,9 @@ class BankPimCost final : public CostModel {
 
   Cost cost(const Kernel& kernel) const override {
     const std::optional<Job> job = job_of(kernel);
-    if (!job || work_of(kernel).flops > kMostFlops) return host_->cost(kernel);
+    if (!job || work_of(kernel).flops > kMostFlops) return on_host(kernel);
     const PimCounts counts = pim_counts(pim_, job->kernel);
-    if (counts.clocks == 0) return host_->cost(kernel);
+    if (counts.clocks == 0) return on_host(kernel);
     const Work work = work_of(kernel);
     Cost cost;
     const double units_s = d(job->times) * d(counts.clocks) / pim_.dram.clock_hz;
@@ -39,7 +43,7 @@ class BankPimCost final : public CostModel {
     if (pim_.style == PimStyle::hbm_pim && job->kernel.op == PimOp::gemv)
       back_s = d(job->times) * d(job->kernel.batch) * d(job->kernel.outputs) * d(pim_.dram.access_bytes()) / readback_;
     cost.time_s = pim_.launch_s + units_s + back_s;
-    if (pim_.offload == PimOffload::fastest) {
+    if (pim_.offload == PimOffload::fastest && host_ != nullptr) {
       const Cost host = host_->cost(kernel);
       if (host.time_s <= cost.time_s) return host;
     }
@@ -56,7 +60,19 @@ class BankPimCost final : public CostModel {
     return cost;
   }
 
+  std::optional<std::string> obstacle(const Kernel& kernel) const override {
+    if (host_ != nullptr || is_empty(work_of(kernel))) return std::nullopt;
+    if (const auto job = job_of(kernel); job && pim_counts(pim_, job->kernel).clocks > 0) return std::nullopt;
+    return fmt::format("units at the banks run products of 16-bit formats and element-wise passes, no {}",
+                       to_string(kernel.op));
+  }
+
  private:
+  Cost on_host(const Kernel& kernel) const {
+    if (const auto why = obstacle(kernel)) throw std::invalid_argument(*why);
+    return host_ != nullptr ? host_->cost(kernel) : Cost{};
+  }
+
   std::optional<Job> job_of(const Kernel& kernel) const {
     if (kernel.dtype != DType::fp16 && kernel.dtype != DType::bf16) return std::nullopt;
     if (const auto* g = std::get_if<Gemm>(&kernel.shape)) {

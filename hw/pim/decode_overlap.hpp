@@ -22,7 +22,7 @@
 
 #include <cstdint>
 
-#include "hw/cost/cost_model.hpp"
+#include "hw/base/cost_model.hpp"
 #include "hw/pim/attention_pim.hpp"
 #include "sim/base/enum_names.hpp"
 

@@ -35,7 +35,7 @@
 #include <optional>
 #include <string_view>
 
-#include "hw/cost/cost_model.hpp"
+#include "hw/base/cost_model.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::hw {

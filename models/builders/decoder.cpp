@@ -7,7 +7,7 @@
 // Ops are those of the Hugging Face modules: projections apart unless `merged`, norms and rotations as one kernel each
 // (`passes: library`) or as the passes that the Python modules launch (`eager`: an RMS norm eight, a rotation five a
 // tensor). Experts: a router, rows gathered by expert, grouped products, and a weighted sum of k rows.
-// Left out: sampling, tensor parallelism (passes add it), sliding windows, capacity limits of experts.
+// Left out: tensor parallelism (passes add it), sliding windows, capacity limits of experts.
 #include <filesystem>
 
 #include "models/builders/net.hpp"
@@ -35,7 +35,7 @@ struct DecoderParams {
   ElementType type = ElementType::bf16;  ///< where dtype says nothing; no field: the config's
   AttentionForm attention = AttentionForm::sdpa;
   PassForm passes = PassForm::library;
-  bool merged = false, cache = false, loss = false;
+  bool merged = false, cache = false, loss = false, sample = false;
   Logits logits = Logits::last;
   double dropout = 0;
 
@@ -71,6 +71,7 @@ struct DecoderParams {
         sim::field("merged", &D::merged, "One product for q, k and v, and one for gate and up."),
         sim::field("cache", &D::cache, "Whether keys and values are written to a cache of past and new tokens."),
         sim::field("logits", &D::logits, "Logits of the last position or of all."),
+        sim::field("sample", &D::sample, "Whether the graph ends in the choice of the next token."),
         sim::field("loss", &D::loss, "Whether the graph ends in the cross entropy with labels (logits of all)."),
         sim::field("dropout", &D::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout of attention and residuals."),
     };
@@ -135,6 +136,7 @@ void check(const DecoderParams& p) {
         "expected at most the " + std::to_string(p.experts) + " experts, got " + std::to_string(p.experts_per_token));
   if (p.loss && p.cache)
     faults.add(builder_origin("decoder", "loss"), "expected no loss beside a cache of keys and values");
+  if (p.loss && p.sample) faults.add(builder_origin("decoder", "sample"), "expected no choice of tokens beside a loss");
   faults.throw_if_any();
 }
 
@@ -159,6 +161,11 @@ class DecoderWriter {
     if (p_.logits == Logits::last && !p_.loss) x = net_.slice(x, 1, tokens - 1, 1);
     x = rms_norm(x, "norm");
     x = project(x);
+    if (p_.sample) {
+      Shape ids_shape = net_.shape(x);
+      ids_shape.pop_back();
+      x = net_.emit(OpKind::sampling, {x}, ids_shape, ElementType::int32, OpClass::sampling);
+    }
     if (!p_.loss) return net_.finish({x});
     const TensorId labels = graph.input("labels", {batch, tokens}, ElementType::int64);
     return net_.finish({net_.cross_entropy(x, labels)});

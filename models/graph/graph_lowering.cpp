@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 #include "hw/base/kernel_builders.hpp"
 
@@ -180,6 +182,14 @@ hw::Pass pass_of(OpKind kind) {
   }
 }
 
+/// The library kernel that a fused op says it is (attribute `pass`); nothing for others.
+std::optional<hw::Pass> library_pass(std::string_view name) {
+  if (name == "rope") return hw::Pass::rope;
+  if (name == "gated_activation") return hw::Pass::gated_activation;
+  if (name == "elementwise") return hw::Pass::elementwise;
+  return std::nullopt;
+}
+
 /// A pass over memory with the op's own FLOPs and bytes.
 hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
   hw::Streaming pass;
@@ -187,6 +197,11 @@ hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
   pass.write_bytes = value(work.write_bytes);
   pass.flops = value(work.flops());
   pass.pass = pass_of(s.op.kind);
+  if (const auto library = library_pass(s.op.text("pass"))) {
+    pass.pass = *library;
+    pass.rows = s.expr("rows", 0);
+    return pass;
+  }
   if (info(s.op.kind).pattern == Pattern::reduction && !s.op.inputs.empty()) {
     const std::vector<std::int64_t> x = s.input(0);
     pass.rows = x.empty() ? 0 : count(x, 0, x.size() - 1);

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "hw/cost/cost_model.hpp"
+#include "hw/base/cost_model.hpp"
 #include "models/graph/graph_lowering.hpp"
 #include "models/graph/graph_rewrite.hpp"
 #include "models/graph/op_graph.hpp"

@@ -7,6 +7,7 @@ namespace orrery::policies {
 void register_fusion_passes(PassRegistry& registry) {
   void add_adopter(PassRegistry&); add_adopter(registry);
   void add_dp_fusion(PassRegistry&); add_dp_fusion(registry);
+  void add_engine_kernels(PassRegistry&); add_engine_kernels(registry);
   void add_graph_capture(PassRegistry&); add_graph_capture(registry);
   void add_greedy_fusion(PassRegistry&); add_greedy_fusion(registry);
   void add_loop_fusion(PassRegistry&); add_loop_fusion(registry);

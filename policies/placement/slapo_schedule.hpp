@@ -39,7 +39,7 @@ struct FuseParams {
   }
 };
 
-/// A parameter is divided among ranks.
+/// A parameter, or an input such as a cache, is divided among ranks.
 struct ShardParams {
   std::string scope, param = "weight";
   std::int64_t axis = 0;

@@ -70,7 +70,8 @@ class Sharder {
     static_cast<void>(modules(graph_, p.scope, shard.place));
     bool any = false;
     std::vector<std::string> known;
-    for (const TensorId id : graph_.with_role(TensorRole::parameter)) {
+    for (const TensorId id : graph_.tensors()) {
+      if (graph_.tensor(id).role != TensorRole::parameter && graph_.tensor(id).role != TensorRole::input) continue;
       const Tensor& tensor = graph_.tensor(id);
       const auto owner = module_of(p.scope, tensor.name);
       if (!owner || owner->size() + 1 >= tensor.name.size()) continue;

@@ -53,6 +53,19 @@ std::vector<State> StateRules::outcome(const OpNode& op, const std::vector<State
       return head_states(op, in);
     case OpKind::optimizer_step:
       return step_states(op, in);
+    case OpKind::rope:
+    case OpKind::rope_grad:  // (rows, angles): the angles are the same for every head
+      if (in[0].axis == rank_of(op.inputs[0]) - 1) refuse(op, "it rotates pairs along the axis that is divided");
+      if (in.size() > 1 && !in[1].whole()) refuse(op, "its angles are divided; leave them whole");
+      out[0] = in[0];
+      return out;
+    case OpKind::kv_write:  // (cache, new rows …)
+      for (std::size_t i = 1; i < in.size(); ++i)
+        if (in[i].axis != in[0].axis)
+          refuse(op, fmt::format("its rows lie as {}, the cache '{}' as {}; shard both alike", described(in[i]),
+                                 graph_.tensor(op.inputs[0]).name, described(in[0])));
+      out[0] = in[0];
+      return out;
     case OpKind::reduce_sum:
     case OpKind::reduce_mean:
     case OpKind::reduce_max:

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "hw/cost/cost_model.hpp"
 #include "hw/parts/catalog.hpp"
 #include "models/builders/builder.hpp"
 #include "policies/base/graph_pass.hpp"

@@ -59,6 +59,7 @@ def serving_runs() -> list[dict]:
         merged(SERVING, policies={"batching": {"policy": "vllm_v0", "vllm_v0": {"priorities": True}},
                                   "kvcache": {"policy": "radix"}}),
         merged(SERVING, policies={"kvcache": {"policy": "buddy"}}),
+        merged(SERVING, policies={"passes": {"order": ["loop_fusion"]}}),
         merged(SERVING, policies={"speculation": {"policy": "mtp", "mtp": {"acceptance": 0.7}}}),
         merged(SERVING, policies={"power": {"policy": "prefill_high"}},
                machine__devices=[{"part": "a100-sxm4-80gb", "clocks": ["1.41 GHz", "0.81 GHz"]}]),

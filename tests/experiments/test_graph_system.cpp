@@ -216,8 +216,11 @@ TEST_CASE("graph: faults of a config", "[unit]") {
     REQUIRE(faults.size() == 1);
     return faults.all().front().where.pointer + ": " + faults.all().front().message;
   };
-  CHECK_THAT(fault_of("machine.device.part=epyc-7313"),
-             Contains("/kind: expected a part of kind gpu or npu, got 'cpu'"));
+  CHECK_THAT(fault_of("machine.device.part=nvlink4"),
+             Contains("/kind: expected a part that computes (gpu, npu, cpu, fpga, upmem, bank_pim, attention_pim), got "
+                      "one of kind 'link'"));
+  CHECK_THAT(fault_of("machine.cost.policy=npu"),
+             Contains("/machine/cost: expected a cost model of parts of kind gpu for a100-sxm4-80gb, got 'npu'"));
   CHECK_THAT(fault_of("machine.platform={\"part\": \"platform-gh200\"}"),
              Contains("/machine: expected either a 'platform' or a 'device'"));
   CHECK_THAT(fault_of("workload.bind={\"batch\": 1, \"btach\": 2}"),

@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "experiments/base/experiment.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/parts/catalog.hpp"
 #include "sim/base/random.hpp"
 
@@ -18,13 +19,10 @@ namespace {
 struct Models {
   explicit Models(const std::string& name) {
     const hw::GpuParams gpu = hw::read_part<hw::GpuParams>(home_folder() / "hw/catalog/a100-sxm4-80gb.json").part;
-    hw::CostModelRegistry registry("cost_model");
-    hw::register_cost_models(registry);
-    sim::Faults faults;
     const models::ModelConfig config = models::load_model("catalog:" + name, home_folder() / "models/catalog");
     layers = static_cast<std::int32_t>(config.layers);
-    exact = std::make_unique<GpuIterationModel>(models::build_transformer(config, hw::DType::fp16, 1), gpu,
-                                                registry.prepare("tiled", nullptr, {}, faults).make(gpu));
+    exact = std::make_unique<DeviceIterationModel>(models::build_transformer(config, hw::DType::fp16, 1),
+                                                   hw::device_of(gpu));
     table = std::make_unique<TabulatedIteration>(*exact, layers);
   }
   BatchShape decodes(std::int64_t sequences, std::int64_t context) const {
@@ -36,7 +34,7 @@ struct Models {
     return shape;
   }
   std::int32_t layers = 0;
-  std::unique_ptr<GpuIterationModel> exact;
+  std::unique_ptr<DeviceIterationModel> exact;
   std::unique_ptr<TabulatedIteration> table;
 };
 

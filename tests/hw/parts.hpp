@@ -14,14 +14,9 @@ inline GpuParams part(const std::string& name) {
   return read_part<GpuParams>(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog/" + name + ".json").part;
 }
 
-/// A model with default parameters, from a registry of its own.
-inline std::unique_ptr<CostModel> model(const std::string& name, const GpuParams& gpu) {
-  CostModelRegistry registry("cost_model");
-  register_cost_models(registry);
-  sim::Faults faults;
-  auto choice = registry.prepare(name, nullptr, {}, faults);
-  faults.throw_if_any();
-  return choice.make(gpu);
+/// A model with default parameters.
+inline std::unique_ptr<CostModel> model(const std::string& name, const Part& part) {
+  return make_cost_model(name, part);
 }
 
 /// Prefill of `sequences` prompts of `tokens` without a cache.

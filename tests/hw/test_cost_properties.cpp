@@ -26,7 +26,7 @@ using namespace orrery::hw;
 namespace {
 
 /// A model, and rates that it cannot exceed: FLOP/s by format, and bytes/s for kernels that find nothing in a cache.
-struct Device {
+struct Bounded {
   std::string name;
   std::unique_ptr<CostModel> model;
   std::array<double, 5> flops{};  ///< by DType
@@ -47,9 +47,9 @@ double flops_of(const NpuParams& npu, DType dtype) {
   return std::max(vector, matrix > 0 ? matrix : matrix_peak(npu, DType::fp16));
 }
 
-void add_gpu(std::vector<Device>& out, const std::string& name, const GpuParams& gpu) {
+void add_gpu(std::vector<Bounded>& out, const std::string& name, const GpuParams& gpu) {
   for (const char* model : {"roofline", "tiled"}) {
-    Device device{name + " " + model, hw::test::model(model, gpu), {}, gpu.memory_bandwidth, 0};
+    Bounded device{name + " " + model, hw::test::model(model, gpu), {}, gpu.memory_bandwidth, 0};
     for (std::size_t i = 0; i < kDTypes.size(); ++i) device.flops[i] = flops_of(gpu, kDTypes[i]);
     device.bytes_per_s = std::max(gpu.memory_bandwidth, gpu.l2_bandwidth * gpu.stream.l2_share);
     out.push_back(std::move(device));
@@ -58,9 +58,9 @@ void add_gpu(std::vector<Device>& out, const std::string& name, const GpuParams&
 
 /// A device in memory with an A100 behind it: no faster than the two together.
 template <class P>
-Device pim(const std::string& name, const P& params, std::unique_ptr<CostModel> model, double flops, double bytes) {
+Bounded pim(const std::string& name, const P& params, std::unique_ptr<CostModel> model, double flops, double bytes) {
   const GpuParams host = hw::test::part("a100-sxm4-80gb");
-  Device device{name + (params.offload == PimOffload::eligible ? " eligible" : " fastest"), std::move(model)};
+  Bounded device{name + (params.offload == PimOffload::eligible ? " eligible" : " fastest"), std::move(model)};
   for (std::size_t i = 0; i < kDTypes.size(); ++i) device.flops[i] = std::max(flops, flops_of(host, kDTypes[i]));
   device.cold_bytes_per_s = std::max(bytes, host.memory_bandwidth);
   device.bytes_per_s = std::max(bytes, host.l2_bandwidth);
@@ -72,8 +72,8 @@ std::unique_ptr<CostModel> host() {
 }
 
 /// Every part of the catalog that answers kernels.
-std::vector<Device> devices() {
-  std::vector<Device> out;
+std::vector<Bounded> devices() {
+  std::vector<Bounded> out;
   std::vector<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog"))
     if (!file.is_directory()) files.push_back(file.path());
@@ -87,18 +87,18 @@ std::vector<Device> devices() {
       if (name == "a100-sxm4-80gb") add_gpu(out, name + " at its lowest clock", at_clock(gpu, dvfs_clocks(gpu).back()));
     } else if (kind == NpuParams::kKind) {
       const NpuParams npu = read_part<NpuParams>(file).part;
-      Device device{name, npu_cost_model(npu), {}, npu.memory_bandwidth, npu.memory_bandwidth};
+      Bounded device{name, npu_cost_model(npu), {}, npu.memory_bandwidth, npu.memory_bandwidth};
       for (std::size_t i = 0; i < kDTypes.size(); ++i) device.flops[i] = flops_of(npu, kDTypes[i]);
       out.push_back(std::move(device));
     } else if (kind == CpuParams::kKind) {
       const CpuParams cpu = read_part<CpuParams>(file).part;
-      Device device{name, make_cpu_cost(cpu), {}, kAny, kAny, 0.6};  // a cache holds small kernels whole
+      Bounded device{name, make_cpu_cost(cpu), {}, kAny, kAny, 0.6};  // a cache holds small kernels whole
       for (std::size_t i = 0; i < kDTypes.size(); ++i)
         device.flops[i] = std::max(cpu_peak(cpu, kDTypes[i]), cpu_peak(cpu, DType::fp32));
       out.push_back(std::move(device));
     } else if (kind == UpmemParams::kKind) {
       const UpmemParams upmem = read_part<UpmemParams>(file).part;
-      Device device{name, make_upmem_cost_model(upmem), {}, kAny, kAny};
+      Bounded device{name, make_upmem_cost_model(upmem), {}, kAny, kAny};
       device.flops.fill(static_cast<double>(upmem.dpus()) * upmem.clock_hz);  // an instruction a cycle and DPU
       out.push_back(std::move(device));
     } else if (kind == BankPimParams::kKind || kind == AttentionPimParams::kKind) {
@@ -261,7 +261,7 @@ bool may_be_hot(const Kernel& kernel) {
   return std::holds_alternative<Streaming>(kernel.shape) || std::holds_alternative<Fft>(kernel.shape);
 }
 
-void check_cost(const Device& device, const Kernel& kernel) {
+void check_cost(const Bounded& device, const Kernel& kernel) {
   const Work work = work_of(kernel);
   const std::int64_t before = orrery::test::allocations();
   const Cost cost = device.model->cost(kernel), again = device.model->cost(kernel);
@@ -316,7 +316,7 @@ std::string shown(const Kernel& kernel) {
 }  // namespace
 
 TEST_CASE("every model keeps its promises to every kernel", "[prop]") {
-  const std::vector<Device> all = devices();
+  const std::vector<Bounded> all = devices();
   REQUIRE(all.size() > 60);
   sim::RandomStream random(11, "cost properties");
   for (std::size_t round = 0; round < 400; ++round) {
@@ -324,7 +324,7 @@ TEST_CASE("every model keeps its promises to every kernel", "[prop]") {
     const Kernel kernel{static_cast<OpClass>(random.below(kOpClasses)), kDTypes[random.below(kDTypes.size())],
                         shape_of(random, variant)};
     INFO(shown(kernel));
-    for (const Device& device : all) {
+    for (const Bounded& device : all) {
       INFO(device.name);
       check_cost(device, kernel);
     }
@@ -338,7 +338,7 @@ TEST_CASE("more work is not much cheaper", "[prop]") {
   // decode kernels, whose copies of grouped heads cost more than a second token; so are products below 2^21
   // multiply-adds, which the library of the Ada family leaves unsplit, as measured (docs/gemm.md), until they grow past
   // that.
-  const std::vector<Device> all = devices();
+  const std::vector<Bounded> all = devices();
   sim::RandomStream random(12, "cost growth");
   for (std::size_t round = 0; round < 300; ++round) {
     const DType dtype = kDTypes[random.below(kDTypes.size())];
@@ -373,7 +373,7 @@ TEST_CASE("more work is not much cheaper", "[prop]") {
       INFO(shown(less) << " then " << shown(more));
       const Gemm* small = std::get_if<Gemm>(&less.shape);
       if (small != nullptr && small->m * small->n * small->k < (1 << 21)) continue;
-      for (const Device& device : all) {
+      for (const Bounded& device : all) {
         INFO(device.name);
         CHECK(device.model->cost(more).time_s >= device.growth * device.model->cost(less).time_s);
       }

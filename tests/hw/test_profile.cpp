@@ -36,7 +36,7 @@ std::unique_ptr<CostModel> profile(const std::string& params) {
   const sim::Node node = sim::parse_json(params, "test.json");
   const auto choice = registry.prepare("profile", &node, {}, faults);
   faults.throw_if_any();
-  return choice.make(part("a100-sxm4-80gb"));
+  return choice.make(device_of(part("a100-sxm4-80gb")));
 }
 
 std::string message_of(const std::function<void()>& act) {

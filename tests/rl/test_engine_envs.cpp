@@ -1,6 +1,9 @@
 // Environments of memory mapping and placement: rewards by hand, and what rules that everybody knows reach in them.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "support.hpp"
@@ -11,7 +14,8 @@ namespace {
 using namespace test;
 
 TEST_CASE("buffers by hand: the order decides the peak", "[unit]") {
-  const std::string file = "rl_buffers.csv";
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("orrery-rl-buffers-" + std::to_string(::getpid()) + ".csv")).string();
   // a: steps 0-2, 4 bytes; b: 1-3, 2 bytes; c: 2-4, 4 bytes. Live at once at most 6 bytes (a, b; b, c).
   std::ofstream(file) << "id,lower,upper,size\na,0,2,4\nb,1,3,2\nc,2,4,4\n";
   const auto env = make_env("memory_map", R"({"file": ")" + file + "\"}");

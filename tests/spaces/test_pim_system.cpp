@@ -48,7 +48,7 @@ TEST_CASE("keys that do not fit are a result", "[unit][pim]") {
 }
 
 TEST_CASE("faults of a pim config", "[unit][pim]") {
-  CHECK_THROWS_WITH(run({"machine.device.part=ddr4-3200"}), Catch::Contains("expected a part of kind gpu or npu"));
+  CHECK_THROWS_WITH(run({"machine.device.part=ddr4-3200"}), Catch::Contains("expected a part that computes (gpu, npu, cpu, "));
   CHECK_THROWS_WITH(run({"policies.share=1.5"}), Catch::Contains("/policies/share"));
   CHECK_THROWS_WITH(run({"model.config=catalog:mixtral-8x7b"}), Catch::Contains("dense model"));
   CHECK_THROWS_WITH(run({"machine.pim.part=attacc-bnk"}), Catch::Contains("attacc-bank"));

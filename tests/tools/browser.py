@@ -37,6 +37,13 @@ def required() -> None:
         raise AssertionError("expected Chromium, found none: tools/setup test, or ORRERY_SKIP_BROWSER=1 to go without")
 
 
+class PageGone(RuntimeError):
+    """The page that a script was to run in gave way to another meanwhile."""
+
+    MESSAGES = ("Inspected target navigated or closed", "Execution context was destroyed.",
+                "Cannot find default execution context")
+
+
 class Browser:
     """`with Browser() as b: b.open(url)`; console messages and requested addresses are recorded from the start."""
 
@@ -102,7 +109,8 @@ class Browser:
             self._receive(end - time.monotonic(), method)
         answer = self.answers.pop(number)
         if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error'].get('message')}")
+            message = str(answer["error"].get("message"))
+            raise (PageGone if message in PageGone.MESSAGES else RuntimeError)(f"{method}: {message}")
         return answer["result"]
 
     def _send(self, message: dict) -> None:
@@ -163,10 +171,17 @@ class Browser:
     def wait(self, script: str, *arguments: object, limit_s: float = 60.0) -> None:
         """Returns once `script` returns true; TimeoutError if it does not."""
         end = time.monotonic() + limit_s
-        while not self.run(script, *arguments):
+        while not self._holds(script, *arguments):
             if time.monotonic() > end:
                 raise TimeoutError(script)
             time.sleep(0.02)
+
+    def _holds(self, script: str, *arguments: object) -> bool:
+        """Whether `script` returns true; false while one page gives way to the next."""
+        try:
+            return bool(self.run(script, *arguments))
+        except PageGone:
+            return False
 
     def click_at(self, x: float, y: float, count: int = 1) -> None:
         """Moves the mouse there and presses it, in pixels from the window's top left corner."""

@@ -19,20 +19,13 @@ bool read_model(const Node& model, const ModelParams& params, GraphConfig& confi
     faults.add(model.origin(), "expected either a 'builder' or an 'import'");
     return false;
   }
-  if (params.builder) {
-    config.model = params.builder->make()->build();
-  } else if (params.import_) {
-    models::Imported imported = models::import_graph(params.import_->path, params.import_->format);
-    config.model = std::move(imported.graph);
-    config.unmapped = std::move(imported.unmapped);
-    config.notes = std::move(imported.notes);
-    config.inputs.emplace_back(params.import_->path);
-  } else {
-    return false;
-  }
-  const std::vector<std::string> unsound = models::verify(config.model);
-  for (const std::string& fault : unsound) faults.add(model.origin(), fault);
-  return unsound.empty();
+  auto loaded = build_or_import(params.builder, params.import_, model.origin(), faults);
+  if (!loaded) return false;
+  config.model = std::move(loaded->graph);
+  config.unmapped = std::move(loaded->unmapped);
+  config.notes = std::move(loaded->notes);
+  if (loaded->file) config.inputs.push_back(*loaded->file);
+  return true;
 }
 
 /// Members of an object of sizes.
@@ -92,43 +85,6 @@ void read_sizes(const Node& workload, GraphConfig& config, WorkloadParams& resol
   resolved.vary = std::move(vary);
 }
 
-/// The passes in their order; blocks of others are checked and not used.
-Node read_passes(const Node& block, const policies::PassRegistry& registry, GraphConfig& config, sim::Faults& faults) {
-  Node resolved = Node::object(), out = Node::object();
-  const std::vector<std::string> known = registry.names();
-  for (const char* key : {"order", "per_size"}) {
-    Node order = Node::array();
-    const Node* list = block.find(key);
-    if (list != nullptr && !list->is_array())
-      faults.add(list->origin(), "expected a list of passes, got " + list->shown());
-    for (const Node& entry : list != nullptr && list->is_array() ? list->items() : std::vector<Node>{}) {
-      if (!entry.is_string()) {
-        faults.add(entry.origin(), "expected the name of a pass, got " + entry.shown());
-        continue;
-      }
-      const std::string& name = entry.as_string();
-      auto choice = registry.prepare(name, block.find(name), entry.origin(), faults);
-      if (!choice.make) continue;
-      order.push(Node::string(name));
-      resolved.set(name, choice.params);
-      config.passes.push_back({name, std::move(choice), std::string_view(key) == "per_size"});
-    }
-    out.set(key, std::move(order));
-  }
-  for (const auto& [key, value] : block.members()) {
-    if (key == "order" || key == "per_size") continue;
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      std::vector<std::string> names = known;
-      names.insert(names.end(), {"order", "per_size"});
-      faults.add(value.origin(), "unknown key '" + key + "'", sim::name_hint(key, names));
-    } else if (resolved.find(key) == nullptr) {
-      (void)registry.prepare(key, &value, value.origin(), faults);
-    }
-  }
-  for (const auto& [key, value] : resolved.members()) out.set(key, value);
-  return out;
-}
-
 }  // namespace
 
 GraphConfig read_graph_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
@@ -144,7 +100,7 @@ GraphConfig read_graph_config(const Node& root, const sim::RegistrySet& registri
   const Node policies = section(root, "policies");
   if (policies.is_object())
     params.policies.passes =
-        read_passes(section(policies, "passes"), registries.get<policies::PassRegistry>(), config, faults);
+        read_passes(section(policies, "passes"), registries.get<policies::PassRegistry>(), config.passes, faults);
   config.execution = params.policies.execution;
   config.planner = params.policies.memory;
   if (faults.empty()) config.resolved = resolved_config("graph", params);

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "experiments/base/config_parts.hpp"
+#include "experiments/base/graph_model.hpp"
 #include "experiments/systems/graph/device.hpp"
-#include "models/builders/builder.hpp"
 #include "models/graph/op_graph.hpp"
-#include "policies/base/graph_pass.hpp"
 #include "policies/execution/execution.hpp"
 #include "policies/memory/planner.hpp"
 #include "sim/base/params.hpp"
@@ -109,30 +108,11 @@ struct RunParams {
   }
 };
 
-struct ImportParams {
-  std::string path, format;
-
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("path", &ImportParams::path, Unit::path, sim::any_value(), "The file.")),
-        sim::field("format", &ImportParams::format, Unit::text, sim::any_value(),
-                   "onnx, chakra, kineto, hf or json; empty: by the file's name."),
-    };
-  }
-};
-
 struct ModelParams {
   std::optional<models::BuilderRegistry::Choice> builder;
   std::optional<ImportParams> import_;
 
-  static constexpr auto fields() {
-    using M = ModelParams;
-    return sim::FieldTable{
-        sim::only_if_given(sim::choice("builder", &M::builder, nullptr, "Builds the graph.")),
-        sim::only_if_given(sim::field("import", &M::import_, "A file.")),
-    };
-  }
+  static constexpr auto fields() { return graph_source_fields<ModelParams>(); }
 };
 
 struct PoliciesParams {
@@ -143,11 +123,7 @@ struct PoliciesParams {
   static constexpr auto fields() {
     using P = PoliciesParams;
     return sim::FieldTable{
-        sim::annotated(sim::field("passes", &P::passes, "What rewrites the graph, in this order."),
-                       [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
-                         info.policies = registries->get<policies::PassRegistry>().components();
-                         info.default_value = sim::Node::array();
-                       }),
+        passes_field(&P::passes),
         sim::choice("execution", &P::execution, "eager", "How the graph gets onto the device."),
         sim::choice("memory", &P::memory, "best_fit", "Who places tensors."),
     };
@@ -178,13 +154,6 @@ struct GraphParams {
 struct Vary {
   models::Symbol symbol;
   VaryParams params;
-};
-
-/// A pass with its name. One that runs per size sees each request's sizes, after all passes that run once.
-struct ChosenPass {
-  std::string name;
-  policies::PassRegistry::Choice choice;
-  bool per_size = false;
 };
 
 /// A config ready to run.

@@ -4,6 +4,7 @@
 
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/coupling/platform.hpp"
 
 namespace orrery::experiments::graph {
@@ -11,18 +12,8 @@ namespace {
 
 using sim::Node;
 
-void take_gpu(const hw::GpuParams& gpu, const hw::CostModelRegistry::Choice& cost, GraphDevice& device) {
-  device.cost = cost.make(gpu);
-  device.idle_w = gpu.power.idle_w;
-  device.memory_bytes = gpu.memory_bytes;
-  device.scratch_bytes = gpu.l1_bytes * gpu.sms;
-  device.cores = gpu.sms;
-}
-
-void take_platform(const hw::Platform& platform, const hw::CostModelRegistry::Choice& cost, double tick_s,
-                   GraphDevice& device) {
+void take_platform(const hw::Platform& platform, double tick_s, GraphDevice& device) {
   device.name = platform.name;
-  take_gpu(platform.gpu, cost, device);
   const hw::KernelLaunchParams& launch = platform.params.launch;
   device.limits = hw::limits_of(platform, tick_scale(tick_s));
   device.operator_s = hw::dispatch_time(platform, 0);
@@ -30,7 +21,6 @@ void take_platform(const hw::Platform& platform, const hw::CostModelRegistry::Ch
   device.call_s = launch.call_s;
   device.graph_call_s = launch.graph_call_s;
   device.graph_capture_s = launch.graph_capture_s;
-  device.cost_launch_s = platform.gpu.launch_s();
   device.null_kernel_s = launch.null_kernel_s;
   device.graph_node_s = launch.graph_node_s;
   device.persistent_fetch_s = launch.persistent_fetch_s;
@@ -50,57 +40,24 @@ void take_alone(const MachineParams& params, double tick_s, GraphDevice& device)
   device.to_host = device.to_device = params.host_link;
 }
 
-/// The estimate of the die of a part that names its process.
-template <class Part>
-void take_area(const Node& entry, const Part& part, GraphDevice& device, std::vector<std::filesystem::path>& inputs,
+/// A part by itself, with the estimate of its die where it names its process.
+void take_part(const Node& entry, GraphDevice& device, std::vector<std::filesystem::path>& inputs,
                sim::Faults& faults) {
-  if (part.die.process.empty()) return;
-  const std::filesystem::path file = part_file(part.die.process, place_of(section(entry, "die"), "process"), faults);
+  device.name = device.device.name;
+  device.null_kernel_s = device.device.launch.stream_s;
+  device.graph_node_s = device.persistent_fetch_s = device.device.launch.node_s;
+  const hw::DieParams* die = device.device.die();
+  if (die == nullptr) return;
+  const std::filesystem::path file = part_file(die->process, place_of(section(entry, "die"), "process"), faults);
   if (file.empty()) return;
   inputs.push_back(file);
-  device.area = hw::estimate_area(part, hw::read_part<hw::ProcessParams>(file).part);
-}
-
-/// A GPU or an NPU by itself; false after a fault.
-bool take_part(const Node& entry, const hw::CostModelRegistry::Choice& cost, GraphDevice& device,
-               std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
-  const Node* kind = entry.find("kind");
-  const std::string what = kind != nullptr && kind->is_string() ? kind->as_string() : "";
-  if (what == hw::NpuParams::kKind) {
-    const auto part = hw::parse_part<hw::NpuParams>(entry, faults);
-    if (!faults.empty()) return false;
-    device.name = part.name;
-    device.cost = hw::npu_cost_model(part.part);
-    device.idle_w = part.part.power.idle_w;
-    device.memory_bytes = part.part.memory_bytes;
-    device.scratch_bytes = part.part.scratch.unified * part.part.cores;
-    device.cores = part.part.cores;
-    device.cost_launch_s = device.null_kernel_s = part.part.launch_s;
-    device.access_s = part.part.memory_latency_s + part.part.dma.fixed_s;
-    device.graph_node_s = device.persistent_fetch_s = part.part.launch_s;
-    take_area(entry, part.part, device, inputs, faults);
-    return faults.empty();
-  }
-  if (what != hw::GpuParams::kKind) {
-    faults.add(kind == nullptr ? entry.origin() : kind->origin(),
-               fmt::format("expected a part of kind gpu or npu, got {}", what.empty() ? "none" : "'" + what + "'"));
-    return false;
-  }
-  const auto part = hw::parse_part<hw::GpuParams>(entry, faults);
-  if (!faults.empty()) return false;
-  device.name = part.name;
-  take_gpu(part.part, cost, device);
-  // The launch floor of a stream holds the call's latency, which `dispatch` has; a graph's node is the kernel alone.
-  device.cost_launch_s = part.part.launch_s();
-  device.null_kernel_s = device.graph_node_s = device.persistent_fetch_s = part.part.launch_graph_s;
-  take_area(entry, part.part, device, inputs, faults);
-  return faults.empty();
+  device.area = device.device.area(hw::read_part<hw::ProcessParams>(file).part);
 }
 
 }  // namespace
 
 double GraphDevice::kernel_s(double cost_s, hw::LaunchStyle style) const {
-  const double work_s = cost_s > cost_launch_s ? cost_s - cost_launch_s : 0;
+  const double work_s = cost_s > device.launch.in_cost_s ? cost_s - device.launch.in_cost_s : 0;
   switch (style) {
     case hw::LaunchStyle::stream:
       return work_s + null_kernel_s;
@@ -145,14 +102,22 @@ std::shared_ptr<const GraphDevice> read_device(const Node& machine, const Machin
   if (params.platform) {
     const auto platform = read_platform_choice(*machine.find("platform"), *params.platform, inputs, faults);
     if (!platform || !cost.make) return nullptr;
-    take_platform(*platform, cost, tick_s, *device);
+    auto made = hw::make_device(platform->params.gpu, platform->gpu, cost, place_of(machine, "cost"), faults);
+    if (!made) return nullptr;
+    device->device = *std::move(made);
+    take_platform(*platform, tick_s, *device);
     return device;
   }
-  const Node entry =
-      read_part_entry(*machine.find("device"), params.device->part, params.device->override_, inputs, faults);
+  const Node entry = read_part_entry(*machine.find("device"), params.device->part, inputs, faults);
   if (!entry.is_object() || !cost.make) return nullptr;
+  const auto part = hw::parse_computing_part(entry, params.device->override_, faults);
+  if (!part) return nullptr;
+  auto made = hw::make_device(part->name, part->part, cost, place_of(machine, "cost"), faults);
+  if (!made) return nullptr;
+  device->device = *std::move(made);
   take_alone(params, tick_s, *device);
-  return take_part(entry, cost, *device, inputs, faults) ? device : nullptr;
+  take_part(entry, *device, inputs, faults);
+  return faults.empty() ? device : nullptr;
 }
 
 }  // namespace orrery::experiments::graph

@@ -1,8 +1,8 @@
-// The device of a graph experiment: a cost model and the thread that dispatches to it.
+// The device of a graph experiment and the thread that dispatches to it.
 //
-// Either a platform of the catalog (a CPU coupled to a GPU, all constants measured or named there), or any GPU or NPU
-// with dispatch constants in the config. A kernel of a stream lasts what a null kernel lasts and its work; where a part
-// stands alone, what its cost model says.
+// Either a platform of the catalog (a CPU coupled to a GPU, all constants measured or named there), or any computing
+// part with dispatch constants in the config. A kernel of a stream lasts what a null kernel lasts and its work; where a
+// part stands alone, what its cost model says.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "experiments/base/platform_choice.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/coupling/launch_program.hpp"
-#include "hw/npu/npu.hpp"
+#include "hw/device/device.hpp"
 #include "models/graph/graph_lowering.hpp"
 #include "sim/base/params.hpp"
 
@@ -28,8 +28,11 @@ struct DeviceChoice {
     using sim::Unit;
     using D = DeviceChoice;
     return sim::FieldTable{
-        sim::required(sim::field("part", &D::part, Unit::reference, sim::any_value(), "A GPU or an NPU.")),
-        sim::field("override", &D::override_, "Fields that replace the part's."),
+        sim::required(sim::field("part", &D::part, Unit::reference, sim::any_value(),
+                                 "A computing part: GPU, NPU, CPU, FPGA, memory with units.")),
+        sim::annotated(
+            sim::field("override", &D::override_, "Fields that replace the part's."),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
     };
   }
 };
@@ -80,27 +83,21 @@ struct MachineParams {
     using M = MachineParams;
     return sim::FieldTable{
         sim::field("platform", &M::platform, "A CPU coupled to a GPU; or else `device`."),
-        sim::field("device", &M::device, "A GPU or NPU of the catalog; or else `platform`."),
+        sim::field("device", &M::device, "A computing part of the catalog; or else `platform`."),
         sim::field("dispatch", &M::dispatch, "Host and front end of a `device`."),
         sim::field("host_link", &M::host_link, "For to_host and to_device, where the device is no platform."),
         sim::field("peer_link", &M::peer_link, "For collectives, send and recv."),
-        sim::choice("cost", &M::cost, "tiled", "Cost model of a GPU."),
+        sim::choice("cost", &M::cost, "by_kind", "Cost model of the device."),
     };
   }
 };
 
 struct GraphDevice {
-  std::string name;
-  std::unique_ptr<const hw::CostModel> cost;
-  double idle_w = 0;
-  std::int64_t memory_bytes = 0;
-  std::int64_t scratch_bytes = 0;  ///< on-chip memory of all cores that tiles of a fused kernel may fill
-  std::int64_t cores = 1;          ///< that decode bytecode, each for its own tiles
+  std::string name;  ///< of the platform or the part
+  hw::Device device;
   hw::LaunchLimits limits;
   double operator_s = 0, view_s = 0, call_s = 0, graph_call_s = 0, graph_capture_s = 0;
-  double cost_launch_s = 0;  ///< launch in the cost model's times, taken off
-  double access_s = 0;       ///< in them too: what the first load waits for, whatever the kernel does
-  double null_kernel_s = 0, graph_node_s = 0, persistent_fetch_s = 0;  ///< and what replaces it
+  double null_kernel_s = 0, graph_node_s = 0, persistent_fetch_s = 0;  ///< in place of the device's launch.in_cost_s
   LinkChoice to_host, to_device, peer;
   std::optional<hw::AreaEstimate> area;  ///< of a part that names its process
 

@@ -1,5 +1,7 @@
 #include "experiments/systems/graph/launches.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "hw/base/arithmetic.hpp"
@@ -47,9 +49,10 @@ double decode_of(const PricedKernel& kernel, const GraphDevice& device, const po
   if (decision.decode_s == 0) return 0;
   const std::int64_t tiles =
       std::max<std::int64_t>(1, hw::ceil_div(kernel.tile_bytes_total, std::max<std::int64_t>(1, decision.tile_bytes)));
-  const std::int64_t waves = hw::ceil_div(tiles, device.cores * decision.lanes);
+  const std::int64_t waves = hw::ceil_div(tiles, device.device.cores * decision.lanes);
   const double decode_s = static_cast<double>(waves * kernel.instructions) * decision.decode_s;
-  return std::max(0.0, decode_s - std::max(0.0, kernel.cost.time_s - device.cost_launch_s - device.access_s));
+  return std::max(0.0, decode_s - std::max(0.0, kernel.cost.time_s - device.device.launch.in_cost_s -
+                                                    device.device.launch.access_s));
 }
 
 hw::Command transfer_command(const models::GraphTransfer& transfer, const GraphDevice& device, sim::TickScale scale) {
@@ -72,10 +75,14 @@ PricedGraph price(const OpGraph& graph, const models::Bindings& sizes, const Gra
     PricedKernel kernel;
     kernel.op = launch.op;
     kernel.views = launch.views;
-    kernel.cost = device.cost->cost(launch.kernel);
+    if (const auto why = device.device.obstacle(launch.kernel)) {
+      if (!priced.obstacle) priced.obstacle = fmt::format("{}: {}", device.name, *why);
+      continue;
+    }
+    kernel.cost = device.device.cost(launch.kernel);
     const OpNode& op = graph.op(launch.op);
     if (const double measured_s = op.number("runtime_s", 0); op.kind == models::OpKind::custom && measured_s > 0)
-      kernel.cost.time_s = device.cost_launch_s + measured_s;  // an imported trace says how long it took
+      kernel.cost.time_s = device.device.launch.in_cost_s + measured_s;  // an imported trace says how long it took
     kernel.shared = shared_launch(op);
     kernel.instructions = instructions_of(op);
     kernel.tile_bytes_total = largest_operand(graph, op, sizes);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct PricedGraph {
   std::int64_t instructions = 0, most_instructions = 0;  ///< of all kernels, of the longest
   double read_bytes = 0, write_bytes = 0, flops = 0;
   double dispatch_s = 0, capture_s = 0;  ///< host time of dispatching all ops, and of capturing them as a graph
+  std::optional<std::string> obstacle;   ///< why the device cannot run one of them; kernels are then not complete
 };
 
 PricedGraph price(const models::OpGraph& graph, const models::Bindings& sizes, const GraphDevice& device);

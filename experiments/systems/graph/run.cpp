@@ -117,6 +117,7 @@ class Runner {
         execution_(config.execution.make()) {}
 
   void run(const std::function<void(const Progress&)>& progress) {
+    if (!runs_all(config_.model)) return;
     rewrite();
     Bindings fixed = config_.bind;
     if (config_.workload.max_batch.enabled && !find_max_batch(fixed)) return;
@@ -130,19 +131,29 @@ class Runner {
     }
     result_.end = free;
     result_.energy.draw(result_.energy.account(device_.name, "idle"),
-                        sim::energy_of(device_.idle_w, free - sim::Time{}, scale_), sim::Time{}, free);
+                        sim::energy_of(device_.device.power.idle_w, free - sim::Time{}, scale_), sim::Time{}, free);
   }
 
  private:
   policies::PassContext context_for(const Bindings& sizes) const {
     policies::PassContext context;
-    context.cost = device_.cost.get();
+    context.cost = device_.device.model.get();
     context.launch_s = device_.call_s;
-    context.scratch_bytes = device_.scratch_bytes;
-    context.memory_bytes = device_.memory_bytes;
+    context.scratch_bytes = device_.device.scratch_bytes;
+    context.memory_bytes = device_.device.memory_bytes;
     context.typical = sizes;
     context.seed = static_cast<std::uint64_t>(config_.run.seed);
     return context;
+  }
+
+  /// Passes ask for prices of kernels, so that memory with units is asked first whether it runs them at all.
+  bool runs_all(const OpGraph& graph) {
+    if (!device_.device.beside_host) return true;
+    const auto obstacle = price(graph, typical_sizes(config_), device_).obstacle;
+    if (!obstacle) return true;
+    result_.status = "infeasible";
+    result_.reason = *obstacle;
+    return false;
   }
 
   void rewrite() {
@@ -152,23 +163,15 @@ class Runner {
       context.seen.push_back(sizes.next(i));
     graph_ = config_.model;
     for (const ChosenPass& pass : config_.passes)
-      if (!pass.per_size) graph_ = run_pass(pass, graph_, context, true);
+      if (!pass.per_size) graph_ = rewritten(pass, graph_, context, true);
     result_.ops = std::ssize(graph_.ops());
     result_.tensors = static_cast<std::int64_t>(graph_.tensor_count());
   }
 
-  OpGraph run_pass(const ChosenPass& pass, const OpGraph& graph, const policies::PassContext& context, bool tell) {
+  OpGraph rewritten(const ChosenPass& pass, const OpGraph& graph, const policies::PassContext& context, bool tell) {
     PassOutcome outcome;
     outcome.name = pass.name;
-    OpGraph next;
-    try {
-      next = pass.choice.make()->run(graph, context, outcome.report);
-    } catch (const models::GraphError& error) {
-      sim::throw_fault({config_.file, "/policies/passes/order"}, fmt::format("pass '{}': {}", pass.name, error.what()));
-    }
-    const std::vector<std::string> faults = models::verify(next);
-    if (!faults.empty())
-      throw std::logic_error(fmt::format("pass '{}' left a graph that is wrong: {}", pass.name, faults.front()));
+    OpGraph next = run_pass(pass, graph, context, {config_.file, "/policies/passes/order"}, outcome.report);
     if (tell) result_.passes.push_back(std::move(outcome));
     return next;
   }
@@ -183,7 +186,7 @@ class Runner {
     if (!fresh) return place->second;
     place->second = graph_;
     for (const ChosenPass& pass : config_.passes)
-      if (pass.per_size) place->second = run_pass(pass, place->second, context_for(sizes), first);
+      if (pass.per_size) place->second = rewritten(pass, place->second, context_for(sizes), first);
     return place->second;
   }
 
@@ -193,16 +196,16 @@ class Runner {
     return place->second;
   }
 
-  bool fits(const Bindings& sizes) { return memory(sizes).peak() <= device_.memory_bytes; }
+  bool fits(const Bindings& sizes) { return memory(sizes).peak() <= device_.device.memory_bytes; }
 
   void infeasible(const Bindings& sizes) {
     const MemoryFigures& needed = memory(sizes);
     result_.status = "infeasible";
     result_.needed_bytes = needed.peak();
-    result_.available_bytes = device_.memory_bytes;
+    result_.available_bytes = device_.device.memory_bytes;
     result_.memory = needed;
     result_.reason = fmt::format("the graph needs {} bytes at its peak, {} has {}", needed.peak(), device_.name,
-                                 device_.memory_bytes);
+                                 device_.device.memory_bytes);
   }
 
   /// The largest size that fits, by doubling and bisection; false if none does.
@@ -246,6 +249,11 @@ class Runner {
     const policies::ExecutionView view{
         request,        std::ssize(asked.kernels), asked.instructions, asked.most_instructions, asked.dispatch_s,
         asked.capture_s};
+    if (asked.obstacle) {
+      result_.status = "infeasible";
+      result_.reason = *asked.obstacle;
+      return false;
+    }
     if (number == 0) result_.startup_s = execution_->startup_s(view);
     const policies::ExecutionDecision decision = execution_->decide(view);
     const PricedGraph& graph = priced(decision.sizes);

@@ -24,12 +24,6 @@
 
 namespace orrery::experiments::graph {
 
-/// What a pass did.
-struct PassOutcome {
-  std::string name;
-  policies::PassReport report;
-};
-
 /// One request; times in ticks since the start.
 struct RequestRecord {
   models::Bindings sizes, run_as;

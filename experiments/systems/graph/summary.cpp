@@ -32,16 +32,6 @@ Node energy_node(const sim::EnergyLedger& ledger, double samples) {
   return node;
 }
 
-Node passes_node(const std::vector<PassOutcome>& passes) {
-  Node all = Node::object();
-  for (const PassOutcome& pass : passes) {
-    Node figures = Node::object();
-    for (const auto& [name, value] : pass.report.figures) figures.set(name, Node::real(value));
-    all.set(pass.name, std::move(figures));
-  }
-  return all;
-}
-
 Node compile_node(const GraphResult& r) {
   Node node = Node::object();
   node.set("total", Node::real(r.compile_s));
@@ -91,8 +81,10 @@ Node summarise(const GraphConfig& config, const GraphResult& r) {
   root.set("status", Node::string(r.status));
   if (r.status != "ok") {
     root.set("reason", Node::string(r.reason));
-    root.set("needed_bytes", Node::integer(r.needed_bytes));
-    root.set("available_bytes", Node::integer(r.available_bytes));
+    if (r.needed_bytes > 0) {  // else it is not memory that is short
+      root.set("needed_bytes", Node::integer(r.needed_bytes));
+      root.set("available_bytes", Node::integer(r.available_bytes));
+    }
     root.set("memory_bytes", memory_node(r.memory));
     root.set("passes", passes_node(r.passes));
     return root;

@@ -20,9 +20,14 @@ void read_platforms(const Node& machine, const MachineParams& params, LaunchConf
   const Node* list = machine.is_object() ? machine.find("platforms") : nullptr;
   if (list == nullptr || !list->is_array()) return;
   if (list->items().empty()) faults.add(list->origin(), "expected at least one platform");
-  for (std::size_t i = 0; i < params.platforms.size() && i < list->items().size(); ++i)
-    if (auto platform = read_platform_choice(list->items()[i], params.platforms[i], config.inputs, faults))
-      config.platforms.push_back(std::move(*platform));
+  for (std::size_t i = 0; i < params.platforms.size() && i < list->items().size(); ++i) {
+    auto platform = read_platform_choice(list->items()[i], params.platforms[i], config.inputs, faults);
+    if (!platform || !params.cost.make) continue;
+    auto device = hw::make_device(platform->params.gpu, platform->gpu, params.cost, place_of(machine, "cost"), faults);
+    if (!device) continue;
+    config.platforms.push_back(*std::move(platform));
+    config.devices.push_back(*std::move(device));
+  }
   for (std::size_t i = 0; i < config.platforms.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (config.platforms[i].name == config.platforms[j].name)

@@ -24,7 +24,7 @@ struct MachineParams {
   static constexpr auto fields() {
     return sim::FieldTable{sim::required(sim::field("platforms", &MachineParams::platforms,
                                                     "What is compared; the summary compares each with the last.")),
-                           sim::choice("cost", &MachineParams::cost, "tiled", "Cost model of the devices.")};
+                           sim::choice("cost", &MachineParams::cost, "by_kind", "Cost model of the devices.")};
   }
 };
 
@@ -122,6 +122,7 @@ struct LaunchParams {
 struct LaunchConfig : LaunchParams {
   std::string file;
   std::vector<hw::Platform> platforms;
+  std::vector<hw::Device> devices;  ///< the platforms' own, in their order
   std::vector<NamedModel> models;
   std::vector<std::filesystem::path> inputs;
   sim::Node resolved;

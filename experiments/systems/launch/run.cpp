@@ -14,12 +14,12 @@ constexpr double kPowerBin = 10e-6;  // s: finer than most kernels, coarse enoug
 /// A platform with its prices, and the events that running on it took.
 class Runner {
  public:
-  Runner(const LaunchConfig& config, const hw::Platform& platform)
+  Runner(const LaunchConfig& config, const hw::Platform& platform, const hw::Device& device)
       : config_(config),
         platform_(platform),
         scale_(tick_scale(config.run.tick_s)),
         limits_(hw::limits_of(platform, scale_)),
-        cost_(config.machine.cost.make(platform.gpu)) {}
+        device_(device) {}
 
   std::vector<hw::LaunchedKernel> kernels(const NamedModel& model, std::int64_t batch) const {
     const WorkloadParams& workload = config_.workload;
@@ -33,7 +33,7 @@ class Runner {
     PointTrace detail;
     point.stream = run(launched, hw::LaunchStyle::stream, 1, &detail);
     const sim::Duration bin = trace != nullptr ? scale_.duration(kPowerBin) : sim::Duration{};
-    detail.energy = hw::launch_energy(platform_.name + "/gpu", platform_.gpu.power.idle_w, *cost_, launched,
+    detail.energy = hw::launch_energy(platform_.name + "/gpu", device_.power.idle_w, *device_.model, launched,
                                       detail.timings, scale_, bin);
     for (const sim::EnergyLedger::Account& account : detail.energy.accounts()) {
       const double joules = static_cast<double>(account.pj) * 1e-12;
@@ -73,7 +73,8 @@ class Runner {
 
   /// Whether the device is busy for longer than the thread, by the closed form.
   bool gpu_bound(const NamedModel& model, std::int64_t batch) const {
-    const auto program = hw::build_program(platform_, *cost_, kernels(model, batch), hw::LaunchStyle::stream, scale_);
+    const auto program =
+        hw::build_program(platform_, *device_.model, kernels(model, batch), hw::LaunchStyle::stream, scale_);
     return hw::analyse(program, hw::single_stream(limits_, program), scale_).bound == hw::LaunchBound::gpu;
   }
 
@@ -82,7 +83,7 @@ class Runner {
  private:
   hw::LaunchFigures run(const std::vector<hw::LaunchedKernel>& launched, hw::LaunchStyle style, std::int64_t chain,
                         PointTrace* trace) {
-    std::vector<hw::Command> program = hw::build_program(platform_, *cost_, launched, style, scale_, chain);
+    std::vector<hw::Command> program = hw::build_program(platform_, *device_.model, launched, style, scale_, chain);
     hw::LaunchRun done = hw::run_launches(limits_, program);
     events_ += done.events;
     const hw::LaunchFigures figures = hw::analyse(program, done.timings, scale_);
@@ -97,7 +98,7 @@ class Runner {
   const hw::Platform& platform_;
   sim::TickScale scale_;
   hw::LaunchLimits limits_;
-  std::unique_ptr<hw::CostModel> cost_;
+  const hw::Device& device_;
   std::uint64_t events_ = 0;
 };
 
@@ -142,7 +143,7 @@ LaunchResult run_launch(const LaunchConfig& config, const std::function<void(con
   Progress done{.total = std::ssize(config.platforms) * std::ssize(config.models) * std::ssize(batches),
                 .what = "passes"};
   for (std::size_t p = 0; p < config.platforms.size(); ++p) {
-    Runner runner(config, config.platforms[p]);
+    Runner runner(config, config.platforms[p], config.devices[p]);
     for (std::size_t m = 0; m < config.models.size(); ++m) {
       Series series{.platform = p, .model = m};
       for (const std::int64_t batch : batches) {

@@ -10,7 +10,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figures.hpp"
 #include "experiments/base/platform_choice.hpp"
-#include "hw/npu/npu.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/pim/decode_overlap.hpp"
 #include "models/transformer/transformer.hpp"
 
@@ -27,19 +27,23 @@ struct Part {
     using sim::Unit;
     return sim::FieldTable{
         sim::required(sim::field("part", &Part::part, Unit::reference, sim::any_value(), "Of the catalog.")),
-        sim::field("override", &Part::override_, "Fields that replace the part's."),
+        sim::annotated(
+            sim::field("override", &Part::override_, "Fields that replace the part's."),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
     };
   }
 };
 
 struct MachineParams {
   Part device, pim;
+  hw::CostModelRegistry::Choice cost;
   double memory_margin = 0.1;
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::required(sim::field("device", &M::device, "GPU or NPU: products, and attention that stays with it.")),
+        sim::required(sim::field("device", &M::device, "A GPU, say: products, and attention that stays with it.")),
         sim::required(sim::field("pim", &M::pim, "A part of kind attention_pim.")),
+        sim::choice("cost", &M::cost, "by_kind", "Cost model of the device."),
         sim::field("memory_margin", &M::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
                    "Share of memory that is kept from weights and keys."),
     };
@@ -107,9 +111,11 @@ class PimExperiment final : public ConfigExperiment {
     const Node machine = section(root, "machine"), model = section(root, "model");
     if (!faults.empty()) return;
     read_device(machine, faults);
-    const Node entry =
-        read_part_entry(*machine.find("pim"), config_.machine.pim.part, config_.machine.pim.override_, inputs_, faults);
-    if (entry.is_object()) pim_ = hw::parse_part<hw::AttentionPimParams>(entry, faults).part;
+    Node entry = read_part_entry(*machine.find("pim"), config_.machine.pim.part, inputs_, faults);
+    if (entry.is_object()) {
+      if (config_.machine.pim.override_.is_object()) sim::merge_over(entry, config_.machine.pim.override_);
+      pim_ = hw::parse_part<hw::AttentionPimParams>(entry, faults).part;
+    }
     read_model(model, faults);
     resolved_ = resolved_config("pim", config_);
   }
@@ -124,7 +130,7 @@ class PimExperiment final : public ConfigExperiment {
       return outcome;
     }
     const hw::LayerPhases phases =
-        hw::layer_phases(pim_, *cost_, layer_, config_.workload.batch, config_.workload.context, on_device());
+        hw::layer_phases(pim_, *device_->model, layer_, config_.workload.batch, config_.workload.context, on_device());
     const hw::DecodeStep step = hw::decode_step(pim_, phases, config_.policies.schedule);
     const hw::DecodeStep alone = hw::decode_step(pim_, phases, hw::DecodeSchedule::gpu_only);
     Node& node = outcome.summary = Node::object();
@@ -151,25 +157,11 @@ class PimExperiment final : public ConfigExperiment {
   };
 
   void read_device(const Node& machine, sim::Faults& faults) {
-    const Node entry = read_part_entry(*machine.find("device"), config_.machine.device.part,
-                                       config_.machine.device.override_, inputs_, faults);
-    if (!entry.is_object()) return;
-    const Node* kind = entry.find("kind");
-    const std::string what = kind != nullptr && kind->is_string() ? kind->as_string() : "";
-    const std::size_t before = faults.size();
-    if (what == hw::NpuParams::kKind) {
-      const hw::NpuParams npu = hw::parse_part<hw::NpuParams>(entry, faults).part;
-      if (faults.size() != before) return;
-      cost_ = hw::npu_cost_model(npu);
-      device_bytes_ = static_cast<double>(npu.memory_bytes);
-    } else if (what == hw::GpuParams::kKind) {
-      const hw::GpuParams gpu = hw::parse_part<hw::GpuParams>(entry, faults).part;
-      if (faults.size() != before) return;
-      cost_ = hw::make_cost_model("tiled", gpu);
-      device_bytes_ = static_cast<double>(gpu.memory_bytes);
-    } else {
-      faults.add(place_of(machine, "device"), fmt::format("expected a part of kind gpu or npu, got '{}'", what));
-    }
+    const Node entry = read_part_entry(*machine.find("device"), config_.machine.device.part, inputs_, faults);
+    if (!entry.is_object() || !config_.machine.cost.make) return;
+    const auto part = hw::parse_computing_part(entry, config_.machine.device.override_, faults);
+    if (part)
+      device_ = hw::make_device(part->name, part->part, config_.machine.cost, place_of(machine, "cost"), faults);
   }
 
   void read_model(const Node& node, sim::Faults& faults) {
@@ -214,6 +206,7 @@ class PimExperiment final : public ConfigExperiment {
 
   /// Why it does not fit; nothing where it does.
   std::optional<std::string> shortage(const Bytes& bytes) const {
+    if (const auto why = device_->alone_obstacle()) return why;
     const double keep = 1 - config_.machine.memory_margin;
     const double stacks = static_cast<double>(pim_.stacks) * pim_.dram.capacity_bytes();
     const auto short_of = [&](const char* what, double need, double have) -> std::optional<std::string> {
@@ -224,14 +217,15 @@ class PimExperiment final : public ConfigExperiment {
     if (pim_.shared_memory)
       return short_of("weights and keys in the stacks", bytes.weights + bytes.kv_pim + bytes.kv_device, stacks);
     if (const auto reason = short_of("keys in the stacks", bytes.kv_pim, stacks)) return reason;
-    return short_of("weights and keys of the host", bytes.weights + bytes.kv_device, device_bytes_);
+    return short_of("weights and keys of the host", bytes.weights + bytes.kv_device,
+                    static_cast<double>(device_->memory_bytes));
   }
 
   Sections config_;
   hw::AttentionPimParams pim_;
   hw::DecodeLayer layer_;
-  std::unique_ptr<hw::CostModel> cost_;
-  double device_bytes_ = 0, weights_ = 0;
+  std::optional<hw::Device> device_;
+  double weights_ = 0;
 };
 
 }  // namespace
@@ -239,7 +233,7 @@ class PimExperiment final : public ConfigExperiment {
 
 System pim_system() {
   return {.name = "pim",
-          .doc = "One decode step on a GPU or NPU with attention in memory beside it.",
+          .doc = "One decode step on a device with attention in memory beside it.",
           .fields = describe_sections<pim::Sections>,
           .read = read_as<pim::PimExperiment>};
 }

@@ -7,7 +7,8 @@
 
 #include "experiments/base/catalog.hpp"
 #include "experiments/systems/serving/pricing/clocked.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
+#include "experiments/systems/serving/pricing/graph_iteration.hpp"
 #include "experiments/systems/serving/pricing/lane_share.hpp"
 #include "experiments/systems/serving/pricing/layouts.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
@@ -27,6 +28,9 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
   return formats;
 }
 
+/// Sizes by which passes over a served graph decide: a decode step of some sequences at a middling context.
+constexpr std::pair<const char*, std::int64_t> kTypicalStep[] = {{"batch", 16}, {"tokens", 1}, {"past", 1024}};
+
 }  // namespace
 
 /// Hands out the devices; says where they run out.
@@ -34,10 +38,10 @@ bool ServingSetup::State::enough_devices() {
   for (std::size_t i = 0; i < config.parts.size(); ++i)
     machine.devices.push_back({.part = config.parts[i].file.stem().string(),
                                .devices = config.machine.devices[i].count,
-                               .idle_watts = config.parts[i].gpu.power.idle_w});
+                               .idle_watts = config.parts[i].device.power.idle_w});
   for (const ReplicaGroup& group : config.groups) {
     DeviceFacts& devices = machine.devices[static_cast<std::size_t>(group.params.device_group)];
-    const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(group.params.device_group)].gpu;
+    const hw::Device& device = config.parts[static_cast<std::size_t>(group.params.device_group)].device;
     devices.used += group.devices() * group.params.count;
     machine.groups.push_back({.name = group.params.name,
                               .part = devices.part,
@@ -48,8 +52,8 @@ bool ServingSetup::State::enough_devices() {
                               .stages = group.params.pipeline_parallel,
                               .lanes = group.lanes(),
                               .lock_step = group.params.lock_step && group.params.data_parallel > 1,
-                              .peak_flops = hw::matrix_peak(gpu, config.model.dtype),
-                              .peak_bytes_per_s = gpu.memory_bandwidth});
+                              .peak_flops = device.peak(config.model.dtype),
+                              .peak_bytes_per_s = device.memory_bandwidth});
     if (devices.used <= devices.devices) continue;
     infeasible = Infeasible{config.groups.size() == 1 && group.params.count == 1 && group.params.pipeline_parallel == 1
                                 ? fmt::format("tensor parallelism of {} needs as many devices, the machine has {}",
@@ -137,7 +141,7 @@ void divide_stages(ReplicaKind& kind) {
 
 /// A replica whose modes are the config's layouts.
 bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
-  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
+  const hw::Device& device = config.parts[static_cast<std::size_t>(kind.device_group)].device;
   std::vector<LayoutIteration::Mode> modes;
   if (!config.parts[static_cast<std::size_t>(kind.device_group)].at_clocks.empty()) {
     infeasible = Infeasible{"clocks are chosen for replicas of one layout only"};
@@ -148,14 +152,17 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
     return false;
   }
   for (const LayoutParams& layout : config.layouts.modes) {
-    if (const auto obstacle = layout_obstacle(model, layout, group.devices())) {
+    auto obstacle = device.alone_obstacle();
+    if (!obstacle) obstacle = layout_obstacle(model, layout, group.devices());
+    if (!obstacle) obstacle = device.rank_obstacle(layout.devices());
+    if (obstacle) {
       infeasible = Infeasible{*obstacle};
       return false;
     }
     const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
     models::Transformer t =
         models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
-    auto ranks = std::make_unique<GpuIterationModel>(t, gpu, config.machine.cost.make(gpu));
+    auto ranks = std::make_unique<DeviceIterationModel>(t, device);
     modes.push_back({layout, std::move(t), std::move(ranks)});
   }
   kind.transformer = modes.front().transformer;
@@ -163,20 +170,25 @@ bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& k
                  static_cast<std::int32_t>(model.layers)};
   const LayoutMemory memory = layout_memory(modes);
   kind.weight_bytes = memory.weight_bytes;
+  kind.cache_per_token = models::kv_bytes_per_token(*kind.transformer);
   kind.geometry.bytes_per_token = memory.kv_bytes_per_token;
   kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
   kind.usable_bytes =
-      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+      static_cast<std::int64_t>(static_cast<double>(device.memory_bytes) * (1 - config.replica.memory_margin));
   kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
   if (!check_memory(group, kind)) return false;
   const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
-  kind.models.add<LayoutIteration>(std::move(modes), gpu.link, hidden, config.layouts.host_bandwidth);
+  kind.models.add<LayoutIteration>(std::move(modes), device.link, hidden, config.layouts.host_bandwidth);
   kind.models.add<TabulatedIteration>(kind.models.top(), kind.limits.layers);
   return true;
 }
 
 /// Why replicas of this kind cannot be, or nothing.
 std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind, const models::Split& split) const {
+  if (const auto why = part(kind).device.alone_obstacle()) return why;
+  if (const auto why = part(kind).device.rank_obstacle(split.tp * split.attention_dp)) return why;
+  if (kind.stages > 1)
+    if (const auto why = part(kind).device.rank_obstacle(kind.stages)) return why;
   if (const auto obstacle = models::split_obstacle(model, split)) return *obstacle;
   if (kind.stages == 1) return std::nullopt;
   if (kind.stages > model.layers) return fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers);
@@ -186,15 +198,55 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
   return std::nullopt;
 }
 
+std::optional<std::string> ServingSetup::State::make_graph(ReplicaKind& kind) {
+  if (!config.graph) return std::nullopt;
+  if (kind.stages > 1 || kind.data_parallel > 1 || kind.expert_parallel > 1)
+    return "an operator graph is served by replicas of tensor parallelism alone";
+  if (config.own_graph && model.experts.count > 0)
+    return "the model's experts are routed by model.router, which operator graphs know nothing of";
+  if (model.weights != hw::WeightFormat::as_dtype || model.expert_weights != hw::WeightFormat::as_dtype)
+    return "the model is published with quantised weights, which operator graphs do not have";
+  const hw::Device& device = part(kind).device;
+  policies::PassContext context;
+  context.cost = device.model.get();
+  context.scratch_bytes = device.scratch_bytes;
+  context.memory_bytes = device.memory_bytes;
+  for (const auto& [name, size] : kTypicalStep) context.typical.set(name, size);
+  context.seed = static_cast<std::uint64_t>(config.run.seed);
+  models::OpGraph graph = config.graph->graph;
+  std::vector<PassOutcome> outcomes;
+  for (const ChosenPass& pass : config.passes) {
+    outcomes.push_back({.name = pass.name, .report = {}});
+    graph = run_pass(pass, graph, context, {config.file, "/policies/passes/order"}, outcomes.back().report);
+  }
+  if (machine.passes.is_null()) machine.passes = passes_node(outcomes);  // of the first kind of replica
+  if (const auto why = GraphIteration::obstacle(graph, device, kind.limits.layers, kind.tensor_parallel)) return why;
+  kind.graph = std::move(graph);
+  return std::nullopt;
+}
+
+std::unique_ptr<IterationModel> ServingSetup::State::exact_model(const ReplicaKind& kind,
+                                                                 const hw::Device& device) const {
+  if (kind.graph)
+    return std::make_unique<GraphIteration>(*kind.graph, device, kind.limits.layers, kind.tensor_parallel);
+  return std::make_unique<DeviceIterationModel>(*kind.transformer, device);
+}
+
 /// Weights, and what is left for the KV cache.
 void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& kind) {
-  const hw::GpuParams& gpu = part(kind).gpu;
+  const hw::Device& device = part(kind).device;
   kind.weight_bytes = models::weight_bytes(*kind.transformer);
   kind.usable_bytes =
-      static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * (1 - config.replica.memory_margin));
+      static_cast<std::int64_t>(static_cast<double>(device.memory_bytes) * (1 - config.replica.memory_margin));
   kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
   if (kind.stages > 1) divide_stages(kind);
-  kind.drafts = std::make_unique<DraftModels>(config, gpu, *kind.transformer);
+  kind.cache_per_token = models::kv_bytes_per_token(*kind.transformer);
+  if (kind.graph) {
+    const GraphMemory memory = graph_memory(*kind.graph);
+    kind.weight_bytes = memory.weights;
+    kind.geometry.bytes_per_token = kind.cache_per_token = memory.cache_per_token;
+  }
+  kind.drafts = std::make_unique<DraftModels>(config, device, *kind.transformer);
   kind.weight_bytes += kind.drafts->weight_bytes();
   kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
   kind.block_bytes = group.kvcache.make({kind.geometry.bytes_per_token, 0})->block_bytes();
@@ -208,17 +260,15 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
 
 /// What prices the iterations.
 void ServingSetup::State::make_models(ReplicaKind& kind) {
-  const hw::GpuParams& gpu = part(kind).gpu;
+  const hw::Device& device = part(kind).device;
   IterationStack& stack = kind.models;
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     std::vector<std::unique_ptr<IterationModel>> modes;
-    for (const hw::GpuParams& at_clock : clocks)
-      modes.push_back(
-          std::make_unique<GpuIterationModel>(*kind.transformer, at_clock, config.machine.cost.make(at_clock)));
+    for (const hw::Device& at_clock : clocks) modes.push_back(exact_model(kind, at_clock));
     stack.add<ClockedIteration>(std::move(modes));
     kind.clocked = true;
   } else {
-    stack.add<GpuIterationModel>(*kind.transformer, gpu, config.machine.cost.make(gpu));
+    stack.add(exact_model(kind, device));
   }
   if (const ProfileParams& profile = config.machine.profile; profile.path) {
     const models::ModelConfig& facts = kind.transformer->config;
@@ -227,10 +277,10 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
                                              .hidden = facts.hidden_size,
                                              .vocab_rows = kind.transformer->vocab_rows,
                                              .tensor_parallel = kind.transformer->tp,
-                                             .memory_bandwidth = gpu.memory_bandwidth,
-                                             .l2_bandwidth = gpu.l2_bandwidth,
-                                             .l2_bytes = static_cast<double>(gpu.l2_bytes),
-                                             .link = gpu.link},
+                                             .memory_bandwidth = device.memory_bandwidth,
+                                             .l2_bandwidth = device.cache.bandwidth,
+                                             .l2_bytes = static_cast<double>(device.cache.bytes),
+                                             .link = device.link},
                                 &stack.top());
   }
   if (kind.stages > 1) return;  // they price their own layers; the table is for leaps, which a pipeline does not make
@@ -252,6 +302,10 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
   if (const auto why = divide_layers(*config.policies.partition.make(), kind)) {
+    infeasible = Infeasible{*why};
+    return false;
+  }
+  if (const auto why = make_graph(kind)) {
     infeasible = Infeasible{*why};
     return false;
   }
@@ -277,13 +331,14 @@ bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaK
                             0, 0};
     return false;
   }
-  const hw::GpuParams& gpu = config.parts[static_cast<std::size_t>(kind.device_group)].gpu;
-  infeasible = Infeasible{
-      fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
-                  "(of {}, a share of {} is kept free)",
-                  kind.limits.max_context, machine.devices[static_cast<std::size_t>(kind.device_group)].part,
-                  sim::humanise(static_cast<double>(gpu.memory_bytes), sim::Unit::bytes), config.replica.memory_margin),
-      kind.weight_bytes + endless->used_bytes(), kind.usable_bytes};
+  const hw::Device& device = config.parts[static_cast<std::size_t>(kind.device_group)].device;
+  infeasible =
+      Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
+                             "(of {}, a share of {} is kept free)",
+                             kind.limits.max_context, machine.devices[static_cast<std::size_t>(kind.device_group)].part,
+                             sim::humanise(static_cast<double>(device.memory_bytes), sim::Unit::bytes),
+                             config.replica.memory_margin),
+                 kind.weight_bytes + endless->used_bytes(), kind.usable_bytes};
   return false;
 }
 

@@ -84,7 +84,7 @@ void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const Run
 
 /// The stages of one replica. Activations go from stage to stage as one message a device pair.
 std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfig& config, std::int64_t ps_per_tick) {
-  const hw::LinkParams& link = config.parts[static_cast<std::size_t>(kind.device_group)].gpu.link;
+  const hw::LinkParams& link = config.parts[static_cast<std::size_t>(kind.device_group)].device.link;
   const std::int64_t token_bytes = kind.transformer->config.hidden_size * hw::bytes_of(config.model.dtype);
   const std::int64_t ranks = kind.tensor_parallel * kind.stages;
   const auto send_ps = [&link, token_bytes, ranks](std::int64_t tokens) {
@@ -163,7 +163,7 @@ class RunMembers {
     member.weight = group.params.weight;
     member.weight_bytes = kind.weight_bytes;
     member.lock_step = state_.machine.groups[g].lock_step;
-    member.kv_bytes_per_token = models::kv_bytes_per_token(*kind.transformer) * kind.tensor_parallel;
+    member.kv_bytes_per_token = kind.cache_per_token * kind.tensor_parallel;
     if (kind.stages > 1) member.pipe = make_pipe(kind, config_, engine_.scale().ps_per_tick());
     for (std::int64_t lane = 0; lane < kind.lanes; ++lane) member.lanes.push_back(lane_of(group, kind, number));
     return member;

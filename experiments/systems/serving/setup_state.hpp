@@ -18,10 +18,12 @@ struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
   std::int64_t data_parallel = 1, expert_parallel = 1;
   std::optional<models::Transformer> transformer;
+  std::optional<models::OpGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
-  policies::KvGeometry geometry;  ///< of a lane
-  std::int64_t block_bytes = 0;   ///< of the KV cache that it was made for
+  policies::KvGeometry geometry;     ///< of a lane
+  std::int64_t cache_per_token = 0;  ///< bytes on a rank with all layers, drafts left out
+  std::int64_t block_bytes = 0;      ///< of the KV cache that it was made for
   std::vector<StageLayers> layers_of;
   IterationStack models;                ///< the one on top prices iterations (of a pipeline: those of a stage)
   bool clocked = false;                 ///< they have modes, the clocks to choose from
@@ -41,6 +43,10 @@ struct ServingSetup::State {
   const DevicePart& part(const ReplicaKind& kind) const {
     return config.parts[static_cast<std::size_t>(kind.device_group)];
   }
+  /// Rewrites the config's graph for the kind's device; says why it cannot serve.
+  std::optional<std::string> make_graph(ReplicaKind& kind);
+  /// What prices all layers on a device.
+  std::unique_ptr<IterationModel> exact_model(const ReplicaKind& kind, const hw::Device& device) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind, const models::Split& split) const;
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
   void divide_memory(const ReplicaGroup& group, ReplicaKind& kind);

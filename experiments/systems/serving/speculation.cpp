@@ -112,7 +112,7 @@ std::int64_t IterationStepPrices::draft_ps(std::int64_t sequences, std::int64_t 
   return cost.time_ps;
 }
 
-DraftModels::DraftModels(const ServingConfig& config, const hw::GpuParams& gpu, const models::Transformer& target)
+DraftModels::DraftModels(const ServingConfig& config, const hw::Device& device, const models::Transformer& target)
     : choice_(config.policies.speculation) {
   if (choice_.name.empty() || choice_.name == "none") return;
   const NoPrices none;
@@ -133,7 +133,7 @@ DraftModels::DraftModels(const ServingConfig& config, const hw::GpuParams& gpu, 
     layers_ = static_cast<std::int32_t>(model.layers);
     weight_bytes_ = models::weight_bytes(draft);
     kv_bytes_per_token_ = models::kv_bytes_per_token(draft);
-    exact_ = std::make_unique<GpuIterationModel>(draft, gpu, config.machine.cost.make(gpu));
+    exact_ = std::make_unique<DeviceIterationModel>(draft, device);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/iteration_stack.hpp"
 #include "policies/speculation/speculation.hpp"
 
@@ -59,7 +59,7 @@ class DraftModels {
  public:
   /// Reads the draft model, if there is one. It runs on as many devices as the target where its heads divide by them,
   /// else on each alone. Throws sim::ConfigError.
-  DraftModels(const ServingConfig& config, const hw::GpuParams& gpu, const models::Transformer& target);
+  DraftModels(const ServingConfig& config, const hw::Device& device, const models::Transformer& target);
   /// On one device, beside the target's.
   std::int64_t weight_bytes() const { return weight_bytes_; }
   std::int64_t kv_bytes_per_token() const { return kv_bytes_per_token_; }
@@ -74,7 +74,7 @@ class DraftModels {
   policies::Drafter drafter_ = policies::Drafter::none;
   std::int32_t layers_ = 0;
   std::int64_t weight_bytes_ = 0, kv_bytes_per_token_ = 0;
-  std::unique_ptr<GpuIterationModel> exact_;
+  std::unique_ptr<DeviceIterationModel> exact_;
   std::unique_ptr<IterationStepPrices> prices_;
 };
 

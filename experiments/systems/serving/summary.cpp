@@ -242,6 +242,10 @@ const FigureTable<FinishedRun>& part_table() {
          if (!run.result.programs) return std::nullopt;
          return summarise_programs(*run.result.programs, run.span_s, run.scale);
        }},
+      {"passes.*.*", "", "What each pass over the operator graph tells of itself (of the first kind of replica).",
+       [](const Run& run) {
+         return run.result.machine.passes.is_null() ? std::nullopt : FigureValue(run.result.machine.passes);
+       }},
       {"iterations", "count", "Iterations of all replicas.", [](const Run& run) { return run.m.iterations; }},
       {"events", "count", "Events of the engine; leaps make them fewer than iterations.",
        [](const Run& run) { return static_cast<std::int64_t>(run.result.events); }}};

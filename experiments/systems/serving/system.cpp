@@ -36,7 +36,8 @@ sim::Node serving_identity(const ServingConfig& config) {
   sim::for_each_path(sim::describe_params<ServingParams>(*config.registries), root,
                      [](sim::Node& path) { path = sim::Node::string("an input"); });
   sim::Node parts = sim::Node::array();
-  for (const DevicePart& part : config.parts) parts.push(sim::write_params(part.gpu));
+  for (const DevicePart& part : config.parts)
+    parts.push(std::visit([](const auto& params) { return sim::write_params(params); }, part.device.part));
   root.set("parts", std::move(parts));  // their files may build on others
   return root;
 }
@@ -45,10 +46,12 @@ std::vector<std::string> serving_notes(const ServingConfig& config, const Servin
   std::vector<std::string> notes;
   if (config.replica.max_context > setup.model_positions())
     notes.push_back(fmt::format("replica.max_context is above the {} positions of the model", setup.model_positions()));
-  const bool weak = std::any_of(config.parts.begin(), config.parts.end(), [&](const DevicePart& part) {
-    return !hw::has_matrix_units(part.gpu, config.model.dtype);
-  });
-  if (weak) notes.emplace_back("the part has no matrix units for model.dtype: products run at the 16-bit rate");
+  for (const DevicePart& part : config.parts) {
+    std::string note = fmt::format("{} has no units for products in {}: they run at the rate of another format",
+                                   part.device.name, sim::to_string(config.model.dtype));
+    if (!part.device.has_units_for(config.model.dtype) && std::ranges::find(notes, note) == notes.end())
+      notes.push_back(std::move(note));
+  }
   return notes;
 }
 

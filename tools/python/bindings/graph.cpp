@@ -134,9 +134,9 @@ py::tuple apply(const policies::PassRegistry& passes, const PyGraph& g, const st
   context.typical = g.sizes;
   context.seen = {g.sizes};
   if (machine != nullptr) {
-    const graphs::GraphDevice& device = machine->device();
-    context.cost = device.cost.get();
-    context.launch_s = device.call_s;
+    const hw::Device& device = machine->device().device;
+    context.cost = device.model.get();
+    context.launch_s = machine->device().call_s;
     context.scratch_bytes = device.scratch_bytes;
     context.memory_bytes = device.memory_bytes;
   }

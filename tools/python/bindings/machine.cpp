@@ -131,7 +131,7 @@ py::dict PyMachine::facts() const {
 
 py::dict PyMachine::cost(const hw::Kernel& kernel) const {
   const hw::Work work = hw::work_of(kernel);
-  const hw::Cost cost = device().cost->cost(kernel);
+  const hw::Cost cost = device().device.cost(kernel);
   py::dict told;
   told["flops"] = work.flops;
   told["bytes"] = cost.dram_bytes;

@@ -7,6 +7,7 @@
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
+#include "policies/fusion/engine_kernels.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -48,19 +49,22 @@ void check_workload(const Node& node, const ServingConfig& config, sim::Faults& 
 }
 
 /// The part at a clock; one that it does not reach is a fault.
-hw::GpuParams clocked(const hw::GpuParams& gpu, double clock_hz, const sim::Origin& where, sim::Faults& faults) {
-  if (clock_hz >= gpu.dvfs.lowest_clock_hz && clock_hz <= gpu.clock_hz) return hw::at_clock(gpu, clock_hz);
-  faults.add(
-      where,
-      fmt::format("expected a clock from {} to {}, got {}", sim::humanise(gpu.dvfs.lowest_clock_hz, sim::Unit::hertz),
-                  sim::humanise(gpu.clock_hz, sim::Unit::hertz), sim::humanise(clock_hz, sim::Unit::hertz)));
-  return gpu;
+hw::Device clocked(const hw::Device& device, double clock_hz, const sim::Origin& where, sim::Faults& faults) {
+  const hw::DeviceClocks& clocks = device.clocks;
+  if (clock_hz >= clocks.lowest_hz && clock_hz <= clocks.highest_hz) return hw::at_clock(device, clock_hz);
+  const std::string highest = sim::humanise(clocks.highest_hz, sim::Unit::hertz);
+  const std::string got = sim::humanise(clock_hz, sim::Unit::hertz);
+  faults.add(where, clocks.lowest_hz < clocks.highest_hz
+                        ? fmt::format("expected a clock from {} to {}, got {}",
+                                      sim::humanise(clocks.lowest_hz, sim::Unit::hertz), highest, got)
+                        : fmt::format("expected {}, the one clock of {}, got {}", highest, device.name, got));
+  return device;
 }
 
 /// Sets the clock of a group of devices, or those that it may choose from.
 void set_clocks(const Node& group, const DeviceGroup& params, DevicePart& device, sim::Faults& faults) {
-  const hw::GpuParams whole = device.gpu;
-  if (params.clock_hz) device.gpu = clocked(whole, *params.clock_hz, place_of(group, "clock"), faults);
+  const hw::Device whole = device.device;
+  if (params.clock_hz) device.device = clocked(whole, *params.clock_hz, place_of(group, "clock"), faults);
   const sim::Origin where = place_of(group, "clocks");
   if (params.clock_hz && !params.clocks_hz.empty()) faults.add(where, "expected no 'clocks' beside 'clock'");
   for (std::size_t i = 0; i < params.clocks_hz.size(); ++i) {
@@ -68,7 +72,7 @@ void set_clocks(const Node& group, const DeviceGroup& params, DevicePart& device
       faults.add(where, "expected clocks from the highest down, each once");
     device.at_clocks.push_back(clocked(whole, params.clocks_hz[i], where, faults));
   }
-  if (!device.at_clocks.empty()) device.gpu = device.at_clocks.front();
+  if (!device.at_clocks.empty()) device.device = device.at_clocks.front();
 }
 
 /// Finds the files of part and model, and reads the part with its overrides, so that what is wrong is reported where it
@@ -82,10 +86,12 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     const Node* part = group.find("part");
     if (part != nullptr && part->is_string()) device.file = part_file(part->as_string(), part->origin(), faults);
     if (device.file.empty()) continue;
-    Node node = sim::read_config(device.file);
-    const Node& changes = config.machine.devices[i].override_;
-    if (changes.is_object()) sim::merge_over(node, changes);
-    device.gpu = hw::parse_part<hw::GpuParams>(node, faults).part;
+    const auto entry =
+        hw::parse_computing_part(sim::read_config(device.file), config.machine.devices[i].override_, faults);
+    if (!entry || !config.machine.cost.make) continue;
+    auto made = hw::make_device(entry->name, entry->part, config.machine.cost, place_of(machine, "cost"), faults);
+    if (!made) continue;
+    device.device = *std::move(made);
     set_clocks(group, config.machine.devices[i], device, faults);
   }
   const Node* reference = model.find("config");
@@ -99,8 +105,75 @@ void check_power(const Node& policies, const Node& machine, const ServingConfig&
                                [](const DevicePart& part) { return !part.at_clocks.empty(); });
   if (config.policies.power.name != kHighestClock && !any)
     faults.add(place_of(policies, "power"), "expected 'clocks' of a group of machine.devices to choose from");
-  if (any && config.machine.profile.path)
-    faults.add(place_of(machine, "profile"), "expected no measured tables beside 'clocks' of devices");
+  if (!config.machine.profile.path) return;
+  if (any) faults.add(place_of(machine, "profile"), "expected no measured tables beside 'clocks' of devices");
+  for (const DevicePart& part : config.parts)
+    if (part.device.model != nullptr && part.device.cache.bandwidth <= 0)
+      faults.add(
+          place_of(machine, "profile"),
+          fmt::format("expected no measured tables for {}: they are extended by the bandwidth of a shared cache, which "
+                      "it has not",
+                      part.device.name));
+}
+
+/// The graph of a config that has passes and names none: the model's own, as a decoder with a cache. What an inference
+/// engine makes of it (engine_kernels) costs what the model's kernels do (models/transformer).
+std::optional<models::BuilderRegistry::Choice> own_graph(const ServingConfig& config, const Node& model,
+                                                         sim::Faults& faults) {
+  Node params = Node::object();
+  params.set("config", Node::string(config.model_file.string()));
+  params.set("cache", Node::boolean(true));
+  params.set("merged", Node::boolean(true));
+  params.set("sample", Node::boolean(true));
+  params.set("dtype", Node::string(std::string(sim::to_string(config.model.dtype))));
+  return config.registries->get<models::BuilderRegistry>().prepare("decoder", &params, place_of(model, "config"),
+                                                                   faults);
+}
+
+/// What a named graph computes in is its own affair; a model.dtype that says otherwise is a fault.
+void check_type(const Node& model, const LoadedGraph& loaded, hw::DType dtype, sim::Faults& faults) {
+  const std::vector<models::TensorId> parameters = loaded.graph.with_role(models::TensorRole::parameter);
+  if (parameters.empty() || model.find("dtype") == nullptr) return;
+  const hw::DType own = models::dtype_of(loaded.graph.tensor(parameters.front()).type);
+  if (own != dtype)
+    faults.add(place_of(model, "dtype"), fmt::format("expected {}, the type of the graph's parameters, got {}",
+                                                     sim::to_string(own), sim::to_string(dtype)));
+}
+
+/// Reads the operator graph and the passes over it, where there are any.
+void read_graph(const Node& model, const Node& policies, ServingConfig& config, sim::Faults& faults) {
+  const Node* block = policies.is_object() ? policies.find("passes") : nullptr;
+  if (block != nullptr && block->is_null()) block = nullptr;
+  if (block != nullptr && block->is_object())
+    config.policies.passes =
+        read_passes(*block, config.registries->get<policies::PassRegistry>(), config.passes, faults);
+  const bool named = config.model.builder || config.model.import_;
+  if (config.model.builder && config.model.import_)
+    faults.add(model.origin(), "expected either a 'builder' or an 'import', got both");
+  if (!faults.empty() || (!named && block == nullptr)) return;
+  for (const ChosenPass& pass : config.passes)
+    if (pass.per_size)
+      faults.add(place_of(*block, "per_size"), "expected no passes per size: a service has one graph for all");
+  for (const char* format : {"weight_dtype", "expert_dtype", "kv_dtype"})
+    if (const Node* given = model.find(format); given != nullptr && !given->is_null())
+      faults.add(given->origin(), "expected none beside an operator graph, whose tensors have formats of their own");
+  if (const Node* router = model.find("router"); router != nullptr && router->is_object())
+    faults.add(router->origin(), "expected none beside an operator graph, whose experts share rows evenly");
+  if (!named && config.model.dtype == hw::DType::int8)
+    faults.add(place_of(model, "dtype"), "expected fp32, fp16, bf16 or fp8 for the model's operator graph, got int8");
+  if (!config.layouts.modes.empty())
+    faults.add(named ? model.origin() : block->origin(), "expected no operator graph beside 'layouts'");
+  if (config.machine.profile.path)
+    faults.add(named ? model.origin() : block->origin(), "expected no operator graph beside machine.profile");
+  if (!faults.empty()) return;
+  const auto builder = named ? config.model.builder : own_graph(config, model, faults);
+  config.graph = build_or_import(builder, config.model.import_, model.origin(), faults);
+  if (!config.graph) return;
+  if (named) return check_type(model, *config.graph, config.model.dtype, faults);
+  config.own_graph = true;
+  config.graph->graph.name = config.model.config;
+  policies::EngineKernels made;
+  config.graph->graph = policies::with_engine_kernels(config.graph->graph, made);
 }
 
 /// Bounds of what scales against the replicas there are.
@@ -231,6 +304,7 @@ ServingConfig read_serving_config(const Node& root, const SharedRegistries& regi
     read_draft(section(policies, "speculation"), config, faults);
     check_power(policies, machine, config, faults);
   }
+  read_graph(section(root, "model"), policies, config, faults);
   make_groups(section(root, "cluster"), config, faults);
   check_tiers(section(root, "kv_tiers"), config, faults);
   const Node run = section(root, "run");

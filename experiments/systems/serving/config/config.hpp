@@ -12,6 +12,7 @@
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
+#include "experiments/base/graph_model.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
@@ -53,11 +54,10 @@ struct DeviceGroup {
                    "Run at this clock, with the voltage that goes with it; null: the highest."),
         sim::field("clocks", &DeviceGroup::clocks_hz, sim::Unit::hertz, sim::positive(),
                    "Clocks that policies.power may choose from, the highest first; none: the one above, always."),
-        sim::annotated(sim::field("override", &DeviceGroup::override_,
-                                  "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}."),
-                       [](sim::FieldInfo& info, const sim::RegistrySet*) {
-                         info.nested = sim::describe_params<hw::GpuParams>();
-                       })};
+        sim::annotated(
+            sim::field("override", &DeviceGroup::override_,
+                       "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}."),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); })};
   }
 };
 
@@ -70,7 +70,7 @@ struct MachineParams {
     return sim::FieldTable{
         sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
         sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times."),
-        sim::choice("cost", &MachineParams::cost, "tiled", "Cost model of the devices.")};
+        sim::choice("cost", &MachineParams::cost, "by_kind", "Cost model of the devices.")};
   }
 };
 
@@ -80,20 +80,26 @@ struct ModelParams {
   std::optional<hw::WeightFormat> weight_format, expert_format;
   std::optional<hw::DType> kv_dtype;
   models::RouterParams router;
+  std::optional<models::BuilderRegistry::Choice> builder;
+  std::optional<ImportParams> import_;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::annotated(sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
-                                                "A Hugging Face config.json, or \"catalog:NAME\".")),
-                       suggest_models),
-        sim::field("dtype", &ModelParams::dtype,
-                   "Number format of activations; of weights and KV cache too, where they have none of their own."),
-        sim::field("weight_dtype", &ModelParams::weight_format,
-                   "Format of the weights of attention and feed-forward; null: as published (quantization_config)."),
-        sim::field("expert_dtype", &ModelParams::expert_format,
-                   "Format of the weights of experts; null: weight_dtype, or as published."),
-        sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
-        sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")};
+    return sim::joined(
+        sim::FieldTable{
+            sim::annotated(
+                sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
+                                         "A Hugging Face config.json, or \"catalog:NAME\".")),
+                suggest_models),
+            sim::field("dtype", &ModelParams::dtype,
+                       "Number format of activations; of weights and KV cache too, where they have none of their own."),
+            sim::field(
+                "weight_dtype", &ModelParams::weight_format,
+                "Format of the weights of attention and feed-forward; null: as published (quantization_config)."),
+            sim::field("expert_dtype", &ModelParams::expert_format,
+                       "Format of the weights of experts; null: weight_dtype, or as published."),
+            sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
+            sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")},
+        graph_source_fields<ModelParams>());
   }
 };
 
@@ -255,6 +261,7 @@ struct PoliciesParams {
   policies::RouterRegistry::Choice decode_routing;
   policies::MigrationRegistry::Choice migration;
   policies::PartitionRegistry::Choice partition;
+  sim::Node passes;  ///< read_passes: an order of several
 
   static constexpr auto fields() {
     using P = PoliciesParams;
@@ -270,7 +277,8 @@ struct PoliciesParams {
         sim::choice("decode_routing", &P::decode_routing, "least_loaded",
                     "Which replica of role decode a prefilled request goes to."),
         sim::choice("migration", &P::migration, "none", "Which running requests move to another replica."),
-        sim::choice("partition", &P::partition, "even", "Which layers each stage of a pipelined replica has.")};
+        sim::choice("partition", &P::partition, "even", "Which layers each stage of a pipelined replica has."),
+        sim::only_if_given(passes_field(&P::passes))};
   }
 };
 
@@ -311,8 +319,8 @@ struct ServingParams {
 /// A group of machine.devices: the part it stands for, overrides laid over it.
 struct DevicePart {
   std::filesystem::path file;
-  hw::GpuParams gpu;
-  std::vector<hw::GpuParams> at_clocks;  ///< at each of its `clocks`
+  hw::Device device;
+  std::vector<hw::Device> at_clocks;  ///< at each of its `clocks`
 };
 
 /// A validated config: its sections, what they refer to, and the same written out with all defaults.
@@ -322,6 +330,9 @@ struct ServingConfig : ServingParams {
   std::vector<DevicePart> parts;     ///< one a group of machine.devices
   std::filesystem::path model_file;  ///< what model.config stands for
   std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
+  std::optional<LoadedGraph> graph;  ///< that iterations are priced by, before any pass; none: by the model's kernels
+  bool own_graph = false;            ///< it is the model's, not one that the config names
+  std::vector<ChosenPass> passes;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   sim::Node resolved;
 };

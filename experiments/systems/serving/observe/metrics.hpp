@@ -12,6 +12,7 @@
 
 #include "experiments/systems/serving/observe/run_events.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
+#include "sim/base/document.hpp"
 #include "sim/base/units.hpp"
 #include "sim/statistics.hpp"
 #include "traces/asked.hpp"
@@ -202,6 +203,7 @@ struct GroupFacts {
 struct MachineFacts {
   std::vector<DeviceFacts> devices;
   std::vector<GroupFacts> groups;
+  sim::Node passes;  ///< figures of the passes over the operator graph, by name; null where there is none
 
   std::int64_t replicas() const;
   double idle_watts() const;  ///< of all devices

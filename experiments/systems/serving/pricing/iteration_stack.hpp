@@ -21,6 +21,11 @@ class IterationStack {
     models_.push_back(std::move(made));
     return model;
   }
+  /// Puts one that was made elsewhere on top.
+  IterationModel& add(std::unique_ptr<IterationModel> model) {
+    models_.push_back(std::move(model));
+    return top();
+  }
   IterationModel& top() const { return *models_.back(); }
 
  private:

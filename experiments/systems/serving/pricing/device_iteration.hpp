@@ -1,5 +1,5 @@
-// Iterations of a transformer on GPUs under tensor parallelism: operators lowered to kernels, kernels priced by a cost
-// model, collectives by their closed form.
+// Iterations of a transformer on devices under tensor parallelism: operators lowered to kernels, kernels priced by a
+// cost model, collectives by their closed form.
 //
 // Dense operators depend on the number of tokens alone, so their cost is computed once for each number that occurs and
 // kept, by kind of layer; with experts they depend on where tokens come from as well, and the first kMixes batches with
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
-#include "hw/cost/cost_model.hpp"
+#include "hw/device/device.hpp"
 #include "hw/network/library_collective.hpp"
 #include "models/transformer/lowering.hpp"
 
@@ -24,9 +24,9 @@ namespace orrery::experiments {
 /// The library's call for a collective; bytes of an all-gather are what it leaves on every rank in both.
 hw::LibraryCall library_call(models::Collective kind);
 
-class GpuIterationModel final : public IterationModel {
+class DeviceIterationModel final : public IterationModel {
  public:
-  GpuIterationModel(models::Transformer transformer, const hw::GpuParams& gpu, std::unique_ptr<hw::CostModel> cost);
+  DeviceIterationModel(models::Transformer transformer, hw::Device device);
   void cost(const BatchShape& shape, IterationCost& out) override;
   bool additive() const override { return true; }
 
@@ -49,8 +49,7 @@ class GpuIterationModel final : public IterationModel {
   const IterationCost& tabulated(Table& table, std::int64_t index, Lower lower);
 
   models::Transformer transformer_;
-  hw::GpuParams gpu_;
-  std::unique_ptr<hw::CostModel> cost_model_;
+  hw::Device device_;
   models::Launches launches_;
   std::vector<Table> dense_;  // by kind of layer; of kinds with experts, batches of decodes alone
   std::map<std::array<std::int64_t, 4>, IterationCost> mixed_;  // by kind, decodes, prompt tokens, prompts

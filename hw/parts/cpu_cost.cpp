@@ -3,8 +3,8 @@
 #include <cmath>
 #include <memory>
 
+#include "hw/base/cost_model.hpp"
 #include "hw/base/real.hpp"
-#include "hw/cost/cost_model.hpp"
 #include "hw/parts/cpu.hpp"
 
 namespace orrery::hw {
@@ -68,6 +68,7 @@ class CpuCost final : public CostModel {
  private:
   Demand demand_of(const Kernel& kernel, const Work& work) const {
     const double element = d(bytes_of(kernel.dtype));
+    const auto cached = [&](std::int64_t own) { return own > 0 ? d(own) : element; };
     const double clock = cpu_.vector_clock_hz();
     const double vector_rate = core_rate(cpu_, DType::fp32) * clock;
     const double rate = core_rate(cpu_, kernel.dtype) * clock;
@@ -80,27 +81,25 @@ class CpuCost final : public CostModel {
       const double padded = rate > vector_rate ? blocks(d(g->m), rows) * rows / d(g->m) : 1;
       out.compute_s = std::min(work.flops * padded / (rate * cpu_.gemm_efficiency),
                                work.flops / (vector_rate * cpu_.gemm_efficiency));
-      out.streamed = d(g->n) * d(g->k) * d(g->batch) * element;
-      out.activations -= out.streamed;
+      out.streamed = d(g->batch) * d(weight_bytes(g->weights, kernel.dtype, g->n * g->k));
       out.reloads = work.flops * element / std::sqrt(std::max(1.0, cache_ / (kCacheOperands * element)));
       out.parts = blocks(d(g->m), kOutputSide) * blocks(d(g->n), kOutputSide) * d(g->batch);
     } else if (const auto* p = std::get_if<AttentionPrefill>(&kernel.shape)) {
       out.compute_s = work.flops / (rate * cpu_.vector_efficiency);
-      out.streamed = d(p->kv_tokens) * d(p->kv_heads) * (d(p->head_dim) + d(p->values())) * element;
-      out.activations -= out.streamed;
+      out.streamed = d(p->kv_tokens) * d(p->kv_heads) * (d(p->head_dim) + d(p->values())) * cached(p->cache_element);
       out.parts = std::max(1.0, d(p->q_tiles) * d(p->heads));
     } else if (const auto* a = std::get_if<AttentionDecode>(&kernel.shape)) {
-      out.streamed = d(a->context_tokens) * d(a->kv_heads) * d(cached_elements(*a)) * element;
-      out.activations -= out.streamed;
+      out.streamed = d(a->context_tokens) * d(a->kv_heads) * d(cached_elements(*a)) * cached(a->cache_element);
       out.parts = std::max(1.0, d(a->sequences) * d(a->kv_heads));
     } else if (const auto* e = std::get_if<GroupedGemm>(&kernel.shape)) {
       out.compute_s = work.flops / (rate * cpu_.gemm_efficiency);
-      out.streamed = d(e->groups) * d(e->n) * d(e->k) * element;
-      out.activations -= out.streamed;
+      out.streamed = d(e->groups) * d(weight_bytes(e->weights, kernel.dtype, e->n * e->k));
       out.parts = std::max(1.0, d(e->groups) * blocks(d(e->n), kOutputSide));
     } else if (uses_matrix_units(kernel)) {
       out.compute_s = work.flops / (rate * cpu_.gemm_efficiency);
     }
+    out.streamed = std::min(out.streamed, out.activations);
+    out.activations -= out.streamed;
     return out;
   }
 

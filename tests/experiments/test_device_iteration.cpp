@@ -2,12 +2,13 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/base/experiment.hpp"
-#include "experiments/systems/serving/pricing/gpu_iteration.hpp"
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
+#include "hw/cost/cost_model.hpp"
 #include "hw/network/library_collective.hpp"
 #include "hw/parts/catalog.hpp"
 #include "sim/base/random.hpp"
 
-namespace test_gpu_iteration {
+namespace test_device_iteration {
 
 using namespace orrery;
 using namespace orrery::experiments;
@@ -23,13 +24,6 @@ models::Transformer model(const std::string& name, std::int64_t tp) {
                                    hw::DType::fp16, tp);
 }
 
-std::unique_ptr<hw::CostModel> cost_model(const std::string& name, const hw::GpuParams& gpu) {
-  hw::CostModelRegistry registry("cost_model");
-  hw::register_cost_models(registry);
-  sim::Faults faults;
-  return registry.prepare(name, nullptr, {}, faults).make(gpu);
-}
-
 BatchShape shape_of(std::int64_t chunk, std::int64_t past, std::int64_t decodes, std::int64_t context,
                     std::int32_t layers = 32) {
   BatchShape shape;
@@ -42,7 +36,7 @@ BatchShape shape_of(std::int64_t chunk, std::int64_t past, std::int64_t decodes,
   return shape;
 }
 
-IterationCost price(GpuIterationModel& m, const BatchShape& shape) {
+IterationCost price(DeviceIterationModel& m, const BatchShape& shape) {
   IterationCost cost;
   m.cost(shape, cost);
   return cost;
@@ -54,7 +48,7 @@ TEST_CASE("an iteration costs what its kernels cost, layer by layer", "[unit]") 
   const std::int64_t tp = GENERATE(1, 2, 8);
   const hw::GpuParams gpu = a100();
   const models::Transformer t = model("llama-2-7b", tp);
-  GpuIterationModel m(t, gpu, cost_model("tiled", gpu));
+  DeviceIterationModel m(t, hw::device_of(gpu, "tiled"));
   const BatchShape shape = shape_of(300, 100, 12, 700);
   const IterationCost cost = price(m, shape);
 
@@ -64,7 +58,7 @@ TEST_CASE("an iteration costs what its kernels cost, layer by layer", "[unit]") 
   models::Launches layer, edges;
   models::lower_layer(t, dims, layer);
   models::lower_edges(t, dims, true, true, edges);
-  const auto reference = cost_model("tiled", gpu);
+  const auto reference = hw::make_cost_model("tiled", gpu);
   double seconds = 0, flops = 0, joules = 0;
   const auto add = [&](const models::Launches& launches, double times) {
     for (const hw::Kernel& kernel : launches.kernels) {
@@ -93,7 +87,7 @@ TEST_CASE("an iteration costs what its kernels cost, layer by layer", "[unit]") 
 
 TEST_CASE("the energy and time ledgers balance by class", "[prop]") {
   const hw::GpuParams gpu = a100();
-  GpuIterationModel m(model("llama-3-8b", 4), gpu, cost_model("tiled", gpu));
+  DeviceIterationModel m(model("llama-3-8b", 4), hw::device_of(gpu, "tiled"));
   sim::RandomStream random(3, "ledger");
   for (int i = 0; i < 200; ++i) {
     const auto draw = [&](std::uint64_t n) { return static_cast<std::int64_t>(random.below(n)); };
@@ -110,7 +104,7 @@ TEST_CASE("the energy and time ledgers balance by class", "[prop]") {
 
 TEST_CASE("a model cut into layer groups costs the whole", "[prop]") {
   const hw::GpuParams gpu = a100();
-  GpuIterationModel m(model("llama-2-7b", 1), gpu, cost_model("tiled", gpu));
+  DeviceIterationModel m(model("llama-2-7b", 1), hw::device_of(gpu, "tiled"));
   const BatchShape whole = shape_of(512, 0, 4, 100);
   BatchShape pieces = whole;
   pieces.segments.clear();
@@ -128,12 +122,12 @@ TEST_CASE("layers of kinds cost each its own, and prompts their own experts", "[
   const hw::GpuParams gpu = a100();
   const models::Transformer t = model("gpt-oss-20b", 1);
   REQUIRE(t.kinds.size() == 2);
-  GpuIterationModel m(t, gpu, cost_model("tiled", gpu));
+  DeviceIterationModel m(t, hw::device_of(gpu, "tiled"));
   const BatchShape shape = shape_of(300, 100, 12, 700, 24);
   models::BatchDims dims{.tokens = 312, .logit_rows = 12};
   dims.prefill.add(300, 100);
   dims.decode = {12, 12 * 700};
-  const auto reference = cost_model("tiled", gpu);
+  const auto reference = hw::make_cost_model("tiled", gpu);
   double seconds = 0;
   models::Launches out;
   const auto add = [&](double times) {
@@ -154,8 +148,8 @@ TEST_CASE("layers of kinds cost each its own, and prompts their own experts", "[
 
 TEST_CASE("tensor parallelism shares the work and pays for the all-reduces", "[unit]") {
   const hw::GpuParams gpu = a100();
-  GpuIterationModel one(model("llama-2-7b", 1), gpu, cost_model("tiled", gpu));
-  GpuIterationModel four(model("llama-2-7b", 4), gpu, cost_model("tiled", gpu));
+  DeviceIterationModel one(model("llama-2-7b", 1), hw::device_of(gpu, "tiled"));
+  DeviceIterationModel four(model("llama-2-7b", 4), hw::device_of(gpu, "tiled"));
   const BatchShape shape = shape_of(2048, 0, 0, 0);
   const IterationCost a = price(one, shape);
   const IterationCost b = price(four, shape);
@@ -172,12 +166,12 @@ TEST_CASE("tensor parallelism shares the work and pays for the all-reduces", "[u
 
 TEST_CASE("the roofline is never slower than the tiled model on a whole iteration", "[prop]") {
   const hw::GpuParams gpu = a100();
-  GpuIterationModel roof(model("llama-2-7b", 1), gpu, cost_model("roofline", gpu));
-  GpuIterationModel tiled(model("llama-2-7b", 1), gpu, cost_model("tiled", gpu));
+  DeviceIterationModel roof(model("llama-2-7b", 1), hw::device_of(gpu, "roofline"));
+  DeviceIterationModel tiled(model("llama-2-7b", 1), hw::device_of(gpu, "tiled"));
   for (const std::int64_t chunk : {0, 64, 512, 4000})
     for (const std::int64_t decodes : {1, 16, 128})
       CHECK(price(roof, shape_of(chunk, 0, decodes, 800)).time_ps <=
             price(tiled, shape_of(chunk, 0, decodes, 800)).time_ps);
 }
 
-}  // namespace test_gpu_iteration
+}  // namespace test_device_iteration

@@ -1,0 +1,88 @@
+// An operator graph by its builder or file, and the passes that rewrite it: what every system that runs graphs reads.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/builders/builder.hpp"
+#include "models/graph/op_graph.hpp"
+#include "policies/base/graph_pass.hpp"
+#include "sim/base/params.hpp"
+
+namespace orrery::experiments {
+
+struct ImportParams {
+  std::string path, format;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("path", &ImportParams::path, Unit::path, sim::any_value(), "The file.")),
+        sim::field("format", &ImportParams::format, Unit::text, sim::any_value(),
+                   "onnx, chakra, kineto, hf or json; empty: by the file's name."),
+    };
+  }
+};
+
+/// Fields `builder` and `import` of a section `P` that has both members.
+template <class P>
+constexpr auto graph_source_fields() {
+  return sim::FieldTable{
+      sim::only_if_given(sim::choice("builder", &P::builder, nullptr, "Builds the operator graph.")),
+      sim::only_if_given(sim::field("import", &P::import_, "Or the file that it stands in.")),
+  };
+}
+
+/// A graph as it was built or read.
+struct LoadedGraph {
+  models::OpGraph graph;
+  std::vector<std::pair<std::string, std::int64_t>> unmapped;  ///< kinds of ops of a file that have no counterpart
+  std::vector<std::string> notes;
+  std::optional<std::filesystem::path> file;
+};
+
+/// Builds or imports it; a graph that is not sound is a fault at `where`, and there is then none.
+std::optional<LoadedGraph> build_or_import(const std::optional<models::BuilderRegistry::Choice>& builder,
+                                           const std::optional<ImportParams>& import, const sim::Origin& where,
+                                           sim::Faults& faults);
+
+/// A pass with its name. One that runs per size sees each request's sizes, after all passes that run once.
+struct ChosenPass {
+  std::string name;
+  policies::PassRegistry::Choice choice;
+  bool per_size = false;
+};
+
+/// What a pass did.
+struct PassOutcome {
+  std::string name;
+  policies::PassReport report;
+};
+
+/// The field `passes` of a section `P`, which holds it as a node.
+template <class P>
+constexpr auto passes_field(sim::Node P::*member) {
+  return sim::annotated(sim::field("passes", member, "What rewrites the operator graph, in this order."),
+                        [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
+                          info.policies = registries->get<policies::PassRegistry>().components();
+                          info.default_value = sim::Node::array();
+                        });
+}
+
+/// The passes of such a block in their order; blocks of others are checked and not used. Returns the block with all
+/// defaults.
+sim::Node read_passes(const sim::Node& block, const policies::PassRegistry& registry, std::vector<ChosenPass>& passes,
+                      sim::Faults& faults);
+
+/// Runs a pass. A graph that it cannot take throws sim::ConfigError at `where`; one that it leaves unsound is a
+/// std::logic_error.
+models::OpGraph run_pass(const ChosenPass& pass, const models::OpGraph& graph, const policies::PassContext& context,
+                         const sim::Origin& where, policies::PassReport& report);
+
+/// Figures of each pass by its name (a second run of one: NAME_2), as they stand in a summary.
+sim::Node passes_node(const std::vector<PassOutcome>& passes);
+
+}  // namespace orrery::experiments

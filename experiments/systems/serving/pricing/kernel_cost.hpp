@@ -1,0 +1,26 @@
+// The cost of a kernel as integers: time rounded up to a whole picosecond, energies to the nearest picojoule.
+#pragma once
+
+#include <cstdint>
+
+#include "experiments/systems/serving/pricing/iteration_model.hpp"
+#include "hw/device/device.hpp"
+#include "hw/network/library_collective.hpp"
+
+namespace orrery::experiments {
+
+/// Throw std::overflow_error from 1e15 on (1000 s, or 1000 J), so that sums over layers, ranks and kernels fit.
+std::int64_t kernel_ps(double seconds);
+std::int64_t kernel_pj(double joules);
+
+/// Adds a kernel that `ranks` devices run at once: time is of one, all else of all of them. FLOPs are the model's,
+/// which MFU counts: products and attention, not passes over memory.
+void add_kernel(const hw::Device& device, const hw::Kernel& kernel, std::int64_t ranks, IterationCost& out);
+
+/// Adds a library's collective among `ranks` of the replica's `devices`, which all take part in one. Bytes of an
+/// all-gather are what it leaves on every rank. The kernel that moves the data keeps the device awake as any other
+/// does.
+void add_collective(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,
+                    hw::OpClass op, std::int64_t devices, IterationCost& out);
+
+}  // namespace orrery::experiments
