@@ -128,16 +128,20 @@ TiledTime tiled_fused(const GpuParams& gpu, const Fused& f, DType dtype) {
   TiledTime t;
   t.fixed_s = gpu.stream.fixed_s;
   double matrix_s = others / (matrix_peak(gpu, dtype) * gpu.gemm.efficiency);
+  double product_s = 0;
   if (own > 0) {
     const TiledTime product = plan_gemm(gpu, f.gemm, dtype).time;
     matrix_s = product.compute_s * (1 + others / own);
     t.fixed_s = product.fixed_s;
+    if (product.dram_bytes > 0)
+      product_s =
+          (product.time_s - product.fixed_s) * std::min(1.0, (work.read_bytes + work.write_bytes) / product.dram_bytes);
   }
   const double vector_s = d(f.vector_flops) / gpu.peak.fp32;
   t.dram_bytes = work.read_bytes + work.write_bytes;
   t.memory_s = t.dram_bytes / memory_rate(gpu);
   t.compute_s = std::max(matrix_s, vector_s);
-  t.time_s = t.fixed_s + norm4(matrix_s, vector_s, t.memory_s);
+  t.time_s = t.fixed_s + std::max(product_s, norm4(matrix_s, vector_s, t.memory_s));
   return t;
 }
 
