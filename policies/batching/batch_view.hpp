@@ -63,7 +63,9 @@ std::int64_t steps_until_eviction(const BatchView& view);
 /// Tokens that a waiting sequence still has to compute if it is admitted now.
 std::int64_t tokens_to_compute(const BatchView& view, SeqId id);
 
-/// Valid during the call only.
+/// Valid during the call only. In a pipelined replica it shows the sequences that are in no other batch in flight, the
+/// whole queue and the whole cache; of the others it tells how many there are. Counts of a sequence that is not shown
+/// are not to be read.
 struct BatchView {
   sim::Time now;
   std::span<const SeqId> running;       ///< by turn; the phase tells prefill, decode and pause apart
@@ -71,17 +73,21 @@ struct BatchView {
   const std::deque<SeqId>& waiting;     ///< front first: arrivals at the back, preempted sequences at the front
   std::span<const Sequence> sequences;  ///< indexed by SeqId
   const KvView& kv;
-  std::int64_t clock = 0;           ///< decode clock, see Sequence
-  std::int64_t decoding = 0;        ///< how many of `running` are in decode
-  std::int64_t decode_tokens = 0;   ///< new tokens if all of them take one step (branches counted)
-  std::int64_t growth_blocks = 0;   ///< blocks that this step would take
-  std::int64_t decode_context = 0;  ///< tokens that they would attend to, the new ones included
+  std::int64_t clock = 0;             ///< decode clock, see Sequence
+  std::int64_t decoding = 0;          ///< how many of `running` are in decode
+  std::int64_t decode_tokens = 0;     ///< new tokens if all of them take one step (branches counted)
+  std::int64_t growth_blocks = 0;     ///< blocks that this step would take
+  std::int64_t decode_context = 0;    ///< tokens that they would attend to, the new ones included
+  std::int64_t elsewhere = 0;         ///< sequences in other batches in flight
+  std::int64_t elsewhere_tokens = 0;  ///< in their caches; told only where there are modes
   std::int32_t mode = 0;
   ReplicaLimits limits;
   const BatchPricer* pricer = nullptr;  ///< null: nobody knows (on paper)
   std::int64_t ps_per_tick = 1;
 
   const Sequence& operator[](SeqId id) const { return sequences[id.index]; }
+  /// Sequences that run, in this batch and in others.
+  std::int64_t live() const { return std::ssize(running) + elsewhere; }
   std::int64_t kv_tokens(SeqId id) const { return (*this)[id].kv_tokens(clock); }
   std::int64_t generated(SeqId id) const { return (*this)[id].generated(clock); }
   // The functions above by the names that plug-ins know them by.

@@ -107,6 +107,9 @@ class Batching {
   virtual std::optional<std::string_view> reject(const Sequence&, const KvView&, const ReplicaLimits&) const {
     return std::nullopt;
   }
+  /// Whether it is to see all sequences that run whenever it decides. Such a policy cannot be the one scheduler of a
+  /// pipeline with several batches in flight, but schedules lanes with queues of their own.
+  virtual bool sees_all() const { return false; }
 };
 
 using BatchingRegistry = sim::Registry<Batching>;

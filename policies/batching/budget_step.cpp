@@ -13,7 +13,7 @@ BudgetStep::BudgetStep(const BatchView& view, BatchDecision& out, const StepLimi
       limits_(limits),
       budget_(limits.tokens),
       free_(view.kv.available_blocks()),
-      running_(std::ssize(view.running)) {}
+      running_(view.live()) {}
 
 void BudgetStep::stop(SeqId id) {
   out_.preempt.push_back({id});

@@ -58,6 +58,8 @@ class FairnessBatching final : public Batching {
  public:
   explicit FairnessBatching(const FairnessParams& params) : params_(params) {}
 
+  /// Its draws count steps of one clock.
+  bool sees_all() const override { return true; }
   void decide(const BatchView& view, BatchDecision& out) override {
     if (run_whole_prompts(view, out)) {
       out.decode_rest = false;

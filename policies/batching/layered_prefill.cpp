@@ -44,6 +44,8 @@ class LayeredPrefill final : public Batching {
  public:
   explicit LayeredPrefill(const LayeredPrefillParams& params) : params_(params) {}
 
+  /// Its wave is one of the whole replica.
+  bool sees_all() const override { return true; }
   void decide(const BatchView& view, BatchDecision& out) override {
     const std::int64_t free = make_room(view, out);
     // Members may have left by other ways than ours (their replica failed, say).

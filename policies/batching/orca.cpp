@@ -26,7 +26,7 @@ class OrcaBatching final : public Batching {
   explicit OrcaBatching(const OrcaParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
-    admit_reserved(view, params_.max_sequences - std::ssize(view.running), params_.reservation, out);
+    admit_reserved(view, params_.max_sequences - view.live(), params_.reservation, out);
   }
 
  private:

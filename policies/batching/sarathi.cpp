@@ -118,7 +118,7 @@ class SarathiBatching final : public Batching {
     if (!out.preempt.empty()) return;  // whoever was preempted is first in line, and the view does not show it yet
     const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
     for (const SeqId id : view.waiting) {
-      if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) break;
+      if (view.live() + std::ssize(out.admit) >= params_.max_sequences) break;
       const Sequence& seq = view[id];
       const std::int64_t left = tokens_to_compute(view, id);
       const std::int64_t chunk = std::min(left, budget_at(seq.prefill_tokens - left, budget) - batched);

@@ -80,7 +80,7 @@ class SeesawBatching final : public Batching {
   static bool prompt_fits(const BatchView& view, const Queue& queue) {
     if (!queue.prompt) return false;
     const Sequence& seq = view[*queue.prompt];
-    std::int64_t tokens = queue.stored_tokens + seq.prefill_tokens;
+    std::int64_t tokens = queue.stored_tokens + view.elsewhere_tokens + seq.prefill_tokens;
     if (tokens > view.limits.tier_tokens) return false;
     for (const SeqId id : view.running) tokens += view.kv_tokens(id);
     return tokens <= view.limits.tier_tokens &&
@@ -149,9 +149,9 @@ class SeesawBatching final : public Batching {
       for (const Preemption& gone : latest) put_away(view, gone.seq, room, out);
       return;
     }
-    if (queue.stored > 0) fill(view, free, std::ssize(view.running), out);
+    if (queue.stored > 0) fill(view, free, view.live(), out);
     if (!out.admit.empty()) return;
-    if (view.running.empty()) {
+    if (view.live() == 0) {
       // The store has no room for this prompt: it is computed in whatever layout there is.
       admit_prompts(view, free, std::numeric_limits<std::int64_t>::max(), out);
       return;

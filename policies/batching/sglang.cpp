@@ -67,10 +67,10 @@ class SglangBatching final : public Batching {
   explicit SglangBatching(const SglangParams& params) : params_(params) {}
 
   void decide(const BatchView& view, BatchDecision& out) override {
-    if (view.running.empty() || std::ssize(view.running) < expected_) full_ = false;
+    if (view.live() == 0 || view.live() < expected_) full_ = false;
     choose(view, out);
     if (!out.preempt.empty()) full_ = false;
-    expected_ = std::ssize(view.running) + std::ssize(out.admit) - std::ssize(out.preempt);
+    expected_ = view.live() + std::ssize(out.admit) - std::ssize(out.preempt);
   }
 
  private:
@@ -82,7 +82,7 @@ class SglangBatching final : public Batching {
       if (!out.preempt.empty()) return finish_chunks(view, out, budget);
     }
     finish_chunks(view, out, budget);
-    if (!full_ && !view.waiting.empty() && budget > 0 && std::ssize(view.running) < params_.max_sequences)
+    if (!full_ && !view.waiting.empty() && budget > 0 && view.live() < params_.max_sequences)
       admit(view, out, budget, free);
     if (!out.items.empty()) {
       out.decode_rest = params_.mixed;
@@ -90,7 +90,7 @@ class SglangBatching final : public Batching {
     }
     if (!params_.mixed) make_room_for_decodes(view, out);
     if (!out.preempt.empty()) return;
-    const bool slots = std::ssize(view.running) < params_.max_sequences;
+    const bool slots = view.live() < params_.max_sequences;
     out.stable_iterations =
         slots ? steps_until_eviction(view) : kStable;  // who is first in line depends on what is kept
   }
@@ -154,12 +154,12 @@ class SglangBatching final : public Batching {
     for (const SeqId id : view.prefilling) add_under_way(view[id]);
     const auto spare = static_cast<std::int64_t>(params_.watermark * static_cast<double>(view.kv.total_blocks()));
     for (const Candidate& one : line_) {
-      if (budget <= 0 || std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return;
+      if (budget <= 0 || view.live() + std::ssize(out.admit) >= params_.max_sequences) return;
       const Sequence& seq = view[one.id];
       if (held(view, seq)) continue;
       const std::int64_t blocks = view.kv.blocks_to_admit(seq, seq.prefill_tokens);
       if (free - blocks < spare) {
-        if (view.running.empty() && out.admit.empty()) continue;  // it never will: let the others by
+        if (view.live() == 0 && out.admit.empty()) continue;  // it never will: let the others by
         full_ = true;
         return;
       }

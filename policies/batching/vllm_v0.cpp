@@ -114,7 +114,7 @@ class VllmV0Batching final : public Batching {
 
   /// Adds a waiting sequence to the batch, if it fits.
   bool admit(SeqId id, const BatchView& view, Batch& batch, BatchDecision& out) const {
-    if (std::ssize(view.running) + std::ssize(out.admit) >= params_.max_sequences) return false;
+    if (view.live() + std::ssize(out.admit) >= params_.max_sequences) return false;
     const Sequence& seq = view[id];
     const std::int64_t prompt = tokens_to_compute(view, id);
     const std::int64_t count = std::ssize(out.admit) + 1;

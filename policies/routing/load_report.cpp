@@ -4,10 +4,14 @@
 
 namespace orrery::policies {
 
-void add_load(const BatchView& view, LoadReport& report) {
+void add_running(const BatchView& view, LoadReport& report) {
+  report.running += std::ssize(view.running);
+  for (const SeqId id : view.running) report.high += view[id].priority > 0 ? 1 : 0;
+}
+
+void add_queue(const BatchView& view, LoadReport& report) {
   report.total_blocks += view.kv.total_blocks();
   report.used_blocks += view.kv.total_blocks() - view.kv.available_blocks();
-  report.running += std::ssize(view.running);
   report.waiting += std::ssize(view.waiting);
   for (const SeqId id : view.waiting) {
     const Sequence& seq = view[id];
@@ -17,7 +21,6 @@ void add_load(const BatchView& view, LoadReport& report) {
     report.preempted = report.preempted || seq.preemptions > 0;
     report.high_waiting += seq.priority > 0 ? 1 : 0;
   }
-  for (const SeqId id : view.running) report.high += view[id].priority > 0 ? 1 : 0;
 }
 
 namespace {

@@ -36,8 +36,9 @@ struct LoadReport {
   bool terminating = false;
 };
 
-/// Adds what a batching policy would see of one lane. O(queue).
-void add_load(const BatchView& view, LoadReport& report);
+/// Adds a lane to a report: those who run in it, and its queue and KV cache (once, where lanes share these).
+void add_running(const BatchView& view, LoadReport& report);
+void add_queue(const BatchView& view, LoadReport& report);
 
 enum class Freeness : std::uint8_t { paper, artefact };
 constexpr auto enum_names(Freeness) {

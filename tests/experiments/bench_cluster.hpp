@@ -78,7 +78,7 @@ class BenchCluster {
   std::int64_t free_blocks() const {
     std::int64_t free = 0;
     for (std::size_t i = 0; i < cluster.size(); ++i)
-      for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) free += cluster.replica(i, lane).kv().free_blocks();
+      for (std::size_t pool = 0; pool < cluster.pools(i); ++pool) free += cluster.replica(i, pool).kv().free_blocks();
     return free;
   }
 

@@ -29,6 +29,8 @@ BatchShape batch(std::int64_t tokens) {
   return shape;
 }
 
+using Modes = std::vector<std::vector<StageLayers>>;
+
 /// Layers that are all alike, as evenly over stages as they go.
 std::vector<StageLayers> stages_of(std::int32_t layers, std::int64_t stages) {
   std::vector<StageLayers> all;
@@ -50,7 +52,7 @@ TEST_CASE("equal micro-batches: (m + stages - 1) x stage time", "[theory]") {
   // 4 stages of one layer, batches of 10 tokens: 10 ps a stage. 6 batches: (6 + 3) x 10 = 90 ps, and a share of
   // 3 / 9 of bubbles.
   LayerModel model;
-  StagePipe pipe(model, stages_of(4, 4), no_send, 1);
+  StagePipe pipe(model, {stages_of(4, 4)}, no_send, 1);
   ExactTime left;
   for (int i = 0; i < 6; ++i) left = pipe.pass({0, 0}, batch(10));
   CHECK(left.ticks == 90);
@@ -63,14 +65,14 @@ TEST_CASE("unequal micro-batches make bubbles, by hand", "[unit]") {
   // 2 stages of two layers; stage times 2 a token. Batches of 10, 40, 10 tokens: 20, 80, 20 ps a stage.
   //   stage 0: [0,20) [20,100) [100,120); stage 1: [20,40) [100,180) [180,200). Stage 1 idles from 40 to 100.
   LayerModel model;
-  StagePipe pipe(model, stages_of(4, 2), no_send, 1);
+  StagePipe pipe(model, {stages_of(4, 2)}, no_send, 1);
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 40);
   CHECK(pipe.pass({0, 0}, batch(40)).ticks == 180);
   CHECK(pipe.pass({0, 0}, batch(10)).ticks == 200);
   CHECK(pipe.occupied_ps() == 200);
   CHECK(pipe.work_ps() == 2 * (20 + 80 + 20));
   // The same tokens in equal batches of 20: 40 ps a stage, (3 + 1) x 40 = 160.
-  StagePipe even(model, stages_of(4, 2), no_send, 1);
+  StagePipe even(model, {stages_of(4, 2)}, no_send, 1);
   even.pass({0, 0}, batch(20));
   even.pass({0, 0}, batch(20));
   CHECK(even.pass({0, 0}, batch(20)).ticks == 160);
@@ -81,7 +83,7 @@ TEST_CASE("sends delay the next stage, not the sender; the head is the last stag
   model.head_ps = 7;
   std::vector<std::int64_t> sent;
   StagePipe pipe(
-      model, stages_of(4, 2),
+      model, {stages_of(4, 2)},
       [&](std::int64_t tokens) {
         sent.push_back(tokens);
         return tokens / 2;
@@ -99,7 +101,7 @@ TEST_CASE("what does not end a stage is not sent on", "[unit]") {
   // Three stages of two layers, sends of 5 ps a token. A token through all of them: [0,2) 5 [7,9) 5 [14,16).
   LayerModel model;
   const auto send = [](std::int64_t tokens) { return 5 * tokens; };
-  StagePipe pipe(model, stages_of(6, 3), send, 1);
+  StagePipe pipe(model, {stages_of(6, 3)}, send, 1);
   BatchShape one = batch(1);
   one.segments[0].last = 6;
   CHECK(pipe.pass({0, 0}, one).ticks == 16);
@@ -132,7 +134,7 @@ TEST_CASE("stages take what their own layers take, equal or not", "[prop]") {
     model.embedding_ps = 3;
     model.head_ps = 7;
     StagePipe pipe(
-        model, divided, [](std::int64_t tokens) { return 2 * tokens; }, 1);
+        model, {divided}, [](std::int64_t tokens) { return 2 * tokens; }, 1);
     const std::int32_t middle = layers / 2;
     const std::vector<std::vector<Segment>> batches{
         {{.first = 0, .last = layers, .tokens = 10}},
@@ -167,7 +169,7 @@ TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at
   // 2 stages of two layers: 10 tokens take [0,20) [20,40), two more batches of them until 80. Cleared at 30 ps, it was
   // occupied for 30. The next, at 100 ps, takes [100,120) [120,140): 70 ps in all.
   LayerModel model;
-  StagePipe pipe(model, stages_of(4, 2), no_send, 1);
+  StagePipe pipe(model, {stages_of(4, 2)}, no_send, 1);
   for (int i = 0; i < 3; ++i) pipe.pass({0, 0}, batch(10));
   CHECK(pipe.occupied_ps() == 80);
   pipe.clear({30, 0});
@@ -177,13 +179,13 @@ TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at
   CHECK(pipe.pass({100, 0}, batch(10)).ticks == 140);
   CHECK(pipe.occupied_ps() == 70);
   // At once: 30 ps in which it was occupied already do not count again.
-  StagePipe again(model, stages_of(4, 2), no_send, 1);
+  StagePipe again(model, {stages_of(4, 2)}, no_send, 1);
   again.pass({0, 0}, batch(10));
   again.clear({30, 0});
   CHECK(again.pass({30, 0}, batch(10)).ticks == 70);
   CHECK(again.occupied_ps() == 70);
   // What was still to pass no longer stands in the way of the next.
-  StagePipe full(model, stages_of(4, 2), no_send, 1);
+  StagePipe full(model, {stages_of(4, 2)}, no_send, 1);
   for (int i = 0; i < 3; ++i) full.pass({0, 0}, batch(10));
   full.clear({30, 0});
   CHECK(full.pass({30, 0}, batch(10)).ticks == 70);
@@ -192,7 +194,7 @@ TEST_CASE("a pipe that is cleared was occupied until then, and takes the next at
 TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") {
   // Ticks of 1 ns. Ready at 5.5 ns; each of two stages takes 2 layers x 3000 tokens = 6 ns: [5.5, 11.5), [11.5, 17.5).
   LayerModel model;
-  StagePipe pipe(model, stages_of(4, 2), no_send, 1000);
+  StagePipe pipe(model, {stages_of(4, 2)}, no_send, 1000);
   const ExactTime left = pipe.pass({.ticks = 5, .ps = 500}, batch(3000));
   CHECK(left.ticks == 17);
   CHECK(left.ps == 500);
@@ -202,7 +204,7 @@ TEST_CASE("times of stages are whole nanoseconds, whatever the tick", "[unit]") 
   CHECK(pipe.last_times()[1].begin_ns == 11);
   CHECK(pipe.last_times()[1].end_ns == 17);
   // Ticks of 700 ps: 3,000,000 and 600 ps are 2,100,000.6 ns; 2 layers x 100 tokens take 0.2 ns.
-  StagePipe odd(model, stages_of(4, 2), no_send, 700);
+  StagePipe odd(model, {stages_of(4, 2)}, no_send, 700);
   odd.pass({.ticks = 3'000'000, .ps = 600}, batch(100));
   CHECK(odd.last_times()[0].begin_ns == 2'100'000);
   CHECK(odd.last_times()[0].end_ns == 2'100'000);  // .8
@@ -216,7 +218,7 @@ TEST_CASE("a pipelined replica: as many lanes as stages keep it full", "[theory]
   const auto run = [](int lanes) {
     BenchCluster bench;
     LayerModel model;
-    auto pipe = std::make_unique<StagePipe>(model, stages_of(32, 4), no_send, 1);
+    auto pipe = std::make_unique<StagePipe>(model, Modes{stages_of(32, 4)}, no_send, 1);
     MemberParts member;
     member.pipe = std::move(pipe);
     for (int i = 0; i < lanes; ++i) {
@@ -250,7 +252,7 @@ TEST_CASE("uniform micro-batches shrink bubbles", "[theory]") {
     BenchCluster bench;
     LayerModel model;
     MemberParts member;
-    member.pipe = std::make_unique<StagePipe>(model, stages_of(32, 4), no_send, 1);
+    member.pipe = std::make_unique<StagePipe>(model, Modes{stages_of(32, 4)}, no_send, 1);
     for (int i = 0; i < 4; ++i) {
       ReplicaParts& parts = member.lanes.emplace_back();
       parts.model = &model;

@@ -1,8 +1,10 @@
-#include "experiments/systems/serving/pricing/layouts.hpp"
+#include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 
 #include "experiments/systems/serving/config/config.hpp"
+#include "experiments/systems/serving/pricing/host_store.hpp"
+#include "experiments/systems/serving/pricing/modal_iteration.hpp"
 #include "experiments/systems/serving/system.hpp"
 #include "sim/base/home.hpp"
 #include "tests/experiments/bench_replica.hpp"
@@ -16,39 +18,6 @@ using namespace orrery::experiments;
 using namespace orrery::experiments::test;
 
 namespace {
-
-/// t = 1 us a token and 1 ns a token of context.
-class Linear final : public IterationModel {
- public:
-  void cost(const BatchShape& shape, IterationCost& out) override {
-    for (const Segment& s : shape.segments) out.class_ps[0] += 1'000'000 * s.tokens + 1'000 * s.decode.context_tokens;
-    out.time_ps = out.class_ps[0];
-    out.compute_pj = 10 * shape.sequences;
-  }
-};
-
-LayoutIteration layouts(std::vector<LayoutParams> modes, const hw::LinkParams& link) {
-  models::ModelConfig config;
-  config.layers = 4;
-  config.hidden_size = config.intermediate_size = 8;
-  config.heads = config.kv_heads = 4;
-  config.head_dim = 2;
-  config.vocab_size = 16;
-  config.max_position_embeddings = 64;
-  std::vector<LayoutIteration::Mode> all;
-  for (const LayoutParams& layout : modes)
-    all.push_back({layout, models::build_transformer(config, hw::DType::fp16, layout.tensor_parallel),
-                   std::make_unique<Linear>()});
-  return LayoutIteration(std::move(all), link, 16, 1e9);
-}
-
-BatchShape decodes(std::int64_t sequences, std::int64_t context, std::int32_t mode) {
-  BatchShape shape;
-  shape.mode = mode;
-  shape.sequences = shape.logit_rows = sequences;
-  shape.segments.push_back({.first = 0, .last = 4, .tokens = sequences, .decode = {sequences, context}});
-  return shape;
-}
 
 std::string seesaw_config(const std::string& more) {
   return R"({"kind": "experiment", "version": 1, "system": "serving",
@@ -70,35 +39,53 @@ ServingResult run(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("layouts: a pipeline costs a stage a batch of prompts, and a round of stages a batch of decodes", "[unit]") {
-  hw::LinkParams link;
-  link.bandwidth = 1e30;  // hand-over for nothing but its start
-  link.peer.send_base_s = 1e-9;
-  link.peer.send_ramp_s = 0;
-  LayoutIteration model = layouts({{1, 1}, {1, 2}, {1, 3}}, link);
-  const std::int64_t hop = 1'000;
-  const auto time = [&](const BatchShape& shape) {
-    IterationCost out;
-    model.cost(shape, out);
-    return out.time_ps;
+TEST_CASE("modes: each is priced by its own model; a switch takes what its layout takes to load", "[unit]") {
+  class Fixed final : public IterationModel {
+   public:
+    explicit Fixed(std::int64_t ps) : ps_(ps) {}
+    void cost(const BatchShape&, IterationCost& out) override { out.time_ps = ps_; }
+
+   private:
+    std::int64_t ps_;
   };
-  CHECK(time(decodes(8, 800, 0)) == 8'800'000);
-  // Two micro-batches of 4 sequences and 400 tokens: 4.4 us for all layers, half of it in a stage, twice.
-  CHECK(std::abs(time(decodes(8, 800, 1)) - (4'400'000 + 2 * hop)) <= 2);
-  // Three stages of 4 layers: the fullest has 2. Micro-batches of 3 sequences and 267 tokens.
-  CHECK(std::abs(time(decodes(8, 800, 2)) - (3 * 3'267'000 * 2 / 4 + 3 * hop)) <= 3);
-  BatchShape prompt;
-  prompt.mode = 1;
-  prompt.segments.push_back({.first = 0, .last = 4, .tokens = 100});
-  CHECK(std::abs(time(prompt) - (100'000'000 / 2 + hop)) <= 2);
+  const auto models = [] {
+    std::vector<std::unique_ptr<IterationModel>> all;
+    all.push_back(std::make_unique<Fixed>(10));
+    all.push_back(std::make_unique<Fixed>(20));
+    return all;
+  };
+  ModalIteration model(models(), {300, 400});
+  BatchShape shape;
+  for (const std::int32_t mode : {0, 1}) {
+    shape.mode = mode;
+    IterationCost cost;
+    model.cost(shape, cost);
+    CHECK(cost.time_ps == 10 * (mode + 1));
+    CHECK(model.switch_ps(mode, mode) == 0);
+  }
+  CHECK(model.switch_ps(0, 1) == 400);
+  CHECK(model.switch_ps(1, 0) == 300);
+  CHECK(ModalIteration(models()).switch_ps(0, 1) == 0);
 }
 
-TEST_CASE("layouts: a switch loads the shard of the layout it goes to", "[unit]") {
-  LayoutIteration model = layouts({{1, 4}, {2, 2}}, {});
-  CHECK(model.switch_ps(0, 0) == 0);
-  // bytes / (1 GB/s) = 1 ns a byte
-  CHECK(model.switch_ps(0, 1) == model.weight_bytes(1) * 1000);
-  CHECK(model.switch_ps(1, 0) == model.weight_bytes(0) * 1000);
+TEST_CASE("layouts: a pipeline is the same however it is written", "[unit]") {
+  const auto with = [](const std::string& written, const std::string& batching) {
+    std::string text = seesaw_config("");
+    const std::string layouts = text.substr(text.find(R"("layouts")"));
+    text.replace(text.find(layouts), layouts.size(), written + "}");
+    text.replace(text.find("seesaw"), 6, batching);
+    return run(text);
+  };
+  for (const std::string batching : {"vllm_v0", "sarathi"})
+    for (const auto& [tensor, stages] : {std::pair{1, 4}, {2, 2}, {4, 1}}) {
+      CAPTURE(batching, tensor, stages);
+      const std::string layout = fmt::format(R"({{"tensor_parallel": {}, "pipeline_parallel": {}}})", tensor, stages);
+      const ServingResult a = with(R"("layouts": {"host_memory": "0 B", "modes": [)" + layout + "]}", batching);
+      const ServingResult b = with(R"("cluster": {"replicas": [)" + layout + "]}", batching);
+      CHECK(a.metrics.completed == 60);
+      sim::TickScale scale;
+      CHECK(summarise(a, scale).dump() == summarise(b, scale).dump());
+    }
 }
 
 TEST_CASE("host store: a copy runs beside the next iteration, and stalls the one after by what is left", "[unit]") {

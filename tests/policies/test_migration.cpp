@@ -99,7 +99,8 @@ TEST_CASE("a load report adds up a lane by hand", "[unit]") {
   replica.wait(40);       // 3 blocks, and the head
   replica.wait(16);       // 1 block
   LoadReport report;
-  add_load(replica.view(), report);
+  add_running(replica.view(), report);
+  add_queue(replica.view(), report);
   CHECK(report.total_blocks == 100);
   CHECK(report.used_blocks == 2);
   CHECK(report.running == 1);

@@ -9,8 +9,9 @@
 #include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/graph_iteration.hpp"
+#include "experiments/systems/serving/pricing/host_store.hpp"
 #include "experiments/systems/serving/pricing/lane_share.hpp"
-#include "experiments/systems/serving/pricing/layouts.hpp"
+#include "experiments/systems/serving/pricing/modal_iteration.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
 #include "experiments/systems/serving/setup_state.hpp"
@@ -49,7 +50,7 @@ bool ServingSetup::State::enough_devices() {
                               .replicas = group.params.count,
                               .device_group = group.params.device_group,
                               .devices = group.devices(),
-                              .stages = group.params.pipeline_parallel,
+                              .stages = group.stages(),
                               .lanes = group.lanes(),
                               .lock_step = group.params.lock_step && group.params.data_parallel > 1,
                               .peak_flops = device.peak(config.model.dtype),
@@ -109,92 +110,91 @@ std::vector<StageLayers> stages_of(const std::vector<std::int64_t>& counts, std:
   return all;
 }
 
-/// Which layers each stage has; or why the policy's answer is none.
-std::optional<std::string> divide_layers(const policies::Partition& policy, ReplicaKind& kind) {
-  if (kind.stages == 1) return std::nullopt;
-  const PipelineWeights weights = pipeline_weights(*kind.transformer);
-  const std::vector<std::int64_t> counts = policy.divide(
-      {.stages = kind.stages, .layers = weights.layers, .embedding = weights.embedding, .head = weights.head});
-  kind.layers_of = stages_of(counts, kind.stages, kind.transformer->kind_of);
-  if (!kind.layers_of.empty()) return std::nullopt;
+/// Which layers each stage of a layout has; or why the policy's answer is none.
+std::optional<std::string> divide_layers(const policies::Partition& policy, KindLayout& layout) {
+  const std::int64_t stages = layout.params.pipeline_parallel;
+  const std::vector<std::int32_t>& kind_of = layout.transformer.kind_of;
+  if (stages == 1) {
+    layout.layers_of = {{0, static_cast<std::int32_t>(kind_of.size())}};
+    return std::nullopt;
+  }
+  const PipelineWeights weights = pipeline_weights(layout.transformer);
+  const std::vector<std::int64_t> counts =
+      policy.divide({.stages = stages, .layers = weights.layers, .embedding = weights.embedding, .head = weights.head});
+  layout.layers_of = stages_of(counts, stages, kind_of);
+  if (!layout.layers_of.empty()) return std::nullopt;
   return fmt::format(
       "policies.partition gives stages of [{}] layers, the model has {} layers and the replica {} stages",
-      fmt::join(counts, ", "), kind.limits.layers, kind.stages);
+      fmt::join(counts, ", "), kind_of.size(), stages);
 }
 
 /// Weights of a stage's device, and its KV cache a token: the most that a stage has of each. Where the stage with most
 /// weights has not most layers, memory is a little more than any stage takes.
-void divide_stages(ReplicaKind& kind) {
-  const PipelineWeights weights = pipeline_weights(*kind.transformer);
-  std::int64_t most = 0, layers = 0;
-  for (const StageLayers& stage : kind.layers_of) {
+void divide_weights(KindLayout& layout) {
+  if (layout.params.pipeline_parallel == 1) {
+    layout.weight_bytes = models::weight_bytes(layout.transformer);
+    layout.cache_per_token = models::kv_bytes_per_token(layout.transformer);
+    return;
+  }
+  const PipelineWeights weights = pipeline_weights(layout.transformer);
+  std::int64_t layers = 0;
+  for (const StageLayers& stage : layout.layers_of) {
     std::int64_t bytes =
         std::accumulate(weights.layers.begin() + stage.first, weights.layers.begin() + stage.last, std::int64_t{0});
     if (stage.first == 0) bytes += weights.embedding;
-    if (stage.last == kind.limits.layers) bytes += weights.head;
-    most = std::max(most, bytes);
+    if (&stage == &layout.layers_of.back()) bytes += weights.head;
+    layout.weight_bytes = std::max(layout.weight_bytes, bytes);
     layers = std::max<std::int64_t>(layers, stage.last - stage.first);
   }
-  kind.weight_bytes = most;
-  kind.geometry.bytes_per_token = models::kv_bytes_per_token_layer(*kind.transformer) * layers;
+  layout.cache_per_token = models::kv_bytes_per_token_layer(layout.transformer) * layers;
 }
 
-/// A replica whose modes are the config's layouts.
-bool ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
-  const hw::Device& device = config.parts[static_cast<std::size_t>(kind.device_group)].device;
-  std::vector<LayoutIteration::Mode> modes;
-  if (!config.parts[static_cast<std::size_t>(kind.device_group)].at_clocks.empty()) {
-    infeasible = Infeasible{"clocks are chosen for replicas of one layout only"};
-    return false;
-  }
-  if (config.policies.speculation.name != "none") {
-    infeasible = Infeasible{"speculation is modelled on replicas of one layout only"};
-    return false;
-  }
-  for (const LayoutParams& layout : config.layouts.modes) {
-    auto obstacle = device.alone_obstacle();
-    if (!obstacle) obstacle = layout_obstacle(model, layout, group.devices());
-    if (!obstacle) obstacle = device.rank_obstacle(layout.devices());
-    if (obstacle) {
-      infeasible = Infeasible{*obstacle};
-      return false;
-    }
-    const models::Split split{.tp = layout.tensor_parallel, .attention_dp = 1, .expert_parallel = 1};
-    models::Transformer t =
-        models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
-    auto ranks = std::make_unique<DeviceIterationModel>(t, device);
-    modes.push_back({layout, std::move(t), std::move(ranks)});
-  }
-  kind.transformer = modes.front().transformer;
-  kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
-                 static_cast<std::int32_t>(model.layers)};
-  const LayoutMemory memory = layout_memory(modes);
-  kind.weight_bytes = memory.weight_bytes;
-  kind.cache_per_token = models::kv_bytes_per_token(*kind.transformer);
-  kind.geometry.bytes_per_token = memory.kv_bytes_per_token;
-  kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / memory.kv_bytes_per_token;
-  kind.usable_bytes =
-      static_cast<std::int64_t>(static_cast<double>(device.memory_bytes) * (1 - config.replica.memory_margin));
-  kind.geometry.bytes_available = kind.usable_bytes - kind.weight_bytes;
-  if (!check_memory(group, kind)) return false;
-  const std::int64_t hidden = model.hidden_size * hw::bytes_of(config.model.dtype);
-  kind.models.add<LayoutIteration>(std::move(modes), device.link, hidden, config.layouts.host_bandwidth);
-  kind.models.add<TabulatedIteration>(kind.models.top(), kind.limits.layers);
-  return true;
-}
-
-/// Why replicas of this kind cannot be, or nothing.
-std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind, const models::Split& split) const {
+/// Why replicas of this kind cannot be, or nothing: whatever their layout.
+std::optional<std::string> ServingSetup::State::obstacle(const ReplicaGroup& group, const ReplicaKind& kind) const {
   if (const auto why = part(kind).device.alone_obstacle()) return why;
-  if (const auto why = part(kind).device.rank_obstacle(split.tp * split.attention_dp)) return why;
-  if (kind.stages > 1)
-    if (const auto why = part(kind).device.rank_obstacle(kind.stages)) return why;
-  if (const auto obstacle = models::split_obstacle(model, split)) return *obstacle;
-  if (kind.stages == 1) return std::nullopt;
-  if (kind.stages > model.layers) return fmt::format("{} pipeline stages for {} layers", kind.stages, model.layers);
-  if (!part(kind).at_clocks.empty()) return "clocks are chosen for replicas without pipeline stages only";
+  if (kind.one_scheduler && group.batching.make()->sees_all())
+    return fmt::format(
+        "policies.batching {} weighs all that runs, so it cannot schedule a pipeline with several batches in flight "
+        "(cluster.replicas[].queue per_lane gives each lane one of its own)",
+        group.batching.name);
+  const bool one_layout = config.layouts.empty();
+  if (one_layout && kind.stages == 1) return std::nullopt;
+  const char* only = one_layout ? "without pipeline stages" : "of one layout";
+  if (!part(kind).at_clocks.empty()) return fmt::format("clocks are chosen for replicas {} only", only);
   if (config.policies.speculation.name != "none")
-    return "speculation is modelled on replicas without pipeline stages only";
+    return fmt::format("speculation is modelled on replicas {} only", only);
+  return std::nullopt;
+}
+
+/// Why they cannot have this layout, or nothing.
+std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind, const LayoutParams& layout) const {
+  const hw::Device& device = part(kind).device;
+  if (!config.layouts.empty() && layout.devices() != kind.tensor_parallel)
+    return fmt::format("a layout of {} x {} is for {} devices, a replica has {}", layout.tensor_parallel,
+                       layout.pipeline_parallel, layout.devices(), kind.tensor_parallel);
+  if (const auto why = device.rank_obstacle(layout.tensor_parallel * kind.data_parallel)) return why;
+  if (const auto why = device.rank_obstacle(layout.pipeline_parallel)) return why;
+  if (layout.pipeline_parallel > model.layers)
+    return fmt::format("{} pipeline stages for {} layers", layout.pipeline_parallel, model.layers);
+  return models::split_obstacle(
+      model,
+      {.tp = layout.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel});
+}
+
+/// Builds the layouts of a kind; says why one cannot be.
+std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
+  const auto partition = config.policies.partition.make();
+  for (const LayoutParams& params : group.layouts) {
+    if (const auto why = obstacle(kind, params)) return why;
+    const models::Split split{
+        .tp = params.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
+    KindLayout& layout = kind.layouts.emplace_back();
+    layout.params = params;
+    layout.transformer =
+        models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
+    if (const auto why = divide_layers(*partition, layout)) return why;
+    divide_weights(layout);
+  }
   return std::nullopt;
 }
 
@@ -225,58 +225,70 @@ std::optional<std::string> ServingSetup::State::make_graph(ReplicaKind& kind) {
   return std::nullopt;
 }
 
-std::unique_ptr<IterationModel> ServingSetup::State::exact_model(const ReplicaKind& kind,
+std::unique_ptr<IterationModel> ServingSetup::State::exact_model(const ReplicaKind& kind, const KindLayout& layout,
                                                                  const hw::Device& device) const {
   if (kind.graph)
     return std::make_unique<GraphIteration>(*kind.graph, device, kind.limits.layers, kind.tensor_parallel);
-  return std::make_unique<DeviceIterationModel>(*kind.transformer, device);
+  return std::make_unique<DeviceIterationModel>(layout.transformer, device);
 }
 
 /// Weights, and what is left for the KV cache.
 void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& kind) {
   const hw::Device& device = part(kind).device;
-  kind.weight_bytes = models::weight_bytes(*kind.transformer);
+  for (const KindLayout& layout : kind.layouts) {
+    kind.weight_bytes = std::max(kind.weight_bytes, layout.weight_bytes);
+    kind.geometry.bytes_per_token = std::max(kind.geometry.bytes_per_token, layout.cache_per_token);
+  }
   kind.usable_bytes =
       static_cast<std::int64_t>(static_cast<double>(device.memory_bytes) * (1 - config.replica.memory_margin));
-  kind.geometry.bytes_per_token = models::kv_bytes_per_token(*kind.transformer);
-  if (kind.stages > 1) divide_stages(kind);
-  kind.cache_per_token = models::kv_bytes_per_token(*kind.transformer);
+  kind.cache_per_token = models::kv_bytes_per_token(kind.transformer()) * kind.layouts.front().params.tensor_parallel;
   if (kind.graph) {
     const GraphMemory memory = graph_memory(*kind.graph);
     kind.weight_bytes = memory.weights;
-    kind.geometry.bytes_per_token = kind.cache_per_token = memory.cache_per_token;
+    kind.geometry.bytes_per_token = memory.cache_per_token;
+    kind.cache_per_token = memory.cache_per_token * kind.tensor_parallel;
   }
-  kind.drafts = std::make_unique<DraftModels>(config, device, *kind.transformer);
+  kind.drafts = std::make_unique<DraftModels>(config, device, kind.transformer());
   kind.weight_bytes += kind.drafts->weight_bytes();
   kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
   kind.block_bytes = group.kvcache.make({kind.geometry.bytes_per_token, 0})->block_bytes();
-  const std::int64_t sharing = kind.stages > 1 ? kind.lanes : 1;  // lanes of a pipeline share its devices' memory
-  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / sharing;
+  if (!config.layouts.empty())
+    kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / kind.geometry.bytes_per_token;
+  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / kind.pools();
   if (config.replica.kv_blocks)
     kind.geometry.bytes_available = static_cast<std::int64_t>(
         std::min<__int128>(std::numeric_limits<std::int64_t>::max() / 4,
-                           static_cast<__int128>(*config.replica.kv_blocks) * kind.block_bytes / sharing));
+                           static_cast<__int128>(*config.replica.kv_blocks) * kind.block_bytes / kind.pools()));
 }
 
 /// What prices the iterations.
 void ServingSetup::State::make_models(ReplicaKind& kind) {
   const hw::Device& device = part(kind).device;
   IterationStack& stack = kind.models;
+  std::vector<std::unique_ptr<IterationModel>> modes;
+  std::vector<std::int64_t> switch_ps;  // each device loads its shard over its own host link
+  for (const KindLayout& layout : kind.layouts) {
+    modes.push_back(exact_model(kind, layout, device));
+    if (kind.layouts.size() > 1)
+      switch_ps.push_back(copy_picoseconds(static_cast<double>(layout.weight_bytes) / config.layouts.host_bandwidth));
+  }
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
-    std::vector<std::unique_ptr<IterationModel>> modes;
-    for (const hw::Device& at_clock : clocks) modes.push_back(exact_model(kind, at_clock));
-    stack.add<ClockedIteration>(std::move(modes));
+    modes.clear();
+    for (const hw::Device& at_clock : clocks) modes.push_back(exact_model(kind, kind.layouts.front(), at_clock));
     kind.clocked = true;
+  }
+  if (modes.size() > 1 || kind.clocked) {
+    stack.add<ModalIteration>(std::move(modes), std::move(switch_ps));
   } else {
-    stack.add(exact_model(kind, device));
+    stack.add(std::move(modes.front()));
   }
   if (const ProfileParams& profile = config.machine.profile; profile.path) {
-    const models::ModelConfig& facts = kind.transformer->config;
+    const models::ModelConfig& facts = kind.transformer().config;
     stack.add<ProfileIteration>(OpProfile::read(*profile.path), profile,
                                 ProfileFacts{.layers = facts.layers,
                                              .hidden = facts.hidden_size,
-                                             .vocab_rows = kind.transformer->vocab_rows,
-                                             .tensor_parallel = kind.transformer->tp,
+                                             .vocab_rows = kind.transformer().vocab_rows,
+                                             .tensor_parallel = kind.transformer().tp,
                                              .memory_bandwidth = device.memory_bandwidth,
                                              .l2_bandwidth = device.cache.bandwidth,
                                              .l2_bytes = static_cast<double>(device.cache.bytes),
@@ -291,18 +303,12 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
 }
 
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
-  if (!config.layouts.modes.empty()) return make_layouts(group, kind);
-  const models::Split split{
-      .tp = kind.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
-  if (const auto why = obstacle(kind, split)) {
-    infeasible = Infeasible{*why};
-    return false;
-  }
-  kind.transformer = models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
-  if (const auto why = divide_layers(*config.policies.partition.make(), kind)) {
-    infeasible = Infeasible{*why};
+  auto why_not = obstacle(group, kind);
+  if (!why_not) why_not = make_layouts(group, kind);
+  if (why_not) {
+    infeasible = Infeasible{*why_not};
     return false;
   }
   if (const auto why = make_graph(kind)) {
@@ -348,7 +354,8 @@ void ServingSetup::State::build() {
     const ReplicaGroup& group = config.groups[g];
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
-             kind->stages == group.params.pipeline_parallel && kind->lanes == group.lanes() &&
+             kind->stages == group.stages() && kind->lanes == group.lanes() &&
+             kind->one_scheduler == group.one_scheduler() &&
              kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel) &&
              (!config.replica.kv_blocks ||
               kind->block_bytes == group.kvcache.make({kind->geometry.bytes_per_token, 0})->block_bytes());
@@ -359,7 +366,8 @@ void ServingSetup::State::build() {
       kind = kinds.back().get();
       kind->device_group = group.params.device_group;
       kind->tensor_parallel = group.tensor_parallel;
-      kind->stages = group.params.pipeline_parallel;
+      kind->stages = group.stages();
+      kind->one_scheduler = group.one_scheduler();
       kind->lanes = group.lanes();
       kind->data_parallel = group.params.data_parallel;
       kind->expert_parallel = group.params.expert_parallel.value_or(config.replica.expert_parallel);
@@ -370,7 +378,7 @@ void ServingSetup::State::build() {
     }
     kind_of.push_back(kind);
     machine.groups[g].weight_bytes = kind->weight_bytes;
-    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * (kind->stages > 1 ? kind->lanes : 1);
+    machine.groups[g].kv_capacity_bytes = kind->geometry.bytes_available * kind->pools();
   }
 }
 

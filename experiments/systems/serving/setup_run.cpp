@@ -7,6 +7,7 @@
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
 #include "experiments/systems/serving/pricing/clocked.hpp"
+#include "experiments/systems/serving/pricing/host_store.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/picoseconds.hpp"
 #include "experiments/systems/serving/programs/files.hpp"
@@ -85,14 +86,16 @@ void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const Run
 /// The stages of one replica. Activations go from stage to stage as one message a device pair.
 std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfig& config, std::int64_t ps_per_tick) {
   const hw::LinkParams& link = config.parts[static_cast<std::size_t>(kind.device_group)].device.link;
-  const std::int64_t token_bytes = kind.transformer->config.hidden_size * hw::bytes_of(config.model.dtype);
-  const std::int64_t ranks = kind.tensor_parallel * kind.stages;
+  const std::int64_t token_bytes = kind.transformer().config.hidden_size * hw::bytes_of(config.model.dtype);
+  const std::int64_t ranks = kind.layouts.front().params.devices();
   const auto send_ps = [&link, token_bytes, ranks](std::int64_t tokens) {
     const hw::CollectiveCost cost =
         hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
     return picoseconds(cost.time_s);
   };
-  return std::make_unique<StagePipe>(kind.models.top(), kind.layers_of, send_ps, ps_per_tick);
+  std::vector<std::vector<StageLayers>> modes;
+  for (const KindLayout& layout : kind.layouts) modes.push_back(layout.layers_of);
+  return std::make_unique<StagePipe>(kind.models.top(), std::move(modes), send_ps, ps_per_tick);
 }
 
 /// When a run measures, and what its requests are held to.
@@ -122,11 +125,13 @@ void collect(const Cluster& cluster, const ServingConfig& config,
   result.totals = cluster.totals();
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
-    for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
-      result.free_blocks += cluster.replica(i, lane).kv().available_blocks();
-      result.kv.add(cluster.replica(i, lane).kv().counters());
+    for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane)
       result.kv.split.add(cluster.replica(i, lane).counts().split);
-      result.total_blocks += cluster.replica(i, lane).kv().total_blocks();
+    for (std::size_t pool = 0; pool < cluster.pools(i); ++pool) {
+      const policies::KvCache& kv = cluster.replica(i, pool).kv();
+      result.free_blocks += kv.available_blocks();
+      result.kv.add(kv.counters());
+      result.total_blocks += kv.total_blocks();
     }
   }
   if (!config.kv_tiers.tiers.empty()) {
@@ -163,21 +168,24 @@ class RunMembers {
     member.weight = group.params.weight;
     member.weight_bytes = kind.weight_bytes;
     member.lock_step = state_.machine.groups[g].lock_step;
-    member.kv_bytes_per_token = kind.cache_per_token * kind.tensor_parallel;
+    member.kv_bytes_per_token = kind.cache_per_token;
     if (kind.stages > 1) member.pipe = make_pipe(kind, config_, engine_.scale().ps_per_tick());
-    for (std::int64_t lane = 0; lane < kind.lanes; ++lane) member.lanes.push_back(lane_of(group, kind, number));
+    member.one_scheduler = kind.one_scheduler ? kind.lanes : 0;
+    const std::int64_t apart = kind.one_scheduler ? 1 : kind.lanes;
+    for (std::int64_t lane = 0; lane < apart; ++lane) member.lanes.push_back(lane_of(group, kind, number));
     return member;
   }
 
   ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number) {
     ReplicaParts parts;
     parts.model = &kind.models.top();
-    if (kind.stages == 1 && kind.drafts)
+    if (kind.stages == 1)
       parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
     parts.acceptance = parts.speculator.get();
     parts.host = &host_;
-    parts.batching = group.batching.make();
-    if (kind.clocked) parts.batching = with_clocks(std::move(parts.batching), clock_choice(kind));
+    std::unique_ptr<policies::Batching> batching = group.batching.make();
+    if (kind.clocked) batching = with_clocks(std::move(batching), clock_choice(kind));
+    parts.batching = std::move(batching);
     parts.kv = group.kvcache.make(kind.geometry);
     parts.limits = kind.limits;
     parts.leap = config_.run.leap;

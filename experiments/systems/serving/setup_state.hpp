@@ -13,21 +13,34 @@
 
 namespace orrery::experiments {
 
+/// A layout of a kind of replica: its mode.
+struct KindLayout {
+  LayoutParams params;
+  models::Transformer transformer;     ///< the share of one of tensor_parallel devices
+  std::vector<StageLayers> layers_of;  ///< a stage
+  std::int64_t weight_bytes = 0;       ///< on a device of the stage that has most of them
+  std::int64_t cache_per_token = 0;    ///< bytes on a device of the stage that has most layers
+};
+
 /// Devices, model share and prices of one kind of replica; equal groups share it.
 struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
+  bool one_scheduler = false;  ///< of its lanes
   std::int64_t data_parallel = 1, expert_parallel = 1;
-  std::optional<models::Transformer> transformer;
+  std::vector<KindLayout> layouts;
   std::optional<models::OpGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
-  policies::KvGeometry geometry;     ///< of a lane
-  std::int64_t cache_per_token = 0;  ///< bytes on a rank with all layers, drafts left out
+  policies::KvGeometry geometry;     ///< of a lane, or of all lanes of one scheduler
+  std::int64_t cache_per_token = 0;  ///< bytes over all devices, drafts left out
   std::int64_t block_bytes = 0;      ///< of the KV cache that it was made for
-  std::vector<StageLayers> layers_of;
-  IterationStack models;                ///< the one on top prices iterations (of a pipeline: those of a stage)
-  bool clocked = false;                 ///< they have modes, the clocks to choose from
-  std::unique_ptr<DraftModels> drafts;  ///< null with layouts
+  IterationStack models;             ///< the one on top prices iterations (of a pipeline: those of a stage)
+  bool clocked = false;              ///< they have modes, the clocks to choose from
+  std::unique_ptr<DraftModels> drafts;
+
+  const models::Transformer& transformer() const { return layouts.front().transformer; }
+  /// What a KV cache and queue of its own serves: lanes of a pipeline share its devices' memory.
+  std::int64_t pools() const { return stages > 1 && !one_scheduler ? lanes : 1; }
 };
 
 struct ServingSetup::State {
@@ -46,12 +59,14 @@ struct ServingSetup::State {
   /// Rewrites the config's graph for the kind's device; says why it cannot serve.
   std::optional<std::string> make_graph(ReplicaKind& kind);
   /// What prices all layers on a device.
-  std::unique_ptr<IterationModel> exact_model(const ReplicaKind& kind, const hw::Device& device) const;
-  std::optional<std::string> obstacle(const ReplicaKind& kind, const models::Split& split) const;
+  std::unique_ptr<IterationModel> exact_model(const ReplicaKind& kind, const KindLayout& layout,
+                                              const hw::Device& device) const;
+  std::optional<std::string> obstacle(const ReplicaGroup& group, const ReplicaKind& kind) const;
+  std::optional<std::string> obstacle(const ReplicaKind& kind, const LayoutParams& layout) const;
+  std::optional<std::string> make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
   void divide_memory(const ReplicaGroup& group, ReplicaKind& kind);
   void make_models(ReplicaKind& kind);
-  bool make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
   bool check_memory(const ReplicaGroup& group, const ReplicaKind& kind);
 };
 

@@ -164,6 +164,7 @@ void Cluster::fail(std::size_t i) {
   if (hand_overs_) hand_overs_->cancel(i);
   for (const auto& lane : member.lanes)
     for (Request* request : lane->evacuate()) restart(*request);
+  if (member.scheduler != nullptr) member.scheduler->clear();
   if (member.pipe != nullptr) member.pipe->clear({engine_.now().ticks, 0});
 }
 

@@ -77,6 +77,8 @@ class Cluster final : public RequestSink, public RequestPort {
 
   std::size_t size() const { return fleet_.size(); }
   std::size_t lanes(std::size_t i) const { return fleet_[i].lanes.size(); }
+  /// How many of its lanes, the first ones, have a queue and a KV cache of their own.
+  std::size_t pools(std::size_t i) const { return fleet_[i].pools(); }
   const Replica& replica(std::size_t i, std::size_t lane = 0) const { return *fleet_[i].lanes[lane]; }
   Replica& replica(std::size_t i, std::size_t lane = 0) { return *fleet_[i].lanes[lane]; }
   /// What a router sees of it now.

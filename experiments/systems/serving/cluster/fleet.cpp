@@ -28,6 +28,13 @@ void Fleet::add(MemberParts parts, RequestSink& sink, RunObserver* observer) {
   member.weight_bytes = parts.weight_bytes;
   member.pipe = std::move(parts.pipe);
   if (parts.lock_step) member.lock_step = std::make_unique<LockStep>(engine_);
+  if (parts.one_scheduler > 0) {
+    member.scheduler = std::make_unique<LaneScheduler>(engine_, *member.pipe);
+    parts.lanes.front().pool = std::make_shared<SequencePool>();
+    parts.lanes.front().links = std::make_shared<TierLinks>();
+    const ReplicaParts first = parts.lanes.front();
+    parts.lanes.resize(static_cast<std::size_t>(parts.one_scheduler), first);
+  }
   for (ReplicaParts& lane : parts.lanes) {
     lane.engine = &engine_;
     lane.metrics = &metrics_;
@@ -36,11 +43,16 @@ void Fleet::add(MemberParts parts, RequestSink& sink, RunObserver* observer) {
     lane.index = index;
     lane.pipe = member.pipe.get();
     lane.lock_step = member.lock_step.get();
+    lane.scheduler = member.scheduler.get();
+    lane.lane = static_cast<std::int32_t>(member.lanes.size());
     lane.stream = next_stream_++;
     member.lanes.push_back(std::make_unique<Replica>(std::move(lane)));
     if (member.lock_step != nullptr) member.lock_step->add(*member.lanes.back());
-    member.caches.push_back(&member.lanes.back()->kv());
-    member.away.kv_total += member.lanes.back()->kv().total_blocks();
+    if (member.scheduler != nullptr) member.scheduler->add(*member.lanes.back());
+  }
+  for (std::size_t pool = 0; pool < member.pools(); ++pool) {
+    member.caches.push_back(&member.lanes[pool]->kv());
+    member.away.kv_total += member.lanes[pool]->kv().total_blocks();
   }
   member.away.replica = index;
   member.away.weight = parts.weight;
@@ -81,9 +93,12 @@ policies::LoadReport Fleet::report(std::size_t i) {
   policies::LoadReport report;
   report.replica = static_cast<std::int32_t>(i);
   report.terminating = members_[i].pool == nullptr;
-  for (const auto& lane : members_[i].lanes) {
-    lane->sync();
-    policies::add_load(lane->view(), report);
+  const Member& member = members_[i];
+  for (std::size_t lane = 0; lane < member.lanes.size(); ++lane) {
+    member.lanes[lane]->sync();
+    const policies::BatchView view = member.lanes[lane]->view();
+    policies::add_running(view, report);
+    if (lane < member.pools()) policies::add_queue(view, report);
   }
   return report;
 }
@@ -117,10 +132,11 @@ void Fleet::read_live(Pool& pool) {
   for (policies::ReplicaFacts& facts : pool.facts) {
     facts.waiting = facts.kv_blocks = 0;
     const auto i = static_cast<std::size_t>(facts.replica);
-    for (const auto& lane : members_[i].lanes) {
-      lane->sync();
-      facts.waiting += lane->sequences().queued();
-      facts.kv_blocks += lane->kv().total_blocks() - lane->kv().available_blocks();
+    for (const auto& lane : members_[i].lanes) lane->sync();
+    for (std::size_t own = 0; own < members_[i].pools(); ++own) {
+      const Replica& lane = *members_[i].lanes[own];
+      facts.waiting += lane.sequences().queued();
+      facts.kv_blocks += lane.kv().total_blocks() - lane.kv().available_blocks();
     }
     if (pool.router->reads_reports()) facts.load = report(i);
   }
@@ -185,7 +201,7 @@ void Fleet::prefilled(Request& request) {
 Replica& Fleet::choose_lane(Request& request) {
   const Member& member = of(request);
   request.lane = 0;
-  if (member.lanes.size() > 1) {
+  if (member.pools() > 1) {
     const auto requests = [](const std::unique_ptr<Replica>& lane) {
       return lane->sequences().queued() + std::ssize(lane->sequences().running());
     };
@@ -219,9 +235,10 @@ ReplicaResult Fleet::result(std::size_t i) const {
     result.iterations += counts.iterations;
     result.processed_tokens += counts.processed_tokens;
     result.preemptions += counts.preemptions;
-    // Lanes of a pipeline share its devices, others have their own.
-    result.kv_peak_bytes = member.pipe != nullptr ? result.kv_peak_bytes + counts.kv_peak_bytes
-                                                  : std::max(result.kv_peak_bytes, counts.kv_peak_bytes);
+    // Lanes of a pipeline share its devices, others have their own; those of one scheduler tell of the same cache.
+    const bool beside = member.pipe != nullptr && member.scheduler == nullptr;
+    result.kv_peak_bytes =
+        beside ? result.kv_peak_bytes + counts.kv_peak_bytes : std::max(result.kv_peak_bytes, counts.kv_peak_bytes);
     result.busy_ps += counts.busy_ps;
     result.cost.add(lane->cost());
   }

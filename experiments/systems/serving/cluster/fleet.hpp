@@ -1,8 +1,8 @@
 // The replicas of a cluster, in two pools that routers choose from, and what routers see of them.
 //
 // Facts are kept up to date as requests come and go, so that a choice costs O(replicas) and no more. A replica has one
-// lane, or several that share its pipeline (StagePipe): a request stays on the lane it was given, that with the fewest
-// requests.
+// lane, or several: those of a pipeline (StagePipe) under one scheduler (LaneScheduler), or lanes with queues and KV
+// caches of their own, where a request stays on the lane it was given, that with the fewest requests.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/config/cluster_config.hpp"
+#include "experiments/systems/serving/replica/lane_scheduler.hpp"
 #include "experiments/systems/serving/replica/lock_step.hpp"
 #include "experiments/systems/serving/replica/replica.hpp"
 #include "policies/routing/routing.hpp"
@@ -27,7 +28,8 @@ struct MemberParts {
   std::int64_t kv_bytes_per_token = 0;  ///< over all its devices
   std::int64_t weight_bytes = 0;        ///< on one device
   std::unique_ptr<StagePipe> pipe;      ///< that the lanes pass; null: there is one lane
-  std::vector<ReplicaParts> lanes;
+  std::int64_t one_scheduler = 0;       ///< so many lanes like the first of `lanes` share its policies, …
+  std::vector<ReplicaParts> lanes;      ///< … or 0: these are all
 };
 
 /// Replicas that a router chooses from.
@@ -49,6 +51,7 @@ struct Member {
   Role role = Role::both;
   std::unique_ptr<StagePipe> pipe;
   std::unique_ptr<LockStep> lock_step;
+  std::unique_ptr<LaneScheduler> scheduler;
   std::vector<std::unique_ptr<Replica>> lanes;
   std::vector<const policies::KvView*> caches;
   std::int64_t kv_bytes_per_token = 0, weight_bytes = 0;
@@ -62,6 +65,9 @@ struct Member {
   policies::ReplicaFacts away;  ///< its facts while it is in none
   PrefillRate prefill;
   std::int64_t requests = 0, completed = 0, output_tokens = 0;
+
+  /// How many of its lanes, the first ones, have a queue and a KV cache of their own.
+  std::size_t pools() const { return scheduler != nullptr ? 1 : lanes.size(); }
 };
 
 class Fleet {

@@ -1,6 +1,7 @@
 // The section `cluster` of a serving config: which replicas there are, and how they are made.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
+#include "sim/base/enum_names.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments {
@@ -23,6 +25,16 @@ constexpr auto enum_names(Role) {
   return sim::names<Role>({{"both", both}, {"prefill", prefill}, {"decode", decode}});
 }
 
+/// Whom the lanes of a pipelined replica take their requests from.
+enum class LaneQueue : std::uint8_t {
+  shared,   ///< one scheduler, one queue and one pool of KV blocks, as in Sarathi-Serve and vLLM 1
+  per_lane  ///< each has its own of each, as the virtual engines of vLLM 0
+};
+constexpr auto enum_names(LaneQueue) {
+  using enum LaneQueue;
+  return sim::names<LaneQueue>({{"shared", shared}, {"per_lane", per_lane}});
+}
+
 /// Equal replicas.
 struct ReplicaGroupParams {
   std::string name = "replicas";
@@ -34,6 +46,7 @@ struct ReplicaGroupParams {
   std::optional<std::int64_t> expert_parallel;
   bool lock_step = true;
   std::optional<std::int64_t> micro_batches;
+  LaneQueue queue = LaneQueue::shared;
   Role role = Role::both;
   double weight = 1;
   std::optional<policies::BatchingRegistry::Choice> batching;
@@ -59,7 +72,11 @@ struct ReplicaGroupParams {
         sim::field("expert_parallel", &G::expert_parallel, sim::Unit::count, sim::at_least(1),
                    "Groups of all these devices that share out the experts; null: replica.expert_parallel."),
         sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
-                   "Lanes of a pipelined replica, each with its share of KV cache and requests; null: one a stage."),
+                   "Lanes of a pipelined replica: batches in flight at most; null: one a stage."),
+        sim::field("queue", &G::queue,
+                   "Of a pipelined replica: shared, one scheduler, queue and pool of KV blocks for all lanes (as in "
+                   "Sarathi-Serve and vLLM 1); per_lane, each lane with a queue and its share of the blocks (as the "
+                   "virtual engines of vLLM 0)."),
         sim::field("role", &G::role, "Which part of a request they do."),
         sim::field("weight", &G::weight, sim::Unit::none, sim::positive(),
                    "Their share of the load against other replicas: routers divide loads by it."),
@@ -190,21 +207,59 @@ struct ClusterParams {
   }
 };
 
+/// Devices that serve as one: TP x PP.
+struct LayoutParams {
+  std::int64_t tensor_parallel = 1;
+  std::int64_t pipeline_parallel = 1;
+  std::int64_t devices() const { return tensor_parallel * pipeline_parallel; }
+
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::field("tensor_parallel", &LayoutParams::tensor_parallel, sim::Unit::count,
+                                      sim::between(1, 4096), "Devices that share every layer."),
+                           sim::field("pipeline_parallel", &LayoutParams::pipeline_parallel, sim::Unit::count,
+                                      sim::between(1, 4096), "Stages that the layers are divided into.")};
+  }
+};
+
+/// Layouts that a replica may switch between.
+struct LayoutsParams {
+  std::vector<LayoutParams> modes;
+  double host_bandwidth = 16.0 * (1 << 30);
+  double host_memory = 80.0 * (1 << 30);
+  bool empty() const { return modes.empty(); }
+
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("modes", &LayoutsParams::modes,
+                   "Layouts that the policy may switch between, the first at the start, all of equally many devices; "
+                   "none: replica.tensor_parallel. Without cluster.replicas, as many replicas as devices suffice for."),
+        sim::field("host_bandwidth", &LayoutsParams::host_bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+                   "Between host memory and one device, each way: weights when layouts change, swapped KV."),
+        sim::field("host_memory", &LayoutsParams::host_memory, sim::Unit::bytes, sim::at_least(0),
+                   "Host memory for swapped KV, a device; 0: none.")};
+  }
+};
+
 /// A group as read: parameters and the policies that its replicas run.
 struct ReplicaGroup {
   ReplicaGroupParams params;
-  std::int64_t tensor_parallel = 1;  ///< as it comes out
+  std::int64_t tensor_parallel = 1;   ///< as it comes out
+  std::vector<LayoutParams> layouts;  ///< the section's modes, or the one layout that the group has
   policies::BatchingRegistry::Choice batching;
   policies::KvCacheRegistry::Choice kvcache;
 
-  /// Iterations of a replica that can be under way at once.
-  std::int64_t lanes() const {
-    return params.pipeline_parallel == 1 ? params.data_parallel
-                                         : params.micro_batches.value_or(params.pipeline_parallel);
+  /// Stages of its layout with most of them.
+  std::int64_t stages() const {
+    std::int64_t most = 1;
+    for (const LayoutParams& layout : layouts) most = std::max(most, layout.pipeline_parallel);
+    return most;
   }
-  std::int64_t devices() const {
-    return tensor_parallel * params.pipeline_parallel * params.data_parallel;
-  }  ///< of one replica
+  /// Iterations of a replica that can be under way at once.
+  std::int64_t lanes() const { return stages() == 1 ? params.data_parallel : params.micro_batches.value_or(stages()); }
+  /// Whether these have one scheduler, queue and pool of KV blocks.
+  bool one_scheduler() const { return stages() > 1 && params.queue == LaneQueue::shared; }
+  /// Of one replica.
+  std::int64_t devices() const { return tensor_parallel * params.pipeline_parallel * params.data_parallel; }
 };
 
 /// The link that running requests migrate over.

@@ -215,6 +215,10 @@ void make_groups(const Node& node, ServingConfig& config, sim::Faults& faults) {
     ReplicaGroup group;
     group.params = groups[i];
     group.tensor_parallel = groups[i].tensor_parallel.value_or(config.replica.tensor_parallel.value_or(1));
+    group.layouts = config.layouts.modes;
+    if (group.layouts.empty())
+      group.layouts.push_back(
+          {.tensor_parallel = group.tensor_parallel, .pipeline_parallel = groups[i].pipeline_parallel});
     group.batching = groups[i].batching.value_or(config.policies.batching);
     group.kvcache = groups[i].kvcache.value_or(config.policies.kvcache);
     if (static_cast<std::size_t>(groups[i].device_group) >= config.machine.devices.size())

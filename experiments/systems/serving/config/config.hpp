@@ -16,7 +16,6 @@
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
-#include "experiments/systems/serving/pricing/layouts.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
 #include "hw/cost/cost_model.hpp"

@@ -1,5 +1,5 @@
-// Replicas that change their clock: an iteration model with a mode for each, and a batching policy that asks a power
-// policy for the mode of every batch.
+// Replicas that change their clock, which are their modes, the highest first: a batching policy that asks a power
+// policy for the mode of every batch. A change takes no time.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,6 @@
 #include "policies/power/power.hpp"
 
 namespace orrery::experiments {
-
-/// One model a clock, the highest first. A change takes no time.
-class ClockedIteration final : public IterationModel {
- public:
-  explicit ClockedIteration(std::vector<std::unique_ptr<IterationModel>> modes) : modes_(std::move(modes)) {}
-  void cost(const BatchShape& shape, IterationCost& out) override {
-    modes_[static_cast<std::size_t>(shape.mode)]->cost(shape, out);
-  }
-  bool additive() const override { return modes_.front()->additive(); }
-
- private:
-  std::vector<std::unique_ptr<IterationModel>> modes_;
-};
 
 /// What the batches of a replica need to have their clock chosen.
 struct ClockChoice {

@@ -2,13 +2,20 @@
 
 #include <algorithm>
 
+#include "experiments/systems/serving/replica/lane_scheduler.hpp"
+
 namespace orrery::experiments {
 
 using policies::SeqId;
 using policies::Sequence;
 
 Flight::Flight(sim::EventHandler& handler, const FlightParts& on, const ReplicaParts& parts)
-    : engine_(*parts.engine), handler_(handler), on_(on), kv_(*parts.kv), pipe_(parts.pipe) {}
+    : engine_(*parts.engine),
+      handler_(handler),
+      on_(on),
+      kv_(*parts.kv),
+      pipe_(parts.pipe),
+      scheduler_(parts.scheduler) {}
 
 void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::int64_t extra_ps, bool decodes) {
   leap_.start = on_.time.at;
@@ -19,7 +26,7 @@ void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::in
   leap_.price = price;
   leap_.price.time_ps = std::max<std::int64_t>(1, price.time_ps);
   leap_.extra_ps = extra_ps;
-  leap_.work_ps = pipe_ != nullptr ? pipe_->last_work_ps() / pipe_->stages() : 0;
+  leap_.work_ps = pipe_ != nullptr ? pipe_->last_mean_ps() : 0;
   leap_.measured = 0;
   if (steady_takes_part()) {
     leap_.planned = on_.steady.begin(iterations);
@@ -103,15 +110,29 @@ void Flight::take_growth(std::int64_t iterations) {
   if (any) on_.books.kv_used(kv_.used_bytes());
 }
 
+std::int64_t Flight::cached_tokens() const {
+  std::int64_t tokens = 0;
+  for (const SeqId id : on_.sequences.running()) {
+    const Sequence& seq = on_.sequences[id];
+    tokens += seq.branches * seq.kv_tokens(on_.steady.clock());
+  }
+  return tokens;
+}
+
+std::int64_t Flight::final_tokens() const {
+  std::int64_t tokens = 0;
+  for (const SeqId id : on_.sequences.running()) {
+    const Sequence& seq = on_.sequences[id];
+    tokens += seq.branches * (seq.prompt_tokens + seq.output_tokens - 1);
+  }
+  return tokens;
+}
+
 /// How the cache divides in the next `steps` iterations of the leap.
 void Flight::book_split(std::int64_t steps) {
   const SteadyDecodes& decodes = on_.steady;
-  std::int64_t tokens = 0, in_the_end = 0;
-  for (const SeqId id : on_.sequences.running()) {
-    const Sequence& seq = on_.sequences[id];
-    tokens += seq.branches * seq.kv_tokens(decodes.clock());
-    in_the_end += seq.branches * (seq.prompt_tokens + seq.output_tokens - 1);
-  }
+  std::int64_t tokens = scheduler_ != nullptr ? scheduler_->cached_tokens() : cached_tokens();
+  const std::int64_t in_the_end = scheduler_ != nullptr ? scheduler_->final_tokens() : final_tokens();
   std::int64_t held = kv_.allocated_tokens();
   const std::int64_t grows = leap_.decodes ? decodes.branches() : 0;
   const BlockGrowth& growth = decodes.growth();

@@ -50,6 +50,9 @@ class Flight {
   /// Books the part of the iteration under way that is over, and ends it. Returns for how many steps blocks were taken
   /// that steady decodes do not count yet.
   std::int64_t cut();
+  /// Tokens in the cache of those who run, and those that they will have in the end, over branches.
+  std::int64_t cached_tokens() const;
+  std::int64_t final_tokens() const;
 
  private:
   bool steady_takes_part() const { return leap_.decodes && on_.steady.count() > 0; }
@@ -64,6 +67,7 @@ class Flight {
   FlightParts on_;
   policies::KvCache& kv_;
   StagePipe* pipe_;
+  LaneScheduler* scheduler_;
   Leap leap_;
   sim::EventId end_;
   bool under_way_ = false;

@@ -1,4 +1,5 @@
-// What a replica is made of. Everything is borrowed and must outlive it, except the policies, which it owns.
+// What a replica is made of. Everything is borrowed and must outlive it, except the policies, which it owns, or shares
+// with the other lanes of its scheduler.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,10 @@
 
 namespace orrery::experiments {
 
+class LaneScheduler;
 class LockStep;
+struct SequencePool;
+struct TierLinks;
 
 struct ReplicaParts {
   sim::Engine* engine = nullptr;
@@ -30,11 +34,15 @@ struct ReplicaParts {
   const HostTime* host = nullptr;              ///< may be null: the host takes no time
   StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
   LockStep* lock_step = nullptr;               ///< may be null: it begins its iterations by itself
-  std::unique_ptr<policies::Batching> batching;
-  std::unique_ptr<policies::KvCache> kv;
-  std::unique_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
+  LaneScheduler* scheduler = nullptr;          ///< may be null: it has a queue and a cache of its own
+  std::shared_ptr<SequencePool> pool;          ///< shared with the lanes of its scheduler, as what follows; else null
+  std::shared_ptr<TierLinks> links;
+  std::shared_ptr<policies::Batching> batching;
+  std::shared_ptr<policies::KvCache> kv;
+  std::shared_ptr<policies::Speculator> speculator;  ///< may be null: nobody proposes beside the batching policy
   policies::ReplicaLimits limits;
   std::int32_t index = 0;   ///< of the replica in the cluster
+  std::int32_t lane = 0;    ///< of the replica
   std::int32_t stream = 0;  ///< see IterationRun
   bool leap = true;         ///< false: one iteration an event, for tests that both give the same
 };

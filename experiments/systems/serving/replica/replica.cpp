@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "experiments/systems/serving/replica/contract.hpp"
+#include "experiments/systems/serving/replica/lane_scheduler.hpp"
 #include "experiments/systems/serving/replica/lock_step.hpp"
 
 namespace orrery::experiments {
@@ -32,6 +33,7 @@ bool changes_anything(const policies::BatchDecision& decision) {
 
 Replica::Replica(ReplicaParts parts)
     : parts_(std::move(parts)),
+      sequences_(parts_.pool),
       time_{.ps_per_tick = parts_.engine->scale().ps_per_tick(), .at = {}},
       books_(parts_),
       steady_(sequences_, parts_),
@@ -65,6 +67,7 @@ void Replica::submit(Request& request, bool first) {
 }
 
 void Replica::wake() {
+  if (parts_.scheduler != nullptr) return parts_.scheduler->ready();
   if (flight_.under_way() || decide_due_ || unsettled_) return;
   if (parts_.engine->more_now()) {
     // Whoever else arrives at this instant joins first; the order of equal events decides nothing.
@@ -88,6 +91,10 @@ void Replica::on_event(std::uint64_t payload) {
 
 void Replica::start_iteration() {
   if (parts_.lock_step != nullptr) return parts_.lock_step->ready();
+  start_now();
+}
+
+void Replica::start_now() {
   // The devices went on to the picosecond; if they idled, they start with the event.
   const sim::Time now = parts_.engine->now();
   if (time_.at.tick() < now) copies_.move_on({now.ticks, 0});
@@ -121,11 +128,13 @@ bool Replica::settle_on_iteration() {
        sequences_.take_arrivals(begun_)) {
     while (const std::optional<SeqId> id = copies_.loaded()) resume(*id);
     if ((decided = decide())) break;
+    if (parts_.scheduler != nullptr && parts_.scheduler->switching()) break;
     if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     if (copies_.loading()) {                   // nothing to run but what is on its way back
       copies_.await_load();
       continue;
     }
+    if (parts_.scheduler != nullptr && !parts_.scheduler->alone(*this)) break;  // what others hold may be what it lacks
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!sequences_.running().empty()) broken_policy("sequences run, but none was given work");
     if (sequences_.leaving() > 0) break;  // their blocks may be what it lacks
@@ -148,6 +157,7 @@ void Replica::boundary() {
 }
 
 policies::BatchView Replica::view() const {
+  const Elsewhere others = parts_.scheduler != nullptr ? parts_.scheduler->elsewhere(*this) : Elsewhere{};
   return {.now = parts_.engine->now(),
           .running = sequences_.running(),
           .prefilling = sequences_.prefilling(),
@@ -159,6 +169,8 @@ policies::BatchView Replica::view() const {
           .decode_tokens = steady_.branches(),
           .growth_blocks = steady_.blocks_of_a_step(),
           .decode_context = steady_.context(),
+          .elsewhere = others.sequences,
+          .elsewhere_tokens = others.kv_tokens,
           .mode = batch_.shape().mode,
           .limits = parts_.limits,
           .pricer = &pricer_,
@@ -173,6 +185,8 @@ bool Replica::decide() {
   decision_.clear();
   copies_.tell_time(time_.at);
   parts_.batching->decide(view(), decision_);
+  if (parts_.scheduler != nullptr && decision_.mode.value_or(mode()) != mode() && !parts_.scheduler->may_switch(*this))
+    return false;
   if (changes_anything(decision_)) apply();
   // Prompts had the iteration for themselves, but are on their way from a tier: decodes need not wait.
   if (copies_.loading() && decision_.items.empty() && !decision_.decode_rest)
@@ -194,6 +208,7 @@ void Replica::apply() {
   for (const Preemption& preemption : decision_.preempt) preempt(preemption);
   if (const std::int32_t mode = batch_.shape().mode; decision_.mode && *decision_.mode != mode) {
     time_.stall_ps += pricer_.switch_ps(mode, *decision_.mode);
+    if (parts_.scheduler != nullptr) parts_.scheduler->set_mode(*decision_.mode);
     batch_.set_mode(*decision_.mode);
     ++switches_;
   }
@@ -272,6 +287,7 @@ void Replica::admit(const Admission& admission) {
     books_.counts().device_tokens += cached;
   }
   sequences_.start(id);
+  request.lane = parts_.lane;
   if (books_.watched()) books_.tell(request, RequestPhase::prefill, now);
   if (!copies_.load(id, cached, first)) return;
   sequences_.pause(id);
@@ -287,6 +303,31 @@ void Replica::trim_items() {
     const Sequence& seq = sequences_[item.seq];
     if (seq.phase == Phase::prefill) item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
   }
+}
+
+// ---- lanes of one scheduler
+
+/// It goes on here; its phase stays what it is.
+void Replica::move_here(Replica& other, SeqId id) {
+  const bool steady = sequences_[id].steady;
+  if (steady) other.steady_.leave(id);
+  sequences_.take_over(other.sequences_, id);
+  sequences_.request(id).lane = parts_.lane;
+  if (steady) steady_.enter(id, true);
+}
+
+void Replica::take_decodes(Replica& other, std::int64_t count) {
+  std::vector<SeqId> moving;
+  const std::vector<SeqId>& running = other.sequences_.running();
+  for (auto id = running.rbegin(); id != running.rend() && std::ssize(moving) < count; ++id)
+    if (sequences_[*id].phase == Phase::decode) moving.push_back(*id);
+  for (const SeqId id : moving) move_here(other, id);
+}
+
+void Replica::take_over(Replica& other) {
+  if (other.copies_.loading()) throw std::logic_error("a lane is emptied while copies to it are under way");
+  const std::vector<SeqId> moving = other.sequences_.running();
+  for (const SeqId id : moving) move_here(other, id);
 }
 
 // ---- taking requests away, and room for those to come

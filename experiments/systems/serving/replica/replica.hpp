@@ -61,6 +61,20 @@ class Replica final : public sim::EventHandler {
   std::int64_t planned_ps() const { return planned_.time_ps + time_.stall_ps; }
   /// It begins, and takes so long.
   void go(std::int64_t time_ps);
+
+  // Lanes of one scheduler (LaneScheduler), between two batches.
+  /// Decides on the next batch, which begins, unless there is none.
+  void take_turn() { start_now(); }
+  /// The latest admitted decodes of another lane, so many, go on in this one.
+  void take_decodes(Replica& other, std::int64_t count);
+  /// All that runs in another lane goes on in this one.
+  void take_over(Replica& other);
+  std::int32_t mode() const { return batch_.shape().mode; }
+  void set_mode(std::int32_t mode) { batch_.set_mode(mode); }
+  /// Tokens in the cache of those who run, and those that they will have in the end, over branches.
+  std::int64_t cached_tokens() const { return flight_.cached_tokens(); }
+  std::int64_t final_tokens() const { return flight_.final_tokens(); }
+
   /// Whether there is work, and nothing that keeps it back.
   bool can_begin() const {
     return !sequences_.running().empty() || (sequences_.queued() > 0 && sequences_.leaving() == 0);
@@ -102,6 +116,8 @@ class Replica final : public sim::EventHandler {
 
  private:
   void start_iteration();
+  void start_now();
+  void move_here(Replica& other, policies::SeqId id);
   bool settle_on_iteration();
   bool decide();
   void apply();

@@ -11,23 +11,23 @@ using policies::SeqId;
 using policies::Sequence;
 
 SeqId SequenceTable::new_slot() {
-  if (!free_.empty()) {
-    const SeqId id = free_.back();
-    free_.pop_back();
+  if (!pool_->free.empty()) {
+    const SeqId id = pool_->free.back();
+    pool_->free.pop_back();
     (*this)[id] = {};
     account(id) = {};
     return id;
   }
-  const SeqId id{static_cast<std::uint32_t>(sequences_.size())};
-  sequences_.emplace_back();
-  accounts_.emplace_back();
+  const SeqId id{static_cast<std::uint32_t>(pool_->sequences.size())};
+  pool_->sequences.emplace_back();
+  pool_->accounts.emplace_back();
   return id;
 }
 
 SeqId SequenceTable::add(Request& request) {
   const SeqId id = new_slot();
   Sequence& seq = (*this)[id];
-  seq.order = next_order_++;
+  seq.order = pool_->next_order++;
   seq.arrived = request.arrived;
   seq.asked() = request.asked();
   seq.generated_then = request.generated;
@@ -42,81 +42,90 @@ SeqId SequenceTable::add_nobody() {
   const SeqId id = new_slot();
   (*this)[id].phase = Phase::paused;
   (*this)[id].order = -1;
-  ++leaving_;
+  ++pool_->leaving;
   return id;
 }
 
 void SequenceTable::free(SeqId id) {
-  free_.push_back(id);
+  pool_->free.push_back(id);
   (*this)[id].phase = Phase::waiting;
   (*this)[id].order = -1;
   account(id).request = nullptr;
 }
 
 void SequenceTable::let_go(SeqId id) {
-  --leaving_;
+  --pool_->leaving;
   free(id);
 }
 
 void SequenceTable::expect(sim::Time now) {
-  if (now == last_arrival_) return;
-  last_arrival_ = now;
-  waiting_then_ = queued();
+  if (now == pool_->last_arrival) return;
+  pool_->last_arrival = now;
+  pool_->waiting_then = queued();
 }
 
 void SequenceTable::wait(SeqId id, bool first) {
   if (first) {
-    waiting_.push_front(id);
+    pool_->waiting.push_front(id);
   } else {
-    waiting_.push_back(id);
+    pool_->waiting.push_back(id);
   }
 }
 
 void SequenceTable::let_in(sim::Time begun) {
-  const bool nothing_decided = running_.empty() && waiting_.empty();
-  while (!arriving_.empty() && (nothing_decided || arriving_.front().second <= begun)) {
-    waiting_.push_back(arriving_.front().first);
-    arriving_.pop_front();
+  const bool nothing_decided = running_.empty() && pool_->waiting.empty();
+  while (!pool_->arriving.empty() && (nothing_decided || pool_->arriving.front().second <= begun)) {
+    pool_->waiting.push_back(pool_->arriving.front().first);
+    pool_->arriving.pop_front();
   }
 }
 
 SeqId SequenceTable::take_head() {
-  const SeqId id = waiting_.front();
-  waiting_.pop_front();
+  const SeqId id = pool_->waiting.front();
+  pool_->waiting.pop_front();
   return id;
 }
 
 std::int64_t SequenceTable::waiting_before(sim::Time end) const {
-  return last_arrival_ >= end ? std::min(waiting_then_, queued()) : queued();
+  return pool_->last_arrival >= end ? std::min(pool_->waiting_then, queued()) : queued();
 }
 
 std::int64_t SequenceTable::queued_prefill_tokens() const {
   std::int64_t tokens = 0;
-  for (const SeqId id : waiting_) tokens += (*this)[id].prefill_tokens - (*this)[id].ready_tokens;
-  for (const auto& [id, since] : arriving_) tokens += (*this)[id].prefill_tokens - (*this)[id].ready_tokens;
+  for (const SeqId id : pool_->waiting) tokens += (*this)[id].prefill_tokens - (*this)[id].ready_tokens;
+  for (const auto& [id, since] : pool_->arriving) tokens += (*this)[id].prefill_tokens - (*this)[id].ready_tokens;
   for (const SeqId id : prefilling_) tokens += (*this)[id].prefill_left();
   return tokens;
 }
 
 void SequenceTable::start(SeqId id) {
-  if (waiting_.front() == id) {
-    waiting_.pop_front();
+  if (pool_->waiting.front() == id) {
+    pool_->waiting.pop_front();
   } else {
-    waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
+    pool_->waiting.erase(std::find(pool_->waiting.begin(), pool_->waiting.end(), id));
   }
   Sequence& seq = (*this)[id];
   seq.phase = Phase::prefill;
-  seq.turn = next_turn_++;
+  seq.turn = pool_->next_turn++;
   running_.push_back(id);
   prefilling_.push_back(id);
 }
 
 void SequenceTable::prefill(SeqId id) {
-  Sequence& seq = (*this)[id];
-  seq.phase = Phase::prefill;
-  const auto at = std::lower_bound(prefilling_.begin(), prefilling_.end(), seq.turn,
+  (*this)[id].phase = Phase::prefill;
+  insert_prefilling(id);
+}
+
+void SequenceTable::insert_prefilling(SeqId id) {
+  const auto at = std::lower_bound(prefilling_.begin(), prefilling_.end(), (*this)[id].turn,
                                    [&](SeqId a, std::int64_t turn) { return (*this)[a].turn < turn; });
   prefilling_.insert(at, id);
+}
+
+void SequenceTable::insert_running(SeqId id) {
+  const auto at = std::lower_bound(running_.begin(), running_.end(), (*this)[id].turn,
+                                   [&](SeqId a, std::int64_t turn) { return (*this)[a].turn < turn; });
+  running_.insert(at, id);
 }
 
 void SequenceTable::decode(SeqId id) {
@@ -155,7 +164,15 @@ void SequenceTable::remove(SeqId id) {
 void SequenceTable::take_out(SeqId id) {
   remove(id);
   (*this)[id].phase = Phase::paused;
-  ++leaving_;
+  ++pool_->leaving;
+}
+
+void SequenceTable::take_over(SequenceTable& other, SeqId id) {
+  other.remove(id);
+  insert_running(id);
+  const Phase phase = (*this)[id].phase;
+  if (phase == Phase::prefill) insert_prefilling(id);
+  if (phase == Phase::decode) ++decoding_;
 }
 
 std::optional<SeqId> SequenceTable::decoding_sequence(const Request& request) const {
@@ -172,8 +189,8 @@ bool SequenceTable::runs(const Request& request, std::int64_t id) const {
 
 std::vector<SeqId> SequenceTable::by_order() const {
   std::vector<SeqId> ids(running_.begin(), running_.end());
-  ids.insert(ids.end(), waiting_.begin(), waiting_.end());
-  for (const auto& [id, since] : arriving_) ids.push_back(id);
+  ids.insert(ids.end(), pool_->waiting.begin(), pool_->waiting.end());
+  for (const auto& [id, since] : pool_->arriving) ids.push_back(id);
   std::ranges::sort(ids, {}, [&](SeqId id) { return (*this)[id].order; });
   return ids;
 }
@@ -181,8 +198,8 @@ std::vector<SeqId> SequenceTable::by_order() const {
 void SequenceTable::clear() {
   running_.clear();
   prefilling_.clear();
-  waiting_.clear();
-  arriving_.clear();
+  pool_->waiting.clear();
+  pool_->arriving.clear();
   decoding_ = 0;
 }
 

@@ -3,11 +3,12 @@
 // A sequence waits, or it runs: prefills, decodes, or is paused. Those that run stand in the order of their turn. A
 // slot may also belong to a sequence that was taken away and whose blocks are still here, or to nobody, for whom blocks
 // are set aside. The table moves sequences between these lists; what that means for clocks, caches and requests is for
-// those who ask it to.
+// those who ask it to. Lanes of one scheduler share slots and queue (SequencePool); each knows who runs in it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -22,6 +23,7 @@ namespace orrery::experiments {
 /// What SteadyDecodes keeps of a sequence.
 struct SteadyState {
   GapHistory::Mark gaps;           ///< when its gaps began to be those of all
+  std::int32_t lane = -1;          ///< on whose clock the following are
   std::int64_t finish_clock = -1;  ///< of a steady decode: when it ends
   std::int64_t residue = -1;       ///< clock modulo block at which it takes a block; -1: it has all it needs, or …
   std::int64_t grow_clock = -1;    ///< … it begins to take blocks at this clock
@@ -38,8 +40,25 @@ struct Account {
   bool stored = false;       ///< what comes with it (ready_tokens) comes from the tier (TierCopies)
 };
 
+/// Slots and the queue.
+struct SequencePool {
+  std::vector<policies::Sequence> sequences;
+  std::vector<Account> accounts;
+  std::vector<policies::SeqId> free;
+  std::deque<policies::SeqId> waiting;
+  std::deque<std::pair<policies::SeqId, sim::Time>> arriving;  ///< and since when
+  std::int64_t leaving = 0;
+  std::int64_t next_order = 0, next_turn = 0;
+  sim::Time last_arrival{-1};
+  std::int64_t waiting_then = 0;  ///< before the first request of that instant
+};
+
 class SequenceTable {
  public:
+  /// Null: a pool of its own.
+  explicit SequenceTable(std::shared_ptr<SequencePool> pool = nullptr)
+      : pool_(pool != nullptr ? std::move(pool) : std::make_shared<SequencePool>()) {}
+
   // Slots.
   /// A request that arrives; it does not wait yet.
   policies::SeqId add(Request& request);
@@ -49,12 +68,12 @@ class SequenceTable {
   void free(policies::SeqId id);
   /// The same for one that was taken away, or is nobody.
   void let_go(policies::SeqId id);
-  policies::Sequence& operator[](policies::SeqId id) { return sequences_[id.index]; }
-  const policies::Sequence& operator[](policies::SeqId id) const { return sequences_[id.index]; }
-  std::span<const policies::Sequence> all() const { return sequences_; }
-  Account& account(policies::SeqId id) { return accounts_[id.index]; }
-  const Account& account(policies::SeqId id) const { return accounts_[id.index]; }
-  Request& request(policies::SeqId id) const { return *accounts_[id.index].request; }
+  policies::Sequence& operator[](policies::SeqId id) { return pool_->sequences[id.index]; }
+  const policies::Sequence& operator[](policies::SeqId id) const { return pool_->sequences[id.index]; }
+  std::span<const policies::Sequence> all() const { return pool_->sequences; }
+  Account& account(policies::SeqId id) { return pool_->accounts[id.index]; }
+  const Account& account(policies::SeqId id) const { return pool_->accounts[id.index]; }
+  Request& request(policies::SeqId id) const { return *pool_->accounts[id.index].request; }
 
   // The queue.
   /// A request comes at `now`: for waiting_before().
@@ -62,17 +81,17 @@ class SequenceTable {
   /// At the back, or `first`.
   void wait(policies::SeqId id, bool first);
   /// It waits, but who decides ahead does not see it yet.
-  void arrive(policies::SeqId id, sim::Time now) { arriving_.emplace_back(id, now); }
+  void arrive(policies::SeqId id, sim::Time now) { pool_->arriving.emplace_back(id, now); }
   /// A host that decides ahead settled the coming iteration when the last one began, at `begun`: who came later is not
   /// in it.
   void take_arrivals(sim::Time begun) {
-    if (!arriving_.empty()) let_in(begun);
+    if (!pool_->arriving.empty()) let_in(begun);
   }
   policies::SeqId take_head();
-  const std::deque<policies::SeqId>& waiting() const { return waiting_; }
-  bool arriving() const { return !arriving_.empty(); }
+  const std::deque<policies::SeqId>& waiting() const { return pool_->waiting; }
+  bool arriving() const { return !pool_->arriving.empty(); }
   /// All that wait, those a policy does not see yet included.
-  std::int64_t queued() const { return std::ssize(waiting_) + std::ssize(arriving_); }
+  std::int64_t queued() const { return std::ssize(pool_->waiting) + std::ssize(pool_->arriving); }
   /// Length of the queue but for those who came at `end` itself.
   std::int64_t waiting_before(sim::Time end) const;
   /// Tokens to prefill of all that wait or prefill.
@@ -93,6 +112,8 @@ class SequenceTable {
   void remove(policies::SeqId id);
   /// It runs no longer, but keeps slot and blocks until let_go().
   void take_out(policies::SeqId id);
+  /// One that runs in another lane of the pool, in whatever phase, runs in this one.
+  void take_over(SequenceTable& other, policies::SeqId id);
 
   // All of them.
   /// Of a request that runs here in decode; nothing if it waits, prefills, or is not here.
@@ -100,7 +121,7 @@ class SequenceTable {
   /// Whether this request, by its address and number, is one that runs here.
   bool runs(const Request& request, std::int64_t id) const;
   /// Slots whose blocks are still here although nobody runs in them.
-  std::int64_t leaving() const { return leaving_; }
+  std::int64_t leaving() const { return pool_->leaving; }
   bool empty() const { return running_.empty() && queued() == 0; }
   /// Whoever runs or waits, by order.
   std::vector<policies::SeqId> by_order() const;
@@ -113,18 +134,13 @@ class SequenceTable {
   void stop(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
 
-  std::vector<policies::Sequence> sequences_;
-  std::vector<Account> accounts_;
-  std::vector<policies::SeqId> free_;
-  std::deque<policies::SeqId> waiting_;
-  std::deque<std::pair<policies::SeqId, sim::Time>> arriving_;  // and since when
-  std::vector<policies::SeqId> running_;                        // by turn
-  std::vector<policies::SeqId> prefilling_;                     // of these, by turn
-  std::int64_t decoding_ = 0;                                   // of these
-  std::int64_t leaving_ = 0;
-  std::int64_t next_order_ = 0, next_turn_ = 0;
-  sim::Time last_arrival_{-1};
-  std::int64_t waiting_then_ = 0;  // before the first request of that instant
+  void insert_running(policies::SeqId id);
+  void insert_prefilling(policies::SeqId id);
+
+  std::shared_ptr<SequencePool> pool_;
+  std::vector<policies::SeqId> running_;     // by turn
+  std::vector<policies::SeqId> prefilling_;  // of these, by turn
+  std::int64_t decoding_ = 0;                // of these
 };
 
 }  // namespace orrery::experiments

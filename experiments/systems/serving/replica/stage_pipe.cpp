@@ -4,16 +4,15 @@
 
 namespace orrery::experiments {
 
-StagePipe::StagePipe(IterationModel& model, std::vector<StageLayers> stages,
-                     std::function<std::int64_t(std::int64_t)> send_ps, std::int64_t ps_per_tick)
-    : model_(model),
-      stages_(std::move(stages)),
-      send_ps_(std::move(send_ps)),
-      ps_per_tick_(ps_per_tick),
-      free_(stages_.size()),
-      last_times_(stages_.size()),
-      times_(stages_.size()),
-      sends_(stages_.size()) {}
+StagePipe::StagePipe(IterationModel& model, std::vector<std::vector<StageLayers>> modes, SendTime send_ps,
+                     std::int64_t ps_per_tick)
+    : model_(model), modes_(std::move(modes)), send_ps_(std::move(send_ps)), ps_per_tick_(ps_per_tick) {
+  std::size_t most = 0;
+  for (const std::vector<StageLayers>& stages : modes_) most = std::max(most, stages.size());
+  free_.resize(most);
+  times_.resize(most);
+  sends_.resize(most);
+}
 
 namespace {
 
@@ -25,11 +24,11 @@ std::int64_t nanoseconds(const ExactTime& time, std::int64_t ps_per_tick) {
 }  // namespace
 
 /// Time of each stage, and of the send after it.
-void StagePipe::price_stages(const BatchShape& shape) {
+void StagePipe::price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages) {
   const bool whole = shape.segments.size() == 1 && shape.segments.front().first == 0 &&
-                     shape.segments.front().last == stages_.back().last;
-  for (std::size_t s = 0; s < stages_.size(); ++s) {
-    const StageLayers& stage = stages_[s];
+                     shape.segments.front().last == stages.back().last;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StageLayers& stage = stages[s];
     if (whole && stage.as_before) {
       times_[s] = times_[s - 1];  // the same layers over the same tokens
       sends_[s] = sends_[s - 1];
@@ -38,7 +37,7 @@ void StagePipe::price_stages(const BatchShape& shape) {
     part_.clear();
     part_.mode = shape.mode;
     part_.sequences = shape.sequences;
-    part_.logit_rows = s + 1 == stages_.size() ? shape.logit_rows : 0;
+    part_.logit_rows = s + 1 == stages.size() ? shape.logit_rows : 0;
     std::int64_t sent = 0;
     for (const Segment& segment : shape.segments) {
       Segment part = segment;
@@ -51,26 +50,29 @@ void StagePipe::price_stages(const BatchShape& shape) {
     cost_ = {};
     if (!part_.segments.empty() || part_.logit_rows > 0) model_.cost(part_, cost_);
     times_[s] = cost_.time_ps;
-    sends_[s] = s + 1 < stages_.size() && sent > 0 ? send_ps_(sent) : 0;
+    sends_[s] = s + 1 < stages.size() && sent > 0 ? send_ps_(sent) : 0;
   }
 }
 
 ExactTime StagePipe::pass(ExactTime ready, const BatchShape& shape) {
-  price_stages(shape);
+  const std::vector<StageLayers>& stages = modes_[static_cast<std::size_t>(shape.mode)];
+  price_stages(shape, stages);
   const ExactTime entered = ready;
   last_work_ps_ = 0;
-  for (std::size_t s = 0; s < stages_.size(); ++s) {
+  last_times_.resize(stages.size());
+  ExactTime left;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
     const ExactTime begin = std::max(ready, free_[s]);
     free_[s] = begin.plus(times_[s], ps_per_tick_);
     last_times_[s] = {nanoseconds(begin, ps_per_tick_), nanoseconds(free_[s], ps_per_tick_)};
-    ready = free_[s].plus(sends_[s], ps_per_tick_);
+    left = free_[s];
+    ready = left.plus(sends_[s], ps_per_tick_);
     last_work_ps_ += times_[s];
   }
-  const ExactTime left = free_.back();
   const ExactTime from = std::max(entered, empty_from_);
   if (left > from) occupied_ps_ += left.minus(from, ps_per_tick_);
   empty_from_ = std::max(empty_from_, left);
-  work_ps_ += last_work_ps_;
+  work_ps_ += static_cast<__int128>(last_work_ps_) * most_stages() / std::ssize(stages);
   return left;
 }
 

@@ -1,12 +1,13 @@
 // Pipeline parallelism: the stages of a replica, and the iterations of its lanes that pass them.
 //
-// A pipelined replica has lanes, each with its own share of the KV cache and its own requests; a lane's iteration is a
-// micro-batch. It passes the stages in order; a stage takes iterations first come, first served:
+// A pipelined replica has lanes, each with one iteration (a micro-batch) in flight at most. It passes the stages in
+// order; a stage takes iterations first come, first served:
 //     begin = max(ready, free[stage]),  free[stage] = end = begin + time of the stage,  ready at the next = end + send
 // and the lane decides on its next iteration when the last stage has ended (tokens are sampled there). Iterations enter
 // in the order in which they are decided and no stage lets one pass another (a permutation flow shop), so the times are
 // exact without any event. With as many lanes as stages a pipeline of equal iterations is always full; where they
-// differ, a stage that waits for the one before it is a bubble.
+// differ, a stage that waits for the one before it is a bubble. A replica of several layouts has stages by mode
+// (BatchShape::mode), and changes its mode while nothing is in flight.
 // Left out: the way of a sampled token back to the first stage, and sends that contend.
 #pragma once
 
@@ -27,31 +28,36 @@ struct StageLayers {
 
 class StagePipe {
  public:
-  /// `model` prices the layers of a stage and must outlive it; `send_ps` is the time in which the activations of so
-  /// many tokens get to the next stage.
-  StagePipe(IterationModel& model, std::vector<StageLayers> stages, std::function<std::int64_t(std::int64_t)> send_ps,
+  /// Time in ps in which the activations of so many tokens get to the next stage.
+  using SendTime = std::function<std::int64_t(std::int64_t)>;
+  /// `model` prices the layers of a stage and must outlive it; stages of each mode.
+  StagePipe(IterationModel& model, std::vector<std::vector<StageLayers>> modes, SendTime send_ps,
             std::int64_t ps_per_tick);
 
   /// An iteration that is ready for the first stage: when it leaves the last. Calls come in order of time.
   ExactTime pass(ExactTime ready, const BatchShape& shape);
-  /// Stage time of the last iteration that passed, over stages.
+  /// Stage time of the last iteration that passed, over stages; and the mean of these.
   std::int64_t last_work_ps() const { return last_work_ps_; }
+  std::int64_t last_mean_ps() const { return last_work_ps_ / std::ssize(last_times_); }
   /// When each stage had it.
   const std::vector<StageTime>& last_times() const { return last_times_; }
-  std::int64_t stages() const { return std::ssize(stages_); }
+  /// Stages in a mode, and the most that a mode has.
+  std::int64_t stages(std::int32_t mode) const { return std::ssize(modes_[static_cast<std::size_t>(mode)]); }
+  std::int64_t most_stages() const { return std::ssize(free_); }
+  std::int64_t modes() const { return std::ssize(modes_); }
   /// Nothing is in it any longer.
   void clear(ExactTime now);
-  /// Time in which anything was in it, and stage time spent in all of it: what is missing to stages() x occupied is
-  /// bubbles.
+  /// Time in which anything was in it, and stage time spent in all of it: what is missing to most_stages() x occupied
+  /// is bubbles. A mode of fewer stages has more devices in each, and its stage time counts as many times more.
   __int128 occupied_ps() const { return occupied_ps_; }
   __int128 work_ps() const { return work_ps_; }
 
  private:
-  void price_stages(const BatchShape& shape);
+  void price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages);
 
   IterationModel& model_;
-  std::vector<StageLayers> stages_;
-  std::function<std::int64_t(std::int64_t)> send_ps_;
+  std::vector<std::vector<StageLayers>> modes_;
+  SendTime send_ps_;
   std::int64_t ps_per_tick_;
   std::vector<ExactTime> free_;
   std::vector<StageTime> last_times_;

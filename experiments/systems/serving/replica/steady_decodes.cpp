@@ -14,6 +14,7 @@ SteadyDecodes::SteadyDecodes(SequenceTable& sequences, const ReplicaParts& parts
     : sequences_(sequences),
       kv_(*parts.kv),
       metrics_(*parts.metrics),
+      lane_(parts.lane),
       ps_per_tick_(parts.engine->scale().ps_per_tick()),
       growth_(parts.kv->growth_tokens()) {
   if (metrics_.slo.tbt_ps) gaps_.emplace(*metrics_.slo.tbt_ps);
@@ -53,6 +54,7 @@ void SteadyDecodes::enter(SeqId id, bool fresh) {
   kv_tokens_ += seq.branches * seq.kv_then;
   if (measured(id)) measured_ += seq.branches;
   const std::int64_t left = seq.output_tokens - seq.generated_then;
+  own.lane = lane_;
   own.finish_clock = clock_ + left;
   push(ends_, {own.finish_clock, seq.order, id});
   own.residue = own.grow_clock = -1;
@@ -114,16 +116,17 @@ void SteadyDecodes::pop_growers() {
   while (!growers_.empty() && growers_.front().clock <= clock_) {
     const ClockEvent event = pop(growers_);
     SteadyState& own = state(event.seq);
-    if (sequences_[event.seq].order != event.order || own.grow_clock != event.clock) continue;
+    if (sequences_[event.seq].order != event.order || own.lane != lane_ || own.grow_clock != event.clock) continue;
     own.grow_clock = -1;
     own.residue = growth_.add(event.clock, sequences_[event.seq].branches);
   }
 }
 
-/// Whether a decode does end then; else it left, or is another one.
+/// Whether a decode does end then; else it left (for another lane, say), or is another one.
 bool SteadyDecodes::ends_at(const ClockEvent& event) const {
   const Sequence& seq = sequences_[event.seq];
-  return seq.order == event.order && seq.steady && sequences_.account(event.seq).steady.finish_clock == event.clock;
+  const SteadyState& own = sequences_.account(event.seq).steady;
+  return seq.order == event.order && seq.steady && own.lane == lane_ && own.finish_clock == event.clock;
 }
 
 /// Clock of the next decode to end or to begin taking blocks.

@@ -83,6 +83,7 @@ class SteadyDecodes {
   SequenceTable& sequences_;
   policies::KvCache& kv_;
   ServingMetrics& metrics_;
+  std::int32_t lane_;
   std::int64_t ps_per_tick_;
   std::int64_t clock_ = 0;
   std::int64_t count_ = 0;

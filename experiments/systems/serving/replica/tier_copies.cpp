@@ -14,7 +14,12 @@ constexpr SeqId kTurnThatEnded{~0U};  // whose copy is under way
 }  // namespace
 
 TierCopies::TierCopies(SequenceTable& sequences, Books& books, DeviceTime& time, const ReplicaParts& parts)
-    : sequences_(sequences), books_(books), time_(time), kv_(*parts.kv), tier_(parts.tier) {
+    : sequences_(sequences),
+      books_(books),
+      time_(time),
+      kv_(*parts.kv),
+      tier_(parts.tier),
+      links_(parts.links != nullptr ? parts.links : std::make_shared<TierLinks>()) {
   hands_on_ = tier_ != nullptr && tier_->takes_prefixes() && kv_.hand_on_to(*tier_);
 }
 
@@ -32,8 +37,8 @@ void TierCopies::move_on(ExactTime now) {
 /// A copy off the device begins: the next iteration waits for it, or whoever writes to its blocks does.
 void TierCopies::copy_out(SeqId id, std::int64_t blocks, std::int64_t ps) {
   if (!tier_->overlaps()) return stall(ps);
-  out_free_ = std::max(out_free_, time_.at).plus(ps, time_.ps_per_tick);
-  outbound_.push_back({id, blocks, out_free_});
+  links_->out_free = std::max(links_->out_free, time_.at).plus(ps, time_.ps_per_tick);
+  links_->outbound.push_back({id, blocks, links_->out_free});
 }
 
 void TierCopies::claim_turn(SeqId id) {
@@ -91,11 +96,11 @@ bool TierCopies::load(SeqId id, std::int64_t cached, bool first) {
     return false;
   }
   // Into blocks that others are still being read from it goes when these are through.
-  ExactTime start = std::max({in_free_, time_.at, outbound_until(kv_.available_blocks())});
-  for (const Copy& copy : outbound_)
+  ExactTime start = std::max({links_->in_free, time_.at, outbound_until(kv_.available_blocks())});
+  for (const TierLinks::Copy& copy : links_->outbound)
     if (copy.seq == id || (stored && copy.seq == kTurnThatEnded)) start = std::max(start, copy.until);
-  in_free_ = start.plus(ps, time_.ps_per_tick);
-  loading_.push_back({id, blocks, in_free_});
+  links_->in_free = start.plus(ps, time_.ps_per_tick);
+  loading_.push_back({id, blocks, links_->in_free});
   return true;
 }
 
@@ -114,7 +119,7 @@ void TierCopies::drop(const Request& request) {
 
 void TierCopies::clear() {
   loading_.clear();
-  outbound_.clear();
+  links_->outbound.clear();
 }
 
 void TierCopies::await_load() {
@@ -126,18 +131,18 @@ void TierCopies::await_load() {
 }
 
 void TierCopies::await_room(std::int64_t unused) {
-  if (outbound_.empty()) return;
-  for (const Copy& copy : loading_) unused += copy.blocks;
+  if (links_->outbound.empty()) return;
+  for (const TierLinks::Copy& copy : loading_) unused += copy.blocks;
   stall(time_.until(outbound_until(unused)));
 }
 
 /// When so many copies off the device are through that `unused` blocks hold the rest.
 ExactTime TierCopies::outbound_until(std::int64_t unused) {
-  while (!outbound_.empty() && outbound_.front().until <= time_.at) outbound_.pop_front();
+  while (!links_->outbound.empty() && links_->outbound.front().until <= time_.at) links_->outbound.pop_front();
   std::int64_t under_way = 0;
-  for (const Copy& copy : outbound_) under_way += copy.blocks;
+  for (const TierLinks::Copy& copy : links_->outbound) under_way += copy.blocks;
   ExactTime until = time_.at;
-  for (const Copy& copy : outbound_) {
+  for (const TierLinks::Copy& copy : links_->outbound) {
     if (under_way <= unused) break;
     under_way -= copy.blocks;
     until = copy.until;

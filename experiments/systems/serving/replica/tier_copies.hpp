@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "experiments/systems/serving/replica/books.hpp"
@@ -16,6 +17,17 @@
 #include "experiments/systems/serving/replica/sequence_table.hpp"
 
 namespace orrery::experiments {
+
+/// The link to the tiers: lanes of one scheduler share it.
+struct TierLinks {
+  struct Copy {
+    policies::SeqId seq;
+    std::int64_t blocks = 0;
+    ExactTime until;
+  };
+  std::deque<Copy> outbound;    ///< off the device, by end
+  ExactTime out_free, in_free;  ///< when each direction is
+};
 
 class TierCopies {
  public:
@@ -29,7 +41,7 @@ class TierCopies {
     if (hands_on_) tier_->at(static_cast<policies::Picoseconds>(time.ticks) * time_.ps_per_tick + time.ps);
   }
   /// Nothing is on its way.
-  bool idle() const { return outbound_.empty() && loading_.empty(); }
+  bool idle() const { return links_->outbound.empty() && loading_.empty(); }
   bool loading() const { return !loading_.empty(); }
 
   /// The next turn of a conversation whose KV waits in the tier comes with that.
@@ -60,11 +72,6 @@ class TierCopies {
   void await_load();
 
  private:
-  struct Copy {
-    policies::SeqId seq;  // on its way back
-    std::int64_t blocks = 0;
-    ExactTime until;
-  };
   void stall(std::int64_t ps);
   policies::SeqId pop_loaded();
   void copy_out(policies::SeqId id, std::int64_t blocks, std::int64_t ps);
@@ -76,8 +83,8 @@ class TierCopies {
   policies::KvCache& kv_;
   policies::KvTier* tier_;
   bool hands_on_ = false;
-  std::deque<Copy> outbound_, loading_;  // by end
-  ExactTime out_free_, in_free_;         // when each direction of the link is
+  std::shared_ptr<TierLinks> links_;
+  std::deque<TierLinks::Copy> loading_;  // on their way back, by end
 };
 
 }  // namespace orrery::experiments

@@ -1,0 +1,65 @@
+// One scheduler over the lanes of a pipelined replica: one queue, one pool of KV blocks, one batching policy, and as
+// many batches in flight as there are lanes (Sarathi-Serve's scheduler, vLLM 1's batch queue).
+//
+// Whenever a lane has no batch in flight and there is work, it asks the policy for the next one. The policy sees the
+// sequences that are in no other batch in flight, the queue, and the blocks that are free. What a batch had stays with
+// its lane when it has left the last stage; lanes that have nothing take an even share of the decodes of those that are
+// between two batches, so that the pipeline stays full (the published schedulers leave a batch of decodes together).
+// A policy that switches the mode (a layout) is asked again once nothing is in flight, with all sequences in its view.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine.hpp"
+
+namespace orrery::experiments {
+
+class Replica;
+class StagePipe;
+
+/// Sequences of the other lanes, and tokens in their caches.
+struct Elsewhere {
+  std::int64_t sequences = 0, kv_tokens = 0;
+};
+
+class LaneScheduler final : public sim::EventHandler {
+ public:
+  /// `pipe` says how many stages a mode has; both must outlive it.
+  LaneScheduler(sim::Engine& engine, const StagePipe& pipe) : engine_(engine), pipe_(pipe) {}
+  /// All lanes, before any has work.
+  void add(Replica& lane) { lanes_.push_back(&lane); }
+  /// There may be work for a lane: it is given out once this instant's other events are through.
+  void ready();
+  void on_event(std::uint64_t) override;
+
+  /// What a lane does not see.
+  Elsewhere elsewhere(const Replica& lane) const;
+  /// Whether nothing runs but in this lane.
+  bool alone(const Replica& lane) const;
+  /// A lane's policy wants another mode: true if it may be switched now, with everything in this lane. If not, no batch
+  /// begins until those in flight are over, and the policy is asked again.
+  bool may_switch(const Replica& lane);
+  bool switching() const { return switching_; }
+  /// The mode is another from now on, of all lanes.
+  void set_mode(std::int32_t mode);
+  /// Tokens in the cache, and those that its sequences will have in the end, over lanes and branches.
+  std::int64_t cached_tokens() const;
+  std::int64_t final_tokens() const;
+  /// The lanes were emptied.
+  void clear() { switching_ = false; }
+
+ private:
+  std::vector<Replica*> between_batches() const;
+  bool in_flight() const;
+  void spread();
+  void give_out();
+
+  sim::Engine& engine_;
+  const StagePipe& pipe_;
+  std::vector<Replica*> lanes_;
+  bool due_ = false;        // our event of this instant is pending
+  bool switching_ = false;  // no batch begins
+};
+
+}  // namespace orrery::experiments
