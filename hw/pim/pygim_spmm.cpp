@@ -59,14 +59,14 @@ std::variant<SpmmTimes, SpmmDoesNotFit> pim_spmm(const PimSpmmParams& pim, const
   const double features_bytes = shape.rows / sp * columns * shape.element_bytes;
   const double result_bytes = shape.rows / in_group * columns * shape.element_bytes;
   const double matrix_bytes =
-      shape.imbalance * shape.nonzeros / (sp * in_group) * (shape.index_bytes + shape.element_bytes);
+      shape.busiest.nonzeros * shape.nonzeros / (sp * in_group) * (shape.index_bytes + shape.element_bytes);
   const double needed = features_bytes + result_bytes + matrix_bytes;
   if (needed > static_cast<double>(pim.mram_bytes))
     return SpmmDoesNotFit{fmt::format("a DPU would hold {:.1f} MB, and has {:.1f} MB", needed * 1e-6,
                                       static_cast<double>(pim.mram_bytes) * 1e-6)};
   SpmmTimes times;
   times.load_s = dpus * features_bytes / pim.host_to_dpu_bandwidth;
-  times.kernel_s = shape.imbalance * shape.nonzeros / (sp * in_group) / rows_per_s(pim.fma_rows, columns);
+  times.kernel_s = shape.busiest.time * shape.nonzeros / (sp * in_group) / rows_per_s(pim.fma_rows, columns);
   times.retrieve_s =
       sp * shape.rows * shape.features * shape.element_bytes / on_curve(pim.dpu_to_host_bandwidth, result_bytes);
   times.merge_s =

@@ -6,7 +6,7 @@
 // rows and merges the sp partial results of every row on the host:
 //
 //   load     = dpus * (n / sp) * (f / ds) * element / host_to_dpu_bandwidth
-//   kernel   = imbalance * nnz / (sp * dpus_a_group) / rows_per_s(f / ds)
+//   kernel   = busiest DPU over the mean (row_dealing.hpp) * nnz / (sp * dpus_a_group) / rows_per_s(f / ds)
 //   retrieve = sp * n * f * element / dpu_to_host_bandwidth(bytes of a DPU)
 //   merge    = n / copied_rows_per_s(f / ds) + (sp - 1) * n / added_rows_per_s(f / ds)
 //   CPU      = (nnz * (index + element + f * element) + n * f * element) / cpu_memory_bandwidth
@@ -24,6 +24,7 @@
 #include <variant>
 #include <vector>
 
+#include "hw/pim/row_dealing.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::hw {
@@ -43,7 +44,7 @@ struct CurvePoint {
 /// Constants of sparse products on PIM: a system and its host.
 struct PimSpmmParams {
   static constexpr std::string_view kKind = "pim_spmm";
-  std::int64_t dpus = 1992, groups = 32, mram_bytes = 64 << 20;
+  std::int64_t dpus = 1992, groups = 32, mram_bytes = 64 << 20, fill_tasklets = 11, max_tasklets = 24;
   double host_to_dpu_bandwidth = 43.73e9, cpu_memory_bandwidth = 23.1e9;
   std::vector<CurvePoint> dpu_to_host_bandwidth, fma_rows, copied_rows, added_rows;
   static constexpr auto fields() {
@@ -53,6 +54,10 @@ struct PimSpmmParams {
         sim::field("groups", &PimSpmmParams::groups, Unit::count, sim::at_least(1),
                    "Groups of ranks that parts of the matrices are dealt to."),
         sim::field("mram", &PimSpmmParams::mram_bytes, Unit::bytes, sim::at_least(1), "DRAM of a DPU."),
+        sim::field("fill_tasklets", &PimSpmmParams::fill_tasklets, Unit::count, sim::between(1, 64),
+                   "Tasklets that fill a DPU's pipeline; the rates are those of a full one."),
+        sim::field("max_tasklets", &PimSpmmParams::max_tasklets, Unit::count, sim::between(1, 64),
+                   "Tasklets that a DPU has."),
         sim::required(sim::field("host_to_dpu_bandwidth", &PimSpmmParams::host_to_dpu_bandwidth, Unit::bytes_per_s,
                                  sim::positive(), "All DPUs together.")),
         sim::required(sim::field("cpu_memory_bandwidth", &PimSpmmParams::cpu_memory_bandwidth, Unit::bytes_per_s,
@@ -69,10 +74,11 @@ struct PimSpmmParams {
   static void check(const PimSpmmParams& pim, const sim::Node& fields, sim::Faults& faults);
 };
 
-/// A sparse product: `rows` of C, non-zeros of A, feature columns of B. `imbalance`: the busiest DPU over the mean.
+/// A sparse product: `rows` of C, non-zeros of A, feature columns of B.
 struct SpmmShape {
   double rows = 0, nonzeros = 0, features = 0;
-  double imbalance = 1, element_bytes = 4, index_bytes = 4;
+  RowLoad busiest;  ///< DPU, over the mean
+  double element_bytes = 4, index_bytes = 4;
 };
 /// Parts of A's columns and of B's columns.
 struct SpmmSplit {

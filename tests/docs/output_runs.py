@@ -130,6 +130,7 @@ def other_runs() -> list[dict]:
         merged(learner, learner={"policy": "dqn"}),
         {"system": "dram", "machine": {"memory": "ddr4-3200"}, "workload": {"accesses": 500, "threads": 2}},
         {"system": "hls", "machine": {"fpga": "alveo-u280"}, "workload": {"kernel": "gemm"}},
+        {"system": "aggregate", "workload": {"nodes": 10000, "edges": 200000, "degree_cv": 1}},
         {"system": "pim", "machine": {"device": {"part": "a100-sxm4-80gb"}, "pim": {"part": "attacc-bank"}},
          "model": {"config": "catalog:llama-2-7b"}, "workload": {"batch": 64, "context": 2048}},
         {"system": "function", "workload": {"function": "bnh", "point": {"x": 1, "y": 1}}},

@@ -123,7 +123,7 @@ TEST_CASE("times grow with non-zeros, rows and imbalance", "[prop]") {
       CHECK(times_of(pim, more, split).kernel_s > times.kernel_s);
       CHECK(times_of(pim, more, split).retrieve_s == times.retrieve_s);
       more = shape;
-      more.imbalance = 1.3;
+      more.busiest = {1.3, 1.3};
       CHECK(times_of(pim, more, split).kernel_s == Approx(1.3 * times.kernel_s));
       CHECK(cpu_spmm_s(pim, shape) > 0);
     }

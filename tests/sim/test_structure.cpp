@@ -28,6 +28,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
 const std::map<std::string, std::set<std::string>> kFloors{
     {"base", {}},
     {"search", {"base"}},
+    {"systems/aggregate", {"base"}},
     {"systems/dram", {"base"}},
     {"systems/function", {"base", "search"}},
     {"systems/graph", {"base"}},

@@ -62,6 +62,37 @@ void latencies(std::string& out, const Node& summary) {
   out += '\n';
 }
 
+Unit unit_of(std::string_view key) {
+  if (key.ends_with("_per_s")) return Unit::none;
+  return key.ends_with("_s") ? Unit::seconds : key.ends_with("_bytes") ? Unit::bytes : Unit::none;
+}
+
+/// A figure in the unit that its key says, or that of its group does.
+std::string plain(const Node& value, Unit unit) {
+  if (!value.is_number()) return value.is_string() ? value.as_string() : value.dump();
+  return unit == Unit::none ? fmt::format("{:.6g}", value.as_number()) : sim::humanise(value.as_number(), unit);
+}
+
+/// Of systems without requests: every figure, a line each, and those of one group side by side.
+std::string figures_table(const Node& summary) {
+  std::string out;
+  for (const auto& [key, value] : summary.members()) {
+    if (key == "status") continue;
+    if (!value.is_object()) {
+      line(out, key, plain(value, unit_of(key)));
+      continue;
+    }
+    std::string group;
+    for (const auto& [name, part] : value.members()) {
+      if (part.is_object() || part.is_array()) continue;
+      const Unit unit = unit_of(key) == Unit::none ? unit_of(name) : unit_of(key);
+      group += fmt::format("{}{} {}", group.empty() ? "" : ", ", name, plain(part, unit));
+    }
+    line(out, key, group);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string figure(const Node& node, std::string_view path, sim::Unit unit) {
@@ -79,6 +110,7 @@ std::string summary_table(const Node& summary) {
   if (summary.find("platforms") != nullptr) return launch_table(summary);
   if (summary.find("compile_s") != nullptr) return graph_table(summary);
   if (summary.find("learner") != nullptr) return rl_table(summary);
+  if (summary.find("requests") == nullptr) return figures_table(summary);
   std::string out;
   constexpr std::array kRequests{std::pair{"requests.arrived", "arrived"}, std::pair{"requests.completed", "completed"},
                                  std::pair{"requests.rejected", "rejected"},
