@@ -21,6 +21,8 @@ struct ReplicaLimits {
   std::int64_t max_context = 0;  ///< most tokens a request may have, prompt and output together
   std::int32_t layers = 0;
   std::int64_t tier_tokens = 0;  ///< whose KV the tier that swapped sequences go to can hold; 0: there is none
+  std::int64_t batches = 1;      ///< in flight at most, of one scheduler
+  std::int32_t modes = 0;        ///< that it may be switched between; 0: nobody says
 };
 
 /// A batch through all layers, in the terms its price depends on.
@@ -63,9 +65,9 @@ std::int64_t steps_until_eviction(const BatchView& view);
 /// Tokens that a waiting sequence still has to compute if it is admitted now.
 std::int64_t tokens_to_compute(const BatchView& view, SeqId id);
 
-/// Valid during the call only. In a pipelined replica it shows the sequences that are in no other batch in flight, the
-/// whole queue and the whole cache; of the others it tells how many there are. Counts of a sequence that is not shown
-/// are not to be read.
+/// Valid during the call only. In a pipelined replica it shows the sequences of one lane, which is between two batches,
+/// the whole queue and the whole cache; of other lanes it tells how many sequences run there. Counts of a sequence that
+/// is not shown are not to be read.
 struct BatchView {
   sim::Time now;
   std::span<const SeqId> running;       ///< by turn; the phase tells prefill, decode and pause apart
@@ -78,15 +80,15 @@ struct BatchView {
   std::int64_t decode_tokens = 0;     ///< new tokens if all of them take one step (branches counted)
   std::int64_t growth_blocks = 0;     ///< blocks that this step would take
   std::int64_t decode_context = 0;    ///< tokens that they would attend to, the new ones included
-  std::int64_t elsewhere = 0;         ///< sequences in other batches in flight
-  std::int64_t elsewhere_tokens = 0;  ///< in their caches; told only where there are modes
+  std::int64_t elsewhere = 0;         ///< sequences that run in other lanes
+  std::int64_t elsewhere_tokens = 0;  ///< of their caches, prompts counted whole; told only where there are modes
   std::int32_t mode = 0;
   ReplicaLimits limits;
   const BatchPricer* pricer = nullptr;  ///< null: nobody knows (on paper)
   std::int64_t ps_per_tick = 1;
 
   const Sequence& operator[](SeqId id) const { return sequences[id.index]; }
-  /// Sequences that run, in this batch and in others.
+  /// Sequences that run, in this lane and in others.
   std::int64_t live() const { return std::ssize(running) + elsewhere; }
   std::int64_t kv_tokens(SeqId id) const { return (*this)[id].kv_tokens(clock); }
   std::int64_t generated(SeqId id) const { return (*this)[id].generated(clock); }

@@ -13,8 +13,12 @@
 //    still waits.
 //  - Whatever is scheduled must fit: after the decision every item and decode has its blocks, or the replica stops the
 //    run with std::logic_error (a broken policy, not bad input).
-//  - An empty decision with sequences waiting and none running rejects the head of the queue ("unschedulable"), so that
-//    a policy cannot hang a run. One with sequences running (all paused, say) is a broken policy.
+//  - An empty decision with sequences waiting and none running (in any lane) rejects the head of the queue
+//    ("unschedulable"), so that a policy cannot hang a run. One with sequences running (all paused, say) is a broken
+//    policy.
+//  - In a pipeline with several batches in flight a decision may be dropped, and the policy asked again: one that
+//    switches the mode, until nothing is in flight; one that preempts the latest of its lane, while later ones run in
+//    another lane, of whom one is preempted instead (returned() tells).
 //  - stable_iterations counts only for decisions of decodes alone (no items): the replica may then leap over as many
 //    iterations without asking. It stops by itself where something arrives, ends, or no block is left to grow into.
 //  - Ties among those that wait are broken by Sequence::order, which is unique; `running` stands in the order of
@@ -24,6 +28,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -98,6 +103,13 @@ struct BatchDecision {
   }
 };
 
+/// An obstacle() of policies that weigh all that runs, and so must see it.
+inline std::optional<std::string> unless_alone(const ReplicaLimits& limits, std::string_view what) {
+  if (limits.batches <= 1) return std::nullopt;
+  return std::string(what) + ", so it cannot schedule a pipeline with several batches in flight (queue per_lane of " +
+         "cluster.replicas gives each lane a policy of its own)";
+}
+
 class Batching {
  public:
   virtual ~Batching() = default;
@@ -107,9 +119,10 @@ class Batching {
   virtual std::optional<std::string_view> reject(const Sequence&, const KvView&, const ReplicaLimits&) const {
     return std::nullopt;
   }
-  /// Whether it is to see all sequences that run whenever it decides. Such a policy cannot be the one scheduler of a
-  /// pipeline with several batches in flight, but schedules lanes with queues of their own.
-  virtual bool sees_all() const { return false; }
+  /// Why it cannot schedule such a replica, or nothing: asked once, before a run.
+  virtual std::optional<std::string> obstacle(const ReplicaLimits&) const { return std::nullopt; }
+  /// A sequence went back to the queue by other ways than a decision that named it.
+  virtual void returned(SeqId) {}
 };
 
 using BatchingRegistry = sim::Registry<Batching>;

@@ -55,8 +55,9 @@ class BatchLlm final : public Batching {
  public:
   explicit BatchLlm(const BatchLlmParams& params) : params_(params) {}
 
-  /// It adds up what all that run will hold.
-  bool sees_all() const override { return true; }
+  std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
+    return unless_alone(limits, "batchllm adds up what all that run will hold");
+  }
   void decide(const BatchView& view, BatchDecision& out) override {
     BudgetStep step(view, out,
                     {.tokens = view.decode_tokens + params_.prefill_tokens,

@@ -61,6 +61,8 @@ class ExpressionBatching final : public Batching {
     if (!live || view.waiting.empty() || step.full()) step.settle();
   }
 
+  void returned(SeqId id) override { queue_.came_back(id); }
+
  private:
   struct Scored {
     std::int64_t key, order;

@@ -58,8 +58,9 @@ class FairnessBatching final : public Batching {
  public:
   explicit FairnessBatching(const FairnessParams& params) : params_(params) {}
 
-  /// Its draws count steps of one clock.
-  bool sees_all() const override { return true; }
+  std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
+    return unless_alone(limits, "fairness_priority draws by the steps of one clock");
+  }
   void decide(const BatchView& view, BatchDecision& out) override {
     if (run_whole_prompts(view, out)) {
       out.decode_rest = false;

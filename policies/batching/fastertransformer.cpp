@@ -32,6 +32,7 @@ class FasterTransformer final : public Batching {
       if (!run_whole_prompts(view, out)) out.stable_iterations = kStable;
       return;
     }
+    if (view.live() > 0) return;  // the batch goes on in other lanes
     const std::int64_t each = view.kv.blocks_for(view.limits.max_context);
     const std::int64_t fit = std::max<std::int64_t>(1, view.kv.total_blocks() / std::max<std::int64_t>(1, each));
     admit_reserved(view, params_.max_batch.value_or(fit), Reservation::max, out);

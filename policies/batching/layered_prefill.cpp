@@ -44,8 +44,9 @@ class LayeredPrefill final : public Batching {
  public:
   explicit LayeredPrefill(const LayeredPrefillParams& params) : params_(params) {}
 
-  /// Its wave is one of the whole replica.
-  bool sees_all() const override { return true; }
+  std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
+    return unless_alone(limits, "layered_prefill has one wave for the whole replica");
+  }
   void decide(const BatchView& view, BatchDecision& out) override {
     const std::int64_t free = make_room(view, out);
     // Members may have left by other ways than ours (their replica failed, say).

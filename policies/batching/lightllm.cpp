@@ -38,8 +38,9 @@ class LightLlm final : public Batching {
  public:
   explicit LightLlm(const LightLlmParams& params) : params_(params) {}
 
-  /// It adds up what all that run will hold.
-  bool sees_all() const override { return true; }
+  std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
+    return unless_alone(limits, "lightllm adds up what all that run will hold");
+  }
   void decide(const BatchView& view, BatchDecision& out) override {
     if (run_whole_prompts(view, out)) {
       out.decode_rest = false;

@@ -56,6 +56,8 @@ class PriorityBatching final : public Batching {
     queue_.remember(out);
   }
 
+  void returned(SeqId id) override { queue_.came_back(id); }
+
  private:
   /// Preempts running sequences of lower priority, as many as it takes for `first` to have a slot and blocks for all of
   /// its prompt; nobody, if all of them together do not make that room.

@@ -43,6 +43,13 @@ class SeesawBatching final : public Batching {
  public:
   explicit SeesawBatching(const SeesawParams& params) : params_(params) {}
 
+  std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
+    const std::int32_t last = std::max(params_.prefill_mode, params_.decode_mode);
+    if (limits.modes == 0 || last < limits.modes) return std::nullopt;
+    return "seesaw switches to mode " + std::to_string(last) + " (prefill_mode, decode_mode), counted from 0, and " +
+           "the replica has " + std::to_string(limits.modes) + " (layouts.modes)";
+  }
+
   void decide(const BatchView& view, BatchDecision& out) override {
     const Queue queue = look(view);
     // Once begun, a phase of prompts lasts while the store has room; another begins when the store is empty.
@@ -114,7 +121,7 @@ class SeesawBatching final : public Batching {
       const std::int64_t prompt = tokens_to_compute(view, id);
       const std::int64_t blocks = blocks_to_admit_beside(view, out, id, seq.prefill_tokens);
       if ((tokens > 0 && tokens + prompt > budget(view)) || blocks > free || seq.prefill_tokens > room) return;
-      if (std::ssize(out.admit) >= params_.max_sequences) return;
+      if (view.elsewhere + std::ssize(out.admit) >= params_.max_sequences) return;
       tokens += prompt;
       free -= blocks;
       room -= seq.prefill_tokens;
@@ -126,13 +133,13 @@ class SeesawBatching final : public Batching {
   void prefill(const BatchView& view, const Queue& queue, BatchDecision& out) const {
     out.mode = params_.prefill_mode;
     out.decode_rest = false;
-    std::int64_t room = view.limits.tier_tokens - queue.stored_tokens;
+    std::int64_t room = view.limits.tier_tokens - queue.stored_tokens - view.elsewhere_tokens;
     const std::int64_t free = clear_device(view, room, out);
     admit_prompts(view, free, room, out);
   }
 
   void decode(const BatchView& view, const Queue& queue, BatchDecision& out) const {
-    std::int64_t room = view.limits.tier_tokens - queue.stored_tokens;
+    std::int64_t room = view.limits.tier_tokens - queue.stored_tokens - view.elsewhere_tokens;
     if (view.mode != params_.decode_mode && view.limits.tier_tokens > 0) {
       out.mode = params_.decode_mode;
       if (queue.stored > 0) {

@@ -54,6 +54,8 @@ class SjfBatching final : public Batching {
     queue_.remember(out);
   }
 
+  void returned(SeqId id) override { queue_.came_back(id); }
+
  private:
   StepLimits limits_;
   std::int64_t aging_;

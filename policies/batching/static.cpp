@@ -31,6 +31,7 @@ class StaticBatching final : public Batching {
       if (!run_whole_prompts(view, out)) out.stable_iterations = kStable;
       return;
     }
+    if (view.live() > 0) return;  // the batch goes on in other lanes
     admit_reserved(view, params_.max_sequences, params_.reservation, out);
   }
 

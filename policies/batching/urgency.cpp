@@ -49,6 +49,8 @@ class UrgencyBatching final : public Batching {
     queue_.remember(out);
   }
 
+  void returned(SeqId id) override { queue_.came_back(id); }
+
  private:
   /// The tick at which it has to start to meet its deadline.
   std::int64_t latest_start(const BatchView& view, SeqId id) const {

@@ -71,6 +71,10 @@ class VllmV0Batching final : public Batching {
     return std::nullopt;
   }
 
+  void returned(SeqId id) override {
+    if (params_.priorities) queue_.came_back(id);
+  }
+
  private:
   /// Prompts admitted so far, and blocks that are left.
   struct Batch {

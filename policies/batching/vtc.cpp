@@ -40,8 +40,9 @@ class VtcBatching final : public Batching {
   explicit VtcBatching(const VtcParams& params)
       : params_(params), limits_{.tokens = params.token_budget, .sequences = params.max_sequences} {}
 
-  /// It counts what all that run were served.
-  bool sees_all() const override { return true; }
+  std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
+    return unless_alone(limits, "vtc counts what all that run were served");
+  }
   void decide(const BatchView& view, BatchDecision& out) override {
     if (!view.waiting.empty()) count_served(view);
     take_in(view);

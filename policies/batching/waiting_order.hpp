@@ -72,6 +72,8 @@ class WaitingOrder {
       pop();
     }
   }
+  /// Somebody came back to the queue whom no decision named.
+  void came_back(SeqId id) { returned_.push_back(id); }
   /// Remembers who comes back to the queue, or may have to stay in it. Call it last in every decide().
   void remember(const BatchDecision& out) {
     for (const Preemption& gone : out.preempt) returned_.push_back(gone.seq);

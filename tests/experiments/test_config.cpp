@@ -27,7 +27,8 @@ std::string faults_of(const std::string& json) {
 
 TEST_CASE("a config must say which system it is about", "[unit]") {
   CHECK(faults_of("{}") ==
-        "c.json:/system: expected the name of a system (known: capacity, dram, function, graph, hls, launch, network, "
+        "c.json:/system: expected the name of a system (known: aggregate, capacity, dram, function, graph, hls, "
+        "launch, network, "
         "pim, plans, rl, search, serving, slo_sweep, tune)");
   CHECK(faults_of(R"({"system": "servin"})") == "c.json:/system: unknown system 'servin' (did you mean 'serving'?)");
 }

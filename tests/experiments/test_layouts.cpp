@@ -166,7 +166,43 @@ TEST_CASE("layouts: those that do not fit the machine or the model are results",
   CHECK(reason(R"([{"pipeline_parallel": 2}, {"tensor_parallel": 4}])") ==
         "a layout of 4 x 1 is for 4 devices, a replica has 2");
   CHECK(reason(R"([{"tensor_parallel": 8}])") == "tensor parallelism of 8 needs as many devices, the machine has 4");
-  CHECK(reason(R"([{"tensor_parallel": 4}])") == "none");
+  CHECK(reason(R"([{"tensor_parallel": 4}, {"pipeline_parallel": 4}])") == "none");
+  CHECK(reason(R"([{"tensor_parallel": 4}])") ==
+        "seesaw switches to mode 1 (prefill_mode, decode_mode), counted from 0, and the replica has 1 (layouts.modes)");
+}
+
+TEST_CASE("seesaw: layouts of unlike stages, nothing stalls in a lane that a layout has not", "[prop]") {
+  // The scheduler ends the run (std::logic_error) where a sequence runs in a lane past the layout's stages.
+  for (const char* modes : {R"([{"pipeline_parallel": 4}, {"tensor_parallel": 4}])",
+                            R"([{"tensor_parallel": 4}, {"pipeline_parallel": 4}])",
+                            R"([{"pipeline_parallel": 4}, {"tensor_parallel": 2, "pipeline_parallel": 2}])"})
+    for (const char* memory : {"", R"(, "host_memory": "64 MiB")", R"(, "host_memory": "1 GiB")"}) {
+      CAPTURE(modes, memory);
+      std::string text = seesaw_config(memory);
+      const std::string is = R"([{"pipeline_parallel": 4}, {"tensor_parallel": 4}])";
+      text.replace(text.find(is), is.size(), modes);
+      const ServingResult result = run(text);
+      CHECK(result.metrics.completed == 60);
+      CHECK(result.free_blocks == result.total_blocks);
+      CHECK(result.metrics.processed_tokens >= result.metrics.prompt_tokens + result.metrics.output_tokens - 60);
+    }
+}
+
+TEST_CASE("layouts: what several of them do not go with", "[unit]") {
+  for (const auto& [own, message] :
+       {std::pair{R"("micro_batches": 2)",
+                  "/micro_batches: expected none beside several layouts, which have a batch in "
+                  "flight for each of their stages"},
+        {R"("queue": "per_lane")",
+         "/queue: expected shared beside several layouts: all lanes change their layout together"}}) {
+    std::string text = seesaw_config("");
+    text.back() = ',';
+    text += std::string(R"("cluster": {"replicas": [{"tensor_parallel": 4, )") + own + "}]}}";
+    sim::Faults faults;
+    read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
+    REQUIRE(faults.all().size() == 1);
+    CHECK(faults.all()[0].text() == std::string("test:/cluster/replicas/0") + message);
+  }
 }
 
 TEST_CASE("layouts: replicas have no parallelism of their own beside them", "[unit]") {

@@ -51,6 +51,7 @@ bool ServingSetup::State::enough_devices() {
                               .device_group = group.params.device_group,
                               .devices = group.devices(),
                               .stages = group.stages(),
+                              .layouts = std::ssize(group.layouts),
                               .lanes = group.lanes(),
                               .lock_step = group.params.lock_step && group.params.data_parallel > 1,
                               .peak_flops = device.peak(config.model.dtype),
@@ -150,13 +151,8 @@ void divide_weights(KindLayout& layout) {
 }
 
 /// Why replicas of this kind cannot be, or nothing: whatever their layout.
-std::optional<std::string> ServingSetup::State::obstacle(const ReplicaGroup& group, const ReplicaKind& kind) const {
+std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind) const {
   if (const auto why = part(kind).device.alone_obstacle()) return why;
-  if (kind.one_scheduler && group.batching.make()->sees_all())
-    return fmt::format(
-        "policies.batching {} weighs all that runs, so it cannot schedule a pipeline with several batches in flight "
-        "(cluster.replicas[].queue per_lane gives each lane one of its own)",
-        group.batching.name);
   const bool one_layout = config.layouts.empty();
   if (one_layout && kind.stages == 1) return std::nullopt;
   const char* only = one_layout ? "without pipeline stages" : "of one layout";
@@ -305,8 +301,11 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
-  auto why_not = obstacle(group, kind);
+  kind.limits.batches = kind.one_scheduler ? kind.lanes : 1;
+  if (!config.layouts.empty()) kind.limits.modes = static_cast<std::int32_t>(group.layouts.size());
+  auto why_not = obstacle(kind);
   if (!why_not) why_not = make_layouts(group, kind);
+  if (!why_not) why_not = group.batching.make()->obstacle(kind.limits);
   if (why_not) {
     infeasible = Infeasible{*why_not};
     return false;
@@ -374,6 +373,10 @@ void ServingSetup::State::build() {
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();
+      if (const auto why = group.batching.make()->obstacle(kind->limits)) {
+        infeasible = Infeasible{*why};
+        return;
+      }
       if (!check_memory(group, *kind)) return;
     }
     kind_of.push_back(kind);

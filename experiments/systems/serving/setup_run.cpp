@@ -172,11 +172,14 @@ class RunMembers {
     if (kind.stages > 1) member.pipe = make_pipe(kind, config_, engine_.scale().ps_per_tick());
     member.one_scheduler = kind.one_scheduler ? kind.lanes : 0;
     const std::int64_t apart = kind.one_scheduler ? 1 : kind.lanes;
-    for (std::int64_t lane = 0; lane < apart; ++lane) member.lanes.push_back(lane_of(group, kind, number));
+    for (std::int64_t lane = 0; lane < apart; ++lane)  // lanes of a pipeline have one host beside their devices
+      member.lanes.push_back(
+          lane_of(group, kind, number, lane > 0 && kind.stages > 1 ? member.lanes.front().tier : nullptr));
     return member;
   }
 
-  ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number) {
+  /// `tier`: what it shares with the lanes before it; null: one of its own, where there are any.
+  ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number, policies::KvTier* tier) {
     ReplicaParts parts;
     parts.model = &kind.models.top();
     if (kind.stages == 1)
@@ -189,6 +192,8 @@ class RunMembers {
     parts.kv = group.kvcache.make(kind.geometry);
     parts.limits = kind.limits;
     parts.leap = config_.run.leap;
+    parts.tier = tier;
+    if (tier != nullptr) return parts;
     if (kind.limits.tier_tokens > 0)
       stores_.push_back(std::make_unique<HostStore>(engine_, kind.geometry.bytes_per_token, kind.limits.tier_tokens,
                                                     config_.layouts.host_bandwidth));

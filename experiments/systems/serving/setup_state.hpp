@@ -61,7 +61,7 @@ struct ServingSetup::State {
   /// What prices all layers on a device.
   std::unique_ptr<IterationModel> exact_model(const ReplicaKind& kind, const KindLayout& layout,
                                               const hw::Device& device) const;
-  std::optional<std::string> obstacle(const ReplicaGroup& group, const ReplicaKind& kind) const;
+  std::optional<std::string> obstacle(const ReplicaKind& kind) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind, const LayoutParams& layout) const;
   std::optional<std::string> make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);

@@ -162,10 +162,22 @@ void Cluster::fail(std::size_t i) {
   ++totals_.failures;
   if (member.pool != nullptr) fleet_.leave(i);
   if (hand_overs_) hand_overs_->cancel(i);
-  for (const auto& lane : member.lanes)
-    for (Request* request : lane->evacuate()) restart(*request);
+  for (Request* request : evacuate(member)) restart(*request);
   if (member.scheduler != nullptr) member.scheduler->clear();
   if (member.pipe != nullptr) member.pipe->clear({engine_.now().ticks, 0});
+}
+
+/// Everybody in its lanes, by order of arrival there (of all lanes, where they share a queue).
+std::vector<Request*> Cluster::evacuate(const Member& member) {
+  for (const auto& lane : member.lanes) lane->halt();
+  std::vector<Request*> all;
+  for (const auto& lane : member.lanes) {
+    const std::vector<Request*> here = lane->evacuate();
+    all.insert(all.end(), here.begin(), here.end());
+  }
+  if (member.scheduler != nullptr)
+    std::ranges::stable_sort(all, {}, [](const Request* request) { return std::pair(request->arrived, request->id); });
+  return all;
 }
 
 void Cluster::come_back(std::size_t i) {
@@ -210,8 +222,10 @@ void Cluster::finish() {
     totals_.migrations = migrator_->totals();
   }
   for (Request* request : parked_) end(*request, "unfinished", std::nullopt);
-  for (const Member& member : fleet_)
+  for (const Member& member : fleet_) {
+    for (const auto& lane : member.lanes) lane->halt();
     for (const auto& lane : member.lanes) lane->flush_unfinished();
+  }
   for (const Member& member : fleet_)
     for (const auto& lane : member.lanes) metrics_.cost.add(lane->cost());
   for (Member& member : fleet_) {

@@ -227,6 +227,14 @@ void make_groups(const Node& node, ServingConfig& config, sim::Faults& faults) {
                              config.machine.devices.size() - 1, groups[i].device_group));
     if (!config.layouts.modes.empty() && groups[i].data_parallel * groups[i].pipeline_parallel > 1)
       faults.add(written->items()[i].origin(), "expected no pipeline or data parallelism of its own beside 'layouts'");
+    if (config.layouts.modes.size() > 1) {
+      if (groups[i].micro_batches)
+        faults.add(written->items()[i].find("micro_batches")->origin(),
+                   "expected none beside several layouts, which have a batch in flight for each of their stages");
+      if (groups[i].queue == LaneQueue::per_lane)
+        faults.add(written->items()[i].find("queue")->origin(),
+                   "expected shared beside several layouts: all lanes change their layout together");
+    }
     if (groups[i].data_parallel > 1 && groups[i].pipeline_parallel > 1)
       faults.add(written->items()[i].find("data_parallel")->origin(),
                  "expected 1 beside pipeline_parallel: lanes share the stages or the experts, not both");

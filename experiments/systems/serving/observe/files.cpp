@@ -187,6 +187,15 @@ std::vector<std::string> ServingFiles::notes(std::int64_t iterations) const {
   return timeline_ ? timeline_->notes(iterations) : std::vector<std::string>{};
 }
 
+/// How many of a replica's iterations a device's share of the time is one of: stages and lanes have their own. Where
+/// layouts have unlike stages, the time of all classes over that of the devices.
+static double shares_at_once(const ReplicaResult& replica, const GroupFacts& kind) {
+  if (kind.layouts == 1 || replica.busy_ps == 0) return static_cast<double>(kind.stages > 1 ? kind.stages : kind.lanes);
+  __int128 all = 0;
+  for (const __int128 ps : replica.cost.class_ps) all += ps;
+  return static_cast<double>(all) / static_cast<double>(replica.busy_ps);
+}
+
 void write_energy(const std::filesystem::path& path, const std::vector<ReplicaResult>& replicas,
                   const MachineFacts& machine, double simulated_s) {
   std::string text = "device,class,energy_j,busy_s\n";
@@ -203,13 +212,13 @@ void write_energy(const std::filesystem::path& path, const std::vector<ReplicaRe
     for (const ReplicaResult& replica : replicas) {
       const GroupFacts& kind = machine.groups[static_cast<std::size_t>(replica.group)];
       if (static_cast<std::size_t>(kind.device_group) != g) continue;
+      const double at_once = shares_at_once(replica, kind);
       for (std::int64_t d = 0; d < kind.devices; ++d) {
         for (std::size_t c = 0; c < replica.cost.class_ps.size(); ++c) {
           if (replica.cost.class_ps[c] == 0) continue;
           append(text, "{}[{}],{},{:.9g},{:.9g}\n", group.part, number, hw::to_string(static_cast<hw::OpClass>(c)),
                  static_cast<double>(replica.cost.class_pj[c]) * 1e-12 / static_cast<double>(kind.devices),
-                 static_cast<double>(replica.cost.class_ps[c]) * 1e-12 /
-                     static_cast<double>(kind.stages > 1 ? kind.stages : kind.lanes));
+                 static_cast<double>(replica.cost.class_ps[c]) * 1e-12 / at_once);
         }
         idle(replica.off_ps, replica.off_power);
       }

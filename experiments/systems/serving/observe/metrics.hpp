@@ -191,6 +191,7 @@ struct GroupFacts {
   std::int64_t device_group = 0;
   std::int64_t devices = 1;            ///< of one replica
   std::int64_t stages = 1;             ///< of its pipeline
+  std::int64_t layouts = 1;            ///< that it switches between
   std::int64_t lanes = 1;              ///< micro-batches that pass it at once, or ranks that attend for themselves
   bool lock_step = false;              ///< of the latter: their iterations begin and end together
   double peak_flops = 0;               ///< of one device at the model's dtype

@@ -119,6 +119,15 @@ std::int64_t Flight::cached_tokens() const {
   return tokens;
 }
 
+std::int64_t Flight::claimed_tokens() const {
+  std::int64_t tokens = 0;
+  for (const SeqId id : on_.sequences.running()) {
+    const Sequence& seq = on_.sequences[id];
+    tokens += seq.branches * std::max(seq.prefill_tokens, seq.kv_tokens(on_.steady.clock()));
+  }
+  return tokens;
+}
+
 std::int64_t Flight::final_tokens() const {
   std::int64_t tokens = 0;
   for (const SeqId id : on_.sequences.running()) {

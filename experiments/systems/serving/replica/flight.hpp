@@ -53,6 +53,8 @@ class Flight {
   /// Tokens in the cache of those who run, and those that they will have in the end, over branches.
   std::int64_t cached_tokens() const;
   std::int64_t final_tokens() const;
+  /// The former, prompts counted whole.
+  std::int64_t claimed_tokens() const;
 
  private:
   bool steady_takes_part() const { return leap_.decodes && on_.steady.count() > 0; }

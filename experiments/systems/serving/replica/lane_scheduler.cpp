@@ -1,6 +1,8 @@
 #include "experiments/systems/serving/replica/lane_scheduler.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <stdexcept>
 
 #include "experiments/systems/serving/replica/contract.hpp"
 #include "experiments/systems/serving/replica/replica.hpp"
@@ -17,20 +19,32 @@ bool LaneScheduler::in_flight() const {
   return std::ranges::any_of(lanes_, [](const Replica* lane) { return lane->iterating(); });
 }
 
-/// Lanes that may begin a batch: those with sequences first.
+/// Lanes that may begin a batch: the earliest admission first, those without sequences last.
 std::vector<Replica*> LaneScheduler::between_batches() const {
-  const std::int32_t mode = lanes_.front()->mode();
-  const std::int64_t most = pipe_.modes() == 1 ? std::ssize(lanes_) : pipe_.stages(mode);
+  // A mode of few stages has no more batches in flight than these.
+  const std::int64_t most = pipe_.modes() == 1
+                                ? std::ssize(lanes_)
+                                : std::min<std::int64_t>(std::ssize(lanes_), pipe_.stages(lanes_.front()->mode()));
   std::vector<Replica*> lanes;
-  for (const bool empty : {false, true})
-    for (std::int64_t i = 0; i < most; ++i) {
-      Replica* const lane = lanes_[static_cast<std::size_t>(i)];
-      if (!lane->iterating() && lane->sequences().running().empty() == empty) lanes.push_back(lane);
-    }
+  for (std::int64_t i = 0; i < std::ssize(lanes_); ++i) {
+    Replica* const lane = lanes_[static_cast<std::size_t>(i)];
+    if (i >= most && !lane->sequences().running().empty())
+      throw std::logic_error("a sequence runs in a lane that the mode has not");
+    if (i < most && !lane->iterating()) lanes.push_back(lane);
+  }
+  std::ranges::stable_sort(lanes, std::ranges::less{}, [](const Replica* lane) {
+    const std::vector<policies::SeqId>& running = lane->sequences().running();
+    return running.empty() ? policies::kStable : lane->sequences()[running.front()].turn;
+  });
   return lanes;
 }
 
-void LaneScheduler::on_event(std::uint64_t) {
+void LaneScheduler::ready_at(const ExactTime& time) {
+  engine_.schedule_at(std::max(time.tick(), engine_.now()), *this, kLater);
+}
+
+void LaneScheduler::on_event(std::uint64_t payload) {
+  if (payload == kLater) return ready();
   due_ = false;
   if (switching_) {
     if (in_flight()) return;
@@ -46,13 +60,16 @@ void LaneScheduler::on_event(std::uint64_t) {
   give_out();
   const SequenceTable& all = lanes_.front()->sequences();
   if (in_flight() || switching_ || all.leaving() > 0) return;
+  if (std::ranges::any_of(lanes_, [](const Replica* lane) { return lane->loading(); })) return;
   if (std::ranges::any_of(lanes_, [](const Replica* lane) { return lane->can_begin(); }))
     broken_policy("sequences wait or run, but no lane was given work");
 }
 
 void LaneScheduler::give_out() {
+  const std::int32_t mode = lanes_.front()->mode();
   for (Replica* lane : between_batches()) {
     if (switching_) return;
+    if (lanes_.front()->mode() != mode) return ready();  // it has other lanes
     lane->take_turn();
   }
 }
@@ -84,7 +101,7 @@ Elsewhere LaneScheduler::elsewhere(const Replica& lane) const {
   for (const Replica* other : lanes_) {
     if (other == &lane) continue;
     others.sequences += std::ssize(other->sequences().running());
-    if (pipe_.modes() > 1) others.kv_tokens += other->cached_tokens();
+    if (pipe_.modes() > 1) others.kv_tokens += other->claimed_tokens();
   }
   return others;
 }
@@ -92,6 +109,43 @@ Elsewhere LaneScheduler::elsewhere(const Replica& lane) const {
 bool LaneScheduler::alone(const Replica& lane) const {
   return std::ranges::all_of(
       lanes_, [&](const Replica* other) { return other == &lane || other->sequences().running().empty(); });
+}
+
+RoomFrom LaneScheduler::make_room(const Replica& lane, const std::vector<policies::Preemption>& victims) {
+  // A policy that chooses by anything but the turn has its reasons.
+  const std::vector<policies::SeqId>& running = lane.sequences().running();
+  const auto turn = [&](policies::SeqId id) { return lane.sequences()[id].turn; };
+  std::vector<std::int64_t> turns;
+  for (const policies::Preemption& victim : victims) {
+    if (victim.how == policies::Preempt::pause) return RoomFrom::itself;
+    turns.push_back(turn(victim.seq));
+  }
+  std::ranges::sort(turns);
+  std::size_t latest = running.size();
+  for (std::size_t i = turns.size(); i-- > 0;) {
+    while (latest > 0 && lane.sequences()[running[latest - 1]].phase == policies::Phase::paused) --latest;
+    if (latest == 0 || turns[i] != turn(running[--latest])) return RoomFrom::itself;
+  }
+  Replica* from = nullptr;
+  bool flying = false;
+  std::int64_t last = turns.front();
+  for (Replica* other : lanes_) {
+    if (other == &lane) continue;
+    const std::optional<policies::SeqId> id = other->sequences().latest();
+    if (!id || turn(*id) <= turns.front()) continue;
+    flying = flying || other->iterating();
+    if (other->iterating() || turn(*id) <= last) continue;
+    last = turn(*id);
+    from = other;
+  }
+  if (from == nullptr) return flying ? RoomFrom::later : RoomFrom::itself;
+  from->give_up_latest(victims.front().how);
+  return RoomFrom::others;
+}
+
+ExactTime LaneScheduler::host_until(const ExactTime& from, std::int64_t ps, std::int64_t ps_per_tick) {
+  if (ps == 0) return from;
+  return host_free_ = std::max(from, host_free_).plus(ps, ps_per_tick);
 }
 
 bool LaneScheduler::may_switch(const Replica& lane) {

@@ -1,22 +1,33 @@
 // One scheduler over the lanes of a pipelined replica: one queue, one pool of KV blocks, one batching policy, and as
 // many batches in flight as there are lanes (Sarathi-Serve's scheduler, vLLM 1's batch queue).
 //
-// Whenever a lane has no batch in flight and there is work, it asks the policy for the next one. The policy sees the
-// sequences that are in no other batch in flight, the queue, and the blocks that are free. What a batch had stays with
-// its lane when it has left the last stage; lanes that have nothing take an even share of the decodes of those that are
-// between two batches, so that the pipeline stays full (the published schedulers leave a batch of decodes together).
-// A policy that switches the mode (a layout) is asked again once nothing is in flight, with all sequences in its view.
+// Whenever a lane has no batch in flight and there is work, it asks the policy for the next one, the lane with the
+// earliest admission first. The policy sees the sequences of the lane, the queue, and the blocks that are free. What a
+// batch had stays with its lane when it has left the last stage; lanes that have nothing take an even share of the
+// decodes of those that are between two batches, so that the pipeline stays full (the published schedulers leave a
+// batch of decodes together). Who has to make room is the latest admission of all lanes: a policy that would preempt an
+// earlier one waits until the later one is between two batches. A policy that switches the mode (a layout) is asked
+// again once nothing is in flight, with all sequences in its view. The host takes batches one after the other.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "experiments/systems/serving/load/request.hpp"
+#include "policies/batching/batching.hpp"
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {
 
 class Replica;
 class StagePipe;
+
+/// How a lane gets room that its policy would take from its own sequences.
+enum class RoomFrom : std::uint8_t {
+  itself,  ///< no later admission runs in another lane
+  others,  ///< a later one was preempted: ask the policy again
+  later    ///< later ones are in flight: ask again when they are through
+};
 
 /// Sequences of the other lanes, and tokens in their caches.
 struct Elsewhere {
@@ -41,15 +52,26 @@ class LaneScheduler final : public sim::EventHandler {
   /// begins until those in flight are over, and the policy is asked again.
   bool may_switch(const Replica& lane);
   bool switching() const { return switching_; }
+  /// A lane's policy preempts these: finds out who goes instead, and preempts one of them if it may be done now.
+  RoomFrom make_room(const Replica& lane, const std::vector<policies::Preemption>& victims);
+  /// There may be work at this time (a copy is through).
+  void ready_at(const ExactTime& time);
+  /// The host works on a batch for so long, from `from` on or when it is through with the one before: until when.
+  ExactTime host_until(const ExactTime& from, std::int64_t ps, std::int64_t ps_per_tick);
   /// The mode is another from now on, of all lanes.
   void set_mode(std::int32_t mode);
   /// Tokens in the cache, and those that its sequences will have in the end, over lanes and branches.
   std::int64_t cached_tokens() const;
   std::int64_t final_tokens() const;
   /// The lanes were emptied.
-  void clear() { switching_ = false; }
+  void clear() {
+    switching_ = false;
+    host_free_ = {};
+  }
 
  private:
+  /// Payload: an event of ours that is not the one of this instant.
+  static constexpr std::uint64_t kLater = 1;
   std::vector<Replica*> between_batches() const;
   bool in_flight() const;
   void spread();
@@ -60,6 +82,7 @@ class LaneScheduler final : public sim::EventHandler {
   std::vector<Replica*> lanes_;
   bool due_ = false;        // our event of this instant is pending
   bool switching_ = false;  // no batch begins
+  ExactTime host_free_;
 };
 
 }  // namespace orrery::experiments

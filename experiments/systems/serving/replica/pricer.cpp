@@ -1,5 +1,7 @@
 #include "experiments/systems/serving/replica/pricer.hpp"
 
+#include "experiments/systems/serving/replica/lane_scheduler.hpp"
+
 namespace orrery::experiments {
 
 IterationPrice ReplicaPricer::price(const DeviceTime& time) {
@@ -7,8 +9,11 @@ IterationPrice ReplicaPricer::price(const DeviceTime& time) {
   const std::int64_t devices_ps = price.time_ps;
   if (host_ != nullptr) host_->apply(shape_, price);
   if (pipe_ == nullptr) return price;
-  const std::int64_t before = time.stall_ps + price.time_ps - devices_ps;
-  price.time_ps = time.until(pipe_->pass(time.after(before), shape_)) - time.stall_ps;
+  const std::int64_t host_ps = price.time_ps - devices_ps;
+  const ExactTime decided = time.after(time.stall_ps);
+  const ExactTime ready = scheduler_ != nullptr ? scheduler_->host_until(decided, host_ps, time.ps_per_tick)
+                                                : decided.plus(host_ps, time.ps_per_tick);
+  price.time_ps = time.until(pipe_->pass(ready, shape_)) - time.stall_ps;
   price.horizon = 1;
   return price;
 }

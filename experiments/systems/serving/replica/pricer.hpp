@@ -12,7 +12,12 @@ class ReplicaPricer final : public policies::BatchPricer {
  public:
   /// `shape` is the replica's, whose mode sketches are priced in; both must outlive it.
   ReplicaPricer(const BatchShape& shape, const ReplicaParts& parts)
-      : shape_(shape), model_(*parts.model), host_(parts.host), pipe_(parts.pipe), layers_(parts.limits.layers) {}
+      : shape_(shape),
+        model_(*parts.model),
+        host_(parts.host),
+        pipe_(parts.pipe),
+        scheduler_(parts.scheduler),
+        layers_(parts.limits.layers) {}
 
   /// Price of the replica's shape, that passes the pipe (where there is one) at the end of the stall.
   IterationPrice price(const DeviceTime& time);
@@ -24,6 +29,7 @@ class ReplicaPricer final : public policies::BatchPricer {
   IterationModel& model_;
   const HostTime* host_;
   StagePipe* pipe_;
+  LaneScheduler* scheduler_;
   std::int32_t layers_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "experiments/systems/serving/replica/contract.hpp"
 #include "experiments/systems/serving/replica/lane_scheduler.hpp"
@@ -85,7 +86,8 @@ void Replica::on_event(std::uint64_t payload) {
     if (!flight_.under_way()) start_iteration();
     return;
   }
-  begun_ = flight_.land();
+  const sim::Time last = flight_.land();
+  if (parts_.scheduler == nullptr) sequences_.begun(last);
   boundary();
 }
 
@@ -116,6 +118,7 @@ void Replica::go(std::int64_t time_ps) {
 
 /// The iteration decided upon begins.
 void Replica::begin() {
+  if (parts_.scheduler != nullptr) sequences_.begun(parts_.engine->now());
   flight_.begin(iterations_ahead(planned_), planned_, time_.stall_ps, decision_.decode_rest);
   time_.stall_ps = 0;
 }
@@ -124,17 +127,22 @@ void Replica::begin() {
 bool Replica::settle_on_iteration() {
   bool decided = false;
   unsettled_ = true;
-  for (sequences_.take_arrivals(begun_); !sequences_.running().empty() || !sequences_.waiting().empty();
-       sequences_.take_arrivals(begun_)) {
+  LaneScheduler* const lanes = parts_.scheduler;
+  const auto take_arrivals = [&] { sequences_.take_arrivals(lanes == nullptr || lanes->alone(*this)); };
+  for (take_arrivals(); !sequences_.running().empty() || !sequences_.waiting().empty(); take_arrivals()) {
     while (const std::optional<SeqId> id = copies_.loaded()) resume(*id);
     if ((decided = decide())) break;
-    if (parts_.scheduler != nullptr && parts_.scheduler->switching()) break;
+    if (lanes != nullptr && (held_ || lanes->switching())) break;
     if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     if (copies_.loading()) {                   // nothing to run but what is on its way back
+      if (lanes != nullptr) {
+        lanes->ready_at(copies_.first_loaded());
+        break;
+      }
       copies_.await_load();
       continue;
     }
-    if (parts_.scheduler != nullptr && !parts_.scheduler->alone(*this)) break;  // what others hold may be what it lacks
+    if (lanes != nullptr && !lanes->alone(*this)) break;  // what others hold may be what it lacks
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!sequences_.running().empty()) broken_policy("sequences run, but none was given work");
     if (sequences_.leaving() > 0) break;  // their blocks may be what it lacks
@@ -182,11 +190,14 @@ policies::BatchView Replica::view() const {
 /// Asks the policy for an iteration, makes it work and prices it; false: there is none.
 bool Replica::decide() {
   steady_.start_growing();
+  held_ = false;
   decision_.clear();
   copies_.tell_time(time_.at);
   parts_.batching->decide(view(), decision_);
-  if (parts_.scheduler != nullptr && decision_.mode.value_or(mode()) != mode() && !parts_.scheduler->may_switch(*this))
-    return false;
+  if (const std::int32_t modes = parts_.limits.modes;
+      modes > 0 && (decision_.mode.value_or(0) < 0 || decision_.mode.value_or(0) >= modes))
+    broken_policy(fmt::format("it switched to mode {}, there are {}", *decision_.mode, modes));
+  if (parts_.scheduler != nullptr && !agree_with_lanes()) return false;
   if (changes_anything(decision_)) apply();
   // Prompts had the iteration for themselves, but are on their way from a tier: decodes need not wait.
   if (copies_.loading() && decision_.items.empty() && !decision_.decode_rest)
@@ -307,6 +318,28 @@ void Replica::trim_items() {
 
 // ---- lanes of one scheduler
 
+/// Whether the decision may be applied as far as the other lanes go; else it is dropped, and the policy asked again: at
+/// once where another lane has made room, or (held_) when they have landed.
+bool Replica::agree_with_lanes() {
+  LaneScheduler& lanes = *parts_.scheduler;
+  if (decision_.mode.value_or(mode()) != mode() && !lanes.may_switch(*this)) return false;
+  while (!decision_.preempt.empty()) {
+    const RoomFrom room = lanes.make_room(*this, decision_.preempt);
+    if (room == RoomFrom::itself) break;
+    held_ = room == RoomFrom::later;
+    if (held_) return false;
+    decision_.clear();
+    parts_.batching->decide(view(), decision_);
+  }
+  return true;
+}
+
+void Replica::give_up_latest(policies::Preempt how) {
+  const SeqId id = *sequences_.latest();
+  preempt({.seq = id, .how = how});
+  parts_.batching->returned(id);
+}
+
 /// It goes on here; its phase stays what it is.
 void Replica::move_here(Replica& other, SeqId id) {
   const bool steady = sequences_[id].steady;
@@ -372,7 +405,8 @@ void Replica::drop_hold(SeqId id) {
 }
 
 std::vector<Request*> Replica::evacuate() {
-  const std::int64_t ahead = flight_.cut();
+  halt();
+  const std::int64_t ahead = std::exchange(ahead_, 0);
   std::vector<Request*> requests;
   for (const SeqId id : sequences_.by_order()) {
     const Sequence& seq = sequences_[id];

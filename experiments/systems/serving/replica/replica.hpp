@@ -67,6 +67,10 @@ class Replica final : public sim::EventHandler {
   void take_turn() { start_now(); }
   /// The latest admitted decodes of another lane, so many, go on in this one.
   void take_decodes(Replica& other, std::int64_t count);
+  /// The latest admission here makes room for another lane.
+  void give_up_latest(policies::Preempt how);
+  /// Copies back to it are under way.
+  bool loading() const { return copies_.loading(); }
   /// All that runs in another lane goes on in this one.
   void take_over(Replica& other);
   std::int32_t mode() const { return batch_.shape().mode; }
@@ -74,6 +78,8 @@ class Replica final : public sim::EventHandler {
   /// Tokens in the cache of those who run, and those that they will have in the end, over branches.
   std::int64_t cached_tokens() const { return flight_.cached_tokens(); }
   std::int64_t final_tokens() const { return flight_.final_tokens(); }
+  /// The former, prompts counted whole.
+  std::int64_t claimed_tokens() const { return flight_.claimed_tokens(); }
 
   /// Whether there is work, and nothing that keeps it back.
   bool can_begin() const {
@@ -83,8 +89,11 @@ class Replica final : public sim::EventHandler {
   /// Reports whatever is still here as unfinished (the run was cut short), and the part of an iteration that was seen.
   void flush_unfinished();
   /// Takes every request away, cache and all (the replica fails, or is shut down), and cuts the iteration under way.
-  /// The requests keep their output so far and have no KV; they are returned by order of arrival.
+  /// The requests keep their output so far and have no KV; they are returned by order of arrival. Lanes that share a
+  /// pool are all halted before the first is evacuated.
   std::vector<Request*> evacuate();
+  /// Cuts the iteration under way; evacuate() follows.
+  void halt() { ahead_ += flight_.cut(); }
 
   // Migration and hand-over.
   /// Takes a running sequence out of the batch at the end of the iteration under way at the latest (call between
@@ -120,6 +129,7 @@ class Replica final : public sim::EventHandler {
   void move_here(Replica& other, policies::SeqId id);
   bool settle_on_iteration();
   bool decide();
+  bool agree_with_lanes();
   void apply();
   void preempt(const policies::Preemption& preemption);
   void resume(policies::SeqId id);
@@ -141,11 +151,12 @@ class Replica final : public sim::EventHandler {
   Completion completion_;
   policies::BatchDecision decision_;
   IterationPrice planned_;   // in lock-step: of the iteration that is to begin
-  sim::Time begun_{-1};      // start of the last iteration that is over
   bool decide_due_ = false;  // an event of ours at this instant is pending
   bool boundary_asked_ = false;
+  bool held_ = false;       // the decision was dropped: another lane has to make room first, or to land
   bool unsettled_ = false;  // in the middle of a boundary or a decision: whoever wakes it now comes too early
   std::int64_t switches_ = 0;
+  std::int64_t ahead_ = 0;  // steps of a halted iteration for which blocks were taken
 };
 
 }  // namespace orrery::experiments

@@ -72,9 +72,9 @@ void SequenceTable::wait(SeqId id, bool first) {
   }
 }
 
-void SequenceTable::let_in(sim::Time begun) {
-  const bool nothing_decided = running_.empty() && pool_->waiting.empty();
-  while (!pool_->arriving.empty() && (nothing_decided || pool_->arriving.front().second <= begun)) {
+void SequenceTable::let_in(bool idle) {
+  const bool nothing_decided = idle && running_.empty() && pool_->waiting.empty();
+  while (!pool_->arriving.empty() && (nothing_decided || pool_->arriving.front().second <= pool_->begun)) {
     pool_->waiting.push_back(pool_->arriving.front().first);
     pool_->arriving.pop_front();
   }
@@ -173,6 +173,12 @@ void SequenceTable::take_over(SequenceTable& other, SeqId id) {
   const Phase phase = (*this)[id].phase;
   if (phase == Phase::prefill) insert_prefilling(id);
   if (phase == Phase::decode) ++decoding_;
+}
+
+std::optional<SeqId> SequenceTable::latest() const {
+  for (auto id = running_.rbegin(); id != running_.rend(); ++id)
+    if ((*this)[*id].phase != Phase::paused) return *id;
+  return std::nullopt;
 }
 
 std::optional<SeqId> SequenceTable::decoding_sequence(const Request& request) const {

@@ -50,6 +50,7 @@ struct SequencePool {
   std::int64_t leaving = 0;
   std::int64_t next_order = 0, next_turn = 0;
   sim::Time last_arrival{-1};
+  sim::Time begun{-1};            ///< when the last iteration began
   std::int64_t waiting_then = 0;  ///< before the first request of that instant
 };
 
@@ -82,11 +83,13 @@ class SequenceTable {
   void wait(policies::SeqId id, bool first);
   /// It waits, but who decides ahead does not see it yet.
   void arrive(policies::SeqId id, sim::Time now) { pool_->arriving.emplace_back(id, now); }
-  /// A host that decides ahead settled the coming iteration when the last one began, at `begun`: who came later is not
-  /// in it.
-  void take_arrivals(sim::Time begun) {
-    if (!pool_->arriving.empty()) let_in(begun);
+  /// A host that decides ahead settled the coming iteration when the last one began (of any lane of the pool): who came
+  /// later is not in it, unless nothing runs (`idle`: in other lanes).
+  void take_arrivals(bool idle) {
+    if (!pool_->arriving.empty()) let_in(idle);
   }
+  /// An iteration began then: of one lane that is over, of several lanes any.
+  void begun(sim::Time at) { pool_->begun = at; }
   policies::SeqId take_head();
   const std::deque<policies::SeqId>& waiting() const { return pool_->waiting; }
   bool arriving() const { return !pool_->arriving.empty(); }
@@ -101,6 +104,8 @@ class SequenceTable {
   const std::vector<policies::SeqId>& running() const { return running_; }
   const std::vector<policies::SeqId>& prefilling() const { return prefilling_; }
   std::int64_t decoding() const { return decoding_; }
+  /// The latest admission that prefills or decodes.
+  std::optional<policies::SeqId> latest() const;
   /// From the queue, with the next turn, to those that prefill.
   void start(policies::SeqId id);
   /// A paused sequence prefills on.
@@ -130,7 +135,7 @@ class SequenceTable {
 
  private:
   policies::SeqId new_slot();
-  void let_in(sim::Time begun);
+  void let_in(bool idle);
   void stop(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
 

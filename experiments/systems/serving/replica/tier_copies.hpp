@@ -68,7 +68,9 @@ class TierCopies {
   /// The next iteration waits until what it writes to has been read: until copies off the device are through for all
   /// but `unused` blocks, those of sequences on their way back included.
   void await_room(std::int64_t unused);
-  /// There is nothing to do before the first copy back is through.
+  /// When the first copy back is through.
+  ExactTime first_loaded() const { return loading_.front().until; }
+  /// There is nothing to do before that.
   void await_load();
 
  private:
