@@ -139,7 +139,7 @@ class SeesawBatching final : public Batching {
   }
 
   void decode(const BatchView& view, const Queue& queue, BatchDecision& out) const {
-    std::int64_t room = view.limits.tier_tokens - queue.stored_tokens - view.elsewhere_tokens;
+    std::int64_t room = view.limits.tier_tokens - queue.stored_tokens;
     if (view.mode != params_.decode_mode && view.limits.tier_tokens > 0) {
       out.mode = params_.decode_mode;
       if (queue.stored > 0) {
