@@ -2,8 +2,8 @@
 //
 // A unit stands beside each bank, or beside a pair of them, and does one SIMD operation for each column command that
 // reaches its banks; the host drives it with ordinary commands sent to all banks of a pseudo-channel at once. All
-// pseudo-channels work alike, so time is that of one, played on hw/memory/dram_timing.hpp (hw/pim/bank_pim_stream.hpp)
-// or counted in closed form (`pim_clocks`).
+// pseudo-channels work alike, so time is that of one, counted in closed form (`pim_clocks`);
+// tests/hw/bank_pim_stream.hpp plays the commands on hw/memory/dram_timing.hpp.
 //   HBM-PIM: a unit of 16 fp16 lanes per two banks. Its program sits in the CRF; operands come from the open row, from
 //     the vector registers GRF_A and GRF_B, and scalars from SRF. A column command reaches the even or the odd banks.
 //     Registers are memory-mapped to a reserved row of the odd banks, which must be open there to write them. SB mode

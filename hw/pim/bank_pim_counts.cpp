@@ -1,4 +1,4 @@
-// Kernels on bank-level units in closed form: what the command streams of hw/pim/bank_pim_stream.hpp come to.
+// Kernels on bank-level units in closed form: what the command streams of tests/hw/bank_pim_stream.hpp come to.
 //
 // Distances between the last column command of a step and the first of the next, c = interval, s = stagger:
 //   read to write, same row     RL + burst + tRTRS - WL

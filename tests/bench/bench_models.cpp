@@ -11,7 +11,6 @@
 #include "hw/parts/catalog.hpp"
 #include "models/builders/builder.hpp"
 #include "models/iteration_program.hpp"
-#include "models/iteration_table.hpp"
 #include "models/sym/expr.hpp"
 #include "models/sym/expr_program.hpp"
 #include "policies/base/graph_pass.hpp"
@@ -128,10 +127,6 @@ std::unique_ptr<policies::GraphPass> fusion() {
   return choice.make();
 }
 
-std::unique_ptr<hw::CostModel> h100(const char* model) {
-  return hw::make_cost_model(model, hw::read_part<hw::GpuParams>(kSource + "/hw/catalog/h100-sxm5-80gb.json").part);
-}
-
 const Bindings& decode_sizes() {
   static const Bindings sizes{{"batch", 32}, {"tokens", 1}, {"past", 2000}};
   return sizes;
@@ -198,39 +193,9 @@ void flat_program(benchmark::State& state) {
   state.counters["live_candidates"] = static_cast<double>(program.live_candidates());
 }
 
-IterationTable llama_table() {
-  const std::unique_ptr<hw::CostModel> device = h100("tiled");
-  return {fused_llama(),
-          [&](const hw::Kernel& kernel) { return static_cast<std::int64_t>(device->cost(kernel).time_s * 1e12); },
-          [](const GraphTransfer&) { return std::int64_t{0}; },
-          {}};
-}
-
-/// Time of one iteration: 32 to 287 decodes and one chunk of a prompt.
-void tabulated(benchmark::State& state) {
-  const IterationTable table = llama_table();
-  BatchDims batch;
-  batch.prefill.add(256, 700);
-  std::int64_t i = 0;
-  for (auto _ : state) {
-    i = (i + 37) & 255;
-    batch.tokens = 288 + i;
-    batch.logit_rows = 33 + i;
-    batch.decode = {.sequences = 32 + i, .context_tokens = (32 + i) * (900 + 3 * i) + i};
-    benchmark::DoNotOptimize(table.time_ps(batch));
-  }
-  state.counters["samples"] = static_cast<double>(table.samples());
-}
-
-void build_table(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(llama_table());
-}
-
 BENCHMARK(build_fuse_lower)->Name("llama70b/build_fuse_lower")->Unit(benchmark::kMillisecond);
 BENCHMARK(llama_part)->Name("llama70b/part")->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
 BENCHMARK(flat_program)->Name("llama70b/flat_program");
-BENCHMARK(tabulated)->Name("llama70b/tabulated");
-BENCHMARK(build_table)->Name("llama70b/build_table")->Unit(benchmark::kMillisecond)->Iterations(1);
 
 }  // namespace
 

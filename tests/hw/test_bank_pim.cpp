@@ -4,7 +4,7 @@
 #include "hw/cost/cost_model.hpp"
 #include "hw/memory/dram_address.hpp"
 #include "hw/memory/dram_rate.hpp"
-#include "hw/pim/bank_pim_stream.hpp"
+#include "tests/hw/bank_pim_stream.hpp"
 #include "tests/hw/dram_parts.hpp"
 #include "tests/hw/parts.hpp"
 

@@ -177,6 +177,12 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
       {.tp = layout.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel});
 }
 
+/// Why the group's policy cannot schedule such replicas, or nothing.
+static std::optional<std::string> batching_obstacle(const ReplicaGroup& group, const ReplicaKind& kind) {
+  if (kind.limits.batches == 1 && kind.limits.modes == 0) return std::nullopt;  // as any policy can
+  return group.batching.make()->obstacle(kind.limits);
+}
+
 /// Builds the layouts of a kind; says why one cannot be.
 std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
   const auto partition = config.policies.partition.make();
@@ -305,7 +311,7 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   if (!config.layouts.empty()) kind.limits.modes = static_cast<std::int32_t>(group.layouts.size());
   auto why_not = obstacle(kind);
   if (!why_not) why_not = make_layouts(group, kind);
-  if (!why_not) why_not = group.batching.make()->obstacle(kind.limits);
+  if (!why_not) why_not = batching_obstacle(group, kind);
   if (why_not) {
     infeasible = Infeasible{*why_not};
     return false;
@@ -373,7 +379,7 @@ void ServingSetup::State::build() {
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();
-      if (const auto why = group.batching.make()->obstacle(kind->limits)) {
+      if (const auto why = batching_obstacle(group, *kind)) {
         infeasible = Infeasible{*why};
         return;
       }

@@ -169,7 +169,7 @@ void Cluster::fail(std::size_t i) {
 
 /// Everybody in its lanes, by order of arrival there (of all lanes, where they share a queue).
 std::vector<Request*> Cluster::evacuate(const Member& member) {
-  for (const auto& lane : member.lanes) lane->halt();
+  for (const auto& lane : member.lanes) lane->lane().halt();
   std::vector<Request*> all;
   for (const auto& lane : member.lanes) {
     const std::vector<Request*> here = lane->evacuate();
@@ -223,7 +223,7 @@ void Cluster::finish() {
   }
   for (Request* request : parked_) end(*request, "unfinished", std::nullopt);
   for (const Member& member : fleet_) {
-    for (const auto& lane : member.lanes) lane->halt();
+    for (const auto& lane : member.lanes) lane->lane().halt();
     for (const auto& lane : member.lanes) lane->flush_unfinished();
   }
   for (const Member& member : fleet_)

@@ -48,7 +48,7 @@ void Fleet::add(MemberParts parts, RequestSink& sink, RunObserver* observer) {
     lane.stream = next_stream_++;
     member.lanes.push_back(std::make_unique<Replica>(std::move(lane)));
     if (member.lock_step != nullptr) member.lock_step->add(*member.lanes.back());
-    if (member.scheduler != nullptr) member.scheduler->add(*member.lanes.back());
+    if (member.scheduler != nullptr) member.scheduler->add(member.lanes.back()->lane());
   }
   for (std::size_t pool = 0; pool < member.pools(); ++pool) {
     member.caches.push_back(&member.lanes[pool]->kv());

@@ -92,7 +92,7 @@ void Migrator::begin(std::size_t from, std::size_t to) {
 std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
   if (move.request == nullptr) return MigrationAbort::ended;
   if (move.request->preemptions != move.preemptions) return MigrationAbort::preempted;
-  if (fleet_[move.to].pool == nullptr || !replica(move.from).sequences().runs(*move.request, move.id))
+  if (fleet_[move.to].pool == nullptr || !runs(replica(move.from).sequences(), *move.request, move.id))
     return MigrationAbort::closed;
   return std::nullopt;
 }
@@ -117,7 +117,7 @@ void Migrator::boundary(std::size_t i) {
 void Migrator::leave(Move& move) {
   Replica& source = replica(move.from);
   if (const auto reason = obstacle(move)) return abort(move, *reason);
-  const auto seq = source.sequences().decoding_sequence(*move.request);
+  const auto seq = decoding_sequence(source.sequences(), *move.request);
   if (!seq) return abort(move, MigrationAbort::preempted);
   move.seq = *seq;
   Request& request = source.take_out(*seq);

@@ -6,9 +6,6 @@
 
 namespace orrery::experiments {
 
-using policies::SeqId;
-using policies::Sequence;
-
 Flight::Flight(sim::EventHandler& handler, const FlightParts& on, const ReplicaParts& parts)
     : engine_(*parts.engine),
       handler_(handler),
@@ -36,6 +33,7 @@ void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::in
   leap_.grown = 1;
   on_.books.kv_used(kv_.used_bytes());
   under_way_ = true;
+  ahead_ = 0;
   // Several iterations may end within a tick: exact time goes on all the same.
   end_ = engine_.schedule_at(std::max(leap_.time_of(leap_.planned).tick(), engine_.now()), handler_, kEnd);
 }
@@ -110,43 +108,16 @@ void Flight::take_growth(std::int64_t iterations) {
   if (any) on_.books.kv_used(kv_.used_bytes());
 }
 
-std::int64_t Flight::cached_tokens() const {
-  std::int64_t tokens = 0;
-  for (const SeqId id : on_.sequences.running()) {
-    const Sequence& seq = on_.sequences[id];
-    tokens += seq.branches * seq.kv_tokens(on_.steady.clock());
-  }
-  return tokens;
-}
-
-std::int64_t Flight::claimed_tokens() const {
-  std::int64_t tokens = 0;
-  for (const SeqId id : on_.sequences.running()) {
-    const Sequence& seq = on_.sequences[id];
-    tokens += seq.branches * std::max(seq.prefill_tokens, seq.kv_tokens(on_.steady.clock()));
-  }
-  return tokens;
-}
-
-std::int64_t Flight::final_tokens() const {
-  std::int64_t tokens = 0;
-  for (const SeqId id : on_.sequences.running()) {
-    const Sequence& seq = on_.sequences[id];
-    tokens += seq.branches * (seq.prompt_tokens + seq.output_tokens - 1);
-  }
-  return tokens;
-}
-
 /// How the cache divides in the next `steps` iterations of the leap.
 void Flight::book_split(std::int64_t steps) {
   const SteadyDecodes& decodes = on_.steady;
-  std::int64_t tokens = scheduler_ != nullptr ? scheduler_->cached_tokens() : cached_tokens();
-  const std::int64_t in_the_end = scheduler_ != nullptr ? scheduler_->final_tokens() : final_tokens();
+  const TokenSums sums = scheduler_ != nullptr ? scheduler_->tokens() : token_sums(on_.sequences, decodes.clock());
+  std::int64_t tokens = sums.cached;
   std::int64_t held = kv_.allocated_tokens();
   const std::int64_t grows = leap_.decodes ? decodes.branches() : 0;
   const BlockGrowth& growth = decodes.growth();
   for (std::int64_t i = 0; i < steps; ++i) {
-    on_.books.counts().split.add(kv_.total_tokens(), held, tokens, in_the_end);
+    on_.books.counts().split.add(kv_.total_tokens(), held, tokens, sums.in_the_end);
     tokens += grows;
     if (growth.any()) held += growth.at(decodes.clock() + i + 1) * growth.block_tokens();
   }
@@ -183,14 +154,14 @@ void Flight::observe(std::int64_t from, std::int64_t upto) {
 }
 
 std::int64_t Flight::cut() {
-  if (!under_way_) return 0;
+  if (!under_way_) return ahead_;
   sync();
   book_part();
   engine_.cancel(end_);
   on_.time.at = {engine_.now().ticks, 0};
   under_way_ = false;
   // Blocks of the cut iteration were taken for steady decodes already.
-  return leap_.decodes ? leap_.grown - leap_.done : 0;
+  return ahead_ = leap_.decodes ? leap_.grown - leap_.done : 0;
 }
 
 /// The part of the iteration under way that is over.

@@ -48,13 +48,8 @@ class Flight {
   /// Has the next iteration take its blocks now.
   void take_blocks_ahead();
   /// Books the part of the iteration under way that is over, and ends it. Returns for how many steps blocks were taken
-  /// that steady decodes do not count yet.
+  /// that steady decodes do not count yet; again, if asked before the next one begins.
   std::int64_t cut();
-  /// Tokens in the cache of those who run, and those that they will have in the end, over branches.
-  std::int64_t cached_tokens() const;
-  std::int64_t final_tokens() const;
-  /// The former, prompts counted whole.
-  std::int64_t claimed_tokens() const;
 
  private:
   bool steady_takes_part() const { return leap_.decodes && on_.steady.count() > 0; }
@@ -73,6 +68,7 @@ class Flight {
   Leap leap_;
   sim::EventId end_;
   bool under_way_ = false;
+  std::int64_t ahead_ = 0;  // what cut() returned last
 };
 
 }  // namespace orrery::experiments

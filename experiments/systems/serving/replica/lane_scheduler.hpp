@@ -11,15 +11,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "experiments/systems/serving/load/request.hpp"
+#include "experiments/systems/serving/replica/sequence_table.hpp"
 #include "policies/batching/batching.hpp"
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {
 
-class Replica;
+class Lane;
 class StagePipe;
 
 /// How a lane gets room that its policy would take from its own sequences.
@@ -39,30 +41,27 @@ class LaneScheduler final : public sim::EventHandler {
   /// `pipe` says how many stages a mode has; both must outlive it.
   LaneScheduler(sim::Engine& engine, const StagePipe& pipe) : engine_(engine), pipe_(pipe) {}
   /// All lanes, before any has work.
-  void add(Replica& lane) { lanes_.push_back(&lane); }
+  void add(Lane& lane) { lanes_.push_back(&lane); }
   /// There may be work for a lane: it is given out once this instant's other events are through.
   void ready();
   void on_event(std::uint64_t) override;
 
   /// What a lane does not see.
-  Elsewhere elsewhere(const Replica& lane) const;
+  Elsewhere elsewhere(const Lane& lane) const;
   /// Whether nothing runs but in this lane.
-  bool alone(const Replica& lane) const;
-  /// A lane's policy wants another mode: true if it may be switched now, with everything in this lane. If not, no batch
-  /// begins until those in flight are over, and the policy is asked again.
-  bool may_switch(const Replica& lane);
-  bool switching() const { return switching_; }
-  /// A lane's policy preempts these: finds out who goes instead, and preempts one of them if it may be done now.
-  RoomFrom make_room(const Replica& lane, const std::vector<policies::Preemption>& victims);
+  bool alone(const Lane& lane) const;
+  /// Whether a decision for a lane may be applied as far as the others go; where another lane has made room, once it
+  /// was taken again (`decide`). If not (dropped()), no batch begins here until others have landed.
+  bool agrees(const Lane& lane, policies::BatchDecision& decision, const std::function<void()>& decide);
+  bool dropped() const { return dropped_; }
   /// There may be work at this time (a copy is through).
   void ready_at(const ExactTime& time);
   /// The host works on a batch for so long, from `from` on or when it is through with the one before: until when.
   ExactTime host_until(const ExactTime& from, std::int64_t ps, std::int64_t ps_per_tick);
   /// The mode is another from now on, of all lanes.
   void set_mode(std::int32_t mode);
-  /// Tokens in the cache, and those that its sequences will have in the end, over lanes and branches.
-  std::int64_t cached_tokens() const;
-  std::int64_t final_tokens() const;
+  /// Over lanes.
+  TokenSums tokens() const;
   /// The lanes were emptied.
   void clear() {
     switching_ = false;
@@ -72,16 +71,19 @@ class LaneScheduler final : public sim::EventHandler {
  private:
   /// Payload: an event of ours that is not the one of this instant.
   static constexpr std::uint64_t kLater = 1;
-  std::vector<Replica*> between_batches() const;
+  std::vector<Lane*> between_batches() const;
   bool in_flight() const;
+  bool may_switch(const Lane& lane);
+  RoomFrom make_room(const Lane& lane, const std::vector<policies::Preemption>& victims);
   void spread();
   void give_out();
 
   sim::Engine& engine_;
   const StagePipe& pipe_;
-  std::vector<Replica*> lanes_;
+  std::vector<Lane*> lanes_;
   bool due_ = false;        // our event of this instant is pending
   bool switching_ = false;  // no batch begins
+  bool dropped_ = false;    // the last decision
   ExactTime host_free_;
 };
 

@@ -7,7 +7,7 @@
 namespace orrery::experiments {
 
 void LockStep::ready() {
-  if (due_ || std::any_of(lanes_.begin(), lanes_.end(), [](const Replica* lane) { return lane->iterating(); })) return;
+  if (due_ || std::any_of(lanes_.begin(), lanes_.end(), [](Replica* lane) { return lane->lane().iterating(); })) return;
   due_ = true;
   engine_.schedule_in({}, *this, 0);
 }

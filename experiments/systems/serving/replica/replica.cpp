@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 #include "experiments/systems/serving/replica/contract.hpp"
 #include "experiments/systems/serving/replica/lane_scheduler.hpp"
@@ -42,6 +41,7 @@ Replica::Replica(ReplicaParts parts)
       batch_(sequences_, steady_, parts_),
       pricer_(batch_.shape(), parts_),
       flight_(*this, {sequences_, steady_, copies_, batch_, books_, time_}, parts_),
+      lane_(*this, {sequences_, steady_, copies_, batch_, books_, time_}, flight_, parts_),
       completion_(sequences_, steady_, copies_, batch_, books_, parts_) {}
 
 void Replica::submit(Request& request, bool first) {
@@ -93,10 +93,10 @@ void Replica::on_event(std::uint64_t payload) {
 
 void Replica::start_iteration() {
   if (parts_.lock_step != nullptr) return parts_.lock_step->ready();
-  start_now();
+  take_turn();
 }
 
-void Replica::start_now() {
+void Replica::take_turn() {
   // The devices went on to the picosecond; if they idled, they start with the event.
   const sim::Time now = parts_.engine->now();
   if (time_.at.tick() < now) copies_.move_on({now.ticks, 0});
@@ -128,11 +128,11 @@ bool Replica::settle_on_iteration() {
   bool decided = false;
   unsettled_ = true;
   LaneScheduler* const lanes = parts_.scheduler;
-  const auto take_arrivals = [&] { sequences_.take_arrivals(lanes == nullptr || lanes->alone(*this)); };
+  const auto take_arrivals = [&] { sequences_.take_arrivals(lanes == nullptr || lanes->alone(lane_)); };
   for (take_arrivals(); !sequences_.running().empty() || !sequences_.waiting().empty(); take_arrivals()) {
     while (const std::optional<SeqId> id = copies_.loaded()) resume(*id);
     if ((decided = decide())) break;
-    if (lanes != nullptr && (held_ || lanes->switching())) break;
+    if (lanes != nullptr && lanes->dropped()) break;
     if (!decision_.preempt.empty()) continue;  // it made room: what it does with that comes next
     if (copies_.loading()) {                   // nothing to run but what is on its way back
       if (lanes != nullptr) {
@@ -142,7 +142,7 @@ bool Replica::settle_on_iteration() {
       copies_.await_load();
       continue;
     }
-    if (lanes != nullptr && !lanes->alone(*this)) break;  // what others hold may be what it lacks
+    if (lanes != nullptr && !lanes->alone(lane_)) break;  // what others hold may be what it lacks
     // Nothing to run although something waits: the head of the queue can never be scheduled.
     if (!sequences_.running().empty()) broken_policy("sequences run, but none was given work");
     if (sequences_.leaving() > 0) break;  // their blocks may be what it lacks
@@ -165,7 +165,7 @@ void Replica::boundary() {
 }
 
 policies::BatchView Replica::view() const {
-  const Elsewhere others = parts_.scheduler != nullptr ? parts_.scheduler->elsewhere(*this) : Elsewhere{};
+  const Elsewhere others = parts_.scheduler != nullptr ? parts_.scheduler->elsewhere(lane_) : Elsewhere{};
   return {.now = parts_.engine->now(),
           .running = sequences_.running(),
           .prefilling = sequences_.prefilling(),
@@ -190,14 +190,17 @@ policies::BatchView Replica::view() const {
 /// Asks the policy for an iteration, makes it work and prices it; false: there is none.
 bool Replica::decide() {
   steady_.start_growing();
-  held_ = false;
   decision_.clear();
   copies_.tell_time(time_.at);
   parts_.batching->decide(view(), decision_);
   if (const std::int32_t modes = parts_.limits.modes;
       modes > 0 && (decision_.mode.value_or(0) < 0 || decision_.mode.value_or(0) >= modes))
     broken_policy(fmt::format("it switched to mode {}, there are {}", *decision_.mode, modes));
-  if (parts_.scheduler != nullptr && !agree_with_lanes()) return false;
+  const auto decide_again = [&] {
+    decision_.clear();
+    parts_.batching->decide(view(), decision_);
+  };
+  if (parts_.scheduler != nullptr && !parts_.scheduler->agrees(lane_, decision_, decide_again)) return false;
   if (changes_anything(decision_)) apply();
   // Prompts had the iteration for themselves, but are on their way from a tier: decodes need not wait.
   if (copies_.loading() && decision_.items.empty() && !decision_.decode_rest)
@@ -316,51 +319,9 @@ void Replica::trim_items() {
   }
 }
 
-// ---- lanes of one scheduler
-
-/// Whether the decision may be applied as far as the other lanes go; else it is dropped, and the policy asked again: at
-/// once where another lane has made room, or (held_) when they have landed.
-bool Replica::agree_with_lanes() {
-  LaneScheduler& lanes = *parts_.scheduler;
-  if (decision_.mode.value_or(mode()) != mode() && !lanes.may_switch(*this)) return false;
-  while (!decision_.preempt.empty()) {
-    const RoomFrom room = lanes.make_room(*this, decision_.preempt);
-    if (room == RoomFrom::itself) break;
-    held_ = room == RoomFrom::later;
-    if (held_) return false;
-    decision_.clear();
-    parts_.batching->decide(view(), decision_);
-  }
-  return true;
-}
-
-void Replica::give_up_latest(policies::Preempt how) {
-  const SeqId id = *sequences_.latest();
+void Replica::give_up(SeqId id, Preempt how) {
   preempt({.seq = id, .how = how});
   parts_.batching->returned(id);
-}
-
-/// It goes on here; its phase stays what it is.
-void Replica::move_here(Replica& other, SeqId id) {
-  const bool steady = sequences_[id].steady;
-  if (steady) other.steady_.leave(id);
-  sequences_.take_over(other.sequences_, id);
-  sequences_.request(id).lane = parts_.lane;
-  if (steady) steady_.enter(id, true);
-}
-
-void Replica::take_decodes(Replica& other, std::int64_t count) {
-  std::vector<SeqId> moving;
-  const std::vector<SeqId>& running = other.sequences_.running();
-  for (auto id = running.rbegin(); id != running.rend() && std::ssize(moving) < count; ++id)
-    if (sequences_[*id].phase == Phase::decode) moving.push_back(*id);
-  for (const SeqId id : moving) move_here(other, id);
-}
-
-void Replica::take_over(Replica& other) {
-  if (other.copies_.loading()) throw std::logic_error("a lane is emptied while copies to it are under way");
-  const std::vector<SeqId> moving = other.sequences_.running();
-  for (const SeqId id : moving) move_here(other, id);
 }
 
 // ---- taking requests away, and room for those to come
@@ -405,8 +366,7 @@ void Replica::drop_hold(SeqId id) {
 }
 
 std::vector<Request*> Replica::evacuate() {
-  halt();
-  const std::int64_t ahead = std::exchange(ahead_, 0);
+  const std::int64_t ahead = flight_.cut();
   std::vector<Request*> requests;
   for (const SeqId id : sequences_.by_order()) {
     const Sequence& seq = sequences_[id];

@@ -29,6 +29,7 @@
 #include "experiments/systems/serving/replica/completion.hpp"
 #include "experiments/systems/serving/replica/device_time.hpp"
 #include "experiments/systems/serving/replica/flight.hpp"
+#include "experiments/systems/serving/replica/lane.hpp"
 #include "experiments/systems/serving/replica/parts.hpp"
 #include "experiments/systems/serving/replica/pricer.hpp"
 #include "experiments/systems/serving/replica/sequence_table.hpp"
@@ -37,7 +38,7 @@
 
 namespace orrery::experiments {
 
-class Replica final : public sim::EventHandler {
+class Replica final : public sim::EventHandler, private LaneOwner {
  public:
   explicit Replica(ReplicaParts parts);
   Replica(const Replica&) = delete;  // its parts know each other
@@ -61,26 +62,6 @@ class Replica final : public sim::EventHandler {
   std::int64_t planned_ps() const { return planned_.time_ps + time_.stall_ps; }
   /// It begins, and takes so long.
   void go(std::int64_t time_ps);
-
-  // Lanes of one scheduler (LaneScheduler), between two batches.
-  /// Decides on the next batch, which begins, unless there is none.
-  void take_turn() { start_now(); }
-  /// The latest admitted decodes of another lane, so many, go on in this one.
-  void take_decodes(Replica& other, std::int64_t count);
-  /// The latest admission here makes room for another lane.
-  void give_up_latest(policies::Preempt how);
-  /// Copies back to it are under way.
-  bool loading() const { return copies_.loading(); }
-  /// All that runs in another lane goes on in this one.
-  void take_over(Replica& other);
-  std::int32_t mode() const { return batch_.shape().mode; }
-  void set_mode(std::int32_t mode) { batch_.set_mode(mode); }
-  /// Tokens in the cache of those who run, and those that they will have in the end, over branches.
-  std::int64_t cached_tokens() const { return flight_.cached_tokens(); }
-  std::int64_t final_tokens() const { return flight_.final_tokens(); }
-  /// The former, prompts counted whole.
-  std::int64_t claimed_tokens() const { return flight_.claimed_tokens(); }
-
   /// Whether there is work, and nothing that keeps it back.
   bool can_begin() const {
     return !sequences_.running().empty() || (sequences_.queued() > 0 && sequences_.leaving() == 0);
@@ -92,8 +73,6 @@ class Replica final : public sim::EventHandler {
   /// The requests keep their output so far and have no KV; they are returned by order of arrival. Lanes that share a
   /// pool are all halted before the first is evacuated.
   std::vector<Request*> evacuate();
-  /// Cuts the iteration under way; evacuate() follows.
-  void halt() { ahead_ += flight_.cut(); }
 
   // Migration and hand-over.
   /// Takes a running sequence out of the batch at the end of the iteration under way at the latest (call between
@@ -113,7 +92,8 @@ class Replica final : public sim::EventHandler {
   /// What iterations cost here.
   const policies::BatchPricer& pricer() const { return pricer_; }
   bool idle() const { return !flight_.under_way() && sequences_.empty(); }
-  bool iterating() const { return flight_.under_way(); }
+  /// For the scheduler of a pipeline, and for lanes in lock-step.
+  Lane& lane() { return lane_; }
   /// Switches from one mode to another.
   std::int64_t switches() const { return switches_; }
   /// What a batching policy would see: for routing, migration and load reports. Call sync() before.
@@ -125,11 +105,10 @@ class Replica final : public sim::EventHandler {
 
  private:
   void start_iteration();
-  void start_now();
-  void move_here(Replica& other, policies::SeqId id);
+  void take_turn() override;
+  void give_up(policies::SeqId id, policies::Preempt how) override;
   bool settle_on_iteration();
   bool decide();
-  bool agree_with_lanes();
   void apply();
   void preempt(const policies::Preemption& preemption);
   void resume(policies::SeqId id);
@@ -148,15 +127,14 @@ class Replica final : public sim::EventHandler {
   BatchBuilder batch_;
   ReplicaPricer pricer_;
   Flight flight_;
+  Lane lane_;
   Completion completion_;
   policies::BatchDecision decision_;
   IterationPrice planned_;   // in lock-step: of the iteration that is to begin
   bool decide_due_ = false;  // an event of ours at this instant is pending
   bool boundary_asked_ = false;
-  bool held_ = false;       // the decision was dropped: another lane has to make room first, or to land
   bool unsettled_ = false;  // in the middle of a boundary or a decision: whoever wakes it now comes too early
   std::int64_t switches_ = 0;
-  std::int64_t ahead_ = 0;  // steps of a halted iteration for which blocks were taken
 };
 
 }  // namespace orrery::experiments

@@ -90,14 +90,6 @@ std::int64_t SequenceTable::waiting_before(sim::Time end) const {
   return pool_->last_arrival >= end ? std::min(pool_->waiting_then, queued()) : queued();
 }
 
-std::int64_t SequenceTable::queued_prefill_tokens() const {
-  std::int64_t tokens = 0;
-  for (const SeqId id : pool_->waiting) tokens += (*this)[id].prefill_tokens - (*this)[id].ready_tokens;
-  for (const auto& [id, since] : pool_->arriving) tokens += (*this)[id].prefill_tokens - (*this)[id].ready_tokens;
-  for (const SeqId id : prefilling_) tokens += (*this)[id].prefill_left();
-  return tokens;
-}
-
 void SequenceTable::start(SeqId id) {
   if (pool_->waiting.front() == id) {
     pool_->waiting.pop_front();
@@ -113,19 +105,14 @@ void SequenceTable::start(SeqId id) {
 
 void SequenceTable::prefill(SeqId id) {
   (*this)[id].phase = Phase::prefill;
-  insert_prefilling(id);
+  insert(prefilling_, id);
 }
 
-void SequenceTable::insert_prefilling(SeqId id) {
-  const auto at = std::lower_bound(prefilling_.begin(), prefilling_.end(), (*this)[id].turn,
+/// Into a line by turn.
+void SequenceTable::insert(std::vector<SeqId>& line, SeqId id) {
+  const auto at = std::lower_bound(line.begin(), line.end(), (*this)[id].turn,
                                    [&](SeqId a, std::int64_t turn) { return (*this)[a].turn < turn; });
-  prefilling_.insert(at, id);
-}
-
-void SequenceTable::insert_running(SeqId id) {
-  const auto at = std::lower_bound(running_.begin(), running_.end(), (*this)[id].turn,
-                                   [&](SeqId a, std::int64_t turn) { return (*this)[a].turn < turn; });
-  running_.insert(at, id);
+  line.insert(at, id);
 }
 
 void SequenceTable::decode(SeqId id) {
@@ -169,28 +156,10 @@ void SequenceTable::take_out(SeqId id) {
 
 void SequenceTable::take_over(SequenceTable& other, SeqId id) {
   other.remove(id);
-  insert_running(id);
+  insert(running_, id);
   const Phase phase = (*this)[id].phase;
-  if (phase == Phase::prefill) insert_prefilling(id);
+  if (phase == Phase::prefill) insert(prefilling_, id);
   if (phase == Phase::decode) ++decoding_;
-}
-
-std::optional<SeqId> SequenceTable::latest() const {
-  for (auto id = running_.rbegin(); id != running_.rend(); ++id)
-    if ((*this)[*id].phase != Phase::paused) return *id;
-  return std::nullopt;
-}
-
-std::optional<SeqId> SequenceTable::decoding_sequence(const Request& request) const {
-  for (const SeqId id : running_)
-    if (account(id).request == &request && (*this)[id].phase == Phase::decode) return id;
-  return std::nullopt;
-}
-
-bool SequenceTable::runs(const Request& request, std::int64_t id) const {
-  for (const SeqId seq : running_)
-    if (account(seq).request == &request) return request.id == id;
-  return false;
 }
 
 std::vector<SeqId> SequenceTable::by_order() const {
@@ -207,6 +176,37 @@ void SequenceTable::clear() {
   pool_->waiting.clear();
   pool_->arriving.clear();
   decoding_ = 0;
+}
+
+std::optional<SeqId> decoding_sequence(const SequenceTable& table, const Request& request) {
+  for (const SeqId id : table.running())
+    if (table.account(id).request == &request && table[id].phase == Phase::decode) return id;
+  return std::nullopt;
+}
+
+bool runs(const SequenceTable& table, const Request& request, std::int64_t id) {
+  for (const SeqId seq : table.running())
+    if (table.account(seq).request == &request) return request.id == id;
+  return false;
+}
+
+std::optional<SeqId> latest_admission(const SequenceTable& table) {
+  const std::vector<SeqId>& running = table.running();
+  for (auto id = running.rbegin(); id != running.rend(); ++id)
+    if (table[*id].phase != Phase::paused) return *id;
+  return std::nullopt;
+}
+
+TokenSums token_sums(const SequenceTable& table, std::int64_t clock) {
+  TokenSums sums;
+  for (const SeqId id : table.running()) {
+    const Sequence& seq = table[id];
+    const std::int64_t cached = seq.kv_tokens(clock);
+    sums.cached += seq.branches * cached;
+    sums.claimed += seq.branches * std::max(seq.prefill_tokens, cached);
+    sums.in_the_end += seq.branches * (seq.prompt_tokens + seq.output_tokens - 1);
+  }
+  return sums;
 }
 
 }  // namespace orrery::experiments

@@ -97,15 +97,11 @@ class SequenceTable {
   std::int64_t queued() const { return std::ssize(pool_->waiting) + std::ssize(pool_->arriving); }
   /// Length of the queue but for those who came at `end` itself.
   std::int64_t waiting_before(sim::Time end) const;
-  /// Tokens to prefill of all that wait or prefill.
-  std::int64_t queued_prefill_tokens() const;
 
   // The batch.
   const std::vector<policies::SeqId>& running() const { return running_; }
   const std::vector<policies::SeqId>& prefilling() const { return prefilling_; }
   std::int64_t decoding() const { return decoding_; }
-  /// The latest admission that prefills or decodes.
-  std::optional<policies::SeqId> latest() const;
   /// From the queue, with the next turn, to those that prefill.
   void start(policies::SeqId id);
   /// A paused sequence prefills on.
@@ -121,10 +117,6 @@ class SequenceTable {
   void take_over(SequenceTable& other, policies::SeqId id);
 
   // All of them.
-  /// Of a request that runs here in decode; nothing if it waits, prefills, or is not here.
-  std::optional<policies::SeqId> decoding_sequence(const Request& request) const;
-  /// Whether this request, by its address and number, is one that runs here.
-  bool runs(const Request& request, std::int64_t id) const;
   /// Slots whose blocks are still here although nobody runs in them.
   std::int64_t leaving() const { return pool_->leaving; }
   bool empty() const { return running_.empty() && queued() == 0; }
@@ -139,13 +131,28 @@ class SequenceTable {
   void stop(policies::SeqId id);
   void erase_prefilling(policies::SeqId id);
 
-  void insert_running(policies::SeqId id);
-  void insert_prefilling(policies::SeqId id);
+  void insert(std::vector<policies::SeqId>& line, policies::SeqId id);
 
   std::shared_ptr<SequencePool> pool_;
   std::vector<policies::SeqId> running_;     // by turn
   std::vector<policies::SeqId> prefilling_;  // of these, by turn
   std::int64_t decoding_ = 0;                // of these
 };
+
+/// Of a request that runs here in decode; nothing if it waits, prefills, or is not here.
+std::optional<policies::SeqId> decoding_sequence(const SequenceTable& table, const Request& request);
+/// Whether this request, by its address and number, is one that runs here.
+bool runs(const SequenceTable& table, const Request& request, std::int64_t id);
+/// The latest admission that prefills or decodes.
+std::optional<policies::SeqId> latest_admission(const SequenceTable& table);
+
+/// Tokens of those who run, over branches.
+struct TokenSums {
+  std::int64_t cached = 0;   ///< in the cache
+  std::int64_t claimed = 0;  ///< the same, prompts counted whole
+  std::int64_t in_the_end = 0;
+};
+/// At this value of their decode clock.
+TokenSums token_sums(const SequenceTable& table, std::int64_t clock);
 
 }  // namespace orrery::experiments

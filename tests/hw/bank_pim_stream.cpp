@@ -1,5 +1,5 @@
 // Command streams of bank-level units; what they are is told in hw/pim/bank_pim.hpp.
-#include "hw/pim/bank_pim_stream.hpp"
+#include "tests/hw/bank_pim_stream.hpp"
 
 #include <algorithm>
 #include <bit>
