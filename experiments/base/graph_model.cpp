@@ -98,4 +98,13 @@ Node passes_node(const std::vector<PassOutcome>& passes) {
   return all;
 }
 
+policies::PassContext pass_context(const hw::Device& device, models::Bindings typical) {
+  policies::PassContext context;
+  context.cost = device.model.get();
+  context.scratch_bytes = device.scratch_bytes;
+  context.memory_bytes = device.memory_bytes;
+  context.typical = std::move(typical);
+  return context;
+}
+
 }  // namespace orrery::experiments

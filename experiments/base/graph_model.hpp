@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "hw/device/device.hpp"
 #include "models/builders/builder.hpp"
 #include "models/graph/op_graph.hpp"
 #include "policies/base/graph_pass.hpp"
@@ -55,6 +56,9 @@ struct ChosenPass {
   policies::PassRegistry::Choice choice;
   bool per_size = false;
 };
+
+/// What passes may know of a device; `typical` sizes are those that they decide by. The device must outlive it.
+policies::PassContext pass_context(const hw::Device& device, models::Bindings typical);
 
 /// What a pass did.
 struct PassOutcome {

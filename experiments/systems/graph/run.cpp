@@ -136,12 +136,8 @@ class Runner {
 
  private:
   policies::PassContext context_for(const Bindings& sizes) const {
-    policies::PassContext context;
-    context.cost = device_.device.model.get();
+    policies::PassContext context = pass_context(device_.device, sizes);
     context.launch_s = device_.call_s;
-    context.scratch_bytes = device_.device.scratch_bytes;
-    context.memory_bytes = device_.device.memory_bytes;
-    context.typical = sizes;
     context.seed = static_cast<std::uint64_t>(config_.run.seed);
     return context;
   }

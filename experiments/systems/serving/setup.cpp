@@ -209,11 +209,9 @@ std::optional<std::string> ServingSetup::State::make_graph(ReplicaKind& kind) {
   if (model.weights != hw::WeightFormat::as_dtype || model.expert_weights != hw::WeightFormat::as_dtype)
     return "the model is published with quantised weights, which operator graphs do not have";
   const hw::Device& device = part(kind).device;
-  policies::PassContext context;
-  context.cost = device.model.get();
-  context.scratch_bytes = device.scratch_bytes;
-  context.memory_bytes = device.memory_bytes;
-  for (const auto& [name, size] : kTypicalStep) context.typical.set(name, size);
+  models::Bindings typical;
+  for (const auto& [name, size] : kTypicalStep) typical.set(name, size);
+  policies::PassContext context = pass_context(device, std::move(typical));
   context.seed = static_cast<std::uint64_t>(config.run.seed);
   models::OpGraph graph = config.graph->graph;
   std::vector<PassOutcome> outcomes;

@@ -132,14 +132,11 @@ py::tuple apply(const policies::PassRegistry& passes, const PyGraph& g, const st
   faults.throw_if_any();
   policies::PassContext context;
   context.typical = g.sizes;
-  context.seen = {g.sizes};
   if (machine != nullptr) {
-    const hw::Device& device = machine->device().device;
-    context.cost = device.model.get();
+    context = experiments::pass_context(machine->device().device, g.sizes);
     context.launch_s = machine->device().call_s;
-    context.scratch_bytes = device.scratch_bytes;
-    context.memory_bytes = device.memory_bytes;
   }
+  context.seen = {g.sizes};
   policies::PassReport report;
   PyGraph made{.sizes = g.sizes, .unmapped = g.unmapped, .notes = g.notes};
   try {
