@@ -50,6 +50,7 @@ void matmul(Adjoint& a) {
 
 /// Rows times the matrix of their group; further inputs say which group.
 void grouped_matmul(Adjoint& a) {
+  if (a.op().integer("indexed", 0) != 0) a.fail("no gradient for rows that are picked inside of a product");
   const TensorId dy = a.dy();
   const bool turned_weights = a.op().integer("trans_b", 0) != 0;
   std::vector<TensorId> of_rows{dy, a.input(1)}, of_weights{a.input(0), dy};

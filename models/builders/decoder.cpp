@@ -300,9 +300,16 @@ class DecoderWriter {
       return net_.emit(OpKind::grouped_matmul, {a, weight}, {rows * k, out}, net_.type(), op_class,
                        {{"active_groups", min(SymExpr(p_.experts), rows * k)}});
     };
-    const TensorId gate =
-        net_.emit(OpKind::silu, {product(sent, inner, OpClass::expert_up, "experts.gate")}, OpClass::activation);
-    const TensorId up = product(sent, inner, OpClass::expert_up, "experts.up");
+    TensorId gate{}, up{};
+    if (p_.merged) {
+      const TensorId both = product(sent, 2 * inner, OpClass::expert_up, "experts.gate_up");
+      gate = net_.slice(both, -1, 0, inner);
+      up = net_.slice(both, -1, inner, inner);
+    } else {
+      gate = product(sent, inner, OpClass::expert_up, "experts.gate");
+    }
+    gate = net_.emit(OpKind::silu, {gate}, OpClass::activation);
+    if (!p_.merged) up = product(sent, inner, OpClass::expert_up, "experts.up");
     const TensorId down = product(net_.mul(gate, up), p_.hidden, OpClass::expert_down, "experts.down");
     TensorId out = net_.emit(OpKind::combine, {down, routed[0], routed[1]}, {rows, p_.hidden}, net_.type(),
                              OpClass::scatter, {{"k", SymExpr(k)}});

@@ -116,13 +116,13 @@ hw::Gemm conv_gradient(const Sizes& s) {
 }
 
 hw::GroupedGemm grouped_shape(const Sizes& s) {
-  const std::vector<std::int64_t> a = s.input(0), w = s.input(1);
-  const std::int64_t rows = count(a, 0, a.size() - 1);
+  const std::vector<std::int64_t> a = s.input(0), w = s.input(1), y = s.output();
+  const std::int64_t rows = count(y, 0, y.size() - 1);  // of the first input, or that indices pick of it
   const std::int64_t groups = std::clamp<std::int64_t>(s.expr("active_groups", w[0]), 0, std::min(w[0], rows));
   std::vector<std::int64_t> split(static_cast<std::size_t>(groups));
   for (std::int64_t i = 0; i < groups; ++i)
     split[static_cast<std::size_t>(i)] = rows / groups + (i < rows % groups ? 1 : 0);
-  return hw::grouped_gemm(split, s.output().back(), a.back());
+  return hw::grouped_gemm(split, y.back(), a.back());
 }
 
 /// Gradients of the groups' weights, [k, rows of the group] times [rows of the group, n]; rows are spread evenly.
@@ -182,11 +182,13 @@ hw::Pass pass_of(OpKind kind) {
   }
 }
 
-/// The library kernel that a fused op says it is (attribute `pass`); nothing for others.
+/// The library kernel that an op says it is (attribute `pass`); nothing for others.
 std::optional<hw::Pass> library_pass(std::string_view name) {
   if (name == "rope") return hw::Pass::rope;
   if (name == "gated_activation") return hw::Pass::gated_activation;
   if (name == "elementwise") return hw::Pass::elementwise;
+  if (name == "expert_sort") return hw::Pass::expert_sort;
+  if (name == "expert_sum") return hw::Pass::expert_sum;
   return std::nullopt;
 }
 

@@ -2,13 +2,16 @@
 //
 // Decides: rotations of queries and keys by the same angles become one kernel that goes row by row, a token a row; a
 // gate (silu of one half times the other) likewise; keys and values that a layer writes into its cache become one
-// write. Ops keep their work: FLOPs add up, and what enters is read once. Each is one op of dialect `engine`, whose
-// attributes `pass` and `rows` say which library kernel it is (hw::Pass). Linear in ops.
+// write. Ops keep their work: FLOPs add up, and what enters is read once. Rows that are copied by expert become a sort
+// of the choices, by which the grouped products then pick their rows (`indexed`), and the weighted sum of experts' rows
+// is the library's. Each is one op of dialect `engine`, whose attributes `pass` and `rows` say which library kernel it
+// is (hw::Pass). Linear in ops.
 // After vLLM: csrc/pos_encoding_kernels.cu (rotary_embedding), csrc/activation_kernels.cu (silu_and_mul),
-// csrc/cache_kernels.cu (reshape_and_cache). Left out: the residual sum in the norm after it (pattern_fusion, rule
+// csrc/cache_kernels.cu (reshape_and_cache), csrc/moe (moe_align_block_size, fused_moe, moe_sum). Left out: the residual sum in the norm after it (pattern_fusion, rule
 // add_norm), activations in 8 bits.
 #include "policies/fusion/engine_kernels.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -88,6 +91,57 @@ std::optional<OpId> only_factor(const OpGraph& graph, const models::OpNode& prod
 
 namespace {
 
+/// Whether the op copies rows by the choices of a router for grouped products, and for nothing else.
+bool copies_to_experts(const OpGraph& graph, const models::OpNode& op) {
+  if (op.kind != OpKind::gather || op.inputs.size() != 2 || graph.is_output(op.outputs.front())) return false;
+  const auto choice = graph.producer(op.inputs[1]);
+  if (!choice || graph.op(*choice).kind != OpKind::router) return false;
+  const auto readers = graph.consumers(op.outputs.front());
+  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
+    const models::OpNode& product = graph.op(reader);
+    return product.kind == OpKind::grouped_matmul && product.inputs.size() == 2 &&
+           product.inputs[0] == op.outputs.front() && product.inputs[1] != op.outputs.front();
+  });
+}
+
+/// The graph with choices sorted in the place of rows copied; `sorts` counts them.
+OpGraph with_sorted_experts(const OpGraph& graph, std::int64_t& sorts) {
+  models::GraphCopy copy(graph);
+  std::map<TensorId, TensorId> sorted;  // the copied rows, to the indices in the new graph
+  for (const OpId id : graph.ops()) {
+    const models::OpNode& op = graph.op(id);
+    if (copies_to_experts(graph, op)) {
+      models::OpNode sort;
+      sort.kind = OpKind::custom;
+      sort.inputs = {copy.at(op.inputs[1])};
+      sort.op_class = op.op_class;
+      sort.scope = op.scope;
+      sort.dialect = "engine";
+      sort.set("pass", std::string("expert_sort"));
+      sort.set("rows", graph.tensor(op.inputs[0]).shape.front());
+      const models::Tensor& choices = graph.tensor(op.inputs[1]);
+      const OpId added = copy.to().add(std::move(sort), {{.shape = choices.shape, .type = choices.type}});
+      sorted[op.outputs.front()] = copy.to().op(added).outputs.front();
+      copy.put(op.outputs.front(), copy.at(op.inputs[0]));
+      ++sorts;
+    } else if (op.kind == OpKind::grouped_matmul && sorted.contains(op.inputs[0])) {
+      models::OpNode product = copy.node(id);
+      product.inputs.push_back(sorted.at(op.inputs[0]));
+      product.set("indexed", SymExpr(1));
+      const OpId added = copy.to().add(std::move(product), {graph.tensor(op.outputs.front())});
+      copy.put(op.outputs.front(), copy.to().op(added).outputs.front());
+    } else {
+      const OpId added = copy.copy(id);
+      if (op.kind != OpKind::combine) continue;
+      models::OpNode& sum = copy.to().annotate(added);
+      sum.dialect = "engine";
+      sum.set("pass", std::string("expert_sum"));
+      sum.set("rows", graph.tensor(op.inputs[0]).shape.front());
+    }
+  }
+  return copy.finish();
+}
+
 /// Groups of gates, and of rotations and writes that stand `side_by_side` in a module.
 Groups groups_of(const OpGraph& graph, bool side_by_side, EngineKernels& made) {
   made = {};
@@ -121,9 +175,12 @@ Groups groups_of(const OpGraph& graph, bool side_by_side, EngineKernels& made) {
 }  // namespace
 
 OpGraph with_engine_kernels(const OpGraph& graph, EngineKernels& made) {
-  const Groups all = groups_of(graph, true, made);
-  if (all.convex()) return all.fused();
-  return groups_of(graph, false, made).fused();  // one rotation feeds another: they are no fellows
+  std::int64_t sorts = 0;
+  const OpGraph sorted = with_sorted_experts(graph, sorts);
+  const Groups all = groups_of(sorted, true, made);
+  OpGraph out = all.convex() ? all.fused() : groups_of(sorted, false, made).fused();  // one rotation feeds another
+  made.expert_sorts = sorts;
+  return out;
 }
 
 namespace {
@@ -140,6 +197,7 @@ class EngineKernelsPass final : public GraphPass {
     report.tell("rotations", static_cast<double>(made.rotations));
     report.tell("gates", static_cast<double>(made.gates));
     report.tell("cache_writes", static_cast<double>(made.cache_writes));
+    report.tell("expert_sorts", static_cast<double>(made.expert_sorts));
     tell_gains(graph, out, context, report);
     return out;
   }

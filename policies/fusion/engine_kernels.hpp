@@ -9,7 +9,7 @@ namespace orrery::policies {
 
 /// What became one kernel.
 struct EngineKernels {
-  std::int64_t rotations = 0, gates = 0, cache_writes = 0;
+  std::int64_t rotations = 0, gates = 0, cache_writes = 0, expert_sorts = 0;
 };
 
 /// The graph with these kernels; nothing else changes. See engine_kernels.cpp.

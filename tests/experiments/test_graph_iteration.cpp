@@ -6,7 +6,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/systems/serving/config/config.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
-#include "experiments/systems/serving/pricing/graph_iteration.hpp"
+#include "experiments/systems/serving/pricing/graph_kernels.hpp"
 #include "experiments/systems/serving/system.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/network/library_collective.hpp"
@@ -72,6 +72,13 @@ IterationCost price(IterationModel& model, const BatchShape& shape) {
   return cost;
 }
 
+/// What prices a graph of four layers.
+std::unique_ptr<DeviceIterationModel> served(models::OpGraph graph, const hw::Device& device, std::int64_t layers = 4,
+                                             std::int64_t ranks = 1, std::optional<RoutedExperts> routed = {}) {
+  return std::make_unique<DeviceIterationModel>(graph_kernels(std::move(graph), layers, ranks, std::move(routed)),
+                                                device);
+}
+
 sim::Node run_text(const std::string& text) {
   return read_experiment(test_systems(), sim::parse_json(text, "test"))->run({}).summary;
 }
@@ -104,7 +111,8 @@ std::vector<std::string> faults_of(const std::string& text) {
 TEST_CASE("a step of decodes costs what the graph's kernels cost", "[unit]") {
   const models::OpGraph graph = models::test::built("decoder", kDecoder);
   const hw::Device device = a100();
-  GraphIteration model(graph, device, 4);
+  const auto held = served(graph, device);
+  IterationModel& model = *held;
   for (const std::int64_t sequences : {1, 7, 64})
     for (const std::int64_t past : {0, 100, 3000})
       CHECK(price(model, decodes(sequences, past + 1)).time_ps == kernels_ps(graph, device, sizes(sequences, 1, past)));
@@ -117,7 +125,8 @@ TEST_CASE("a step of decodes costs what the graph's kernels cost", "[unit]") {
 TEST_CASE("a prompt costs what the graph's kernels cost, rows for rows", "[unit]") {
   const models::OpGraph graph = models::test::built("decoder", kDecoder);
   const hw::Device device = a100();
-  GraphIteration model(graph, device, 4);
+  const auto held = served(graph, device);
+  IterationModel& model = *held;
   for (const auto& [tokens, past] : {std::pair{256, 0}, std::pair{512, 700}}) {
     const auto exact = static_cast<double>(kernels_ps(graph, device, sizes(1, tokens, past)));
     // Dense ops are priced as rows of a decode step; the tables of rotations that these read are a row each.
@@ -126,7 +135,8 @@ TEST_CASE("a prompt costs what the graph's kernels cost, rows for rows", "[unit]
 }
 
 TEST_CASE("layers of a segment add up to the whole, edges once", "[unit]") {
-  GraphIteration model(models::test::built("decoder", kDecoder), a100(), 4);
+  const auto held = served(models::test::built("decoder", kDecoder), a100());
+  IterationModel& model = *held;
   IterationCost parts = price(model, decodes(8, 300, 0, 1));
   parts.add(price(model, decodes(8, 300, 1, 4)));
   const IterationCost whole = price(model, decodes(8, 300));
@@ -146,48 +156,71 @@ TEST_CASE("attention written as products and passes is priced by its kernels too
   eager.insert(eager.rfind('}'), R"(, "attention": "eager")");
   const models::OpGraph graph = models::test::built("decoder", eager);
   const hw::Device device = a100();
-  GraphIteration model(graph, device, 4);
+  const auto held = served(graph, device);
+  IterationModel& model = *held;
   CHECK(price(model, decodes(16, 501)).time_ps == kernels_ps(graph, device, sizes(16, 1, 500)));
   const auto exact = static_cast<double>(kernels_ps(graph, device, sizes(1, 256, 128)));
   CHECK(static_cast<double>(price(model, prompt(256, 128)).time_ps) == Approx(exact).epsilon(0.005));
   CHECK(price(model, decodes(16, 501)).time_ps >
-        price(*std::make_unique<GraphIteration>(models::test::built("decoder", kDecoder), device, 4), decodes(16, 501))
+        price(*served(models::test::built("decoder", kDecoder), device), decodes(16, 501))
             .time_ps);
 }
 
 TEST_CASE("weights and cache of a graph are the model's", "[unit]") {
   // Llama-2-7B, 2 bytes a parameter: 6,738,415,616 parameters; a token has a key and a value of 4096 in 32 layers.
-  const GraphMemory memory = graph_memory(models::test::built(
-      "decoder", R"({"config": "catalog:llama-2-7b", "cache": true, "merged": true, "dtype": "fp16"})"));
-  CHECK(memory.weights == 2 * 6'738'415'616);
-  CHECK(memory.cache_per_token == 2 * 2 * 4096 * 32);
+  const DecoderMemory memory = graph_memory(models::test::built(
+      "decoder", R"({"config": "catalog:llama-2-7b", "cache": true, "merged": true, "dtype": "fp16"})"), 32);
+  CHECK(memory.whole == 2 * 6'738'415'616);
+  CHECK(memory.whole_cache_per_token == 2 * 2 * 4096 * 32);
+  // A layer: q, k, v and o of 4096 x 4096, three matrices of 4096 x 11008, two norms. The head has the last norm too.
+  CHECK(memory.weights == std::vector<std::int64_t>(32, 2 * (4 * 4096 * 4096 + 3 * 4096 * 11008 + 2 * 4096)));
+  CHECK(memory.cache_per_token == std::vector<std::int64_t>(32, 2 * 2 * 4096));
+  CHECK(memory.embedding == 2 * 32000 * 4096);
+  CHECK(memory.head == 2 * (32000 * 4096 + 4096));
+  // A tied table stands at both edges, and once in a rank that has all.
+  std::string tied = kDecoder;
+  tied.replace(tied.find(R"("tied": false)"), 13, R"("tied": true)");
+  const DecoderMemory shared = graph_memory(models::test::built("decoder", tied), 4);
+  CHECK(shared.embedding == 2 * 8000 * 1024);
+  CHECK(shared.head == 2 * (8000 * 1024 + 1024));
+  CHECK(shared.whole == shared.head + 4 * shared.weights.front());
   // A mask over past and new tokens is no cache.
   std::string eager = kDecoder;
   eager.insert(eager.rfind('}'), R"(, "attention": "eager")");
-  CHECK(graph_memory(models::test::built("decoder", eager)).cache_per_token ==
-        graph_memory(models::test::built("decoder", kDecoder)).cache_per_token);
+  CHECK(graph_memory(models::test::built("decoder", eager), 4).cache_per_token ==
+        graph_memory(models::test::built("decoder", kDecoder), 4).cache_per_token);
 }
 
 TEST_CASE("with an engine's kernels a graph costs what the model's kernels do", "[unit]") {
   // All kernels but one have the same shapes: a rotation reads the angles of a decode step's one position once, where
   // the model's kernel counts them for each row (256 of some 16,000 bytes). Qwen3 norms the heads of queries and keys
-  // by two kernels, as its engines do, where the model's list has one.
-  for (const auto& [name, near] : {std::pair{"llama-2-7b", 1e-4}, {"llama-3-8b", 1e-4}, {"qwen3-8b", 0.01}}) {
+  // by two kernels, as its engines do, where the model's list has one. Experts get what the model's router sends them;
+  // the sum of their rows reads weights and choices, 8 bytes beside the row's 4096 or 8192.
+  struct Case {
+    const char* name;
+    double near;
+    int sorts;
+  };
+  for (const auto& [name, near, sorts] : {Case{"llama-2-7b", 1e-4, 0}, Case{"llama-3-8b", 1e-4, 0},
+                                          Case{"qwen3-8b", 0.01, 0}, Case{"mixtral-8x7b", 1e-4, 32},
+                                          Case{"qwen3-30b-a3b", 0.01, 48}}) {
     INFO(name);
     const hw::Device device = a100();
     const auto transformer = models::build_transformer(
         models::load_model(std::string("catalog:") + name, home_folder() / "models/catalog"), hw::DType::fp16, 1);
     const auto layers = static_cast<std::int32_t>(transformer.config.layers);
     policies::EngineKernels made;
-    GraphIteration graph(
+    const auto held = served(
         policies::with_engine_kernels(
             models::test::built("decoder", std::string(R"({"config": "catalog:)") + name +
                                                R"(", "cache": true, "merged": true, "sample": true, "dtype": "fp16"})"),
             made),
-        device, layers);
+        device, layers, 1, RoutedExperts{transformer.router, transformer.config.experts.count});
+    DeviceIterationModel& graph = *held;
     CHECK(made.rotations == layers);
     CHECK(made.gates == layers);
     CHECK(made.cache_writes == layers);
+    CHECK(made.expert_sorts == sorts);
     DeviceIterationModel model(transformer, device);
     for (const std::int64_t sequences : {1, 16, 200})
       for (const std::int64_t chunk : {0, 300}) {
@@ -231,7 +264,8 @@ TEST_CASE("loop fusion lowers an iteration by as much as a graph run of the same
     context.typical = sizes(16, 1, 1024);
     policies::PassReport report;
     for (const ChosenPass& pass : passes) graph = run_pass(pass, graph, context, {}, report);
-    GraphIteration model(graph, device, 4);
+    const auto held = served(graph, device);
+  IterationModel& model = *held;
     return static_cast<double>(price(model, decodes(16, 1025)).time_ps);
   };
   const double plain = iteration_ps("") * 1e-12, fused = iteration_ps(R"("loop_fusion")") * 1e-12;
@@ -262,18 +296,19 @@ TEST_CASE("a sharded graph is one rank's, with its collectives", "[unit]") {
   const models::OpGraph whole = models::test::built("decoder", apart);
   policies::PassReport report;
   const models::OpGraph graph = run_pass(passes.front(), whole, {.typical = sizes(16, 1, 500)}, {}, report);
-  CHECK_FALSE(GraphIteration::obstacle(graph, device, 4, 2));
-  CHECK(*GraphIteration::obstacle(graph, device, 4, 4) ==
-        "graph 'decoder' is sharded among 2 ranks, the replica has 4");
-  CHECK(*GraphIteration::obstacle(whole, device, 4, 2) ==
-        "graph 'decoder' is of one device, the replica has 2: a pass must shard it (slapo)");
+  CHECK_FALSE(graph_obstacle(graph, device, 4, 2));
+  CHECK(*graph_obstacle(graph, device, 4, 4) ==
+        "graph 'decoder' is sharded among 2 ranks, tensor_parallel is 4");
+  CHECK(*graph_obstacle(whole, device, 4, 2) ==
+        "graph 'decoder' is of one device, tensor_parallel is 2: a pass must shard it (slapo)");
   // Half of the cache, and of weights all but the embedding and the head (8000 x 1024 each) and the norms (9 x 1024).
-  const GraphMemory one = graph_memory(graph), all = graph_memory(whole);
-  CHECK(one.cache_per_token * 2 == all.cache_per_token);
+  const DecoderMemory one = graph_memory(graph, 4), all = graph_memory(whole, 4);
+  CHECK(one.whole_cache_per_token * 2 == all.whole_cache_per_token);
   const std::int64_t undivided = 2 * (2 * 8000 * 1024 + 9 * 1024);
-  CHECK((one.weights - undivided) * 2 == all.weights - undivided);
+  CHECK((one.whole - undivided) * 2 == all.whole - undivided);
   // Two sums a layer, over 16 rows of 1024 elements of two bytes; each rank takes part, so energy is twice.
-  GraphIteration model(graph, device, 4, 2), single(graph, device, 4, 1);
+  const auto both = served(graph, device, 4, 2), alone = served(graph, device, 4, 1);
+  IterationModel &model = *both, &single = *alone;
   const hw::CollectiveCost sum = hw::library_collective(device.link, hw::LibraryCall::all_reduce, 2, 16 * 1024 * 2);
   const auto sum_ps = static_cast<std::int64_t>(std::ceil(sum.time_s * 1e12));
   const IterationCost cost = price(model, decodes(16, 501));
@@ -327,14 +362,15 @@ TEST_CASE("what a graph cannot do in serving is a reason", "[unit]") {
   };
   const std::string one = R"("part": "a100-sxm4-80gb", "count": 1)", config = R"("config": "catalog:llama-2-7b")";
   CHECK(reason(serving(R"("passes": {"order": []})", R"("part": "a100-sxm4-80gb", "count": 2)")) ==
-        "graph 'catalog:llama-2-7b' is of one device, the replica has 2: a pass must shard it (slapo)");
+        "graph 'catalog:llama-2-7b' is of one device, tensor_parallel is 2: a pass must shard it (slapo)");
   CHECK(reason(serving("", one, config + R"(, "builder": {"policy": "mlp"})")) ==
         "graph 'mlp' has the dimensions [batch]: a decoder with a cache has batch, tokens and past");
   CHECK(reason(serving("", one,
                        config + R"(, "builder": {"policy": "decoder", "decoder": {"layers": 2, "cache": true}})")) ==
         "graph 'decoder' has ops in 2 layers (scopes layer.0 …), the model has 32");
-  CHECK(reason(serving(R"("passes": {"order": []})", one, R"("config": "catalog:mixtral-8x7b", "dtype": "bf16")")) ==
-        "the model's experts are routed by model.router, which operator graphs know nothing of");
+  CHECK(reason(serving(R"("passes": {"order": []})", R"("part": "a100-sxm4-80gb", "count": 2)", config,
+                       R"(, "cluster": {"replicas": [{"name": "a", "count": 1, "tensor_parallel": 1, "data_parallel": 2}]})")) ==
+        "an operator graph is served by replicas of tensor and pipeline parallelism alone");
 }
 
 TEST_CASE("faults of configs with a graph", "[unit]") {
@@ -345,8 +381,8 @@ TEST_CASE("faults of configs with a graph", "[unit]") {
   const auto fault_of_model = [&](const std::string& more) {
     return faults_of(serving(R"("passes": {"order": []})", one, config + more)).front();
   };
-  CHECK(fault_of_model(R"(, "router": {"skew": 0})") ==
-        "test:/model/router: expected none beside an operator graph, whose experts share rows evenly");
+  CHECK(fault_of_model(R"(, "router": {"skew": 0}, "builder": {"policy": "decoder"})") ==
+        "test:/model/router: expected none beside a graph that is named, whose experts share rows evenly");
   CHECK(fault_of_model(R"(, "dtype": "int8")") ==
         "test:/model/dtype: expected fp32, fp16, bf16 or fp8 for the model's operator graph, got int8");
   CHECK(fault_of_model(R"(, "dtype": "fp8", "builder": {"policy": "decoder", "decoder": {"config": "catalog:llama-2-7b",

@@ -8,7 +8,7 @@
 #include "experiments/base/catalog.hpp"
 #include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
-#include "experiments/systems/serving/pricing/graph_iteration.hpp"
+#include "experiments/systems/serving/pricing/graph_kernels.hpp"
 #include "experiments/systems/serving/pricing/host_store.hpp"
 #include "experiments/systems/serving/pricing/lane_share.hpp"
 #include "experiments/systems/serving/pricing/modal_iteration.hpp"
@@ -67,27 +67,24 @@ bool ServingSetup::State::enough_devices() {
   return true;
 }
 
-/// Bytes of weights that a rank of a pipeline holds: of each layer, and of the edges beside the layers of the first and
-/// the last stage. A tied head has the embedding's table again.
-struct PipelineWeights {
-  std::vector<std::int64_t> layers;
-  std::int64_t embedding = 0, head = 0;
-};
-
-PipelineWeights pipeline_weights(const models::Transformer& model) {
-  PipelineWeights weights;
+/// Bytes of a rank by the model's own kernels. A tied head has the embedding's table again.
+DecoderMemory model_memory(const models::Transformer& model) {
+  DecoderMemory memory;
   std::int64_t edges = models::weight_bytes(model);
   for (const std::int32_t kind : model.kind_of) {
-    weights.layers.push_back(models::layer_weight_bytes(model, static_cast<std::size_t>(kind)));
-    edges -= weights.layers.back();
+    memory.weights.push_back(models::layer_weight_bytes(model, static_cast<std::size_t>(kind)));
+    memory.cache_per_token.push_back(models::kv_bytes_per_token_layer(model));
+    edges -= memory.weights.back();
   }
   // Both edges are of one format.
   const auto share = static_cast<__int128>(models::embedding_parameters(model));
-  weights.embedding =
+  memory.embedding =
       static_cast<std::int64_t>(edges * share / (models::embedding_parameters(model) + models::head_parameters(model)));
-  weights.head = edges - weights.embedding;
-  if (model.config.tie_word_embeddings) weights.head += weights.embedding;
-  return weights;
+  memory.head = edges - memory.embedding;
+  if (model.config.tie_word_embeddings) memory.head += memory.embedding;
+  memory.whole = models::weight_bytes(model);
+  memory.whole_cache_per_token = models::kv_bytes_per_token(model);
+  return memory;
 }
 
 /// Layers of each stage as a policy counts them, or nothing where these are no stages of the model.
@@ -114,14 +111,14 @@ std::vector<StageLayers> stages_of(const std::vector<std::int64_t>& counts, std:
 /// Which layers each stage of a layout has; or why the policy's answer is none.
 std::optional<std::string> divide_layers(const policies::Partition& policy, KindLayout& layout) {
   const std::int64_t stages = layout.params.pipeline_parallel;
-  const std::vector<std::int32_t>& kind_of = layout.transformer.kind_of;
+  const std::vector<std::int32_t>& kind_of = layout.kind_of;
   if (stages == 1) {
     layout.layers_of = {{0, static_cast<std::int32_t>(kind_of.size())}};
     return std::nullopt;
   }
-  const PipelineWeights weights = pipeline_weights(layout.transformer);
+  const DecoderMemory& memory = layout.memory;
   const std::vector<std::int64_t> counts =
-      policy.divide({.stages = stages, .layers = weights.layers, .embedding = weights.embedding, .head = weights.head});
+      policy.divide({.stages = stages, .layers = memory.weights, .embedding = memory.embedding, .head = memory.head});
   layout.layers_of = stages_of(counts, stages, kind_of);
   if (!layout.layers_of.empty()) return std::nullopt;
   return fmt::format(
@@ -130,24 +127,24 @@ std::optional<std::string> divide_layers(const policies::Partition& policy, Kind
 }
 
 /// Weights of a stage's device, and its KV cache a token: the most that a stage has of each. Where the stage with most
-/// weights has not most layers, memory is a little more than any stage takes.
+/// weights has not most of the cache, memory is a little more than any stage takes.
 void divide_weights(KindLayout& layout) {
+  const DecoderMemory& memory = layout.memory;
   if (layout.params.pipeline_parallel == 1) {
-    layout.weight_bytes = models::weight_bytes(layout.transformer);
-    layout.cache_per_token = models::kv_bytes_per_token(layout.transformer);
+    layout.weight_bytes = memory.whole;
+    layout.cache_per_token = memory.whole_cache_per_token;
     return;
   }
-  const PipelineWeights weights = pipeline_weights(layout.transformer);
-  std::int64_t layers = 0;
   for (const StageLayers& stage : layout.layers_of) {
-    std::int64_t bytes =
-        std::accumulate(weights.layers.begin() + stage.first, weights.layers.begin() + stage.last, std::int64_t{0});
-    if (stage.first == 0) bytes += weights.embedding;
-    if (&stage == &layout.layers_of.back()) bytes += weights.head;
+    const auto sum = [&](const std::vector<std::int64_t>& layers) {
+      return std::accumulate(layers.begin() + stage.first, layers.begin() + stage.last, std::int64_t{0});
+    };
+    std::int64_t bytes = sum(memory.weights);
+    if (stage.first == 0) bytes += memory.embedding;
+    if (&stage == &layout.layers_of.back()) bytes += memory.head;
     layout.weight_bytes = std::max(layout.weight_bytes, bytes);
-    layers = std::max<std::int64_t>(layers, stage.last - stage.first);
+    layout.cache_per_token = std::max(layout.cache_per_token, sum(memory.cache_per_token));
   }
-  layout.cache_per_token = models::kv_bytes_per_token_layer(layout.transformer) * layers;
 }
 
 /// Why replicas of this kind cannot be, or nothing: whatever their layout.
@@ -185,27 +182,30 @@ static std::optional<std::string> batching_obstacle(const ReplicaGroup& group, c
 
 /// Builds the layouts of a kind; says why one cannot be.
 std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
+  for (const LayoutParams& params : group.layouts)
+    if (const auto why = obstacle(kind, params)) return why;
+  if (const auto why = make_graph(group, kind)) return why;
   const auto partition = config.policies.partition.make();
   for (const LayoutParams& params : group.layouts) {
-    if (const auto why = obstacle(kind, params)) return why;
     const models::Split split{
         .tp = params.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
     KindLayout& layout = kind.layouts.emplace_back();
     layout.params = params;
     layout.transformer =
         models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
+    layout.memory = kind.graph ? graph_memory(*kind.graph, kind.limits.layers) : model_memory(layout.transformer);
+    layout.kind_of =
+        kind.graph ? graph_kernels(*kind.graph, kind.limits.layers)->kind_of() : layout.transformer.kind_of;
     if (const auto why = divide_layers(*partition, layout)) return why;
     divide_weights(layout);
   }
   return std::nullopt;
 }
 
-std::optional<std::string> ServingSetup::State::make_graph(ReplicaKind& kind) {
+std::optional<std::string> ServingSetup::State::make_graph(const ReplicaGroup& group, ReplicaKind& kind) {
   if (!config.graph) return std::nullopt;
-  if (kind.stages > 1 || kind.data_parallel > 1 || kind.expert_parallel > 1)
-    return "an operator graph is served by replicas of tensor parallelism alone";
-  if (config.own_graph && model.experts.count > 0)
-    return "the model's experts are routed by model.router, which operator graphs know nothing of";
+  if (kind.data_parallel > 1 || kind.expert_parallel > 1)
+    return "an operator graph is served by replicas of tensor and pipeline parallelism alone";
   if (model.weights != hw::WeightFormat::as_dtype || model.expert_weights != hw::WeightFormat::as_dtype)
     return "the model is published with quantised weights, which operator graphs do not have";
   const hw::Device& device = part(kind).device;
@@ -220,15 +220,21 @@ std::optional<std::string> ServingSetup::State::make_graph(ReplicaKind& kind) {
     graph = run_pass(pass, graph, context, {config.file, "/policies/passes/order"}, outcomes.back().report);
   }
   if (machine.passes.is_null()) machine.passes = passes_node(outcomes);  // of the first kind of replica
-  if (const auto why = GraphIteration::obstacle(graph, device, kind.limits.layers, kind.tensor_parallel)) return why;
+  for (const LayoutParams& layout : group.layouts)
+    if (const auto why = graph_obstacle(graph, device, kind.limits.layers, layout.tensor_parallel)) return why;
   kind.graph = std::move(graph);
   return std::nullopt;
 }
 
 std::unique_ptr<IterationModel> ServingSetup::State::exact_model(const ReplicaKind& kind, const KindLayout& layout,
                                                                  const hw::Device& device) const {
-  if (kind.graph)
-    return std::make_unique<GraphIteration>(*kind.graph, device, kind.limits.layers, kind.tensor_parallel);
+  if (kind.graph) {
+    std::optional<RoutedExperts> routed;
+    if (config.own_graph && model.experts.count > 0)
+      routed = {.router = layout.transformer.router, .experts = model.experts.count};
+    return std::make_unique<DeviceIterationModel>(
+        graph_kernels(*kind.graph, kind.limits.layers, layout.params.tensor_parallel, std::move(routed)), device);
+  }
   return std::make_unique<DeviceIterationModel>(layout.transformer, device);
 }
 
@@ -241,13 +247,8 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
   }
   kind.usable_bytes =
       static_cast<std::int64_t>(static_cast<double>(device.memory_bytes) * (1 - config.replica.memory_margin));
-  kind.cache_per_token = models::kv_bytes_per_token(kind.transformer()) * kind.layouts.front().params.tensor_parallel;
-  if (kind.graph) {
-    const GraphMemory memory = graph_memory(*kind.graph);
-    kind.weight_bytes = memory.weights;
-    kind.geometry.bytes_per_token = memory.cache_per_token;
-    kind.cache_per_token = memory.cache_per_token * kind.tensor_parallel;
-  }
+  const KindLayout& first = kind.layouts.front();
+  kind.cache_per_token = first.memory.whole_cache_per_token * first.params.tensor_parallel;
   kind.drafts = std::make_unique<DraftModels>(config, device, kind.transformer());
   kind.weight_bytes += kind.drafts->weight_bytes();
   kind.geometry.bytes_per_token += kind.drafts->kv_bytes_per_token();
@@ -312,10 +313,6 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
   if (!why_not) why_not = batching_obstacle(group, kind);
   if (why_not) {
     infeasible = Infeasible{*why_not};
-    return false;
-  }
-  if (const auto why = make_graph(kind)) {
-    infeasible = Infeasible{*why};
     return false;
   }
   divide_memory(group, kind);

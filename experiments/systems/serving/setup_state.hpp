@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "experiments/systems/serving/pricing/graph_kernels.hpp"
 #include "experiments/systems/serving/pricing/iteration_stack.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/speculation.hpp"
@@ -17,6 +18,8 @@ namespace orrery::experiments {
 struct KindLayout {
   LayoutParams params;
   models::Transformer transformer;     ///< the share of one of tensor_parallel devices
+  DecoderMemory memory;                ///< the same share's bytes
+  std::vector<std::int32_t> kind_of;   ///< a layer: those of one kind cost alike
   std::vector<StageLayers> layers_of;  ///< a stage
   std::int64_t weight_bytes = 0;       ///< on a device of the stage that has most of them
   std::int64_t cache_per_token = 0;    ///< bytes on a device of the stage that has most layers
@@ -56,8 +59,8 @@ struct ServingSetup::State {
   const DevicePart& part(const ReplicaKind& kind) const {
     return config.parts[static_cast<std::size_t>(kind.device_group)];
   }
-  /// Rewrites the config's graph for the kind's device; says why it cannot serve.
-  std::optional<std::string> make_graph(ReplicaKind& kind);
+  /// Rewrites the config's graph for the kind's device; says why it cannot serve in one of the group's layouts.
+  std::optional<std::string> make_graph(const ReplicaGroup& group, ReplicaKind& kind);
   /// What prices all layers on a device.
   std::unique_ptr<IterationModel> exact_model(const ReplicaKind& kind, const KindLayout& layout,
                                               const hw::Device& device) const;

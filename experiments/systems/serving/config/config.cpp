@@ -157,12 +157,10 @@ void read_graph(const Node& model, const Node& policies, ServingConfig& config, 
   for (const char* format : {"weight_dtype", "expert_dtype", "kv_dtype"})
     if (const Node* given = model.find(format); given != nullptr && !given->is_null())
       faults.add(given->origin(), "expected none beside an operator graph, whose tensors have formats of their own");
-  if (const Node* router = model.find("router"); router != nullptr && router->is_object())
-    faults.add(router->origin(), "expected none beside an operator graph, whose experts share rows evenly");
+  if (const Node* router = model.find("router"); named && router != nullptr && router->is_object())
+    faults.add(router->origin(), "expected none beside a graph that is named, whose experts share rows evenly");
   if (!named && config.model.dtype == hw::DType::int8)
     faults.add(place_of(model, "dtype"), "expected fp32, fp16, bf16 or fp8 for the model's operator graph, got int8");
-  if (!config.layouts.modes.empty())
-    faults.add(named ? model.origin() : block->origin(), "expected no operator graph beside 'layouts'");
   if (config.machine.profile.path)
     faults.add(named ? model.origin() : block->origin(), "expected no operator graph beside machine.profile");
   if (!faults.empty()) return;

@@ -1,5 +1,6 @@
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "experiments/systems/serving/pricing/kernel_cost.hpp"
@@ -20,21 +21,22 @@ hw::LibraryCall library_call(models::Collective kind) {
   throw std::logic_error("a collective that no library has");
 }
 
-DeviceIterationModel::DeviceIterationModel(models::Transformer transformer, hw::Device device)
-    : transformer_(std::move(transformer)), device_(std::move(device)) {
-  const std::size_t kinds = transformer_.kinds.size();
+DeviceIterationModel::DeviceIterationModel(std::unique_ptr<DecoderKernels> kernels, hw::Device device)
+    : kernels_(std::move(kernels)), device_(std::move(device)) {
+  const std::vector<std::int32_t>& kind_of = kernels_->kind_of();
+  const auto kinds = static_cast<std::size_t>(*std::max_element(kind_of.begin(), kind_of.end())) + 1;
   dense_.resize(kinds);
   layers_before_.assign(kinds, std::vector<std::int64_t>{0});
-  for (const std::int32_t kind_of : transformer_.kind_of)
+  for (const std::int32_t of : kind_of)
     for (std::size_t kind = 0; kind < kinds; ++kind)
-      layers_before_[kind].push_back(layers_before_[kind].back() + (static_cast<std::size_t>(kind_of) == kind ? 1 : 0));
+      layers_before_[kind].push_back(layers_before_[kind].back() + (static_cast<std::size_t>(of) == kind ? 1 : 0));
 }
 
 template <class Lower>
 IterationCost DeviceIterationModel::price(Lower lower) {
   launches_.clear();
   lower(launches_);
-  const std::int64_t ranks = transformer_.ranks();
+  const std::int64_t ranks = kernels_->ranks();
   IterationCost out;
   for (const hw::Kernel& kernel : launches_.kernels) add_kernel(device_, kernel, ranks, out);
   for (const models::Communication& c : launches_.communications)
@@ -56,19 +58,21 @@ const IterationCost& DeviceIterationModel::tabulated(Table& table, std::int64_t 
 }
 
 const IterationCost& DeviceIterationModel::dense(std::size_t kind, const models::TokenMix& mix) {
-  const auto lower = [&](models::Launches& out) { models::lower_dense(transformer_, kind, mix, out); };
-  if (!transformer_.kinds[kind].experts || mix.prompt == 0) return tabulated(dense_[kind], mix.tokens(), lower);
+  const auto lower = [&](models::Launches& out) { kernels_->dense(kind, mix, out); };
+  if (mix.prompt == 0 || !kernels_->by_mix(kind)) return tabulated(dense_[kind], mix.tokens(), lower);
   const std::array key{static_cast<std::int64_t>(kind), mix.decode, mix.prompt, mix.prompts};
   if (const auto known = mixed_.find(key); known != mixed_.end()) return known->second;
   if (mixed_.size() < kMixes) return mixed_.emplace(key, price(lower)).first->second;
   return scratch_ = price(lower);
 }
 const IterationCost& DeviceIterationModel::embedding(std::int64_t tokens) {
-  return tabulated(embedding_, tokens,
-                   [&](models::Launches& out) { models::lower_embedding(transformer_, tokens, out); });
+  return tabulated(embedding_, tokens, [&](models::Launches& out) { kernels_->embedding(tokens, out); });
 }
 const IterationCost& DeviceIterationModel::head(std::int64_t rows) {
-  return tabulated(head_, rows, [&](models::Launches& out) { models::lower_head(transformer_, rows, out); });
+  return tabulated(head_, rows, [&](models::Launches& out) { kernels_->head(rows, out); });
+}
+const IterationCost& DeviceIterationModel::ending(std::int64_t tokens) {
+  return tabulated(ending_, tokens, [&](models::Launches& out) { kernels_->ending(tokens, out); });
 }
 
 void DeviceIterationModel::cost(const BatchShape& shape, IterationCost& out) {
@@ -83,10 +87,11 @@ void DeviceIterationModel::cost(const BatchShape& shape, IterationCost& out) {
       if (layers == 0) continue;
       out.add_scaled(dense(kind, mix), layers);
       const auto lower = [&](models::Launches& launches) {
-        models::lower_attention(transformer_, kind, segment.prefill, segment.decode, launches);
+        kernels_->attention(kind, segment.prefill, segment.decode, launches);
       };
       out.add_scaled(price(lower), layers);
     }
+    if (kernels_->has_ending() && segment.last == std::ssize(kernels_->kind_of())) out.add(ending(segment.tokens));
   }
   if (shape.logit_rows > 0) out.add(head(shape.logit_rows));
 }
