@@ -227,7 +227,8 @@ SymExpr input_traffic(const Shapes& shapes, const OpNode& op, std::size_t slot) 
       break;
     case OpKind::grouped_matmul:  // (rows, weights of all groups): weights of the groups that have rows
       if (slot == 0 && op.integer("indexed", 0) != 0)
-        return shapes.dims(op.outputs[0]).front() * shapes.dims(input).back() * bytes_of(shapes.graph().tensor(input).type);
+        return shapes.dims(op.outputs[0]).front() * shapes.dims(input).back() *
+               bytes_of(shapes.graph().tensor(input).type);
       if (slot == 1) {
         const Dims w = checked_rank(op, shapes.dims(input), 3);
         const SymExpr active = min(shapes.of(op.expr("active_groups", w[0])), w[0]);

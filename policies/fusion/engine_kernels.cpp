@@ -7,8 +7,8 @@
 // is the library's. Each is one op of dialect `engine`, whose attributes `pass` and `rows` say which library kernel it
 // is (hw::Pass). Linear in ops.
 // After vLLM: csrc/pos_encoding_kernels.cu (rotary_embedding), csrc/activation_kernels.cu (silu_and_mul),
-// csrc/cache_kernels.cu (reshape_and_cache), csrc/moe (moe_align_block_size, fused_moe, moe_sum). Left out: the residual sum in the norm after it (pattern_fusion, rule
-// add_norm), activations in 8 bits.
+// csrc/cache_kernels.cu (reshape_and_cache), csrc/moe (moe_align_block_size, fused_moe, moe_sum). Left out: the
+// residual sum in the norm after it (pattern_fusion, rule add_norm), activations in 8 bits.
 #include "policies/fusion/engine_kernels.hpp"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 //
 //  like_for_like/POLICY       2,000 requests, Llama-2-7B on one A100, twice the trace's rate
 //  like_for_like_cold/POLICY  the same, the iteration model built anew each time
+//  like_for_like_graph/POLICY the first with its kernels from an operator graph
 //  outputs/N                  requests of N output tokens each: the cost of a request must not grow with N
 //  cluster_64/N               N requests to 64 replicas through a router: time grows as N
 //  burstgpt_10m               experiments/studies/burstgpt_10m.json, once
@@ -17,25 +18,26 @@ namespace {
 
 using namespace orrery;
 
-experiments::ServingConfig like_for_like(const std::string& policy, const std::filesystem::path& trace) {
+experiments::ServingConfig like_for_like(const std::string& policy, const std::filesystem::path& trace, bool graph) {
   sim::Faults faults;
+  std::vector<std::string> sets{"workload.trace.path=" + trace.string(), "workload.rate_scale=2",
+                                "policies.batching.policy=" + policy};
+  if (graph) sets.emplace_back(R"(policies.passes={"order": []})");
   const sim::Node root =
-      sim::read_config(std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies/vidur_like_for_like.json",
-                       std::vector<std::string>{"workload.trace.path=" + trace.string(), "workload.rate_scale=2",
-                                                "policies.batching.policy=" + policy});
+      sim::read_config(std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies/vidur_like_for_like.json", sets);
   experiments::ServingConfig config = experiments::read_serving_config(root, test_systems().registries(), faults);
   faults.throw_if_any();
   return config;
 }
 
-void replay(benchmark::State& state, const std::string& policy, bool cold) {
+void replay(benchmark::State& state, const std::string& policy, bool cold, bool graph = false) {
   const std::filesystem::path trace =
       std::filesystem::path(ORRERY_SHARED_DIR) / "data/traces/vidur_bench/conv2000_x2.csv";
   if (!std::filesystem::exists(trace)) {
     state.SkipWithError("the trace of the like-for-like run is not there");
     return;
   }
-  const experiments::ServingConfig config = like_for_like(policy, trace);
+  const experiments::ServingConfig config = like_for_like(policy, trace, graph);
   experiments::ServingSetup setup(config);
   std::int64_t requests = 0;
   std::uint64_t events = 0;
@@ -84,6 +86,9 @@ int main(int argc, char** argv) {
       })->Unit(benchmark::kMillisecond);
     }
   }
+  benchmark::RegisterBenchmark("like_for_like_graph/sarathi", [](benchmark::State& state) {
+    replay(state, "sarathi", false, true);
+  })->Unit(benchmark::kMillisecond);
   for (const int tokens : {10, 100, 1000, 7000}) {
     benchmark::RegisterBenchmark(("outputs/" + std::to_string(tokens)).c_str(), [tokens](benchmark::State& state) {
       run_study(state, study("burstgpt_10m.json",

@@ -2,8 +2,8 @@
 // (models/transformer), or an operator graph (graph_kernels).
 //
 // Layers that launch alike are of one kind. The parts are such that each depends on little and can be kept: the dense
-// part of a layer on the tokens and where they come from, attention on its sums, the edges on a number of rows. Together
-// they are the iteration; each function appends to `out`.
+// part of a layer on the tokens and where they come from, attention on its sums, the edges on a number of rows.
+// Together they are the iteration; each function appends to `out`.
 #pragma once
 
 #include <cstdint>

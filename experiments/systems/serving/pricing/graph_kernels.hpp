@@ -5,7 +5,8 @@
 //   fixed      nothing: once an iteration
 //   head       sequences alone: rows are the positions whose next token is computed
 //   dense      new tokens: rows are all new tokens
-//   attention  cached tokens: from the exact sums of the batch where it lowers to an attention kernel, else from as many
+//   attention  cached tokens: from the exact sums of the batch where it lowers to an attention kernel, else from as
+//   many
 //              equal sequences of the mean length
 // Layers with as many ops of each group are of one kind. Ops before the first layer go with the embedding, those behind
 // the last with the head or the ending. With several ranks the graph is one rank's; its collectives go by the library
