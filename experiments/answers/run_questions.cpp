@@ -61,7 +61,9 @@ RunQuestion capacity() {
         "Least share of requests that attain them (default 0.99, if there is no limit)"},
        {"limit", "capacity.limits", F::limit, true,
         "Bound on a latency of all requests: tbt.p99=100ms, queueing.p50=2s"},
-       {"requests", "capacity.requests", F::value, false, "Requests of a run (default: all of the workload)"},
+       {"requests", "capacity.requests", F::value, false,
+        "Requests of a first run (default: the workload's); runs that are too short are made longer"},
+       {"max-requests", "capacity.max_requests", F::value, false, "Requests of the longest run (default 100,000)"},
        {"replications", "capacity.replications", F::value, false, "Most runs of a rate (default 5)"},
        {"tolerance", "capacity.tolerance", F::value, false, "Width of the answer as a share (default 0.02)"},
        {"start-rate", "capacity.start_rate", F::rate, false, "First rate tried, requests/s (default: the workload's)"},
@@ -79,7 +81,9 @@ RunQuestion slo() {
            {"rates", "slo_sweep.rates", F::rate, true, "Requests/s, with commas (default: around the workload's own)"},
            {"scales", "slo_sweep.scales", F::value, true, "Multiples of the targets, with commas"},
            {"target", "slo_sweep.target", F::value, false, "Share of requests that should attain them (default 0.95)"},
-           {"requests", "slo_sweep.requests", F::value, false, "Requests of a run (default: all of the workload)"},
+           {"requests", "slo_sweep.requests", F::value, false,
+            "Requests of a first run (default: the workload's); runs that are too short are made longer"},
+           {"max-requests", "slo_sweep.max_requests", F::value, false, "Requests of the longest run"},
            {"replications", "slo_sweep.replications", F::value, false, "Runs of a point (default 3)"}}};
 }
 

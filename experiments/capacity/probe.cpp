@@ -6,22 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/base/config_parts.hpp"
 #include "experiments/capacity/serving_question.hpp"
-#include "experiments/systems/serving/load/program_load.hpp"
-#include "experiments/systems/serving/load/workload.hpp"
 
 namespace orrery::experiments::capacity {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-/// The rate that an arrival process is told, if it has one.
-std::optional<double> told_rate(const traces::ArrivalRegistry::Choice& arrivals) {
-  const sim::Node* rate = arrivals.params.find("rate");
-  if (rate == nullptr || !rate->is_string()) return std::nullopt;
-  return sim::parse_quantity(rate->as_string(), sim::Unit::per_s);
-}
 
 double statistic(const sim::SampleStats& samples, Statistic at) {
   if (samples.count() == 0) return kNone;
@@ -44,46 +34,17 @@ double statistic(const sim::SampleStats& samples, Statistic at) {
 
 }  // namespace
 
-NominalRate nominal_rate(const ServingConfig& config, std::optional<std::int64_t> limit) {
-  NominalRate nominal;
-  std::optional<double> told;
-  if (config.workload.generator) told = told_rate(config.workload.generator->arrivals);
-  if (config.workload.arrivals) told = told_rate(*config.workload.arrivals);
-  if (!limit) limit = config.workload.limit;
-  if (config.workload.program) {  // the rate is that of programs, each of which sends what it sends
-    if (config.workload.program->arrivals) told = told_rate(*config.workload.program->arrivals);
-    if (!told)
-      sim::throw_fault({config.file, "/workload/program"}, "expected 'arrivals' with a rate, which can be changed");
-    nominal.per_s = *told;
-    nominal.requests = limit.value_or(config.workload.program->instances.value_or(100));
-    return nominal;
-  }
-  if (told && config.workload.generator) {
-    nominal.per_s = *told;
-    nominal.requests =
-        std::min(config.workload.generator->requests, limit.value_or(config.workload.generator->requests));
-    return nominal;
-  }
-  const auto source = open_workload(config, static_cast<std::uint64_t>(config.run.seed));
-  traces::TraceRecord record;
-  std::int64_t first_ns = 0;
-  while ((!limit || nominal.requests < *limit) && source->next(record))
-    if (nominal.requests++ == 0) first_ns = record.arrival_ns;
-  const auto span_s = static_cast<double>(record.arrival_ns - first_ns) * 1e-9;
-  if (told) {
-    nominal.per_s = *told;
-  } else if (nominal.requests > 1 && span_s > 0) {
-    nominal.per_s = static_cast<double>(nominal.requests - 1) / span_s;
-  } else {
-    sim::throw_fault({config.file, "/workload"},
-                     "expected requests that arrive at different times, or the rate cannot be changed",
-                     "workload.arrivals draws arrival times");
-  }
-  return nominal;
+double horizon_s(const ServingConfig& config) {
+  return 0.25 * 9.2e18 * config.run.tick_s;
 }
 
 Prober::Prober(const ServingConfig& config, const ServingSetup& setup, const CapacityParams& params)
-    : config_(config), setup_(setup), params_(params), nominal_(nominal_rate(config, params.requests)) {}
+    : config_(config),
+      setup_(setup),
+      params_(params),
+      arrivals_(arrivals_of(config, params.requests, params.max_requests)) {
+  require_rate(config, arrivals_);
+}
 
 std::vector<Criterion> Prober::criteria() const {
   std::vector<Criterion> all;
@@ -133,18 +94,18 @@ void Prober::judge(Probe& probe, const std::vector<std::vector<double>>& samples
   probe.certain = one_fails || all_decided;
 }
 
-Probe Prober::at(double rate, const std::function<void(const Progress&)>& progress) {
-  Probe probe;
-  probe.rate = rate;
-  probe.rate_scale = rate / nominal_.per_s;
-  probe.criteria = criteria();
+void Prober::replicate(Probe& probe, RunLength& length, const std::function<void(const Progress&)>& progress) {
   std::vector<std::vector<double>> samples(probe.criteria.size());
   const std::int64_t most = varies_ ? params_.replications : 1;
+  probe.replications = 0;
+  probe.requests = length.requests();
   do {
     const ServingResult result =
         setup_.run(nullptr, progress,
-                   {.replication = probe.replications, .rate_scale = probe.rate_scale, .limit = params_.requests});
+                   {.replication = probe.replications, .rate_scale = probe.rate_scale, .requests = probe.requests});
     events_ += result.events;
+    ++runs_;
+    length.add(result);
     if (probe.replications == 0) probe.first = summarise(result, tick_scale(config_.run.tick_s));
     ++probe.replications;
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i].push_back(figure(probe.criteria[i], i, result));
@@ -153,6 +114,27 @@ Probe Prober::at(double rate, const std::function<void(const Progress&)>& progre
       varies_ = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return s[0] != s[1]; });
     judge(probe, samples);
   } while (!probe.certain && probe.replications < most);
+}
+
+Probe Prober::at(double rate, const std::function<void(const Progress&)>& progress) {
+  Probe probe;
+  probe.rate = rate;
+  probe.rate_scale = rate / arrivals_.per_s;
+  probe.criteria = criteria();
+  Arrivals arrivals = arrivals_;
+  const double reach = rate * horizon_s(config_);
+  if (static_cast<double>(arrivals.most) > reach) arrivals.most = static_cast<std::int64_t>(reach);
+  RunLength length(arrivals);
+  for (;;) {
+    replicate(probe, length, progress);
+    probe.load = length.load();
+    probe.spans = length.spans();
+    const bool fails = probe.certain && !probe.meets;  // a longer run has no shorter queues
+    const bool decided = probe.load == Load::steady && (probe.certain || params_.replications == 1);
+    if (fails || decided || probe.load == Load::overloaded || !length.lengthen()) break;
+  }
+  probe.limit = length.limit_text();
+  if (probe.load == Load::overloaded && probe.meets) probe.certain = true;  // and yet it does not
   return probe;
 }
 

@@ -3,8 +3,9 @@
 // A criterion is a figure of the run (share of requests that attain the SLO, a percentile of a latency …) and a bound.
 // Replications with seeds seed, seed + 1, … give the mean of the figure and its Student-t interval; a criterion is
 // decided when its bound lies outside the interval. A rate meets the targets when all criteria are met and fails when
-// one of them fails for certain; when replications run out the means decide, and the probe says that it is not
-// certain. Replication i draws the same requests at every rate, only faster or slower: what is compared is the rate.
+// one of them fails for certain. Runs that are too short to say so, or to show a queue that grows, are made longer
+// (run_length.hpp); when these run out too the means decide, and the probe says that it is not certain. Replication i
+// draws the same requests at every rate, only faster or slower: what is compared is the rate.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/capacity/run_length.hpp"
 #include "experiments/systems/serving/system.hpp"
 #include "sim/base/params.hpp"
 
@@ -56,6 +58,7 @@ struct CapacityParams {
   std::optional<double> start_rate, min_rate, max_rate;
   double tolerance = 0.02;
   std::optional<std::int64_t> requests;
+  std::int64_t max_requests = kMaxRequests;
   std::int64_t replications = 5;
   double confidence = 0.95;
 
@@ -79,13 +82,20 @@ struct CapacityParams {
                    "How far the highest rate that meets the targets and the lowest that fails them may lie apart, as a "
                    "share."),
         sim::field("requests", &P::requests, Unit::requests, sim::at_least(1),
-                   "Requests of a run, the first of the workload; null: all of them."),
+                   "Requests of the first run of a rate (of a program: instances); null: those of the workload. Runs "
+                   "that do not say enough are made longer."),
+        sim::field("max_requests", &P::max_requests, Unit::requests, sim::between(1, 1e8),
+                   "Most requests of a run, where `requests` asks for fewer. What a generator or a program sends is "
+                   "drawn on for longer; a trace ends."),
         sim::field("replications", &P::replications, Unit::count, sim::between(1, 1000),
                    "Most runs of a rate, with seeds seed, seed + 1, …."),
         sim::field("confidence", &P::confidence, Unit::ratio, sim::between(0.5, 0.9999),
                    "Of the interval that a bound must lie outside of for a rate to be decided.")};
   }
 };
+
+/// Longest run that is tried, as time goes: a quarter of what the config's tick can count.
+double horizon_s(const ServingConfig& config);
 
 /// One criterion at one rate.
 struct Criterion {
@@ -101,39 +111,39 @@ struct Criterion {
 struct Probe {
   double rate = 0, rate_scale = 0;
   bool meets = false, certain = false;
-  std::int64_t replications = 0;
+  std::int64_t replications = 0;  ///< of the last length, as all figures
+  std::int64_t requests = 0;      ///< of a run (of a program: instances)
+  Load load = Load::steady;
+  double spans = 0;   ///< mean times in system that the arrivals span
+  std::string limit;  ///< why no longer run was tried
   std::vector<Criterion> criteria;
   sim::Node first;  ///< summary.json of the first replication
+  /// The targets are met, and longer runs would meet them too.
+  bool holds() const { return meets && load == Load::steady; }
 };
-
-/// How fast a workload comes by itself, and how much of it there is.
-struct NominalRate {
-  double per_s = 0;  ///< at a rate_scale of 1: an arrival process' parameter, or requests over time in a trace
-  std::int64_t requests = 0;
-};
-/// Reads a trace to its end (or to the limit); of programs, the rate is theirs. Throws sim::ConfigError for a trace
-/// whose requests all arrive at once.
-NominalRate nominal_rate(const ServingConfig& config, std::optional<std::int64_t> limit);
 
 class Prober {
  public:
   /// Both are borrowed.
   Prober(const ServingConfig& config, const ServingSetup& setup, const CapacityParams& params);
-  const NominalRate& nominal() const { return nominal_; }
+  const Arrivals& arrivals() const { return arrivals_; }
   Probe at(double rate, const std::function<void(const Progress&)>& progress = {});
   std::uint64_t events() const { return events_; }
+  std::int64_t runs() const { return runs_; }
 
  private:
   std::vector<Criterion> criteria() const;
   double figure(const Criterion& criterion, std::size_t index, const ServingResult& result) const;
+  void replicate(Probe& probe, RunLength& length, const std::function<void(const Progress&)>& progress);
   void judge(Probe& probe, const std::vector<std::vector<double>>& samples) const;
 
   const ServingConfig& config_;
   const ServingSetup& setup_;
   const CapacityParams& params_;
-  NominalRate nominal_;
+  Arrivals arrivals_;
   bool varies_ = true;  ///< replications differ
   std::uint64_t events_ = 0;
+  std::int64_t runs_ = 0;
 };
 
 }  // namespace orrery::experiments::capacity

@@ -7,7 +7,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
-#include "experiments/capacity/probe.hpp"
+#include "experiments/capacity/run_length.hpp"
 #include "experiments/capacity/serving_question.hpp"
 
 namespace orrery::experiments {
@@ -23,6 +23,7 @@ struct SweepParams {
   std::vector<double> scales{0.5, 0.75, 1, 1.5, 2, 3, 5};
   double target = 0.95;
   std::optional<std::int64_t> requests;
+  std::int64_t max_requests = kMaxRequests;
   std::int64_t replications = 3;
 
   static constexpr auto fields() {
@@ -38,7 +39,10 @@ struct SweepParams {
         sim::field("target", &P::target, Unit::ratio, sim::between(0, 1),
                    "Share of requests for which a rate's least scale, and a scale's greatest rate, are told."),
         sim::field("requests", &P::requests, Unit::requests, sim::at_least(1),
-                   "Requests of a run, the first of the workload; null: all of them."),
+                   "Requests of the first run of a rate (of a program: instances); null: those of the workload. Runs "
+                   "that do not say enough are made longer."),
+        sim::field("max_requests", &P::max_requests, Unit::requests, sim::between(1, 1e8),
+                   "Most requests of a run, where `requests` asks for fewer."),
         sim::field("replications", &P::replications, Unit::count, sim::between(1, 1000),
                    "Runs of a point, with seeds seed, seed + 1, ….")};
   }
@@ -46,6 +50,13 @@ struct SweepParams {
 
 struct Point {
   double rate = 0, scale = 0, mean = 0, half_width = 0;
+};
+
+/// A rate, and the runs that it takes.
+struct Row {
+  double rate = 0;
+  std::int64_t requests = 0;
+  Load load = Load::steady;
 };
 
 Point point_of(double rate, double scale, const std::vector<double>& values) {
@@ -75,20 +86,23 @@ class SloSweep final : public SetupQuestion {
  private:
   Outcome answer(const RunSink& sink) const override {
     Outcome outcome;
-    const NominalRate nominal = nominal_rate(config_, params_.requests);
+    const Arrivals arrivals = arrivals_of(config_, params_.requests, params_.max_requests);
+    require_rate(config_, arrivals);
     std::vector<double> rates = params_.rates;
     for (std::int64_t i = 0; rates.empty() || (params_.rates.empty() && i < params_.points); ++i) {
       const double step =
           params_.points > 1 ? (params_.to - params_.from) / static_cast<double>(params_.points - 1) : 0;
-      rates.push_back(nominal.per_s * (params_.from + step * static_cast<double>(i)));
+      rates.push_back(arrivals.per_s * (params_.from + step * static_cast<double>(i)));
     }
+    std::vector<Row> rows;
     std::vector<Point> points;
     for (const double rate : rates) {
-      for (const double scale : params_.scales) points.push_back(measure(rate, scale, nominal, outcome));
+      rows.push_back(long_enough(rate, arrivals, outcome));
+      for (const double scale : params_.scales) points.push_back(measure(rows.back(), scale, arrivals, outcome));
       if (sink.progress)
         sink.progress({std::ssize(points), std::ssize(rates) * std::ssize(params_.scales), 0, "points"});
     }
-    outcome.summary = summary(rates, points, nominal);
+    outcome.summary = summary(rows, points, arrivals);
     if (sink.folder) {
       std::string text = "rate_per_s,scale,attainment,half_width\n";
       for (const Point& p : points)
@@ -98,32 +112,49 @@ class SloSweep final : public SetupQuestion {
     return outcome;
   }
 
-  Point measure(double rate, double scale, const NominalRate& nominal, Outcome& outcome) const {
+  /// How long the runs of a rate have to be; what is measured at one scale of the targets decides nothing of it.
+  Row long_enough(double rate, const Arrivals& arrivals, Outcome& outcome) const {
+    RunLength length(arrivals);
+    Row row{.rate = rate};
+    do {
+      row.requests = length.requests();
+      const ServingResult result =
+          setup_.run(nullptr, {}, {.rate_scale = rate / arrivals.per_s, .requests = row.requests});
+      outcome.events += result.events;
+      length.add(result);
+      row.load = length.load();
+    } while (row.load == Load::too_short && length.lengthen());
+    return row;
+  }
+
+  Point measure(const Row& row, double scale, const Arrivals& arrivals, Outcome& outcome) const {
     std::vector<double> values;
     for (std::int64_t i = 0; i < params_.replications; ++i) {
       const ServingResult result = setup_.run(
           nullptr, {},
-          {.replication = i, .rate_scale = rate / nominal.per_s, .limit = params_.requests, .slo_scale = scale});
+          {.replication = i, .rate_scale = row.rate / arrivals.per_s, .requests = row.requests, .slo_scale = scale});
       outcome.events += result.events;
       const ServingMetrics& m = result.metrics;
       values.push_back(m.measured > 0 ? static_cast<double>(m.attained) / static_cast<double>(m.measured) : 0);
     }
-    return point_of(rate, scale, values);
+    return point_of(row.rate, scale, values);
   }
 
-  Node summary(const std::vector<double>& rates, const std::vector<Point>& points, const NominalRate& nominal) const {
+  Node summary(const std::vector<Row>& rows, const std::vector<Point>& points, const Arrivals& arrivals) const {
     Node root = Node::object();
     root.set("status", Node::string("ok"));
-    root.set("nominal_rate_per_s", Node::real(nominal.per_s));
+    root.set("nominal_rate_per_s", Node::real(arrivals.per_s));
     root.set("target", Node::real(params_.target));
     Node by_rate = Node::array();
-    for (const double rate : rates) {
+    for (const Row& row : rows) {
       Node node = Node::object();
-      node.set("rate_per_s", Node::real(rate));
+      node.set("rate_per_s", Node::real(row.rate));
+      node.set("requests", Node::integer(row.requests));
+      node.set("load", Node::string(std::string(sim::to_string(row.load))));
       Node& attainment = node.set("attainment", Node::object());
       std::optional<double> least;
       for (const Point& p : points) {
-        if (p.rate != rate) continue;
+        if (p.rate != row.rate) continue;
         attainment.set(fmt::format("{}", p.scale), Node::real(p.mean));
         if (!least && p.mean >= params_.target) least = p.scale;
       }
@@ -135,17 +166,24 @@ class SloSweep final : public SetupQuestion {
     for (const double scale : params_.scales) {
       Node node = Node::object();
       node.set("scale", Node::real(scale));
-      std::optional<double> greatest;
-      for (const Point& p : points) {
-        if (p.scale != scale) continue;
-        if (p.mean < params_.target) break;  // rates in order: beyond the first miss nothing counts
-        greatest = p.rate;
-      }
-      node.set("greatest_rate_per_s", greatest ? Node::real(*greatest) : Node{});
+      node.set("greatest_rate_per_s", greatest(rows, points, scale));
       by_scale.push(std::move(node));
     }
     root.set("by_scale", std::move(by_scale));
     return root;
+  }
+
+  /// Of rates in order; beyond the first that misses, or whose runs do not say what longer ones would, nothing counts.
+  Node greatest(const std::vector<Row>& rows, const std::vector<Point>& points, double scale) const {
+    std::optional<double> greatest;
+    for (const Row& row : rows) {
+      if (row.load != Load::steady) break;
+      for (const Point& p : points)
+        if (p.rate == row.rate && p.scale == scale && p.mean < params_.target)
+          return greatest ? Node::real(*greatest) : Node{};
+      greatest = row.rate;
+    }
+    return greatest ? Node::real(*greatest) : Node{};
   }
 
   SweepParams params_;

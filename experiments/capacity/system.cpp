@@ -38,6 +38,9 @@ Node probe_node(const Probe& probe) {
   node.set("meets", Node::boolean(probe.meets));
   node.set("certain", Node::boolean(probe.certain));
   node.set("replications", Node::integer(probe.replications));
+  node.set("requests", Node::integer(probe.requests));
+  node.set("load", Node::string(std::string(sim::to_string(probe.load))));
+  node.set("spans", Node::real(probe.spans));
   Node& figures = node.set("figures", Node::object());
   for (const Criterion& criterion : probe.criteria) {
     Node& figure = figures.set(criterion.name, Node::object());
@@ -52,27 +55,25 @@ Node probe_node(const Probe& probe) {
 
 namespace {
 
-/// Longest run in seconds that is tried, as a share of what the tick can count.
-constexpr double kHorizonShare = 0.25;
-
-SearchBounds bounds_of(const CapacityParams& params, const NominalRate& nominal, double tick_s) {
+SearchBounds bounds_of(const CapacityParams& params, const Arrivals& arrivals, double horizon_s) {
   SearchBounds bounds;
   bounds.tolerance = params.tolerance;
-  bounds.start = params.start_rate.value_or(nominal.per_s);
-  const double horizon_s = 9.2e18 * tick_s * kHorizonShare;
+  bounds.start = params.start_rate.value_or(arrivals.per_s);
   bounds.least =
-      params.min_rate.value_or(std::max(bounds.start / 1024, static_cast<double>(nominal.requests) / horizon_s));
+      params.min_rate.value_or(std::max(bounds.start / 1024, static_cast<double>(arrivals.requests) / horizon_s));
   if (params.max_rate && !params.min_rate) bounds.least = std::min(bounds.least, *params.max_rate);
   bounds.most = std::max(params.max_rate.value_or(bounds.start * 1024), bounds.least);
   return bounds;
 }
 
 void write_probes(const std::filesystem::path& path, const std::vector<const Probe*>& probes) {
-  std::string text = "rate_per_s,rate_scale,meets,certain,replications,figure,mean,half_width,bound\n";
+  std::string text =
+      "rate_per_s,rate_scale,meets,certain,replications,requests,load,spans,figure,mean,half_width,bound\n";
   for (const Probe* probe : probes)
     for (const Criterion& c : probe->criteria)
-      append(text, "{:.9g},{:.9g},{},{},{},{},{:.9g},{:.9g},{:.9g}\n", probe->rate, probe->rate_scale,
-             probe->meets ? 1 : 0, probe->certain ? 1 : 0, probe->replications, c.name, c.mean, c.half_width, c.bound);
+      append(text, "{:.9g},{:.9g},{},{},{},{},{},{:.9g},{},{:.9g},{:.9g},{:.9g}\n", probe->rate, probe->rate_scale,
+             probe->meets ? 1 : 0, probe->certain ? 1 : 0, probe->replications, probe->requests,
+             sim::to_string(probe->load), probe->spans, c.name, c.mean, c.half_width, c.bound);
   write_text(path, text);
 }
 
@@ -82,40 +83,61 @@ std::string failing(const Probe& probe) {
     if (!c.met())
       text += fmt::format("{}{} is {:.4g}, {} {:.4g} is wanted", text.empty() ? "" : "; ", c.name, c.mean,
                           c.at_least ? "at least" : "at most", c.bound);
+  if (text.empty() && probe.load == Load::overloaded) text = "requests take longer and longer";
   return text;
 }
 
+/// "conversations" (of a program, what it is called) or "requests".
+std::string arrivals_name(const ServingConfig& config) {
+  return config.workload.program ? "programs" : "requests";
+}
+
+std::string too_short(const Probe& probe, const std::string& what) {
+  return fmt::format(
+      "at {:.4g} {}/s arrivals span {:.1f} mean times in system, {:.0f} are wanted{}: {}; the capacity "
+      "is at least what is told",
+      probe.rate, what, probe.spans, RunLength::kSpans,
+      probe.spans >= RunLength::kSpans ? " without a growing queue" : "", probe.limit);
+}
+
+/// Status and reason: what ended the search.
+void set_status(const Bracket& bracket, const std::map<double, Probe>& probes, const std::string& what, Node& root) {
+  const auto set = [&](const char* status, std::string reason) {
+    root.set("status", Node::string(status));
+    if (!reason.empty()) root.set("reason", Node::string(std::move(reason)));
+  };
+  const Probe* fails = bracket.fails ? &probes.at(*bracket.fails) : nullptr;
+  if (fails != nullptr && fails->meets && fails->load == Load::too_short)
+    return set("too_short", too_short(*fails, what));
+  if (!bracket.meets)
+    return set("nothing_meets",
+               fmt::format("not even {:.4g} {}/s meet the targets: {}", fails->rate, what, failing(*fails)));
+  if (fails == nullptr)
+    return set("bound_meets",
+               fmt::format("even {:.4g} {}/s, the greatest rate tried, meet the targets", *bracket.meets, what));
+  set("ok", "");
+}
+
 /// Status and figures of the answer; a search that found no end is a result too.
-Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, const NominalRate& nominal) {
+Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, const Prober& prober,
+                const std::string& what) {
   Node root = Node::object();
   const auto rate_or_null = [](const std::optional<double>& rate) { return rate ? Node::real(*rate) : Node{}; };
-  if (!bracket.meets) {
-    const Probe& least = probes.at(*bracket.fails);
-    root.set("status", Node::string("nothing_meets"));
-    root.set("reason",
-             Node::string(fmt::format("not even {:.4g} requests/s meet the targets: {}", least.rate, failing(least))));
-  } else if (!bracket.fails) {
-    root.set("status", Node::string("bound_meets"));
-    root.set("reason", Node::string(fmt::format("even {:.4g} requests/s, the greatest rate tried, meet the targets",
-                                                *bracket.meets)));
-  } else {
-    root.set("status", Node::string("ok"));
-  }
+  set_status(bracket, probes, what, root);
+  root.set("arrivals", Node::string(what));
   root.set("capacity_per_s", Node::real(bracket.meets.value_or(0)));
   Node& ends = root.set("bracket_per_s", Node::object());
   ends.set("meets", rate_or_null(bracket.meets));
   ends.set("fails", rate_or_null(bracket.fails));
-  root.set("rate_scale", Node::real(bracket.meets.value_or(0) / nominal.per_s));
-  root.set("nominal_rate_per_s", Node::real(nominal.per_s));
-  std::int64_t runs = 0;
+  root.set("rate_scale", Node::real(bracket.meets.value_or(0) / prober.arrivals().per_s));
+  root.set("nominal_rate_per_s", Node::real(prober.arrivals().per_s));
   std::int64_t uncertain = 0;
   Node list = Node::array();
   for (const auto& [rate, probe] : probes) {
-    runs += probe.replications;
     uncertain += probe.certain ? 0 : 1;
     list.push(probe_node(probe));
   }
-  root.set("runs", Node::integer(runs));
+  root.set("runs", Node::integer(prober.runs()));
   root.set("uncertain_probes", Node::integer(uncertain));
   root.set("probes", std::move(list));
   if (bracket.meets) root.set("at_capacity", probes.at(*bracket.meets).first);
@@ -136,11 +158,11 @@ class CapacityExperiment final : public SetupQuestion {
       const Probe& probe = probes.emplace(rate, prober.at(rate)).first->second;
       in_order.push_back(&probe);
       if (sink.progress) sink.progress({std::ssize(in_order), {}, 0, "rates tried"});
-      return probe.meets;
+      return probe.holds();
     };
-    const Bracket bracket = highest_rate(bounds_of(params_, prober.nominal(), config_.run.tick_s), meets);
+    const Bracket bracket = highest_rate(bounds_of(params_, prober.arrivals(), horizon_s(config_)), meets);
     Outcome outcome;
-    outcome.summary = summary_of(bracket, probes, prober.nominal());
+    outcome.summary = summary_of(bracket, probes, prober, arrivals_name(config_));
     outcome.events = prober.events();
     if (sink.folder) write_probes(*sink.folder / "probes.csv", in_order);
     return outcome;

@@ -30,25 +30,36 @@ std::string target_figure(const std::string& name, const Node& node) {
          fmt::format(" ({} {})", most != nullptr ? "<=" : ">=", shown(most != nullptr ? most : node.find("least")));
 }
 
+/// Whether a rate meets the targets: "yes", "no", or what keeps a longer run from doing so.
+std::string verdict(const Node& probe) {
+  if (!probe.find("meets")->as_boolean()) return "no";
+  const std::string& load = probe.find("load")->as_string();
+  return load == "steady" ? "yes" : load == "too_short" ? "too short" : load;
+}
+
 }  // namespace
 
 std::string capacity_table(const Node& summary) {
   const std::string& status = summary.find("status")->as_string();
+  const std::string& what = summary.find("arrivals")->as_string();
   std::string out;
   if (status == "ok") {
-    out = fmt::format("capacity     {:.4g} requests/s meet the targets, {:.4g} do not\n",
-                      number_or_0(summary, "bracket_per_s.meets"), number_or_0(summary, "bracket_per_s.fails"));
+    out = fmt::format("capacity     {:.4g} {}/s meet the targets, {:.4g} do not\n",
+                      number_or_0(summary, "bracket_per_s.meets"), what, number_or_0(summary, "bracket_per_s.fails"));
+  } else if (status == "too_short") {
+    out = fmt::format("capacity     at least {:.4g} {}/s; too short to say more: {}\n",
+                      number_or_0(summary, "capacity_per_s"), what, summary.find("reason")->as_string());
   } else {
     out = fmt::format("capacity     none found: {}\n", summary.find("reason")->as_string());
   }
-  out += fmt::format("workload     {:.4g} requests/s by itself\n", number_or_0(summary, "nominal_rate_per_s"));
-  out += fmt::format("\n{:>12} {:<6} {:>5}  {}\n", "requests/s", "meets", "runs", "figures");
+  out += fmt::format("workload     {:.4g} {}/s by itself\n", number_or_0(summary, "nominal_rate_per_s"), what);
+  out += fmt::format("\n{:>12} {:<10} {:>5} {:>9}  {}\n", what + "/s", "meets", "runs", "of", "figures");
   for (const Node& probe : summary.find("probes")->items()) {
     std::string figures;
     for (const auto& [name, node] : probe.find("figures")->members())
       figures += (figures.empty() ? "" : ", ") + target_figure(name, node);
-    out += fmt::format("{:>12.4g} {:<6} {:>5.0f}  {}{}\n", number_or_0(probe, "rate_per_s"),
-                       probe.find("meets")->as_boolean() ? "yes" : "no", number_or_0(probe, "replications"), figures,
+    out += fmt::format("{:>12.4g} {:<10} {:>5.0f} {:>9.0f}  {}{}\n", number_or_0(probe, "rate_per_s"), verdict(probe),
+                       number_or_0(probe, "replications"), number_or_0(probe, "requests"), figures,
                        probe.find("certain")->as_boolean() ? "" : ", by the means only");
   }
   if (summary.at("at_capacity") != nullptr)
@@ -67,6 +78,9 @@ std::string slo_table(const Node& summary) {
     out += fmt::format("{:>12.4g}", number_or_0(row, "rate_per_s"));
     for (const auto& [scale, value] : row.find("attainment")->members())
       out += fmt::format("{:>9.4f}", value.as_number());
+    const std::string& load = row.find("load")->as_string();
+    if (load == "overloaded") out += "  overloaded: requests take longer and longer";
+    if (load == "too_short") out += "  too short to say";
     out += '\n';
   }
   out += fmt::format("\ngreatest rate at which {:.4g} % attain them\n", 100 * number_or_0(summary, "target"));

@@ -85,7 +85,7 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   run_ = std::make_unique<PausableRun>([this, seed](PausableRun&) {
     RunChange change;
     change.replication = static_cast<std::int64_t>(seed >> 1);  // a seed of 64 bits, a number of 63
-    change.limit = params_.requests;
+    change.requests = params_.requests;
     (void)setup_->run(meter_.get(), {}, change);
   });
   port_.run_ = run_.get();

@@ -108,6 +108,16 @@ void set_targets(const ServingConfig& config, const RunChange& change, const sim
   if (config.slo.tbt_s) metrics.slo.tbt_ps = picoseconds(*config.slo.tbt_s * change.slo_scale);
 }
 
+/// The config's workload at another rate, or with more or fewer requests.
+WorkloadParams changed_workload(WorkloadParams workload, const RunChange& change) {
+  if (change.rate_scale) workload.rate_scale = *change.rate_scale;
+  if (!change.requests) return workload;
+  workload.limit = change.requests;
+  if (workload.generator) workload.generator->requests = *change.requests;
+  if (workload.program) workload.program->instances = change.requests;
+  return workload;
+}
+
 /// Who decides in the cluster of a run.
 ClusterPolicies deciders(const ServingConfig& config, sim::Engine& engine) {
   ClusterPolicies all;
@@ -229,7 +239,9 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   const auto seed = static_cast<std::uint64_t>(config.run.seed) + static_cast<std::uint64_t>(change.replication);
   sim::Engine engine(seed, scale);
-  const std::unique_ptr<traces::TraceSource> source = config.workload.program ? nullptr : open_workload(config, seed);
+  const WorkloadParams workload = changed_workload(config.workload, change);
+  const std::unique_ptr<traces::TraceSource> source =
+      workload.program ? nullptr : open_workload(config, workload, seed);
 
   ServingResult result;
   result.machine = state_->machine;
@@ -238,10 +250,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   metrics.priorities = source && source->columns().priorities;
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
 
-  WorkloadParams workload = config.workload;
-  if (change.rate_scale) workload.rate_scale = *change.rate_scale;
-  if (change.limit) workload.limit = change.limit;
-  const std::unique_ptr<Load> load = make_load(config, workload, source.get(), seed, metrics.warmup);
+  const std::unique_ptr<Load> load = make_load(workload, source.get(), seed, metrics.warmup);
   auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load,
                   deciders(config, engine));

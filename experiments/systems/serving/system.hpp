@@ -41,10 +41,12 @@ struct Infeasible {
 
 /// What one run does otherwise than its config says.
 struct RunChange {
-  std::int64_t replication = 0;       ///< added to the seed
-  std::optional<double> rate_scale;   ///< in place of workload.rate_scale
-  std::optional<std::int64_t> limit;  ///< in place of workload.limit
-  double slo_scale = 1;               ///< targets of `slo` times this, in what is measured (policies do not see it)
+  std::int64_t replication = 0;      ///< added to the seed
+  std::optional<double> rate_scale;  ///< in place of workload.rate_scale
+  /// How many requests (of a program: instances) are sent, in place of workload.limit and of the number that the
+  /// generator or the program has; of a trace no more than it holds.
+  std::optional<std::int64_t> requests;
+  double slo_scale = 1;  ///< targets of `slo` times this, in what is measured (policies do not see it)
 };
 
 /// The config made ready to run: part and model read, iteration model built, memory divided. Copies nothing between

@@ -9,6 +9,11 @@ constexpr std::int64_t kInstances = 100;  // where neither the config nor the pr
 
 }  // namespace
 
+std::int64_t instances_of(const ProgramsParams& params, const Program& program) {
+  const std::int64_t wanted = params.instances.value_or(program.instances().value_or(kInstances));
+  return std::min(wanted, program.instances().value_or(wanted));
+}
+
 ProgramLoad::ProgramLoad(const ProgramsParams& params, std::uint64_t seed, double rate_scale, Predictor predictor,
                          sim::Time warmup)
     : program_(params.does.make()),
@@ -19,10 +24,8 @@ ProgramLoad::ProgramLoad(const ProgramsParams& params, std::uint64_t seed, doubl
       clients_(params.clients),
       think_time_s_(params.think_time_s),
       rate_scale_(rate_scale),
-      instances_(params.instances.value_or(program_->instances().value_or(kInstances))),
-      warmup_(warmup) {
-  if (const auto most = program_->instances()) instances_ = std::min(instances_, *most);
-}
+      instances_(instances_of(params, *program_)),
+      warmup_(warmup) {}
 
 ProgramLoad::~ProgramLoad() {
   for (const sim::ProcessHandle& process : processes_) process.cancel();

@@ -12,6 +12,9 @@
 
 namespace orrery::experiments {
 
+/// How many instances of a program start: as the config says, and no more than the program has.
+std::int64_t instances_of(const ProgramsParams& params, const Program& program);
+
 class ProgramLoad final : public Load, public sim::EventHandler {
  public:
   /// Instances that arrive before `warmup` are left out of latencies.

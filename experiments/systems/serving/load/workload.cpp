@@ -8,24 +8,29 @@
 
 namespace orrery::experiments {
 
-std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, std::uint64_t seed) {
-  if (config.workload.program)
+std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, const WorkloadParams& workload,
+                                                   std::uint64_t seed) {
+  if (workload.program)
     sim::throw_fault({config.file, "/workload/program"}, "expected a trace or a generator, which this needs");
-  if (config.workload.generator) return traces::make_generated_trace(*config.workload.generator, seed);
-  auto source = traces::open_trace(*config.workload.trace, config.registries->get<traces::FormatTable>());
-  if (config.workload.arrivals) return traces::retime(std::move(source), *config.workload.arrivals, seed);
-  traces::require_arrivals(*source, config.workload.trace->path);
+  if (workload.generator) return traces::make_generated_trace(*workload.generator, seed);
+  auto source = traces::open_trace(*workload.trace, config.registries->get<traces::FormatTable>());
+  if (workload.arrivals) return traces::retime(std::move(source), *workload.arrivals, seed);
+  traces::require_arrivals(*source, workload.trace->path);
   return source;
 }
 
-std::unique_ptr<Load> make_load(const ServingConfig& config, const WorkloadParams& workload,
-                                traces::TraceSource* source, std::uint64_t seed, sim::Time warmup) {
+std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, std::uint64_t seed) {
+  return open_workload(config, config.workload, seed);
+}
+
+std::unique_ptr<Load> make_load(const WorkloadParams& workload, traces::TraceSource* source, std::uint64_t seed,
+                                sim::Time warmup) {
   Predictor predictor(workload.predictor, seed);
-  if (!config.workload.program)
+  if (!workload.program)
     return std::make_unique<TraceLoad>(
         *source, workload, std::move(predictor),
-        config.workload.trace ? config.workload.trace->prefix_block_tokens : traces::kPrefixBlockTokens);
-  ProgramsParams programs = *config.workload.program;
+        workload.trace ? workload.trace->prefix_block_tokens : traces::kPrefixBlockTokens);
+  ProgramsParams programs = *workload.program;
   if (workload.limit) programs.instances = std::min(programs.instances.value_or(*workload.limit), *workload.limit);
   return std::make_unique<ProgramLoad>(programs, seed, workload.rate_scale, std::move(predictor), warmup);
 }

@@ -1,5 +1,6 @@
 #include "experiments/systems/serving/observe/metrics.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery::experiments {
@@ -21,6 +22,8 @@ bool TbtVerdict::attained(std::int64_t target) const {
 void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict& tbts) {
   const bool counts = measures(record.arrived);
   if (counts) ++measured;
+  first_arrival = std::min(first_arrival, record.arrived);
+  last_arrival = std::max(last_arrival, record.arrived);
   preemptions += record.preemptions;
   if (record.preemptions > 0) ++preempted_requests;
   if (!record.finished) {
@@ -37,9 +40,10 @@ void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   prompt_tokens += record.prompt_tokens;
   cached_tokens += record.cached_tokens;
   output_tokens += record.output_tokens;
+  const sim::Duration whole = *record.finished - record.arrived;
+  e2e_by_arrival.add(record.id, seconds_of(static_cast<__int128>(whole.ticks) * ps_per_tick));
   if (!counts) return;
   const sim::Duration first = *record.first_token - record.arrived;
-  const sim::Duration whole = *record.finished - record.arrived;
   ttft.add(first.ticks);
   e2e.add(whole.ticks);
   queueing.add((*record.admitted - record.arrived).ticks);

@@ -15,6 +15,7 @@
 #include "sim/base/document.hpp"
 #include "sim/base/units.hpp"
 #include "sim/statistics.hpp"
+#include "sim/trend.hpp"
 #include "traces/asked.hpp"
 
 namespace orrery::experiments {
@@ -155,11 +156,13 @@ struct RequestMetrics {
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
   std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
-  std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
-  std::int64_t cached_tokens = 0;                     ///< of these prompts, found in a cache
-  sim::SampleStats ttft, e2e, queueing;               ///< in ticks
-  sim::SampleStats tbt, tpot, normalised;             ///< in ps: they must not fall to whole coarse ticks
-  bool priorities = false;                            ///< whether requests of each priority are told by themselves
+  std::int64_t prompt_tokens = 0, output_tokens = 0;    ///< of completed requests
+  std::int64_t cached_tokens = 0;                       ///< of these prompts, found in a cache
+  sim::SampleStats ttft, e2e, queueing;                 ///< in ticks
+  sim::SampleStats tbt, tpot, normalised;               ///< in ps: they must not fall to whole coarse ticks
+  sim::Time first_arrival = sim::kNever, last_arrival;  ///< of all that ended
+  sim::PlaceMeans e2e_by_arrival;                       ///< of completed ones, in seconds
+  bool priorities = false;                              ///< whether requests of each priority are told by themselves
   std::map<std::int32_t, PriorityMetrics> by_priority;
 
   /// Books a request that ended in whatever way.
