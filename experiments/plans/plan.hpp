@@ -113,6 +113,9 @@ struct Plan : PlanFigures {
   std::int64_t devices = 1, tp = 1, pp = 1, lanes = 1, ep = 1, replicas = 1;
   bool front = false;
 
+  /// It fits, and has figures: of the load, or (overloaded, too_short) of as many requests as were sent.
+  bool ran() const { return status == "ok" || status == "overloaded" || status == "too_short"; }
+
   /// Smaller is better.
   double score(Objective objective) const {
     switch (objective) {

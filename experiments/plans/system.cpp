@@ -15,6 +15,7 @@
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
 #include "experiments/capacity/serving_question.hpp"
+#include "experiments/capacity/steady_run.hpp"
 #include "experiments/capacity/system.hpp"
 #include "experiments/plans/plan.hpp"
 
@@ -68,27 +69,43 @@ Node config_of(const Plan& plan, const Node& base, bool capacity) {
   return root;
 }
 
-void evaluate(Plan& plan, const Systems& systems, const Node& base, bool capacity) {
+/// Summary of a plan at the workload's own rate, or at its capacity; status and reason go to the plan.
+Node measured(Plan& plan, const Systems& systems, const Node& base, bool at_capacity) {
+  const Node config = config_of(plan, base, at_capacity);
+  Node summary;
+  capacity::SteadyRun run;
+  if (at_capacity) {
+    summary = read_experiment(systems, config)->run({}).summary;
+  } else {
+    run = capacity::run_steady(config, systems);
+    summary = run.summary;
+  }
+  plan.status = summary.find("status")->as_string();
+  if (const Node* reason = summary.find("reason"); reason != nullptr && reason->is_string())
+    plan.reason = reason->as_string();
+  if (!at_capacity) {
+    if (run.load != capacity::Load::steady) {
+      plan.status = sim::to_string(run.load);
+      plan.reason = run.reason;
+    }
+    return summary;
+  }
+  plan.capacity = figure(summary, "capacity_per_s");
+  if (plan.status == "bound_meets") plan.status = "ok";
+  const Node* there = summary.find("at_capacity");
+  return there != nullptr ? *there : Node::object();
+}
+
+void evaluate(Plan& plan, const Systems& systems, const Node& base, bool at_capacity) {
   Node summary;
   try {
-    summary = read_experiment(systems, config_of(plan, base, capacity))->run({}).summary;
+    summary = measured(plan, systems, base, at_capacity);
   } catch (const sim::ConfigError& error) {  // the base is sound: a clock or format that this part has not
     plan.status = "infeasible";
     plan.reason = error.faults().front().text();
     return;
   }
-  plan.status = summary.find("status")->as_string();
-  if (const Node* reason = summary.find("reason"); reason != nullptr && reason->is_string())
-    plan.reason = reason->as_string();
-  if (capacity) {
-    plan.capacity = figure(summary, "capacity_per_s");
-    const Node* there = summary.find("at_capacity");
-    if (there == nullptr) return;
-    const Node at = *there;
-    summary = at;
-    if (plan.status == "bound_meets") plan.status = "ok";
-  }
-  if (plan.status != "ok") return;
+  if (plan.status == "infeasible") return;
   plan.tpot = figure(summary, "tpot_s.mean");
   plan.e2e = figure(summary, "e2e_s.mean");
   plan.ttft_p99 = figure(summary, "ttft_s.p99");
@@ -243,23 +260,33 @@ class PlansExperiment final : public capacity::ServingQuestion {
   static const Plan* widest(const std::vector<Plan>& plans) {
     const Plan* best = nullptr;
     for (const Plan& plan : plans)
-      if (plan.status == "ok" && plan.mix.empty() && (best == nullptr || plan.tp > best->tp)) best = &plan;
+      if (plan.ran() && plan.mix.empty() && (best == nullptr || plan.tp > best->tp)) best = &plan;
+    return best;
+  }
+
+  /// By `rank`, of those that can take the load; where there are none, of those whose figures are of no more than the
+  /// requests that were sent.
+  const Plan* best_of(const std::vector<Plan>& plans) const {
+    const auto better = [&](const Plan& a, const Plan& b) {
+      if ((a.status == "ok") != (b.status == "ok")) return a.status == "ok";
+      return a.score(params_.rank) < b.score(params_.rank);
+    };
+    const Plan* best = nullptr;
+    for (const Plan& plan : plans)
+      if (plan.ran() && (best == nullptr || better(plan, *best))) best = &plan;
     return best;
   }
 
   Node summary(const std::vector<Plan>& plans) const {
     Node root = Node::object();
-    const Plan* best = nullptr;
-    std::int64_t feasible = 0;
-    for (const Plan& plan : plans) {
-      if (plan.status != "ok") continue;
-      ++feasible;
-      if (best == nullptr || plan.score(params_.rank) < best->score(params_.rank)) best = &plan;
-    }
-    root.set("status", Node::string(best != nullptr ? "ok" : "infeasible"));
+    const Plan* best = best_of(plans);
+    const auto feasible = std::count_if(plans.begin(), plans.end(), [](const Plan& plan) { return plan.ran(); });
+    root.set("status", Node::string(best != nullptr ? best->status : "infeasible"));
     if (best == nullptr)
       root.set("reason", Node::string(plans.empty() ? "no combination of the lists uses the devices"
                                                     : "no plan is feasible; the first: " + plans.front().reason));
+    else if (best->status != "ok")
+      root.set("reason", Node::string("no plan is known to take the load; the best: " + best->reason));
     root.set("plan_count", Node::integer(std::ssize(plans)));
     root.set("feasible", Node::integer(feasible));
     if (best != nullptr) root.set("best", plan_node(*best));

@@ -122,17 +122,18 @@ std::string plans_table(const Node& summary) {
                        plan.find("part")->as_string(), number_or_0(plan, "devices"), replicas_of(plan),
                        plan.find("batching")->as_string(), plan.find("dtype")->as_string(),
                        clock->is_number() ? sim::humanise(clock->as_number(), Unit::hertz) : "highest");
-    if (plan.find("status")->as_string() != "ok") {
-      out += fmt::format("  {}: {}\n", plan.find("status")->as_string(),
-                         plan.find("reason")->is_string() ? plan.find("reason")->as_string() : "");
+    const std::string& status = plan.find("status")->as_string();
+    const std::string reason = plan.find("reason")->is_string() ? plan.find("reason")->as_string() : "";
+    if (!plan.find("e2e_s")->is_number()) {
+      out += fmt::format("  {}: {}\n", status, reason);
       continue;
     }
-    out += fmt::format(" {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}\n", figure(plan, "e2e_s", Unit::seconds),
+    out += fmt::format(" {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}{}\n", figure(plan, "e2e_s", Unit::seconds),
                        figure(plan, "ttft_p99_s", Unit::seconds), figure(plan, "tbt_p99_s", Unit::seconds),
                        figure(plan, "output_tokens_per_s", Unit::none),
                        figure(plan, "energy_per_output_token_j", Unit::joules),
                        figure(plan, "cost_per_million_tokens", Unit::none), figure(plan, "attainment", Unit::none),
-                       figure(plan, "capacity_per_s", Unit::none));
+                       figure(plan, "capacity_per_s", Unit::none), status == "ok" ? "" : "  " + status + ": " + reason);
   }
   out += "\n* on the Pareto front\n";
   return out;
