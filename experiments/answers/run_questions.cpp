@@ -66,6 +66,7 @@ RunQuestion capacity() {
        {"max-requests", "capacity.max_requests", F::value, false, "Requests of the longest run (default 100,000)"},
        {"replications", "capacity.replications", F::value, false, "Most runs of a rate (default 5)"},
        {"tolerance", "capacity.tolerance", F::value, false, "Width of the answer as a share (default 0.02)"},
+       {"suggest", "capacity.suggest", F::value, false, "Whether to try changes that lift what binds (default true)"},
        {"start-rate", "capacity.start_rate", F::rate, false, "First rate tried, requests/s (default: the workload's)"},
        {"min-rate", "capacity.min_rate", F::rate, false, "Least rate tried"},
        {"max-rate", "capacity.max_rate", F::rate, false, "Greatest rate tried"}}};

@@ -61,6 +61,7 @@ struct CapacityParams {
   std::int64_t max_requests = kMaxRequests;
   std::int64_t replications = 5;
   double confidence = 0.95;
+  bool suggest = true;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -90,7 +91,9 @@ struct CapacityParams {
         sim::field("replications", &P::replications, Unit::count, sim::between(1, 1000),
                    "Most runs of a rate, with seeds seed, seed + 1, …."),
         sim::field("confidence", &P::confidence, Unit::ratio, sim::between(0.5, 0.9999),
-                   "Of the interval that a bound must lie outside of for a rate to be decided.")};
+                   "Of the interval that a bound must lie outside of for a rate to be decided."),
+        sim::field("suggest", &P::suggest,
+                   "Whether to try changes of the batching policy that may lift what binds, and to tell the best.")};
   }
 };
 

@@ -9,6 +9,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
+#include "experiments/capacity/reason.hpp"
 #include "experiments/capacity/search.hpp"
 #include "experiments/capacity/serving_question.hpp"
 
@@ -144,10 +145,31 @@ Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, c
   return root;
 }
 
+Node binding_node(const Binding& binding) {
+  Node node = Node::object();
+  node.set("target", Node::string(binding.target));
+  node.set("cause", Node::string(std::string(sim::to_string(binding.cause))));
+  node.set("text", Node::string(binding.text));
+  return node;
+}
+
+Node suggestion_node(const Suggestion& suggestion) {
+  Node node = Node::object();
+  Node& set = node.set("set", Node::array());
+  for (const std::string& assignment : suggestion.change.assignments) set.push(Node::string(assignment));
+  node.set("text", Node::string(suggestion.change.text));
+  node.set("capacity_per_s", Node::real(suggestion.capacity_per_s));
+  return node;
+}
+
 class CapacityExperiment final : public SetupQuestion {
  public:
-  CapacityExperiment(ServingConfig config, const CapacityParams& params)
-      : SetupQuestion(std::move(config), "capacity", sim::write_params(params)), params_(params) {}
+  /// `root`: the serving config as it was read.
+  CapacityExperiment(Node root, Systems systems, ServingConfig config, const CapacityParams& params)
+      : SetupQuestion(std::move(config), "capacity", sim::write_params(params)),
+        root_(std::move(root)),
+        systems_(std::move(systems)),
+        params_(params) {}
 
  private:
   Outcome answer(const RunSink& sink) const override {
@@ -164,10 +186,25 @@ class CapacityExperiment final : public SetupQuestion {
     Outcome outcome;
     outcome.summary = summary_of(bracket, probes, prober, arrivals_name(config_));
     outcome.events = prober.events();
+    if (bracket.fails) explain(probes.at(*bracket.fails), bracket.meets.value_or(0), outcome.summary);
     if (sink.folder) write_probes(*sink.folder / "probes.csv", in_order);
     return outcome;
   }
 
+  /// What binds at the least rate that fails, and a change that lifts it.
+  void explain(const Probe& fails, double capacity_per_s, Node& summary) const {
+    const Binding binding = binding_at(config_, setup_, params_, fails);
+    if (binding.target.empty()) return;
+    summary.set("binds", binding_node(binding));
+    if (!params_.suggest) return;
+    const std::vector<Change> changes = changes_for(binding.cause, config_.resolved);
+    const double from = std::max(capacity_per_s, fails.rate / 1024);
+    if (const auto better = suggest(root_, systems_, params_, changes, from))
+      summary.set("suggestion", suggestion_node(*better));
+  }
+
+  Node root_;
+  Systems systems_;
   CapacityParams params_;
 };
 
@@ -183,7 +220,9 @@ System capacity_system() {
         ServingConfig config = capacity::read_serving_part(root, {"capacity"}, systems, faults);
         const capacity::CapacityParams params = capacity::read_capacity(root, config, faults);
         faults.throw_if_any();
-        return std::make_unique<capacity::CapacityExperiment>(std::move(config), params);
+        sim::Node serving = root;
+        serving.erase("capacity");
+        return std::make_unique<capacity::CapacityExperiment>(std::move(serving), systems, std::move(config), params);
       }};
 }
 

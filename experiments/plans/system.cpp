@@ -49,6 +49,7 @@ Node config_of(const Plan& plan, const Node& base, bool capacity) {
   Node root = base;
   root.erase("plans");
   if (!capacity) root.erase("capacity");
+  if (capacity) sim::assign(root, "capacity.suggest", Node::boolean(false));  // another plan is the suggestion
   root.set("system", Node::string(capacity ? "capacity" : "serving"));
   const auto set = [&](std::string_view path, Node value) {
     value.set_origin(base.origin_at(path));

@@ -30,6 +30,14 @@ std::string target_figure(const std::string& name, const Node& node) {
          fmt::format(" ({} {})", most != nullptr ? "<=" : ">=", shown(most != nullptr ? most : node.find("least")));
 }
 
+/// " (--set a=b --set c=d)"
+std::string set_options(const Node& summary) {
+  std::string text;
+  for (const Node& one : summary.at("suggestion.set")->items())
+    text += (text.empty() ? "" : " ") + ("--set " + one.as_string());
+  return " (" + text + ")";
+}
+
 /// Whether a rate meets the targets: "yes", "no", or what keeps a longer run from doing so.
 std::string verdict(const Node& probe) {
   if (!probe.find("meets")->as_boolean()) return "no";
@@ -52,6 +60,11 @@ std::string capacity_table(const Node& summary) {
   } else {
     out = fmt::format("capacity     none found: {}\n", summary.find("reason")->as_string());
   }
+  if (const Node* text = summary.at("binds.text"))
+    out += fmt::format("binding      {}: {}\n", summary.at("binds.target")->as_string(), text->as_string());
+  if (summary.find("suggestion") != nullptr)
+    out += fmt::format("tried        {}: {:.4g} {}/s{}\n", summary.at("suggestion.text")->as_string(),
+                       number_or_0(summary, "suggestion.capacity_per_s"), what, set_options(summary));
   out += fmt::format("workload     {:.4g} {}/s by itself\n", number_or_0(summary, "nominal_rate_per_s"), what);
   out += fmt::format("\n{:>12} {:<10} {:>5} {:>9}  {}\n", what + "/s", "meets", "runs", "of", "figures");
   for (const Node& probe : summary.find("probes")->items()) {

@@ -22,35 +22,25 @@ constexpr std::int64_t kRequestsEvery = 256;
 constexpr std::int64_t kIterationsEvery = 4096;
 
 /// Tells how far the run has come, now and then.
-class ProgressObserver final : public RunObserver {
+class ProgressObserver final : public PassingObserver {
  public:
   ProgressObserver(RunObserver* next, const std::function<void(const Progress&)>& progress, const sim::Engine& engine,
                    std::optional<std::int64_t> total)
-      : next_(next), progress_(progress), engine_(engine), total_(total) {}
+      : PassingObserver(next), progress_(progress), engine_(engine), total_(total) {}
   void request_ended(const RequestRecord& record) override {
-    if (next_ != nullptr) next_->request_ended(record);
+    PassingObserver::request_ended(record);
     if (++done_ % kRequestsEvery == 0) report();
   }
   void iterations_ended(const IterationRun& run) override {
-    if (next_ != nullptr) next_->iterations_ended(run);
+    PassingObserver::iterations_ended(run);
     if (++runs_ % kIterationsEvery == 0) report();
   }
-  void power_changed(std::int32_t replica, sim::Time at, double share) override {
-    if (next_ != nullptr) next_->power_changed(replica, at, share);
-  }
-  bool wants_steps() const override { return next_ != nullptr && next_->wants_steps(); }
-  void request_step(const RequestStep& step) override { next_->request_step(step); }
-  void chunks_planned(std::int32_t stream, std::span<const ChunkStep> chunks) override {
-    next_->chunks_planned(stream, chunks);
-  }
-  void cluster_event(const ClusterEvent& event) override { next_->cluster_event(event); }
 
  private:
   void report() const {
     if (progress_) progress_({done_, total_, engine_.scale().seconds(engine_.now())});
   }
 
-  RunObserver* next_;
   const std::function<void(const Progress&)>& progress_;
   const sim::Engine& engine_;
   std::optional<std::int64_t> total_;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -126,21 +128,40 @@ const FigureTable<ServingMetrics>& speculation_table() {
   return table;
 }
 
+std::string nobody_served(const ServingMetrics& m) {
+  std::string text =
+      fmt::format("none of {} requests was completed: {} rejected, {} unfinished", m.arrived, m.rejected, m.unfinished);
+  for (const auto& [reason, count] : m.rejected_by_reason) text += fmt::format(" ({}: {})", reason, count);
+  return text;
+}
+
 const FigureTable<std::string>& status_table() {
   static const FigureTable<std::string> table{
       {"status", "",
-       "`ok`, or `infeasible`: the design does not fit; then only reason, needed_bytes and available_bytes follow.",
+       "`ok`; `unfinished`: of the requests that arrived none was completed; or `infeasible`: the design does not fit, "
+       "and then only reason, needed_bytes and available_bytes follow.",
        [](const std::string& status) { return status; }}};
   return table;
 }
 
 const FigureTable<Infeasible>& infeasible_table() {
   static const FigureTable<Infeasible> table{
-      {"reason", "", "Why it does not fit.", &Infeasible::reason},
+      {"reason", "", "Why it does not fit, or why nobody was served.", &Infeasible::reason},
       {"needed_bytes", "B", "Memory that the design needs on a device; null where memory is not what is short.",
        [](const Infeasible& it) { return it.needed_bytes > 0 ? Node::integer(it.needed_bytes) : Node{}; }},
       {"available_bytes", "B", "Memory that there is.",
        [](const Infeasible& it) { return it.needed_bytes > 0 ? Node::integer(it.available_bytes) : Node{}; }}};
+  return table;
+}
+
+const FigureTable<Binding>& binding_table() {
+  static const FigureTable<Binding> table{
+      {"target", "", "The target that most requests miss: ttft, tbt or rejection.", &Binding::target},
+      {"cause", "",
+       "What makes it bind: prompt_chunk, decode_batch, host, preemption, prompt, queueing, kv_blocks, rejection.",
+       [](const Binding& it) { return std::string(sim::to_string(it.cause)); }},
+      {"missed", "ratio", "Share of requests that miss it.", &Binding::missed},
+      {"text", "", "The same for people.", &Binding::text}};
   return table;
 }
 
@@ -177,7 +198,13 @@ const FigureTable<FinishedRun>& request_table() {
        "Share of requests whose TTFT is within slo.ttft and the P99 of whose own TBTs is within slo.tbt; rejected ones "
        "do not count as met.",
        [](const Run& run) { return ratio(static_cast<double>(run.m.attained), static_cast<double>(run.m.measured)); }},
-      {"slo.goodput_per_s", "1/s", "Requests a second that attain the SLO.", goodput}};
+      {"slo.goodput_per_s", "1/s", "Requests a second that attain the SLO.", goodput},
+      {"slo.{missed_ttft,missed_tbt}", "requests", "Completed requests that miss that target; some miss both.",
+       [](const Run& run) { return run.m.missed_ttft; }, [](const Run& run) { return run.m.missed_tbt; }},
+      {"binds", binding_table().infos(), [](const Run& run) -> FigureValue {
+         if (!run.result.binds || run.result.binds->target.empty()) return std::nullopt;
+         return binding_table().written(*run.result.binds);
+       }}};
   return table;
 }
 
@@ -256,7 +283,9 @@ const FigureTable<FinishedRun>& part_table() {
 
 Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   const FinishedRun run{result, scale};
-  Node root = status_table().written("ok");
+  const bool served = result.metrics.completed > 0 || result.metrics.arrived == 0;
+  Node root = status_table().written(served ? "ok" : "unfinished");
+  if (!served) root.set("reason", Node::string(nobody_served(result.metrics)));
   request_table().write(run, root);
   device_table().write(run, root);
   part_table().write(run, root);

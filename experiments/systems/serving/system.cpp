@@ -107,7 +107,7 @@ class ServingExperiment final : public Experiment {
       files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s),
                                             wanted_timeline(config_.run.timeline), streams()});
     }
-    const ServingResult result = setup_.run(files ? &*files : nullptr, sink.progress);
+    const ServingResult result = watched_run(files ? &*files : nullptr, sink.progress);
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
     if (config_.run.replications > 1) replicate(scale, sink, outcome);
@@ -122,6 +122,15 @@ class ServingExperiment final : public Experiment {
       if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
     return outcome;
+  }
+
+  /// A run with `observer` (or none), and with targets the one that binds.
+  ServingResult watched_run(RunObserver* observer, const std::function<void(const Progress&)>& progress) const {
+    if (!config_.slo.ttft_s && !config_.slo.tbt_s) return setup_.run(observer, progress);
+    LatencyCauses causes({config_.slo.ttft_s, config_.slo.tbt_s, config_.run.tick_s}, observer);
+    ServingResult result = setup_.run(&causes, progress);
+    result.binds = causes.binding(result);
+    return result;
   }
 
   /// What files show of each replica.

@@ -10,6 +10,7 @@
 #include "experiments/systems/serving/cluster/cluster.hpp"
 #include "experiments/systems/serving/config/config.hpp"
 #include "experiments/systems/serving/observe/kv_outcome.hpp"
+#include "experiments/systems/serving/observe/latency_causes.hpp"
 #include "experiments/systems/serving/observe/metrics.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
 
@@ -31,6 +32,7 @@ struct ServingResult {
   std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended; prefixes count as free
   std::optional<ProgramMetrics> programs;          ///< of a load that is a program
   traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
+  std::optional<Binding> binds;                    ///< where somebody watched for it (LatencyCauses)
 };
 
 /// A design that does not fit.

@@ -64,6 +64,9 @@ void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   const bool ttft_ok = !slo.ttft || first <= *slo.ttft;
   const bool tbt_ok = !slo.tbt_ps || tbts.attained(*slo.tbt_ps);
   if (ttft_ok && tbt_ok) ++attained;
+  if (!ttft_ok) ++missed_ttft;
+  if (!tbt_ok) ++missed_tbt;
+  if (!tbt_ok && record.preemptions > 0) ++missed_tbt_preempted;
 }
 
 std::int64_t elapsed_ps(const IterationRun& run, std::int64_t i) {

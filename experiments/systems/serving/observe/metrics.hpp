@@ -101,6 +101,30 @@ class RunObserver {
   virtual void cluster_event(const ClusterEvent&) {}
 };
 
+/// Passes on what it is told, to another observer or to nobody: for those who watch beside one.
+class PassingObserver : public RunObserver {
+ public:
+  explicit PassingObserver(RunObserver* next) : next_(next) {}
+  void request_ended(const RequestRecord& record) override {
+    if (next_ != nullptr) next_->request_ended(record);
+  }
+  void iterations_ended(const IterationRun& run) override {
+    if (next_ != nullptr) next_->iterations_ended(run);
+  }
+  void power_changed(std::int32_t replica, sim::Time at, double share) override {
+    if (next_ != nullptr) next_->power_changed(replica, at, share);
+  }
+  bool wants_steps() const override { return next_ != nullptr && next_->wants_steps(); }
+  void request_step(const RequestStep& step) override { next_->request_step(step); }
+  void chunks_planned(std::int32_t stream, std::span<const ChunkStep> chunks) override {
+    next_->chunks_planned(stream, chunks);
+  }
+  void cluster_event(const ClusterEvent& event) override { next_->cluster_event(event); }
+
+ private:
+  RunObserver* next_;
+};
+
 /// Latency targets; absent means always attained.
 struct SloTargets {
   std::optional<sim::Duration> ttft;
@@ -154,7 +178,9 @@ struct RequestMetrics {
     return slo.ttft ? std::optional(to_ps(slo.ttft->ticks, ps_per_tick)) : std::nullopt;
   }
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
-  std::int64_t measured = 0, attained = 0;  ///< past the warm-up: all ended requests, and those that met the SLO
+  std::int64_t measured = 0, attained = 0;       ///< past the warm-up: all ended requests, and those that met the SLO
+  std::int64_t missed_ttft = 0, missed_tbt = 0;  ///< of the completed ones among these; a request may miss both
+  std::int64_t missed_tbt_preempted = 0;         ///< of those that miss TBT
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
   std::int64_t prompt_tokens = 0, output_tokens = 0;    ///< of completed requests
   std::int64_t cached_tokens = 0;                       ///< of these prompts, found in a cache
