@@ -56,6 +56,8 @@ class Experiment {
   virtual std::int64_t seed() const = 0;
   /// For people, beside the resolved config: what the config does not say by itself. Lines, or nothing.
   virtual std::string description() const { return {}; }
+  /// What is asked, in a few lines to stand above the answer: {"model", "llama-2-7b, fp16"}, …; or nothing.
+  virtual std::vector<std::pair<std::string, std::string>> restated() const { return {}; }
   /// Runs from the start; may be called more than once, with equal outcomes. Throws sim::ConfigError for faults that
   /// only reading the inputs shows.
   virtual Outcome run(const RunSink& sink) const = 0;

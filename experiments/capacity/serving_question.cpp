@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "experiments/systems/serving/load/workload.hpp"
+#include "experiments/systems/serving/restate.hpp"
 #include "sim/batch_means.hpp"
 
 namespace orrery::experiments::capacity {
@@ -36,6 +37,10 @@ Node ServingQuestion::identity() const {
   node.set("system", Node::string(system_));
   node.set(system_, *resolved_.find(system_));
   return node;
+}
+
+std::vector<std::pair<std::string, std::string>> ServingQuestion::restated() const {
+  return restate_serving(resolved_);
 }
 
 SetupQuestion::SetupQuestion(ServingConfig config, std::string system, Node params)

@@ -27,6 +27,7 @@ class ServingQuestion : public Experiment {
   std::int64_t seed() const final { return config_.run.seed; }
   std::vector<std::filesystem::path> inputs() const final { return serving_inputs(config_); }
   sim::Node identity() const override;
+  std::vector<std::pair<std::string, std::string>> restated() const override;
 
  protected:
   /// `params` as they stand in the section `system` of the resolved config.

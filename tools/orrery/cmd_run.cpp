@@ -19,12 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void print_result(const sim::Node& summary, const RunOptions& options) {
+void print_result(const experiments::Experiment& experiment, const sim::Node& summary, const RunOptions& options) {
   if (options.json) {
     fmt::print("{}\n", summary.dump(2));
-  } else {
-    fmt::print("{}", summary_table(summary));
+    return;
   }
+  const auto restated = experiment.restated();
+  for (const auto& [what, text] : restated) fmt::print("{:<12} {}\n", what, text);
+  if (!restated.empty()) fmt::print("\n");
+  fmt::print("{}", summary_table(summary));
 }
 
 /// Thrown out of a run when the user stops it; what was written goes with the unfinished folder.
@@ -63,7 +66,7 @@ int run(const Systems& systems, const RunOptions& options) {
   if (!options.force && experiments::folder_state(folder, hash) == experiments::FolderState::same_run) {
     if (!options.quiet)
       fmt::print(stderr, "{}: holds this very run already; reused (--force runs it again)\n", folder.string());
-    print_result(sim::read_json(folder / "summary.json"), options);
+    print_result(*experiment, sim::read_json(folder / "summary.json"), options);
     return 0;
   }
   experiments::RunFolder target(folder, options.force);
@@ -82,7 +85,7 @@ int run(const Systems& systems, const RunOptions& options) {
   experiments::write_text(target.working() / "manifest.json",
                           experiments::manifest(*experiment, outcome, {hash, wall_s}).dump(2) + "\n");
   target.commit();
-  print_result(outcome.summary, options);
+  print_result(*experiment, outcome.summary, options);
   if (!options.quiet) {
     for (const std::string& note : outcome.notes) fmt::print(stderr, "note: {}\n", note);
     fmt::print(stderr, "{} events in {:.2f} s; results in {}\n", outcome.events, wall_s, folder.string());

@@ -95,6 +95,11 @@ std::string figures_table(const Node& summary) {
 
 }  // namespace
 
+std::string target_name(const Node& summary) {
+  const std::string& target = summary.at("binds.target")->as_string();
+  return target == "ttft" ? "TTFT" : target == "tbt" ? "TBT" : target;
+}
+
 std::string figure(const Node& node, std::string_view path, sim::Unit unit) {
   const Node* value = node.at(path);
   return value != nullptr && value->is_number() ? sim::humanise(value->as_number(), unit) : "-";
@@ -127,6 +132,10 @@ std::string summary_table(const Node& summary) {
   line(out, "SLO",
        fmt::format("{:.2f} % attained, goodput {:.4g} requests/s", 100 * value("slo.attainment"),
                    value("slo.goodput_per_s")));
+  if (const Node* text = summary.at("binds.text"); text != nullptr && text->is_string())
+    line(out, "binding",
+         fmt::format("{}, missed by {:.1f} %: {}", target_name(summary), 100 * value("binds.missed"),
+                     text->as_string()));
   line(out, "utilisation",
        fmt::format("busy {:.1f} %, MFU {:.1f} %, MBU {:.1f} %", 100 * value("utilisation.busy"),
                    100 * value("utilisation.mfu"), 100 * value("utilisation.mbu")));

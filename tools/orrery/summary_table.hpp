@@ -12,6 +12,8 @@ namespace orrery::tools {
 /// The number at a dotted path with its unit, as people read it; "-" where there is none.
 std::string figure(const sim::Node& node, std::string_view path, sim::Unit unit);
 
+/// The target that binds ("binds.target"), as tables call it: TTFT, TBT, or what it is.
+std::string target_name(const sim::Node& summary);
 /// Lines of text for summary.json; whatever it lacks is left out.
 std::string summary_table(const sim::Node& summary);
 /// The same for a network run; summary_table() calls it for one.

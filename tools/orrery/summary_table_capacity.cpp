@@ -61,7 +61,7 @@ std::string capacity_table(const Node& summary) {
     out = fmt::format("capacity     none found: {}\n", summary.find("reason")->as_string());
   }
   if (const Node* text = summary.at("binds.text"))
-    out += fmt::format("binding      {}: {}\n", summary.at("binds.target")->as_string(), text->as_string());
+    out += fmt::format("binding      {}: {}\n", target_name(summary), text->as_string());
   if (summary.find("suggestion") != nullptr)
     out += fmt::format("tried        {}: {:.4g} {}/s{}\n", summary.at("suggestion.text")->as_string(),
                        number_or_0(summary, "suggestion.capacity_per_s"), what, set_options(summary));

@@ -11,6 +11,7 @@
 #include "experiments/systems/serving/observe/files.hpp"
 #include "experiments/systems/serving/programs/files.hpp"
 #include "experiments/systems/serving/read.hpp"
+#include "experiments/systems/serving/restate.hpp"
 
 namespace orrery::experiments {
 
@@ -83,6 +84,9 @@ class ServingExperiment final : public Experiment {
 
   std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
   sim::Node identity() const override { return serving_identity(config_); }
+  std::vector<std::pair<std::string, std::string>> restated() const override {
+    return restate_serving(config_.resolved);
+  }
 
   Outcome run(const RunSink& sink) const override {
     try {

@@ -107,7 +107,7 @@ Binding LatencyCauses::tbt(const ServingResult& result) const {
     binding.cause = Cause::prompt_chunk;
     binding.text = fmt::format(
         "{:.0f} % of the gaps above it are iterations with a chunk of prompt tokens (up to {}, in the mean {:.0f}) "
-        "beside {:.0f} decodes, which take {}",
+        "beside {:.3g} decodes, which take {}",
         100 * most.gaps / all, most.most_prompt, most.prompt_tokens / most.gaps, most.decodes / most.gaps,
         seconds(time_s));
   } else {
