@@ -25,6 +25,17 @@ std::string limit_text(const std::string& text) {
                      has_statistic ? text.substr(dot + 1, equals - dot - 1) : "p99", text.substr(equals + 1));
 }
 
+/// "l40s=0.8", or "2" for every part, as an element of plans.prices.
+std::string price_text(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string price = equals == std::string::npos ? text : text.substr(equals + 1);
+  const auto value = sim::parse_quantity(price, sim::Unit::none);
+  if (!value || *value < 0)
+    sim::throw_fault({"--price", ""}, fmt::format("expected PART=PRICE or a price, got '{}'", text), "l40s=0.8");
+  const std::string part = equals == std::string::npos ? "null" : '"' + text.substr(0, equals) + '"';
+  return fmt::format(R"({{"part": {}, "per_hour": {}}})", part, price);
+}
+
 /// One text as it stands in a config; inside a list, a text is quoted.
 std::string shown(const RunOption& option, const std::string& text) {
   switch (option.form) {
@@ -38,6 +49,8 @@ std::string shown(const RunOption& option, const std::string& text) {
       return "{\"part\": \"" + text + "\"}";
     case OptionForm::limit:
       return limit_text(text);
+    case OptionForm::price:
+      return price_text(text);
     case OptionForm::enabled:
       return "true";
   }
@@ -105,7 +118,11 @@ RunQuestion plans() {
            {"clocks", "plans.clocks", F::text, true, "Clocks, \"1.2 GHz\""},
            {"objectives", "plans.objectives", F::text, true, "latency, ttft, throughput, energy, cost, slo, capacity"},
            {"rank", "plans.rank", F::text, false, "The objective that the best plan is best at"},
-           {"price", "plans.price_per_hour", F::value, false, "Of a device and hour: gives cost per million tokens"},
+           {"price", "plans.prices", F::price, true,
+            "Of a device and hour, for every part or with commas by part (l40s=0.8,a100-sxm4-80gb=1.6): gives cost per "
+            "million tokens"},
+           {"prices", "plans.price_file", F::text, false, "File of prices (docs/how-to/prices.json is an example)"},
+           {"currency", "plans.currency", F::text, false, "What prices are in"},
            {"capacity", "plans.capacity", F::enabled, false, "Search each plan's capacity and judge it there"},
            {"disaggregated", "plans.disaggregated", F::enabled, false,
             "Also divide the devices between prefill and decode, in every way"},

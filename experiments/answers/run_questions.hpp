@@ -16,6 +16,7 @@ enum class OptionForm : std::uint8_t {
   rate,    ///< "50" is fifty a second
   part,    ///< {"part": NAME}
   limit,   ///< METRIC.STATISTIC=TIME
+  price,   ///< PART=PRICE, or a price alone for every part
   enabled  ///< no text: the option alone sets true
 };
 

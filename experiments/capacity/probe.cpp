@@ -106,7 +106,6 @@ void Prober::replicate(Probe& probe, RunLength& length, const std::function<void
     events_ += result.events;
     ++runs_;
     length.add(result);
-    if (probe.replications == 0) probe.first = summarise(result, tick_scale(config_.run.tick_s));
     ++probe.replications;
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i].push_back(figure(probe.criteria[i], i, result));
     // A trace that is replayed as it is comes out the same with every seed, unless a policy draws: look once.

@@ -120,7 +120,6 @@ struct Probe {
   double spans = 0;   ///< mean times in system that the arrivals span
   std::string limit;  ///< why no longer run was tried
   std::vector<Criterion> criteria;
-  sim::Node first;  ///< summary.json of the first replication
   /// The targets are met, and longer runs would meet them too.
   bool holds() const { return meets && load == Load::steady; }
 };

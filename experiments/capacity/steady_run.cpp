@@ -27,7 +27,7 @@ SteadyRun run_steady(const sim::Node& root, const Systems& systems, std::int64_t
   SteadyRun run;
   do {
     run.requests = length.requests();
-    const ServingResult result = setup.run(nullptr, {}, RunChange{.requests = run.requests});
+    const ServingResult result = run_watched(config, setup, nullptr, {}, RunChange{.requests = run.requests});
     run.summary = summarise(result, tick_scale(config.run.tick_s));
     if (arrivals.per_s == 0) return run;
     length.add(result);

@@ -141,7 +141,6 @@ Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, c
   root.set("runs", Node::integer(prober.runs()));
   root.set("uncertain_probes", Node::integer(uncertain));
   root.set("probes", std::move(list));
-  if (bracket.meets) root.set("at_capacity", probes.at(*bracket.meets).first);
   return root;
 }
 
@@ -186,9 +185,16 @@ class CapacityExperiment final : public SetupQuestion {
     Outcome outcome;
     outcome.summary = summary_of(bracket, probes, prober, arrivals_name(config_));
     outcome.events = prober.events();
+    if (bracket.meets) outcome.summary.set("at_capacity", at_capacity(probes.at(*bracket.meets)));
     if (bracket.fails) explain(probes.at(*bracket.fails), bracket.meets.value_or(0), outcome.summary);
     if (sink.folder) write_probes(*sink.folder / "probes.csv", in_order);
     return outcome;
+  }
+
+  /// The first replication once more, watched.
+  Node at_capacity(const Probe& probe) const {
+    const RunChange change{.rate_scale = probe.rate_scale, .requests = probe.requests};
+    return summarise(run_watched(config_, setup_, nullptr, {}, change), tick_scale(config_.run.tick_s));
   }
 
   /// What binds at the least rate that fails, and a change that lifts it.

@@ -115,7 +115,7 @@ std::vector<Plan> enumerate(const PlansParams& params, const Node& root, const S
           for (const std::optional<double>& clock : clocks) {
             Plan& plan = all.emplace_back(layout);
             plan.part = part.part;
-            plan.price = part.price_per_hour ? part.price_per_hour : params.price_per_hour;
+            plan.price = params.of(part.part);
             plan.batching = batching;
             plan.dtype = dtype;
             plan.clock_hz = clock;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/plans/prices.hpp"
 #include "experiments/systems/serving/config/config.hpp"
 #include "sim/base/params.hpp"
 
@@ -29,12 +30,9 @@ namespace plans {
 
 struct PartParams {
   std::string part;
-  std::optional<double> price_per_hour;
   static constexpr auto fields() {
     return sim::FieldTable{sim::required(sim::field("part", &PartParams::part, sim::Unit::reference, sim::any_value(),
-                                                    "Part from the catalog, or a JSON file like the catalog's.")),
-                           sim::field("price_per_hour", &PartParams::price_per_hour, sim::Unit::none, sim::at_least(0),
-                                      "Of one device, in whatever money; null: plans.price_per_hour.")};
+                                                    "Part from the catalog, or a JSON file like the catalog's."))};
   }
 };
 
@@ -51,14 +49,14 @@ struct MixParams {
   }
 };
 
-struct PlansParams {
+struct PlansParams : Prices {
   std::vector<PartParams> parts;
   std::vector<std::int64_t> devices, tensor_parallel, pipeline_parallel, data_parallel, expert_parallel;
   bool disaggregated = false;
   std::vector<MixParams> mixes;
   sim::TextList batching, dtypes;
   std::vector<double> clocks;
-  std::optional<double> price_per_hour;
+  std::optional<std::string> price_file;
   std::vector<Objective> objectives{Objective::latency, Objective::throughput, Objective::energy};
   Objective rank = Objective::latency;
   bool capacity = false;
@@ -68,41 +66,50 @@ struct PlansParams {
     using sim::Unit;
     using P = PlansParams;
     constexpr auto kCounts = sim::between(1, 4096);
-    return sim::FieldTable{
-        sim::field("parts", &P::parts, "Hardware parts; none: the config's."),
-        sim::field("devices", &P::devices, Unit::count, kCounts, "Numbers of devices; none: the config's."),
-        sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kCounts,
-                   "Devices that share a layer; none: every power of two up to the devices."),
-        sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kCounts, "Stages; none: 1."),
-        sim::field("data_parallel", &P::data_parallel, Unit::count, kCounts,
-                   "Lanes of a replica that attend by themselves and meet in the experts; none: 1."),
-        sim::field("expert_parallel", &P::expert_parallel, Unit::count, kCounts,
-                   "Groups of a replica's devices that share out the experts, where they divide them; none: the "
-                   "config's replica.expert_parallel."),
-        sim::field("disaggregated", &P::disaggregated,
-                   "Beside these, divide the devices between replicas that prefill and that decode in every way: each "
-                   "pair of tensor_parallel, each number of prefill replicas."),
-        sim::field("mixes", &P::mixes, "Beside these, mixed groups of replicas."),
-        sim::field("batching", &P::batching, "Batching policies, with the config's parameters; none: the config's."),
-        sim::field("dtypes", &P::dtypes, "Number formats of the model; none: the config's."),
-        sim::field("clocks", &P::clocks, Unit::hertz, sim::positive(), "Clocks of the devices; none: the config's."),
-        sim::field("price_per_hour", &P::price_per_hour, Unit::none, sim::at_least(0),
-                   "Of one device of a part without a price of its own; null: cost is not told."),
-        sim::field("objectives", &P::objectives, "What the Pareto front is of."),
-        sim::field("rank", &P::rank, "What the best plan is best at."),
-        sim::field("capacity", &P::capacity,
-                   "Search every plan's capacity (section `capacity`) and judge it there, instead of at the workload's "
-                   "own rate."),
-        sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),
-                   "Threads; decide nothing but how long it takes.")};
+    return sim::joined(
+        sim::inherited<P>(Prices::fields()),
+        sim::FieldTable{
+            sim::field("parts", &P::parts, "Hardware parts; none: the config's."),
+            sim::field("devices", &P::devices, Unit::count, kCounts, "Numbers of devices; none: the config's."),
+            sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kCounts,
+                       "Devices that share a layer; none: every power of two up to the devices."),
+            sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kCounts, "Stages; none: 1."),
+            sim::field("data_parallel", &P::data_parallel, Unit::count, kCounts,
+                       "Lanes of a replica that attend by themselves and meet in the experts; none: 1."),
+            sim::field("expert_parallel", &P::expert_parallel, Unit::count, kCounts,
+                       "Groups of a replica's devices that share out the experts, where they divide them; none: the "
+                       "config's replica.expert_parallel."),
+            sim::field(
+                "disaggregated", &P::disaggregated,
+                "Beside these, divide the devices between replicas that prefill and that decode in every way: each "
+                "pair of tensor_parallel, each number of prefill replicas."),
+            sim::field("mixes", &P::mixes, "Beside these, mixed groups of replicas."),
+            sim::field("batching", &P::batching,
+                       "Batching policies, with the config's parameters; none: the config's."),
+            sim::field("dtypes", &P::dtypes, "Number formats of the model; none: the config's."),
+            sim::field("clocks", &P::clocks, Unit::hertz, sim::positive(),
+                       "Clocks of the devices; none: the config's."),
+            sim::field(
+                "price_file", &P::price_file, Unit::path, sim::any_value(),
+                "File with these three (docs/how-to/prices.json is an example); what stands here goes before it."),
+            sim::field("objectives", &P::objectives, "What the Pareto front is of."),
+            sim::field("rank", &P::rank, "What the best plan is best at."),
+            sim::field(
+                "capacity", &P::capacity,
+                "Search every plan's capacity (section `capacity`) and judge it there, instead of at the workload's "
+                "own rate."),
+            sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),
+                       "Threads; decide nothing but how long it takes.")});
   }
 };
 
 /// What a plan comes to.
 struct PlanFigures {
   std::string status = "ok", reason;
+  std::string binds;  ///< "tbt (prompt_chunk)": the target that most requests miss, and why; empty: none
   double tpot = NAN, e2e = NAN, ttft_p99 = NAN, tbt_p99 = NAN, tokens_per_s = NAN, requests_per_s = NAN;
-  double energy_per_token = NAN, cost_per_million = NAN, attainment = NAN, capacity = NAN;
+  double energy_per_token = NAN, attainment = NAN, capacity = NAN;
+  double cost_per_million = NAN, input_cost = NAN, output_cost = NAN, energy_cost_share = NAN;  ///< as Cost has them
 };
 
 struct Plan : PlanFigures {

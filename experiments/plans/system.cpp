@@ -25,11 +25,6 @@ namespace {
 
 using sim::Node;
 
-double figure(const Node& summary, std::string_view path) {
-  const Node* value = summary.at(path);
-  return value != nullptr && value->is_number() ? value->as_number() : NAN;
-}
-
 /// The replicas of a plan, as in cluster.replicas.
 Node groups_of(const Plan& plan) {
   if (!plan.mix.empty()) return plan.groups;
@@ -84,6 +79,8 @@ Node measured(Plan& plan, const Systems& systems, const Node& base, bool at_capa
   plan.status = summary.find("status")->as_string();
   if (const Node* reason = summary.find("reason"); reason != nullptr && reason->is_string())
     plan.reason = reason->as_string();
+  if (const Node* target = summary.at("binds.target"))
+    plan.binds = fmt::format("{} ({})", target->as_string(), summary.at("binds.cause")->as_string());
   if (!at_capacity) {
     if (run.load != capacity::Load::steady) {
       plan.status = sim::to_string(run.load);
@@ -97,7 +94,7 @@ Node measured(Plan& plan, const Systems& systems, const Node& base, bool at_capa
   return there != nullptr ? *there : Node::object();
 }
 
-void evaluate(Plan& plan, const Systems& systems, const Node& base, bool at_capacity) {
+void evaluate(Plan& plan, const Systems& systems, const Node& base, const Prices& prices, bool at_capacity) {
   Node summary;
   try {
     summary = measured(plan, systems, base, at_capacity);
@@ -115,8 +112,12 @@ void evaluate(Plan& plan, const Systems& systems, const Node& base, bool at_capa
   plan.requests_per_s = figure(summary, "throughput.requests_per_s");
   plan.energy_per_token = figure(summary, "energy_per_output_token_j");
   plan.attainment = figure(summary, "slo.attainment");
-  if (plan.price)
-    plan.cost_per_million = *plan.price * static_cast<double>(plan.devices) / 3600 / plan.tokens_per_s * 1e6;
+  if (!plan.price) return;
+  const Cost cost = cost_of(prices, *plan.price, plan.devices, summary);
+  plan.cost_per_million = cost.per_million_output;
+  plan.input_cost = cost.input_share_per_million;
+  plan.output_cost = cost.output_share_per_million;
+  if (prices.electricity_per_kwh) plan.energy_cost_share = cost.energy_share;
 }
 
 /// A plan is on the front if no other is as good in every objective and better in one. Quadratic, on few plans.
@@ -164,8 +165,12 @@ Node plan_node(const Plan& plan) {
   node.set("output_tokens_per_s", number_or_null(plan.tokens_per_s));
   node.set("energy_per_output_token_j", number_or_null(plan.energy_per_token));
   node.set("cost_per_million_tokens", number_or_null(plan.cost_per_million));
+  node.set("cost_per_million_input", number_or_null(plan.input_cost));
+  node.set("cost_per_million_output", number_or_null(plan.output_cost));
+  node.set("energy_cost_share", number_or_null(plan.energy_cost_share));
   node.set("attainment", number_or_null(plan.attainment));
   node.set("capacity_per_s", number_or_null(plan.capacity));
+  node.set("binds", plan.binds.empty() ? Node{} : Node::string(plan.binds));
   node.set("pareto", Node::boolean(plan.front));
   return node;
 }
@@ -239,7 +244,7 @@ class PlansExperiment final : public capacity::ServingQuestion {
     const auto worker = [&] {
       for (std::size_t i = next++; i < plans.size(); i = next++) {
         try {
-          evaluate(plans[i], systems_, root_, params_.capacity);
+          evaluate(plans[i], systems_, root_, params_, params_.capacity);
           const std::lock_guard lock(mutex);
           if (sink.progress) sink.progress({++done, std::ssize(plans), 0, "plans"});
         } catch (...) {
@@ -288,6 +293,7 @@ class PlansExperiment final : public capacity::ServingQuestion {
                                                     : "no plan is feasible; the first: " + plans.front().reason));
     else if (best->status != "ok")
       root.set("reason", Node::string("no plan is known to take the load; the best: " + best->reason));
+    if (!params_.currency.empty()) root.set("currency", Node::string(params_.currency));
     root.set("plan_count", Node::integer(std::ssize(plans)));
     root.set("feasible", Node::integer(feasible));
     if (best != nullptr) root.set("best", plan_node(*best));
@@ -311,6 +317,20 @@ void check_names(const std::vector<std::string>& names, const std::vector<std::s
       faults.add(list.origin(), fmt::format("unknown {} '{}'", what, name), sim::name_hint(name, known));
 }
 
+/// Puts what the file says below what the section says, so that the resolved config needs no file.
+void read_price_file(const Node& node, PlansParams& params, sim::Faults& faults) {
+  const std::filesystem::path path = sim::folder_of(node.find("price_file")->origin()) / *params.price_file;
+  try {
+    const Prices file = read_prices(path.string());
+    params.prices.insert(params.prices.begin(), file.prices.begin(), file.prices.end());
+    if (params.currency.empty()) params.currency = file.currency;
+    if (!params.electricity_per_kwh) params.electricity_per_kwh = file.electricity_per_kwh;
+    params.price_file.reset();
+  } catch (const sim::ConfigError& error) {
+    for (const sim::Fault& fault : error.faults()) faults.add(fault.where, fault.message, fault.hint);
+  }
+}
+
 void check_plans(const Node& node, const PlansParams& params, const Systems& systems, sim::Faults& faults) {
   std::vector<std::string> dtypes;
   for (const auto& [name, dtype] : sim::names_of<hw::DType>) dtypes.emplace_back(name);
@@ -320,10 +340,8 @@ void check_plans(const Node& node, const PlansParams& params, const Systems& sys
   if (const Node* list = node.find("dtypes")) check_names(params.dtypes.items, dtypes, *list, "number format", faults);
   for (std::size_t i = 0; i < params.parts.size(); ++i)
     (void)part_file(params.parts[i].part, place_of(node.find("parts")->items()[i], "part"), faults);
-  const bool priced = params.price_per_hour || std::any_of(params.parts.begin(), params.parts.end(),
-                                                           [](const PartParams& p) { return p.price_per_hour; });
-  if (params.rank == Objective::cost && !priced)
-    faults.add(place_of(node, "rank"), "expected a price to rank plans by cost", "plans.price_per_hour, or --price");
+  if (params.rank == Objective::cost && params.prices.empty())
+    faults.add(place_of(node, "rank"), "expected prices to rank plans by cost", "plans.prices, or --price l40s=0.8");
   if (params.rank == Objective::capacity && !params.capacity)
     faults.add(place_of(node, "rank"), "expected capacities to rank plans by", "plans.capacity, or --capacity");
 }
@@ -340,6 +358,7 @@ System plans_system() {
     ServingConfig config = capacity::read_serving_part(root, {"plans", "capacity"}, systems, faults);
     const sim::Node node = section(root, "plans");
     auto params = sim::parse_params<plans::PlansParams>(node, *systems.registries(), faults);
+    if (params.price_file && faults.empty()) plans::read_price_file(node, params, faults);
     if (faults.empty()) plans::check_plans(node, params, systems, faults);
     for (std::size_t i = 0; i < params.mixes.size(); ++i)
       for (const ReplicaGroupParams& group : params.mixes[i].replicas)

@@ -1,6 +1,9 @@
 // The table of a capacity search.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "sim/base/units.hpp"
 #include "tools/orrery/summary_table.hpp"
 
@@ -119,12 +122,45 @@ std::string replicas_of(const Node& plan) {
 
 }  // namespace
 
+namespace {
+
+/// Plans with a price, the cheapest for a million output tokens first; nothing where there are no prices.
+std::string costs_table(const Node& summary) {
+  std::vector<const Node*> priced;
+  for (const Node& plan : summary.find("plans")->items())
+    if (plan.find("cost_per_million_tokens")->is_number()) priced.push_back(&plan);
+  if (priced.empty()) return "";
+  std::stable_sort(priced.begin(), priced.end(), [](const Node* a, const Node* b) {
+    return number_or_0(*a, "cost_per_million_tokens") < number_or_0(*b, "cost_per_million_tokens");
+  });
+  const Node* named = summary.find("currency");
+  const std::string currency = named != nullptr ? named->as_string() : "your currency";
+  std::string out = fmt::format("\ncost in {} per million tokens\n\n  {:<20} {:>7} {:>10} {:>8} {:>8} {:>14}\n",
+                                currency, "part", "devices", "replicas", "input", "output", "all on output");
+  const auto figure = [](const Node& plan, const char* key) {
+    const Node* value = plan.find(key);
+    return value->is_number() ? fmt::format("{:.4g}", value->as_number()) : std::string("-");
+  };
+  for (const Node* plan : priced) {
+    out += fmt::format("  {:<20} {:>7.0f} {:>10} {:>8} {:>8} {:>14}", plan->find("part")->as_string(),
+                       number_or_0(*plan, "devices"), replicas_of(*plan), figure(*plan, "cost_per_million_input"),
+                       figure(*plan, "cost_per_million_output"), figure(*plan, "cost_per_million_tokens"));
+    if (const Node* share = plan->find("energy_cost_share"); share->is_number())
+      out += fmt::format("  ({:.1f} % of it energy)", 100 * share->as_number());
+    if (plan->find("status")->as_string() != "ok") out += "  " + plan->find("status")->as_string();
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string plans_table(const Node& summary) {
   std::string out = fmt::format("{:.0f} plans, {:.0f} feasible\n\n", number_or_0(summary, "plan_count"),
                                 number_or_0(summary, "feasible"));
-  out += fmt::format("  {:<20} {:>7} {:>10} {:<12} {:<5} {:>8} {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}\n",
+  out += fmt::format("  {:<20} {:>7} {:>10} {:<12} {:<5} {:>8} {:>10} {:>10} {:>10} {:>9} {:>10} {:>8} {:>9}  {}\n",
                      "part", "devices", "replicas", "batching", "dtype", "clock", "E2E", "TTFT P99", "TBT P99",
-                     "tokens/s", "J/token", "per Mtok", "SLO", "capacity");
+                     "tokens/s", "J/token", "SLO", "capacity", "binds");
   const auto figure = [](const Node& plan, const char* key, Unit unit) {
     const Node* value = plan.find(key);
     return value->is_number() ? sim::humanise(value->as_number(), unit) : std::string("-");
@@ -141,15 +177,16 @@ std::string plans_table(const Node& summary) {
       out += fmt::format("  {}: {}\n", status, reason);
       continue;
     }
-    out += fmt::format(" {:>10} {:>10} {:>10} {:>9} {:>10} {:>9} {:>8} {:>9}{}\n", figure(plan, "e2e_s", Unit::seconds),
+    const Node* binds = plan.find("binds");
+    out += fmt::format(" {:>10} {:>10} {:>10} {:>9} {:>10} {:>8} {:>9}  {}{}\n", figure(plan, "e2e_s", Unit::seconds),
                        figure(plan, "ttft_p99_s", Unit::seconds), figure(plan, "tbt_p99_s", Unit::seconds),
                        figure(plan, "output_tokens_per_s", Unit::none),
-                       figure(plan, "energy_per_output_token_j", Unit::joules),
-                       figure(plan, "cost_per_million_tokens", Unit::none), figure(plan, "attainment", Unit::none),
-                       figure(plan, "capacity_per_s", Unit::none), status == "ok" ? "" : "  " + status + ": " + reason);
+                       figure(plan, "energy_per_output_token_j", Unit::joules), figure(plan, "attainment", Unit::none),
+                       figure(plan, "capacity_per_s", Unit::none), binds->is_string() ? binds->as_string() : "-",
+                       status == "ok" ? "" : "; " + status + ": " + reason);
   }
   out += "\n* on the Pareto front\n";
-  return out;
+  return out + costs_table(summary);
 }
 
 }  // namespace orrery::tools

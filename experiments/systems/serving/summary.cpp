@@ -232,6 +232,13 @@ const FigureTable<FinishedRun>& device_table() {
          return ratio(static_cast<double>(run.m.cost.dram_bytes), run.result.machine.peak_bytes_per_s() * run.span_s);
        }},
       {"utilisation.busy", "ratio", "Share of the time in which an iteration runs, mean over replicas.", busy_share},
+      {"utilisation.prompt_time", "ratio",
+       "Share of device time that prompt tokens take, if an iteration's goes to its tokens in equal parts; of runs "
+       "that "
+       "are watched: those with targets, and plans.",
+       [](const Run& run) {
+         return run.result.prompt_time_share ? FigureValue(*run.result.prompt_time_share) : std::nullopt;
+       }},
       {"energy_j.{total,idle,compute,memory,network}", "J",
        "Of all devices: what they draw always, by FLOPs, by bytes of memory, by bytes of links; total is their sum.",
        [](const Run& run) { return run.idle_j + run.dynamic_j; }, &Run::idle_j,

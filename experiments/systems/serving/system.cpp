@@ -9,6 +9,7 @@
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
 #include "experiments/systems/serving/observe/files.hpp"
+#include "experiments/systems/serving/observe/token_times.hpp"
 #include "experiments/systems/serving/programs/files.hpp"
 #include "experiments/systems/serving/read.hpp"
 #include "experiments/systems/serving/restate.hpp"
@@ -41,6 +42,16 @@ sim::Node serving_identity(const ServingConfig& config) {
     parts.push(std::visit([](const auto& params) { return sim::write_params(params); }, part.device.part));
   root.set("parts", std::move(parts));  // their files may build on others
   return root;
+}
+
+ServingResult run_watched(const ServingConfig& config, const ServingSetup& setup, RunObserver* observer,
+                          const std::function<void(const Progress&)>& progress, const RunChange& change) {
+  TokenTimes times(observer);
+  LatencyCauses causes({config.slo.ttft_s, config.slo.tbt_s, config.run.tick_s}, &times);
+  ServingResult result = setup.run(&causes, progress, change);
+  if (config.slo.ttft_s || config.slo.tbt_s) result.binds = causes.binding(result);
+  result.prompt_time_share = times.prompt_share();
+  return result;
 }
 
 std::vector<std::string> serving_notes(const ServingConfig& config, const ServingSetup& setup) {
@@ -111,7 +122,10 @@ class ServingExperiment final : public Experiment {
       files.emplace(*sink.folder, FileFacts{scale, scale.duration(config_.run.series_interval_s),
                                             wanted_timeline(config_.run.timeline), streams()});
     }
-    const ServingResult result = watched_run(files ? &*files : nullptr, sink.progress);
+    RunObserver* const observer = files ? &*files : nullptr;
+    const bool targets = config_.slo.ttft_s || config_.slo.tbt_s;
+    const ServingResult result =
+        targets ? run_watched(config_, setup_, observer, sink.progress, {}) : setup_.run(observer, sink.progress);
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
     if (config_.run.replications > 1) replicate(scale, sink, outcome);
@@ -126,15 +140,6 @@ class ServingExperiment final : public Experiment {
       if (result.programs) write_programs_table(*sink.folder / "programs.csv", *result.programs, scale);
     }
     return outcome;
-  }
-
-  /// A run with `observer` (or none), and with targets the one that binds.
-  ServingResult watched_run(RunObserver* observer, const std::function<void(const Progress&)>& progress) const {
-    if (!config_.slo.ttft_s && !config_.slo.tbt_s) return setup_.run(observer, progress);
-    LatencyCauses causes({config_.slo.ttft_s, config_.slo.tbt_s, config_.run.tick_s}, observer);
-    ServingResult result = setup_.run(&causes, progress);
-    result.binds = causes.binding(result);
-    return result;
   }
 
   /// What files show of each replica.

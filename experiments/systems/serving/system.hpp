@@ -32,7 +32,9 @@ struct ServingResult {
   std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended; prefixes count as free
   std::optional<ProgramMetrics> programs;          ///< of a load that is a program
   traces::SkipCounts skipped;                      ///< lines of the trace, under on_error "skip"
-  std::optional<Binding> binds;                    ///< where somebody watched for it (LatencyCauses)
+  // Where somebody watched for them (run_watched()):
+  std::optional<Binding> binds;             ///< the target that binds, if there are targets
+  std::optional<double> prompt_time_share;  ///< of device time
 };
 
 /// A design that does not fit.
@@ -81,6 +83,10 @@ class ServingSetup {
  private:
   std::unique_ptr<State> state_;
 };
+
+/// A run that is watched for what binds and for the device time of its tokens; `observer` (or null) sees it too.
+ServingResult run_watched(const ServingConfig& config, const ServingSetup& setup, RunObserver* observer,
+                          const std::function<void(const Progress&)>& progress, const RunChange& change);
 
 /// Files whose content decides the result (Experiment::inputs), and what decides it wherever they lie (identity).
 std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config);

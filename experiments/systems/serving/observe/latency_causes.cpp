@@ -106,14 +106,16 @@ Binding LatencyCauses::tbt(const ServingResult& result) const {
   } else if (&most == &mixed_) {
     binding.cause = Cause::prompt_chunk;
     binding.text = fmt::format(
-        "{:.0f} % of the gaps above it are iterations with a chunk of prompt tokens (up to {}, in the mean {:.0f}) "
-        "beside {:.3g} decodes, which take {}",
-        100 * most.gaps / all, most.most_prompt, most.prompt_tokens / most.gaps, most.decodes / most.gaps,
-        seconds(time_s));
+        "iterations with a chunk of prompt tokens (mean {:.0f}, at most {}) beside {:.3g} decodes take {}; they are "
+        "{:.0f} "
+        "% of the gaps above the target",
+        most.prompt_tokens / most.gaps, most.most_prompt, most.decodes / most.gaps, seconds(time_s),
+        100 * most.gaps / all);
   } else {
     binding.cause = Cause::decode_batch;
-    binding.text = fmt::format("{:.0f} % of the gaps above it are iterations of decodes alone: {:.0f} of them take {}",
-                               100 * most.gaps / all, most.decodes / most.gaps, seconds(time_s));
+    binding.text =
+        fmt::format("iterations of {:.0f} decodes alone take {}; they are {:.0f} % of the gaps above the target",
+                    most.decodes / most.gaps, seconds(time_s), 100 * most.gaps / all);
   }
   return binding;
 }
