@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
+
 namespace orrery::experiments {
 
 /// How the text of an option stands in a config.
@@ -19,6 +21,17 @@ enum class OptionForm : std::uint8_t {
   price,   ///< PART=PRICE, or a price alone for every part
   enabled  ///< no text: the option alone sets true
 };
+
+constexpr auto enum_names(OptionForm) {
+  using enum OptionForm;
+  return sim::names<OptionForm>({{"value", value},
+                                 {"text", text},
+                                 {"rate", rate},
+                                 {"part", part},
+                                 {"limit", limit},
+                                 {"price", price},
+                                 {"enabled", enabled}});
+}
 
 struct RunOption {
   std::string name;  ///< "slo-ttft"

@@ -129,11 +129,11 @@ Probe Prober::at(double rate, const std::function<void(const Progress&)>& progre
     probe.load = length.load();
     probe.spans = length.spans();
     const bool fails = probe.certain && !probe.meets;  // a longer run has no shorter queues
-    const bool decided = probe.load == Load::steady && (probe.certain || params_.replications == 1);
-    if (fails || decided || probe.load == Load::overloaded || !length.lengthen()) break;
+    const bool decided = probe.load == LoadState::steady && (probe.certain || params_.replications == 1);
+    if (fails || decided || probe.load == LoadState::overloaded || !length.lengthen()) break;
   }
   probe.limit = length.limit_text();
-  if (probe.load == Load::overloaded && probe.meets) probe.certain = true;  // and yet it does not
+  if (probe.load == LoadState::overloaded && probe.meets) probe.certain = true;  // and yet it does not
   return probe;
 }
 

@@ -116,12 +116,12 @@ struct Probe {
   bool meets = false, certain = false;
   std::int64_t replications = 0;  ///< of the last length, as all figures
   std::int64_t requests = 0;      ///< of a run (of a program: instances)
-  Load load = Load::steady;
+  LoadState load = LoadState::steady;
   double spans = 0;   ///< mean times in system that the arrivals span
   std::string limit;  ///< why no longer run was tried
   std::vector<Criterion> criteria;
   /// The targets are met, and longer runs would meet them too.
-  bool holds() const { return meets && load == Load::steady; }
+  bool holds() const { return meets && load == LoadState::steady; }
 };
 
 class Prober {

@@ -83,6 +83,14 @@ Binding binding_at(const ServingConfig& config, const ServingSetup& setup, const
   return binding;
 }
 
+Node binding_node(const Binding& binding) {
+  Node node = Node::object();
+  node.set("target", Node::string(binding.target));
+  node.set("cause", Node::string(std::string(sim::to_string(binding.cause))));
+  node.set("text", Node::string(binding.text));
+  return node;
+}
+
 std::vector<Change> changes_for(Cause cause, const Node& resolved) {
   const auto budget = parameter(resolved, kTokenBudgets);
   const auto sequences = parameter(resolved, kMostSequences);
@@ -90,11 +98,13 @@ std::vector<Change> changes_for(Cause cause, const Node& resolved) {
   switch (cause) {
     case Cause::prompt_chunk:
       add_smaller(budget, 64, changes);
-      if (!budget)
-        for (const int tokens : {512, 256, 128})
-          changes.push_back(
-              {{"policies.batching.policy=sarathi", fmt::format("policies.batching.sarathi.token_budget={}", tokens)},
-               fmt::format("sarathi with token_budget {}", tokens)});
+      if (budget) break;
+      [[fallthrough]];
+    case Cause::prompt_first:
+      for (const int tokens : {512, 256, 128})
+        changes.push_back(
+            {{"policies.batching.policy=sarathi", fmt::format("policies.batching.sarathi.token_budget={}", tokens)},
+             fmt::format("sarathi with token_budget {}", tokens)});
       break;
     case Cause::decode_batch:
     case Cause::preemption:

@@ -16,6 +16,9 @@ namespace orrery::experiments::capacity {
 Binding binding_at(const ServingConfig& config, const ServingSetup& setup, const CapacityParams& params,
                    const Probe& probe);
 
+/// Its target, cause and text as they stand in summary.json.
+sim::Node binding_node(const Binding& binding);
+
 /// A change of a config: what --set takes.
 struct Change {
   std::vector<std::string> assignments;

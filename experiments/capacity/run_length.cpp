@@ -149,11 +149,11 @@ bool RunLength::plainly_overloaded() const {
   return span_s_ >= kSpans * early_s * static_cast<double>(runs_) && last_s > 1.8 * second_s;
 }
 
-Load RunLength::load() const {
-  if (plainly_overloaded()) return Load::overloaded;
+LoadState RunLength::load() const {
+  if (plainly_overloaded()) return LoadState::overloaded;
   const bool longest = requests_ >= most_;
-  if (grows()) return longest && !exhausted_ ? Load::overloaded : Load::too_short;
-  return spans() >= kSpans ? Load::steady : Load::too_short;
+  if (grows()) return longest && !exhausted_ ? LoadState::overloaded : LoadState::too_short;
+  return spans() >= kSpans ? LoadState::steady : LoadState::too_short;
 }
 
 bool RunLength::lengthen() {

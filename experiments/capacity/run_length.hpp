@@ -15,10 +15,10 @@
 
 namespace orrery::experiments::capacity {
 
-enum class Load : std::uint8_t { steady, overloaded, too_short };
-constexpr auto enum_names(Load) {
-  using enum Load;
-  return sim::names<Load>({{"steady", steady}, {"overloaded", overloaded}, {"too_short", too_short}});
+enum class LoadState : std::uint8_t { steady, overloaded, too_short };
+constexpr auto enum_names(LoadState) {
+  using enum LoadState;
+  return sim::names<LoadState>({{"steady", steady}, {"overloaded", overloaded}, {"too_short", too_short}});
 }
 
 constexpr std::int64_t kMaxRequests = 100'000;  ///< where the config does not say
@@ -49,7 +49,7 @@ class RunLength {
   /// Mean times in system that the arrivals span; 0 if nothing was completed.
   double spans() const;
   /// What runs of this length are. Before the longest, too_short means that longer ones are wanted.
-  Load load() const;
+  LoadState load() const;
   /// Goes on to longer runs, and forgets those before; false if there are none.
   bool lengthen();
   /// Why nothing longer was tried.

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
+#include "experiments/capacity/reason.hpp"
 #include "experiments/capacity/run_length.hpp"
 #include "experiments/capacity/serving_question.hpp"
 
@@ -56,7 +58,7 @@ struct Point {
 struct Row {
   double rate = 0;
   std::int64_t requests = 0;
-  Load load = Load::steady;
+  LoadState load = LoadState::steady;
 };
 
 Point point_of(double rate, double scale, const std::vector<double>& values) {
@@ -103,6 +105,8 @@ class SloSweep final : public SetupQuestion {
         sink.progress({std::ssize(points), std::ssize(rates) * std::ssize(params_.scales), 0, "points"});
     }
     outcome.summary = summary(rows, points, arrivals);
+    if (const Binding binding = first_miss(rows, points, arrivals); !binding.target.empty())
+      outcome.summary.set("binds", binding_node(binding));
     if (sink.folder) {
       std::string text = "rate_per_s,scale,attainment,half_width\n";
       for (const Point& p : points)
@@ -123,7 +127,7 @@ class SloSweep final : public SetupQuestion {
       outcome.events += result.events;
       length.add(result);
       row.load = length.load();
-    } while (row.load == Load::too_short && length.lengthen());
+    } while (row.load == LoadState::too_short && length.lengthen());
     return row;
   }
 
@@ -173,11 +177,25 @@ class SloSweep final : public SetupQuestion {
     return root;
   }
 
+  /// What binds at the first rate that misses the target at the scale nearest to 1.
+  Binding first_miss(const std::vector<Row>& rows, const std::vector<Point>& points, const Arrivals& arrivals) const {
+    const auto off = [](double scale) { return std::abs(std::log(scale)); };
+    const double scale = *std::min_element(params_.scales.begin(), params_.scales.end(),
+                                           [&](double a, double b) { return off(a) < off(b); });
+    for (const Row& row : rows)
+      for (const Point& p : points)
+        if (p.rate == row.rate && p.scale == scale && p.mean < params_.target) {
+          const RunChange change{.rate_scale = row.rate / arrivals.per_s, .requests = row.requests, .slo_scale = scale};
+          return *run_watched(config_, setup_, nullptr, {}, change).binds;
+        }
+    return {};
+  }
+
   /// Of rates in order; beyond the first that misses, or whose runs do not say what longer ones would, nothing counts.
   Node greatest(const std::vector<Row>& rows, const std::vector<Point>& points, double scale) const {
     std::optional<double> greatest;
     for (const Row& row : rows) {
-      if (row.load != Load::steady) break;
+      if (row.load != LoadState::steady) break;
       for (const Point& p : points)
         if (p.rate == row.rate && p.scale == scale && p.mean < params_.target)
           return greatest ? Node::real(*greatest) : Node{};

@@ -7,8 +7,8 @@
 namespace orrery::experiments::capacity {
 namespace {
 
-std::string reason_of(const RunLength& length, Load load, std::int64_t requests) {
-  if (load == Load::overloaded)
+std::string reason_of(const RunLength& length, LoadState load, std::int64_t requests) {
+  if (load == LoadState::overloaded)
     return fmt::format("requests take longer and longer: the figures are those of {} requests", requests);
   return fmt::format("arrivals span {:.1f} mean times in system, {:.0f} without a growing queue are wanted: {}",
                      length.spans(), RunLength::kSpans, length.limit_text());
@@ -32,8 +32,8 @@ SteadyRun run_steady(const sim::Node& root, const Systems& systems, std::int64_t
     if (arrivals.per_s == 0) return run;
     length.add(result);
     run.load = length.load();
-  } while (run.load == Load::too_short && length.lengthen());
-  if (run.load != Load::steady) run.reason = reason_of(length, run.load, length.requests());
+  } while (run.load == LoadState::too_short && length.lengthen());
+  if (run.load != LoadState::steady) run.reason = reason_of(length, run.load, length.requests());
   return run;
 }
 

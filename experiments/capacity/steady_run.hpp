@@ -9,10 +9,10 @@
 namespace orrery::experiments::capacity {
 
 struct SteadyRun {
-  sim::Node summary;          ///< of the last run, or of a design that does not fit
-  Load load = Load::steady;   ///< what its requests make of it; steady where nothing arrives at a rate
-  std::int64_t requests = 0;  ///< of the last run
-  std::string reason;         ///< why it is not steady
+  sim::Node summary;                   ///< of the last run, or of a design that does not fit
+  LoadState load = LoadState::steady;  ///< what its requests make of it; steady where nothing arrives at a rate
+  std::int64_t requests = 0;           ///< of the last run
+  std::string reason;                  ///< why it is not steady
 };
 
 /// Runs the serving config `root` with seed run.seed. Where requests come all at once, or when others have ended, one

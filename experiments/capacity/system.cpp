@@ -84,7 +84,7 @@ std::string failing(const Probe& probe) {
     if (!c.met())
       text += fmt::format("{}{} is {:.4g}, {} {:.4g} is wanted", text.empty() ? "" : "; ", c.name, c.mean,
                           c.at_least ? "at least" : "at most", c.bound);
-  if (text.empty() && probe.load == Load::overloaded) text = "requests take longer and longer";
+  if (text.empty() && probe.load == LoadState::overloaded) text = "requests take longer and longer";
   return text;
 }
 
@@ -108,7 +108,7 @@ void set_status(const Bracket& bracket, const std::map<double, Probe>& probes, c
     if (!reason.empty()) root.set("reason", Node::string(std::move(reason)));
   };
   const Probe* fails = bracket.fails ? &probes.at(*bracket.fails) : nullptr;
-  if (fails != nullptr && fails->meets && fails->load == Load::too_short)
+  if (fails != nullptr && fails->meets && fails->load == LoadState::too_short)
     return set("too_short", too_short(*fails, what));
   if (!bracket.meets)
     return set("nothing_meets",
@@ -142,14 +142,6 @@ Node summary_of(const Bracket& bracket, const std::map<double, Probe>& probes, c
   root.set("uncertain_probes", Node::integer(uncertain));
   root.set("probes", std::move(list));
   return root;
-}
-
-Node binding_node(const Binding& binding) {
-  Node node = Node::object();
-  node.set("target", Node::string(binding.target));
-  node.set("cause", Node::string(std::string(sim::to_string(binding.cause))));
-  node.set("text", Node::string(binding.text));
-  return node;
 }
 
 Node suggestion_node(const Suggestion& suggestion) {

@@ -110,6 +110,8 @@ struct PlanFigures {
   double tpot = NAN, e2e = NAN, ttft_p99 = NAN, tbt_p99 = NAN, tokens_per_s = NAN, requests_per_s = NAN;
   double energy_per_token = NAN, attainment = NAN, capacity = NAN;
   double cost_per_million = NAN, input_cost = NAN, output_cost = NAN, energy_cost_share = NAN;  ///< as Cost has them
+  double rate = NAN;                                                                            ///< the workload's own
+  double fleet_devices = NAN, fleet_cost = NAN;  ///< as many such plans as take it at their capacity; an hour of these
 };
 
 struct Plan : PlanFigures {

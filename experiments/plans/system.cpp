@@ -82,13 +82,15 @@ Node measured(Plan& plan, const Systems& systems, const Node& base, bool at_capa
   if (const Node* target = summary.at("binds.target"))
     plan.binds = fmt::format("{} ({})", target->as_string(), summary.at("binds.cause")->as_string());
   if (!at_capacity) {
-    if (run.load != capacity::Load::steady) {
+    if (run.load != capacity::LoadState::steady) {
       plan.status = sim::to_string(run.load);
       plan.reason = run.reason;
     }
     return summary;
   }
   plan.capacity = figure(summary, "capacity_per_s");
+  const Node* scale = base.at("workload.rate_scale");
+  plan.rate = figure(summary, "nominal_rate_per_s") * (scale != nullptr && scale->is_number() ? scale->as_number() : 1);
   if (plan.status == "bound_meets") plan.status = "ok";
   const Node* there = summary.find("at_capacity");
   return there != nullptr ? *there : Node::object();
@@ -112,7 +114,9 @@ void evaluate(Plan& plan, const Systems& systems, const Node& base, const Prices
   plan.requests_per_s = figure(summary, "throughput.requests_per_s");
   plan.energy_per_token = figure(summary, "energy_per_output_token_j");
   plan.attainment = figure(summary, "slo.attainment");
+  if (plan.capacity > 0) plan.fleet_devices = static_cast<double>(plan.devices) * std::ceil(plan.rate / plan.capacity);
   if (!plan.price) return;
+  plan.fleet_cost = *plan.price * plan.fleet_devices;
   const Cost cost = cost_of(prices, *plan.price, plan.devices, summary);
   plan.cost_per_million = cost.per_million_output;
   plan.input_cost = cost.input_share_per_million;
@@ -168,6 +172,8 @@ Node plan_node(const Plan& plan) {
   node.set("cost_per_million_input", number_or_null(plan.input_cost));
   node.set("cost_per_million_output", number_or_null(plan.output_cost));
   node.set("energy_cost_share", number_or_null(plan.energy_cost_share));
+  node.set("fleet_devices", number_or_null(plan.fleet_devices));
+  node.set("fleet_cost_per_hour", number_or_null(plan.fleet_cost));
   node.set("attainment", number_or_null(plan.attainment));
   node.set("capacity_per_s", number_or_null(plan.capacity));
   node.set("binds", plan.binds.empty() ? Node{} : Node::string(plan.binds));

@@ -92,7 +92,7 @@ def question_runs() -> list[dict]:
         merged(SERVING, system="capacity", capacity={"requests": 60, "replications": 2, "tolerance": 0.2}),
         merged(SERVING, system="slo_sweep", slo_sweep={"rates": ["2 1/s", "8 1/s"], "scales": [0.5, 1], "replications": 2}),
         merged(SERVING, system="plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 2}],
-               plans={"tensor_parallel": [1, 2], "price_per_hour": 2, "devices": [2]}),
+               plans={"tensor_parallel": [1, 2], "prices": [{"per_hour": 2}], "currency": "USD", "devices": [2]}),
         merged(SERVING, system="plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 2}],
                capacity={"requests": 60, "replications": 1, "tolerance": 0.5}, plans={"capacity": True, "devices": [1]}),
     ]

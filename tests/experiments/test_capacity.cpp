@@ -173,4 +173,74 @@ TEST_CASE("A replayed trace needs one run a rate; all at once there is no rate t
   CHECK_THROWS_AS(burst->run({}), sim::ConfigError);
 }
 
+TEST_CASE("A short first run gives the capacity of a long one", "[theory]") {
+  // Deterministic service: whatever the length asked for, the answer is within 3 % of that of 30,000 requests.
+  const auto capacity = [](int requests) {
+    const sim::Node summary =
+        read_experiment(test_systems(),
+                        queue_config(R"({"limits": [{"metric": "queueing", "at": "mean", "most": "1 s"}],
+    "suggest": false, "max_requests": 30000, "requests": )" +
+                                     std::to_string(requests) + "}"))
+            ->run({})
+            .summary;
+    CHECK(status(summary) == "ok");
+    return number(summary, "capacity_per_s");
+  };
+  const double whole = capacity(30'000);
+  for (const int requests : {20, 300, 1000}) CHECK(capacity(requests) == Approx(whole).epsilon(0.03));
+}
+
+TEST_CASE("A target that no queue touches does not hide an overload", "[unit]") {
+  // One request at a time: TBT is the same at every rate. What cannot be served is found by times that grow.
+  const sim::Node summary =
+      read_experiment(test_systems(), queue_config(R"({"limits": [{"metric": "tbt", "at": "p99", "most": "1 s"}],
+    "suggest": false, "requests": 200, "max_requests": 20000})"))
+          ->run({})
+          .summary;
+  CHECK(status(summary) == "ok");
+  const double service = number(summary, "at_capacity.e2e_s.p50") - number(summary, "at_capacity.queueing_s.p50");
+  CHECK(number(summary, "capacity_per_s") * service < 1.02);
+  CHECK(number(summary, "capacity_per_s") * service > 0.85);
+  bool overloaded = false;
+  for (const sim::Node& probe : summary.find("probes")->items())
+    overloaded = overloaded || probe.find("load")->as_string() == "overloaded";
+  CHECK(overloaded);
+}
+
+TEST_CASE("A trace too short to say is told as such, with the rate that it does show", "[unit]") {
+  const Scratch scratch;
+  std::string csv = "arrived_at,num_prefill_tokens,num_decode_tokens\n";
+  for (int i = 0; i < 60; ++i) csv += std::to_string(2 * i) + ",100,200\n";
+  scratch.write("trace.csv", csv);
+  const auto path = scratch.write("config.json", R"({"system": "capacity", "machine": {"devices": [{"part":
+    "a100-sxm4-80gb"}]}, "model": {"config": "catalog:llama-2-7b"}, "workload": {"trace": {"path": "trace.csv",
+    "format": "vidur"}}, "slo": {"ttft": "60 s"}, "capacity": {"tolerance": 0.05}})");
+  const sim::Node summary = read_experiment(test_systems(), path)->run({}).summary;
+  CHECK(status(summary) == "too_short");
+  CHECK_THAT(summary.find("reason")->as_string(),
+             Catch::Contains("only 60 requests arrive") && Catch::Contains("20 are wanted"));
+  CHECK(number(summary, "capacity_per_s") > 0);
+}
+
+TEST_CASE("What binds is named with the chunk, and a budget that lifts it was tried", "[unit]") {
+  // Prompts of 4,000 tokens in chunks of 2,048 beside decodes: gaps above 50 ms come from the chunks.
+  const sim::Node summary = read_experiment(test_systems(), sim::parse_json(R"({"system": "capacity",
+    "machine": {"devices": [{"part": "h100-sxm5-80gb"}]}, "model": {"config": "catalog:llama-3.1-8b", "dtype": "bf16"},
+    "workload": {"generator": {"requests": 200, "arrivals": {"policy": "poisson", "poisson": {"rate": "1 1/s"}},
+      "lengths": {"policy": "fixed", "fixed": {"prompt": 4000, "output": 100}}}},
+    "policies": {"batching": {"policy": "vllm_v1"}}, "slo": {"ttft": "2 s", "tbt": "30 ms"},
+    "capacity": {"tolerance": 0.05, "replications": 2, "max_requests": 5000}})",
+                                                                            "chunks"))
+                                ->run({})
+                                .summary;
+  REQUIRE(summary.at("binds.target") != nullptr);
+  CHECK(summary.at("binds.target")->as_string() == "tbt");
+  CHECK(summary.at("binds.cause")->as_string() == "prompt_chunk");
+  CHECK_THAT(summary.at("binds.text")->as_string(), Catch::Contains("at most 2048"));
+  REQUIRE(summary.find("suggestion") != nullptr);
+  const std::string set = summary.at("suggestion.set")->items()[0].as_string();
+  CHECK_THAT(set, Catch::StartsWith("policies.batching.vllm_v1.max_num_batched_tokens="));
+  CHECK(number(summary, "suggestion.capacity_per_s") > 1.05 * number(summary, "capacity_per_s"));
+}
+
 }  // namespace test_capacity

@@ -52,7 +52,8 @@ TEST_CASE("Attainment never rises with the rate nor falls with the scale", "[pro
 }
 
 TEST_CASE("Plans: every row, the infeasible ones with a reason, and a front that nothing beats", "[unit][prop]") {
-  const std::string lists = R"("plans": {"parts": [{"part": "a100-sxm4-80gb", "price_per_hour": 2}, {"part": "t4"}],
+  const std::string lists = R"("plans": {"parts": [{"part": "a100-sxm4-80gb"}, {"part": "t4"}],
+    "prices": [{"part": "a100-sxm4-80gb", "per_hour": 2}],
     "devices": [2, 4], "batching": ["sarathi", "vllm_v0"], "objectives": ["latency", "energy", "cost"])";
   const sim::Node summary = run(base("plans", lists + "}"));
   // Two parts x (2 devices: TP 1, 2; 4 devices: TP 1, 2, 4) x two batchings.
@@ -155,12 +156,37 @@ TEST_CASE("A plan of names that nothing has, or ranked by what nobody told, is a
   CHECK(fault(R"("parts": [{"part": "h1000"}])").find("/plans/parts/0/part") != std::string::npos);
   CHECK(fault(R"("rank": "cost")").find("/plans/rank: expected a price") != std::string::npos);
   CHECK(fault(R"("rank": "capacity")").find("/plans/rank: expected capacities") != std::string::npos);
-  CHECK(fault(R"("rank": "cost", "parts": [{"part": "a10g", "price_per_hour": 1}])") == "none");
+  CHECK(fault(R"("rank": "cost", "prices": [{"part": "a10g", "per_hour": 1}])") == "none");
 }
 
 TEST_CASE("A rate so low that time does not reach as far is a fault of the config", "[unit]") {
   CHECK_THROWS_AS(run(base("slo_sweep", R"("slo_sweep": {"rates": ["1e-9 1/s"], "scales": [1], "replications": 1})")),
                   sim::ConfigError);
+}
+
+TEST_CASE("A plan that cannot take the load is told, and is not the best", "[unit]") {
+  // One device of four gets 60 requests a second, four at tensor parallel 1 share them.
+  sim::Node root = base("plans", R"("plans": {"devices": [1, 4], "tensor_parallel": [1], "rank": "energy"})");
+  sim::assign(root, "workload.rate_scale", sim::Node::real(15));
+  const sim::Node summary = run(root);
+  const sim::Node& one = summary.find("plans")->items()[0];
+  const sim::Node& four = summary.find("plans")->items()[1];
+  CHECK(one.find("status")->as_string() == "overloaded");
+  CHECK_THAT(one.find("reason")->as_string(), Catch::Contains("longer and longer"));
+  CHECK(number(one, "e2e_s") > 0);
+  CHECK(!one.find("pareto")->as_boolean());
+  CHECK(four.find("status")->as_string() == "ok");
+  CHECK(number(summary, "best.devices") == 4);
+}
+
+TEST_CASE("As many devices as take the workload, and what they cost an hour", "[unit]") {
+  sim::Node root = base("plans", R"("capacity": {"attainment": 0.9, "tolerance": 0.2, "replications": 1},
+    "plans": {"devices": [1], "tensor_parallel": [1], "capacity": true, "prices": [{"per_hour": 3}]})");
+  sim::assign(root, "workload.rate_scale", sim::Node::real(25));  // 100 a second
+  const sim::Node summary = run(root);
+  const sim::Node& plan = summary.find("plans")->items()[0];
+  CHECK(number(plan, "fleet_devices") == std::ceil(100 / number(plan, "capacity_per_s")));
+  CHECK(number(plan, "fleet_cost_per_hour") == 3 * number(plan, "fleet_devices"));
 }
 
 }  // namespace test_plans

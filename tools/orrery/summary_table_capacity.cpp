@@ -105,6 +105,8 @@ std::string slo_table(const Node& summary) {
     out += fmt::format("{:>12} {}\n", fmt::format("x{:g}", number_or_0(row, "scale")),
                        rate->is_number() ? fmt::format("{:.4g} requests/s", rate->as_number()) : "none of these");
   }
+  if (const Node* text = summary.at("binds.text"))
+    out += fmt::format("\nbinding      {}: {}\n", target_name(summary), text->as_string());
   return out;
 }
 
@@ -124,15 +126,17 @@ std::string replicas_of(const Node& plan) {
 
 namespace {
 
-/// Plans with a price, the cheapest for a million output tokens first; nothing where there are no prices.
+/// Plans with a price, the cheapest first (for the workload where capacities are known, else by the token); nothing
+/// where there are no prices.
 std::string costs_table(const Node& summary) {
   std::vector<const Node*> priced;
   for (const Node& plan : summary.find("plans")->items())
     if (plan.find("cost_per_million_tokens")->is_number()) priced.push_back(&plan);
   if (priced.empty()) return "";
-  std::stable_sort(priced.begin(), priced.end(), [](const Node* a, const Node* b) {
-    return number_or_0(*a, "cost_per_million_tokens") < number_or_0(*b, "cost_per_million_tokens");
-  });
+  const bool fleets = priced.front()->find("fleet_cost_per_hour")->is_number();
+  const char* const by = fleets ? "fleet_cost_per_hour" : "cost_per_million_tokens";
+  std::stable_sort(priced.begin(), priced.end(),
+                   [by](const Node* a, const Node* b) { return number_or_0(*a, by) < number_or_0(*b, by); });
   const Node* named = summary.find("currency");
   const std::string currency = named != nullptr ? named->as_string() : "your currency";
   std::string out = fmt::format("\ncost in {} per million tokens\n\n  {:<20} {:>7} {:>10} {:>8} {:>8} {:>14}\n",
@@ -147,6 +151,9 @@ std::string costs_table(const Node& summary) {
                        figure(*plan, "cost_per_million_output"), figure(*plan, "cost_per_million_tokens"));
     if (const Node* share = plan->find("energy_cost_share"); share->is_number())
       out += fmt::format("  ({:.1f} % of it energy)", 100 * share->as_number());
+    if (const Node* cost = plan->find("fleet_cost_per_hour"); cost->is_number())
+      out += fmt::format("  {:.0f} devices take the workload: {:.4g} an hour", number_or_0(*plan, "fleet_devices"),
+                         cost->as_number());
     if (plan->find("status")->as_string() != "ok") out += "  " + plan->find("status")->as_string();
     out += '\n';
   }

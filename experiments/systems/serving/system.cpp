@@ -47,7 +47,10 @@ sim::Node serving_identity(const ServingConfig& config) {
 ServingResult run_watched(const ServingConfig& config, const ServingSetup& setup, RunObserver* observer,
                           const std::function<void(const Progress&)>& progress, const RunChange& change) {
   TokenTimes times(observer);
-  LatencyCauses causes({config.slo.ttft_s, config.slo.tbt_s, config.run.tick_s}, &times);
+  const auto scaled = [&](const std::optional<double>& target_s) {
+    return target_s ? std::optional(*target_s * change.slo_scale) : std::nullopt;
+  };
+  LatencyCauses causes({scaled(config.slo.ttft_s), scaled(config.slo.tbt_s), config.run.tick_s}, &times);
   ServingResult result = setup.run(&causes, progress, change);
   if (config.slo.ttft_s || config.slo.tbt_s) result.binds = causes.binding(result);
   result.prompt_time_share = times.prompt_share();

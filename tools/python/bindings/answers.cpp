@@ -23,7 +23,6 @@ py::object ask(const experiments::Systems& systems, const std::string& name, con
 }
 
 py::list questions() {
-  constexpr const char* kForms[] = {"value", "text", "rate", "part", "limit", "enabled"};
   py::list all;
   for (const experiments::RunQuestion& question : experiments::run_questions()) {
     py::list options;
@@ -31,7 +30,7 @@ py::list questions() {
       py::dict one;
       one["name"] = option.name;
       one["path"] = option.path;
-      one["form"] = kForms[static_cast<std::size_t>(option.form)];
+      one["form"] = std::string(sim::to_string(option.form));
       one["list"] = option.list;
       one["doc"] = option.doc;
       options.append(one);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "experiments/systems/serving/system.hpp"
 
@@ -11,8 +10,6 @@ namespace orrery::experiments {
 namespace {
 
 using sim::Unit;
-
-constexpr int kPriced = 64;  // iterations that are priced again without the host
 
 std::string seconds(double value) {
   return sim::humanise(value, Unit::seconds);
@@ -39,55 +36,50 @@ double busy(const ServingResult& result) {
   return share(sum, result.simulated_s * static_cast<double>(result.replicas.size()));
 }
 
+/// Of the time in which iterations run, what the devices wait for the host; 0 where stages of a pipeline overlap.
+double host_share(const ServingResult& result) {
+  for (const GroupFacts& group : result.machine.groups)
+    if (group.stages > 1) return 0;
+  const double busy_s = seconds_of(result.metrics.busy_ps);
+  return busy_s > 0 ? std::max(0.0, 1 - seconds_of(result.metrics.cost.time_ps) / busy_s) : 0;
+}
+
 }  // namespace
 
 void LatencyCauses::request_ended(const RequestRecord& record) {
   PassingObserver::request_ended(record);
   if (!bounds_.ttft_s || !record.first_token || !record.finished) return;
-  const double ttft_s = static_cast<double>((*record.first_token - record.arrived).ticks) * bounds_.tick_s;
-  if (ttft_s <= *bounds_.ttft_s) return;
+  const std::int64_t ttft = (*record.first_token - record.arrived).ticks;
+  if (static_cast<double>(ttft) * bounds_.tick_s <= *bounds_.ttft_s) return;
   ++late_;
-  late_ttft_s_ += ttft_s;
-  late_wait_s_ += static_cast<double>((*record.admitted - record.arrived).ticks) * bounds_.tick_s;
-  late_prompt_ += static_cast<double>(record.prompt_tokens);
+  late_ttft_ += ttft;
+  late_wait_ += (*record.admitted - record.arrived).ticks;
+  late_prompt_ += record.prompt_tokens;
 }
 
 void LatencyCauses::iterations_ended(const IterationRun& run) {
   PassingObserver::iterations_ended(run);
-  if (!bounds_.tbt_s || run.decodes == 0) return;
-  const double first_s = static_cast<double>(run.time_ps) * 1e-12;
-  const double step_s = static_cast<double>(run.step_ps) * 1e-12;
-  // Iterations of a run get longer by step_s each: those above the bound are its last ones.
-  const double over = first_s > *bounds_.tbt_s ? static_cast<double>(run.count)
-                      : step_s > 0
-                          ? static_cast<double>(run.count) - std::floor((*bounds_.tbt_s - first_s) / step_s) - 1
-                          : 0;
+  // Decodes that are in it, or that wait for an iteration of prompts alone.
+  const std::int64_t decodes = run.decodes > 0 ? run.decodes : run.running - run.chunks;
+  if (!bounds_.tbt_s || decodes <= 0) return;
+  const auto bound_ps = static_cast<std::int64_t>(*bounds_.tbt_s * 1e12);
+  // Iterations of a run get longer by step_ps each: those above the bound are its last ones.
+  std::int64_t within = run.time_ps > bound_ps ? 0 : run.count;
+  if (within > 0 && run.step_ps > 0) within = std::min(run.count, (bound_ps - run.time_ps) / run.step_ps + 1);
+  const std::int64_t over = run.count - within;
   if (over <= 0) return;
-  const double last_s = first_s + step_s * static_cast<double>(run.count - 1);
-  const double time_s = over * (last_s - step_s * (over - 1) / 2);
-  LongGaps& gaps = run.prefill_tokens > 0 ? mixed_ : alone_;
-  const auto decodes = static_cast<double>(run.decodes);
-  gaps.gaps += over * decodes;
-  gaps.time_s += time_s * decodes;
-  gaps.prompt_tokens += over * decodes * static_cast<double>(run.prefill_tokens);
-  gaps.decodes += over * decodes * decodes;
+  LongGaps& gaps = run.decodes == 0 ? prompts_ : run.prefill_tokens > 0 ? mixed_ : alone_;
+  const __int128 count = static_cast<__int128>(over) * decodes;
+  gaps.gaps += count;
+  gaps.time_ps += static_cast<__int128>(elapsed_ps(run, run.count) - elapsed_ps(run, within)) * decodes;
+  gaps.prompt_tokens += count * run.prefill_tokens;
+  gaps.decodes += count * decodes;
   gaps.most_prompt = std::max(gaps.most_prompt, run.prefill_tokens);
-  price_without_host(run);
-}
-
-void LatencyCauses::price_without_host(const IterationRun& run) {
-  if (priced_ == kPriced || run.shape == nullptr || run.model == nullptr || !run.stages.empty()) return;
-  ++priced_;
-  const double device_s = static_cast<double>(run.model->price(*run.shape).time_ps) * 1e-12;
-  const double whole_s = static_cast<double>(run.time_ps) * 1e-12;
-  priced_s_ += whole_s;
-  host_s_ += std::max(0.0, whole_s - device_s);
 }
 
 Binding LatencyCauses::tbt(const ServingResult& result) const {
   const ServingMetrics& m = result.metrics;
   Binding binding{.target = "tbt", .missed = share(static_cast<double>(m.missed_tbt), static_cast<double>(m.measured))};
-  const double all = mixed_.gaps + alone_.gaps;
   if (m.missed_tbt_preempted * 2 > m.missed_tbt) {
     binding.cause = Cause::preemption;
     binding.text =
@@ -96,26 +88,35 @@ Binding LatencyCauses::tbt(const ServingResult& result) const {
                     100 * kv_in_use(result));
     return binding;
   }
-  if (all == 0) return binding;
-  const double host = share(host_s_, priced_s_);
-  const LongGaps& most = mixed_.gaps >= alone_.gaps ? mixed_ : alone_;
-  const double time_s = most.time_s / most.gaps;
-  if (host > 0.5) {
+  const LongGaps* most = &mixed_;
+  for (const LongGaps* other : {&prompts_, &alone_})
+    if (other->gaps > most->gaps) most = other;
+  if (most->gaps == 0) {
+    binding.text = "no iteration alone is as long: decodes wait for several, for copies or for another replica";
+    return binding;
+  }
+  const std::string time = seconds(most->mean(most->time_ps) * 1e-12);
+  const double of_all =
+      100 * static_cast<double>(most->gaps) / static_cast<double>(mixed_.gaps + alone_.gaps + prompts_.gaps);
+  const std::string part = fmt::format("they are {:.0f} % of the gaps above the target", of_all);
+  const double decodes = most->mean(most->decodes);
+  if (const double host = host_share(result); host > 0.5) {
     binding.cause = Cause::host;
-    binding.text = fmt::format("iterations of {} wait {:.0f} % of that for the host", seconds(time_s), 100 * host);
-  } else if (&most == &mixed_) {
+    binding.text =
+        fmt::format("iterations take {}, and {:.0f} % of their time devices wait for the host", time, 100 * host);
+  } else if (most == &mixed_) {
     binding.cause = Cause::prompt_chunk;
     binding.text = fmt::format(
-        "iterations with a chunk of prompt tokens (mean {:.0f}, at most {}) beside {:.3g} decodes take {}; they are "
-        "{:.0f} "
-        "% of the gaps above the target",
-        most.prompt_tokens / most.gaps, most.most_prompt, most.decodes / most.gaps, seconds(time_s),
-        100 * most.gaps / all);
+        "iterations with a chunk of prompt tokens (mean {:.0f}, at most {}) beside {:.3g} decodes take {}; {}",
+        most->mean(most->prompt_tokens), most->most_prompt, decodes, time, part);
+  } else if (most == &prompts_) {
+    binding.cause = Cause::prompt_first;
+    binding.text = fmt::format(
+        "iterations of prompts alone (mean {:.0f} tokens, at most {}) take {} while {:.3g} decodes wait; {}",
+        most->mean(most->prompt_tokens), most->most_prompt, time, decodes, part);
   } else {
     binding.cause = Cause::decode_batch;
-    binding.text =
-        fmt::format("iterations of {:.0f} decodes alone take {}; they are {:.0f} % of the gaps above the target",
-                    most.decodes / most.gaps, seconds(time_s), 100 * most.gaps / all);
+    binding.text = fmt::format("iterations of {:.3g} decodes alone take {}; {}", decodes, time, part);
   }
   return binding;
 }
@@ -125,21 +126,24 @@ Binding LatencyCauses::ttft(const ServingResult& result) const {
   Binding binding{.target = "ttft",
                   .missed = share(static_cast<double>(m.missed_ttft), static_cast<double>(m.measured))};
   if (late_ == 0) return binding;
-  const auto n = static_cast<double>(late_);
-  const double wait = share(late_wait_s_, late_ttft_s_);
-  if (wait < 0.5) {
+  const auto mean_s = [&](__int128 ticks) {
+    return static_cast<double>(ticks) * bounds_.tick_s / static_cast<double>(late_);
+  };
+  const double wait_s = mean_s(late_wait_);
+  const double ttft_s = mean_s(late_ttft_);
+  if (wait_s < ttft_s / 2) {
     binding.cause = Cause::prompt;
     binding.text = fmt::format(
         "requests that miss it have {:.0f} prompt tokens in the mean, which take {} from admission "
         "to the first token",
-        late_prompt_ / n, seconds((late_ttft_s_ - late_wait_s_) / n));
+        static_cast<double>(late_prompt_) / static_cast<double>(late_), seconds(ttft_s - wait_s));
     return binding;
   }
   const bool full = kv_in_use(result) > 0.95;
   binding.cause = full ? Cause::kv_blocks : Cause::queueing;
-  binding.text = fmt::format(
-      "requests that miss it wait {} of {} to be admitted: {}", seconds(late_wait_s_ / n), seconds(late_ttft_s_ / n),
-      full ? "KV blocks are full" : fmt::format("devices are busy {:.0f} %", 100 * busy(result)));
+  binding.text =
+      fmt::format("requests that miss it wait {} of {} to be admitted: {}", seconds(wait_s), seconds(ttft_s),
+                  full ? "KV blocks are full" : fmt::format("devices are busy {:.0f} %", 100 * busy(result)));
   return binding;
 }
 

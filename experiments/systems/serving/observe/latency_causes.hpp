@@ -3,8 +3,9 @@
 // TTFT: of the requests that miss it, the share of their TTFT that they waited to be admitted says whether the queue or
 // the prompt itself is at fault; a queue stands behind full KV blocks or behind a busy device. TBT: an iteration gives
 // every decode in it one gap as long as it lasts, so the iterations above the target are counted by their decodes, and
-// divided into those that carry prompt chunks too and those that do not. What the host adds to an iteration is found by
-// pricing some of the long ones again without it.
+// divided into those that carry prompt chunks too and those that do not; iterations of prompts alone count by the
+// decodes that wait for them. The host is at fault where it keeps the devices waiting for most of the time. All sums
+// are whole numbers: how iterations are grouped into runs does not matter.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct ServingResult;
 enum class Cause : std::uint8_t {
   none,
   prompt_chunk,  ///< prompt tokens beside decodes
+  prompt_first,  ///< iterations of prompts alone, for which decodes wait
   decode_batch,  ///< decodes alone: too many of them, or too large a model
   host,          ///< what the CPU does between iterations
   preemption,    ///< decodes that were stopped and started again
@@ -32,6 +34,7 @@ constexpr auto enum_names(Cause) {
   using enum Cause;
   return sim::names<Cause>({{"none", none},
                             {"prompt_chunk", prompt_chunk},
+                            {"prompt_first", prompt_first},
                             {"decode_batch", decode_batch},
                             {"host", host},
                             {"preemption", preemption},
@@ -70,19 +73,17 @@ class LatencyCauses final : public PassingObserver {
   Binding tbt(const ServingResult& result) const;
 
  private:
-  /// Iterations above the target, counted by their decodes.
+  /// Iterations above the target, counted by the decodes that have or await a token: sums over these gaps.
   struct LongGaps {
-    double gaps = 0, time_s = 0, prompt_tokens = 0, decodes = 0;
+    __int128 gaps = 0, time_ps = 0, prompt_tokens = 0, decodes = 0;
     std::int64_t most_prompt = 0;
+    double mean(__int128 sum) const { return static_cast<double>(sum) / static_cast<double>(gaps); }
   };
-  void price_without_host(const IterationRun& run);
 
   LatencyBounds bounds_;
-  LongGaps mixed_, alone_;
-  double host_s_ = 0, priced_s_ = 0;  ///< of the iterations priced again
-  int priced_ = 0;
+  LongGaps mixed_, alone_, prompts_;
   std::int64_t late_ = 0;  ///< requests above the bound for TTFT, and the sums of theirs
-  double late_wait_s_ = 0, late_ttft_s_ = 0, late_prompt_ = 0;
+  __int128 late_wait_ = 0, late_ttft_ = 0, late_prompt_ = 0;
 };
 
 }  // namespace orrery::experiments

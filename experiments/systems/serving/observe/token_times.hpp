@@ -12,18 +12,19 @@ class TokenTimes final : public PassingObserver {
   explicit TokenTimes(RunObserver* next) : PassingObserver(next) {}
   void iterations_ended(const IterationRun& run) override {
     PassingObserver::iterations_ended(run);
-    const std::int64_t tokens = run.prefill_tokens + run.decodes;
-    if (tokens == 0) return;
-    const double time_s = static_cast<double>(elapsed_ps(run, run.count)) * 1e-12;
-    const double prompt = static_cast<double>(run.prefill_tokens) / static_cast<double>(tokens);
-    prompt_s_ += time_s * prompt;
-    output_s_ += time_s * (1 - prompt);
+    if (run.prefill_tokens + run.decodes == 0) return;
+    all_ps_ += elapsed_ps(run, run.count);
+    if (run.prefill_tokens == 0) return;
+    // Rounded iteration by iteration, so that runs of many give what one after the other does.
+    for (std::int64_t i = 0; i < run.count; ++i)
+      prompt_ps_ += static_cast<__int128>(run.time_ps + i * run.step_ps) * run.prefill_tokens /
+                    (run.prefill_tokens + run.decodes);
   }
   /// Share of it that goes to prompt tokens; 0 before anything ran.
-  double prompt_share() const { return prompt_s_ + output_s_ > 0 ? prompt_s_ / (prompt_s_ + output_s_) : 0; }
+  double prompt_share() const { return all_ps_ > 0 ? seconds_of(prompt_ps_) / seconds_of(all_ps_) : 0; }
 
  private:
-  double prompt_s_ = 0, output_s_ = 0;
+  __int128 prompt_ps_ = 0, all_ps_ = 0;
 };
 
 }  // namespace orrery::experiments
