@@ -38,17 +38,20 @@ std::int64_t asked_for(const WorkloadParams& workload) {
   return requests;
 }
 
-/// Requests of a trace and the time between the first and the last.
-void read_rate(const ServingConfig& config, Arrivals& arrivals) {
+/// Requests of a trace and the time between the first and the last; true if it has no more than these.
+bool read_rate(const ServingConfig& config, Arrivals& arrivals) {
   const auto source = open_workload(config, static_cast<std::uint64_t>(config.run.seed));
   traces::TraceRecord record;
   std::int64_t count = 0;
   std::int64_t first_ns = 0;
   while (count < arrivals.requests && source->next(record))
     if (count++ == 0) first_ns = record.arrival_ns;
+  traces::TraceRecord more;
+  const bool all = count < arrivals.requests || !source->next(more);
   arrivals.requests = std::max<std::int64_t>(count, 1);
   const auto span_s = static_cast<double>(record.arrival_ns - first_ns) * 1e-9;
   if (count > 1 && span_s > 0) arrivals.per_s = static_cast<double>(count - 1) / span_s;
+  return all;
 }
 
 double mean_of(std::span<const double> values) {
@@ -71,11 +74,11 @@ Arrivals arrivals_of(const ServingConfig& config, std::optional<std::int64_t> re
   if (told) {
     arrivals.per_s = *told;
   } else if (!workload.program && !workload.clients) {
-    read_rate(config, arrivals);
+    arrivals.all = read_rate(config, arrivals) && workload.trace;
   }
   const bool ends_itself = config.run.until_s || config.run.until_requests;
   arrivals.most = std::max(arrivals.requests, std::min(most, workload.limit.value_or(most)));
-  if (ends_itself) arrivals.most = arrivals.requests;
+  if (ends_itself || arrivals.all) arrivals.most = arrivals.requests;
   return arrivals;
 }
 
@@ -91,7 +94,8 @@ void require_rate(const ServingConfig& config, const Arrivals& arrivals) {
 RunLength::RunLength(const Arrivals& arrivals)
     : programs_(arrivals.programs),
       requests_(std::max<std::int64_t>(std::min(arrivals.requests, arrivals.most), 1)),
-      most_(std::max(arrivals.most, requests_)) {}
+      most_(std::max(arrivals.most, requests_)),
+      exhausted_(arrivals.all) {}
 
 void RunLength::add(const ServingResult& run) {
   const double tick_s = 1e-12 * static_cast<double>(run.metrics.ps_per_tick);
@@ -137,8 +141,8 @@ bool RunLength::grows() const {
 }
 
 /// Long against the time that its first requests took, and the last quarter takes nearly as many times as long as the
-/// second as a queue that grows from nothing makes it (7 / 3): longer runs only make it plainer.
-bool RunLength::plainly_overloaded() const {
+/// second as a queue that grows from nothing makes it (7 / 3).
+bool RunLength::grows_from_nothing() const {
   const std::vector<double> all = by_arrival_.means();
   if (all.size() < 16 || !grows()) return false;
   const std::span<const double> means(all);
@@ -149,11 +153,20 @@ bool RunLength::plainly_overloaded() const {
   return span_s_ >= kSpans * early_s * static_cast<double>(runs_) && last_s > 1.8 * second_s;
 }
 
+/// That of two lengths, one after the other, and requests of the longer one take longer by half of what their number
+/// would make of a queue without an end. Waves of a busy system do not grow with the run, so longer runs would only
+/// make it plainer.
+bool RunLength::plainly_overloaded() const {
+  if (!grew_before_ || !grows_from_nothing()) return false;
+  const double more = static_cast<double>(requests_) / static_cast<double>(before_);
+  return in_system_s() > before_s_ * (1 + 0.5 * (more - 1));
+}
+
 LoadState RunLength::load() const {
   if (plainly_overloaded()) return LoadState::overloaded;
+  if (!grows()) return spans() >= kSpans ? LoadState::steady : LoadState::too_short;
   const bool longest = requests_ >= most_;
-  if (grows()) return longest && !exhausted_ ? LoadState::overloaded : LoadState::too_short;
-  return spans() >= kSpans ? LoadState::steady : LoadState::too_short;
+  return longest && (spans() >= kSpans || grows_from_nothing()) ? LoadState::overloaded : LoadState::too_short;
 }
 
 bool RunLength::lengthen() {

@@ -29,6 +29,7 @@ struct Arrivals {
   std::int64_t requests = 0;  ///< of the first run
   std::int64_t most = 0;      ///< of the longest; the same as `requests` where the config ends runs itself
   bool programs = false;      ///< these, not requests, are what arrives
+  bool all = false;           ///< a first run has all that there is
 };
 /// `requests`: of the first run, in place of the config's; `most`: of the longest. Reads a trace to its end (or to
 /// workload.limit) where nothing else tells its rate, which stays 0 if all arrive at once or when others have ended.
@@ -57,7 +58,9 @@ class RunLength {
 
  private:
   bool grows() const;
+  bool grows_from_nothing() const;
   bool plainly_overloaded() const;
+  double in_system_s() const { return runs_ > 0 ? in_system_s_ / static_cast<double>(runs_) : 0; }
 
   bool programs_;
   std::int64_t requests_, most_;
@@ -66,6 +69,10 @@ class RunLength {
   double span_s_ = 0, in_system_s_ = 0;  // summed over runs; mean of each
   sim::PlaceMeans by_arrival_;           // seconds
   double calls_each_ = 1;                // requests of a program
+  // The length before: how many, their mean time in system, and whether it grew from nothing.
+  std::int64_t before_ = 0;
+  double before_s_ = 0;
+  bool grew_before_ = false;
 };
 
 }  // namespace orrery::experiments::capacity

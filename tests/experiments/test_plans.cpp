@@ -154,7 +154,7 @@ TEST_CASE("A plan of names that nothing has, or ranked by what nobody told, is a
         std::string::npos);
   CHECK(fault(R"("dtypes": ["fp17"])").find("/plans/dtypes: unknown number format 'fp17'") != std::string::npos);
   CHECK(fault(R"("parts": [{"part": "h1000"}])").find("/plans/parts/0/part") != std::string::npos);
-  CHECK(fault(R"("rank": "cost")").find("/plans/rank: expected a price") != std::string::npos);
+  CHECK(fault(R"("rank": "cost")").find("/plans/rank: expected prices") != std::string::npos);
   CHECK(fault(R"("rank": "capacity")").find("/plans/rank: expected capacities") != std::string::npos);
   CHECK(fault(R"("rank": "cost", "prices": [{"part": "a10g", "per_hour": 1}])") == "none");
 }

@@ -79,11 +79,26 @@ TEST_CASE("No run is longer than the longest, and it says why", "[unit]") {
   CHECK(trace.limit_text() == "only 30 requests arrive");
 }
 
-TEST_CASE("A queue that grows from nothing is overloaded as soon as it shows", "[unit]") {
+TEST_CASE("A queue that grows from nothing, and twice as long in runs twice as long, is overloaded", "[unit]") {
   // Each request waits 50 ms longer than the one before: at the end 50 s, far more than the 0.1 s of the first.
+  const auto grows = [](std::int64_t i) { return 0.1 + 0.05 * static_cast<double>(i); };
   RunLength length(arrivals(1000, 100'000));
-  length.add(run_of(1000, [](std::int64_t i) { return 0.1 + 0.05 * static_cast<double>(i); }));
+  length.add(run_of(1000, grows));
+  CHECK(length.load() == LoadState::too_short);  // one run may be a wave
+  REQUIRE(length.lengthen());
+  REQUIRE(length.requests() == 2000);  // its arrivals span 40 mean times, and yet: twice as many
+  length.add(run_of(2000, grows));
   CHECK(length.load() == LoadState::overloaded);
+  // A wave: as steep, but in the longer run it is over.
+  RunLength wave(arrivals(1000, 100'000));
+  wave.add(run_of(1000, grows));
+  REQUIRE(wave.lengthen());
+  wave.add(run_of(2000, [&](std::int64_t i) { return grows(i % 1000); }));
+  CHECK(wave.load() != LoadState::overloaded);
+  // In the longest run there is no other to compare with.
+  RunLength longest(arrivals(1000, 1000));
+  longest.add(run_of(1000, grows));
+  CHECK(longest.load() == LoadState::overloaded);
 }
 
 TEST_CASE("A queue that grows slowly asks for longer runs, and is overloaded only in the longest", "[unit]") {
