@@ -165,15 +165,23 @@ bool RunLength::plainly_overloaded() const {
 LoadState RunLength::load() const {
   if (plainly_overloaded()) return LoadState::overloaded;
   if (!grows()) return spans() >= kSpans ? LoadState::steady : LoadState::too_short;
-  const bool longest = requests_ >= most_;
-  return longest && (spans() >= kSpans || grows_from_nothing()) ? LoadState::overloaded : LoadState::too_short;
+  return requests_ >= longest() && (spans() >= kSpans || grows_from_nothing()) ? LoadState::overloaded
+                                                                               : LoadState::too_short;
+}
+
+/// Programs send many requests each, and it is these that cost.
+std::int64_t RunLength::longest() const {
+  return std::max(requests_, static_cast<std::int64_t>(static_cast<double>(most_) / calls_each_));
 }
 
 bool RunLength::lengthen() {
-  const auto most = std::max(requests_, static_cast<std::int64_t>(static_cast<double>(most_) / calls_each_));
+  const std::int64_t most = longest();
   if (requests_ >= most) return false;
   // As many as the times in system of this run call for, and twice as many at least.
   const double wanted = spans() > 0 ? 1.1 * kSpans / spans() * static_cast<double>(requests_) : 0;
+  before_ = requests_;
+  before_s_ = in_system_s();
+  grew_before_ = grows_from_nothing();
   requests_ = std::min(
       most, std::clamp(static_cast<std::int64_t>(std::min(wanted, 1e15)), 2 * requests_, kMostFactor * requests_));
   runs_ = 0;

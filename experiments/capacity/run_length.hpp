@@ -60,6 +60,7 @@ class RunLength {
   bool grows() const;
   bool grows_from_nothing() const;
   bool plainly_overloaded() const;
+  std::int64_t longest() const;
   double in_system_s() const { return runs_ > 0 ? in_system_s_ / static_cast<double>(runs_) : 0; }
 
   bool programs_;
