@@ -68,7 +68,7 @@ double Prober::figure(const Criterion& criterion, std::size_t index, const Servi
         return statistic(*distribution.samples, limit.at) * distribution.unit_s;
     return kNone;
   }
-  return criterion.at_least ? share(m.attained, m.measured) : share(m.rejected, m.arrived);
+  return criterion.at_least ? share(m.verdicts.attained, m.measured) : share(m.rejected, m.arrived);
 }
 
 void Prober::judge(Probe& probe, const std::vector<std::vector<double>>& samples) const {

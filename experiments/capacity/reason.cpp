@@ -77,8 +77,8 @@ Binding binding_at(const ServingConfig& config, const ServingSetup& setup, const
   if (limit != nullptr) (of_gaps ? bounds.tbt_s : bounds.ttft_s) = limit->most_s;
   LatencyCauses causes(bounds, nullptr);
   const ServingResult result = setup.run(&causes, {}, {.rate_scale = probe.rate_scale, .requests = probe.requests});
-  if (limit == nullptr) return causes.binding(result);
-  Binding binding = of_gaps ? causes.tbt(result) : causes.ttft(result);
+  if (limit == nullptr) return causes.binding(result.watched());
+  Binding binding = of_gaps ? causes.tbt(result.watched()) : causes.ttft(result.watched());
   binding.target = criterion->name;
   return binding;
 }

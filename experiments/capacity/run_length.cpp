@@ -101,8 +101,8 @@ void RunLength::add(const ServingResult& run) {
   const double tick_s = 1e-12 * static_cast<double>(run.metrics.ps_per_tick);
   ++runs_;
   std::int64_t arrived = run.metrics.arrived;
-  sim::Time first = run.metrics.first_arrival;
-  sim::Time last = run.metrics.last_arrival;
+  sim::Time first = run.metrics.arrivals.first;
+  sim::Time last = run.metrics.arrivals.last;
   sim::PlaceMeans by_arrival;
   double sum = 0;
   if (run.programs) {
@@ -119,7 +119,7 @@ void RunLength::add(const ServingResult& run) {
     }
     if (by_arrival.count() > 0) in_system_s_ += sum / static_cast<double>(by_arrival.count());
   } else {
-    by_arrival = run.metrics.e2e_by_arrival;
+    by_arrival = run.metrics.arrivals.e2e_s;
     if (run.metrics.e2e.count() > 0) in_system_s_ += run.metrics.e2e.mean() * tick_s;
   }
   by_arrival_.add(by_arrival);

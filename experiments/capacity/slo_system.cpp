@@ -139,7 +139,7 @@ class SloSweep final : public SetupQuestion {
           {.replication = i, .rate_scale = row.rate / arrivals.per_s, .requests = row.requests, .slo_scale = scale});
       outcome.events += result.events;
       const ServingMetrics& m = result.metrics;
-      values.push_back(m.measured > 0 ? static_cast<double>(m.attained) / static_cast<double>(m.measured) : 0);
+      values.push_back(m.measured > 0 ? static_cast<double>(m.verdicts.attained) / static_cast<double>(m.measured) : 0);
     }
     return point_of(row.rate, scale, values);
   }

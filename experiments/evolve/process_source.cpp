@@ -91,7 +91,7 @@ Node problem_message(const EvolveStudy& study) {
 }
 
 ProcessSource::ProcessSource(const EvolveStudy& study, const std::string& command)
-    : study_(study), process_(std::make_unique<LineProcess>(std::vector<std::string>{"/bin/sh", "-c", command})) {
+    : study_(study), process_(std::make_unique<sim::LineProcess>(std::vector<std::string>{"/bin/sh", "-c", command})) {
   say(problem_message(study));
 }
 

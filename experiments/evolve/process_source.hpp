@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "experiments/base/child_process.hpp"
+#include "sim/child_process.hpp"
 #include "experiments/evolve/evolution.hpp"
 
 namespace orrery::experiments::evolve {
@@ -50,7 +50,7 @@ class ProcessSource final : public Source {
 
   const EvolveStudy& study_;
   ProposerCounts counts_;
-  std::unique_ptr<LineProcess> process_;
+  std::unique_ptr<sim::LineProcess> process_;
   sim::Node results_ = sim::Node::array();  ///< of the last generation
   sim::Node best_;
 };

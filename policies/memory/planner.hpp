@@ -42,6 +42,9 @@ class MemoryPlanner {
   virtual ~MemoryPlanner() = default;
   /// Throws std::invalid_argument for a buffer with a buffer_fault().
   Plan plan(std::span<const Buffer> buffers) const;
+  /// Whether it runs a program of others, which may not be there (then plan() throws sim::ConfigError): such a planner
+  /// is asked by name only.
+  virtual bool runs_a_program() const { return false; }
 
  private:
   /// Offsets of `buffers`, which come sorted by (begin, end, bytes, alignment), without partners and of > 0 bytes.

@@ -9,6 +9,7 @@ void register_memory_planners(MemoryPlannerRegistry& registry) {
   void add_best_fit(MemoryPlannerRegistry&); add_best_fit(registry);
   void add_first_fit(MemoryPlannerRegistry&); add_first_fit(registry);
   void add_greedy_by_size(MemoryPlannerRegistry&); add_greedy_by_size(registry);
+  void add_milp(MemoryPlannerRegistry&); add_milp(registry);
   void add_search(MemoryPlannerRegistry&); add_search(registry);
 }
 

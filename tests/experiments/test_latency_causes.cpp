@@ -38,8 +38,8 @@ RequestRecord request(std::int64_t admitted_ms, std::int64_t first_ms, std::int6
 ServingResult missed(std::int64_t ttft, std::int64_t tbt) {
   ServingResult result;
   result.metrics.arrived = result.metrics.measured = 100;
-  result.metrics.missed_ttft = ttft;
-  result.metrics.missed_tbt = tbt;
+  result.metrics.verdicts.missed_ttft = ttft;
+  result.metrics.verdicts.missed_tbt = tbt;
   return result;
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("Gaps above the target are counted by their decodes and divided by pro
   causes.iterations_ended(iterations(60, 0, 10));      // ten of decodes alone
   causes.iterations_ended(iterations(40, 500, 50));    // within the target
   causes.iterations_ended(iterations(300, 4000, 0));   // nobody waits
-  const Binding binding = causes.binding(missed(0, 20));
+  const Binding binding = causes.binding(missed(0, 20).watched());
   CHECK(binding.target == "tbt");
   CHECK(binding.cause == Cause::prompt_chunk);
   CHECK(binding.missed == Approx(0.2));
@@ -67,7 +67,7 @@ TEST_CASE("Of iterations that get longer, the last ones are above the target", "
   LatencyCauses causes({.tbt_s = 0.05}, nullptr);
   // 48 ms, 49, 50, 51, 52 ms: two of five, of 51.5 ms in the mean.
   causes.iterations_ended(iterations(48, 0, 8, 5, 1000));
-  const Binding binding = causes.binding(missed(0, 1));
+  const Binding binding = causes.binding(missed(0, 1).watched());
   CHECK(binding.cause == Cause::decode_batch);
   CHECK(binding.text == "iterations of 8 decodes alone take 51.5 ms; they are 100 % of the gaps above the target");
 }
@@ -77,13 +77,13 @@ TEST_CASE("Who misses TTFT in the queue, and who by the prompt itself", "[unit]"
   queue.request_ended(request(1500, 2000));  // 1.5 s of 2 s in the queue
   queue.request_ended(request(2500, 3000));
   queue.request_ended(request(10, 900, 9999));  // within the target
-  const Binding queued = queue.binding(missed(2, 0));
+  const Binding queued = queue.binding(missed(2, 0).watched());
   CHECK(queued.target == "ttft");
   CHECK(queued.cause == Cause::queueing);
   CHECK_THAT(queued.text, Contains("wait 2 s of 2.5 s"));
   LatencyCauses prompts({.ttft_s = 1}, nullptr);
   prompts.request_ended(request(100, 2100, 8000));
-  const Binding long_prompt = prompts.binding(missed(1, 0));
+  const Binding long_prompt = prompts.binding(missed(1, 0).watched());
   CHECK(long_prompt.cause == Cause::prompt);
   CHECK_THAT(long_prompt.text, Contains("8000 prompt tokens") && Contains("2 s from admission"));
 }
@@ -94,24 +94,24 @@ TEST_CASE("A queue behind a full KV cache is the cache's", "[unit]") {
   ServingResult result = missed(1, 0);
   result.machine.groups.push_back({.kv_capacity_bytes = 100});
   result.replicas.push_back({.kv_peak_bytes = 99});
-  CHECK(causes.binding(result).cause == Cause::kv_blocks);
+  CHECK(causes.binding(result.watched()).cause == Cause::kv_blocks);
   result.replicas.front().kv_peak_bytes = 90;
-  CHECK(causes.binding(result).cause == Cause::queueing);
+  CHECK(causes.binding(result.watched()).cause == Cause::queueing);
 }
 
 TEST_CASE("The target that more requests miss binds; rejections and preemptions go before", "[unit]") {
   LatencyCauses causes({.ttft_s = 1, .tbt_s = 0.05}, nullptr);
   causes.request_ended(request(1500, 2000));
   causes.iterations_ended(iterations(100, 2000, 10));
-  CHECK(causes.binding(missed(3, 2)).target == "ttft");
-  CHECK(causes.binding(missed(2, 3)).target == "tbt");
-  CHECK(causes.binding(missed(0, 0)).target.empty());
+  CHECK(causes.binding(missed(3, 2).watched()).target == "ttft");
+  CHECK(causes.binding(missed(2, 3).watched()).target == "tbt");
+  CHECK(causes.binding(missed(0, 0).watched()).target.empty());
   ServingResult result = missed(3, 2);
   result.metrics.rejected = 4;
-  CHECK(causes.binding(result).cause == Cause::rejection);
+  CHECK(causes.binding(result.watched()).cause == Cause::rejection);
   result = missed(0, 4);
-  result.metrics.missed_tbt_preempted = 3;
-  CHECK(causes.binding(result).cause == Cause::preemption);
+  result.metrics.verdicts.missed_tbt_preempted = 3;
+  CHECK(causes.binding(result.watched()).cause == Cause::preemption);
 }
 
 TEST_CASE("Long gaps of devices that wait for the host are the host's", "[unit]") {
@@ -120,11 +120,11 @@ TEST_CASE("Long gaps of devices that wait for the host are the host's", "[unit]"
   ServingResult result = missed(0, 1);
   result.metrics.busy_ps = 100 * kMs;
   result.metrics.cost.time_ps = 20 * kMs;  // 80 of 100 ms are not the devices'
-  const Binding binding = causes.binding(result);
+  const Binding binding = causes.binding(result.watched());
   CHECK(binding.cause == Cause::host);
   CHECK_THAT(binding.text, Contains("80 % of their time devices wait for the host"));
   result.metrics.cost.time_ps = 60 * kMs;
-  CHECK(causes.binding(result).cause == Cause::decode_batch);
+  CHECK(causes.binding(result.watched()).cause == Cause::decode_batch);
 }
 
 TEST_CASE("Iterations of prompts alone count by the decodes that wait for them", "[unit]") {
@@ -133,7 +133,7 @@ TEST_CASE("Iterations of prompts alone count by the decodes that wait for them",
   prompts.running = 12;
   prompts.chunks = 2;  // ten wait
   causes.iterations_ended(prompts);
-  const Binding binding = causes.binding(missed(0, 1));
+  const Binding binding = causes.binding(missed(0, 1).watched());
   CHECK(binding.cause == Cause::prompt_first);
   CHECK_THAT(binding.text, Contains("3000 tokens") && Contains("120 ms while 10 decodes wait"));
 }
@@ -147,7 +147,7 @@ TEST_CASE("What is seen does not depend on how iterations are grouped", "[prop]"
     one.time_ps += i * 700 * kMs / 1000;
     apart.iterations_ended(one);
   }
-  CHECK(together.binding(missed(0, 1)).text == apart.binding(missed(0, 1)).text);
+  CHECK(together.binding(missed(0, 1).watched()).text == apart.binding(missed(0, 1).watched()).text);
 }
 
 }  // namespace test_latency_causes

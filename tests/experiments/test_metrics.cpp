@@ -59,7 +59,7 @@ TEST_CASE("an SLO wants both targets, and rejected requests miss it", "[unit]") 
   rejected.status = "rejected:context_exceeded";
   m.request_ended(rejected, {});
   CHECK(m.measured == 4);
-  CHECK(m.attained == 1);
+  CHECK(m.verdicts.attained == 1);
   CHECK(m.completed == 3);
   CHECK(m.rejected_by_reason.at("context_exceeded") == 1);
   CHECK(m.ttft.mean() == Approx((10 + 11 + 10) / 3.0));

@@ -18,11 +18,11 @@ ServingResult run_of(std::int64_t requests, const F& time) {
   ServingMetrics& m = result.metrics;
   constexpr double kTicks = 1e12;
   m.arrived = requests;
-  m.first_arrival = sim::Time{0};
-  m.last_arrival = sim::Time{static_cast<std::int64_t>(static_cast<double>(requests - 1) * kTicks)};
+  m.arrivals.first = sim::Time{0};
+  m.arrivals.last = sim::Time{static_cast<std::int64_t>(static_cast<double>(requests - 1) * kTicks)};
   for (std::int64_t i = 0; i < requests; ++i) {
     m.e2e.add(static_cast<std::int64_t>(time(i) * kTicks));
-    m.e2e_by_arrival.add(i, time(i));
+    m.arrivals.e2e_s.add(i, time(i));
   }
   return result;
 }

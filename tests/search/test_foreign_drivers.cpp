@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "experiments/base/child_process.hpp"
+#include "sim/child_process.hpp"
 #include "quality.hpp"
 
 namespace orrery::experiments::search::test_foreign_drivers {
@@ -11,7 +11,7 @@ namespace {
 using namespace test;
 
 bool has_optuna() {
-  if (run_program({"/usr/bin/python3", "-c", "import optuna"}, 60) == 0) return true;
+  if (sim::run_program({"/usr/bin/python3", "-c", "import optuna"}, 60) == 0) return true;
   WARN("skipped: Optuna is not installed");
   return false;
 }

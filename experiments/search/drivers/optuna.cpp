@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "experiments/base/child_process.hpp"
+#include "sim/child_process.hpp"
 #include "experiments/base/experiment.hpp"
 #include "experiments/search/driver.hpp"
 #include "experiments/search/moves.hpp"
@@ -91,10 +91,10 @@ class OptunaDriver final : public Driver {
   static std::string interpreter() {
     const char* chosen = std::getenv("ORRERY_PYTHON");
     std::string python = chosen != nullptr ? chosen : "/usr/bin/python3";
-    if (!find_program(python))
+    if (!sim::find_program(python))
       sim::throw_fault({python, ""}, "expected a Python interpreter, found none",
                        "set ORRERY_PYTHON, or run tools/setup");
-    if (run_program({python, "-c", "import optuna"}, kPatience) != 0)
+    if (sim::run_program({python, "-c", "import optuna"}, kPatience) != 0)
       sim::throw_fault({python, ""}, "expected the Python module optuna, found none", kHint);
     return python;
   }
@@ -112,7 +112,7 @@ class OptunaDriver final : public Driver {
 
   const Space& space_;
   std::string python_;
-  LineProcess process_;
+  sim::LineProcess process_;
   std::vector<Proposal> asked_;
   std::vector<std::size_t> places_;  ///< of asked_ in Optuna's batch
 };

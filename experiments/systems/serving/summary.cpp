@@ -76,7 +76,7 @@ Node rejections(const FinishedRun& run) {
 /// Over the part of the run that is measured.
 Node goodput(const FinishedRun& run) {
   const double until_s = std::min(run.span_s, run.scale.seconds(run.m.measure_until));
-  return ratio(static_cast<double>(run.m.attained), until_s - run.scale.seconds(run.m.warmup));
+  return ratio(static_cast<double>(run.m.verdicts.attained), until_s - run.scale.seconds(run.m.warmup));
 }
 
 /// Mean over replicas.
@@ -197,10 +197,13 @@ const FigureTable<FinishedRun>& request_table() {
       {"slo.attainment", "ratio",
        "Share of requests whose TTFT is within slo.ttft and the P99 of whose own TBTs is within slo.tbt; rejected ones "
        "do not count as met.",
-       [](const Run& run) { return ratio(static_cast<double>(run.m.attained), static_cast<double>(run.m.measured)); }},
+       [](const Run& run) {
+         return ratio(static_cast<double>(run.m.verdicts.attained), static_cast<double>(run.m.measured));
+       }},
       {"slo.goodput_per_s", "1/s", "Requests a second that attain the SLO.", goodput},
       {"slo.{missed_ttft,missed_tbt}", "requests", "Completed requests that miss that target; some miss both.",
-       [](const Run& run) { return run.m.missed_ttft; }, [](const Run& run) { return run.m.missed_tbt; }},
+       [](const Run& run) { return run.m.verdicts.missed_ttft; },
+       [](const Run& run) { return run.m.verdicts.missed_tbt; }},
       {"binds", binding_table().infos(), [](const Run& run) -> FigureValue {
          if (!run.result.binds || run.result.binds->target.empty()) return std::nullopt;
          return binding_table().written(*run.result.binds);

@@ -52,7 +52,7 @@ ServingResult run_watched(const ServingConfig& config, const ServingSetup& setup
   };
   LatencyCauses causes({scaled(config.slo.ttft_s), scaled(config.slo.tbt_s), config.run.tick_s}, &times);
   ServingResult result = setup.run(&causes, progress, change);
-  if (config.slo.ttft_s || config.slo.tbt_s) result.binds = causes.binding(result);
+  if (config.slo.ttft_s || config.slo.tbt_s) result.binds = causes.binding(result.watched());
   result.prompt_time_share = times.prompt_share();
   return result;
 }

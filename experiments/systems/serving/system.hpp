@@ -35,6 +35,8 @@ struct ServingResult {
   // Where somebody watched for them (run_watched()):
   std::optional<Binding> binds;             ///< the target that binds, if there are targets
   std::optional<double> prompt_time_share;  ///< of device time
+
+  WatchedRun watched() const { return {metrics, machine, replicas, simulated_s}; }
 };
 
 /// A design that does not fit.

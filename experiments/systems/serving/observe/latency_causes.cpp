@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "experiments/systems/serving/system.hpp"
+#include "sim/base/units.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -20,7 +20,7 @@ double share(double part, double whole) {
 }
 
 /// KV blocks of the fullest replica, as a share of what there are.
-double kv_in_use(const ServingResult& result) {
+double kv_in_use(const WatchedRun& result) {
   double most = 0;
   for (const ReplicaResult& replica : result.replicas) {
     const GroupFacts& group = result.machine.groups[static_cast<std::size_t>(replica.group)];
@@ -30,14 +30,14 @@ double kv_in_use(const ServingResult& result) {
   return most;
 }
 
-double busy(const ServingResult& result) {
+double busy(const WatchedRun& result) {
   double sum = 0;
   for (const ReplicaResult& replica : result.replicas) sum += seconds_of(replica.busy_ps);
   return share(sum, result.simulated_s * static_cast<double>(result.replicas.size()));
 }
 
 /// Of the time in which iterations run, what the devices wait for the host; 0 where stages of a pipeline overlap.
-double host_share(const ServingResult& result) {
+double host_share(const WatchedRun& result) {
   for (const GroupFacts& group : result.machine.groups)
     if (group.stages > 1) return 0;
   const double busy_s = seconds_of(result.metrics.busy_ps);
@@ -77,15 +77,16 @@ void LatencyCauses::iterations_ended(const IterationRun& run) {
   gaps.most_prompt = std::max(gaps.most_prompt, run.prefill_tokens);
 }
 
-Binding LatencyCauses::tbt(const ServingResult& result) const {
+Binding LatencyCauses::tbt(const WatchedRun& result) const {
   const ServingMetrics& m = result.metrics;
-  Binding binding{.target = "tbt", .missed = share(static_cast<double>(m.missed_tbt), static_cast<double>(m.measured))};
-  if (m.missed_tbt_preempted * 2 > m.missed_tbt) {
+  Binding binding{.target = "tbt",
+                  .missed = share(static_cast<double>(m.verdicts.missed_tbt), static_cast<double>(m.measured))};
+  if (m.verdicts.missed_tbt_preempted * 2 > m.verdicts.missed_tbt) {
     binding.cause = Cause::preemption;
-    binding.text =
-        fmt::format("{:.0f} % of the requests that miss it were preempted (KV blocks at most {:.0f} % full)",
-                    100 * share(static_cast<double>(m.missed_tbt_preempted), static_cast<double>(m.missed_tbt)),
-                    100 * kv_in_use(result));
+    binding.text = fmt::format(
+        "{:.0f} % of the requests that miss it were preempted (KV blocks at most {:.0f} % full)",
+        100 * share(static_cast<double>(m.verdicts.missed_tbt_preempted), static_cast<double>(m.verdicts.missed_tbt)),
+        100 * kv_in_use(result));
     return binding;
   }
   const LongGaps* most = &mixed_;
@@ -121,10 +122,10 @@ Binding LatencyCauses::tbt(const ServingResult& result) const {
   return binding;
 }
 
-Binding LatencyCauses::ttft(const ServingResult& result) const {
+Binding LatencyCauses::ttft(const WatchedRun& result) const {
   const ServingMetrics& m = result.metrics;
   Binding binding{.target = "ttft",
-                  .missed = share(static_cast<double>(m.missed_ttft), static_cast<double>(m.measured))};
+                  .missed = share(static_cast<double>(m.verdicts.missed_ttft), static_cast<double>(m.measured))};
   if (late_ == 0) return binding;
   const auto mean_s = [&](__int128 ticks) {
     return static_cast<double>(ticks) * bounds_.tick_s / static_cast<double>(late_);
@@ -147,16 +148,16 @@ Binding LatencyCauses::ttft(const ServingResult& result) const {
   return binding;
 }
 
-Binding LatencyCauses::binding(const ServingResult& result) const {
+Binding LatencyCauses::binding(const WatchedRun& result) const {
   const ServingMetrics& m = result.metrics;
   const auto measured = static_cast<double>(m.measured);
-  if (m.rejected > std::max(m.missed_ttft, m.missed_tbt))
+  if (m.rejected > std::max(m.verdicts.missed_ttft, m.verdicts.missed_tbt))
     return {.target = "rejection",
             .cause = Cause::rejection,
             .missed = share(static_cast<double>(m.rejected), measured),
             .text = fmt::format("{} of {} requests are rejected", m.rejected, m.arrived)};
-  if (m.missed_ttft == 0 && m.missed_tbt == 0) return {};
-  return m.missed_tbt >= m.missed_ttft ? tbt(result) : ttft(result);
+  if (m.verdicts.missed_ttft == 0 && m.verdicts.missed_tbt == 0) return {};
+  return m.verdicts.missed_tbt >= m.verdicts.missed_ttft ? tbt(result) : ttft(result);
 }
 
 }  // namespace orrery::experiments

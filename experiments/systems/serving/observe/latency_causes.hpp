@@ -11,12 +11,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/systems/serving/observe/metrics.hpp"
 
 namespace orrery::experiments {
-
-struct ServingResult;
 
 enum class Cause : std::uint8_t {
   none,
@@ -52,6 +51,14 @@ struct Binding {
   std::string text;   ///< for people: one line
 };
 
+/// What is asked of a run that is over.
+struct WatchedRun {
+  const ServingMetrics& metrics;
+  const MachineFacts& machine;
+  const std::vector<ReplicaResult>& replicas;
+  double simulated_s;
+};
+
 /// Latencies that are asked for; which of them bind is asked of a run.
 struct LatencyBounds {
   std::optional<double> ttft_s, tbt_s;
@@ -67,10 +74,10 @@ class LatencyCauses final : public PassingObserver {
   void iterations_ended(const IterationRun& run) override;
 
   /// After the run.
-  Binding binding(const ServingResult& result) const;
+  Binding binding(const WatchedRun& run) const;
   /// The same of one of them: "ttft" or "tbt".
-  Binding ttft(const ServingResult& result) const;
-  Binding tbt(const ServingResult& result) const;
+  Binding ttft(const WatchedRun& run) const;
+  Binding tbt(const WatchedRun& run) const;
 
  private:
   /// Iterations above the target, counted by the decodes that have or await a token: sums over these gaps.

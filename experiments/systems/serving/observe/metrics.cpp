@@ -22,8 +22,8 @@ bool TbtVerdict::attained(std::int64_t target) const {
 void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict& tbts) {
   const bool counts = measures(record.arrived);
   if (counts) ++measured;
-  first_arrival = std::min(first_arrival, record.arrived);
-  last_arrival = std::max(last_arrival, record.arrived);
+  arrivals.first = std::min(arrivals.first, record.arrived);
+  arrivals.last = std::max(arrivals.last, record.arrived);
   preemptions += record.preemptions;
   if (record.preemptions > 0) ++preempted_requests;
   if (!record.finished) {
@@ -41,7 +41,7 @@ void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   cached_tokens += record.cached_tokens;
   output_tokens += record.output_tokens;
   const sim::Duration whole = *record.finished - record.arrived;
-  e2e_by_arrival.add(record.id, seconds_of(static_cast<__int128>(whole.ticks) * ps_per_tick));
+  arrivals.e2e_s.add(record.id, seconds_of(static_cast<__int128>(whole.ticks) * ps_per_tick));
   if (!counts) return;
   const sim::Duration first = *record.first_token - record.arrived;
   ttft.add(first.ticks);
@@ -63,10 +63,10 @@ void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   }
   const bool ttft_ok = !slo.ttft || first <= *slo.ttft;
   const bool tbt_ok = !slo.tbt_ps || tbts.attained(*slo.tbt_ps);
-  if (ttft_ok && tbt_ok) ++attained;
-  if (!ttft_ok) ++missed_ttft;
-  if (!tbt_ok) ++missed_tbt;
-  if (!tbt_ok && record.preemptions > 0) ++missed_tbt_preempted;
+  if (ttft_ok && tbt_ok) ++verdicts.attained;
+  if (!ttft_ok) ++verdicts.missed_ttft;
+  if (!tbt_ok) ++verdicts.missed_tbt;
+  if (!tbt_ok && record.preemptions > 0) ++verdicts.missed_tbt_preempted;
 }
 
 std::int64_t elapsed_ps(const IterationRun& run, std::int64_t i) {

@@ -165,6 +165,18 @@ struct PriorityMetrics {
   sim::SampleStats tpot;       ///< in ps
 };
 
+/// Requests that met the SLO, and completed ones that missed a target; a request may miss both.
+struct SloCounts {
+  std::int64_t attained = 0, missed_ttft = 0, missed_tbt = 0;
+  std::int64_t missed_tbt_preempted = 0;  ///< of those that miss TBT
+};
+
+/// Times in system by order of arrival.
+struct ArrivalMetrics {
+  sim::Time first = sim::kNever, last;  ///< of all that ended
+  sim::PlaceMeans e2e_s;                ///< of completed ones
+};
+
 /// Counts and latencies of the requests of a run. Requests that arrived outside [warmup, measure_until) count in
 /// totals, not in latencies.
 struct RequestMetrics {
@@ -178,17 +190,15 @@ struct RequestMetrics {
     return slo.ttft ? std::optional(to_ps(slo.ttft->ticks, ps_per_tick)) : std::nullopt;
   }
   std::int64_t arrived = 0, completed = 0, rejected = 0, preempted_requests = 0, preemptions = 0, unfinished = 0;
-  std::int64_t measured = 0, attained = 0;       ///< past the warm-up: all ended requests, and those that met the SLO
-  std::int64_t missed_ttft = 0, missed_tbt = 0;  ///< of the completed ones among these; a request may miss both
-  std::int64_t missed_tbt_preempted = 0;         ///< of those that miss TBT
+  std::int64_t measured = 0;  ///< past the warm-up: all that ended
+  SloCounts verdicts;         ///< of these
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
-  std::int64_t prompt_tokens = 0, output_tokens = 0;    ///< of completed requests
-  std::int64_t cached_tokens = 0;                       ///< of these prompts, found in a cache
-  sim::SampleStats ttft, e2e, queueing;                 ///< in ticks
-  sim::SampleStats tbt, tpot, normalised;               ///< in ps: they must not fall to whole coarse ticks
-  sim::Time first_arrival = sim::kNever, last_arrival;  ///< of all that ended
-  sim::PlaceMeans e2e_by_arrival;                       ///< of completed ones, in seconds
-  bool priorities = false;                              ///< whether requests of each priority are told by themselves
+  std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
+  std::int64_t cached_tokens = 0;                     ///< of these prompts, found in a cache
+  sim::SampleStats ttft, e2e, queueing;               ///< in ticks
+  sim::SampleStats tbt, tpot, normalised;             ///< in ps: they must not fall to whole coarse ticks
+  ArrivalMetrics arrivals;
+  bool priorities = false;  ///< whether requests of each priority are told by themselves
   std::map<std::int32_t, PriorityMetrics> by_priority;
 
   /// Books a request that ended in whatever way.

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace orrery::experiments::search {
+namespace orrery::sim {
 
 class Milp {
  public:
@@ -73,4 +73,4 @@ class Milp {
   bool maximise_ = false;
 };
 
-}  // namespace orrery::experiments::search
+}  // namespace orrery::sim

@@ -1,4 +1,4 @@
-#include "experiments/base/child_process.hpp"
+#include "sim/child_process.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-namespace orrery::experiments {
+namespace orrery::sim {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -176,4 +176,4 @@ std::optional<std::string> LineProcess::read(double seconds) {
   }
 }
 
-}  // namespace orrery::experiments
+}  // namespace orrery::sim

@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "experiments/base/child_process.hpp"
-#include "experiments/search/milp.hpp"
 #include "sim/base/fault.hpp"
+#include "sim/child_process.hpp"
+#include "sim/milp.hpp"
 
-namespace orrery::experiments::search::test_milp {
+namespace orrery::sim::test_milp {
 namespace {
 
 using Kind = Milp::Kind;
@@ -148,4 +148,4 @@ TEST_CASE("lines to a program and back", "[process]") {
 }
 
 }  // namespace
-}  // namespace orrery::experiments::search::test_milp
+}  // namespace orrery::sim::test_milp

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace orrery::experiments {
+namespace orrery::sim {
 
 /// The program of that name on PATH (a name with a slash is the file itself); nothing if there is none.
 std::optional<std::filesystem::path> find_program(const std::string& name);
@@ -60,4 +60,4 @@ class LineProcess {
   std::int64_t overlong_ = 0;
 };
 
-}  // namespace orrery::experiments
+}  // namespace orrery::sim

@@ -1,4 +1,4 @@
-#include "experiments/search/milp.hpp"
+#include "sim/milp.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "experiments/base/child_process.hpp"
 #include "sim/base/fault.hpp"
+#include "sim/child_process.hpp"
 
-namespace orrery::experiments::search {
+namespace orrery::sim {
 namespace {
 
 constexpr std::size_t kTermsOfLine = 8;  // LP lines are short
@@ -156,4 +156,4 @@ Milp::Solution Milp::solve(double seconds, const std::string& program) const {
   return read_solution(text.str());
 }
 
-}  // namespace orrery::experiments::search
+}  // namespace orrery::sim
