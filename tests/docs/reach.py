@@ -19,7 +19,6 @@ ROOTS = ("sim/", "hw/", "models/", "traces/", "policies/", "experiments/", "tool
 KNOWN = {
     "hw/network/network_transport.hpp": "flows of task graphs over a network, for runs of task graphs to come",
     "sim/task/analysis.hpp": "critical paths of task graphs, for runs of task graphs to come",
-    "sim/when.hpp": "waiting for several things, for processes of plug-ins (docs/processes.md)",
 }
 
 DEFINED = re.compile(r"^(?!namespace|using|static|return|if|for|while|struct|class|template|#|\}|constexpr|inline)"

@@ -103,6 +103,26 @@ TEST_CASE("a run that is cut short leaves instances unfinished", "[unit]") {
   }  // the load goes before the engine: its processes end
 }
 
+TEST_CASE("an answer that takes longer than the timeout is given up, and the engine goes on with it", "[unit]") {
+  // Answers of 3 s: given up after 2 s, waited for if there are 4 s. The call that was given up still ends at 3 s.
+  FakePort impatient;
+  const auto gives_up = load_of(programs(std::string(R"({"instances": 2, "timeout": "2 s", )") + kOneCall + "}"));
+  impatient.run(*gives_up);
+  const ProgramMetrics failed = gives_up->finish();
+  CHECK(failed.failed == 2);
+  CHECK(failed.completed == 0);
+  CHECK(failed.records[0].finished->ticks == 2 * kSecond);
+  CHECK(failed.figures.at("timeouts") == 2);
+  CHECK(impatient.engine.now().ticks == 3 * kSecond);
+  FakePort patient;
+  const auto waits = load_of(programs(std::string(R"({"instances": 2, "timeout": "4 s", )") + kOneCall + "}"));
+  patient.run(*waits);
+  const ProgramMetrics completed = waits->finish();
+  CHECK(completed.completed == 2);
+  CHECK(completed.figures.count("timeouts") == 0);
+  CHECK(completed.latency.mean() == 3 * kSecond);
+}
+
 TEST_CASE("faults of workload.program name their places", "[unit]") {
   const auto fault = [](const std::string& json) -> std::string {
     try {

@@ -3,6 +3,7 @@
 
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "sim/base/math.hpp"
+#include "sim/when.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -44,8 +45,16 @@ sim::Task<Future> Client::call(sim::Engine&, Call call) {
   co_return future;
 }
 
-sim::Task<bool> Client::answer(sim::Engine&, Future& future) {
-  co_await future.state_->ended.wait();
+sim::Task<bool> Client::answer(sim::Engine& engine, Future& future) {
+  if (timeout) {
+    const auto first = co_await sim::when_any(future.state_->ended.wait(), engine.delay(*timeout));
+    if (first.index == 1) {
+      tell("timeouts", 1);
+      co_return false;
+    }
+  } else {
+    co_await future.state_->ended.wait();
+  }
   causal_ticks_ = std::max(causal_ticks_, future.state_->causal_ticks);
   record_.critical_ticks = std::max(record_.critical_ticks, causal_ticks_);
   co_return future.state_->completed;

@@ -23,6 +23,7 @@ ProgramLoad::ProgramLoad(const ProgramsParams& params, std::uint64_t seed, doubl
       predictor_(std::move(predictor)),
       clients_(params.clients),
       think_time_s_(params.think_time_s),
+      timeout_s_(params.timeout_s),
       rate_scale_(rate_scale),
       instances_(instances_of(params, *program_)),
       warmup_(warmup) {}
@@ -80,6 +81,7 @@ sim::Task<bool> ProgramLoad::run(sim::Engine& engine, std::int64_t id) {
   record.id = id;
   record.started = engine.now();
   Client client(*this, record, program_random_.child(static_cast<std::uint64_t>(id)));
+  if (timeout_s_) client.timeout = engine.scale().duration(*timeout_s_);
   const bool completed = co_await program_->run(engine, client);
   record.completed = completed;
   record.finished = engine.now();

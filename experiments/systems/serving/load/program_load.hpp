@@ -48,6 +48,7 @@ class ProgramLoad final : public Load, public sim::EventHandler {
   Predictor predictor_;
   std::optional<std::int64_t> clients_;
   double think_time_s_;
+  std::optional<double> timeout_s_;
   double rate_scale_;
   std::int64_t instances_;
   sim::Time warmup_;

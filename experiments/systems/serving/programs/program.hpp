@@ -144,7 +144,7 @@ class Client {
 
   /// Sends a call now. The caller goes on at once (or, if the program runs sequentially, when the call has ended).
   sim::Task<Future> call(sim::Engine& engine, Call call);
-  /// Waits for the answer; true if the call was completed, false if it was rejected.
+  /// Waits for the answer; true if the call was completed, false if it was rejected, or given up after `timeout`.
   sim::Task<bool> answer(sim::Engine& engine, Future& future);
   /// A call and its answer; the answer's text is appended to the dialogue.
   sim::Task<bool> ask(sim::Engine& engine, Dialogue& dialogue, std::int64_t output_tokens, std::int32_t kind = 0);
@@ -165,6 +165,7 @@ class Client {
   sim::Time started() const { return record_.started; }
   /// Calls end before the next is sent, whatever the program would allow.
   bool sequential = false;
+  std::optional<sim::Duration> timeout;  ///< of answers that are waited for
   sim::RandomStream random;  ///< of this instance
 
  private:
@@ -195,6 +196,7 @@ struct ProgramsParams {
   std::optional<std::int64_t> instances;
   std::optional<std::int64_t> clients;
   double think_time_s = 0;
+  std::optional<double> timeout_s;
   std::optional<traces::ArrivalRegistry::Choice> arrivals;
   ProgramRegistry::Choice does;
 
@@ -206,6 +208,9 @@ struct ProgramsParams {
                    "Closed loop: this many at a time, each starts the next instance when its last has ended."),
         sim::field("think_time", &ProgramsParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
                    "Of a client between two instances."),
+        sim::field("timeout", &ProgramsParams::timeout_s, sim::Unit::seconds, sim::positive(),
+                   "An answer that is waited for so long is given up, and its instance fails; the engine, which is not "
+                   "told, goes on with the call. null: never."),
         sim::only_if_given(sim::choice("arrivals", &ProgramsParams::arrivals, "poisson",
                                        "Open loop: when instances start. Without this and clients, all start at 0.")),
         sim::required(sim::choice("does", &ProgramsParams::does, "conversation", "The program."))};
