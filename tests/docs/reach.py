@@ -16,10 +16,7 @@ import sys
 from pathlib import Path
 
 ROOTS = ("sim/", "hw/", "models/", "traces/", "policies/", "experiments/", "tools/")
-KNOWN = {
-    "hw/network/network_transport.hpp": "flows of task graphs over a network, for runs of task graphs to come",
-    "sim/task/analysis.hpp": "critical paths of task graphs, for runs of task graphs to come",
-}
+KNOWN: dict[str, str] = {}  # header: why nothing comes to it
 
 DEFINED = re.compile(r"^(?!namespace|using|static|return|if|for|while|struct|class|template|#|\}|constexpr|inline)"
                      r"[A-Za-z_][\w:<>,&*\s\[\]]*?\b((?:\w+::)*~?\w+)\(", re.M)

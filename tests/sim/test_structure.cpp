@@ -37,6 +37,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/network", {"base"}},
     {"systems/pim", {"base"}},
     {"systems/serving", {"base"}},
+    {"systems/tasks", {"base", "systems/network"}},
     {"import", {"base"}},
     {"tune", {"base", "search"}},
     {"capacity", {"base", "systems/serving"}},

@@ -27,6 +27,8 @@ std::string slo_table(const sim::Node& summary);
 std::string plans_table(const sim::Node& summary);
 /// The same for a graph run.
 std::string graph_table(const sim::Node& summary);
+/// The same for a replay of traces.
+std::string tasks_table(const sim::Node& summary);
 /// The same for a training.
 std::string rl_table(const sim::Node& summary);
 

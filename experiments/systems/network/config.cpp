@@ -16,7 +16,7 @@ using sim::Node;
 
 /// Builds topology and routing; null where there were faults.
 std::unique_ptr<hw::Routing> read_network(const Node& node, const hw::TopologyRegistry& topologies,
-                                          NetworkSection& params, NetworkConfig& config, sim::Faults& faults) {
+                                          NetworkSection& params, NetworkParts& config, sim::Faults& faults) {
   const Node* written = node.find("topology");
   if (written == nullptr || !written->is_object()) return nullptr;  // reported already
   const std::size_t known = faults.size();
@@ -31,11 +31,11 @@ std::unique_ptr<hw::Routing> read_network(const Node& node, const hw::TopologyRe
 }
 
 /// Reports bandwidths that the solver cannot hold at this tick.
-void check_bandwidths(const Node& node, const NetworkConfig& config, sim::Faults& faults) {
+void check_bandwidths(const Node& node, const hw::Topology& topology, double tick_s, sim::Faults& faults) {
   double most = 0;
-  for (const hw::NetworkLink& link : config.topology->links) most = std::max(most, link.bandwidth);
+  for (const hw::NetworkLink& link : topology.links) most = std::max(most, link.bandwidth);
   try {
-    sim::Engine engine(1, tick_scale(config.run.tick_s));
+    sim::Engine engine(1, tick_scale(tick_s));
     sim::FlowNetwork(engine).add_link(most);
   } catch (const std::invalid_argument&) {
     faults.add(
@@ -47,21 +47,31 @@ void check_bandwidths(const Node& node, const NetworkConfig& config, sim::Faults
 
 }  // namespace
 
+NetworkParts read_network_parts(const Node& machine, const sim::RegistrySet& registries, double tick_s,
+                                NetworkSection& written, sim::Faults& faults) {
+  NetworkParts parts;
+  parts.params.message_overhead_s = written.message_overhead_s;
+  const Node network = machine.is_object() ? section(machine, "network") : machine;
+  if (!network.is_object()) return parts;
+  parts.made = read_network(network, registries.get<hw::TopologyRegistry>(), written, parts, faults);
+  if (parts.topology && faults.empty()) check_bandwidths(network, *parts.topology, tick_s, faults);
+  return parts;
+}
+
 NetworkConfig read_network_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
   NetworkConfig config;
   config.file = root.origin().file;
   auto params = read_sections<NetworkSections>(root, registries, faults);
   config.run = params.run;
-  const Node machine = section(root, "machine");
-  const Node network = machine.is_object() ? section(machine, "network") : machine;
-  config.network.message_overhead_s = params.machine.network.message_overhead_s;
-  const auto routing = network.is_object() ? read_network(network, registries.get<hw::TopologyRegistry>(),
-                                                          params.machine.network, config, faults)
-                                           : nullptr;
   const Node run = section(root, "run");
   check_tick(run, config.run.tick_s, faults);
   check_timeline(section(run, "timeline"), config.run.timeline.begin_s, config.run.timeline.end_s, faults);
-  if (config.topology && faults.empty()) check_bandwidths(network, config, faults);
+  NetworkParts parts =
+      read_network_parts(section(root, "machine"), registries, config.run.tick_s, params.machine.network, faults);
+  config.network = parts.params;
+  config.topology = parts.topology;
+  config.routing = parts.routing;
+  hw::Routing* const routing = parts.made.get();
   const Node workload = section(root, "workload");
   if (workload.is_object()) {
     const hw::CollectiveRegistry& collectives = registries.get<hw::CollectiveRegistry>();

@@ -260,6 +260,18 @@ struct NetworkConfig {
   sim::Node resolved;
 };
 
+/// What the section `machine.network` becomes; for systems that send over a network of their own.
+struct NetworkParts {
+  hw::NetworkParams params;
+  std::shared_ptr<const hw::Topology> topology;
+  hw::RoutingRegistry::Choice routing;
+  std::unique_ptr<hw::Routing> made;  ///< the routing for this topology; null where there were faults
+};
+/// Reads it from section `machine`; `section` comes parsed, and its topology is filled in with every default. Faults,
+/// one of which are bandwidths that a tick of `tick_s` seconds cannot hold, go to `faults`.
+NetworkParts read_network_parts(const sim::Node& machine, const sim::RegistrySet& registries, double tick_s,
+                                NetworkSection& section, sim::Faults& faults);
+
 /// Reads a config document; every fault goes to `faults` and the result is then not to be used.
 NetworkConfig read_network_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
 

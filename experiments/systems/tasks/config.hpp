@@ -1,0 +1,105 @@
+// The config of a replay: a network, perhaps a device that prices compute nodes, and a trace a rank.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/base/config_parts.hpp"
+#include "experiments/systems/network/config.hpp"
+#include "hw/device/device.hpp"
+#include "models/import/chakra_nodes.hpp"
+
+namespace orrery::experiments::tasks {
+
+struct DeviceParams {
+  std::string part;
+  hw::DType dtype = hw::DType::fp16;
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::required(sim::field("part", &DeviceParams::part, sim::Unit::reference, sim::any_value(),
+                                                    "Part of the catalog, or a file like one.")),
+                           sim::field("dtype", &DeviceParams::dtype, "Format whose peak rate FLOPs run at.")};
+  }
+};
+
+struct MachineParams {
+  network::NetworkSection network;
+  std::optional<DeviceParams> device;
+  static constexpr auto fields() {
+    using M = MachineParams;
+    return sim::FieldTable{
+        sim::required(sim::field("network", &M::network, "What connects the ranks: rank r is the r-th host.")),
+        sim::field("device", &M::device,
+                   "What every rank computes on: prices compute nodes by their FLOPs and bytes; null: nodes take the "
+                   "time that was recorded.")};
+  }
+};
+
+struct WorkloadParams {
+  std::string traces;
+  std::optional<std::int64_t> ranks;
+  hw::CollectiveRegistry::Choice algorithm;
+  std::int64_t window = 1;
+  std::int64_t splits = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    return sim::FieldTable{
+        sim::required(sim::field("traces", &W::traces, Unit::text, sim::any_value(),
+                                 "Chakra traces, a file a rank: a path with {rank} where the number stands.")),
+        sim::field("ranks", &W::ranks, Unit::count, sim::between(1, 65536),
+                   "How many; null: as many as there are files, from 0 on."),
+        sim::choice("algorithm", &W::algorithm, "ring",
+                    "How collectives are done; of kinds that it does not do, direct."),
+        sim::field("window", &W::window, Unit::count, sim::between(1, 1e9),
+                   "Messages of a collective under way at a time between two ranks."),
+        sim::field("splits", &W::splits, Unit::count, sim::between(1, 1024),
+                   "Pieces that a collective's buffer is cut into, done one after the other.")};
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  bool timeline = true;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Of the routing's choices."),
+        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                   "Resolution of time, a whole number of ps."),
+        sim::field("timeline", &RunParams::timeline, "Whether timeline.pftrace is written.")};
+  }
+};
+
+struct TasksParams {
+  MachineParams machine;
+  WorkloadParams workload;
+  RunParams run;
+  static constexpr auto fields() {
+    using S = TasksParams;
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &S::machine, "Network and devices.")),
+        sim::required(sim::section("workload", &S::workload, "What ranks ran, and how their collectives are done.")),
+        sim::section("run", &S::run, "Seed and resolution of the run.")};
+  }
+};
+
+/// A validated config.
+struct TasksConfig {
+  std::string file;  ///< the config's, for messages
+  TasksParams params;
+  network::NetworkParts network;
+  std::optional<hw::Device> device;
+  hw::CollectiveRegistry::Choice direct;               ///< does what the chosen algorithm does not
+  std::vector<std::vector<models::ChakraNode>> ranks;  ///< nodes by rank, …
+  std::vector<models::ChakraOrder> orders;             ///< … and who waits for whom
+  std::vector<std::filesystem::path> inputs;
+  sim::Node resolved;
+};
+
+/// Reads a config document and its traces; every fault goes to `faults` and the result is then not to be used.
+TasksConfig read_tasks_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
+
+}  // namespace orrery::experiments::tasks
