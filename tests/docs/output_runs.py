@@ -133,6 +133,7 @@ def other_runs() -> list[dict]:
         {"system": "aggregate", "workload": {"nodes": 10000, "edges": 200000, "degree_cv": 1}},
         {"system": "pim", "machine": {"device": {"part": "a100-sxm4-80gb"}, "pim": {"part": "attacc-bank"}},
          "model": {"config": "catalog:llama-2-7b"}, "workload": {"batch": 64, "context": 2048}},
+        {"base": "training_step.json"},
         {"system": "function", "workload": {"function": "bnh", "point": {"x": 1, "y": 1}}},
         {"system": "search", "study": {"file": "search_toy.json", "set": ["search.budget=20"]}, "run": {"repeats": 2}},
         {"system": "tune", "workload": {"table": "tune.csv", "value": "speed", "axes": [{"column": "batch"}]},

@@ -85,9 +85,8 @@ PathTimes path_times(const sim::CriticalPath& path, const TraceGraph& trace) {
   for (const sim::PathStep& step : path.steps) {
     const TracedTask& task = trace.tasks[step.task.index];
     times.waiting = times.waiting + step.wait;
-    Duration& part = communicates(task)              ? times.communication
-                     : task.kind == TaskKind::memory ? times.memory
-                                                     : times.compute;
+    const bool moves = task.kind == TaskKind::send || task.kind == TaskKind::collective;
+    Duration& part = moves ? times.communication : task.kind == TaskKind::memory ? times.memory : times.compute;
     part = part + step.length();
   }
   return times;

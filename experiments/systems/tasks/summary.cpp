@@ -13,7 +13,8 @@ namespace {
 
 using sim::Node;
 
-constexpr std::size_t kLongest = 5;  // tasks of the critical path that are named
+constexpr std::size_t kLongest = 5;      // tasks of the critical path that are named …
+constexpr std::size_t kNameLength = 60;  // … and how much of a name
 
 struct Source {
   const TasksConfig& config;
@@ -60,7 +61,7 @@ const FigureTable<Source>& path_table() {
          Node list = Node::array();
          for (std::size_t i = 0; i < std::min(kLongest, steps.size()); ++i) {
            const TracedTask& task = s.result.trace.tasks[steps[i].task.index];
-           list.push(Node::string(fmt::format("rank {} '{}': {}", task.rank, task.node->name,
+           list.push(Node::string(fmt::format("rank {} '{}': {}", task.rank, task.node->name.substr(0, kNameLength),
                                               sim::humanise(s.seconds(steps[i].length()), sim::Unit::seconds))));
          }
          return list;
