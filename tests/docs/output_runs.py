@@ -90,7 +90,10 @@ def serving_runs() -> list[dict]:
 def question_runs() -> list[dict]:
     return [
         merged(SERVING, system="capacity", capacity={"requests": 60, "replications": 2, "tolerance": 0.2}),
-        merged(SERVING, system="slo_sweep", slo_sweep={"rates": ["2 1/s", "8 1/s"], "scales": [0.5, 1], "replications": 2}),
+        merged(SERVING, system="capacity", capacity={"limits": [{"metric": "ttft", "at": "p50", "most": "1 us"}],
+                                                     "requests": 20, "replications": 1}),
+        merged(SERVING, system="plans", model__config="catalog:llama-3.1-405b", plans={"devices": [1]}),
+        merged(SERVING, system="slo_sweep", slo_sweep={"rates": ["2 1/s", "8 1/s"], "scales": [0.5, 1], "replications": 2}, slo__tbt="12 ms"),
         merged(SERVING, system="plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 2}],
                plans={"tensor_parallel": [1, 2], "prices": [{"per_hour": 2}], "currency": "USD", "devices": [2]}),
         merged(SERVING, system="plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 2}],

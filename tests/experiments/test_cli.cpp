@@ -118,7 +118,7 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
   check_refused(scratch, "c.json --set system=training",
                 "--set:/system: unknown system 'training' (known: aggregate, capacity, dram, function, graph, hls, "
                 "launch, network, "
-                "pim, plans, rl, search, serving, slo_sweep, tune)");
+                "pim, plans, rl, search, serving, slo_sweep, tasks, tune)");
   check_refused(scratch, "c.json --set run.tick='\"1.5 ps\"'", "--set:/run/tick: expected a whole number of ps");
   check_refused(scratch, "c.json --set nonsense", "--set nonsense: expected name=value");
 }

@@ -118,7 +118,9 @@ TEST_CASE("planned peaks are never below live ones", "[prop]") {
     REQUIRE(lower_bound(buffers) == alive.peak);
     for (const std::string& name : planners.names()) {
       sim::Faults faults;
-      const Plan plan = planners.prepare(name, nullptr, {}, faults).make()->plan(buffers);
+      const auto planner = planners.prepare(name, nullptr, {}, faults).make();
+      if (planner->runs_a_program()) continue;  // minutes, of a solver
+      const Plan plan = planner->plan(buffers);
       REQUIRE(plan_fault(buffers, plan.offsets).value_or("") == "");
       REQUIRE(plan.peak >= alive.peak);
     }

@@ -22,7 +22,7 @@ std::int64_t count_at(const Node& node, std::string_view path, std::int64_t othe
   return value != nullptr && value->is_number() ? static_cast<std::int64_t>(value->as_number()) : otherwise;
 }
 
-/// "llama-2-7b" of "catalog:llama-2-7b" and of "models/llama-2-7b.json"; a folder's name of its config.json.
+/// "llama-2-7b" of "catalog:llama-2-7b" and of a file of that name; of a config.json its folder.
 std::string name_of(const std::string& reference) {
   if (const auto colon = reference.find(':'); colon != std::string::npos) return reference.substr(colon + 1);
   const std::filesystem::path path(reference);
