@@ -193,7 +193,7 @@ bool RunLength::lengthen() {
 std::string RunLength::limit_text() const {
   const char* what = programs_ ? "programs" : "requests";
   if (exhausted_) return fmt::format("only {} {} arrive", requests_, what);
-  return fmt::format("a run has at most {} {} (--max-requests)", requests_, what);
+  return fmt::format("a run has at most {} {} (max_requests, or workload.limit)", requests_, what);
 }
 
 }  // namespace orrery::experiments::capacity

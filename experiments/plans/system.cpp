@@ -230,6 +230,14 @@ class PlansExperiment final : public capacity::ServingQuestion {
     return node;
   }
 
+  /// What plans change stands for the config's machine.
+  std::vector<std::pair<std::string, std::string>> restated() const override {
+    auto lines = ServingQuestion::restated();
+    for (auto& [what, text] : lines)
+      if (what == "machine") text = machines();
+    return lines;
+  }
+
   Outcome run(const RunSink& sink) const override {
     std::vector<Plan> plans = enumerate(params_, root_, config_);
     evaluate_all(plans, sink);
@@ -241,6 +249,20 @@ class PlansExperiment final : public capacity::ServingQuestion {
   }
 
  private:
+  /// "4 or 8 x h100-sxm5-80gb or a100-sxm4-80gb".
+  std::string machines() const {
+    const auto either = [](const auto& list, const auto& text) {
+      std::string out;
+      for (const auto& one : list) out += (out.empty() ? "" : " or ") + text(one);
+      return out;
+    };
+    const DeviceGroup& own = config_.machine.devices.front();
+    const std::string devices = either(params_.devices, [](std::int64_t count) { return fmt::format("{}", count); });
+    const std::string parts = either(params_.parts, [](const PartParams& part) { return part.part; });
+    return fmt::format("{} x {}", devices.empty() ? fmt::format("{}", own.count) : devices,
+                       parts.empty() ? own.part : parts);
+  }
+
   /// Rows keep their order, whichever thread makes them; what a thread throws is thrown for the first such row.
   void evaluate_all(std::vector<Plan>& plans, const RunSink& sink) const {
     std::atomic<std::size_t> next{0};

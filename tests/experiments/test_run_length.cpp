@@ -70,7 +70,7 @@ TEST_CASE("No run is longer than the longest, and it says why", "[unit]") {
   length.add(run_of(50, [](std::int64_t) { return 10.0; }));
   CHECK(length.load() == LoadState::too_short);
   CHECK(!length.lengthen());
-  CHECK(length.limit_text() == "a run has at most 50 requests (--max-requests)");
+  CHECK(length.limit_text() == "a run has at most 50 requests (max_requests, or workload.limit)");
   // A trace that ends sooner than it was asked to.
   RunLength trace(arrivals(100, 1000));
   trace.add(run_of(30, two_seconds));
