@@ -123,7 +123,11 @@ RunQuestion plans() {
             "million tokens"},
            {"prices", "plans.price_file", F::text, false, "File of prices (docs/how-to/prices.json is an example)"},
            {"currency", "plans.currency", F::text, false, "What prices are in"},
+           kTtft,
+           kTbt,
            {"capacity", "plans.capacity", F::enabled, false, "Search each plan's capacity and judge it there"},
+           {"attainment", "capacity.attainment", F::value, false,
+            "With --capacity: least share of requests that attain the targets (default 0.99)"},
            {"disaggregated", "plans.disaggregated", F::enabled, false,
             "Also divide the devices between prefill and decode, in every way"},
            {"jobs", "plans.jobs", F::value, false, "Threads; results are the same for any number"}}};

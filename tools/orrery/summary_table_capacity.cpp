@@ -126,6 +126,10 @@ std::string replicas_of(const Node& plan) {
 
 namespace {
 
+std::string counted(double number, const char* what) {
+  return fmt::format("{:.0f} {}{}", number, what, number == 1 ? "" : "s");
+}
+
 /// Plans with a price, the cheapest first (for the workload where capacities are known, else by the token); nothing
 /// where there are no prices.
 std::string costs_table(const Node& summary) {
@@ -139,8 +143,9 @@ std::string costs_table(const Node& summary) {
                    [by](const Node* a, const Node* b) { return number_or_0(*a, by) < number_or_0(*b, by); });
   const Node* named = summary.find("currency");
   const std::string currency = named != nullptr ? named->as_string() : "your currency";
-  std::string out = fmt::format("\ncost in {} per million tokens\n\n  {:<20} {:>7} {:>10} {:>8} {:>8} {:>14}\n",
-                                currency, "part", "devices", "replicas", "input", "output", "all on output");
+  std::string out = fmt::format("\ncost in {} per million tokens\n\n  {:<20} {:>7} {:>10} {:>8} {:>8} {:>14}{}\n",
+                                currency, "part", "devices", "replicas", "input", "output", "all on output",
+                                fleets ? "  for the whole workload" : "");
   const auto figure = [](const Node& plan, const char* key) {
     const Node* value = plan.find(key);
     return value->is_number() ? fmt::format("{:.4g}", value->as_number()) : std::string("-");
@@ -152,11 +157,18 @@ std::string costs_table(const Node& summary) {
     if (const Node* share = plan->find("energy_cost_share"); share->is_number())
       out += fmt::format("  ({:.1f} % of it energy)", 100 * share->as_number());
     if (const Node* cost = plan->find("fleet_cost_per_hour"); cost->is_number())
-      out += fmt::format("  {:.0f} devices take the workload: {:.4g} an hour", number_or_0(*plan, "fleet_devices"),
+      out += fmt::format("  {}: {:.4g} an hour", counted(number_or_0(*plan, "fleet_devices"), "device"),
                          cost->as_number());
     if (plan->find("status")->as_string() != "ok") out += "  " + plan->find("status")->as_string();
     out += '\n';
   }
+  const auto cheapest = std::find_if(priced.begin(), priced.end(), [by](const Node* plan) {
+    return plan->find("status")->as_string() == "ok" && plan->find(by)->is_number();
+  });
+  if (cheapest != priced.end() && fleets)
+    out += fmt::format("\ncheapest     {} {} at {:.4g} {} an hour take the workload\n",
+                       number_or_0(**cheapest, "fleet_devices"), (*cheapest)->find("part")->as_string(),
+                       number_or_0(**cheapest, "fleet_cost_per_hour"), currency);
   return out;
 }
 
