@@ -128,6 +128,7 @@ RunQuestion plans() {
            {"capacity", "plans.capacity", F::enabled, false, "Search each plan's capacity and judge it there"},
            {"attainment", "capacity.attainment", F::value, false,
             "With --capacity: least share of requests that attain the targets (default 0.99)"},
+           {"once", "plans.once", F::enabled, false, "Run the workload once, as it is: a job to be done, not a load"},
            {"disaggregated", "plans.disaggregated", F::enabled, false,
             "Also divide the devices between prefill and decode, in every way"},
            {"jobs", "plans.jobs", F::value, false, "Threads; results are the same for any number"}}};

@@ -5,11 +5,31 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "models/graph/graph_dimensions.hpp"
 #include "models/import/importer.hpp"
 
 namespace orrery::experiments {
 
 using sim::Node;
+
+namespace {
+
+void name_dimensions(models::OpGraph& graph, const ImportParams& import, const sim::Origin& where,
+                     sim::Faults& faults) {
+  for (std::size_t i = 0; i < import.dimensions.size(); ++i) {
+    const DimensionParams& dimension = import.dimensions[i];
+    const sim::Origin place{where.file, fmt::format("{}/import/dimensions/{}", where.path, i)};
+    try {
+      graph = models::with_dimension(graph, models::Symbol(dimension.name), models::SymExpr::parse(dimension.is));
+    } catch (const models::GraphError& error) {
+      faults.add(place, error.what());
+    } catch (const std::exception& error) {
+      faults.add(place, fmt::format("'{}': {}", dimension.is, error.what()));
+    }
+  }
+}
+
+}  // namespace
 
 std::optional<LoadedGraph> build_or_import(const std::optional<models::BuilderRegistry::Choice>& builder,
                                            const std::optional<ImportParams>& import, const sim::Origin& where,
@@ -22,6 +42,7 @@ std::optional<LoadedGraph> build_or_import(const std::optional<models::BuilderRe
     } else if (import) {
       models::Imported imported = models::import_graph(import->path, import->format);
       loaded = {std::move(imported.graph), std::move(imported.unmapped), std::move(imported.notes), import->path};
+      name_dimensions(loaded.graph, *import, where, faults);
     } else {
       return std::nullopt;
     }

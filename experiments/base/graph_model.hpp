@@ -15,8 +15,23 @@
 
 namespace orrery::experiments {
 
+/// A dimension of a file by another name: {"name": "total_length", "is": "past + tokens"}.
+struct DimensionParams {
+  std::string name, is;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("name", &DimensionParams::name, Unit::text, sim::any_value(), "In the file.")),
+        sim::required(sim::field("is", &DimensionParams::is, Unit::text, sim::any_value(),
+                                 "A dimension, or a formula of some: \"past + tokens\".")),
+    };
+  }
+};
+
 struct ImportParams {
   std::string path, format;
+  std::vector<DimensionParams> dimensions;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -24,6 +39,8 @@ struct ImportParams {
         sim::required(sim::field("path", &ImportParams::path, Unit::path, sim::any_value(), "The file.")),
         sim::field("format", &ImportParams::format, Unit::text, sim::any_value(),
                    "onnx, chakra, kineto, hf or json; empty: by the file's name."),
+        sim::field("dimensions", &ImportParams::dimensions,
+                   "Other names for dimensions, one after the other; a service wants batch, tokens and past."),
     };
   }
 };

@@ -14,9 +14,7 @@ std::string reason_of(const RunLength& length, LoadState load, std::int64_t requ
                      length.spans(), RunLength::kSpans, length.limit_text());
 }
 
-}  // namespace
-
-SteadyRun run_steady(const sim::Node& root, const Systems& systems, std::int64_t max_requests) {
+SteadyRun run_serving(const sim::Node& root, const Systems& systems, std::int64_t max_requests, bool once) {
   sim::Faults faults;
   const ServingConfig config = read_serving_config(root, systems.registries(), faults);
   faults.throw_if_any();
@@ -29,12 +27,22 @@ SteadyRun run_steady(const sim::Node& root, const Systems& systems, std::int64_t
     run.requests = length.requests();
     const ServingResult result = run_watched(config, setup, nullptr, {}, RunChange{.requests = run.requests});
     run.summary = summarise(result, tick_scale(config.run.tick_s));
-    if (arrivals.per_s == 0) return run;
+    if (once || arrivals.per_s == 0) return run;
     length.add(result);
     run.load = length.load();
   } while (run.load == LoadState::too_short && length.lengthen());
   if (run.load != LoadState::steady) run.reason = reason_of(length, run.load, length.requests());
   return run;
+}
+
+}  // namespace
+
+SteadyRun run_steady(const sim::Node& root, const Systems& systems, std::int64_t max_requests) {
+  return run_serving(root, systems, max_requests, false);
+}
+
+SteadyRun run_once(const sim::Node& root, const Systems& systems) {
+  return run_serving(root, systems, kMaxRequests, true);
 }
 
 }  // namespace orrery::experiments::capacity

@@ -18,5 +18,7 @@ struct SteadyRun {
 /// Runs the serving config `root` with seed run.seed. Where requests come all at once, or when others have ended, one
 /// run says all. Throws sim::ConfigError.
 SteadyRun run_steady(const sim::Node& root, const Systems& systems, std::int64_t max_requests = kMaxRequests);
+/// The same once, as it is: a job to be done, not a load to be borne. Always steady.
+SteadyRun run_once(const sim::Node& root, const Systems& systems);
 
 }  // namespace orrery::experiments::capacity

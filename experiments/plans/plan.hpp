@@ -59,7 +59,7 @@ struct PlansParams : Prices {
   std::optional<std::string> price_file;
   std::vector<Objective> objectives{Objective::latency, Objective::throughput, Objective::energy};
   Objective rank = Objective::latency;
-  bool capacity = false;
+  bool capacity = false, once = false;
   std::int64_t jobs = 1;
 
   static constexpr auto fields() {
@@ -98,6 +98,10 @@ struct PlansParams : Prices {
                 "capacity", &P::capacity,
                 "Search every plan's capacity (section `capacity`) and judge it there, instead of at the workload's "
                 "own rate."),
+            sim::field(
+                "once", &P::once,
+                "Run the workload once, as it is: a job to be done, not a load to be borne, so that a queue that "
+                "grows is no fault."),
             sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),
                        "Threads; decide nothing but how long it takes.")});
   }

@@ -66,14 +66,15 @@ Node config_of(const Plan& plan, const Node& base, bool capacity) {
 }
 
 /// Summary of a plan at the workload's own rate, or at its capacity; status and reason go to the plan.
-Node measured(Plan& plan, const Systems& systems, const Node& base, bool at_capacity) {
+Node measured(Plan& plan, const Systems& systems, const Node& base, const PlansParams& params) {
+  const bool at_capacity = params.capacity;
   const Node config = config_of(plan, base, at_capacity);
   Node summary;
   capacity::SteadyRun run;
   if (at_capacity) {
     summary = read_experiment(systems, config)->run({}).summary;
   } else {
-    run = capacity::run_steady(config, systems);
+    run = params.once ? capacity::run_once(config, systems) : capacity::run_steady(config, systems);
     summary = run.summary;
   }
   plan.status = summary.find("status")->as_string();
@@ -96,10 +97,10 @@ Node measured(Plan& plan, const Systems& systems, const Node& base, bool at_capa
   return there != nullptr ? *there : Node::object();
 }
 
-void evaluate(Plan& plan, const Systems& systems, const Node& base, const Prices& prices, bool at_capacity) {
+void evaluate(Plan& plan, const Systems& systems, const Node& base, const PlansParams& params) {
   Node summary;
   try {
-    summary = measured(plan, systems, base, at_capacity);
+    summary = measured(plan, systems, base, params);
   } catch (const sim::ConfigError& error) {  // the base is sound: a clock or format that this part has not
     plan.status = "infeasible";
     plan.reason = error.faults().front().text();
@@ -117,11 +118,11 @@ void evaluate(Plan& plan, const Systems& systems, const Node& base, const Prices
   if (plan.capacity > 0) plan.fleet_devices = static_cast<double>(plan.devices) * std::ceil(plan.rate / plan.capacity);
   if (!plan.price) return;
   plan.fleet_cost = *plan.price * plan.fleet_devices;
-  const Cost cost = cost_of(prices, *plan.price, plan.devices, summary);
+  const Cost cost = cost_of(params, *plan.price, plan.devices, summary);
   plan.cost_per_million = cost.per_million_output;
   plan.input_cost = cost.input_share_per_million;
   plan.output_cost = cost.output_share_per_million;
-  if (prices.electricity_per_kwh) plan.energy_cost_share = cost.energy_share;
+  if (params.electricity_per_kwh) plan.energy_cost_share = cost.energy_share;
 }
 
 /// A plan is on the front if no other is as good in every objective and better in one. Quadratic, on few plans.
@@ -272,7 +273,7 @@ class PlansExperiment final : public capacity::ServingQuestion {
     const auto worker = [&] {
       for (std::size_t i = next++; i < plans.size(); i = next++) {
         try {
-          evaluate(plans[i], systems_, root_, params_, params_.capacity);
+          evaluate(plans[i], systems_, root_, params_);
           const std::lock_guard lock(mutex);
           if (sink.progress) sink.progress({++done, std::ssize(plans), 0, "plans"});
         } catch (...) {
@@ -370,6 +371,8 @@ void check_plans(const Node& node, const PlansParams& params, const Systems& sys
     (void)part_file(params.parts[i].part, place_of(node.find("parts")->items()[i], "part"), faults);
   if (params.rank == Objective::cost && params.prices.empty())
     faults.add(place_of(node, "rank"), "expected prices to rank plans by cost", "plans.prices, or --price l40s=0.8");
+  if (params.once && params.capacity)
+    faults.add(place_of(node, "once"), "expected either 'once' or 'capacity': a job has no rate to raise");
   if (params.rank == Objective::capacity && !params.capacity)
     faults.add(place_of(node, "rank"), "expected capacities to rank plans by", "plans.capacity, or --capacity");
 }

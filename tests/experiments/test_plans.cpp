@@ -155,6 +155,7 @@ TEST_CASE("A plan of names that nothing has, or ranked by what nobody told, is a
   CHECK(fault(R"("dtypes": ["fp17"])").find("/plans/dtypes: unknown number format 'fp17'") != std::string::npos);
   CHECK(fault(R"("parts": [{"part": "h1000"}])").find("/plans/parts/0/part") != std::string::npos);
   CHECK(fault(R"("rank": "cost")").find("/plans/rank: expected prices") != std::string::npos);
+  CHECK(fault(R"("once": true, "capacity": true)").find("/plans/once: expected either 'once' or") != std::string::npos);
   CHECK(fault(R"("rank": "capacity")").find("/plans/rank: expected capacities") != std::string::npos);
   CHECK(fault(R"("rank": "cost", "prices": [{"part": "a10g", "per_hour": 1}])") == "none");
 }
@@ -177,6 +178,11 @@ TEST_CASE("A plan that cannot take the load is told, and is not the best", "[uni
   CHECK(!one.find("pareto")->as_boolean());
   CHECK(four.find("status")->as_string() == "ok");
   CHECK(number(summary, "best.devices") == 4);
+  // As a job that is to be done it is served all the same, in the time that its requests take.
+  sim::assign(root, "plans.once", sim::Node::boolean(true));
+  const sim::Node job = run(root);
+  CHECK(job.find("plans")->items()[0].find("status")->as_string() == "ok");
+  CHECK(number(job.find("plans")->items()[0], "e2e_s") < number(one, "e2e_s"));  // of fewer requests
 }
 
 TEST_CASE("As many devices as take the workload, and what they cost an hour", "[unit]") {

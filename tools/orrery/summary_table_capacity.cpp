@@ -143,9 +143,9 @@ std::string costs_table(const Node& summary) {
                    [by](const Node* a, const Node* b) { return number_or_0(*a, by) < number_or_0(*b, by); });
   const Node* named = summary.find("currency");
   const std::string currency = named != nullptr ? named->as_string() : "your currency";
-  std::string out = fmt::format("\ncost in {} per million tokens\n\n  {:<20} {:>7} {:>10} {:>8} {:>8} {:>14}{}\n",
-                                currency, "part", "devices", "replicas", "input", "output", "all on output",
-                                fleets ? "  for the whole workload" : "");
+  std::string out =
+      fmt::format("\ncost in {} per million tokens\n\n  {:<20} {:>7} {:>10} {:>8} {:>8} {:>14}{}\n", currency, "part",
+                  "devices", "replicas", "input", "output", "all on output", fleets ? "  for the whole workload" : "");
   const auto figure = [](const Node& plan, const char* key) {
     const Node* value = plan.find(key);
     return value->is_number() ? fmt::format("{:.4g}", value->as_number()) : std::string("-");

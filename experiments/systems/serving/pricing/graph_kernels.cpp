@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <ranges>
 #include <set>
+#include <string_view>
 
 #include "models/iteration_program.hpp"
 
@@ -24,15 +26,21 @@ models::Bindings sizes(std::int64_t sequences, std::int64_t tokens, std::int64_t
   return at;
 }
 
-/// Layer that an op belongs to by its scope ("layer.3.attention"); nothing for those around the layers.
+/// What the layers of a decoder are called in the module paths of frameworks, and in ours.
+constexpr std::string_view kLayerNames[] = {"layer", "layers", "h", "block", "blocks"};
+
+/// Layer that an op belongs to by its scope ("layer.3.attention", "model.layers.3.mlp"): the first number behind a name
+/// of layers. Nothing for ops around the layers.
 std::optional<std::int64_t> layer_of(const models::OpNode& op) {
-  constexpr std::string_view kStart = "layer.";
-  if (!op.scope.starts_with(kStart)) return std::nullopt;
-  std::int64_t layer = 0;
-  const char* begin = op.scope.data() + kStart.size();
-  const auto [end, error] = std::from_chars(begin, op.scope.data() + op.scope.size(), layer);
-  if (error != std::errc() || end == begin) return std::nullopt;
-  return layer;
+  bool named = false;
+  for (const auto word : std::views::split(std::string_view(op.scope), '.')) {
+    const std::string_view name(word.begin(), word.end());
+    std::int64_t layer = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+    if (named && error == std::errc() && end == name.data() + name.size()) return layer;
+    named = std::ranges::find(kLayerNames, name) != std::end(kLayerNames);
+  }
+  return std::nullopt;
 }
 
 /// Ops around the layers stand before the first op of a layer, or behind the last.
@@ -90,13 +98,18 @@ std::optional<models::Collective> collective_of(models::OpKind kind) {
 }
 
 /// Bytes that a sequence's cache takes a token more, if the tensor is one. A cache is an input of each sequence's own
-/// that grows with its tokens, whether they are past or new; a mask, say, grows with the product of both.
+/// that grows with its tokens, whether they are past or new, or with the past ones alone (as exporters write it); a
+/// mask, say, grows with the product of both, or holds whole numbers.
 std::int64_t cache_per_token(const models::Tensor& tensor) {
+  using models::ElementType;
   if (tensor.role != models::TensorRole::input && tensor.role != models::TensorRole::state) return 0;
+  if (tensor.type == ElementType::boolean || tensor.type == ElementType::int32 || tensor.type == ElementType::int64)
+    return 0;
   const auto bytes = [&](std::int64_t sequences, std::int64_t tokens, std::int64_t past) {
     return tensor.bytes().eval(sizes(sequences, tokens, past));
   };
-  if (bytes(1, 1, 1) != bytes(1, 2, 0) || bytes(2, 1, 1) != 2 * bytes(1, 1, 1)) return 0;
+  const bool of_past = bytes(1, 1, 0) == 0 && bytes(1, 2, 1) == bytes(1, 1, 1);
+  if ((bytes(1, 1, 1) != bytes(1, 2, 0) && !of_past) || bytes(2, 1, 1) != 2 * bytes(1, 1, 1)) return 0;
   return bytes(1, 1, 1) - bytes(1, 1, 0);
 }
 
@@ -149,9 +162,12 @@ std::optional<std::string> graph_obstacle(const OpGraph& graph, const hw::Device
                                           std::int64_t ranks) {
   std::vector<std::string> names;
   for (const Symbol symbol : graph.symbols()) names.push_back(symbol.name());
+  if (names.empty()) return fmt::format("graph '{}' has no dimensions: it stands for one size, and no batch", graph.name);
   if (std::set<std::string>(names.begin(), names.end()) != std::set<std::string>{"batch", "past", "tokens"})
-    return fmt::format("graph '{}' has the dimensions [{}]: a decoder with a cache has batch, tokens and past",
-                       graph.name, fmt::join(names, ", "));
+    return fmt::format(
+        "graph '{}' has the dimensions [{}]: a decoder with a cache has batch, tokens and past "
+        "(model.import.dimensions gives them other names)",
+        graph.name, fmt::join(names, ", "));
   std::set<std::int64_t> found;
   for (const OpId id : graph.ops())
     if (const auto layer = layer_of(graph.op(id))) found.insert(*layer);
