@@ -18,7 +18,7 @@ void name_dimensions(models::OpGraph& graph, const ImportParams& import, const s
                      sim::Faults& faults) {
   for (std::size_t i = 0; i < import.dimensions.size(); ++i) {
     const DimensionParams& dimension = import.dimensions[i];
-    const sim::Origin place{where.file, fmt::format("{}/import/dimensions/{}", where.path, i)};
+    const sim::Origin place{where.file, fmt::format("{}/import/dimensions/{}", where.pointer, i)};
     try {
       graph = models::with_dimension(graph, models::Symbol(dimension.name), models::SymExpr::parse(dimension.is));
     } catch (const models::GraphError& error) {

@@ -9,7 +9,8 @@ namespace {
 
 Facts with_dimension(const Facts& facts, Symbol dimension, const SymExpr& by) {
   const std::vector<Symbol> in = by.symbols();
-  const std::optional<Symbol> one = in.size() == 1 && by == SymExpr(in.front()) ? std::optional(in.front()) : std::nullopt;
+  const std::optional<Symbol> one =
+      in.size() == 1 && by == SymExpr(in.front()) ? std::optional(in.front()) : std::nullopt;
   Facts out;
   for (const auto& [symbol, bounds] : facts.ranges())
     if (symbol != dimension || one) out.in_range(symbol == dimension ? *one : symbol, bounds);

@@ -382,7 +382,8 @@ TEST_CASE("what a graph cannot do in serving is a reason", "[unit]") {
   CHECK(reason(serving(R"("passes": {"order": []})", R"("part": "a100-sxm4-80gb", "count": 2)")) ==
         "graph 'catalog:llama-2-7b' is of one device, tensor_parallel is 2: a pass must shard it (slapo)");
   CHECK(reason(serving("", one, config + R"(, "builder": {"policy": "mlp"})")) ==
-        "graph 'mlp' has the dimensions [batch]: a decoder with a cache has batch, tokens and past");
+        "graph 'mlp' has the dimensions [batch]: a decoder with a cache has batch, tokens and past "
+        "(model.import.dimensions gives them other names)");
   CHECK(reason(serving("", one,
                        config + R"(, "builder": {"policy": "decoder", "decoder": {"layers": 2, "cache": true}})")) ==
         "graph 'decoder' has ops in 2 layers (scopes layer.0 …), the model has 32");

@@ -205,6 +205,23 @@ TEST_CASE("layouts: what several of them do not go with", "[unit]") {
   }
 }
 
+TEST_CASE("queues of lanes want lanes", "[unit]") {
+  const auto faults_of = [](const std::string& replica) {
+    std::string text = seesaw_config("");
+    text.resize(text.find(R"("layouts")"));
+    text.replace(text.find("seesaw"), 6, "sarathi");
+    text += R"("cluster": {"replicas": [{"queue": "per_lane", )" + replica + "}]}}";
+    sim::Faults faults;
+    read_serving_config(sim::parse_json(text, "test"), test_systems().registries(), faults);
+    return faults;
+  };
+  const sim::Faults alone = faults_of(R"("tensor_parallel": 4)");
+  REQUIRE(alone.all().size() == 1);
+  CHECK(alone.all()[0].text() ==
+        "test:/cluster/replicas/0/queue: expected shared without pipeline stages: there is one lane");
+  CHECK(faults_of(R"("pipeline_parallel": 2)").empty());
+}
+
 TEST_CASE("layouts: replicas have no parallelism of their own beside them", "[unit]") {
   for (const std::string own : {R"("data_parallel": 2)", R"("pipeline_parallel": 2)"}) {
     std::string text = seesaw_config("");

@@ -233,6 +233,10 @@ void make_groups(const Node& node, ServingConfig& config, sim::Faults& faults) {
         faults.add(written->items()[i].find("queue")->origin(),
                    "expected shared beside several layouts: all lanes change their layout together");
     }
+    if (groups[i].queue == LaneQueue::per_lane && config.layouts.modes.empty() &&
+        groups[i].pipeline_parallel * groups[i].data_parallel == 1)
+      faults.add(written->items()[i].find("queue")->origin(),
+                 "expected shared without pipeline stages: there is one lane");
     if (groups[i].data_parallel > 1 && groups[i].pipeline_parallel > 1)
       faults.add(written->items()[i].find("data_parallel")->origin(),
                  "expected 1 beside pipeline_parallel: lanes share the stages or the experts, not both");

@@ -162,7 +162,8 @@ std::optional<std::string> graph_obstacle(const OpGraph& graph, const hw::Device
                                           std::int64_t ranks) {
   std::vector<std::string> names;
   for (const Symbol symbol : graph.symbols()) names.push_back(symbol.name());
-  if (names.empty()) return fmt::format("graph '{}' has no dimensions: it stands for one size, and no batch", graph.name);
+  if (names.empty())
+    return fmt::format("graph '{}' has no dimensions: it stands for one size, and no batch", graph.name);
   if (std::set<std::string>(names.begin(), names.end()) != std::set<std::string>{"batch", "past", "tokens"})
     return fmt::format(
         "graph '{}' has the dimensions [{}]: a decoder with a cache has batch, tokens and past "
