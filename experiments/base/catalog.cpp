@@ -7,37 +7,37 @@
 #include "experiments/base/experiment.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "models/transformer/describe.hpp"
+#include "sim/base/name_match.hpp"
 
 namespace orrery::experiments {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  if (fs::is_directory(folder))
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
+constexpr std::string_view kScheme = "catalog:";
+
+/// The file that a reference is by itself; nothing for a name.
+fs::path own_file(const std::string& reference, const sim::Origin& where) {
+  if (reference.starts_with(kScheme)) return {};
+  std::error_code ignored;
+  const fs::path path = (sim::folder_of(where) / reference).lexically_normal();
+  if (fs::is_regular_file(path, ignored)) return path;
+  if (fs::is_regular_file(path / "config.json", ignored)) return path / "config.json";
+  return {};
 }
 
 fs::path resolve(const std::string& reference, const fs::path& catalog, const char* what, const sim::Origin& where,
                  sim::Faults& faults) {
-  const bool named = reference.starts_with("catalog:");
-  const std::string name = named ? reference.substr(8) : reference;
-  std::error_code ignored;
-  if (!named) {
+  const bool named = reference.starts_with(kScheme);
+  const std::string name = named ? reference.substr(kScheme.size()) : reference;
+  if (const fs::path path = own_file(reference, where); !path.empty()) return path;
+  if (const sim::NameMatch match = sim::match_in_catalog(name, catalog)) return catalog / (match.name + ".json");
+  if (!named && (name.find('/') != std::string::npos || name.ends_with(".json"))) {
     const fs::path path = (sim::folder_of(where) / reference).lexically_normal();
-    if (fs::is_regular_file(path, ignored)) return path;
-    if (fs::is_regular_file(path / "config.json", ignored)) return path / "config.json";
-    if (name.find('/') != std::string::npos || name.ends_with(".json")) {
-      faults.add(where, fmt::format("expected a {} file, found none at '{}'", what, path.string()));
-      return {};
-    }
+    faults.add(where, fmt::format("expected a {} file, found none at '{}'", what, path.string()));
+    return {};
   }
-  const std::vector<std::string> known = names_in(catalog);
-  if (std::find(known.begin(), known.end(), name) != known.end()) return catalog / (name + ".json");
+  const std::vector<std::string> known = sim::catalog_names(catalog);
   if (known.empty()) {
     faults.add(where, fmt::format("expected the catalog at '{}', found none", catalog.string()),
                "set ORRERY_HOME to the source tree");
@@ -58,11 +58,31 @@ fs::path model_file(const std::string& reference, const sim::Origin& where, sim:
   return resolve(reference, home_folder() / "models/catalog", "model", where, faults);
 }
 
+namespace {
+
+void canonical(std::string& reference, const fs::path& catalog, const sim::Origin& where, sim::Faults& faults) {
+  if (!own_file(reference, where).empty()) return;
+  const std::string scheme = reference.starts_with(kScheme) ? std::string(kScheme) : "";
+  const sim::NameMatch match = sim::match_in_catalog(reference.substr(scheme.size()), catalog);
+  if (!match) return;
+  if (!match.note.empty()) faults.note(match.note);
+  reference = scheme + match.name;
+}
+
+}  // namespace
+
+void canonical_part(std::string& reference, const sim::Origin& where, sim::Faults& faults) {
+  canonical(reference, home_folder() / "hw/catalog", where, faults);
+}
+void canonical_model(std::string& reference, const sim::Origin& where, sim::Faults& faults) {
+  canonical(reference, home_folder() / "models/catalog", where, faults);
+}
+
 std::vector<std::string> part_names() {
-  return names_in(home_folder() / "hw/catalog");
+  return sim::catalog_names(home_folder() / "hw/catalog");
 }
 std::vector<std::string> model_names() {
-  return names_in(home_folder() / "models/catalog");
+  return sim::catalog_names(home_folder() / "models/catalog");
 }
 
 void suggest_parts(sim::FieldInfo& info, const sim::RegistrySet*) {
@@ -75,12 +95,12 @@ void suggest_models(sim::FieldInfo& info, const sim::RegistrySet*) {
 std::vector<sim::ComponentInfo> catalog_components() {
   std::vector<sim::ComponentInfo> all;
   const fs::path parts = home_folder() / "hw/catalog";
-  for (const std::string& name : names_in(parts)) {
+  for (const std::string& name : sim::catalog_names(parts)) {
     const hw::AnyPart entry = hw::read_any_part(parts / (name + ".json"));
     all.push_back({"part", name, entry.doc, entry.part_kind->fields});
   }
   const fs::path models = home_folder() / "models/catalog";
-  for (const std::string& name : names_in(models)) {
+  for (const std::string& name : sim::catalog_names(models)) {
     const models::ModelConfig config = models::load_model("catalog:" + name, models);
     all.push_back({"model",
                    name,
@@ -124,9 +144,64 @@ sim::ComponentInfo part_component(const fs::path& file) {
   return {"part", file.string(), entry.doc, entry.part_kind->fields};
 }
 
+std::pair<std::string, std::string> part_kind(const std::string& name) {
+  const hw::AnyPart entry = hw::read_any_part(home_folder() / "hw/catalog" / (name + ".json"));
+  return {entry.kind, entry.part_kind->doc};
+}
+
+std::string meant_component(const std::string& text, const std::vector<sim::ComponentInfo>& components,
+                            std::string& note) {
+  const std::string name = text.starts_with(kScheme) ? text.substr(kScheme.size()) : text;
+  std::vector<std::string> names;
+  for (const sim::ComponentInfo& component : components) names.push_back(component.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return name;
+  for (const char* catalog : {"hw/catalog", "models/catalog"})
+    if (const sim::NameMatch match = sim::match_in_catalog(name, home_folder() / catalog)) {
+      note = match.note;
+      return match.name;
+    }
+  const sim::NameMatch match = sim::match_name(name, names);
+  note = match.note;
+  return match.name;
+}
+
+namespace {
+
+/// The data sheet of a computing part: what people compare; nothing for others.
+std::string sheet_text(const fs::path& file) {
+  using sim::humanise;
+  using sim::Unit;
+  sim::Faults other;
+  const auto entry = hw::parse_computing_part(sim::read_config(file), {}, other);
+  if (!entry) return {};
+  const hw::Device device = hw::device_of(entry->part);
+  std::string text = fmt::format("  kind      {}{}\n", device.kind(), device.beside_host ? ", beside a host" : "");
+  text += fmt::format("  memory    {} at {}\n", humanise(static_cast<double>(device.memory_bytes), Unit::bytes),
+                      humanise(device.memory_bandwidth, Unit::bytes_per_s));
+  std::string peaks;
+  for (const auto& [name, dtype] : sim::names_of<hw::DType>)
+    if (device.has_units_for(dtype) && device.peak(dtype) > 0)
+      peaks += fmt::format("{}{} {}", peaks.empty() ? "" : ", ", name, humanise(device.peak(dtype), Unit::flop_per_s));
+  if (!peaks.empty()) text += fmt::format("  peaks     {}\n", peaks);
+  if (device.clock_hz > 0) {
+    text += fmt::format("  clock     {}", humanise(device.clock_hz, Unit::hertz));
+    if (device.clocks.lowest_hz < device.clocks.highest_hz)
+      text += fmt::format(" (from {})", humanise(device.clocks.lowest_hz, Unit::hertz));
+    text += fmt::format(", {} core{}\n", device.cores, device.cores == 1 ? "" : "s");
+  }
+  if (device.link.bandwidth > 0)
+    text += fmt::format("  link      {}, each way\n", humanise(device.link.bandwidth, Unit::bytes_per_s));
+  if (device.power.tdp_w > 0)
+    text += fmt::format("  power     {} at most, {} idle\n", humanise(device.power.tdp_w, Unit::watts),
+                        humanise(device.power.idle_w, Unit::watts));
+  return text;
+}
+
+}  // namespace
+
 std::string part_text(const fs::path& file) {
   const hw::AnyPart entry = hw::read_any_part(file);
-  std::string text = "\nvalues of this part:\n" + entry.fields.dump(2) + "\n\nsources:\n";
+  std::string text = sheet_text(file) + "\nvalues of this part:\n" + entry.fields.dump(2) + "\n\nsources:\n";
   for (const auto& [field, source] : entry.sources) text += fmt::format("  {}: {}\n", field, source);
   if (!entry.assumptions.empty()) text += "\nassumptions (nobody publishes these):\n";
   for (const auto& [field, source] : entry.assumptions) text += fmt::format("  {}: {}\n", field, source);

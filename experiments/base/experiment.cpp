@@ -39,10 +39,12 @@ std::unique_ptr<Experiment> read_experiment(const Systems& systems, const sim::N
                sim::name_hint("", names));
     faults.throw_if_any();
   }
+  const std::string spelt = sim::same_spelling(name->as_string(), names);
   for (const System& system : systems.all()) {
-    if (system.name != name->as_string()) continue;
+    if (system.name != spelt) continue;
     auto experiment = system.read(root, systems, faults);
     faults.throw_if_any();
+    experiment->set_notes(faults.notes());
     return experiment;
   }
   faults.add(name->origin(), fmt::format("unknown system '{}'", name->as_string()),
@@ -52,14 +54,15 @@ std::unique_ptr<Experiment> read_experiment(const Systems& systems, const sim::N
 
 std::unique_ptr<Experiment> read_experiment(const Systems& systems, const std::filesystem::path& config,
                                             const std::vector<std::string>& assignments) {
-  const std::string kind = document_kind(sim::read_json(config));
+  sim::Node document = sim::read_json(config.lexically_normal());
+  const std::string kind = document_kind(document);
   const auto refuse = [&](const char* got, const char* hint) {
     sim::throw_fault({config.string(), "/kind"}, fmt::format("expected an experiment, got {}", got), hint);
   };
   if (kind == "claim") refuse("a claim study", "`orrery reproduce` runs it");  // whose base is no file
   if (kind == "study") refuse("a study", "`orrery sweep` and `orrery search` explore it");
   if (kind == "evolve") refuse("a study of expressions", "`orrery evolve` searches it");
-  return read_experiment(systems, sim::read_config(config, assignments));
+  return read_experiment(systems, sim::read_config(std::move(document), assignments));
 }
 
 std::filesystem::path home_folder() {

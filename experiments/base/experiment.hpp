@@ -61,6 +61,13 @@ class Experiment {
   /// Runs from the start; may be called more than once, with equal outcomes. Throws sim::ConfigError for faults that
   /// only reading the inputs shows.
   virtual Outcome run(const RunSink& sink) const = 0;
+
+  /// For the user: what reading the config made of names (sim::Faults::notes).
+  const std::vector<std::string>& notes() const { return notes_; }
+  void set_notes(std::vector<std::string> notes) { notes_ = std::move(notes); }
+
+ private:
+  std::vector<std::string> notes_;
 };
 
 class Systems;

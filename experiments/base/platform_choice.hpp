@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/catalog.hpp"
 #include "hw/coupling/platform.hpp"
 #include "sim/base/params.hpp"
 
@@ -20,7 +21,7 @@ struct PlatformChoice {
     using sim::Unit;
     using P = PlatformChoice;
     return sim::FieldTable{
-        sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform.")),
+        names_part(sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform."))),
         sim::field("single_thread", &P::single_thread, Unit::ratio, sim::between(0.05, 20),
                    "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
         sim::annotated(sim::field("override", &P::override_, "Fields that replace the platform's."),

@@ -8,6 +8,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
 #include "sim/base/formula.hpp"
+#include "sim/base/name_match.hpp"
 
 namespace orrery::experiments {
 
@@ -197,6 +198,18 @@ void assign_base(Node& base, const std::vector<std::string>& assignments) {
 std::string document_kind(const Node& root) {
   const Node* kind = root.is_object() ? root.find("kind") : nullptr;
   return kind != nullptr && kind->is_string() ? kind->as_string() : "";
+}
+
+std::string named_document(const std::string& text) {
+  std::error_code ignored;
+  const bool bare =
+      !text.empty() && text != "-" && text.find('/') == std::string::npos && !fs::path(text).has_extension();
+  if (!bare || fs::exists(text, ignored)) return text;
+  const fs::path folder = home_folder() / "experiments/studies";
+  const std::vector<std::string> known = sim::catalog_names(folder);
+  const sim::NameMatch match = sim::match_name(text, known);
+  if (match) return (folder / (match.name + ".json")).string();
+  sim::throw_fault({text, ""}, "expected a file, or the name of one that ships", sim::name_hint(text, known));
 }
 
 std::vector<fs::path> shipped_studies(std::string_view kind) {

@@ -59,6 +59,10 @@ void assign_base(sim::Node& base, const std::vector<std::string>& assignments);
 /// What a document says that it is: "experiment", "claim", "study"; empty where it says nothing.
 std::string document_kind(const sim::Node& root);
 
+/// The file that a user's text means: itself, or the document that ships by that name, from any folder. A bare name
+/// that is neither is a fault with names that come near.
+std::string named_document(const std::string& text);
+
 /// The documents of a kind that ship (experiments/studies), sorted.
 std::vector<std::filesystem::path> shipped_studies(std::string_view kind);
 /// The same as named components of that kind.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/catalog.hpp"
 #include "experiments/plans/prices.hpp"
 #include "experiments/systems/serving/config/config.hpp"
 #include "sim/base/params.hpp"
@@ -31,8 +32,9 @@ namespace plans {
 struct PartParams {
   std::string part;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::required(sim::field("part", &PartParams::part, sim::Unit::reference, sim::any_value(),
-                                                    "Part from the catalog, or a JSON file like the catalog's."))};
+    return sim::FieldTable{
+        names_part(sim::required(sim::field("part", &PartParams::part, sim::Unit::reference, sim::any_value(),
+                                            "Part from the catalog, or a JSON file like the catalog's.")))};
   }
 };
 

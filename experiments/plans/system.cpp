@@ -339,11 +339,13 @@ class PlansExperiment final : public capacity::ServingQuestion {
 };
 
 /// Names that stand for nothing anywhere: a slip of the pen, not a plan that does not fit.
-void check_names(const std::vector<std::string>& names, const std::vector<std::string>& known, const Node& list,
+void check_names(std::vector<std::string>& names, const std::vector<std::string>& known, const Node& list,
                  const char* what, sim::Faults& faults) {
-  for (const std::string& name : names)
+  for (std::string& name : names) {
+    name = sim::same_spelling(name, known);
     if (std::find(known.begin(), known.end(), name) == known.end())
       faults.add(list.origin(), fmt::format("unknown {} '{}'", what, name), sim::name_hint(name, known));
+  }
 }
 
 /// Puts what the file says below what the section says, so that the resolved config needs no file.
@@ -360,7 +362,7 @@ void read_price_file(const Node& node, PlansParams& params, sim::Faults& faults)
   }
 }
 
-void check_plans(const Node& node, const PlansParams& params, const Systems& systems, sim::Faults& faults) {
+void check_plans(const Node& node, PlansParams& params, const Systems& systems, sim::Faults& faults) {
   std::vector<std::string> dtypes;
   for (const auto& [name, dtype] : sim::names_of<hw::DType>) dtypes.emplace_back(name);
   if (const Node* list = node.find("batching"))

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/transformer/hf_families.hpp"
+#include "sim/base/name_match.hpp"
 
 namespace orrery::models {
 namespace {
@@ -315,9 +316,11 @@ ModelConfig load_model(const std::string& reference, const std::filesystem::path
   std::string name = reference;
   if (reference.starts_with(kScheme)) {
     name = reference.substr(kScheme.size());
-    const std::vector<std::string> known = catalog_models(catalog);
-    if (!std::ranges::binary_search(known, name))
-      sim::throw_fault(where, fmt::format("no model '{}' in the catalog", name), sim::name_hint(name, known));
+    const sim::NameMatch match = sim::match_in_catalog(name, catalog);
+    if (!match)
+      sim::throw_fault(where, fmt::format("no model '{}' in the catalog", name),
+                       sim::name_hint(name, catalog_models(catalog)));
+    name = match.name;
     path = catalog / (name + ".json");
   } else if (std::filesystem::is_directory(path)) {
     path /= "config.json";
@@ -333,12 +336,7 @@ ModelConfig load_model(const std::string& reference, const std::filesystem::path
 }
 
 std::vector<std::string> catalog_models(const std::filesystem::path& catalog) {
-  std::vector<std::string> names;
-  if (!std::filesystem::is_directory(catalog)) return names;
-  for (const auto& entry : std::filesystem::directory_iterator(catalog))
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
+  return sim::catalog_names(catalog);
 }
 
 }  // namespace orrery::models

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -112,11 +113,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::vector<Node*> stack_;
 };
 
-Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>& chain) {
-  const std::string name = path.lexically_normal().string();
-  if (std::find(chain.begin(), chain.end(), name) != chain.end())
-    throw_fault({chain.back(), "/base"}, fmt::format("expected a file that does not lead back here, got '{}'", name));
-  Node own = read_json(name);
+Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>& chain);
+
+Node with_bases(Node own, const std::string& name, std::vector<std::string>& chain) {
   if (!own.is_object()) throw_fault({name, ""}, fmt::format("expected an object, got {}", own.shown()));
   const Node* base = own.find("base");
   if (base == nullptr) return own;
@@ -139,6 +138,59 @@ Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>
   own.erase("base");
   merge_over(merged, own);
   return merged;
+}
+
+Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>& chain) {
+  const std::string name = path.lexically_normal().string();
+  if (std::find(chain.begin(), chain.end(), name) != chain.end())
+    throw_fault({chain.back(), "/base"}, fmt::format("expected a file that does not lead back here, got '{}'", name));
+  return with_bases(read_json(name), name, chain);
+}
+
+/// Where the text ends that a quote, or a comment, at `i` begins; `i` itself if none does.
+std::size_t skipped(std::string_view text, std::size_t i) {
+  const auto behind = [&](std::string_view end, std::size_t from) {
+    const std::size_t at = text.find(end, from);
+    return at == std::string_view::npos ? text.size() : at + end.size();
+  };
+  if (text[i] == '"') {
+    for (std::size_t at = i + 1; at < text.size(); ++at) {
+      if (text[at] == '\\')
+        ++at;
+      else if (text[at] == '"')
+        return at + 1;
+    }
+    return text.size();
+  }
+  if (text.substr(i, 2) == "//") return behind("\n", i);
+  if (text.substr(i, 2) == "/*") return behind("*/", i + 2);
+  return i;
+}
+
+/// The text with a blank for each comma behind a last item, so that places stay.
+std::string without_last_commas(std::string_view text) {
+  std::string out(text);
+  std::size_t comma = std::string::npos;
+  char before = '[';  // what stands before the comma, blanks and comments apart
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (const std::size_t end = skipped(text, i); end > i) {
+      if (c == '"') before = c, comma = std::string::npos;
+      i = end;
+      continue;
+    }
+    if (c == ',' && before != '[' && before != '{' && before != ',') {
+      comma = i;
+    } else if ((c == ']' || c == '}') && comma != std::string::npos) {
+      out[comma] = ' ';
+    }
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
+      if (c != ',') comma = std::string::npos;
+      before = c;
+    }
+    ++i;
+  }
+  return out;
 }
 
 void dump_to(const Node& node, std::string& out, int indent, int depth) {
@@ -306,8 +358,10 @@ std::string Node::dump(int indent) const {
 }
 
 Node parse_json(std::string_view text, const std::string& file) {
+  const std::string strict = without_last_commas(text);
   Builder builder(file, text);
-  const bool ok = nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  const bool ok = nlohmann::json::sax_parse(strict.begin(), strict.end(), &builder,
+                                            nlohmann::json::input_format_t::json, true, true);
   builder.faults.throw_if_any();
   if (!ok) throw_fault({file, ""}, "expected JSON nested less than 200 deep");
   return std::move(builder.root);
@@ -329,6 +383,11 @@ void merge_over(Node& below, const Node& above) {
 }
 
 Node read_json(const std::filesystem::path& path) {
+  if (path == "-") {
+    std::stringstream text;
+    text << std::cin.rdbuf();
+    return parse_json(text.str(), "-");
+  }
   std::ifstream file(path, std::ios::binary);
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
@@ -344,8 +403,13 @@ Node read_json(const std::filesystem::path& path) {
 }
 
 Node read_config(const std::filesystem::path& path, std::span<const std::string> assignments) {
+  return read_config(read_json(path.lexically_normal()), assignments);
+}
+
+Node read_config(Node document, std::span<const std::string> assignments) {
   std::vector<std::string> chain;
-  Node root = read_with_bases(path, chain);
+  const std::string name = document.origin().file;
+  Node root = with_bases(std::move(document), name, chain);
   for (const std::string& assignment : assignments) assign(root, assignment);
   return root;
 }

@@ -80,13 +80,17 @@ class Node {
   Origin origin_;
 };
 
-/// Parses JSON text. Syntax errors, duplicate keys and integers past 64 bits throw ConfigError with line and column.
+/// Parses JSON text, in which comments (// and /* */) and a comma behind the last item may stand. Syntax errors,
+/// duplicate keys and integers past 64 bits throw ConfigError with line and column.
 Node parse_json(std::string_view text, const std::string& file);
-/// Reads one JSON file (no `base`). Throws ConfigError if it cannot be read or parsed.
+/// Reads one JSON file (no `base`); "-" is standard input, which can be read once. Throws ConfigError if it cannot be
+/// read or parsed.
 Node read_json(const std::filesystem::path& path);
 /// Reads a config: the file, its `base` (a path or a list, relative to the file that names it, merged in order below
 /// it) and the assignments "a.b.c=value" (the value is JSON, or else a string). Throws ConfigError.
 Node read_config(const std::filesystem::path& path, std::span<const std::string> assignments = {});
+/// The same of a document that is read, before its `base` is laid below it.
+Node read_config(Node document, std::span<const std::string> assignments = {});
 /// Lays `above` over `below`: objects merge key by key, everything else replaces.
 void merge_over(Node& below, const Node& above);
 /// Lays one assignment over `root`; array elements are named by index. Throws ConfigError.

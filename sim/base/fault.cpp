@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/base/name_match.hpp"
+
 namespace orrery::sim {
 namespace {
 
@@ -51,6 +53,10 @@ void Faults::add(const Origin& where, std::string message, std::string hint) {
   faults_.push_back({where, std::move(message), std::move(hint)});
 }
 
+void Faults::note(std::string text) {
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(std::move(text));
+}
+
 void Faults::throw_if_any() const {
   if (!faults_.empty()) throw ConfigError(faults_);
 }
@@ -76,9 +82,14 @@ std::string nearest_name(std::string_view name, std::span<const std::string> kno
 std::string name_hint(std::string_view name, std::vector<std::string> known) {
   std::sort(known.begin(), known.end());
   if (known.empty()) return "none is allowed here";
-  const std::string near = nearest_name(name, known);
-  if (!near.empty()) return fmt::format("did you mean '{}'?", near);
-  return fmt::format("known: {}", fmt::join(known, ", "));
+  constexpr std::size_t kFew = 4, kMany = 16;
+  const std::vector<std::string> near = name.empty() ? std::vector<std::string>{} : near_names(name, known);
+  if (near.empty()) return fmt::format("known: {}", fmt::join(known, ", "));
+  if (near.size() == 1) return fmt::format("did you mean '{}'?", near.front());
+  if (near.size() <= kFew)
+    return fmt::format("did you mean '{}' or '{}'?", fmt::join(near.begin(), near.end() - 1, "', '"), near.back());
+  const auto end = near.begin() + static_cast<std::ptrdiff_t>(std::min(near.size(), kMany));
+  return fmt::format("near it: {}{}", fmt::join(near.begin(), end, ", "), end == near.end() ? "" : ", …");
 }
 
 }  // namespace orrery::sim

@@ -38,6 +38,9 @@ class ConfigError : public std::runtime_error {
 class Faults {
  public:
   void add(const Origin& where, std::string message, std::string hint = {});
+  /// Something that is no fault and that the user should know: "'h100' is taken as 'h100-sxm5-80gb'". Told once.
+  void note(std::string text);
+  const std::vector<std::string>& notes() const { return notes_; }
   bool empty() const { return faults_.empty(); }
   std::size_t size() const { return faults_.size(); }
   const std::vector<Fault>& all() const { return faults_; }
@@ -46,6 +49,7 @@ class Faults {
 
  private:
   std::vector<Fault> faults_;
+  std::vector<std::string> notes_;
 };
 
 /// Throws a ConfigError with one fault.
@@ -54,7 +58,7 @@ class Faults {
 /// The name among `known` nearest to `name` in edit distance, if near enough to be a likely slip; empty otherwise.
 /// Ties go to the name that sorts first.
 std::string nearest_name(std::string_view name, std::span<const std::string> known);
-/// "did you mean 'x'?", or "known: a, b, c" when nothing is near.
+/// "did you mean 'x'?" (or several: sim/base/name_match.hpp), or "known: a, b, c" when nothing is near.
 std::string name_hint(std::string_view name, std::vector<std::string> known);
 
 }  // namespace orrery::sim

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/name_match.hpp"
+
 namespace orrery::sim {
 namespace {
 
@@ -133,7 +135,8 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
     faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()));
     return false;
   }
-  const std::string& text = node.as_string();
+  std::string text = node.as_string();
+  if (!info.choices.empty()) text = same_spelling(text, info.choices);
   if (!info.choices.empty() && std::find(info.choices.begin(), info.choices.end(), text) == info.choices.end()) {
     const std::string near = nearest_name(text, info.choices);  // the choices themselves stand in the message
     faults.add(node.origin(), fmt::format("expected {}, got {}", expectation(info), node.shown()),
@@ -141,7 +144,7 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
     return false;
   }
   const bool relative = info.unit == Unit::path && !text.starts_with("catalog:") && !text.empty();
-  out = relative ? (folder_of(node.origin()) / text).lexically_normal().string() : text;
+  out = relative ? (folder_of(node.origin()) / text).lexically_normal().string() : std::move(text);
   return true;
 }
 

@@ -76,6 +76,8 @@ struct FieldType;
 /// What only the running program knows of a field, added to its description: names worth offering, fields of an object
 /// that is kept as it is. `registries` may be null.
 using Annotate = void (*)(FieldInfo& info, const RegistrySet* registries);
+/// Puts the name that a text of the user's means in its place; notes go to `faults`. What means nothing stays.
+using Canonical = void (*)(std::string& text, const Origin& where, Faults& faults);
 
 /// One row of a field table: a member by where it lies in its struct and by what its type can do. Rows of all structs
 /// are of one type, so that reading, writing and describing are compiled once, not once a struct.
@@ -91,6 +93,7 @@ struct FieldRow {
   bool is_left_out = false;        ///< of a resolved config while there is nothing in it
   const char* fallback = nullptr;  ///< policy that a block which names none stands for; null: a block must name one
   Annotate annotate = nullptr;
+  Canonical canonical = nullptr;  ///< of a text
 };
 
 /// A row whose member is one of `S`.
@@ -156,6 +159,12 @@ constexpr Field<S> only_if_given(Field<S> f) {
 template <class S>
 constexpr Field<S> annotated(Field<S> f, Annotate annotate) {
   f.annotate = annotate;
+  return f;
+}
+
+template <class S>
+constexpr Field<S> canonical(Field<S> f, Canonical function) {
+  f.canonical = function;
   return f;
 }
 
@@ -521,7 +530,8 @@ void read_value(const Node& node, const FieldReading& reading, T& out) {
   } else if constexpr (std::floating_point<T>) {
     read_number(node, info, faults, out);
   } else {
-    read_string(node, info, faults, out);
+    if (read_string(node, info, faults, out) && reading.row.canonical != nullptr)
+      reading.row.canonical(out, node.origin(), faults);
   }
 }
 

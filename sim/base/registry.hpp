@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/name_match.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::sim {
@@ -66,15 +67,20 @@ class Registry {
     return all;
   }
 
+  /// The registered name of the same spelling (sim/base/name_match.hpp); `name` as it is if there is none.
+  std::string canonical(const std::string& name) const {
+    return find(name) != nullptr ? name : same_spelling(name, names());
+  }
+
   /// The choice of a name with given or default parameters (`node` may be null); an unknown name is a fault at `where`.
   Choice prepare(const std::string& name, const Node* node, const Origin& where, Faults& faults) const {
-    const Entry* entry = find(name);
+    const Entry* entry = find(canonical(name));
     if (entry == nullptr) {
       faults.add(where, "unknown " + kind_ + " policy '" + name + "'", name_hint(name, names()));
       return {};
     }
     Choice choice = entry->prepare(node, faults);
-    choice.name = name;
+    choice.name = entry->info.name;
     return choice;
   }
 
@@ -89,7 +95,7 @@ class Registry {
     if (const Node* policy = block.find("policy")) {
       where = policy->origin();
       if (policy->is_string()) {
-        name = policy->as_string();
+        name = canonical(policy->as_string());
       } else {
         faults.add(where, "expected the name of a policy, got " + policy->shown(), name_hint("", names()));
       }

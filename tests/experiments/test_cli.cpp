@@ -103,7 +103,7 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
   scratch.write("c.json", small_config());
   check_refused(scratch, R"(c.json --set 'machine.devices.0.override.memory_bandwidth="-1 GB/s"')",
                 "--set:/machine/devices/0/override/memory_bandwidth: expected > 0 B/s, got \"-1 GB/s\"");
-  check_refused(scratch, "c.json --set machine.devices.0.part=a100",
+  check_refused(scratch, "c.json --set machine.devices.0.part=a100x",
                 "--set:/machine/devices/0/part: expected a part of the catalog or a file");
   check_refused(scratch, "c.json --set model.config=catalog:llama-2-8b",
                 "--set:/model/config: expected a model of the catalog or a file, found no 'llama-2-8b' (did you mean "

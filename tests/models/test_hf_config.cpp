@@ -203,7 +203,7 @@ TEST_CASE("a reference is a catalog name, a file or a folder", "[unit]") {
 
   const sim::Origin where{"run.json", "/model/config"};
   CHECK_THROWS_WITH(load_model("catalog:llama-2-7", test::catalog(), where),
-                    "run.json:/model/config: no model 'llama-2-7' in the catalog (did you mean 'llama-2-7b'?)");
+                    "run.json:/model/config: no model 'llama-2-7' in the catalog (did you mean 'llama-2-7b' or 'llama-2-70b'?)");
   CHECK_THROWS_WITH(
       load_model("nowhere.json", {}, where),
       "run.json:/model/config: expected a model config, found no file 'nowhere.json' (a path or catalog:NAME)");

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/component_node.hpp"
 #include "experiments/base/experiment.hpp"
+#include "sim/base/name_match.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {
@@ -44,6 +46,27 @@ void print_field(const FieldInfo& info, const std::string& indent) {
   for (const ComponentInfo& policy : info.policies) fmt::print("{}  {}: {}\n", indent, policy.name, policy.doc);
 }
 
+/// Parts by what they are: those that compute first.
+void list_parts(const std::vector<ComponentInfo>& components) {
+  constexpr const char* kFirst[] = {"gpu", "npu", "cpu", "fpga", "attention_pim", "bank_pim", "upmem", "platform"};
+  std::map<std::string, std::vector<const ComponentInfo*>> groups;
+  std::map<std::string, std::string> docs;
+  for (const ComponentInfo& component : components) {
+    if (component.kind != "part") continue;
+    const auto [kind, doc] = experiments::part_kind(component.name);
+    groups[kind].push_back(&component);
+    docs[kind] = doc;
+  }
+  std::vector<std::string> order(std::begin(kFirst), std::end(kFirst));
+  for (const auto& [kind, parts] : groups)
+    if (std::find(order.begin(), order.end(), kind) == order.end()) order.push_back(kind);
+  for (const std::string& kind : order) {
+    if (groups[kind].empty()) continue;
+    fmt::print("  {}: {}\n", kind, docs[kind]);
+    for (const ComponentInfo* part : groups[kind]) fmt::print("    {:<24} {}\n", part->name, part->doc);
+  }
+}
+
 int list(const Systems& systems, const std::string& kind, bool json) {
   const std::vector<ComponentInfo> components = experiments::all_components(systems);
   std::set<std::string> kinds;
@@ -61,6 +84,10 @@ int list(const Systems& systems, const std::string& kind, bool json) {
   for (const std::string& heading : kinds) {
     if (!kind.empty() && heading != kind) continue;
     fmt::print("{}\n", heading);
+    if (heading == "part") {
+      list_parts(components);
+      continue;
+    }
     for (const ComponentInfo& component : components)
       if (component.kind == heading) fmt::print("  {:<18} {}\n", component.name, component.doc);
   }
@@ -80,10 +107,13 @@ int describe_file(const std::string& file, bool json) {
 
 int describe(const Systems& systems, const std::string& reference, bool json) {
   if (reference.ends_with(".json")) return describe_file(reference, json);
-  const std::string name = reference.starts_with("catalog:") ? reference.substr(8) : reference;
   const std::vector<ComponentInfo> components = experiments::all_components(systems);
-  const auto of_kind = [&](const ComponentInfo& component) { return component.kind == name; };
-  if (std::any_of(components.begin(), components.end(), of_kind)) return list(systems, name, json);
+  const auto of_kind = [&](const ComponentInfo& component) { return component.kind == reference; };
+  if (std::any_of(components.begin(), components.end(), of_kind)) return list(systems, reference, json);
+  std::string note;
+  const std::string meant = experiments::meant_component(reference, components, note);
+  const std::string name = meant.empty() ? reference : meant;
+  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
   bool found = false;
   for (const ComponentInfo& component : components) {
     if (component.name != name) continue;
@@ -91,17 +121,19 @@ int describe(const Systems& systems, const std::string& reference, bool json) {
       fmt::print("{}\n", experiments::described(systems, component).dump(2));
     } else {
       fmt::print("{}{} ({}): {}\n", found ? "\n" : "", component.name, component.kind, component.doc);
+      const std::string text = experiments::component_text(systems, component);
+      if (component.kind == "part") fmt::print("{}\nfields of a part of this kind:\n", text);
       for (const FieldInfo& info : component.fields) print_field(info, "  ");
-      fmt::print("{}", experiments::component_text(systems, component));
+      if (component.kind != "part") fmt::print("{}", text);
     }
     found = true;
   }
   if (found) return 0;
   std::vector<std::string> names;
   for (const ComponentInfo& component : components) names.push_back(component.name);
-  const std::string near = sim::nearest_name(name, names);
+  const bool near = !sim::near_names(name, names).empty();
   sim::throw_fault({"describe", ""}, fmt::format("nothing is called '{}'", name),
-                   near.empty() ? "`orrery list` shows all names" : fmt::format("did you mean '{}'?", near));
+                   near ? sim::name_hint(name, names) : "`orrery list` shows all names");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "experiments/base/run_folder.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/evolve/process_source.hpp"
 #include "experiments/evolve/report.hpp"
 #include "tools/orrery/commands.hpp"
@@ -41,7 +42,8 @@ evolving::EvolveResult search(const Systems& systems, const evolving::EvolveStud
 }
 
 int evolve(const Systems& systems, const EvolveOptions& options) {
-  const evolving::EvolveStudy study = evolving::read_evolve_study(options.study, options.assignments);
+  const evolving::EvolveStudy study =
+      evolving::read_evolve_study(experiments::named_document(options.study), options.assignments);
   std::unique_ptr<experiments::RunFolder> folder;
   if (!options.out.empty()) folder = std::make_unique<experiments::RunFolder>(options.out, false);
   const auto start = std::chrono::steady_clock::now();

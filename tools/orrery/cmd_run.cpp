@@ -7,6 +7,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/run_folder.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/study/stored_point.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/interrupt.hpp"
@@ -45,6 +46,7 @@ std::unique_ptr<experiments::Experiment> read(const Systems& systems, const RunO
 
 /// What the run is called if the user does not say.
 fs::path name_of(const RunOptions& options) {
+  if (options.config == "-") return "stdin";
   if (!options.point) return options.config;
   return fmt::format("{}-{}", fs::path(options.config).stem().string(), *options.point);
 }
@@ -54,6 +56,8 @@ int run(const Systems& systems, const RunOptions& options) {
   assignments.insert(assignments.end(), options.assignments.begin(), options.assignments.end());
   if (options.seed) assignments.push_back(fmt::format("run.seed={}", *options.seed));
   const auto experiment = read(systems, options, assignments);
+  if (!options.quiet)
+    for (const std::string& note : experiment->notes()) fmt::print(stderr, "note: {}\n", note);
   const std::string hash = experiments::config_hash(*experiment);
   const fs::path folder =
       options.out.empty() ? experiments::default_run_folder(name_of(options), hash) : fs::path(options.out);
@@ -95,7 +99,9 @@ int run(const Systems& systems, const RunOptions& options) {
 
 }  // namespace
 
-int run_config(const Systems& systems, const RunOptions& options) {
+int run_config(const Systems& systems, const RunOptions& given) {
+  RunOptions options = given;
+  options.config = experiments::named_document(given.config);
   try {
     return run(systems, options);
   } catch (const Interrupted&) {
@@ -105,7 +111,9 @@ int run_config(const Systems& systems, const RunOptions& options) {
 }
 
 void add_run_options(CLI::App& command, RunOptions& options) {
-  command.add_option("CONFIG", options.config, "Experiment config (JSON)")->required();
+  command
+      .add_option("CONFIG", options.config, "Experiment config (JSON): a file, one that ships by name, or - for stdin")
+      ->required();
   command.add_option("--set", options.assignments, "Change a value: a.b.c=value (may be given several times)")
       ->allow_extra_args(false);
   command.add_option("--out", options.out, "Folder for the results (default runs/CONFIG-HASH)");

@@ -6,6 +6,7 @@
 #include "experiments/all/systems.hpp"
 #include "experiments/answers/validating.hpp"
 #include "experiments/base/experiment.hpp"
+#include "experiments/base/study_file.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/commands.hpp"
 
@@ -20,10 +21,11 @@ struct ValidateOptions {
 /// Reports the faults of all files, not only of the first bad one.
 int validate(const Systems& systems, const ValidateOptions& options) {
   int exit_code = 0;
-  for (const std::string& config : options.configs) {
+  for (const std::string& given : options.configs) {
     try {
+      const std::string config = experiments::named_document(given);
       experiments::validate_file(systems, config, options.assignments);
-      if (!options.quiet) fmt::print("{}: valid\n", config);
+      if (!options.quiet) fmt::print("{}: valid\n", given);
     } catch (const sim::ConfigError& error) {
       for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
       exit_code = 2;

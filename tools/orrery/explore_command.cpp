@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "experiments/base/run_folder.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/study/explore.hpp"
 #include "experiments/study/protocol.hpp"
 #include "experiments/study/remote_runs.hpp"
@@ -74,7 +75,7 @@ int explore(const Systems& systems, const ExploreCommand& options) {
   std::vector<std::string> assignments = options.assignments;
   if (options.seed)
     assignments.push_back(fmt::format("{}={}", options.search ? "search.seed" : "seeds.first", *options.seed));
-  const study::Study one = study::read_study(systems, options.file, assignments);
+  const study::Study one = study::read_study(systems, experiments::named_document(options.file), assignments);
   const fs::path out = options.out.empty() ? study::default_store(one, options.search) : fs::path(options.out);
   if (options.dry_run) {
     (void)study::check_explorable(one, options.search);

@@ -26,7 +26,7 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::field("part", &M::part, sim::Unit::reference, sim::any_value(), "A part of kind pim_spmm."),
+        names_part(sim::field("part", &M::part, sim::Unit::reference, sim::any_value(), "A part of kind pim_spmm.")),
         sim::annotated(sim::field("override", &M::override_, "Fields that replace the part's."),
                        [](sim::FieldInfo& info, const sim::RegistrySet*) {
                          info.nested = sim::describe_params<hw::PimSpmmParams>();

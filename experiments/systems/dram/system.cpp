@@ -25,7 +25,8 @@ struct MachineParams {
     using sim::Unit;
     using M = MachineParams;
     return sim::FieldTable{
-        sim::required(sim::field("memory", &M::memory, Unit::reference, sim::any_value(), "A part of kind dram.")),
+        names_part(
+            sim::required(sim::field("memory", &M::memory, Unit::reference, sim::any_value(), "A part of kind dram."))),
         sim::field("override", &M::override_, "Fields that replace the memory's."),
         sim::field("controller", &M::controller, "Its controller."),
     };

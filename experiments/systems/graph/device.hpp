@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/catalog.hpp"
 #include "experiments/base/platform_choice.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/coupling/launch_program.hpp"
@@ -28,8 +29,8 @@ struct DeviceChoice {
     using sim::Unit;
     using D = DeviceChoice;
     return sim::FieldTable{
-        sim::required(sim::field("part", &D::part, Unit::reference, sim::any_value(),
-                                 "A computing part: GPU, NPU, CPU, FPGA, memory with units.")),
+        names_part(sim::required(sim::field("part", &D::part, Unit::reference, sim::any_value(),
+                                            "A computing part: GPU, NPU, CPU, FPGA, memory with units."))),
         sim::annotated(
             sim::field("override", &D::override_, "Fields that replace the part's."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),

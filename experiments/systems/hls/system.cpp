@@ -19,8 +19,8 @@ using sim::Node;
 struct MachineParams {
   std::string fpga = "alveo-u280";
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("fpga", &MachineParams::fpga, sim::Unit::reference, sim::any_value(), "A part of kind fpga.")};
+    return sim::FieldTable{names_part(
+        sim::field("fpga", &MachineParams::fpga, sim::Unit::reference, sim::any_value(), "A part of kind fpga."))};
   }
 };
 

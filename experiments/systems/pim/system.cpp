@@ -26,7 +26,8 @@ struct Part {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("part", &Part::part, Unit::reference, sim::any_value(), "Of the catalog.")),
+        names_part(
+            sim::required(sim::field("part", &Part::part, Unit::reference, sim::any_value(), "Of the catalog."))),
         sim::annotated(
             sim::field("override", &Part::override_, "Fields that replace the part's."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
@@ -56,8 +57,8 @@ struct ModelParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("config", &ModelParams::config, Unit::reference, sim::any_value(),
-                                 "A dense model: a config.json, or \"catalog:NAME\".")),
+        names_model(sim::required(sim::field("config", &ModelParams::config, Unit::reference, sim::any_value(),
+                                             "A dense model: a config.json, or \"catalog:NAME\"."))),
         sim::field("dtype", &ModelParams::dtype, "Of weights, activations, keys and values."),
     };
   }

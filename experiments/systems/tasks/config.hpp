@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/systems/network/config.hpp"
 #include "hw/device/device.hpp"
@@ -17,9 +18,10 @@ struct DeviceParams {
   std::string part;
   hw::DType dtype = hw::DType::fp16;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::required(sim::field("part", &DeviceParams::part, sim::Unit::reference, sim::any_value(),
-                                                    "Part of the catalog, or a file like one.")),
-                           sim::field("dtype", &DeviceParams::dtype, "Format whose peak rate FLOPs run at.")};
+    return sim::FieldTable{
+        names_part(sim::required(sim::field("part", &DeviceParams::part, sim::Unit::reference, sim::any_value(),
+                                            "Part of the catalog, or a file like one."))),
+        sim::field("dtype", &DeviceParams::dtype, "Format whose peak rate FLOPs run at.")};
   }
 };
 

@@ -44,10 +44,9 @@ struct DeviceGroup {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::annotated(sim::required(sim::field("part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
-                                                "Part from the catalog (its name, with or without \"catalog:\"), or a "
-                                                "JSON file like the catalog's.")),
-                       suggest_parts),
+        names_part(sim::required(sim::field("part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
+                                            "Part from the catalog (its name, with or without \"catalog:\"), or a "
+                                            "JSON file like the catalog's."))),
         sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096), "How many of them."),
         sim::field("clock", &DeviceGroup::clock_hz, sim::Unit::hertz, sim::positive(),
                    "Run at this clock, with the voltage that goes with it; null: the highest."),
@@ -85,10 +84,8 @@ struct ModelParams {
   static constexpr auto fields() {
     return sim::joined(
         sim::FieldTable{
-            sim::annotated(
-                sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
-                                         "A Hugging Face config.json, or \"catalog:NAME\".")),
-                suggest_models),
+            names_model(sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
+                                                 "A Hugging Face config.json, or \"catalog:NAME\"."))),
             sim::field("dtype", &ModelParams::dtype,
                        "Number format of activations; of weights and KV cache too, where they have none of their own."),
             sim::field(
