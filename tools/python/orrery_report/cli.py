@@ -17,11 +17,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("things", metavar="RUN|STORE", type=Path, nargs="+",
                         help="folders that `orrery run` wrote, or stores of studies; several are compared")
     parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML file (default: RUN/report.html, STORE.html beside "
-                        "the store, of several compare.html)")
+                        "the store, of several compare.html, with --against RUN/against.html)")
     parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of PNG figures (default, of one run: RUN/png), or "
                         "`no` for none")
-    parser.add_argument("--against", metavar="LOG", type=Path, help="print the run beside this request log instead")
-    parser.add_argument("--json", action="store_true", help="with --against: as JSON")
+    parser.add_argument("--against", metavar="LOG", type=Path, help="the run beside this request log instead: prints it, and "
+                        "writes it as a page")
+    parser.add_argument("--json", action="store_true", help="with --against: print JSON, and write no page without --out")
     parser.add_argument("--command", metavar="ORRERY", help="the program to ask about studies (default: $ORRERY_COMMAND, "
                         "or orrery on PATH)")
     options = parser.parse_args(arguments)
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> int:
         if options.against:
             if len(options.things) > 1:
                 raise InputError(options.things[1], "one run with --against", f"{len(options.things)}")
-            print(comparison(options.things[0], options.against, options.json))
+            compare(options.things[0], options.against, options.out, options.json)
             return 0
         for path in report(options.things, options.out, options.png, options.command):
             print(path)
@@ -41,14 +42,19 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def comparison(folder: Path, log: Path, as_json: bool) -> str:
-    """The run in `folder` beside a request log, as a table or as JSON."""
+def compare(folder: Path, log: Path, out: Path | None, as_json: bool) -> None:
+    """Prints the run in `folder` beside a request log, as a table or as JSON, and writes the page of it."""
     import json
 
     from . import against
 
     result = against.compare(against.of_run(folder), against.of_log(log))
-    return json.dumps(result, indent=2) if as_json else against.text(result)
+    print(json.dumps(result, indent=2) if as_json else against.text(result))
+    file = out or (None if as_json else folder / "against.html")
+    if file is not None:
+        _write(file, against.page(result, folder.resolve().name, log.name))
+        if not as_json:
+            print(f"\n{file}")
 
 
 def report(paths: list[Path], out: Path | None = None, png: str | None = None, command: str | None = None) -> list[Path]:
@@ -58,17 +64,11 @@ def report(paths: list[Path], out: Path | None = None, png: str | None = None, c
 
     things = page.load_all(paths, command)
     html_file = out or default_file(paths)
+    _write(html_file, page.render(things))
     try:
-        if html_file.is_dir():
-            raise InputError(html_file, "a file to write", "a folder")
-        text = page.render(things)
-        html_file.parent.mkdir(parents=True, exist_ok=True)
-        _write(html_file, text)
-        written = [html_file]
-        written += _pictures(things, paths, png)
+        return [html_file, *_pictures(things, paths, png)]
     except OSError as error:
-        raise InputError(error.filename or html_file, "a path that can be written", str(error.strerror)) from None
-    return written
+        raise InputError(error.filename or png, "a path that can be written", str(error.strerror)) from None
 
 
 def _pictures(things: list, paths: list[Path], png: str | None) -> list[Path]:
@@ -96,7 +96,13 @@ def default_file(paths: list[Path]) -> Path:
 
 
 def _write(file: Path, text: str) -> None:
-    """Writes under a temporary name first: a report that exists is whole."""
-    temporary = file.with_name(file.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(file)
+    """Writes under a temporary name first: a report that exists is whole. Throws InputError for a path that cannot be."""
+    if file.is_dir():
+        raise InputError(file, "a file to write", "a folder")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(file.name + ".part")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        raise InputError(error.filename or file, "a path that can be written", str(error.strerror)) from None

@@ -65,7 +65,8 @@ def document(sheet: Sheet, title: str, headline: str, status: tuple[str, str] | 
     # A page in a sandbox has no host of its own: a whole address is allowed as it is.
     source = "" if not elsewhere else f" {escape(library)}" if library.startswith("http") else " 'self'"
     policy = f"default-src 'none'; script-src 'unsafe-inline'{source}; style-src 'unsafe-inline'; img-src data: blob:"
-    plotly = f'<script src="{escape(library)}"></script>' if elsewhere else f"<script>{plotly_js()}</script>"
+    plotly = "" if not plots else \
+        f'<script src="{escape(library)}"></script>' if elsewhere else f"<script>{plotly_js()}</script>"
     mark = f'<span class="status {status[1]}">{escape(status[0])}</span>' if status else ""
     tabs = [(escape(key), escape(name), body) for key, name, body in sheet.tabs]  # a key may be the name of a file
     buttons = "".join(f'<button role="tab" id="tab-{key}" aria-controls="{key}" data-tab="{key}">{name}</button>'
@@ -95,7 +96,7 @@ def document(sheet: Sheet, title: str, headline: str, status: tuple[str, str] | 
 <script type="application/json" id="figures">{embedded(sheet.figures)}</script>
 <script type="application/json" id="tables">{embedded(sheet.tables)}</script>
 <script type="application/json" id="data">{embedded(sheet.data)}</script>
-{plotly if plots else ""}
+{plotly}
 {"".join(f"<script>{_asset(name)}</script>" for name in scripts)}
 </body>
 </html>
