@@ -47,6 +47,7 @@ OFF = {"ttft": math.log(1.15), "tpot": math.log(1.10)}  # P50
 TAIL_OFF = math.log(1.20)  # P99 beside P50
 CAUSES = {"device": "device or dtype", "ttft": "queue or prefill", "decode": "decode steps (batch, host time, context)",
           "tail": "preemption"}
+NONE = "none to speak of: no more than 10 % (TPOT), 15 % (TTFT), 20 % (P99 beside P50), or than noise"
 _NAMES = {
     "arrived": ("arrived_at", "arrival_time", "arrival", "start_time"),
     "prompt": ("num_prefill_tokens", "num_prompt_tokens", "prompt_tokens", "prompt_len", "input_len", "input_tokens"),
@@ -199,7 +200,8 @@ class Shift:
 
 
 def _times(logarithm: float) -> str:
-    return f"{math.exp(logarithm):.2f} times"
+    ratio = math.exp(logarithm)
+    return f"{ratio:.2f} times" if ratio >= 0.1 else f"{ratio:.2g} times"
 
 
 def _waiting_or_prefill(pairs: list[tuple[Served, Served]]) -> str:
@@ -247,7 +249,7 @@ def difference(pairs: list[tuple[Served, Served]]) -> dict:
         name, of = ("E2E", e2e) if abs(e2e.p99 - e2e.p50) > abs(tpot.p99 - tpot.p50) else ("TPOT", tpot)
         found["tail"] = f"P99 of {name} is {_times(of.p99)} the log's, its P50 {_times(of.p50)}"
     if not found:
-        return {"kind": "none", "parts": [], "text": "none to speak of: P50 and P99 of TTFT, TPOT and E2E agree"}
+        return {"kind": "none", "parts": [], "text": NONE}
     causes = {**CAUSES, "ttft": _waiting_or_prefill(pairs)}
     told = [f"{causes[kind]} ({why})" for kind, why in found.items()]
     if len(found) == 1:
