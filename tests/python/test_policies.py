@@ -1,5 +1,6 @@
 """Policies as Python classes: what they see, what they decide, and what becomes of their mistakes."""
 
+import json
 import os
 import tempfile
 import unittest
@@ -135,6 +136,45 @@ class MistakeTest(unittest.TestCase):
             orrery.run(config(20), batching=policy, **how)
         if cause is not None:
             self.assertIsInstance(caught.exception.__cause__, cause)
+
+    def test_where_it_was(self):
+        """File and line of the user's code, where the exception came out of a library too."""
+
+        class Bad(Budget):
+            def decide(self, view, out):
+                json.loads("{")
+
+        here = Bad.decide.__code__.co_firstlineno + 1
+        with self.assertRaises(orrery.PolicyError) as caught:
+            orrery.run(config(20), batching=Bad)
+        error = caught.exception
+        self.assertEqual((error.file, error.line), (__file__, here))
+        self.assertTrue(str(error).endswith(f" ({__file__}:{here}, in decide)"), error)
+        self.assertRegex(str(error), r"policy .*Bad at .* s of simulated time: JSONDecodeError: ")
+
+        class Away(orrery.Router):
+            def route(self, view):
+                return view.replicas[99]
+
+        with self.assertRaises(orrery.PolicyError) as caught:
+            orrery.run(fleet(), routing=Away)
+        self.assertEqual(caught.exception.line, Away.route.__code__.co_firstlineno + 1)
+
+    def test_nothing_was_raised(self):
+        """A decision that breaks the contract has no place; a policy without its method has none of the user's."""
+
+        class Twice(Budget):
+            def decide(self, view, out):
+                out.admit(view.waiting[0], 10**9)
+
+        class Empty(orrery.Batching):
+            pass
+
+        for policy in (Twice, Empty):
+            with self.assertRaises(orrery.PolicyError) as caught:
+                orrery.run(config(20), batching=policy)
+            self.assertEqual((caught.exception.file, caught.exception.line), (None, None))
+            self.assertNotIn(".py:", str(caught.exception))
 
     def test_exception(self):
         """It names policy and simulated time, and leaves no half-written run."""

@@ -38,6 +38,12 @@ from orrery.timeline import Timeline
 from orrery.traces import Trace
 
 __version__ = version()
+
+
+def __dir__():
+    return [*__all__, "__version__"]  # what is there for users, without the modules that it stands in
+
+
 __all__ = [
     "STABLE",
     "Batching",

@@ -8,6 +8,7 @@ import typing
 
 from orrery import _orrery
 from orrery.errors import ConfigError
+from orrery.keywords import answered
 
 
 class Component(typing.NamedTuple):
@@ -59,6 +60,7 @@ def forget() -> None:
     _components.cache_clear()
 
 
+@answered
 def components(kind: str | None = None) -> list[Component]:
     """All named things, or those of one kind. ConfigError for a kind that there is not."""
     everything = _components()
@@ -68,6 +70,7 @@ def components(kind: str | None = None) -> list[Component]:
     return [c for c in everything if kind in (None, c.kind)]
 
 
+@answered
 def list_names(kind: str | None = None) -> list[str]:
     """Names of one kind; without one, the kinds that there are."""
     if kind is None:
@@ -75,6 +78,7 @@ def list_names(kind: str | None = None) -> list[str]:
     return sorted(c.name for c in components(kind))
 
 
+@answered
 def describe(name: str, kind: str | None = None) -> Component:
     """The thing of that name (the first, where several kinds have it). ConfigError if there is none."""
     bare = name.removeprefix("catalog:")

@@ -10,6 +10,7 @@ import tempfile
 
 from orrery import _orrery
 from orrery import config as configs
+from orrery.keywords import answered
 from orrery.running import teller
 
 
@@ -60,6 +61,7 @@ def _band(value: float) -> str:
     return "…" if value != value else f"{value:.4g}"
 
 
+@answered
 def reproduce(studies=(), overrides=None, *, jobs: int = 0, progress=None, **sections) -> Claims:
     """Runs claim studies (names of those that ship, files; none: all that ship) and judges their claims.
 

@@ -9,8 +9,9 @@ import tempfile
 
 from orrery import _orrery
 from orrery import config as configs
-from orrery import programs
+from orrery import programs, shown
 from orrery.errors import ConfigError
+from orrery.keywords import answered
 from orrery.running import teller
 from orrery.stored import Stored
 
@@ -33,13 +34,14 @@ class Plan:
         self.peak_bytes: int = int(self.plans["peak_bytes"].min())
 
     def __repr__(self) -> str:
-        return (f"<Plan of {self.buffers} buffers: {self.peak_bytes} B, "
+        return (f"<Plan of {self.buffers} buffers: {shown.size(self.peak_bytes)}, "
                 f"{self.peak_bytes / max(1, self.lower_bound_bytes):.4g} of what lives at once>")
 
     def _repr_html_(self) -> str:
-        return self.plans.to_html(border=0)
+        return shown.frame(self.plans, index=False)
 
 
+@answered
 def plan(buffers, planner: str = "", capacity: str | int = "", **parameters) -> Plan:
     """Places buffers with known lifetimes: a CSV file or a frame with id, lower, upper, size (bytes).
 
@@ -59,6 +61,7 @@ def plan(buffers, planner: str = "", capacity: str | int = "", **parameters) -> 
         return Plan(told, pandas.DataFrame(_orrery.read_table(str(out))))
 
 
+@answered
 def fidelity(folder, points=None):
     """Errors of the catalog's parts against measured tables: a row a table, metric and regime (errors are shares).
 
@@ -70,6 +73,7 @@ def fidelity(folder, points=None):
     return pandas.DataFrame(told["tables"])
 
 
+@answered
 def calibrate(device: str, data, *, holdout: str = "none", blocks=(), rows: int = 4000, out=None,
               force: bool = False) -> dict:
     """Fits the constants of a part to measured tables and writes its catalog entry; `file` of the answer says where."""
@@ -77,6 +81,7 @@ def calibrate(device: str, data, *, holdout: str = "none", blocks=(), rows: int 
                               "rows": rows, "out": "" if out is None else os.fspath(out), "force": force})
 
 
+@answered
 def evolve(study, overrides=None, *, proposer: str = "", out=None, jobs: int = 0, progress=None, **sections) -> dict:
     """Searches for an expression that decides better than the baselines of a study of kind "evolve"."""
     return _ask("evolve", {"study": os.fspath(study), "proposer": proposer, "jobs": jobs,
@@ -93,6 +98,7 @@ class ImportedConfig(dict):
         self.ignored: list[str] = told["ignored"]
 
 
+@answered
 def import_config(engine: str = "vllm", arguments=(), *, file=None, part: str | None = None, model: str | None = None,
                   trace=None) -> ImportedConfig:
     """A real engine's arguments as a serving config: words as on its command line, a dict of them, or a JSON `file`.
@@ -121,6 +127,7 @@ def _folder_of(thing) -> str:
     return os.fspath(place)
 
 
+@answered
 def report(*what, out=None, png=None) -> pathlib.Path:
     """Writes one HTML file that shows runs (folders, Results) or studies (stores); gives its path.
 
@@ -142,6 +149,7 @@ def _report_file(places: list[str]) -> pathlib.Path:
     return place / "report.html" if place.is_dir() else place.with_suffix(".html")
 
 
+@answered
 def compare(run, log) -> dict:
     """A run beside the request log of a real engine (CSV of a vLLM run, or its benchmark's JSON), as
     `orrery report RUN --against LOG --json`."""

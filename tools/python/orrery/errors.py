@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import traceback
 import typing
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Where code stands that is nobody's policy: this package, Python's own and what is installed."""
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    folders = {os.path.dirname(os.path.abspath(__file__)),
+               *(paths[one] for one in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    return tuple(folder + os.sep for folder in folders)
 
 
 class Fault(typing.NamedTuple):
@@ -28,4 +42,29 @@ class ConfigError(ValueError):
 
 
 class PolicyError(RuntimeError):
-    """A policy in Python failed or broke its contract; the message names it and the simulated time."""
+    """A policy in Python failed or broke its contract; the message names it and the simulated time.
+
+    Where it raised something, that is the cause, and `file` and `line` say where in the user's code.
+    """
+
+    def _place(self) -> tuple[str, int, str] | None:
+        """File, line and function of the innermost frame that is of no library; None where there is none."""
+        frames = traceback.extract_tb(self.__cause__.__traceback__ if self.__cause__ is not None else None)
+        own = [one for one in frames if not one.filename.startswith(_libraries())]
+        return (own[-1].filename, own[-1].lineno or 0, own[-1].name) if own else None
+
+    @property
+    def file(self) -> str | None:
+        """Of the user's code; None where the policy raised nothing itself."""
+        place = self._place()
+        return place[0] if place else None
+
+    @property
+    def line(self) -> int | None:
+        """In that file."""
+        place = self._place()
+        return place[1] if place else None
+
+    def __str__(self) -> str:
+        place = self._place()
+        return super().__str__() + (f" ({place[0]}:{place[1]}, in {place[2]})" if place else "")

@@ -7,6 +7,7 @@ import typing
 from orrery import _orrery, shown
 from orrery import config as configs
 from orrery.errors import ConfigError
+from orrery.keywords import answered
 
 
 class Kernel(typing.NamedTuple):
@@ -23,6 +24,7 @@ def _sizes(sizes: dict) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in sizes.items()]
 
 
+@answered
 class Graph:
     """An operator graph with the sizes of its dimensions, where they are given; made by `orrery.graph`."""
 
@@ -136,6 +138,7 @@ def _written(text: str, path) -> str:
     return text
 
 
+@answered
 def graph(source, format: str = "", params: dict | None = None, **sizes: int) -> Graph:
     """The graph of a builder (`orrery.list("builder")`) with its `params`, or of a file (ONNX, Chakra, a profiler's
     trace, config.json, JSON), with the sizes of its dimensions.

@@ -7,10 +7,12 @@ import typing
 from orrery import _orrery, shown
 from orrery import config as configs
 from orrery.graphs import Graph, Kernel
+from orrery.keywords import answered
 
 _ONE_DEVICE = ("graph", "pim")  # systems whose machine is one device
 
 
+@answered
 class Machine:
     """Parts of the catalog (or of a file like the catalog's), `count` of them, with `override` laid over them.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from orrery import _orrery, shown
 from orrery.graphs import Graph, graph
+from orrery.keywords import answered
 
 
+@answered
 class Model:
     """A language model: a name of the catalog, or a config.json of Hugging Face (or the folder that holds one).
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 from orrery import _orrery
 from orrery import config as configs
 from orrery.env import Env, ParallelEnv
+from orrery.keywords import answered
 from orrery.policies import Batching
 from orrery.vector import AutoresetMode, VectorEnv
 
 
+@answered
 class NativeBatching(Batching):
     """A batching policy of C++ by its name: `NativeBatching("sarathi", token_budget=512)`."""
 
@@ -20,6 +22,7 @@ class NativeBatching(Batching):
         self._native.decide(view, out)
 
 
+@answered
 def make_env(name: str, **params):
     """An environment by its name (`orrery.list("env")`) with its parameters (`orrery.describe(name)`).
 
@@ -30,6 +33,7 @@ def make_env(name: str, **params):
     return (Env if len(spec["agents"]) == 1 else ParallelEnv)(name, core, spec)
 
 
+@answered
 def make_vec_env(name: str, num_envs: int, *, autoreset: str = "next_step", threads: int = 1, **params) -> VectorEnv:
     """`num_envs` equal environments on `threads` threads; results are the same for any number of them.
 

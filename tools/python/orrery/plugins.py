@@ -6,6 +6,7 @@ import os
 import typing
 
 from orrery import _orrery, catalog
+from orrery.keywords import answered
 
 _orrery.load_environment_plugins()
 
@@ -19,6 +20,7 @@ class Plugin(typing.NamedTuple):
     digest: str  # of its content: it stands in the manifest of a run
 
 
+@answered
 def load_plugin(path) -> Plugin:
     """Loads the policies of a shared object; loading the same one again does nothing. They stay for the life of the
     process, and appear in `list`, `describe`, `schema` and in configs. ConfigError if it is no plugin, was built for

@@ -12,6 +12,7 @@ import weakref
 
 from orrery import _orrery
 from orrery.errors import ConfigError
+from orrery.keywords import answered
 
 
 def command() -> str:
@@ -77,6 +78,7 @@ def _end(process) -> None:
     process.communicate()
 
 
+@answered
 def serve(folder=".", port: int = 0, *, host: str | None = None, open_beyond_loopback: bool = False, parallel: int = 1,
           read_only: bool = False) -> Explorer:
     """Shows the runs and studies of a folder in a browser, as `orrery serve`: prints its address, goes on meanwhile.

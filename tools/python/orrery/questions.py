@@ -7,14 +7,15 @@ import inspect
 
 from orrery import _orrery
 from orrery import config as configs
+from orrery.keywords import answered
 from orrery.result import Result
 from orrery.running import finish
 
 
 def _texts(value) -> list[str]:
     if isinstance(value, (list, tuple)):
-        return [str(one) for one in value]
-    return [str(value)]
+        return [text for one in value for text in _texts(one)]
+    return [str(value).lower() if isinstance(value, bool) else str(value)]  # JSON's true
 
 
 def _question(table: dict):
@@ -41,7 +42,7 @@ def _question(table: dict):
     lines = [f"    {name}: {one['doc']}" for name, one in options.items()]
     head = f"{table['doc']}; as `orrery {table['name']}`, with the keywords of `run` too."
     ask.__doc__ = "\n".join([head, "", *lines])
-    return ask
+    return answered(ask)
 
 
 _QUESTIONS = {table["name"]: _question(table) for table in _orrery.questions()}

@@ -5,27 +5,16 @@ from __future__ import annotations
 import html
 import pathlib
 
-from orrery import _orrery
+from orrery import _orrery, answers, shown
 from orrery.errors import ConfigError
+from orrery.keywords import answered
 from orrery.timeline import Timeline
 
 _DISTRIBUTION = ("mean", "p50", "p90", "p95", "p99", "max")
+_NOTHING = ("infeasible", "unfinished")  # what came out is no figure
 
 
-def _figures(node: dict, path: str = ""):
-    """Scalars of a summary by dotted path; distributions stay together."""
-    for key, value in node.items():
-        name = f"{path}{key}"
-        if isinstance(value, dict) and "p50" not in value:
-            yield from _figures(value, name + ".")
-        elif not isinstance(value, list):
-            yield name, value
-
-
-def _text(value) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
+@answered
 class Result:
     """Summary, tables and facts of a run. Tables are read when they are first asked for.
 
@@ -43,7 +32,7 @@ class Result:
 
     @property
     def status(self) -> str:
-        """ "ok", or what went otherwise: "infeasible", "stalled"."""
+        """ "ok", or what went otherwise: "unfinished" where nobody was served, "infeasible", "stalled"."""
         return self.summary.get("status", "ok")
 
     @property
@@ -118,34 +107,41 @@ class Result:
         return self.timeline_file.flows
 
     def __getitem__(self, path: str):
-        node = self.summary
+        node = above = self.summary
         for key in path.split("."):
+            if node is None:
+                break
             if not isinstance(node, dict) or key not in node:
-                known = list(node) if isinstance(node, dict) else []
-                raise KeyError(f"no figure '{path}': '{key}' ({_orrery.name_hint(key, known)})")
-            node = node[key]
+                if not self.ok:
+                    raise KeyError(f"no figure '{path}': the run is {self.status}, {self.reason}")
+                hint = _orrery.name_hint(key, list(node) if isinstance(node, dict) else [])
+                raise KeyError(f"no figure '{path}': '{key}'" + (f" ({hint})" if hint else ""))
+            node, above = node[key], node
+        # Of a distribution nothing but a value is of use; other figures may be null, which says something.
+        if node is None and (not self.ok or "p50" in above):
+            raise KeyError(f"nobody has '{path}': {self.reason or 'no request of this run has one'}")
         return node
 
+    def _told(self) -> str:
+        """What it comes to; of a run that is not ok, why."""
+        words = "" if self.status in _NOTHING else ", ".join(answers.words(self.summary, self.config.get("system", "")))
+        return "; ".join(filter(None, (words, self.reason))) or f"{len(self.summary)} figures"
+
     def __repr__(self) -> str:
-        if not self.ok:
-            return f"<Result {self.status}: {self.reason}>"
-        shown = [f"{self.summary.get('simulated_s', 0):.6g} s simulated"] if "simulated_s" in self.summary else []
-        for name, unit in (("ttft_s", "TTFT"), ("tbt_s", "TBT"), ("e2e_s", "E2E")):
-            if isinstance(self.summary.get(name), dict) and "p99" in self.summary[name]:
-                shown.append(f"P99 {unit} {_text(self.summary[name]['p99'])} s")
-        return f"<Result ok: {', '.join(shown) or f'{len(self.summary)} figures'}>"
+        return f"<Result {self.status}: {self._told()}>"
 
     def _repr_html_(self) -> str:
-        title = f"<b>{html.escape(self.status)}</b>"
-        if not self.ok:
-            return f"{title}: {html.escape(str(self.reason))}"
+        title = f"<b>{html.escape(self.status)}</b>: {html.escape(self._told())}"
+        if self.status in _NOTHING:
+            return title
         spread, rows = [], []
-        for name, value in _figures(self.summary):
+        for name, value in answers.figures(self.summary):
             label = f"<td style='text-align:left'><code>{html.escape(name)}</code></td>"
             if isinstance(value, dict):
-                spread.append(f"<tr>{label}" + "".join(f"<td>{_text(value.get(k, ''))}</td>" for k in _DISTRIBUTION))
-            else:
-                rows.append(f"<tr>{label}<td>{html.escape(_text(value))}</td></tr>")
+                cells = (html.escape(shown.figure(name, value[key])) if key in value else "" for key in _DISTRIBUTION)
+                spread.append(f"<tr>{label}" + "".join(f"<td>{cell}</td>" for cell in cells))
+            elif name not in ("status", "reason"):
+                rows.append(f"<tr>{label}<td>{html.escape(shown.figure(name, value))}</td></tr>")
         head = "<tr><th></th>" + "".join(f"<th>{k}</th>" for k in _DISTRIBUTION) + "</tr>"
         return (f"{title}<table>{head}{'</tr>'.join(spread)}</tr></table>" if spread else title) + (
             f"<details><summary>{len(rows)} figures more</summary><table>{''.join(rows)}</table></details>"

@@ -15,6 +15,7 @@ from orrery import _orrery
 from orrery import config as configs
 from orrery import policies
 from orrery.errors import ConfigError, Fault
+from orrery.keywords import answered
 from orrery.result import Result
 
 
@@ -58,6 +59,7 @@ def teller(progress):
     return lambda *fields: progress(Progress(*fields))
 
 
+@answered
 def read(config, overrides=None, *, batching=None, routing=None, decode_routing=None, **sections):
     """Reads and validates a config; what comes back runs as often as wanted (`run` does both). ConfigError."""
     path, text = configs.source(config)
@@ -71,6 +73,7 @@ def read(config, overrides=None, *, batching=None, routing=None, decode_routing=
     )
 
 
+@answered
 def run(
     config,
     overrides=None,
@@ -122,6 +125,7 @@ def finish(experiment, out=None, force: bool = False, tables: bool = True, progr
     return result
 
 
+@answered
 def load(folder) -> Result:
     """The result in a run folder. ConfigError if there is none."""
     folder = pathlib.Path(folder)
@@ -139,6 +143,7 @@ def load(folder) -> Result:
         raise ConfigError([(str(folder / "manifest.json"), "", "expected the manifest of a run", f"no {error}")]) from None
 
 
+@answered
 def validate(config, overrides=None, **sections) -> list[Fault]:
     """The faults of a config, study, claim study or part, as `orrery validate` finds them: none if it is valid."""
     path, text = configs.source(config)

@@ -15,6 +15,7 @@ import weakref
 
 from orrery import _orrery
 from orrery.errors import ConfigError
+from orrery.keywords import answered, with_those_of
 from orrery.running import teller
 from orrery.stored import Stored
 
@@ -109,6 +110,7 @@ def _renamed(error: ConfigError, space) -> ConfigError:
     return ConfigError(faults)
 
 
+@answered
 class Search(Stored):
     """Asks any driver of `orrery list driver` for points of a space, and is told their measures.
 
@@ -196,6 +198,7 @@ def _evaluate(function, trial: Trial):
         return error
 
 
+@with_those_of(Search)
 def search(function, space, objectives, driver="random", evaluations: int = 100, seed: int = 1, jobs: int = 1, *,
            batch: int = 8, progress=None, **options) -> Search:
     """Searches the space for what makes a Python function best, and gives the Search with all its points.

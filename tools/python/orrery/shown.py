@@ -27,6 +27,33 @@ def time(seconds: float) -> str:
     return f"{seconds / step:.4g} {unit}"
 
 
+def unit(name: str) -> str:
+    """The unit that a name says: `ttft_s.p99` "s", `requests` ""."""
+    from orrery_plot import units  # of pages and plots
+
+    return units.unit_of(name)
+
+
+def figure(name: str, value) -> str:
+    """A figure of a summary, or a cell of a column, in the unit that its name says: `ttft_s.p99` "12.3 ms"."""
+    from orrery_plot import units
+
+    if value is None or (isinstance(value, float) and value != value):
+        return units.MISSING
+    if isinstance(value, bool) or not hasattr(value, "__float__") or not units.is_number(float(value)):
+        return str(value)
+    plain = value.item() if hasattr(value, "item") else value
+    return units.text(plain, unit(name)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def frame(rows, index: bool = True) -> str:
+    """HTML of a pandas frame, numbers in units."""
+    readable = rows.copy()
+    for name in readable.columns:
+        readable[name] = [figure(str(name), value) for value in readable[name]]
+    return readable.to_html(border=0, index=index)
+
+
 def table(title: str, doc: str, rows) -> str:
     """HTML of a title, a line, and rows of two cells."""
     cells = "".join(

@@ -8,7 +8,8 @@ import os
 import pathlib
 import typing
 
-from orrery import _orrery
+from orrery import _orrery, shown
+from orrery.keywords import answered
 
 _SHOWN = 10
 
@@ -21,6 +22,7 @@ class Column(typing.NamedTuple):
     detail: str  # path of a measure, minimise or maximise, unit of a parameter
 
 
+@answered
 class Stored:
     """What has a store: `points`, `front`, `best`, `analysis`, `export`. Frames are read anew when the store grew."""
 
@@ -98,4 +100,4 @@ class Stored:
             return head
         best = self.best(_SHOWN)
         named = {c.name for c in self.columns if c.kind in ("parameter", "derived", "measure", "objective")}
-        return head + best[[c for c in best.columns if c in named]].head(_SHOWN).to_html(border=0)
+        return head + shown.frame(best[[c for c in best.columns if c in named]].head(_SHOWN))

@@ -13,6 +13,7 @@ from orrery import _orrery
 from orrery import config as configs
 from orrery import policies, programs
 from orrery.errors import ConfigError, Fault
+from orrery.keywords import answered
 from orrery.running import teller
 from orrery.stored import Stored
 
@@ -24,6 +25,7 @@ def _factory(policy, base):
     return policies.source(policy, base)
 
 
+@answered
 class Study(Stored):
     """A study file, or a dict of the same shape, changed by `overrides` (dotted paths) and by sections.
 
@@ -139,12 +141,14 @@ class Study(Stored):
         return f"Study {self.name}"
 
 
+@answered
 def analyse(*stores, objectives=()) -> dict:
     """Stores (files, studies) side by side, as `orrery analyse --json`: one reference, one joint front."""
     files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
     return _orrery.ask("analyse", json.dumps({"stores": files, "objectives": list(objectives)}), None)
 
 
+@answered
 def best(*stores, n: int = 10) -> dict:
     """The best points, or the joint front, of stores (files, studies) together, as `orrery best --json`."""
     files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]

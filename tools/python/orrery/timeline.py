@@ -6,8 +6,10 @@ import os
 
 from orrery import _orrery
 from orrery.errors import ConfigError
+from orrery.keywords import answered
 
 
+@answered
 class Timeline:
     """A .pftrace file. Frames are made when they are first asked for; slices are numbered by `id`, in order of time.
 

@@ -10,6 +10,7 @@ import weakref
 from orrery import _orrery, shown
 from orrery import config as configs
 from orrery.errors import ConfigError
+from orrery.keywords import answered
 
 _ALL = 2**62
 _ENDINGS = {".csv": "orrery_csv", ".jsonl": "orrery_jsonl"}
@@ -24,6 +25,7 @@ def _format_of(path: pathlib.Path, format: str | None) -> str:
     return _ENDINGS[path.suffix]
 
 
+@answered
 class Trace:
     """A trace file, plain or compressed, in any format of `orrery.list("trace_format")` (told by its first line).
 
