@@ -187,6 +187,14 @@ class AnswerTest(unittest.TestCase):
         result = orrery.run(config(20), out=self.home / "run")
         with self.assertRaises(orrery.ConfigError):
             orrery.compare(result, self.home / "nowhere.csv")
+        log = self.home / "log.csv"  # every request takes 1.3 times as long as in the run
+        served = result.requests
+        log.write_text("arrived_at,prompt_tokens,completion_tokens,first_token_at,last_token_at\n" + "".join(
+            f"{one.arrived_s},{one.prompt_tokens},{one.output_tokens},"
+            f"{one.arrived_s + 1.3 * (one.first_token_s - one.arrived_s)},"
+            f"{one.arrived_s + 1.3 * (one.finished_s - one.arrived_s)}\n" for one in served.itertuples()))
+        told = orrery.compare(result, log)["difference"]
+        self.assertEqual((told["kind"], told["text"].split(":")[0]), ("device", "device or dtype"))
 
     def test_report(self):
         result = orrery.run(config(20), out=self.home / "run")

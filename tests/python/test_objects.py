@@ -22,6 +22,8 @@ class MachineTest(unittest.TestCase):
         self.assertIn("bandwidth", machine.link)
         self.assertIn("2 x a100-sxm4-80gb", repr(machine))
         self.assertIn("fp16 312 TFLOP/s", repr(machine))
+        self.assertRegex(repr(machine.gemm(4096, 4096, 4096)),
+                         r"^<Kernel \d+ µs, bound by compute: 137\.4 GFLOP, [\d.]+ MiB, \d+ mJ>$")
         self.assertIn("<table>", machine._repr_html_())
         self.assertIn("peak", machine.sources)
 

@@ -19,6 +19,10 @@ class Kernel(typing.NamedTuple):
     bound_by: str
     energy_j: float
 
+    def __repr__(self) -> str:
+        return (f"<Kernel {shown.figure('time_s', self.time_s)}, bound by {self.bound_by}: "
+                f"{shown.number(self.flops, 'FLOP')}, {shown.size(self.bytes)}, {shown.figure('energy_j', self.energy_j)}>")
+
 
 def _sizes(sizes: dict) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in sizes.items()]

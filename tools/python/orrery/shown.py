@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import importlib
+import typing
 
 _STEPS = (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")
 _BINARY = (2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")
@@ -27,17 +29,18 @@ def time(seconds: float) -> str:
     return f"{seconds / step:.4g} {unit}"
 
 
+def _units() -> typing.Any:
+    return importlib.import_module("orrery_plot.units")  # those of pages and plots, loaded when something is shown
+
+
 def unit(name: str) -> str:
     """The unit that a name says: `ttft_s.p99` "s", `requests` ""."""
-    from orrery_plot import units  # of pages and plots
-
-    return units.unit_of(name)
+    return _units().unit_of(name)
 
 
 def figure(name: str, value) -> str:
     """A figure of a summary, or a cell of a column, in the unit that its name says: `ttft_s.p99` "12.3 ms"."""
-    from orrery_plot import units
-
+    units = _units()
     if value is None or (isinstance(value, float) and value != value):
         return units.MISSING
     if isinstance(value, bool) or not hasattr(value, "__float__") or not units.is_number(float(value)):
