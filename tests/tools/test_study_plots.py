@@ -66,6 +66,28 @@ class Figures(unittest.TestCase):
         heat = parameters.interactions(store(TRIALS, [0, 1]), OBJECTIVES).axes[0]
         self.assertIn("20", [t.get_text() for t in heat.texts])
 
+    def test_a_forest_that_explains_nothing_says_nothing_of_parameters(self):
+        known = store(TRIALS, [0, 1])
+        for explained, drawn in ((0.5, True), (0.0, False), (-0.3, False), (None, False)):
+            known["analysis"]["objectives"][0]["importance"]["explained"] = explained
+            self.assertEqual(parameters.importance(known, OBJECTIVES) is not None, drawn)
+            self.assertEqual(parameters.interactions(known, OBJECTIVES) is not None, drawn)
+
+    def test_numbers_have_prefixes_and_units(self):
+        goals = [{"name": "f", "label": "f (memory_bytes.peak)", "maximise": False}, {"name": "g", "label": "g", "maximise": True}]
+        trials = [trial(2**31, 2e6), trial(2**32, 3e6), trial(2**33, 1e6)]
+        axes = outcomes.front([store(trials, [0, 1])], ["s"], goals).axes[0]
+        self.assertEqual((axes.get_xlabel(), axes.get_ylabel()), ("f: memory peak (GiB), minimised", "g (M), maximised"))
+        self.assertEqual(list(axes.lines[0].get_xdata(orig=True)), [2, 4])
+        progress = outcomes.history([store(trials, [0, 1])], ["s"], {"objectives": goals, "joint_volume": None})
+        self.assertEqual([panel.get_ylabel() for panel in progress.axes], ["f: memory peak (B)", "g"])  # 1 to 5, as made up
+        known = store(trials, [0, 1])
+        known["parameters"] = [{"name": "clock", "unit": "Hz", "ticks": [[0, "1.8e+09"], [1, "2e+09"]]},
+                               {"name": "memory", "unit": "", "ticks": [[0, "1200 GB/s"], [1, "os"], [0.5, "250000"]]}]
+        texts = {t.get_text().replace("\N{NO-BREAK SPACE}", " ") for t in parameters.parallel(known, goals).axes[0].texts}
+        self.assertLessEqual({"1.8 GHz", "2 GHz", "1.2 TB/s", "os", "250 k", "2", "8", "3"}, texts)
+        self.assertEqual([t for t in texts if t.replace(",", "").replace(".", "").isdigit() and float(t.replace(",", "")) > 1e5], [])
+
     def test_parallel_coordinates_have_a_line_a_feasible_point(self):
         axes = parameters.parallel(store(TRIALS, [0, 1]), OBJECTIVES).axes[0]
         lines = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 4]

@@ -251,6 +251,12 @@ class EnergyDigest:
     busy_by_device: pd.DataFrame
     energy_by_device: pd.DataFrame
 
+    @property
+    def overlapping(self) -> bool:
+        """Whether classes are what draws (compute, memory, idle), not what runs: these draw at the same time, so that their
+        times are no parts of the device's. Energies always add up."""
+        return {"compute", "memory"} <= set(self.by_class.index)
+
 
 def digest_energy(table: pd.DataFrame) -> EnergyDigest:
     """Sums of energy.csv: classes from the busiest down, idle last; devices in the order of the file."""

@@ -11,9 +11,6 @@ import pandas as pd
 from . import units
 from .style import PlotError
 
-# Endings of column names, the longest first, and the unit that is written on an axis.
-UNITS = (("_bytes_per_s", "B/s"), ("_tokens_per_s", "tokens/s"), ("_flops_per_s", "FLOP/s"), ("_per_s", "1/s"),
-         ("_bytes", "B"), ("_flops", "FLOP"), ("_tokens", "tokens"), ("_s", "s"), ("_j", "J"), ("_w", "W"))
 _WORDS = {"ttft": "TTFT", "tbt": "TBT", "tpot": "TPOT", "e2e": "E2E", "kv": "KV", "slo": "SLO", "mfu": "MFU",
           "mbu": "MBU", "p50": "P50", "p90": "P90", "p95": "P95", "p99": "P99"}
 
@@ -37,20 +34,10 @@ def finite(values: Sequence[float], what: str) -> np.ndarray:
     return array
 
 
-def unit_of(name: str) -> str:
-    """The unit that a column or a dotted path of a summary carries in its name: `ttft_s.p99` gives "s", else ""."""
-    pieces = name.split(".")
-    for piece in reversed(pieces):
-        for ending, unit in UNITS:
-            if piece.endswith(ending):
-                return unit
-    return ""
-
-
 def words_of(name: str) -> str:
     """A column or a path as words, without its unit: `ttft_s.p99` gives "P99 TTFT"."""
     pieces = name.split(".")
-    for ending, _ in UNITS:
+    for ending, _ in units.ENDINGS:
         cut = [re.sub(re.escape(ending) + "$", "", piece) for piece in pieces]
         if cut != pieces:
             pieces = cut
@@ -65,20 +52,8 @@ def words_of(name: str) -> str:
 
 def label_of(name: str, unit: str | None = None) -> str:
     """An axis label: words and the unit in brackets."""
-    unit = unit_of(name) if unit is None else unit
+    unit = units.unit_of(name) if unit is None else unit
     return f"{words_of(name)} ({unit})" if unit else words_of(name)
-
-
-def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
-    """(factor, unit) in which the largest of the values reads well: s, J, W, B and FLOP get prefixes."""
-    known = np.abs(np.asarray(values, dtype=float))
-    known = known[np.isfinite(known)]
-    if unit == "s":
-        name, factor = units.duration_unit(float(known.max()) if len(known) else 1.0)
-        return factor, name
-    if unit in units.PREFIXES and len(known) and known.max() > 0:
-        return units.prefix(float(known.max()), unit)
-    return 1.0, unit
 
 
 def natural(name: str) -> list:

@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from . import palette
-from .outcomes import axis_label
+from . import palette, units
+from .outcomes import axis_label, scale_of
 from .style import SMALL, WIDTH, Picture, every, grid_of, legend_below, panels_of, short, styled, wrapped
 
+LEAST_EXPLAINED = 0.01  # share of the variance of unseen points; below, a forest says nothing of parameters
 MOST_BARS = 15  # parameters of importance.png, the most important ones
 MOST_CELLS = 12  # parameters of interactions.png
 WRITTEN_CELLS = 8  # up to so many, shares are written into the cells
@@ -19,14 +20,20 @@ BEST = 10  # points highlighted where there is one objective
 ABSENT = -0.09  # where a parameter that does not count is drawn
 
 
-def _label(objective: dict) -> str:
-    return axis_label({**objective, "maximise": None})
+def _label(objective: dict, unit: str = "") -> str:
+    return axis_label({**objective, "maximise": None}, unit)
+
+
+def explains(importance: dict) -> bool:
+    """Whether there is anything in what a forest says of importance: it predicts points that it has not seen better than
+    their mean does. Else its bars are noise that looks like a finding."""
+    return bool(importance["parameters"]) and (importance["explained"] or 0) >= LEAST_EXPLAINED
 
 
 def _known(store: dict, objectives: list[dict]) -> list[tuple[dict, dict]]:
-    """Objectives that there were enough trials for, with what is known of them."""
+    """Objectives of which a forest explains something, with what it says of them."""
     pairs = zip(objectives, store["analysis"]["objectives"])
-    return [(o, found["importance"]) for o, found in pairs if found["importance"]["parameters"]]
+    return [(o, found["importance"]) for o, found in pairs if explains(found["importance"])]
 
 
 @styled
@@ -133,20 +140,30 @@ def parallel(store: dict, objectives: list[dict]) -> Picture | None:
     x = np.arange(axes_count)
     for trial in rest:
         axes.plot(x, places(trial), color=palette.IDLE, alpha=0.35, linewidth=0.6, zorder=1)
-    first = np.array([t["objectives"][0] for t in best])
+    factor, unit = scale_of(objectives[0], values[:, 0])
+    first = np.array([t["objectives"][0] * factor for t in best])
     norm = Normalize(first.min(), first.max() if first.max() > first.min() else first.min() + 1)
     colours = matplotlib.colormaps["viridis"]
     for trial in best:
-        axes.plot(x, places(trial), color=colours(0.92 * norm(trial["objectives"][0])), linewidth=1.1, alpha=0.9,
+        axes.plot(x, places(trial), color=colours(0.92 * norm(trial["objectives"][0] * factor)), linewidth=1.1, alpha=0.9,
                   zorder=3)
     _parallel_axes(axes, store, objectives, low, high)
     what = f"front, {len(best)} points" if len(objectives) > 1 else f"best {len(best)} points"
     scale = ScalarMappable(norm=Normalize(norm.vmin, norm.vmin + (norm.vmax - norm.vmin) / 0.92), cmap=colours)
     bar = figure.colorbar(scale, ax=axes, shrink=0.8, aspect=25, pad=0.09,
-                          label=wrapped(f"{_label(objectives[0])} of the {what}", 40))
+                          label=wrapped(f"{_label(objectives[0], unit)} of the {what}", 40))
     bar.ax.set_ylim(norm.vmin, norm.vmax)
     bar.outline.set_visible(False)
     return figure
+
+
+def _with_unit(text: str, unit: str) -> str:
+    """The label of a tick: a number or a quantity with the prefix that suits it, any other choice as it is called."""
+    try:
+        return units.setting(float(text), unit)
+    except ValueError:
+        known = units.quantity_of(text)
+        return units.setting(*known) if known else text
 
 
 def _parallel_axes(axes, store: dict, objectives: list[dict], low: np.ndarray, high: np.ndarray) -> None:
@@ -157,13 +174,14 @@ def _parallel_axes(axes, store: dict, objectives: list[dict], low: np.ndarray, h
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.set_yticks([])
-    labels = [wrapped(p["name"], 12) + (f"\n({p['unit']})" if p["unit"] else "") for p in store["parameters"]]
-    labels += [wrapped(axis_label(o), 14) for o in objectives]
+    scales = [scale_of(o, (low[k], high[k])) for k, o in enumerate(objectives)]
+    labels = [wrapped(p["name"], 12) for p in store["parameters"]]
+    labels += [wrapped(axis_label(o, unit), 14) for o, (_, unit) in zip(objectives, scales)]
     axes.set_xticks(range(count), labels)
     axes.tick_params(axis="x", length=0)
-    ticks = [p["ticks"] for p in store["parameters"]]
-    for o in range(len(objectives)):
-        ticks.append([(s, f"{low[o] + s * (high[o] - low[o]):.4g}") for s in (0, 0.25, 0.5, 0.75, 1)])
+    ticks = [[(place, _with_unit(text, p["unit"])) for place, text in p["ticks"]] for p in store["parameters"]]
+    for o, (factor, _) in enumerate(scales):
+        ticks.append([(s, f"{(low[o] + s * (high[o] - low[o])) * factor:.4g}") for s in (0, 0.25, 0.5, 0.75, 1)])
     for k, marks in enumerate(ticks):
         axes.axvline(k, color=palette.INK if k < len(store["parameters"]) else palette.BLUE, linewidth=0.9, zorder=2)
         for place, text in every(marks, 12):

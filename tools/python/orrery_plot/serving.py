@@ -197,7 +197,7 @@ def throughput_latency(frame: pd.DataFrame, throughput: str = "throughput.output
     known = frame.assign(**{name: frame[name].astype(float) for name in (throughput, latency)})
     known = known[np.isfinite(known[throughput]) & np.isfinite(known[latency])]
     frames.need(known, (), "latency against throughput")
-    factor, unit = frames.scale_of(known[latency], frames.unit_of(latency))
+    factor, unit = units.scale_of(known[latency], units.unit_of(latency))
     figure, panels = _panels(known, panel, (4.8, 3.3))
     looks = _order(known, by)
     for axes, rows in panels:

@@ -20,17 +20,23 @@ OTHERS = "all others"
 def breakdown(runs: Mapping[str, pd.DataFrame], what: str = "energy") -> Picture:
     """Energy, device time ("time") or "both", by class. `runs`: tables (device, class, energy_j, busy_s) by label.
 
-    One run: a bar a class, with its share. Several: a bar a run, stacked by the classes that take most, idle last.
+    One run: a bar a class, with its share. Several: a bar a run, stacked by the classes that take most, idle last. Where
+    classes draw at the same time (EnergyDigest.overlapping), "both" is energy alone.
     """
     if what not in (*COLUMNS, "both"):
         raise PlotError(f"breakdown: expected what to be 'energy', 'time' or 'both', got {what!r}")
     if not runs:
         raise PlotError("breakdown: there is nothing to draw, no run was given")
-    tables = {}
+    tables, overlapping = {}, []
     for label, frame in runs.items():
         frames.need(frame, ("device", "class", "energy_j", "busy_s"), f"breakdown of {label}")
-        tables[label] = digest_energy(frame).by_class
-    parts = list(COLUMNS) if what == "both" else [what]
+        digest = digest_energy(frame)
+        tables[label] = digest.by_class
+        overlapping += [label] if digest.overlapping else []
+    if overlapping and what == "time":
+        raise PlotError(f"breakdown of {overlapping[0]}: its classes draw at the same time, so that their times are no parts of "
+                        "a whole; \"energy\" can be drawn")
+    parts = ([part for part in COLUMNS if part != "time" or not overlapping]) if what == "both" else [what]
     if len(tables) == 1:
         return bars(next(iter(tables.values())), parts)
     return _stacks(tables, parts)

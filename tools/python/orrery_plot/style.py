@@ -17,9 +17,9 @@ import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from . import palette
+from . import palette, units
 
 WIDTH = 7.2  # inches: the text width of a page
 DPI = 220
@@ -138,6 +138,8 @@ def log_axis(axis, values, dense: float = 120) -> None:
     known = np.asarray([v for v in np.ravel(values) if np.isfinite(v) and v > 0], dtype=float)
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
     plain_log(axis, (1, 2, 5) if len(known) and known.max() / known.min() < dense else (1,))
+    if len(known) and known.max() / known.min() < 30:  # so short that 1, 2 and 5 may all lie outside
+        axis.set_major_locator(FixedLocator(units.log_ticks(float(known.min()), float(known.max()), dense)))
 
 
 def legend_below(figure: Figure, columns: int, title: str | None = None, handles: Sequence | None = None) -> None:

@@ -86,7 +86,7 @@ def _gantt(rows: pd.DataFrame, low: float, high: float) -> Picture:
     top = dict(zip(names, np.concatenate([[0], np.cumsum(depth)[:-1]])))
     lines = int(depth.sum())
     figure, ((axes,),) = grid_of(1, 1, (WIDTH, min(9.0, 1.0 + 0.24 * lines)))
-    factor, unit = frames.scale_of([high if high - low > high / 1000 else high - low], "s")
+    factor, unit = units.scale_of([high if high - low > high / 1000 else high - low], "s")
     _slices(axes, rows, top, factor)
     axes.set(xlim=((low) * factor, high * factor), ylim=(lines - 0.5 + 0.1, -0.6), xlabel=f"simulated time ({unit})")
     axes.xaxis.set_major_formatter(COMMAS)
@@ -134,7 +134,7 @@ def memory_map(blocks: pd.DataFrame, time: str = "time (operators)", capacity_by
     frames.need(blocks, ("lower", "upper", "size", "offset"), "memory map")
     size = blocks["size"].to_numpy(float)
     peak = float((blocks["offset"] + blocks["size"]).max())
-    factor, unit = frames.scale_of([capacity_bytes or peak], "B")
+    factor, unit = units.scale_of([capacity_bytes or peak], "B")
     figure, ((above,), (axes,)) = grid_of(2, 1, (WIDTH, 4.6), sharex=True, height_ratios=[1, 3.2])
     x0, x1 = blocks["lower"].to_numpy(float), blocks["upper"].to_numpy(float)
     y0, y1 = blocks["offset"].to_numpy(float) * factor, (blocks["offset"].to_numpy(float) + size) * factor
