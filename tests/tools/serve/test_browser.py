@@ -162,6 +162,32 @@ class Pages(ServedTest, browser.TestCase):
         self.page.wait("return document.querySelector('.status').textContent === 'complete'", limit_s=10)
         self.at_rest()
 
+    def test_a_study_counts_its_front_and_has_units(self):
+        """A grid with 14 points on its front and 8 of them in the table; a shorter run and a point over a limit are none."""
+        place = sweep(self.folder, "front", measures={"f1": "f1", "f2": "f2"}, objectives=[{"minimise": "f1"}, {"minimise": "f2"}])
+        with sqlite3.connect(place, isolation_level=None) as store:
+            study = json.loads(store.execute("select value from facts where name = 'document'").fetchone()[0])
+            study["parameters"] = [{"name": "x", "path": "a.clock", "values": ["1 GHz", "2 GHz"]}, {"name": "y", "path": "b", "values": [1]}]
+            store.execute("update facts set value = ? where name = 'document'", (json.dumps(study),))
+            store.execute("update columns set detail = 'memory_bytes.peak' where name = 'f1'")
+            store.execute("update points set x = 1.8e9, y = 2500000, f1 = 2147483648.0 - id, objective_f1 = 2147483648.0 - id, "
+                          "objective_f2 = id, fidelity = 1, violation = 0")
+            store.execute("update points set fidelity = 0.5 where id = 15")
+            store.execute("update points set violation = 1 where id > 15")
+            store.execute("update facts set value = 'no' where name = 'complete'")
+        lock = subprocess.Popen(["flock", str(place), "cat"], stdin=subprocess.PIPE)
+        self.addCleanup(lock.wait)
+        self.addCleanup(lock.stdin.close)
+        self.visit("/study/front.sqlite", "return document.querySelector('#study tbody') !== null")
+        heads = self.page.run("return [...document.querySelectorAll('#study h2')].map(h => h.textContent)")
+        self.assertEqual(heads, ["Front so far: 14 points", "14 points of the front, 8 of them here"])
+        cells = self.page.run("return [...document.querySelectorAll('#study tbody tr:first-child td')].map(c => c.textContent)")
+        self.assertEqual(cells[1:5], ["1.8 GHz", "2.5 M", "2 GiB", "14"])
+        self.assertIn("2 GiB", self.page.run("return document.querySelector('svg.trail').textContent"))
+        self.page.resize(420, 900)
+        self.fits("a study on a telephone")
+        self.at_rest()
+
     def test_small_windows(self):
         self.page.resize(700, 700)
         for path, ready in (("/study/parabola.sqlite", "return document.querySelector('.cards') !== null"),

@@ -28,9 +28,9 @@ STUDY = {"kind": "study", "version": 1, "title": "A parabola", "base": {"system"
          "measures": {"f1": "f1"}, "objectives": [{"minimise": "f1"}]}
 
 
-def sweep(folder: Path, name: str = "parabola") -> Path:
-    """The store of the study above."""
-    (folder / f"{name}.json").write_text(json.dumps(STUDY))
+def sweep(folder: Path, name: str = "parabola", **changes: object) -> Path:
+    """The store of the study above, with changes."""
+    (folder / f"{name}.json").write_text(json.dumps({**STUDY, **changes}))
     done = support.orrery("sweep", folder / f"{name}.json", "--out", folder / f"{name}.sqlite", "--quiet")
     assert done.returncode == 0, done.stderr
     return folder / f"{name}.sqlite"
@@ -77,7 +77,7 @@ class Rows(ServedTest):
         for name in ("odd", "huge"):
             self.assertEqual((rows["broken/" + name]["status"], rows["broken/" + name]["tbt_p99_s"]), ("ok", None))
         both = self.server.get("compare?run=broken/huge&run=one")["figures"]
-        self.assertIn({"path": "wall", "values": ["inf", None]}, both)
+        self.assertIn({"path": "wall", "values": ["inf", None], "unit": ""}, both)
         for name in ("one", *(f"broken/{n}" for n in (*reasons, "odd", "huge"))):  # each has a page, whatever its report says
             self.assertEqual(self.server.ask(f"/run/{name}")[0], 200)
         status, _, body = self.server.ask("/report/broken/cut")
@@ -108,7 +108,8 @@ class Rows(ServedTest):
     def test_comparison(self):
         both = self.server.get("compare?run=one&run=deep/er/two")
         self.assertEqual([(row["path"], row["values"]) for row in both["config"]], [("policies.batching.policy", ["sarathi", "orca"])])
-        self.assertIn({"path": "ttft_s.p99", "values": [0.25, 0.1]}, both["figures"])
+        self.assertIn({"path": "ttft_s.p99", "values": [0.25, 0.1], "unit": "s"}, both["figures"])
+        self.assertIn({"path": "slo.attainment", "values": [0.5, 0.5], "unit": "%"}, both["figures"])
         self.assertEqual(self.server.ask("/api/compare?run=one")[0], 422)
         self.assertEqual(self.server.ask("/api/compare?run=one&run=broken/cut")[0], 422)
         self.assertEqual(self.server.ask("/api/compare?" + "run=one&" * 13)[0], 422)
@@ -280,6 +281,13 @@ class Parts(unittest.TestCase):
             self.assertTrue(all(points.index(values) == i for values, i in front.members))  # of equals the first
         self.assertEqual([i for _, i in front.some(2)], [front.members[0][1], front.members[-1][1]])
 
+    def test_a_front_that_is_cut_says_so(self):
+        for count in (watch.KEPT_OF_MANY, watch.KEPT_OF_MANY + 1):
+            front = watch.Front(3)
+            for i in range(count):
+                front.add((i, -i, 0), i)
+            self.assertEqual((len(front.members), front.cut), (watch.KEPT_OF_MANY, count > watch.KEPT_OF_MANY))
+
     def test_points_of_searches_and_grids(self):
         self.assertEqual(stores.most_points({"search": {"budget": 20, "repeats": 3}}, "search"), 60)
         self.assertEqual(stores.most_points(STUDY, "sweep"), 30)
@@ -293,6 +301,7 @@ class Parts(unittest.TestCase):
 
     def test_names_of_parts_and_policies(self):
         self.assertEqual(facts.devices({"machine": {"devices": [{"part": "catalog:l4", "count": 2}, {"part": "x/y.json", "count": 1}]}}), "2 x l4 + y")
+        self.assertEqual(facts.devices({"machine": {"device": {"part": "catalog:tpu-v4", "override": {}}}}), "tpu-v4")
         self.assertEqual(facts.policies({"policies": {"batching": {"policy": "orca"}, "routing": {"policy": "round_robin"},
                                                       "kvcache": {"policy": "radix"}}}), "orca, radix")
 

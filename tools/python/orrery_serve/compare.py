@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orrery_plot.units import unit_of
+
 from . import facts
 from .errors import Refused
 
+SHARES = ("attainment", "mfu", "mbu", "busy")  # figures that are told in percent
 MOST = 400  # entries that are told
 
 
@@ -33,7 +36,9 @@ def side_by_side(runs: list[tuple[str, Path]]) -> dict:
             configs.append(flat(facts.read_json(folder / "manifest.json").get("config", {})))
         except facts.Broken as error:
             raise Refused(422, f"{name}/{error}") from None
-    return {"runs": [name for name, _ in runs], "figures": together(summaries, False),
+    figures = [row | {"unit": "%" if row["path"].rpartition(".")[2] in SHARES else unit_of(row["path"])}
+               for row in together(summaries, False)]
+    return {"runs": [name for name, _ in runs], "figures": figures,
             "config": together(configs, True)}
 
 

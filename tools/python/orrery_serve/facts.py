@@ -18,6 +18,8 @@ LARGEST = 64 << 20  # of a JSON file that is read
 # What stands for the time that a run took, where it serves no requests: the first that a summary has.
 TIMES = ("e2e_s.p99", "makespan_s", "iteration_s", "iteration_s.mean", "step_s.mean", "total_s", "time_s",
          "simulated_s")
+# Where a machine that is no list of devices has its name.
+MACHINES = ("machine.part", "machine.device.part", "machine.device", "machine.platform.part", "machine.platform", "machine.name")
 SPEEDS = ("throughput.output_tokens_per_s", "throughput.tokens_per_s", "output_tokens_per_s", "tokens_per_s")
 # Decisions in the order in which they are told; the others are on the run's page.
 DECISIONS = ("batching", "routing", "kvcache", "fusion", "placement", "parallelism", "memory", "power")
@@ -82,8 +84,7 @@ def devices(config: dict) -> str:
         if part:
             told.append(f"{count} x {part}" if isinstance(count, int) and count != 1 else part)
     if not told:
-        one = next((pick(config, p) for p in ("machine.part", "machine.device", "machine.platform", "machine.name")
-                    if isinstance(pick(config, p), str)), None)
+        one = next((pick(config, p) for p in MACHINES if isinstance(pick(config, p), str)), None)
         told = [plain(one)] if one else []
     return " + ".join(told)
 

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from orrery_plot import units
+
 from . import compare, reports, stores
 from .errors import Refused
 from .folder import Folder
@@ -21,6 +23,8 @@ from .web import Answer, Request, as_json
 ASSETS = Path(__file__).resolve().parent / "static"
 KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 TEXTS = (".json", ".csv", ".txt", ".log", ".jsonl", ".md")
+# Prefixes of every unit that pages show, for their scripts.
+UNITS = {unit: units.steps(unit) for unit in sorted({*units.PREFIXES, *(unit for _, unit in units.ENDINGS), "/s"})}
 MOST_SHOWN = 4 << 20  # of a file that is shown as text
 MOST_COMPARED = 12
 MOST_DRAWN = 6  # side by side in a report: more curves cannot be told apart
@@ -66,7 +70,7 @@ class Site:
 
     def _shell(self, title: str, body: str, script: str, **facts: object) -> bytes:
         """A page of ours: the bar, a body, one script, and the facts that it needs."""
-        facts.update(token=self.guard.token, folder=str(self.folder.root), readonly=self.runner is None)
+        facts.update(units=UNITS, token=self.guard.token, folder=str(self.folder.root), readonly=self.runner is None)
         if not script:
             facts = {}
         names = ("common", *script.split()) if script else ()

@@ -13,6 +13,8 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orrery_plot import units
+
 from . import stores
 from .stores import BrokenStore, number, quoted, shown
 
@@ -33,9 +35,10 @@ class Front:
     def __init__(self, objectives: int) -> None:
         self.objectives = objectives
         self.members: list[tuple[tuple[float, ...], int]] = []
+        self.cut = False  # whether there were more than are kept
 
     def add(self, values: tuple[float, ...], point: int) -> bool:
-        """Whether it is a new member. Of equals the first stays."""
+        """Whether it is a new member. Of equals the first stays, as in `orrery analyse`."""
         if self.objectives == 2:
             at = bisect.bisect_left(self.members, (values,))
             if at < len(self.members) and self.members[at][0] == values:
@@ -51,6 +54,7 @@ class Front:
             return False
         self.members = [m for m in self.members if not all(v <= o for v, o in zip(values, m[0]))]
         bisect.insort(self.members, (values, point))
+        self.cut = self.cut or len(self.members) > KEPT_OF_MANY
         del self.members[KEPT_OF_MANY:]
         return True
 
@@ -84,6 +88,11 @@ class Known:
         return [(name, detail) for name, kind, detail in self.columns if kind == "objective"]
 
     @property
+    def units(self) -> dict[str, str]:
+        """Of each column."""
+        return units.of_columns(self.columns, stores.document(self.facts))
+
+    @property
     def points(self) -> int:
         return sum(self.counts.values())
 
@@ -91,15 +100,16 @@ class Known:
         """Takes the points that are new."""
         objectives = self.objectives
         signs = [-1 if way == "maximise" else 1 for _, way in objectives]
-        names = ["id", "key", "status", "violation", "reason", *(name for name, _ in objectives)]
+        names = ["id", "key", "status", "fidelity", "violation", "reason", *(name for name, _ in objectives)]
         query = f"select {', '.join(map(quoted, names))} from points where id > ? order by id limit {ROWS}"
         while True:
             rows = connection.execute(query, (self.last,)).fetchall()
-            for point, key, status, violation, reason, *values in rows:
+            for point, key, status, fidelity, violation, reason, *values in rows:
                 self.counts[str(status)] = self.counts.get(str(status), 0) + 1
                 if status != "ok":
                     self.reason = self.reason or (str(reason)[:300] if reason else None)
-                elif objectives and not (number(violation) or 0) > 0 and all(number(v) is not None for v in values):
+                elif objectives and fidelity == 1 and not (number(violation) or 0) > 0 and all(
+                        number(v) is not None for v in values):
                     self._take(int(point), values, signs)
                 self.last, self.last_key = int(point), key
             if len(rows) < ROWS:
@@ -175,14 +185,15 @@ class Watch:
             return row
         study, counts, first = stores.document(known.facts), known.counts, known.front.members[:1]
         best = zip(known.objectives, first[0][0]) if first else ()
-        mode = known.facts.get("mode", "")
+        mode, of = known.facts.get("mode", ""), known.units
         row.update(
             status=status, title=str(study.get("title", ""))[:300], study=known.facts.get("study", ""), mode=mode,
             points=known.points, ok=counts.get("ok", 0), infeasible=counts.get("infeasible", 0),
             failed=counts.get("failed", 0),
             total=known.points if status == "complete" else stores.most_points(study, mode),
             objectives=", ".join(f"{way} {shown(n)}" for n, way in known.objectives),
-            best=", ".join(f"{shown(n)} {-v if way == 'maximise' else v:.5g}" for (n, way), v in best))
+            best=", ".join(f"{shown(n)} {units.setting(-v if way == 'maximise' else v, of[n])}"
+                           for (n, way), v in best))
         return row
 
     def state(self, name: str, counted: int | None) -> dict:
@@ -197,14 +208,14 @@ class Watch:
         study, mode = stores.document(known.facts), known.facts.get("mode", "")
         total = known.points if status == "complete" else counted or stores.most_points(study, mode)
         rate = known.rate() if status == "running" else None
-        signs = [-1 if way == "maximise" else 1 for _, way in objectives]
+        signs, of = [-1 if way == "maximise" else 1 for _, way in objectives], known.units
         return {
             "status": status, "points": known.points, "runs": known.runs, "total": total, "counts": known.counts,
             "rate": rate, "left_s": (total - known.points) / rate if total and rate else None, "reason": known.reason,
             "title": str(study.get("title", "")), "mode": mode, "study": known.facts.get("study", ""),
-            "objectives": [{"name": shown(n), "way": way} for n, way in objectives],
-            "columns": [{"name": shown(n), "kind": kind, "detail": detail} for n, kind, detail in drawn],
-            "best": best, "trail": known.steps[-DRAWN:], "front_points": len(known.front.members),
+            "objectives": [{"name": shown(n), "way": way, "unit": of[n]} for n, way in objectives],
+            "columns": [{"name": shown(n), "kind": kind, "detail": detail, "unit": of[n]} for n, kind, detail in drawn],
+            "best": best, "trail": known.steps[-DRAWN:], "front_points": len(known.front.members), "front_cut": known.front.cut,
             "front": [[s * v for s, v in zip(signs, values)] for values, _ in known.front.some(DRAWN)]}
 
     def _rows(self, connection: sqlite3.Connection, names: list[str], points: list[int]) -> list[dict]:

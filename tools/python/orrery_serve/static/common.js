@@ -62,13 +62,6 @@ function lost(error) {
   if (place) place.textContent = error instanceof TypeError ? 'the server has ended' : error.message;
 }
 
-const STEPS = {
-  s: [[3600, 'h', 1 / 3600], [120, 'min', 1 / 60], [1, 's', 1], [1e-3, 'ms', 1e3], [1e-6, 'us', 1e6], [0, 'ns', 1e9]],
-  J: [[1e9, 'GJ', 1e-9], [1e6, 'MJ', 1e-6], [1e3, 'kJ', 1e-3], [1, 'J', 1], [1e-3, 'mJ', 1e3], [0, 'uJ', 1e6]],
-  bytes: [[2 ** 40, 'TiB', 2 ** -40], [2 ** 30, 'GiB', 2 ** -30], [2 ** 20, 'MiB', 2 ** -20], [2 ** 10, 'KiB', 2 ** -10],
-    [0, 'B', 1]],
-};
-
 /** Three figures: 0.0123, 1.23, 123, 12,345. */
 function figures(value) {
   if (value === 0) return '0';
@@ -78,12 +71,12 @@ function figures(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Number and unit of a quantity: [value, unit]. */
+/** Number and unit of a quantity: [value, unit]; `facts.units` has the prefixes, as orrery_plot/units.py makes them. */
 function quantity(value, unit) {
   if (unit === '%') return [figures(value * 100), '%'];
-  if (!(unit in STEPS) || value === 0) return [figures(value), unit || ''];
-  const step = STEPS[unit].find(([from]) => Math.abs(value) >= from);
-  return [figures(value * step[2]), step[1]];
+  const size = Number(Math.abs(value).toPrecision(3));
+  const [, factor, name] = (facts.units[unit] || facts.units['']).find(([least, factor]) => (size ? size >= least : factor === 1));
+  return [factor === 1 && Number.isInteger(value) ? value.toLocaleString('en') : figures(value * factor), name];
 }
 
 function quantityText(value, unit) {
@@ -93,8 +86,7 @@ function quantityText(value, unit) {
 /** A value of any kind in a few characters. */
 function shortText(value) {
   if (value === null || value === undefined) return '–';
-  if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString('en');
-  if (typeof value === 'number') return figures(value);
+  if (typeof value === 'number') return quantityText(value, '');
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 

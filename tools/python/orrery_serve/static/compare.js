@@ -5,20 +5,9 @@ const FIRST = ['status', 'ttft_s.p50', 'ttft_s.p99', 'tbt_s.p50', 'tbt_s.p99', '
   'slo.attainment', 'slo.goodput_per_s', 'throughput.requests_per_s', 'throughput.output_tokens_per_s', 'utilisation.mfu',
   'utilisation.busy', 'energy_j.total', 'energy_per_output_token_j', 'memory_bytes.peak', 'makespan_s', 'simulated_s',
   'requests.completed', 'requests.rejected'];
-const PARTS = /^(mean|p\d+|max|min|total|idle|compute|memory|network|peak|weights|kv_peak)$/;  // of a figure
 const LESS = /^(ttft|tbt|tpot|e2e|queueing|normalised_latency)_s|makespan_s|energy|bytes\.peak|rejected|preempt|iteration_s|step_s/;
 const SAME = 1e-3;  // a change that is smaller is neither better nor worse
 const place = document.getElementById('compare');
-
-function unitOf(path) {
-  const last = path.split('.').filter((part) => !PARTS.test(part)).at(-1) || '';
-  if (/_per_s$/.test(last)) return '/s';
-  if (/_s$/.test(last)) return 's';
-  if (/_j$/.test(last)) return 'J';
-  if (/bytes$/.test(last)) return 'bytes';
-  if (/^(attainment|mfu|mbu|busy)$/.test(last)) return '%';
-  return '';
-}
 
 /** Whether less of it is better (true), more (false), or neither (null). */
 function lessIsBetter(path) {
@@ -39,7 +28,7 @@ function valueCell(row, i) {
         `${change > 0 ? '+' : '−'}${figures(Math.abs(change))} %`);
     }
   }
-  return make('td', {class: kind, title: String(value)}, quantityText(value, unitOf(row.path)), note ? ' ' : '', note || '');
+  return make('td', {class: kind, title: String(value)}, quantityText(value, row.unit), note ? ' ' : '', note || '');
 }
 
 function tableOf(runs, rows, cell, id) {

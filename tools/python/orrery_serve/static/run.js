@@ -20,7 +20,7 @@ function listed({files, texts, most}) {
     const path = address('files', facts.name + '/' + file.name);
     const readable = texts.some((end) => file.name.endsWith(end)) && file.bytes <= most;
     return make('tr', {}, make('td', {class: 'text'}, make('a', {href: path, download: true}, file.name)),
-      make('td', {class: 'n'}, quantityText(file.bytes, 'bytes')),
+      make('td', {class: 'n'}, quantityText(file.bytes, 'B')),
       make('td', {}, readable ? make('a', {href: path + '?view', target: '_blank', rel: 'noopener'}, 'show') : ''));
   });
   const table = make('table', {}, make('tbody', {}, rows));

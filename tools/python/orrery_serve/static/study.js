@@ -33,18 +33,21 @@ function scaleOf(values, from, to) {
   return {low, high, ratios, at: (value) => from + (to - from) * (place(value) - place(low)) / span};
 }
 
-const LEFT = 70, RIGHT = 990, TOP = 14, BOTTOM = 190;
+const LEFT = 90, RIGHT = 990, TOP = 14, BOTTOM = 190;
 
-/** A drawing with its four bounds written at the axes. */
-function chart(x, y, names, ...inside) {
+/** A drawing with its four bounds written at the axes, which have a name and a unit. */
+function chart(x, y, axes, ...inside) {
   const lines = [TOP, (TOP + BOTTOM) / 2, BOTTOM].map((at) => svgOf('line', {x1: LEFT, x2: RIGHT, y1: at, y2: at}));
   const label = (text, at, down, anchor) => svgOf('text', {x: at, y: down, 'text-anchor': anchor}, text);
   const axis = (scale, name) => name + (scale.ratios ? ' (log)' : '');
+  const [across, up] = axes;
   return svgOf('svg', {class: 'trail', viewBox: '0 0 1000 222'}, ...lines, ...inside,
-    label(figures(y.high), LEFT - 8, TOP + 4, 'end'), label(figures(y.low), LEFT - 8, BOTTOM + 4, 'end'),
-    label(figures(x.low), LEFT, BOTTOM + 18, 'start'), label(figures(x.high), RIGHT, BOTTOM + 18, 'end'),
-    label(axis(x, names[0]), (LEFT + RIGHT) / 2, BOTTOM + 18, 'middle'),
-    label(axis(y, names[1]), LEFT, TOP - 5, 'start'));
+    label(quantityText(y.high, up.unit), LEFT - 8, TOP + 4, 'end'),
+    label(quantityText(y.low, up.unit), LEFT - 8, BOTTOM + 4, 'end'),
+    label(quantityText(x.low, across.unit), LEFT, BOTTOM + 18, 'start'),
+    label(quantityText(x.high, across.unit), RIGHT, BOTTOM + 18, 'end'),
+    label(axis(x, across.name), (LEFT + RIGHT) / 2, BOTTOM + 18, 'middle'),
+    label(axis(y, up.name), LEFT, TOP - 5, 'start'));
 }
 
 /** The best value so far over the points, as a line of steps. */
@@ -54,17 +57,25 @@ function trail(state) {
   const y = scaleOf(steps.map(([, value]) => value), BOTTOM, TOP);
   let path = `M ${x.at(first)} ${y.at(steps[0][1])}`;
   for (const [point, value] of steps.slice(1)) path += ` H ${x.at(point)} V ${y.at(value)}`;
-  const name = state.objectives[0].name;
-  return [make('h2', {}, `Best ${name} so far`),
-    chart(x, y, ['points', name], svgOf('path', {d: `${path} H ${RIGHT}`}))];
+  const objective = state.objectives[0];
+  return [make('h2', {}, `Best ${objective.name} so far`),
+    chart(x, y, [{name: 'points', unit: ''}, objective], svgOf('path', {d: `${path} H ${RIGHT}`}))];
 }
 
 /** The points of the front by its first two objectives. */
 function front(state) {
   const x = scaleOf(state.front.map((p) => p[0]), LEFT, RIGHT), y = scaleOf(state.front.map((p) => p[1]), BOTTOM, TOP);
   const dots = state.front.map((p) => svgOf('circle', {cx: x.at(p[0]), cy: y.at(p[1]), r: 4}));
-  return [make('h2', {}, `Front so far: ${state.front_points.toLocaleString('en')} points`),
-    chart(x, y, state.objectives.map((o) => o.name), ...dots)];
+  return [make('h2', {}, `Front so far: ${frontSize(state)}`), chart(x, y, state.objectives, ...dots)];
+}
+
+/** How many points the front has. */
+function frontSize(state) {
+  return `${state.front_cut ? 'more than ' : ''}${whole(state.front_points)} points`;
+}
+
+function cellText(cell, unit) {
+  return typeof cell === 'number' ? quantityText(cell, unit) : shortText(cell).replace('catalog:', '');
 }
 
 function best(state) {
@@ -73,9 +84,10 @@ function best(state) {
   const head = make('tr', {}, make('th', {class: 'text'}, 'Point'), heads, make('th'));
   const start = (id) => '/new?from=' + encodeURIComponent(`point:${facts.name}#${id}`);
   const rows = state.best.map((point) => make('tr', {}, make('td', {class: 'text'}, `#${point.id}`),
-    point.cells.map((cell) => make('td', {}, shortText(cell).replace('catalog:', ''))),
+    point.cells.map((cell, i) => make('td', {}, cellText(cell, state.columns[i].unit))),
     make('td', {}, facts.readonly ? '' : make('a', {href: start(point.id)}, 'run it …'))));
-  return [make('h2', {}, state.objectives.length > 1 ? `${state.best.length} points of the front` : 'Best'),
+  const some = state.best.length < state.front_points ? `, ${state.best.length} of them here` : '';
+  return [make('h2', {}, state.objectives.length > 1 ? `${frontSize(state)} of the front${some}` : 'Best'),
     make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, rows)))];
 }
 
