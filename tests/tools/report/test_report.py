@@ -6,6 +6,7 @@ and figures.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -20,11 +21,21 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import synthetic_run  # noqa: E402
 from orrery_plot import digest, units  # noqa: E402
+from orrery_reference.outputs import declared_outputs  # noqa: E402
 from orrery_report import overview  # noqa: E402
+from pages import orrery  # noqa: E402
 from scratch_run import Folder, run_cli  # noqa: E402
 
 PNGS = ("latency_cdf.png", "over_time.png", "energy_time.png", "requests.png")
+BARE = ("count", "tokens", "requests", "ratio", "sequences", "blocks", "iterations", "layers")
 HOSTILE = '</script><script>window.hostile = 1</script><img src=x onerror="window.hostile = 2">&amp;\u2028'
+
+
+def spelled(path: str) -> list[str]:
+    """Each path that `a.{b,c}` stands for."""
+    match = re.search(r"\{([^}]*)\}", path)
+    return [path] if match is None else [
+        one for part in match[1].split(",") for one in spelled(path[:match.start()] + part + path[match.end():])]
 
 
 class CommandLine(Folder):
@@ -154,6 +165,55 @@ class Content(Folder):
         self.assertIn('<th scope="row">bubble</th><td>0.125</td>', page)
         self.assertIn('<th scope="row">iteration_s.mean</th><td>250\N{NO-BREAK SPACE}ms</td>', page)
 
+    def test_zeros_of_features_that_are_off_are_counted_and_not_listed(self) -> None:
+        self.small()
+        spread = dict.fromkeys(overview.QUANTILES, 0.0)
+        self.edit_json("summary.json", {"kv": {"hit_rate": 0, "moved_tokens": 0}, "restores": None, "stall_s": spread,
+                                        "wait_s": spread | {"max": 0.5}, "kv_tiers": {"out_bytes": 3 * 2**30, "reused_bytes": 0}})
+        page = self.html().split("<h3>Further results</h3>")[1].split("<h3>")[0]
+        self.assertEqual(re.findall(r'<th scope="row">([^<]+)</th>', page), ["wait_s", "kv_tiers.out_bytes"])
+        self.assertIn("<td>3\N{NO-BREAK SPACE}GiB</td>", page)
+        # hit_rate, moved_tokens, restores, reused_bytes and the six of stall_s
+        self.assertIn("10 figures are left out here", page)
+
+    def test_many_figures_are_folded(self) -> None:
+        self.small()
+        self.edit_json("summary.json", {f"figure_{i}": i + 1 for i in range(100)})
+        page = self.html()
+        self.assertIn("<summary>40 more</summary>", page)
+        self.assertIn('<th scope="row">figure_99</th>', page)
+
+    def test_a_graph_run_tells_its_model_and_machine_and_its_shares_sum_up(self) -> None:
+        """2.47 ms, 97.7 % of it busy; compute and memory draw over all of it, and are no parts of it."""
+        self.small()
+        for name in ("distributions", "series", "requests"):
+            (self.run_folder / f"{name}.csv").unlink()
+        (self.run_folder / "energy.csv").write_text("device,class,energy_j,busy_s\n" + "".join(
+            f"tpu-v4,{name},{joules},{busy}\n" for name, joules, busy in (
+                ("compute", 0.5, 0.0018), ("memory", 0.3, 0.00178), ("idle", 0.2, 0))))
+        (self.run_folder / "manifest.json").write_text(json.dumps({"config": {
+            "system": "graph", "machine": {"device": {"part": "catalog:tpu-v4", "override": {"cores": 4}}},
+            "model": {"builder": {"policy": "bert", "bert": {"layers": 24, "dtype": "bf16"}}}, "workload": {"bind": {"batch": 8}},
+            "policies": {"execution": {"policy": "eager"}, "memory": {"policy": "none"}}}}))
+        (self.run_folder / "summary.json").write_text(json.dumps({
+            "status": "ok", "simulated_s": 0.00247, "requests": {"completed": 1}, "utilisation": {"busy": 0.977},
+            "throughput": {"requests_per_s": 400, "samples_per_s": 3200},
+            "energy_j": {"total": 1.0, "compute": 0.5, "memory": 0.3, "idle": 0.2, "per_sample": 0.125},
+            "memory_bytes": {"peak": 1000, "parameters": 600, "state": 0, "inputs": 100, "activations": 300, "live": 290}}))
+        page = self.html().replace("\N{NO-BREAK SPACE}", " ")
+        self.assertIn('<p class="headline">bert (bf16) · tpu-v4, changed · batch 8</p>', page)
+        bars = {title: re.findall(r"</i>([^<]+) <b>([^<]+)</b> ([\d.]+) %", legend) for title, legend in re.findall(
+            r'<h3>([^<]+)</h3><div class="stack">.*?</div><ul class="legend">(.*?)</ul>', page)}
+        self.assertEqual(bars, {
+            "Where the energy goes": [("compute", "500 mJ", "50.0"), ("memory", "300 mJ", "30.0"), ("idle", "200 mJ", "20.0")],
+            "How long the device works": [("busy", "2.41 ms", "97.7"), ("idle", "56.8 µs", "2.3")],
+            "What fills the memory": [("parameters", "600 B", "60.0"), ("inputs", "100 B", "10.0"), ("activations", "300 B", "30.0")]})
+        self.assertNotIn("arrived", page.split("<main>")[1].split("What was simulated")[0])
+        self.assertNotIn("<td>none</td>", page)
+        figures = self.figures()
+        self.assertEqual([trace["y"] for trace in figures["classes"]["data"]], [["compute", "memory", "idle"]])  # energy alone
+        self.assertEqual(figures["classes"]["data"][0]["text"][0].replace("\N{NO-BREAK SPACE}", " "), "500 mJ · 50.0 %")
+
     def test_plots_stay_small(self) -> None:
         self.small(requests=30_000, replicas=3, samples=6000)
         for key, figure in self.figures().items():
@@ -244,8 +304,52 @@ class Units(unittest.TestCase):
     def test_numbers(self) -> None:
         for value, unit, want in ((0.0123, "s", "12.3 ms"), (851.7, "s", "852 s"), (45_000, "s", "12.5 h"),
                                   (0, "s", "0 s"), (68_719_476_736, "B", "64 GiB"), (451_424.2, "J", "451 kJ"),
-                                  (1234567, "", "1,234,567"), (None, "s", "–"), (float("nan"), "s", "–")):
+                                  (1234567, "", "1.23 M"), (98_765, "", "98,765"), (99_999, "", "100 k"), (999_999, "tokens", "1.00 M tokens"),
+                                  (2.5e6, "1/s", "2.50 M/s"), (12.5, "1/s", "12.5 1/s"), (2e-9, "s", "2 ns"),
+                                  (0.05, "W", "50 mW"), (None, "s", "–"), (float("nan"), "s", "–")):
             self.assertEqual(units.text(value, unit).replace("\N{NO-BREAK SPACE}", " "), want)
+
+    def test_settings_have_no_digits_that_say_nothing(self) -> None:
+        for value, unit, want in ((1.8e9, "Hz", "1.8 GHz"), (128 * 2**20, "B", "128 MiB"), (6e12, "B/s", "6 TB/s"),
+                                  (4.72e14, "FLOP/s", "472 TFLOP/s"), (8192, "", "8,192"), (0.01, "", "0.01")):
+            self.assertEqual(units.setting(value, unit).replace("\N{NO-BREAK SPACE}", " "), want)
+
+    def test_quantities_as_configs_write_them(self) -> None:
+        for text, want in (("4 MiB", (2.0**22, "B")), ("1200 GB/s", (1.2e12, "B/s")), ("600 MHz", (6e8, "Hz")),
+                           ("2.5 req/s", (2.5, "1/s")), ("3 min", (180.0, "s")), ("os", None), ("64", None),
+                           ("catalog:llama-2-7b", None), (5, None)):
+            self.assertEqual(units.quantity_of(text), want)
+
+    def test_columns_of_a_store_have_the_units_that_the_study_declares(self) -> None:
+        columns = [("clock", "parameter", ""), ("edge", "parameter", ""), ("memory", "parameter", "B"), ("peak", "derived", "FLOP/s"),
+                   ("area", "measure", "device.area_mm2"), ("objective_die", "objective", "minimise"), ("limit_die", "limit", "")]
+        document = {"parameters": [{"path": "machine.device.override.clock", "values": ["1 GHz", "1200 MHz"]},
+                                   {"name": "edge", "path": "a.b", "values": [32, 64]}, "odd"],
+                    "objectives": [{"name": "die", "minimise": "area"}, 7]}
+        self.assertEqual(units.of_columns(columns, document),
+                         {"clock": "Hz", "edge": "", "memory": "B", "peak": "FLOP/s", "area": "mm²", "objective_die": "mm²",
+                          "limit_die": ""})
+
+    def test_names_of_figures_say_the_units_that_are_declared(self) -> None:
+        """Of every figure of every system's summary.json, with counts, tokens and shares as no unit."""
+        systems = json.loads(orrery("list", "system", "--json", cwd=HERE).stdout)
+        for system, files in declared_outputs(systems, PACKAGE.parents[2]).items():
+            for path, (declared, _) in files.get("summary.json", {}).items():
+                if "," in declared or declared == "plans.currency" or path.startswith("suggestion"):
+                    continue  # of several units, or in one that the config names
+                for one in spelled(path):
+                    said = units.unit_of(one)
+                    said = {"mm²": "mm2", "tokens/s": "1/s", "tokens": "", "FLOP": ""}.get(said, said)
+                    self.assertEqual(said, "" if declared in BARE else declared, f"{system} {one}")
+
+    def test_a_short_logarithmic_axis_has_labels(self) -> None:
+        """1, 2 and 5 may all lie outside it, as of the TPOT of one run: 13.2 to 15.8 ms."""
+        for low, high in ((0.0132, 0.0158), (0.0057, 0.0204), (0.02, 0.02), (1.0, 1.001), (3.0, 20.0), (1e-6, 1.0)):
+            ticks = units.log_ticks(low, high, 1e3)
+            self.assertGreaterEqual(sum(0.9 * low <= tick <= 1.1 * high for tick in ticks), 3, (low, high))
+            self.assertEqual(ticks, sorted(set(ticks)))
+            self.assertLess(len(ticks), 60)
+        self.assertEqual([t for t in units.log_ticks(1.0, 50.0, 1e3) if 1 <= t <= 50], [1, 2, 5, 10, 20, 50])
 
     def test_durations_of_configs(self) -> None:
         for text, want in (("2 s", 2.0), ("100 ms", 0.1), ("1.5us", 1.5e-6), (0.25, 0.25), ("soon", None),

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 from pages import COMMAND, STUDIES, Pages, orrery
-from orrery_report import page, study_digest, study_store
+from orrery_report import page, study_digest, study_page, study_store
 
 FAILING = {
     "kind": "study", "version": 1, "base": {"system": "function", "workload": {"function": "bnh", "point": {"x": 1, "y": 1}}},
@@ -71,7 +71,7 @@ class StudyPages(Pages):
         self.assertIn(f"machine.devices.0.part={device}", text)
         self.assertIn(f"policies.batching.sarathi.token_budget={budget}", text)
         self.assertIn(f"workload.rate_scale={rate}", text)
-        self.assertIn(f"{ttft:.5g}", text)
+        self.assertIn(f"{1000 * ttft:.5g}\N{NO-BREAK SPACE}ms", text)
         config = json.loads(b.run("return document.querySelector('#point details pre').textContent"))
         self.assertEqual((config["machine"]["devices"][0]["part"], config["workload"]["rate_scale"]), (device, rate))
         self.assertEqual(config["run"]["timeline"]["enabled"], False)  # of the study's base
@@ -199,6 +199,89 @@ class StudyPages(Pages):
             self.assertIn(said, done.stderr)
             self.assertEqual((done.stderr.count("\n"), done.stdout), (1, ""))
             self.assertFalse((self.scratch / "new.html").exists())
+
+
+CHIP = {"kind": "study", "version": 1, "base": json.loads((STUDIES / "space_npu.json").read_text())["base"],
+        "parameters": [{"name": "clock", "path": "machine.device.override.clock", "values": ["1800 MHz", "1200 MHz"]},
+                       {"name": "scratch", "path": "machine.device.override.scratch.l1", "values": ["64 MiB", "128 MiB"]},
+                       {"name": "bandwidth", "path": "machine.device.override.memory_bandwidth", "range": ["1 TB/s", "6 TB/s"], "steps": 3},
+                       {"name": "flops", "path": [], "formula": "262144 * clock", "unit": "FLOP/s"}],
+        "measures": {"latency": "latency_s.mean", "moved": "bytes_moved.total", "work": "graph.tensors * 1000000"},
+        "objectives": [{"minimise": "latency"}, {"minimise": "moved"}]}
+
+
+class UnitsOfStudies(Pages):
+    """A study over a chip whose parameters are a clock, a size, a bandwidth and a rate of operations."""
+
+    # Numbers of 100,000 and more on show, but for those of configs and commands.
+    BARE = """return [...document.querySelectorAll('.panel.shown *, .drawer *')].filter(e => !e.closest('pre, code, script, .modebar'))
+        .flatMap(e => [...e.childNodes].filter(n => n.nodeType === Node.TEXT_NODE).map(n => n.textContent))
+        .filter(t => t.split(/\\s+/).some(w => /^[\\d,.]+(e[+-]?\\d+)?$/.test(w) && Number(w.replace(/,/g, '')) >= 1e5))"""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.scratch = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="orrery-report-")))
+        (cls.scratch / "chip.json").write_text(json.dumps(CHIP))
+        orrery("sweep", "chip.json", "--out", "chip.sqlite", "--quiet", cwd=cls.scratch)
+        orrery("report", "chip.sqlite", cwd=cls.scratch)
+
+    def test_every_number_has_its_prefix_and_unit(self) -> None:
+        self.page.open((self.scratch / "chip.html").as_uri())
+        for tab in self.page.run(self.TABS_THERE):
+            self.page.click(f"#tab-{tab}")
+            self.page.wait(self.DRAWN)
+            self.assertEqual(self.page.run(self.BARE), [], tab)
+        self.page.click("#tab-points")
+        heads = self.page.run("return [...document.querySelectorAll('#points thead th')].map(h => h.innerText)")
+        cells = self.page.run("return [...document.querySelectorAll('#points tbody tr')].map(r => [...r.cells].map(c => c.innerText.replace('\\u00a0', ' ')))")
+        shown = {head: {row[i] for row in cells} for i, head in enumerate(heads)}
+        self.assertEqual(shown["clock"], {"1.8 GHz", "1.2 GHz"})
+        self.assertEqual(shown["scratch"], {"64 MiB", "128 MiB"})
+        self.assertEqual(shown["bandwidth"], {"1 TB/s", "3.5 TB/s", "6 TB/s"})
+        self.assertEqual(shown["flops"], {"471.86 TFLOP/s", "314.57 TFLOP/s"})  # 2^18 an operation a clock
+        self.assertTrue(all(text.endswith(" ms") for text in shown["latency"]), shown["latency"])
+        self.assertTrue(all(text.endswith(" GiB") for text in shown["moved"]), shown["moved"])
+        self.page.click("#points tbody tr:nth-child(2) td:nth-child(3)")
+        self.page.wait("return !document.getElementById('point').hidden")
+        self.assertIn("TB/s", self.page.run("return document.getElementById('point').innerText"))
+        self.assertEqual(self.page.run(self.BARE), [])
+        self.quiet()
+
+    def test_filters_take_units_and_prefixes(self) -> None:
+        self.page.open((self.scratch / "chip.html").as_uri() + "#points")
+        self.page.wait(self.DRAWN)
+        count = "return document.querySelector('#points .count').innerText"
+        for text, many in ((">1.5 GHz", 6), ("<=1200 MHz", 6), ("1.8G", 6), ("1.8e9", 6), ("1..1.3 GHz", 6), (">2G", 0)):
+            self.page.run("""const input = document.querySelector('[aria-label="Filter clock"]'); input.value = arguments[0];
+                input.dispatchEvent(new Event('input'))""", text)
+            self.assertEqual(self.page.run(count).split(" of ")[1].split(" ")[0], str(many or 12), text)
+            self.assertEqual(self.page.run(count).startswith("none"), many == 0, text)
+        self.quiet()
+
+    def test_axes_are_drawn_in_the_unit_that_they_name(self) -> None:
+        b = self.page
+        b.open((self.scratch / "chip.html").as_uri() + "#front")
+        b.wait(self.DRAWN)
+        b.run("""const s = document.querySelectorAll('.explorer select'); s[0].value = 'clock'; s[1].value = 'flops'; s[2].value = 'clock';
+            s[1].dispatchEvent(new Event('change'))""")
+        b.wait("return document.querySelector('[data-plot]')._fullLayout.xaxis.title.text === 'clock (GHz)'")
+        self.assertEqual(b.run("return document.querySelector('[data-plot]')._fullLayout.yaxis.title.text"), "flops (TFLOP/s)")
+        self.assertEqual(b.run("return [...new Set(document.querySelector('[data-plot]').data.filter(t => t.x.length).flatMap(t => t.x))].sort()"),
+                         [1.2, 1.8])
+        self.assertEqual(b.run("return document.querySelector('[data-plot]').data.filter(t => t.showlegend).map(t => t.name)"),
+                         ["1.2\N{NO-BREAK SPACE}GHz", "1.8\N{NO-BREAK SPACE}GHz"])
+        self.quiet()
+
+    def test_importance_is_not_told_where_a_forest_explains_nothing(self) -> None:
+        study = study_store.load(self.scratch / "chip.sqlite", COMMAND)
+        for explained, told in ((0.8, True), (0.0, False), (-0.4, False)):
+            for objective in study.analysis["analysis"]["objectives"]:
+                objective["importance"]["explained"] = explained
+            text = study_page.render(study, "plotly.js")
+            self.assertEqual("Importance for latency" in text, told)
+            self.assertEqual("explains nothing of the points it has not seen" in text, not told)
+            self.assertIn("Main effects on latency", text)
 
 
 class Digest(unittest.TestCase):

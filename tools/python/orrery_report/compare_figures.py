@@ -7,7 +7,7 @@ import numpy as np
 from orrery_plot import palette, units
 from orrery_plot.names import METRIC_NAMES, METRICS, SERIES_PANELS
 
-from .figures import Figure, _axis, _layout, _panel_label, literal, log_axis, numbers
+from .figures import LEDGER, Figure, _axis, _layout, _panel_label, literal, log_axis, numbers, side_by_side
 from .run_folder import Run
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -91,8 +91,9 @@ def by_class(runs: list[Run], names: list[str]) -> Figure | None:
                      yaxis=_axis("", autorange="reversed", type="category", ticks="", showgrid=False))
     layout["legend"]["y"] = 1 + 38 / layout["height"]
     data = []
-    for p, (column, unit, label) in enumerate((("busy_s", "s", "Device time"), ("energy_j", "J", "Energy"))):
-        suffix, domain = "" if p == 0 else "2", [0.0, 0.47] if p == 0 else [0.53, 1.0]
+    parts = ("energy_j",) if any(runs[i].energy.overlapping for i, _ in known) else tuple(LEDGER)
+    for p, (column, domain) in enumerate(zip(parts, side_by_side(len(parts)))):
+        (unit, label, _), suffix = LEDGER[column], "" if p == 0 else "2"
         factor, name = units.prefix(max(float(table[column].max()) for _, table in known), unit)
         layout["xaxis" + suffix] = _axis(f"{label.lower()} ({name})", domain=domain, anchor="y", tickformat=",~g")
         layout["annotations"].append(_panel_label(label, 1.0, domain[0]))

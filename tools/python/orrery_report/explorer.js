@@ -5,14 +5,10 @@
   const kColours = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
   const kSymbols = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"];
   const kDashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+  const kSaid = /_(s|j|w|hz|bytes|per_s|tokens)$/;  // names that say their unit
   const kGroups = 12;  // of a column of numbers; more are no groups
   const kFont = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/%\{/g, "% {");
-
-  function label(column) {
-    return column.label || (column.unit && !/_(s|j|w|hz|bytes|per_s)$/.test(column.name) ? `${column.name} (${column.unit})`
-      : column.name);
-  }
 
   class Explorer {
     constructor(home) {
@@ -20,11 +16,29 @@
       this.key = home.dataset.explorer;
       this.table = tables[this.key];
       this.rows = this.table.drawn || Array.from({ length: this.table.rows }, (_, i) => i);
+      this.scaled = new Map();
       this.build();
     }
 
     index(name) {
       return this.table.columns.findIndex((column) => column.name === name);
+    }
+
+    // A column as it is drawn: values in the unit that suits the largest of them, and that unit.
+    drawn(name) {
+      if (!this.scaled.has(name)) {
+        const i = this.index(name), values = this.table.values[i], { steps } = this.table.columns[i];
+        const size = this.rows.reduce((most, row) => Math.max(most, Math.abs(values[row] ?? 0)), 0);
+        const [factor, unit] = steps ? window.orrery.step(size, steps) : [1, ""];
+        this.scaled.set(name, { unit,
+          values: factor === 1 ? values : values.map((v) => (v === null ? v : Number((v * factor).toPrecision(9)))) });
+      }
+      return this.scaled.get(name);
+    }
+
+    label(name) {
+      const { unit } = this.drawn(name), said = unit === this.table.columns[this.index(name)].unit && kSaid.test(name);
+      return unit && !said ? `${name} (${unit})` : name;
     }
 
     select(name, options, chosen) {
@@ -43,7 +57,7 @@
 
     build() {
       const { x, y, by, kind } = this.home.dataset;
-      const numeric = this.table.columns.filter((column) => !column.levels).map((column) => [column.name, label(column)]);
+      const numeric = this.table.columns.filter((column) => !column.levels).map((column) => [column.name, column.name]);
       const groups = this.table.columns.filter((column, i) => column.levels ? column.levels.length <= 60
         : new Set(this.table.values[i]).size <= kGroups).map((column) => [column.name, column.name]);
       const named = (text, select) => element("label", {}, text + " ", select);
@@ -63,17 +77,18 @@
       if (by < 0) return [["", this.rows]];
       const found = new Map(), column = this.table.columns[by], values = this.table.values[by];
       for (const row of this.rows) {
-        const name = column.levels ? column.levels[values[row]] : String(values[row]);
-        if (!found.has(name)) found.set(name, []);
-        found.get(name).push(row);
+        if (!found.has(values[row])) found.set(values[row], []);
+        found.get(values[row]).push(row);
       }
-      const order = column.order || [];
-      return [...found].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]) ||
-        a[0].localeCompare(b[0], "en", { numeric: true }));
+      const order = column.order || [], levels = column.levels;
+      const before = (a, b) => (levels ? order.indexOf(levels[a]) - order.indexOf(levels[b]) ||
+        levels[a].localeCompare(levels[b], "en", { numeric: true }) : (a === null) - (b === null) || a - b);
+      return [...found].sort(([a], [b]) => before(a, b)).map(([, rows]) =>
+        [levels ? levels[values[rows[0]]] : window.orrery.quantity(values[rows[0]], column.steps), rows]);
     }
 
     traces() {
-      const x = this.table.values[this.index(this.x.value)], y = this.table.values[this.index(this.y.value)];
+      const { values: x, unit: of_x } = this.drawn(this.x.value), { values: y, unit: of_y } = this.drawn(this.y.value);
       const kind = this.kind ? this.kind.value : "points";
       const styles = (this.table.styles || {})[this.by.value] || {};
       return this.groups().map(([name, rows], i) => {
@@ -92,8 +107,8 @@
           line: { color: colour, dash: kDashes[i % kDashes.length], width: 1.5 },
           marker: { color: colour, symbol: style.symbol || kSymbols[i % kSymbols.length], opacity: style.opacity || 0.8,
             size: style.size || (shown.length > 500 ? 4.5 : 7), line: { width: style.line || 0, color: "#1f2933" } },
-          hovertemplate: `${plain(this.table.columns[0].name)} %{text}<br>${plain(this.x.value)} %{x:,.5~g}<br>` +
-            `${plain(this.y.value)} %{y:,.5~g}<extra>${plain(name)}</extra>` };
+          hovertemplate: `${plain(this.table.columns[0].name)} %{text}<br>${plain(this.x.value)} %{x:,.5~g} ${of_x}<br>` +
+            `${plain(this.y.value)} %{y:,.5~g} ${of_y}<extra>${plain(name)}</extra>` };
       });
     }
 
@@ -102,7 +117,7 @@
       const goals = this.table.objectives || {}, ways = [goals[this.x.value], goals[this.y.value]];
       if (this.x.value === this.y.value || !ways[0] || !ways[1]) return [];
       const sign = ways.map((way) => (way === "maximise" ? -1 : 1));
-      const x = this.table.values[this.index(this.x.value)], y = this.table.values[this.index(this.y.value)];
+      const x = this.drawn(this.x.value).values, y = this.drawn(this.y.value).values;
       const standing = this.index("standing"), levels = this.table.columns[standing].levels;
       const fit = [...Array(this.table.rows).keys()].filter((row) => x[row] !== null && y[row] !== null &&
         ["front", "feasible"].includes(levels[this.table.values[standing][row]]));
@@ -115,7 +130,7 @@
 
     chosen() {
       const row = this.key === "points" ? window.orrery.picked : undefined;
-      const of = (select) => (row === undefined ? [] : [this.table.values[this.index(select.value)][row]]);
+      const of = (select) => (row === undefined ? [] : [this.drawn(select.value).values[row]]);
       return { type: "scatter", mode: "markers", name: "chosen", x: of(this.x), y: of(this.y), showlegend: false,
         hoverinfo: "skip", marker: { symbol: "circle-open", size: 17, color: "#D55E00", line: { width: 3 } } };
     }
@@ -126,8 +141,8 @@
         linecolor: "#5f6b7a", showline: true, zeroline: false, ticks: "outside", ticklen: 4, automargin: true,
         type: log.checked ? "log" : "linear", exponentformat: "none", tickformat: ",~g" });
       const title = (select) => {
-        const column = this.table.columns[this.index(select.value)], way = (this.table.objectives || {})[select.value];
-        return label(column) + (way ? `, ${way}d` : "");
+        const way = (this.table.objectives || {})[select.value];
+        return this.label(select.value) + (way ? `, ${way}d` : "");
       };
       this.y.disabled = spread;
       const layout = { height: 460, ...(width ? { width } : {}), font: { family: kFont, size: 13, color: "#1f2933" },
@@ -153,7 +168,7 @@
     chief(row) {
       const standing = this.index("standing"), { xaxis, yaxis } = this.plot._fullLayout;
       const names = this.table.columns[standing].levels, chief = (r) => ["front", "best"].includes(names[this.table.values[standing][r]]);
-      const x = this.table.values[this.index(this.x.value)], y = this.table.values[this.index(this.y.value)];
+      const x = this.drawn(this.x.value).values, y = this.drawn(this.y.value).values;
       const far = (r) => Math.hypot(xaxis.d2p(x[r]) - xaxis.d2p(x[row]), yaxis.d2p(y[r]) - yaxis.d2p(y[row]));
       if (standing < 0 || chief(row)) return row;
       const near = this.rows.filter((r) => chief(r) && far(r) < 4);

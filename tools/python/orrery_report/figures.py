@@ -47,14 +47,12 @@ def _axis(title: str, **more: object) -> dict:
 
 
 def log_axis(values: Iterable[np.ndarray], dense: float = 1e6) -> dict:
-    """A logarithmic axis with whole labels at 1, 2 and 5, or at powers of ten where the values span over `dense`."""
+    """A logarithmic axis with whole labels: units.log_ticks."""
     known = np.concatenate([np.asarray(v, dtype=float) for v in values] or [np.array([])])
     known = known[np.isfinite(known) & (known > 0)]
     low, high = (known.min(), known.max()) if len(known) else (0.1, 10.0)
-    steps = (1, 2, 5) if high / low < dense else (1,)
-    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
-    ticks = [m * 10.0**e for e in decades for m in steps]
-    return {"type": "log", "tickmode": "array", "tickvals": numbers(ticks), "ticktext": [f"{t:,.10g}" for t in ticks],
+    ticks = units.log_ticks(float(low), float(high), dense)
+    return {"type": "log", "tickmode": "array", "tickvals": numbers(ticks), "ticktext": [f"{t:,.10f}".rstrip("0").rstrip(".") if t >= 1e-10 else f"{t:g}" for t in ticks],
             "exponentformat": "none"}
 
 
@@ -253,14 +251,21 @@ def tokens(prompt: Histogram | None, output: Histogram | None) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def by_class(digest: EnergyDigest) -> Figure:
+LEDGER = {"busy_s": ("s", "Device time", palette.BLUE), "energy_j": ("J", "Energy", palette.ORANGE)}
+
+
+def side_by_side(count: int) -> list[list[float]]:
+    return [[0.0, 1.0]] if count == 1 else [[0.0, 0.47], [0.53, 1.0]]
+
+
+def by_class(digest: EnergyDigest, parts: tuple[str, ...] = tuple(LEDGER)) -> Figure:
     """Busy time and energy by operator class, summed over devices; shares stand at the bars' ends."""
     table = digest.by_class
     layout = _layout(max(300, 30 * len(table) + 110), margin={"l": 130, "r": 30, "t": 36, "b": 56}, showlegend=False,
                      annotations=[], yaxis=_axis("", autorange="reversed", ticks="", showgrid=False))
     data = []
-    for i, (column, unit, label) in enumerate((("busy_s", "s", "Device time"), ("energy_j", "J", "Energy"))):
-        domain = [0.0, 0.47] if i == 0 else [0.53, 1.0]
+    for i, (column, domain) in enumerate(zip(parts, side_by_side(len(parts)))):
+        unit, label, colour = LEDGER[column]
         suffix = "" if i == 0 else "2"
         values, total = table[column].to_numpy(), float(table[column].sum())
         factor, name = units.prefix(float(values.max()), unit)
@@ -270,14 +275,13 @@ def by_class(digest: EnergyDigest) -> Figure:
         data.append({
             "type": "bar", "orientation": "h", "xaxis": "x" + suffix, "y": [literal(c) for c in table.index],
             "x": numbers(values * factor), "cliponaxis": False, "textposition": "outside", "textfont": {"size": 11.5},
-            "marker": {"color": [palette.IDLE if c == "idle" else (palette.BLUE, palette.ORANGE)[i]
-                                 for c in table.index]},
+            "marker": {"color": [palette.IDLE if c == "idle" else colour for c in table.index]},
             "text": units.bar_texts(values, unit),
             "hovertemplate": f"%{{y}}: %{{text}}<extra>{label}</extra>"})
     return {"data": data, "layout": layout}
 
 
-def by_device(digest: EnergyDigest) -> Figure:
+def by_device(digest: EnergyDigest, parts: tuple[str, ...] = tuple(LEDGER)) -> Figure:
     """Device time and energy of each device, stacked by the classes that matter most."""
     classes = [c for c in digest.by_class.index if c != "idle"]
     named, rest = classes[:5], classes[5:]
@@ -286,14 +290,13 @@ def by_device(digest: EnergyDigest) -> Figure:
                      margin={"l": 130, "r": 30, "t": 36, "b": 56},
                      yaxis=_axis("", autorange="reversed", type="category", ticks="", showgrid=False))
     data = []
-    grids = ((digest.busy_by_device, "s", "device time"), (digest.energy_by_device, "J", "energy"))
-    for i, (grid, unit, label) in enumerate(grids):
-        suffix = "" if i == 0 else "2"
+    grids = {"busy_s": digest.busy_by_device, "energy_j": digest.energy_by_device}
+    for i, (part, domain) in enumerate(zip(parts, side_by_side(len(parts)))):
+        (unit, label, _), grid, suffix = LEDGER[part], grids[part], "" if i == 0 else "2"
         head = grid.iloc[:MAX_DEVICES]
         factor, unit = units.prefix(float(head.sum(axis=1).max()), unit)
         head = head * factor
-        layout["xaxis" + suffix] = _axis(f"{label} ({unit})", domain=[0.0, 0.47] if i == 0 else [0.53, 1.0],
-                                         anchor="y", tickformat=",~g")
+        layout["xaxis" + suffix] = _axis(f"{label.lower()} ({unit})", domain=domain, anchor="y", tickformat=",~g")
         stacks = [(c, head[c], palette.SEQUENCE[n]) for n, c in enumerate(named)]
         stacks += [(OTHER_CLASSES, head[rest].sum(axis=1), palette.SEQUENCE[5])] if rest else []
         stacks += [("idle", head["idle"], palette.IDLE)] if "idle" in head.columns else []

@@ -7,8 +7,20 @@
   /// A cell as people read it.
   const cell = window.orrery.cell = function (table, column, row) {
     const value = table.values[column][row], levels = table.columns[column].levels;
-    if (levels) return levels[value] === "" ? "–" : levels[value];
-    return window.orrery.number(value);
+    if (levels) return levels[value] === "" ? "–" : levels[value].replace(/^catalog:/, "");
+    return window.orrery.quantity(value, table.columns[column].steps);
+  };
+  /// A number with the prefix and unit that suit it; `steps` as orrery_plot/units.py makes them, none of a name.
+  window.orrery.quantity = function (value, steps, digits) {
+    const number = window.orrery.number;
+    if (value === null || value === undefined || !steps) return number(value, digits);
+    const [factor, unit] = window.orrery.step(Math.abs(value), steps, digits);
+    return number(value * factor, digits) + (unit ? "\u00a0" + unit : "");
+  };
+  /// [factor, unit with its prefix] for values as large as `size`.
+  window.orrery.step = function (size, steps, digits) {
+    const written = Number(size.toPrecision(digits || 5));
+    return steps.find(([least, factor]) => (written ? written >= least : factor === 1)).slice(1);
   };
   window.orrery.number = function (value, digits) {
     if (value === null || value === undefined) return "–";
@@ -26,9 +38,10 @@
   };
   const element = window.orrery.element;
 
-  // What a filter's text means: a test of a value, null for no filter, undefined if it means nothing.
-  function meaning(text, levels) {
-    const word = text.trim().toLowerCase();
+  // What a filter's text means: a test of a value, null for no filter, undefined if it means nothing. Numbers may have the
+  // unit with which they are shown, or its prefix: 1.8 GHz, 1.8G.
+  function meaning(text, { levels, steps }) {
+    const word = text.trim().toLowerCase(), typed = text.trim();
     if (word === "") return null;
     if (levels) {
       const exact = word.startsWith("=") ? word.slice(1).trim() : null;
@@ -36,8 +49,13 @@
       return (value) => fits[value];
     }
     if (word === "none") return (value) => value === null;
-    const range = /^(.+?)\.\.(.+)$/.exec(word), bound = /^(>=|<=|!=|>|<|=)?(.+)$/.exec(word);
-    const number = (t) => (t.trim() === "" ? NaN : Number(t.trim().replace(/,/g, "")));
+    const range = /^(.+?)\.\.(.+)$/.exec(typed), bound = /^(>=|<=|!=|>|<|=)?(.+)$/.exec(typed);
+    const number = (t) => {
+      const [, digits, unit] = /^\s*([-+]?[\d.,]+(?:e[-+]?\d+)?)\s*(\D*?)\s*$/i.exec(t) || [null, "", ""];
+      const step = unit === "" ? [0, 1] : (steps || []).find(([, , name]) => name === unit)
+        || (steps || []).find(([, , name]) => name.startsWith(unit));
+      return digits === "" || !step ? NaN : Number(digits.replace(/,/g, "")) / step[1];
+    };
     if (range) {
       const low = number(range[1]), high = number(range[2]);
       return isNaN(low) || isNaN(high) ? undefined : (v) => v !== null && v >= low && v <= high;
@@ -76,7 +94,7 @@
         this.arrange();
       });
       this.heads = this.table.columns.map((column, i) => {
-        const button = element("button", { type: "button" }, column.label || column.name);
+        const button = element("button", { type: "button" }, column.name);
         button.addEventListener("click", () => this.sort(i));
         return element("th", { scope: "col", class: column.levels ? "text" : null, "aria-sort": "none" }, button);
       });
@@ -97,7 +115,7 @@
     }
 
     filter(column, input) {
-      const test = meaning(input.value, this.table.columns[column].levels);
+      const test = meaning(input.value, this.table.columns[column]);
       if (test === undefined) {
         input.setAttribute("aria-invalid", "true");
         return;

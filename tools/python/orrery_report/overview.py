@@ -9,8 +9,8 @@ from orrery_plot import units
 from orrery_plot.names import METRICS
 
 from .run_folder import Run
-from .tables import unit_of
 
+MEMORY_SHOWN = ("peak", "weights", "kv_peak", "kv_capacity", "parameters", "state", "inputs", "activations")
 QUANTILES = ("mean", "p50", "p90", "p95", "p99", "max")
 POLICY_NAMES = {"kvcache": "KV cache", "dag": "Task graph"}
 
@@ -54,20 +54,21 @@ def _request_cards(s: dict) -> list[Card]:
     if not isinstance(counts, dict):
         return []
     arrived, completed = counts.get("arrived"), counts.get("completed")
-    known = units.is_number(completed) and units.is_number(arrived) and arrived
-    share = units.percent(completed / arrived if known else None)
+    share = units.percent(completed / arrived if units.is_number(completed) and units.is_number(arrived) and arrived else None)
     reasons = counts.get("rejected_by_reason")
     reasons = reasons if isinstance(reasons, dict) else {}
     why = ", ".join(f"{name.replace('_', ' ')} {units.text(n, '')}" for name, n in reasons.items() if n)
-    return [_card("Completed", completed, "", f"{share} of {units.text(arrived, '')} arrived"),
-            _card("Rejected", counts.get("rejected"), "", why or "no reason counted"
-                  if counts.get("rejected") else "none turned away"),
-            _card("Preemptions", counts.get("preempted"), "", "requests sent back to wait")]
+    found = [("completed", _card("Completed", completed, "", f"{share} of {units.text(arrived, '')} arrived"
+                                 if "arrived" in counts else "")),
+             ("rejected", _card("Rejected", counts.get("rejected"), "", why or "no reason counted"
+                                if counts.get("rejected") else "none turned away")),
+             ("preempted", _card("Preemptions", counts.get("preempted"), "", "requests sent back to wait"))]
+    return [card for key, card in found if key in counts]
 
 
 def _latency_cards(s: dict) -> list[Card]:
     found = []
-    for metric, label, meaning in (("ttft", "TTFT", "time to first token"), ("tbt", "TBT", "time between tokens"),
+    for metric, label, meaning in (("latency", "Latency", "of a request"), ("ttft", "TTFT", "time to first token"), ("tbt", "TBT", "time between tokens"),
                                    ("tpot", "TPOT", "time per output token"), ("e2e", "E2E", "end to end"),
                                    ("queueing", "Queueing", "arrival to admission")):
         values = s.get(metric + "_s")
@@ -81,9 +82,9 @@ def _throughput_cards(s: dict) -> list[Card]:
     rates = pick(s, "throughput")
     if not isinstance(rates, dict):
         return []
-    found = [_card("Requests", rates.get("requests_per_s"), "/s"),
-             _card("Output tokens", rates.get("output_tokens_per_s"), "/s"),
-             _card("All tokens", rates.get("total_tokens_per_s"), "/s", "prompt and output")]
+    names = {"requests_per_s": ("Requests", ""), "samples_per_s": ("Samples", "of the requests' batches"),
+             "output_tokens_per_s": ("Output tokens", ""), "total_tokens_per_s": ("All tokens", "prompt and output")}
+    found = [_card(label, rates[key], "/s", detail) for key, (label, detail) in names.items() if key in rates]
     if pick(s, "slo", "goodput_per_s") is not None:
         found.insert(1, _card("Goodput", pick(s, "slo", "goodput_per_s"), "/s", "requests that attain the SLO"))
     return found
@@ -169,9 +170,9 @@ def highlights(run: Run) -> list[tuple[str, str]]:
     policies = config.get("policies")
     if isinstance(policies, dict):
         rows += [(POLICY_NAMES.get(name, name.replace("_", " ").capitalize()), _policy(value))
-                 for name, value in policies.items()]
+                 for name, value in policies.items() if pick(value, "policy") != "none"]  # not decided, so nothing to tell
     if pick(config, "slo") and isinstance(config["slo"], dict):
-        rows.append(("SLO", ", ".join(f"{name.upper() if len(name) < 5 else name} ≤ {brief(value)}" for name, value
+        rows.append(("SLO", ", ".join(f"{name.upper() if len(name) < 5 else name} ≤ {_bound(value)}" for name, value
                                       in config["slo"].items() if value is not None)))
     rows.append(("Seed", brief(run.manifest.get("seed", pick(config, "run", "seed")))))
     return [(name, value) for name, value in rows if value]
@@ -183,6 +184,12 @@ def headline(run: Run) -> str:
     workload = config.get("workload")
     return " · ".join(part for part in (_model(config.get("model")), _machine(config.get("machine")),
                                         _workload(workload).split(", ")[0]) if part)
+
+
+def _bound(value: object) -> str:
+    """A target as people write it: 100 ms, not 0.1 s."""
+    seconds = units.seconds(value)
+    return brief(value) if seconds is None else units.setting(seconds, "s")
 
 
 def brief(value: object) -> str:
@@ -198,39 +205,47 @@ def brief(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key.replace('_', ' ')} {brief(item)}" for key, item in list(value.items())[:6]
                          if not isinstance(item, (dict, list)) and item is not None)
-    return units.plain(value) if units.is_number(value) and isinstance(value, float) else str(value)
+    return units.setting(value, "") if units.is_number(value) else str(value)
 
 
 def _machine(machine: object) -> str:
-    devices = pick(machine, "devices")
-    if not isinstance(devices, list):
-        name = pick(machine, "name")
-        return brief(name if isinstance(name, str) else machine)
-    parts = []
-    for device in devices:
-        if not isinstance(device, dict):
-            parts.append(brief(device))
-            continue
-        part = device.get("part", device.get("name"))
-        name = brief(pick(part, "name") or part)
-        count = device.get("count", 1)
-        parts.append(f"{count} × {name}" if count != 1 else name)
-    return " + ".join(parts)
+    """The parts by name: of a list of devices or platforms, of one device, or what else the machine is called."""
+    several = next((pick(machine, key) for key in ("devices", "platforms") if isinstance(pick(machine, key), list)), None)
+    if several is not None:
+        return " + ".join(map(_part, several))
+    for key in ("device", "platform", "part", "name"):
+        if pick(machine, key):
+            return _part(pick(machine, key))
+    return brief(machine)
+
+
+def _part(device: object) -> str:
+    """`2 × a100-sxm4-80gb`, with a word where fields of the part are changed."""
+    if not isinstance(device, dict):
+        return brief(device)
+    part, count = device.get("part", device.get("name")), device.get("count", 1)
+    name = brief(pick(part, "name") or part) + (", changed" if device.get("override") else "")
+    return f"{count} × {name}" if count != 1 else name
 
 
 def _model(model: object) -> str:
+    """The model by name: its config, what builds its graph, or the file that the graph is read from."""
     if not isinstance(model, dict):
         return brief(model)
-    source = model.get("config", model.get("name"))
+    dtype, builder = model.get("dtype"), pick(model, "builder", "policy")
+    source = model.get("config", model.get("name")) or pick(model, "import", "path")
+    if isinstance(builder, str):
+        built = pick(model, "builder", builder)
+        source, dtype = source or pick(built, "config") or builder, dtype or pick(built, "dtype")
     name = brief(pick(source, "name") or pick(source, "_name_or_path") or source).rsplit("/", 1)[-1]
     name = name.removesuffix(".json")
-    return f"{name} ({model['dtype']})" if isinstance(model.get("dtype"), str) else name
+    return f"{name} ({dtype})" if isinstance(dtype, str) else name
 
 
 def _workload(workload: object) -> str:
     trace = pick(workload, "trace")
     if not isinstance(workload, dict) or trace is None:
-        return brief(workload)
+        return ", ".join(filter(None, (brief(pick(workload, "models")), brief(pick(workload, "bind")), brief(workload))))
     path = pick(trace, "path")
     parts = [path.rsplit("/", 1)[-1] if isinstance(path, str) else brief(trace)]
     if isinstance(pick(trace, "format"), str):
@@ -248,14 +263,31 @@ def _policy(value: object) -> str:
     return f"{name} ({parameters})" if parameters else name
 
 
-def further_results(summary: dict) -> list[tuple[str, str]]:
-    """Numbers and texts of summary.json that no card or table shows (other systems add their own)."""
-    shown = {"status", "simulated_s", "requests", "slo", "throughput", "utilisation", "energy_per_output_token_j",
-             "events", "reason", "needed_bytes", "available_bytes", *(m + "_s" for m in METRICS)}
-    shown_in = {"energy_j": {"total", "idle", "compute", "memory", "network"},
-                "memory_bytes": {"peak", "weights", "kv_peak", "kv_capacity"}}
-    return [(path, figure_text(path, value)) for path, value in flat(summary, "")
-            if path.split(".")[0] not in shown and path.split(".")[-1] not in shown_in.get(path.split(".")[0], ())]
+@dataclass(frozen=True)
+class Further:
+    """Figures of summary.json that no card, bar or table shows: distributions as (path, values under QUANTILES), the others as
+    (path, text); and how many are left out because they are 0 or have no value, as those of a feature that is off."""
+
+    distributions: list[tuple[str, list[str]]]
+    figures: list[tuple[str, str]]
+    left_out: int
+
+
+def further_results(summary: dict) -> Further:
+    """What other systems and options add to the summary."""
+    shown = {"status", "simulated_s", "requests", "slo", "utilisation", "energy_per_output_token_j", "events", "reason",
+             "needed_bytes", "available_bytes", *(m + "_s" for m in METRICS)}
+    shown_in = {"energy_j": {"total", "idle", "compute", "memory", "network"}, "memory_bytes": set(MEMORY_SHOWN),
+                "throughput": {"requests_per_s", "samples_per_s", "output_tokens_per_s", "total_tokens_per_s"}}
+    found = {path: value for path, value in flat(summary, "") if path.split(".")[0] not in shown
+             and path.split(".")[-1] not in shown_in.get(path.split(".")[0], ())}
+    homes = {path.removesuffix(".p50") for path in found if path.endswith(".p50")}
+    spread = {home: [found.pop(f"{home}.{q}", None) for q in QUANTILES] for home in homes}
+    kept = {home: values for home, values in spread.items() if any(values)}
+    distributions = [(home, [figure_text(home, value) for value in kept[home]]) for home in sorted(kept)]
+    figures = [(path, figure_text(path, value)) for path, value in found.items() if value]
+    left_out = len(found) - len(figures) + len(QUANTILES) * (len(spread) - len(kept))
+    return Further(distributions, figures, left_out)
 
 
 def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
@@ -269,5 +301,4 @@ def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 def figure_text(path: str, value: object) -> str:
     """A figure of summary.json with the unit that its path names."""
-    unit = next(filter(None, map(unit_of, reversed(path.split(".")))), "")
-    return units.text(value, unit) if units.is_number(value) else brief(value) or units.MISSING
+    return units.text(value, units.unit_of(path)) if units.is_number(value) else brief(value) or units.MISSING

@@ -3,6 +3,7 @@
   "use strict";
   const { tables, data, drawers, element } = window.orrery;
   const kTop = 46, kFoot = 40, kHeight = 440, kSide = 60, kLeast = 96;  // pixels; kLeast: between two axes
+  const kFont = "12px system-ui, sans-serif";
   const kListed = 12;
   const kAbsent = 1.07;  // place of a value that does not count, below the axis
 
@@ -25,7 +26,7 @@
     // Where each value stands between 0 (foot) and 1 (top), and the marks beside the axis.
     axis({ column, log, name }) {
       const i = this.table.columns.findIndex((c) => c.name === column), values = this.table.values[i];
-      const levels = this.table.columns[i].levels, number = window.orrery.number;
+      const { levels, steps } = this.table.columns[i];
       if (levels) {
         const real = levels.map((level, k) => [level, k]).filter(([level]) => level !== "");
         const place = {};
@@ -41,7 +42,7 @@
       const shown = distinct.length <= 6 ? distinct
         : [0, 0.25, 0.5, 0.75, 1].map((s) => (log && low > 0 ? low * Math.pow(high / low, s) : low + s * (high - low)));
       return { name, of: (row) => (values[row] === null ? undefined : of(values[row])),
-        marks: shown.map((v) => [of(v), number(v, 4)]) };
+        marks: shown.map((v) => [of(v), window.orrery.quantity(v, steps, 4)]) };
     }
 
     build() {
@@ -109,15 +110,19 @@
 
     draw(width) {
       const most = width || this.home.clientWidth, brushed = this.brushes.some((brush) => brush);
-      const wide = Math.max(most, 2 * kSide + kLeast * (this.axes.length - 1)), scale = window.devicePixelRatio || 1;
+      const pen = this.canvas.getContext("2d");
+      pen.font = kFont;
+      const texts = this.axes.map((axis) => Math.max(0, ...axis.marks.map(([, text]) => pen.measureText(text).width)));
+      // Marks stand to the right of an axis: those of the last need room, those of the others may not reach the next axis.
+      const right = Math.max(kSide, 16 + texts[texts.length - 1]), least = Math.max(kLeast, 20 + Math.max(...texts));
+      const wide = Math.max(most, kSide + right + least * (this.axes.length - 1)), scale = window.devicePixelRatio || 1;
       this.canvas.width = wide * scale;
       this.canvas.height = kHeight * scale;
       this.canvas.style.width = this.stage.style.width = wide + "px";
       this.canvas.style.height = kHeight + "px";
-      const pen = this.canvas.getContext("2d");
       pen.scale(scale, scale);
       pen.clearRect(0, 0, wide, kHeight);
-      const gap = this.axes.length > 1 ? (wide - 2 * kSide) / (this.axes.length - 1) : 0;
+      const gap = this.axes.length > 1 ? (wide - kSide - right) / (this.axes.length - 1) : 0;
       const x = (i) => kSide + i * gap, y = (at) => kTop + (1 - at) * (kHeight - kTop - kFoot);
       const line = (row) => {
         pen.beginPath();
@@ -157,7 +162,7 @@
           pen.fillStyle = "rgba(213,94,0,0.28)";
           pen.fillRect(x(i) - 8, y(brush[1]), 16, y(brush[0]) - y(brush[1]));
         }
-        pen.font = "12px system-ui, sans-serif";
+        pen.font = kFont;
         let last = null;
         for (const [at, text] of axis.marks) {
           if (last !== null && Math.abs(y(at) - last) < 14) continue;  // no text over another
@@ -175,7 +180,7 @@
         pen.textAlign = "left";
       });
       if (this.rows.some((row) => this.axes.some((axis) => axis.of(row) === undefined))) {
-        pen.font = "12px system-ui, sans-serif";
+        pen.font = kFont;
         pen.fillStyle = "#5f6b7a";
         pen.fillText("does not count", 4, kTop + kAbsent * (kHeight - kTop - kFoot) + 14);
       }

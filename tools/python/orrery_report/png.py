@@ -22,7 +22,7 @@ def write(run: Run, folder: Path) -> list[Path]:
         ("over_time.png", bool(run.series and run.series.lines),
          lambda run: overtime.series_of_digest(run.series, kv_capacity(run))),
         ("energy_time.png", bool(run.energy is not None and len(run.energy.by_class)),
-         lambda run: shares.bars(run.energy.by_class, ["time", "energy"])),
+         lambda run: shares.bars(run.energy.by_class, ["energy"] if run.energy.overlapping else ["time", "energy"])),
         ("requests.png", bool(run.requests and run.requests.total), lambda run: overtime.requests(run.requests)),
         ("topology.png", _has_links(run), lambda run: facade.topology(run.folder, None)),
     ]

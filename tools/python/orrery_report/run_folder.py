@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from orrery_plot import units
 from orrery_plot.digest import EnergyDigest, RequestDigest, RequestDigester, SeriesDigest, digest_energy, digest_series
 from orrery_plot.names import METRICS
 
@@ -69,6 +70,16 @@ class Run:
     def serving(self) -> bool:
         """Whether it should have the tables of a serving run."""
         return self.config.get("system", "serving") == "serving"
+
+    @property
+    def device_time(self) -> tuple[float, float] | None:
+        """(busy, all) of the devices' time in seconds, as the summary tells it."""
+        span, share = self.summary.get("simulated_s"), self.summary.get("utilisation")
+        share = share.get("busy") if isinstance(share, dict) else None
+        if self.energy is None or not (units.is_number(span) and units.is_number(share)):
+            return None
+        whole = span * max(1, len(self.energy.busy_by_device))
+        return share * whole, whole
 
     @property
     def config(self) -> dict:

@@ -14,8 +14,14 @@ from . import figures, network, overview, tables
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
+OVERLAP = " Compute and memory work at the same time, so that their times are no parts of the device's."
+MOST_LISTED = 60  # figures that are listed in full view
+LEAST_SHARE = 1e-6  # of a whole that is told as the rest: less is rounding
 ENERGY_COLOURS = {"compute": palette.BLUE, "memory": palette.GREEN, "network": palette.PURPLE, "idle": palette.IDLE}
-MEMORY_PARTS = (("weights", "weights", palette.BLUE), ("kv_peak", "KV cache at its peak", palette.ORANGE))
+# Parts of memory_bytes that make up its peak: of a serving run, of a graph.
+MEMORY_PARTS = (("weights", "weights", palette.BLUE), ("kv_peak", "KV cache at its peak", palette.ORANGE),
+                ("parameters", "parameters", palette.BLUE), ("state", "optimizer state", palette.PURPLE),
+                ("inputs", "inputs", palette.GREEN), ("activations", "activations", palette.ORANGE))
 
 
 def render(run: Run, library: str | None = None) -> str:
@@ -46,16 +52,37 @@ def _first(run: Run) -> str:
     return network.overview(run) + _timeline(run) if network.is_network(run) else _overview(run)
 
 
-def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, whole: float) -> str:
-    """A bar of stacked shares of `whole`, with a legend that carries the numbers."""
+def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str, whole: object = None) -> str:
+    """A bar of stacked shares of `whole` (else of the parts' sum), with a legend that carries the numbers; what the parts leave
+    of the whole is called `rest`. Without a part there is nothing to tell."""
     known = [(name, value, colour) for name, value, colour in parts if value > 0]
+    total = sum(value for _, value, _ in known)
+    whole = float(whole) if units.is_number(whole) else total  # type: ignore[arg-type]
     if not known or whole <= 0:
         return ""
-    cells = "".join(f'<span style="width:{100 * min(1.0, value / whole):.4g}%;background:{colour}"></span>'
-                    for _, value, colour in known)
+    if whole - total > LEAST_SHARE * whole:
+        known.append((rest, whole - total, palette.IDLE))
+    whole = max(whole, total)
+    cells = "".join(f'<span style="width:{100 * value / whole:.4g}%;background:{colour}"></span>' for _, value, colour in known)
     legend = "".join(f'<li><i style="background:{colour}"></i>{escape(name)} <b>{escape(units.text(value, unit))}</b> '
                      f"{escape(units.percent(value / whole))}</li>" for name, value, colour in known)
     return f'<h3>{escape(title)}</h3><div class="stack">{cells}</div><ul class="legend">{legend}</ul>'
+
+
+def _energy_parts(summary: dict) -> list[tuple[str, float, str]]:
+    """The parts of energy_j that make up its total, idle last. A figure per something (`per_sample`) is no part."""
+    energy = summary["energy_j"] if isinstance(summary.get("energy_j"), dict) else {}
+    known = [(name, float(value)) for name, value in sorted(energy.items(), key=lambda part: part[0] == "idle")
+             if name != "total" and not name.startswith("per_") and units.is_number(value)]
+    return [(name, value, ENERGY_COLOURS.get(name, palette.colour(i + 3))) for i, (name, value) in enumerate(known)]
+
+
+def _time_bar(run: Run) -> str:
+    """Busy and idle time of the device, where the classes of the ledger do not divide it."""
+    if run.energy is None or run.device_time is None or not run.energy.overlapping:
+        return ""
+    busy, span = run.device_time
+    return _stack("How long the device works", [("busy", busy, palette.BLUE)], "s", "idle", span)
 
 
 def _overview(run: Run) -> str:
@@ -70,27 +97,33 @@ def _overview(run: Run) -> str:
                f'<span style="width:{100 * min(1.0, max(0.0, attainment)):.4g}%;background:{palette.GREEN}"></span>'
                "</div></div>")
     groups = "".join(cards(name, members) for name, members in overview.cards(run))
-    energy = s["energy_j"] if isinstance(s.get("energy_j"), dict) else {}
-    parts = [(name, float(value), ENERGY_COLOURS.get(name, palette.colour(i + 3))) for i, (name, value)
-             in enumerate(sorted(energy.items(), key=lambda part: part[0] == "idle"))
-             if name != "total" and units.is_number(value)]
-    bars = _stack("Where the energy goes", parts, "J", sum(value for _, value, _ in parts))
+    bars = _stack("Where the energy goes", _energy_parts(s), "J", "the rest") + _time_bar(run)
     memory = s["memory_bytes"] if isinstance(s.get("memory_bytes"), dict) else {}
     parts = [(name, float(memory[key]), colour) for key, name, colour in MEMORY_PARTS
              if units.is_number(memory.get(key))]
-    peak = memory.get("peak") if units.is_number(memory.get("peak")) else 0
-    rest = peak - sum(value for _, value, _ in parts)
-    parts.append(("rest of the peak", rest, palette.IDLE))
-    bars += _stack("What fills the memory", parts, "B", max(peak, sum(v for _, v, _ in parts if v > 0)))
+    bars += _stack("What fills the memory", parts, "B", "rest of the peak", memory.get("peak"))
     setup = table((), [[name, value] for name, value in overview.highlights(run)], "plain pairs")
-    further = overview.further_results(s)
-    title = "Further results" if run.serving else "Results"
-    more = f"<h3>{title}</h3>" + table((), [list(row) for row in further], "pairs") if further else ""
+    more = _further(overview.further_results(s), "Further results" if run.serving else "Results")
     absent = note(f"Not in this run folder: {', '.join(run.absent)}.") if run.absent else ""
-    # Figures that only this system has are its main ones.
-    main, side = (slo + groups, more) if run.serving else (slo + more + groups, "")
-    return (f'{absent}{_timeline(run)}<div class="columns"><div>{main}</div><aside><h3>What was simulated</h3>{setup}{bars}'
-            f"{side}</aside></div>")
+    return (f'{absent}{_timeline(run)}<div class="columns"><div>{slo}{groups}{more}</div>'
+            f"<aside><h3>What was simulated</h3>{setup}{bars}</aside></div>")
+
+
+def _further(further: overview.Further, title: str) -> str:
+    """What only this system or option tells."""
+    out = f"<h3>{title}</h3>" if further.distributions or further.figures else ""
+    if further.distributions:
+        out += table(("", *overview.QUANTILES), [[path, *values] for path, values in further.distributions])
+    rows = [list(row) for row in further.figures]
+    if rows:
+        out += table((), rows[:MOST_LISTED], "pairs figures")
+    if len(rows) > MOST_LISTED:
+        out += (f'<details class="config"><summary>{len(rows) - MOST_LISTED} more</summary>'
+                f'{table((), rows[MOST_LISTED:], "pairs figures")}</details>')
+    if further.left_out:
+        out += (f'<p class="caption">{further.left_out} figures are left out here, because they are 0 or have no value; the tab '
+                "Config has the whole summary.</p>")
+    return out
 
 
 def _timeline(run: Run) -> str:
@@ -175,11 +208,13 @@ def _energy(run: Run, sheet: Sheet) -> str:
         return note("No energy ledger: energy.csv is absent or empty.")
     devices = len(digest.busy_by_device)
     over = f"Sum over {devices} devices. " if devices > 1 else ""
-    out = sheet.figure("classes", "By operator class", f"{over}Shares are of the total at the panel's top, idle included.",
-                  figures.by_class(digest))
+    parts = ("energy_j",) if digest.overlapping else ("busy_s", "energy_j")
+    caption = f"{over}Shares are of the total at the panel's top, idle included.{OVERLAP if digest.overlapping else ''}"
+    title = "Energy by what draws it" if digest.overlapping else "By operator class"
+    out = _time_bar(run) + sheet.figure("classes", title, caption, figures.by_class(digest, parts))
     if devices > 1:
         limit = f"The first {figures.MAX_DEVICES} of {devices} devices." if devices > figures.MAX_DEVICES else ""
-        out += sheet.figure("devices", "By device", escape(limit), figures.by_device(digest))
+        out += sheet.figure("devices", "By device", escape(limit), figures.by_device(digest, parts))
     return out
 
 

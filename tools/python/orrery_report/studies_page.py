@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from orrery_plot import palette, units
+from orrery_plot.outcomes import axis_label, scale_of, unit_of
 
 from . import study_figures
 from .compare_page import names_of, swatch
@@ -37,13 +38,13 @@ def render(studies: list[Study], library: str | None = None) -> str:
     return document(sheet, " · ".join(names), f"{len(studies)} studies side by side", None, library)
 
 
-def _last(values: list[list], sign: float) -> str:
+def _last(values: list[list], unit: str = "") -> str:
     """Median of the last values of searches, with the quartiles of several."""
     known = [float(curve[-1]) for curve in values if curve and curve[-1] is not None]
     if not known:
         return units.MISSING
-    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75)) * sign
-    return units.plain(float(middle)) + (f" ({units.plain(float(low))} … {units.plain(float(high))})" if len(known) > 1 else "")
+    low, middle, high = (units.text(float(v), unit) for v in np.quantile(known, (0.25, 0.5, 0.75)))
+    return middle + (f" ({low} … {high})" if len(known) > 1 else "")
 
 
 def _overview(studies: list[Study], names: list[str]) -> str:
@@ -60,14 +61,15 @@ def _overview(studies: list[Study], names: list[str]) -> str:
         if several:
             share = [[value] for value in store["joint_volume_percent"]]
             cells += [f"{len(store['analysis']['front']):,}", f"{store['of_joint_front']:,} of {joint['joint_front']:,}",
-                      _last(share, 1.0)]
-        cells += [_last([search["best_so_far"][k] for search in store["searches"]], 1.0) for k in range(len(objectives))]
+                      _last(share)]
+        cells += [_last([search["best_so_far"][k] for search in store["searches"]], unit_of(objective))
+                  for k, objective in enumerate(objectives)]
         rows += f'<tr><th scope="row">{swatch(i)}{escape(name)}</th>' + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
     head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
-    facts = [["Objective", study_figures.objective_label(o)] for o in objectives]
+    facts = [["Objective", axis_label(o)] for o in objectives]
     if several and joint.get("joint_volume"):
         facts += [["Joint volume", units.plain(joint["joint_volume"], 5)],
-                  ["Measured from", ", ".join(f"{o['name']} {units.plain(float(v), 4)}"
+                  ["Measured from", ", ".join(f"{o['name']} {units.text(float(v), unit_of(o), 4)}"
                                               for o, v in zip(objectives, joint["reference"]))]]
     titles = {study.title for study in studies}
     return ("<h3>Studies</h3>" + scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", "Studies")
@@ -89,13 +91,15 @@ def _fronts(studies: list[Study], names: list[str], sheet: Sheet) -> str:
 
 def _front(studies: list[Study], names: list[str], x: int, y: int) -> Figure:
     objectives = studies[0].objectives
-    layout = _layout(520, xaxis=_axis(literal(study_figures.objective_label(objectives[x])), tickformat=",~g"),
-                     yaxis=_axis(literal(study_figures.objective_label(objectives[y])), tickformat=",~g"))
+    known = [_objectives_of(study, (x, y)) for study in studies]
+    scales = [scale_of(objectives[k], np.concatenate([values[j] for values in known])) for j, k in enumerate((x, y))]
+    titles = [literal(axis_label(objectives[k], unit)) for k, (_, unit) in zip((x, y), scales)]
+    layout = _layout(520, xaxis=_axis(titles[0], tickformat=",~g"), yaxis=_axis(titles[1], tickformat=",~g"))
     data: list[dict] = []
     for i, (study, name) in enumerate(zip(studies, names)):
         colour, label = palette.colour(i), literal(name)
-        columns = [column.name for column in study.of_kind("objective")]
         frame = study.points
+        at_x, at_y = (values * factor for values, (factor, _) in zip(known[i], scales))
         front = np.array([row["trial"] - 1 for row in study.analysis["analysis"]["front"]], dtype=int)
         feasible = np.flatnonzero((frame["status"] == "ok") & (frame["violation"] == 0) & (frame["fidelity"] == 1))
         rest = even(np.setdiff1d(feasible, front), MOST_DRAWN // len(studies))
@@ -103,15 +107,18 @@ def _front(studies: list[Study], names: list[str], x: int, y: int) -> Figure:
             ids = frame["id"].to_numpy()[rows]
             data.append({
                 "type": "scatter", "mode": "markers", "name": label, "legendgroup": str(i), "showlegend": mode == "front",
-                "x": numbers(frame[columns[x]].to_numpy(dtype=float)[rows]),
-                "y": numbers(frame[columns[y]].to_numpy(dtype=float)[rows]), "text": [str(n) for n in ids],
+                "x": numbers(at_x[rows]), "y": numbers(at_y[rows]), "text": [str(n) for n in ids],
                 "marker": {"color": colour, "size": 9 if mode == "front" else 3.5, "opacity": 1 if mode == "front" else 0.35,
                            "symbol": SYMBOLS[i % len(SYMBOLS)] if mode == "front" else "circle",
                            "line": {"width": 0.8 if mode == "front" else 0, "color": palette.INK}},
                 "hovertemplate": f"point %{{text}}<br>%{{x:,.5~g}}, %{{y:,.5~g}}<extra>{label}</extra>"})
-        data.append(_border(frame[columns[x]].to_numpy(dtype=float)[front], frame[columns[y]].to_numpy(dtype=float)[front],
-                            objectives[x]["maximise"], objectives[y]["maximise"], i))
+        data.append(_border(at_x[front], at_y[front], objectives[x]["maximise"], objectives[y]["maximise"], i))
     return {"data": data, "layout": layout}
+
+
+def _objectives_of(study: Study, places: tuple[int, ...]) -> list[np.ndarray]:
+    columns = study.of_kind("objective")
+    return [study.points[columns[k].name].to_numpy(dtype=float) for k in places]
 
 
 def _border(x: np.ndarray, y: np.ndarray, more_x: bool, more_y: bool, i: int) -> dict:

@@ -12,9 +12,8 @@
   document.querySelector("main").append(drawer);
 
   function rows(names, row) {
-    return element("table", { class: "pairs plain" }, element("tbody", {}, ...names.map(({ name, label, unit }) =>
-      element("tr", {}, element("th", { scope: "row" }, label || name),
-        element("td", {}, value(name, row) + (unit && value(name, row) !== "–" ? " " + unit : ""))))));
+    return element("table", { class: "pairs plain" }, element("tbody", {}, ...names.map(({ name, label }) =>
+      element("tr", {}, element("th", { scope: "row" }, label), element("td", {}, value(name, row))))));
   }
 
   function block(title, ...content) {

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from orrery_plot import units
+
 from . import tables
 from .study_store import Column, Study
 
@@ -98,9 +100,8 @@ def best_rows(study: Study, among: np.ndarray) -> np.ndarray:
 
 def _shown(study: Study) -> tuple[Shown, ...]:
     """Parameters first, objectives, then measures that are no objective by themselves, then limits."""
-    formulas = {o.get("name", o.get("minimise", o.get("maximise"))): o.get("minimise", o.get("maximise"))
-                for o in study.document.get("objectives", []) if isinstance(o, dict)}
-    paths = {column.name: column.detail for column in study.of_kind("measure")}
+    formulas = units.formulas_of(study.document)
+    unit_of = study.units
     taken, shown = {"point", "standing", "search", "share of a run"}, []
     for column in study.of_kind("parameter", "derived") + study.of_kind("objective") + study.of_kind("measure", "limit"):
         if column.kind == "measure" and formulas.get(column.name) == column.name:
@@ -109,9 +110,7 @@ def _shown(study: Study) -> tuple[Shown, ...]:
         while name in taken:
             name = f"{column.kind} {name}"
         taken.add(name)
-        unit = column.detail if column.kind in ("parameter", "derived") else ""
-        path = column.detail if column.kind == "measure" else paths.get(formulas.get(column.heading, ""), "")
-        shown.append(Shown(name, column, unit or next(filter(None, map(tables.unit_of, reversed(path.split(".")))), "")))
+        shown.append(Shown(name, column, unit_of[column.name]))
     return tuple(shown)
 
 
@@ -129,12 +128,8 @@ def table(study: Study, points: Points) -> dict:
         columns["search"] = frame["repeat"].to_numpy(dtype=float) + 1
     if (study.points["fidelity"] < 1).any():
         columns["share of a run"] = frame["fidelity"].to_numpy(dtype=float)
-    packed = tables.packed(columns, 8 if len(frame) <= MOST_SETTINGS else 6)
-    unit = {one.name: one.unit for one in points.shown}
+    packed = tables.packed(columns, 8 if len(frame) <= MOST_SETTINGS else 6, {one.name: one.unit for one in points.shown})
     for column in packed["columns"]:
-        if "levels" not in column:
-            column["unit"] = unit.get(column["name"], "")
-            column["label"] = column["name"] + (f" ({column['unit']})" if column["unit"] else "")
         if column["name"] == "standing":
             column["order"] = list(ORDER)
     ways = {o["name"]: "maximise" if o["maximise"] else "minimise" for o in study.objectives}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from orrery_plot import palette
+from orrery_plot import palette, units
+from orrery_plot.outcomes import axis_label, scale_of
 
 from .figures import Figure, _axis, _layout, _panel_label, literal, numbers, tinted
 from .study_digest import Points, Shown
@@ -18,8 +19,9 @@ MOST_PANELS = 12
 BINS = 8
 
 
-def objective_label(objective: dict) -> str:
-    return f"{objective['label']}, {'maximised' if objective['maximise'] else 'minimised'}"
+def labelled(name: str, unit: str) -> str:
+    """A name with the unit in which it is drawn, unless the name says it."""
+    return f"{name} ({unit})" if unit and unit != units.unit_of(name) else name
 
 
 def progress(studies: list[Study], names: list[str]) -> Figure:
@@ -27,7 +29,7 @@ def progress(studies: list[Study], names: list[str]) -> Figure:
     a study's searches, quartiles shaded. x: points evaluated."""
     objectives = studies[0].objectives
     volume = studies[0].joint["joint_volume"] if studies[0].joint else None
-    panels: list[tuple[str, int | None]] = [(f"{o['label']}, best so far", k) for k, o in enumerate(objectives)]
+    panels: list[tuple[str, int | None]] = [(f"{axis_label(o)}, best so far", k) for k, o in enumerate(objectives)]
     if volume:
         panels.insert(0, ("Hypervolume, % of " + ("all studies' front" if len(studies) > 1 else "the last front"), None))
     gap = 0.24 / len(panels) if len(panels) > 1 else 0.0
@@ -39,18 +41,21 @@ def progress(studies: list[Study], names: list[str]) -> Figure:
     for p, (label, objective) in enumerate(panels):
         suffix = "" if p == 0 else str(p + 1)
         top = 1 - p * (height + gap)
-        layout["yaxis" + suffix] = _axis("%" if objective is None else literal(objectives[objective]["name"]), anchor="x",
+        factor, unit = (100 / volume, "%") if objective is None else scale_of(objectives[objective], (
+            value for study in studies for s in study.analysis["searches"] for value in s["best_so_far"][objective]))
+        title = "%" if objective is None else labelled(objectives[objective]["name"], unit)
+        layout["yaxis" + suffix] = _axis(literal(title), anchor="x",
                                          domain=[max(0.0, top - height), top], tickformat=",~g")
         layout["annotations"].append(_panel_label(literal(label), top + 0.004))
         for i, study in enumerate(studies):
             searches = study.analysis["searches"]
-            curves = [np.array(s["hypervolume"], dtype=float) / volume * 100 for s in searches] if objective is None else \
-                [np.array(s["best_so_far"][objective], dtype=float) for s in searches]
-            data += _curves(curves, i, literal(names[i]), "y" + suffix, p == 0 and len(studies) > 1)
+            values = [s["hypervolume"] if objective is None else s["best_so_far"][objective] for s in searches]
+            curves = [np.array(curve, dtype=float) * factor for curve in values]
+            data += _curves(curves, i, literal(names[i]), "y" + suffix, p == 0 and len(studies) > 1, unit)
     return {"data": data, "layout": layout}
 
 
-def _curves(curves: list[np.ndarray], i: int, name: str, axis: str, legend: bool) -> list[dict]:
+def _curves(curves: list[np.ndarray], i: int, name: str, axis: str, legend: bool, unit: str) -> list[dict]:
     length = max(map(len, curves))
     # A search that ended early has what it had.
     grid = np.array([np.concatenate([curve, np.full(length - len(curve), curve[-1])]) for curve in curves])
@@ -67,7 +72,7 @@ def _curves(curves: list[np.ndarray], i: int, name: str, axis: str, legend: bool
                    {**edge, "y": numbers(high[at]), "fill": "tonexty", "fillcolor": tinted(colour, 0.2)}]
     traces.append({**common, "name": name, "showlegend": legend, "y": numbers(middle[at]),
                    "line": {"width": 2, "color": colour, "dash": dash, "shape": "hv"},
-                   "hovertemplate": "%{y:,.5~g} after %{x:,} points<extra>" + name + "</extra>"})
+                   "hovertemplate": f"%{{y:,.5~g}} {unit}" + " after %{x:,} points<extra>" + name + "</extra>"})
     return traces
 
 
@@ -138,6 +143,8 @@ def main_effects(points: Points, objective: Shown, order: list[str], label: str)
     known = np.isin(points.standing, ("front", "best", "feasible", "over a limit"))
     frame = points.frame[known]
     values = frame[objective.column.name].to_numpy(dtype=float)
+    factor, unit = units.scale_of(values, objective.unit)
+    values, title = values * factor, literal(labelled(label, unit))
     parameters = sorted(points.of_kind("parameter"), key=lambda p: order.index(p.name) if p.name in order else len(order))
     parameters = parameters[:MOST_PANELS]
     columns = min(3, len(parameters))
@@ -149,11 +156,12 @@ def main_effects(points: Points, objective: Shown, order: list[str], label: str)
     for p, parameter in enumerate(parameters):
         suffix = "" if p == 0 else str(p + 1)
         left, top = (p % columns) * (width + gap_x), 1 - (p // columns) * (height + gap_y)
-        x, middle, low, high, discrete = _effect(frame[parameter.column.name], values)
-        unit = f" ({parameter.unit})" if parameter.unit else ""
-        layout["xaxis" + suffix] = _axis(literal(parameter.name + unit), domain=[left, left + width], anchor="y" + suffix,
+        cells = frame[parameter.column.name]
+        times, of = (1.0, "") if cells.map(lambda v: isinstance(v, str)).any() else units.scale_of(cells.dropna(), parameter.unit)
+        x, middle, low, high, discrete = _effect(cells if times == 1.0 else cells.astype(float) * times, values)
+        layout["xaxis" + suffix] = _axis(literal(labelled(parameter.name, of)), domain=[left, left + width], anchor="y" + suffix,
                                          **({"type": "category"} if discrete else {"tickformat": ",~g"}))
-        layout["yaxis" + suffix] = _axis(literal(label) if p % columns == 0 else "", domain=[max(0.0, top - height), top],
+        layout["yaxis" + suffix] = _axis(title if p % columns == 0 else "", domain=[max(0.0, top - height), top],
                                          anchor="x" + suffix, tickformat=",~g", nticks=6,
                                          **({"matches": "y"} if p else {}))
         data.append({"type": "scatter", "mode": "markers" if discrete else "lines+markers", "xaxis": "x" + suffix,
@@ -161,7 +169,7 @@ def main_effects(points: Points, objective: Shown, order: list[str], label: str)
                      "marker": {"color": palette.BLUE, "size": 8},
                      "error_y": {"type": "data", "symmetric": False, "array": numbers(high - middle),
                                  "arrayminus": numbers(middle - low), "color": palette.MUTED, "thickness": 1.2, "width": 4},
-                     "hovertemplate": f"{literal(parameter.name)} %{{x}}: mean %{{y:,.4~g}}<extra></extra>"})
+                     "hovertemplate": f"{literal(parameter.name)} %{{x}} {of}: mean %{{y:,.4~g}} {unit}<extra></extra>"})
     return {"data": data, "layout": layout}
 
 

@@ -12,6 +12,8 @@ from collections import Counter
 import numpy as np
 
 from orrery_plot import units
+from orrery_plot.outcomes import axis_label
+from orrery_plot.parameters import explains
 
 from . import study_figures, tables
 from .markup import Sheet, cards, document, escape, json_block, note, scrolled, table
@@ -60,7 +62,7 @@ def _study_data(study: Study, points: Points) -> dict:
 
     def named(shown: Shown) -> dict:
         detail = f" ({shown.column.detail})" if shown.column.kind == "measure" and shown.column.detail != shown.name else ""
-        return {"name": shown.name, "label": shown.name + detail, "unit": shown.unit}
+        return {"name": shown.name, "label": shown.name + detail}
 
     return {"axes": axes, "best": "front" if len(study.objectives) > 1 else "best" if study.objectives else "ok",
             "parameters": [named(p) for p in parameters], "figures": [named(f) for f in figures],
@@ -103,7 +105,7 @@ def _overview(study: Study, points: Points) -> str:
     out += _best(study, points)
     facts = [["Title", study.title], ["Driver", study.driver], ["Searches", f"{int(study.points['repeat'].max()) + 1}"],
              ["State", "complete" if study.complete else "under way, or stopped before its end"]]
-    facts += [["Objective", study_figures.objective_label(o)] for o in study.objectives]
+    facts += [["Objective", axis_label(o)] for o in study.objectives]
     facts += [["Limit", _limit(limit)] for limit in study.document.get("limits", []) if isinstance(limit, dict)]
     return (f'<div class="columns"><div>{out}</div><aside><h3>What was searched</h3>{table((), facts, "plain pairs")}'
             f"{_why(points)}</aside></div>")
@@ -156,7 +158,7 @@ def _button(points: Points, place: dict[int, int], row: int) -> str:
 def _text(value: object, unit: str) -> str:
     if isinstance(value, str):
         return value.removeprefix("catalog:")
-    return units.text(float(value), unit) if value is not None and value == value else units.MISSING
+    return units.setting(float(value), unit) if value is not None and value == value else units.MISSING
 
 
 def _why(points: Points) -> str:
@@ -227,8 +229,9 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
     objectives = points.of_kind("objective")
     for k, (objective, found) in enumerate(zip(study.objectives, study.analysis["analysis"]["objectives"])):
         importance = found["importance"]
-        label = study_figures.objective_label(objective)
-        if importance["parameters"]:
+        label = axis_label(objective)
+        found_any = explains(importance)
+        if found_any:
             caption = (f"A forest of {importance['trials']:,} points explains {100 * max(0.0, importance['explained'] or 0):.0f} % "
                        "of the variance of points it has not seen; what it says of importance is worth as much.")
             out += sheet.figure(f"importance-{k}", f"Importance for {label}", escape(caption),
@@ -237,9 +240,13 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
             if drawn:
                 out += sheet.figure(f"pairs-{k}", f"Together, for {label}", "On the diagonal what a parameter explains alone, "
                                     "below it what a pair explains beyond each alone.", drawn)
+        elif importance["parameters"]:
+            out += note(f"{label}: which parameter matters is not told. A forest of {importance['trials']:,} points explains "
+                        "nothing of the points it has not seen; more points, or evener ones, may help.")
         else:
             out += note(f"{label}: {importance['trials']} points with a result are too few to tell importance.")
-        order = [p["parameter"] for p in sorted(importance["parameters"], key=lambda p: -(p["exchanged"] or 0))]
+        ranked = sorted(importance["parameters"], key=lambda p: -(p["exchanged"] or 0)) if found_any else []
+        order = [p["parameter"] for p in ranked]
         if len(points.drawn) and points.of_kind("parameter"):
             out += sheet.figure(f"effects-{k}", f"Main effects on {label}", "Mean at each value (of many values: in eight bins) "
                                 "over all points there, bars from quartile to quartile; what else differs between the points is "

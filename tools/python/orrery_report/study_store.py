@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from orrery_plot import stores
+from orrery_plot import stores, units
 from orrery_plot.style import PlotError
 
 from .errors import InputError, ToolFault
@@ -47,7 +47,7 @@ class Study:
     inputs: tuple[tuple[str, str], ...]
     runs: int
     analysis: dict | None  # a store of `orrery analyse --json --points`; None for a study without objectives
-    objectives: tuple[dict, ...] = ()  # name, label, maximise
+    objectives: tuple[dict, ...] = ()  # name, label, maximise, unit
     joint: dict | None = None  # reference, joint_volume, joint_front: of all stores that were loaded together
 
     @property
@@ -70,6 +70,11 @@ class Study:
         driver = search.get("driver") if isinstance(search, dict) else None
         return str(driver.get("policy", "random")) if isinstance(driver, dict) else "random"
 
+    @property
+    def units(self) -> dict[str, str]:
+        """Of each column."""
+        return units.of_columns(((c.name, c.kind, c.detail) for c in self.columns), self.document)
+
     def of_kind(self, *kinds: str) -> list[Column]:
         return [column for column in self.columns if column.kind in kinds]
 
@@ -86,8 +91,10 @@ def load_several(files: list[Path], command: str | None = None) -> list[Study]:
         return studies
     found = _analyse(files, command)
     joint = {key: found.get(key) for key in ("reference", "joint_volume", "joint_front")}
+    unit = studies[0].units
+    objectives = tuple({**o, "unit": unit[f"objective_{o['name']}"]} for o in found["objectives"])
     return [Study(s.file, s.facts, s.document, s.columns, s.points.iloc[:len(store["trials"])], s.inputs, s.runs, store,
-                  tuple(found["objectives"]), joint) for s, store in zip(studies, found["stores"])]
+                  objectives, joint) for s, store in zip(studies, found["stores"])]
 
 
 def _read(file: Path) -> Study:

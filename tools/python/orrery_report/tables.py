@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from orrery_plot import units
+
 from .markup import Sheet, escape, note
 
 MOST_ROWS = 5000
+NAMES = ("id", "point", "seed")  # columns of numbers that name something
 TITLES = {"curve": "Learning curve", "probes": "Probes", "plans": "Plans", "programs": "Programs", "points": "Points",
           "flows": "Flows", "jobs": "Jobs", "links": "Links", "requests": "Requests", "series": "Over time"}
 # What a table's plot shows first: x, y, what tells points apart, how it is drawn.
@@ -50,17 +53,10 @@ def from_frame(key: str, frame: pd.DataFrame, total: int) -> Table:
     return Table(key, columns, total)
 
 
-def unit_of(name: str) -> str:
-    """The unit that a column's name ends in, as `time_s` does; empty if it says none."""
-    for end, unit in (("_bytes_per_s", "B/s"), ("_per_s", "1/s"), ("_s", "s"), ("_j", "J"), ("_w", "W"),
-                      ("_bytes", "B"), ("_hz", "Hz")):
-        if name.endswith(end):
-            return unit
-    return ""
-
-
-def packed(columns: dict[str, np.ndarray], digits: int = 7) -> dict:
-    """Columns as scripts read them: numbers rounded to so many digits, texts as places in a list of each once."""
+def packed(columns: dict[str, np.ndarray], digits: int = 7, units_of: dict[str, str] | None = None) -> dict:
+    """Columns as scripts read them: numbers rounded to so many digits, texts as places in a list of each once. `units_of`:
+    units by name, where names do not say them; numbers that name something (NAMES) have neither unit nor prefix.
+    """
     described, values = [], []
     for name, column in columns.items():
         if column.dtype == object:
@@ -69,7 +65,8 @@ def packed(columns: dict[str, np.ndarray], digits: int = 7) -> dict:
             described.append({"name": name, "levels": [str(level) for level in levels]})
             values.append([place[value] for value in column.tolist()])
         else:
-            described.append({"name": name, "unit": unit_of(name)})
+            unit = units_of.get(name, "") if units_of is not None else units.unit_of(name)
+            described.append({"name": name} if name in NAMES else {"name": name, "unit": unit, "steps": units.steps(unit)})
             values.append(rounded(column, digits))
     return {"columns": described, "values": values, "rows": len(values[0]) if values else 0}
 
