@@ -11,7 +11,7 @@ set(schema ${CMAKE_BINARY_DIR}/share/orrery.schema.json)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share)
 add_custom_command(OUTPUT ${manual} ${completion} ${schema}
                    COMMAND $<TARGET_FILE:orrery_command> man | gzip -9n >${manual}
-                   COMMAND $<TARGET_FILE:orrery_command> completion >${completion}
+                   COMMAND $<TARGET_FILE:orrery_command> completion bash >${completion}
                    COMMAND ${CMAKE_COMMAND} -E env ORRERY_HOME=${PROJECT_SOURCE_DIR} $<TARGET_FILE:orrery_command> schema >${schema}
                    DEPENDS orrery_command COMMENT "Manual page, completion and schema")
 add_custom_target(orrery_texts ALL DEPENDS ${manual} ${completion} ${schema})
@@ -21,7 +21,7 @@ install(FILES ${completion} DESTINATION share/bash-completion/completions RENAME
 install(FILES ${schema} DESTINATION ${ORRERY_DATA_FOLDER}/schemas COMPONENT runtime)
 
 # What home_folder() is asked for, as it lies in the source tree.
-foreach(folder hw/catalog models/catalog policies/fusion/rules experiments/studies traces/samples)
+foreach(folder hw/catalog models/catalog policies/fusion/rules experiments/studies experiments/measured traces/samples)
   get_filename_component(parent ${folder} DIRECTORY)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${ORRERY_DATA_FOLDER}/${parent} COMPONENT runtime)
 endforeach()

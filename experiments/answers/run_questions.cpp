@@ -104,7 +104,7 @@ RunQuestion slo() {
 RunQuestion plans() {
   using F = OptionForm;
   return {"plans",
-          "Simulate every plan to serve a workload; Pareto front",
+          "Compare machines and parallelism for a workload: latency, energy, cost, capacity",
           "plans",
           {{"parts", "plans.parts", F::part, true, "Parts of the catalog, with commas (default: the config's)"},
            {"devices", "plans.devices", F::value, true, "Numbers of devices"},

@@ -16,6 +16,18 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kScheme = "catalog:";
 
+struct Catalog {
+  const char* folder;
+  const char* what;
+  bool owned;  ///< names may have an owner before them, as on model hubs; elsewhere a slash makes a path
+};
+constexpr Catalog kParts{"hw/catalog", "part", false}, kModels{"models/catalog", "model", true};
+
+sim::NameMatch entry_of(const std::string& name, const Catalog& catalog) {
+  if (!catalog.owned && name.find('/') != std::string::npos) return {};
+  return sim::match_in_catalog(name, home_folder() / catalog.folder);
+}
+
 /// The file that a reference is by itself; nothing for a name.
 fs::path own_file(const std::string& reference, const sim::Origin& where) {
   if (reference.starts_with(kScheme)) return {};
@@ -26,23 +38,23 @@ fs::path own_file(const std::string& reference, const sim::Origin& where) {
   return {};
 }
 
-fs::path resolve(const std::string& reference, const fs::path& catalog, const char* what, const sim::Origin& where,
-                 sim::Faults& faults) {
+fs::path resolve(const std::string& reference, const Catalog& catalog, const sim::Origin& where, sim::Faults& faults) {
   const bool named = reference.starts_with(kScheme);
   const std::string name = named ? reference.substr(kScheme.size()) : reference;
   if (const fs::path path = own_file(reference, where); !path.empty()) return path;
-  if (const sim::NameMatch match = sim::match_in_catalog(name, catalog)) return catalog / (match.name + ".json");
+  const fs::path folder = home_folder() / catalog.folder;
+  if (const sim::NameMatch match = entry_of(name, catalog)) return folder / (match.name + ".json");
   if (!named && (name.find('/') != std::string::npos || name.ends_with(".json"))) {
     const fs::path path = (sim::folder_of(where) / reference).lexically_normal();
-    faults.add(where, fmt::format("expected a {} file, found none at '{}'", what, path.string()));
+    faults.add(where, fmt::format("expected a {} file, found none at '{}'", catalog.what, path.string()));
     return {};
   }
-  const std::vector<std::string> known = sim::catalog_names(catalog);
+  const std::vector<std::string> known = sim::catalog_names(folder);
   if (known.empty()) {
-    faults.add(where, fmt::format("expected the catalog at '{}', found none", catalog.string()),
+    faults.add(where, fmt::format("expected the catalog at '{}', found none", folder.string()),
                "set ORRERY_HOME to the source tree");
   } else {
-    faults.add(where, fmt::format("expected a {} of the catalog or a file, found no '{}'", what, name),
+    faults.add(where, fmt::format("expected a {} of the catalog or a file, found no '{}'", catalog.what, name),
                sim::name_hint(name, known));
   }
   return {};
@@ -51,19 +63,19 @@ fs::path resolve(const std::string& reference, const fs::path& catalog, const ch
 }  // namespace
 
 fs::path part_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults) {
-  return resolve(reference, home_folder() / "hw/catalog", "part", where, faults);
+  return resolve(reference, kParts, where, faults);
 }
 
 fs::path model_file(const std::string& reference, const sim::Origin& where, sim::Faults& faults) {
-  return resolve(reference, home_folder() / "models/catalog", "model", where, faults);
+  return resolve(reference, kModels, where, faults);
 }
 
 namespace {
 
-void canonical(std::string& reference, const fs::path& catalog, const sim::Origin& where, sim::Faults& faults) {
+void canonical(std::string& reference, const Catalog& catalog, const sim::Origin& where, sim::Faults& faults) {
   if (!own_file(reference, where).empty()) return;
   const std::string scheme = reference.starts_with(kScheme) ? std::string(kScheme) : "";
-  const sim::NameMatch match = sim::match_in_catalog(reference.substr(scheme.size()), catalog);
+  const sim::NameMatch match = entry_of(reference.substr(scheme.size()), catalog);
   if (!match) return;
   if (!match.note.empty()) faults.note(match.note);
   reference = scheme + match.name;
@@ -72,10 +84,10 @@ void canonical(std::string& reference, const fs::path& catalog, const sim::Origi
 }  // namespace
 
 void canonical_part(std::string& reference, const sim::Origin& where, sim::Faults& faults) {
-  canonical(reference, home_folder() / "hw/catalog", where, faults);
+  canonical(reference, kParts, where, faults);
 }
 void canonical_model(std::string& reference, const sim::Origin& where, sim::Faults& faults) {
-  canonical(reference, home_folder() / "models/catalog", where, faults);
+  canonical(reference, kModels, where, faults);
 }
 
 std::vector<std::string> part_names() {
@@ -155,8 +167,8 @@ std::string meant_component(const std::string& text, const std::vector<sim::Comp
   std::vector<std::string> names;
   for (const sim::ComponentInfo& component : components) names.push_back(component.name);
   if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-  for (const char* catalog : {"hw/catalog", "models/catalog"})
-    if (const sim::NameMatch match = sim::match_in_catalog(name, home_folder() / catalog)) {
+  for (const Catalog& catalog : {kParts, kModels})
+    if (const sim::NameMatch match = entry_of(name, catalog)) {
       note = match.note;
       return match.name;
     }

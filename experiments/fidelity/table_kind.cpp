@@ -27,10 +27,10 @@ Predictions::Column& Predictions::column(std::string_view metric) {
 }
 
 void Predictions::add(std::string_view metric, std::size_t row, double measured, double predicted,
-                      std::initializer_list<std::string_view> regimes) {
+                      std::initializer_list<std::string_view> regimes, std::optional<ServedRun> served) {
   if (!(measured > 0) || !std::isfinite(measured)) return skip(metric, row, "no measurement above zero");
   if (!(predicted > 0) || !std::isfinite(predicted)) return skip(metric, row, "the model has no answer for this shape");
-  column(metric).rows.push_back({row, measured, predicted, regimes});
+  column(metric).rows.push_back({row, measured, predicted, regimes, std::move(served)});
 }
 
 void Predictions::skip(std::string_view metric, std::size_t, std::string_view reason) {

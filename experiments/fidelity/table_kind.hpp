@@ -17,6 +17,15 @@
 
 namespace orrery::experiments {
 
+/// Of a row that is a latency of a run that an engine served: what somebody finds the errors of runs like his by.
+struct ServedRun {
+  std::string_view figure;  ///< "ttft" or "tpot"
+  std::string part;         ///< of the catalog
+  std::string_view engine;  ///< "vLLM 0.19"
+  std::string_view policy;  ///< the batching policy that stands for it; empty where none does
+  bool experts = false;     ///< of the model; else it is dense
+};
+
 /// What a kind says of the rows of one table.
 class Predictions {
  public:
@@ -24,6 +33,7 @@ class Predictions {
     std::size_t row = 0;  ///< of the table
     double measured = 0, predicted = 0;
     std::vector<std::string_view> regimes;  ///< sub-regimes it belongs to, "m <= 256" …: string literals
+    std::optional<ServedRun> served;        ///< all of its texts but `part` are literals
   };
   struct Column {
     std::string metric;  ///< "time", "cycles", "kernel", "power" …
@@ -35,7 +45,7 @@ class Predictions {
   /// A row that a model covers; times in s or whatever unit both share. A measurement that is not above zero is none:
   /// such a row is skipped.
   void add(std::string_view metric, std::size_t row, double measured, double predicted,
-           std::initializer_list<std::string_view> regimes = {});
+           std::initializer_list<std::string_view> regimes = {}, std::optional<ServedRun> served = {});
   /// A row that no model covers, and why.
   void skip(std::string_view metric, std::size_t row, std::string_view reason);
   void skip_all(std::string_view metric, const MeasuredTable& table, std::string_view reason);

@@ -69,12 +69,14 @@ class SplitwiseTimes final : public TableKind {
       for (std::int64_t i = 0; i < batch; ++i) prompts.prefill.add(prompt, 0);
       Segment tokens{.first = 0, .last = static_cast<std::int32_t>(config.layers), .tokens = batch};
       tokens.decode = {batch, batch * (prompt + answer / 2)};
+      ServedRun run{"ttft", name, "vLLM of 2023", "vllm_v0"};
       if (batch == 64 && ranks == 2) {
         out.skip("prompt", row, "prompts of batch 64 on two ranks did not run in one batch");
       } else {
-        out.add("prompt", row, table.number(row, "prompt_time"), milliseconds(prompts), {regime});
+        out.add("prompt", row, table.number(row, "prompt_time"), milliseconds(prompts), {regime}, run);
       }
-      out.add("token", row, table.number(row, "token_time"), milliseconds(tokens), {regime});
+      run.figure = "tpot";
+      out.add("token", row, table.number(row, "token_time"), milliseconds(tokens), {regime}, run);
     });
   }
 

@@ -87,6 +87,7 @@ std::optional<std::string> catalog_model(const std::string& path) {
 
 /// One run: its part, model and settings.
 struct Run {
+  std::string part;  ///< of the catalog
   const hw::GpuParams& gpu;
   models::Transformer transformer;
   Settings settings;
@@ -172,7 +173,11 @@ void compare(const MeasuredTable& table, const Run& run, const std::vector<std::
   for (const Metric& metric : metrics) {
     if (metric.rows == 0) continue;
     const auto n = static_cast<double>(metric.rows);
-    out.add("mean_" + metric.name, 0, metric.measured / n, metric.predicted / n);
+    std::optional<ServedRun> served;
+    if (metric.name == "ttft.model" || metric.name == "tpot.model")
+      served = ServedRun{metric.name == "ttft.model" ? "ttft" : "tpot", run.part, "vLLM 0.19", "vllm_v1",
+                         run.transformer.config.experts.count > 0};
+    out.add("mean_" + metric.name, 0, metric.measured / n, metric.predicted / n, {}, std::move(served));
   }
 }
 
@@ -194,7 +199,7 @@ class VllmRuns final : public TableKind {
     if (!known) return out.skip_all("ttft", table, fmt::format("model '{}' is not in the catalog", settings.model));
     const models::ModelConfig config =
         models::load_model("catalog:" + *known, home_folder() / "models/catalog", {meta.string(), "/model"});
-    Run run{found.entry->part, models::build_transformer(config, kType, settings.tp), settings, {}};
+    Run run{found.entry->name, found.entry->part, models::build_transformer(config, kType, settings.tp), settings, {}};
     for (std::size_t row = 0; row < table.rows(); ++row)
       run.requests.push_back({table.number(row, "arrived_at"), table.count(row, "num_prefill_tokens"),
                               table.count(row, "num_decode_tokens")});

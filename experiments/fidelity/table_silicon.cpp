@@ -31,12 +31,13 @@ namespace silicon_table {
 struct Engine {
   std::string_view name;
   EngineOverheads overheads;
+  std::string_view full_name, policy;  ///< of ServedRun
 };
 /// Seconds: step, sequence, request, host time of a kernel and of a layer of latent attention in a prompt's step.
 constexpr std::array kEngines{
-    Engine{"trtllm", {0.2e-3, 2e-6, 30e-3, 30e-6, 1.0e-3}},
-    Engine{"vllm", {0.8e-3, 5e-6, 50e-3, 25e-6, 1.0e-3}},
-    Engine{"sglang", {0.5e-3, 3e-6, 80e-3, 30e-6, 1.2e-3}},
+    Engine{"trtllm", {0.2e-3, 2e-6, 30e-3, 30e-6, 1.0e-3}, "TensorRT-LLM", ""},
+    Engine{"vllm", {0.8e-3, 5e-6, 50e-3, 25e-6, 1.0e-3}, "vLLM 0.9 and later", "vllm_v1"},
+    Engine{"sglang", {0.5e-3, 3e-6, 80e-3, 30e-6, 1.2e-3}, "SGLang 0.4 and later", "sglang"},
 };
 
 /// A model of the table: how its name starts, up to a '-' or the end (publishers add "-Instruct", "-FP8" …), and the
@@ -227,8 +228,10 @@ class SiliconTables final : public TableKind {
     const std::string_view system_regime = listed == kSystems.end() ? "another system" : *listed;
     const std::initializer_list<std::string_view> regimes{named.regime, system_regime, engine.name,
                                                           apart ? "disaggregated" : "one pool"};
-    out.add("tpot", row, table.number(row, "silicon_tpot_ms"), latency.tpot_s * 1e3, regimes);
-    out.add("ttft", row, table.number(row, "silicon_ttft_ms"), latency.ttft_s * 1e3, regimes);
+    ServedRun run{"tpot", found.entry->name, engine.full_name, engine.policy, config.experts.count > 0};
+    out.add("tpot", row, table.number(row, "silicon_tpot_ms"), latency.tpot_s * 1e3, regimes, run);
+    run.figure = "ttft";
+    out.add("ttft", row, table.number(row, "silicon_ttft_ms"), latency.ttft_s * 1e3, regimes, run);
   }
 };
 

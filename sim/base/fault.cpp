@@ -65,18 +65,26 @@ void throw_fault(Origin where, std::string message, std::string hint) {
   throw ConfigError({Fault{std::move(where), std::move(message), std::move(hint)}});
 }
 
-std::string nearest_name(std::string_view name, std::span<const std::string> known) {
-  std::string best;
-  // A slip is a letter in a short name, two in a longer one, a third of a long one.
-  std::size_t best_distance = std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3) + 1;
+std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known) {
+  std::vector<std::string> best;
+  // A slip is a letter in a short name, two in a longer one, a third of a long one; never the whole name.
+  std::size_t best_distance = std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3);
+  if (best_distance >= name.size()) return best;
   for (const std::string& candidate : known) {
     const std::size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance || (distance == best_distance && !best.empty() && candidate < best)) {
-      best = candidate;
-      best_distance = distance;
-    }
+    if (distance > best_distance) continue;
+    if (distance < best_distance) best.clear();
+    best.push_back(candidate);
+    best_distance = distance;
   }
+  std::sort(best.begin(), best.end());
+  best.erase(std::unique(best.begin(), best.end()), best.end());
   return best;
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> known) {
+  const std::vector<std::string> best = nearest_names(name, known);
+  return best.empty() ? std::string{} : best.front();
 }
 
 std::string name_hint(std::string_view name, std::vector<std::string> known) {

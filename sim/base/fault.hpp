@@ -58,6 +58,8 @@ class Faults {
 /// The name among `known` nearest to `name` in edit distance, if near enough to be a likely slip; empty otherwise.
 /// Ties go to the name that sorts first.
 std::string nearest_name(std::string_view name, std::span<const std::string> known);
+/// All that are as near, sorted.
+std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known);
 /// "did you mean 'x'?" (or several: sim/base/name_match.hpp), or "known: a, b, c" when nothing is near.
 std::string name_hint(std::string_view name, std::vector<std::string> known);
 

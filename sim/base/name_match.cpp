@@ -30,10 +30,11 @@ std::string taken_as(std::string_view text, std::string_view name) {
   return fmt::format("'{}' is taken as '{}'", text, name);
 }
 
-/// What published names have around the model's own: its owner, and what a copy was tuned to.
+/// What published names have around the model's own: its owner ("meta-llama/"; more slashes are a path), and what a
+/// copy was tuned to.
 std::optional<std::string> without_trimmings(const std::string& text) {
   std::string name = folded(text);
-  if (const auto slash = name.rfind('/'); slash != std::string::npos) name.erase(0, slash + 1);
+  if (const auto slash = name.find('/'); slash != std::string::npos && name[0] != '.') name.erase(0, slash + 1);
   for (const std::string_view front : {"meta-", "nvidia-", "amd-", "google-", "intel-", "huawei-"})
     if (name.starts_with(front)) name.erase(0, front.size());
   for (bool again = true; again;) {
@@ -99,7 +100,7 @@ std::vector<std::string> near_names(std::string_view text, std::span<const std::
     if (words.size() > 1) take([&](const std::string& name) { return has_words(name, words); });
   }
   if (!near.empty()) return near;
-  if (std::string slip = nearest_name(fold, known); !slip.empty()) return {std::move(slip)};
+  if (std::vector<std::string> slips = nearest_names(fold, known); !slips.empty()) return slips;
   take([&](const std::string& name) { return name.size() >= kLeastPart && fold.find(name) != std::string::npos; });
   std::size_t longest = 0;
   const auto shared = [&](const std::string& name) {

@@ -28,13 +28,13 @@ constexpr std::array kUnits{
     UnitInfo{Unit::iterations, false, "iterations", "1"},
     UnitInfo{Unit::layers, false, "layers", "32"},
     UnitInfo{Unit::bytes, true, "B", "80 GiB"},
-    UnitInfo{Unit::seconds, true, "s", "15 us"},
+    UnitInfo{Unit::seconds, true, "s", "1 s"},
     UnitInfo{Unit::bytes_per_s, true, "B/s", "900 GB/s"},
     UnitInfo{Unit::flop_per_s, true, "FLOP/s", "312 TFLOP/s"},
     UnitInfo{Unit::watts, true, "W", "400 W"},
     UnitInfo{Unit::joules, true, "J", "1.2 pJ"},
     UnitInfo{Unit::hertz, true, "Hz", "1.41 GHz"},
-    UnitInfo{Unit::per_s, true, "1/s", "2.5 1/s"},
+    UnitInfo{Unit::per_s, true, "1/s", "2.5 req/s"},
     UnitInfo{Unit::text, false, "", "name"},
     UnitInfo{Unit::path, false, "", "trace.csv"},
     UnitInfo{Unit::reference, false, "", "catalog:NAME"},
@@ -141,27 +141,47 @@ std::string format_quantity(double value, Unit unit) {
   return fmt::format("{} {}", value, symbol(unit));
 }
 
-std::string humanise(double value, Unit unit) {
-  if (!has_dimension(unit)) return fmt::format("{:.4g}", value);
+namespace {
+
+struct ShownPrefix {
+  std::string_view text;
+  double factor;
+};
+constexpr std::array<ShownPrefix, 5> kShownBinary{
+    {{"Ti", 1099511627776.0}, {"Gi", 1073741824.0}, {"Mi", 1048576.0}, {"Ki", 1024.0}, {"", 1.0}}};
+constexpr std::array<ShownPrefix, 10> kShownDecimal{{{"P", 1e15},
+                                                     {"T", 1e12},
+                                                     {"G", 1e9},
+                                                     {"M", 1e6},
+                                                     {"k", 1e3},
+                                                     {"", 1.0},
+                                                     {"m", 1e-3},
+                                                     {"u", 1e-6},
+                                                     {"n", 1e-9},
+                                                     {"p", 1e-12}}};
+
+/// "812", "12345", "123.5 k", "1.2 M".
+std::string humanise_count(double value) {
+  constexpr double kFour = 1e4, kLongest = 1e5;  // digits that {:.4g} shows, and what people still read one by one
   const double magnitude = std::fabs(value);
-  constexpr std::array<std::pair<std::string_view, double>, 5> kBinary{
-      {{"Ti", 1099511627776.0}, {"Gi", 1073741824.0}, {"Mi", 1048576.0}, {"Ki", 1024.0}, {"", 1.0}}};
-  constexpr std::array<std::pair<std::string_view, double>, 10> kDecimal{{{"P", 1e15},
-                                                                          {"T", 1e12},
-                                                                          {"G", 1e9},
-                                                                          {"M", 1e6},
-                                                                          {"k", 1e3},
-                                                                          {"", 1.0},
-                                                                          {"m", 1e-3},
-                                                                          {"u", 1e-6},
-                                                                          {"n", 1e-9},
-                                                                          {"p", 1e-12}}};
-  if (unit == Unit::per_s) return fmt::format("{:.4g} 1/s", value);
+  if (magnitude < kFour) return fmt::format("{:.4g}", value);
+  if (magnitude < kLongest) return fmt::format("{:.0f}", value);
+  for (const auto& [prefix, factor] : kShownDecimal)
+    if (magnitude >= factor * 0.99999) return fmt::format("{:.4g} {}", value / factor, prefix);
+  return fmt::format("{:.4g}", value);  // not a number
+}
+
+}  // namespace
+
+std::string humanise(double value, Unit unit) {
+  if (!has_dimension(unit)) return humanise_count(value);
+  if (unit == Unit::per_s) return humanise_count(value) + " 1/s";
+  const double magnitude = std::fabs(value);
   if (unit == Unit::bytes) {
-    for (const auto& [prefix, factor] : kBinary)
+    for (const auto& [prefix, factor] : kShownBinary)
       if (magnitude >= factor) return fmt::format("{:.4g} {}B", value / factor, prefix);
   }
-  for (const auto& [prefix, factor] : kDecimal) {
+  for (const auto& [prefix, factor] : kShownDecimal) {
     if (unit == Unit::seconds && factor > 1) continue;  // 851.6 s, not 0.85 ks
     if (magnitude >= factor * 0.99999) return fmt::format("{:.4g} {}{}", value / factor, prefix, symbol(unit));
   }

@@ -20,8 +20,8 @@ def help_of(*words: str) -> str:
 
 @functools.cache
 def subcommands(*words: str) -> tuple[str, ...]:
-    text = help_of(*words)
-    return tuple(re.findall(r"^  ([\w-]+)\s", text.split("Subcommands:\n")[1], re.M)) if "Subcommands:\n" in text else ()
+    # Under whatever headings: below the usage, what begins with a letter is a command; options begin with a dash.
+    return tuple(re.findall(r"^  ([a-z][\w-]*)\s", help_of(*words), re.M)) if "SUBCOMMAND" in help_of(*words) else ()
 
 
 @functools.cache

@@ -97,7 +97,7 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
   check_refused(scratch, "unknown.json", "unknown.json:/polices: unknown key 'polices' (did you mean 'policies'?)");
   scratch.write("unit.json", small_config(R"(, "slo": {"ttft": "2 tokens"})"));
   check_refused(scratch, "unit.json",
-                "unit.json:/slo/ttft: expected a quantity in s such as \"15 us\", got \"2 tokens\"");
+                "unit.json:/slo/ttft: expected a quantity in s such as \"1 s\", got \"2 tokens\"");
   scratch.write("bare.json", small_config(R"(, "slo": {"ttft": 2})"));
   check_refused(scratch, "bare.json", "bare.json:/slo/ttft: expected a quantity in s");
   scratch.write("c.json", small_config());
@@ -107,7 +107,7 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
                 "--set:/machine/devices/0/part: expected a part of the catalog or a file");
   check_refused(scratch, "c.json --set model.config=catalog:llama-2-8b",
                 "--set:/model/config: expected a model of the catalog or a file, found no 'llama-2-8b' (did you mean "
-                "'llama-2-7b'?)");
+                "'llama-2-7b' or 'llama-3-8b'?)");
   check_refused(scratch, "c.json --set policies.batching.policy=sarahti",
                 "--set:/policies/batching/policy: unknown batching policy 'sarahti' (did you mean 'sarathi'?)");
   check_refused(
@@ -211,7 +211,7 @@ TEST_CASE("dry run, list, describe, schema, version", "[cli]") {
   const CommandResult list = command(scratch, "list batching");
   for (const char* name : {"static", "orca", "vllm_v0", "sarathi"}) CHECK_THAT(list.out, Contains(name));
   CHECK(command(scratch, "list batchin").exit_code == 2);
-  CHECK_THAT(command(scratch, "list batchin").err, Contains("did you mean 'batching'?"));
+  CHECK_THAT(command(scratch, "list batchin").err, Contains("did you mean 'batching' or 'batching expression'?"));
   const CommandResult described = command(scratch, "describe sarathi");
   CHECK_THAT(described.out, Contains("token_budget: integer (tokens), >= 1, default 512"));
   CHECK_THAT(command(scratch, "describe llama-3-8b").out, Contains("8030261248"));

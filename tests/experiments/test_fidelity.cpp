@@ -72,7 +72,7 @@ TEST_CASE("a table is read by the names of its columns", "[unit][fidelity]") {
   CHECK(table.subset({0, 1}).number(0, "m") == 3);
   CHECK(MeasuredTable::parse("a,b\n\"x,y\",2\n", "t").text(0, "a") == "x,y");
   CHECK(message_of([&] { (void)table.number(0, "time"); }) ==
-        "gemm/a100.x.csv: expected a column 'time' (known: m, time_us)");
+        "gemm/a100.x.csv: expected a column 'time' (did you mean 'time_us'?)");
   CHECK(message_of([&] { (void)table.integer(0, "time_us"); }) ==
         "gemm/a100.x.csv: line 3: expected a whole number in column 'time_us', got '2.5'");
   CHECK(message_of([] { (void)MeasuredTable::parse("", "t"); }) ==

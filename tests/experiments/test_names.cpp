@@ -52,6 +52,7 @@ const Spelling kParts[] = {
     {"epyc", "", "did you mean 'epyc-7313' or 'epyc-9654'?"},
     {"h1000", "", "did you mean 'h100-pcie-80gb' or 'h100-sxm5-80gb'?"},
     {"l40x", "", "did you mean 'l40s'?"},
+    {"no/h100-pcie-80gb", "", ""},  // a path
 };
 const Spelling kModels[] = {
     {"Llama-3.1-8B", "llama-3.1-8b"},
@@ -67,6 +68,7 @@ const Spelling kModels[] = {
     {"tiiuae/falcon-180B", "falcon-180b"},
     {"01-ai/Yi-34B", "yi-34b"},
     {"facebook/opt-13b", "opt-13b"},
+    {"no/such/llama-2-7b", "", ""},  // a path: hubs have one owner
     {"llama-3.1", "", "did you mean 'llama-3.1-8b', 'llama-3.1-70b' or 'llama-3.1-405b'?"},
 };
 

@@ -275,7 +275,7 @@ TEST_CASE("faults of a topology name their place", "[unit]") {
   CHECK(network_faults("torus", R"({"dimensions": [{"extent": 0, )" + kCable + R"(}, {"extent": 2}]})") ==
         "t:/torus/dimensions/0/extent: expected >= 1, got 0\n"
         "t:/torus/dimensions/1/bandwidth: missing: expected a quantity in B/s such as \"900 GB/s\"\n"
-        "t:/torus/dimensions/1/latency: missing: expected a quantity in s such as \"15 us\"");
+        "t:/torus/dimensions/1/latency: missing: expected a quantity in s such as \"1 s\"");
   CHECK(network_faults("torus", grid({})) == "t:/torus/dimensions: expected at least one dimension, got none");
   CHECK(network_faults("torus", grid({1, 1})) == "t:/torus/dimensions: expected at least two hosts, got one");
   CHECK(network_faults("switch_hierarchy", R"({"levels": []})") ==

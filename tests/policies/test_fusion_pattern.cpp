@@ -175,10 +175,11 @@ TEST_CASE("faults of rules have one line each, with their place", "[unit]") {
   const auto inline_faults = [](const std::string& rule) { return faults_of(R"({"inline": [)" + rule + "]}"); };
   CHECK(faults_of(R"({"rules": ["bias_actvation"]})") ==
         std::vector<std::string>{"/rules: unknown fusion rule 'bias_actvation' (did you mean 'bias_activation'?)"});
-  CHECK(inline_faults(R"({"name": "r", "nodes": [{"name": "a", "op": "ad"}, {"name": "b", "op": "gelu"}],
+  CHECK(
+      inline_faults(R"({"name": "r", "nodes": [{"name": "a", "op": "ad"}, {"name": "b", "op": "gelu"}],
                           "edges": [{"from": "a", "to": "c"}], "escapes": ["b"]})") ==
-        std::vector<std::string>{"test.json:/inline/0/nodes/0/op: unknown kind of op 'ad' (did you mean 'add'?)",
-                                 "test.json:/inline/0/edges/0/to: unknown node 'c' (did you mean 'a'?)"});
+      std::vector<std::string>{"test.json:/inline/0/nodes/0/op: unknown kind of op 'ad' (did you mean 'add' or 'pad'?)",
+                               "test.json:/inline/0/edges/0/to: unknown node 'c' (known: a, b)"});
   CHECK(inline_faults(R"({"name": "r", "nodes": [{"name": "a", "op": "add"}, {"name": "b", "op": "gelu"}],
                           "escapes": ["b"]})") ==
         std::vector<std::string>{"test.json:/inline/0/edges: expected edges that join all nodes"});

@@ -162,7 +162,7 @@ TEST_CASE("formula: faults name the column and the nearest name", "[unit]") {
   CHECK(scene.fault("1 + jit.stal") ==
         "f.json:/value: formula \"1 + jit.stal\", column 5: unknown name 'jit.stal' (did you mean 'jit.stall'?)");
   scene.fault("max(foo) + bar.x", 2);  // every unknown name
-  CHECK_THAT(scene.fault("maxx(batch)"), Contains("column 1: unknown function 'maxx' (did you mean 'max'?)"));
+  CHECK_THAT(scene.fault("maxx(batch)"), Contains("column 1: unknown function 'maxx' (did you mean 'max' or 'max2'?)"));
   CHECK_THAT(scene.fault(""), Contains("expected a number, a name or '(', got the end"));
   CHECK_THAT(scene.fault("1 +"), Contains("column 4: expected a number, a name or '(', got the end"));
   CHECK_THAT(scene.fault("1 + where"), Contains("column 5: expected a number, a name or '(', got 'w"));

@@ -149,7 +149,7 @@ TEST_CASE("every fault of a document is reported, each where it stands", "[unit]
         std::vector<std::string>{
             "f.json:/bugdet: unknown key 'bugdet' (did you mean 'budget'?)", "f.json:/budget: expected >= 1, got 0",
             "f.json:/colour: expected one of red, green, got \"gren\" (did you mean 'green'?)",
-            "f.json:/until: expected a quantity in s such as \"15 us\", got \"3 m\"",
+            "f.json:/until: expected a quantity in s such as \"1 s\", got \"3 m\"",
             "f.json:/link/bandwidth: expected > 0 B/s, got \"-1 GB/s\"",
             "f.json:/links/0/bandwidth: expected a quantity in B/s such as \"900 GB/s\", got 3",
             "f.json:/share: missing: expected a number", "f.json:/memory: expected a whole number, got \"1.3 B\"",

@@ -42,6 +42,12 @@ TEST_CASE("values for people carry a prefix", "[unit]") {
   CHECK(humanise(851.6, Unit::seconds) == "851.6 s");
   CHECK(humanise(3.35e12, Unit::bytes_per_s) == "3.35 TB/s");
   CHECK(humanise(0, Unit::seconds) == "0 s");
+  CHECK(humanise(9'999, Unit::none) == "9999");
+  CHECK(humanise(12'345, Unit::none) == "12345");
+  CHECK(humanise(123'456, Unit::tokens) == "123.5 k");
+  CHECK(humanise(-2.5e6, Unit::none) == "-2.5 M");
+  CHECK(humanise(1.2e6, Unit::per_s) == "1.2 M 1/s");
+  CHECK(humanise(2.5, Unit::per_s) == "2.5 1/s");
 }
 
 TEST_CASE("seconds become ticks in one place, rounded up", "[unit]") {

@@ -131,8 +131,9 @@ class Installed(unittest.TestCase):
         if shutil.which("man"):
             shown = run("man", "--warnings", "-l", "-P", "cat", self.prefix / "share/man/man1/orrery.1.gz")
             self.assertEqual(shown.stderr, "")
-        words = run("bash", "-c", f". {self.prefix}/share/bash-completion/completions/orrery; COMP_WORDS=(orrery va); "
-                    "COMP_CWORD=1; _orrery; echo ${COMPREPLY[@]}").stdout
+        words = run("bash", "-c", f". {self.prefix}/share/bash-completion/completions/orrery; "
+                    f"COMP_WORDS=({self.command} va) COMP_CWORD=1 COMP_LINE='orrery va' COMP_POINT=9; _orrery; "
+                    "echo ${COMPREPLY[@]}").stdout
         self.assertEqual(words.split(), ["validate"])
 
     def test_python(self):

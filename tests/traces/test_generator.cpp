@@ -90,7 +90,7 @@ TEST_CASE("all faults of a generator are told at once", "[unit]") {
         }) ==
         "g.json:/request: unknown key 'request' (did you mean 'requests'?)\n"
         "g.json:/requests: missing: expected a whole number\n"
-        "g.json:/limits/total: unknown key 'total' (known: output_max, output_min, prompt_max, prompt_min, total_max)\n"
+        "g.json:/limits/total: unknown key 'total' (did you mean 'total_max'?)\n"
         "g.json:/arrivals/policy: unknown arrivals policy 'poison' (did you mean 'poisson'?)\n"
         "g.json:/lengths/fixed/prompt: expected 1 to 1000000000, got 0");
   CHECK(fault_of([] { generator(R"({"requests": 0})"); }) ==
@@ -99,7 +99,7 @@ TEST_CASE("all faults of a generator are told at once", "[unit]") {
         "g.json:/lengths: missing: expected a policy block (such as {\"policy\": \"log_normal\"})");
   CHECK(fault_of([] { generator("[]"); }) == "g.json: expected an object, got an array");
   CHECK(fault_of([] { generator(R"({"requests": 1, "lengths": {}, "arrivals": {"poisson": {"rate": 2}}})"); }) ==
-        "g.json:/arrivals/poisson/rate: expected a quantity in 1/s such as \"2.5 1/s\", got 2");
+        "g.json:/arrivals/poisson/rate: expected a quantity in 1/s such as \"2.5 req/s\", got 2");
 }
 
 TEST_CASE("generated prefixes are paths of one tree, before the prompts that are drawn without them", "[unit][prop]") {

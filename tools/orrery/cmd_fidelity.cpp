@@ -7,7 +7,8 @@
 #include <memory>
 
 #include "experiments/base/experiment.hpp"
-#include "experiments/fidelity/fidelity.hpp"
+#include "experiments/base/run_folder.hpp"
+#include "experiments/fidelity/served_errors.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/python_tool.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct FidelityOptions {
-  std::string folder, points, png;
+  std::string folder, points, png, served;
   bool json = false;
 };
 
@@ -32,9 +33,16 @@ int fidelity(const FidelityOptions& options) {
     points.open(file);
     if (!points) sim::throw_fault({file.string(), ""}, "cannot be written");
   }
+  const experiments::PointSink as_csv =
+      points.is_open() ? experiments::points_as_csv(points) : experiments::PointSink();
+  experiments::ServedErrors served;
   const auto lines = experiments::measure_fidelity(
-      options.folder, parts, points.is_open() ? experiments::points_as_csv(points) : experiments::PointSink());
+      options.folder, parts, [&](const experiments::MeasuredTable& table, const auto& column) {
+        served.add(table, column);
+        if (as_csv) as_csv(table, column);
+      });
   points.close();
+  if (!options.served.empty()) experiments::write_text(options.served, served.node().dump(2) + "\n");
   if (options.json) {
     fmt::print("{}\n", experiments::fidelity_json(lines).dump(2));
   } else {
@@ -56,6 +64,8 @@ void add_fidelity(CLI::App& app, Action& action) {
       ->required();
   command->add_flag("--json", options->json, "As JSON; errors are fractions");
   command->add_option("--points", options->points, "CSV file for every row, measured and predicted");
+  command->add_option("--served", options->served,
+                      "JSON file for the errors of serving runs by part, engine and kind of model: what `run` tells");
   command->add_option("--png", options->png, "Folder for plots of predicted against measured, one a folder of tables");
   command->callback([options, &action] { action = [options](const Systems&) { return fidelity(*options); }; });
 }

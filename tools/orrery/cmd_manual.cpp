@@ -1,12 +1,12 @@
-// `orrery man` and `orrery completion`: the manual page and what bash completes, from the options that the commands
-// declare. They are what an installation runs, and hidden from the help.
+// `orrery man`: the manual page, from the options that the commands declare. What an installation runs, and hidden from
+// the help.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <string>
 #include <vector>
 
 #include "experiments/base/experiment.hpp"
+#include "tools/orrery/command_line.hpp"
 #include "tools/orrery/commands.hpp"
 
 namespace orrery::tools {
@@ -28,16 +28,6 @@ std::string roff(const std::string& text) {
     line_start = c == '\n';
   }
   return out;
-}
-
-std::vector<const CLI::App*> shown_commands(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
-}
-
-std::vector<const CLI::Option*> shown_options(const CLI::App& app, bool positional) {
-  return app.get_options([&](const CLI::Option* option) {
-    return option->get_positional() == positional && !option->get_group().empty();
-  });
 }
 
 /// The options of a command, a tagged paragraph each; those that every command has stand once, at the program.
@@ -82,38 +72,11 @@ int manual(const CLI::App& app) {
   return 0;
 }
 
-std::string words(const CLI::App& app) {
-  std::vector<std::string> all;
-  for (const CLI::App* command : shown_commands(app)) all.push_back(command->get_name());
-  for (const CLI::Option* option : shown_options(app, false))
-    for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
-  return fmt::format("{}", fmt::join(all, " "));
-}
-
-/// One word list a command; what is no option is a file, a study that ships, or a name that `orrery list` shows.
-int completion(const CLI::App& app) {
-  fmt::print("# bash completion for orrery, made by `orrery completion`.\n_orrery() {{\n");
-  fmt::print("  local word=${{COMP_WORDS[COMP_CWORD]}} command=\"${{COMP_WORDS[1]}}\" words\n");
-  fmt::print("  if [ \"$COMP_CWORD\" -eq 1 ]; then command=; fi\n  case \"$command\" in\n    '') words='{}' ;;\n",
-             words(app));
-  for (const CLI::App* command : shown_commands(app)) {
-    std::string all = words(*command);
-    for (const CLI::App* inner : shown_commands(*command)) all += " " + words(*inner);
-    fmt::print("    {}) words='{}' ;;\n", command->get_name(), all);
-  }
-  fmt::print("    *) words= ;;\n  esac\n");
-  fmt::print("  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}}\n");
-  fmt::print("complete -o bashdefault -o default -F _orrery orrery\n");
-  return 0;
-}
-
 }  // namespace
 
 void add_manual(CLI::App& app, Action& action) {
   CLI::App* man = app.add_subcommand("man", "Print the manual page (roff)")->group("");
   man->callback([&app, &action] { action = [&app](const Systems&) { return manual(app); }; });
-  CLI::App* bash = app.add_subcommand("completion", "Print what bash completes")->group("");
-  bash->callback([&app, &action] { action = [&app](const Systems&) { return completion(app); }; });
 }
 
 }  // namespace orrery::tools

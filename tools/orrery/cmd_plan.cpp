@@ -46,7 +46,8 @@ int plan(const Systems& systems, PlanOptions options) {
 
 void add_plan(CLI::App& app, Action& action) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = app.add_subcommand("plan", "Place buffers with known lifetimes in one arena");
+  CLI::App* command =
+      app.add_subcommand("plan", "Place buffers with known lifetimes in one arena (memory; `plans` compares machines)");
   command->add_option("FILE", options->params.file, "Buffers (CSV: id,lower,upper,size)")->required();
   command->add_option("--planner", options->params.planner, "One planner only (default: all of them)");
   command->add_option("--capacity", options->params.capacity, "Say which plans fit into so many bytes, \"1 MiB\"");

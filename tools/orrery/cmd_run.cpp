@@ -14,6 +14,7 @@
 #include "tools/orrery/progress.hpp"
 #include "tools/orrery/run_command.hpp"
 #include "tools/orrery/summary_table.hpp"
+#include "tools/orrery/terminal.hpp"
 
 namespace orrery::tools {
 namespace {
@@ -25,10 +26,20 @@ void print_result(const experiments::Experiment& experiment, const sim::Node& su
     fmt::print("{}\n", summary.dump(2));
     return;
   }
+  std::string table;
   const auto restated = experiment.restated();
-  for (const auto& [what, text] : restated) fmt::print("{:<12} {}\n", what, text);
-  if (!restated.empty()) fmt::print("\n");
-  fmt::print("{}", summary_table(summary));
+  for (const auto& [what, text] : restated) table += fmt::format("{:<12} {}\n", what, text);
+  if (!restated.empty()) table += '\n';
+  table += summary_table(summary);
+  fmt::print("{}", takes_colour(stdout) ? coloured_table(table) : table);
+}
+
+/// 0, or where the user wants to know 3 for a design that does not fit, a load that is not borne, a run that serves
+/// nobody.
+int exit_code(const sim::Node& summary, const RunOptions& options) {
+  constexpr int kNotOk = 3;
+  const sim::Node* status = summary.find("status");
+  return options.fail_infeasible && status != nullptr && status->as_string() != "ok" ? kNotOk : 0;
 }
 
 /// Thrown out of a run when the user stops it; what was written goes with the unfinished folder.
@@ -70,8 +81,9 @@ int run(const Systems& systems, const RunOptions& options) {
   if (!options.force && experiments::folder_state(folder, hash) == experiments::FolderState::same_run) {
     if (!options.quiet)
       fmt::print(stderr, "{}: holds this very run already; reused (--force runs it again)\n", folder.string());
-    print_result(*experiment, sim::read_json(folder / "summary.json"), options);
-    return 0;
+    const sim::Node summary = sim::read_json(folder / "summary.json");
+    print_result(*experiment, summary, options);
+    return exit_code(summary, options);
   }
   experiments::RunFolder target(folder, options.force);
   watch_for_interrupts();
@@ -94,7 +106,7 @@ int run(const Systems& systems, const RunOptions& options) {
     for (const std::string& note : outcome.notes) fmt::print(stderr, "note: {}\n", note);
     fmt::print(stderr, "{} events in {:.2f} s; results in {}\n", outcome.events, wall_s, folder.string());
   }
-  return 0;
+  return exit_code(outcome.summary, options);
 }
 
 }  // namespace
@@ -120,6 +132,7 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--seed", options.seed, "Seed of the random streams (run.seed)")->check(CLI::NonNegativeNumber);
   command.add_flag("--force", options.force, "Replace the folder if it exists");
   command.add_flag("--dry-run", options.dry_run, "Validate, print the config with all defaults, write nothing");
+  command.add_flag("--fail-infeasible", options.fail_infeasible, "Exit code 3 where the answer is not \"ok\"");
   command.add_flag("--json", options.json, "Print summary.json instead of a table");
   command.add_flag("--quiet", options.quiet, "No progress and no notes");
 }

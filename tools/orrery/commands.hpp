@@ -41,7 +41,9 @@ void add_analyse(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_evaluate_points(CLI::App& app, Action& action);
 void add_serve(CLI::App& app, Action& action);
-/// After all others, which it is about: `orrery man` and `orrery completion`, hidden from the help.
+void add_doctor(CLI::App& app, Action& action);
+/// After all others, which they are about; `orrery man` and `orrery complete` are hidden from the help.
+void add_completion(CLI::App& app, Action& action);
 void add_manual(CLI::App& app, Action& action);
 
 }  // namespace orrery::tools

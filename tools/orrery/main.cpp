@@ -12,8 +12,10 @@
 #include "experiments/all/systems.hpp"
 #include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
+#include "tools/orrery/command_line.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/plugin_option.hpp"
+#include "tools/orrery/terminal.hpp"
 
 int main(int argc, char** argv) {
   using namespace orrery;
@@ -21,36 +23,40 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(experiments::version()));
   app.require_subcommand(1);
   app.footer(
-      "Exit codes:  0 done (an infeasible design too), 1 a fault of ours, 2 faulty input, 130 interrupted\n"
+      "Exit codes:  0 done (an infeasible design too), 1 a fault of ours, 2 faulty input, 3 not ok (with "
+      "--fail-infeasible), 130 interrupted\n"
       "Environment: ORRERY_HOME folder of catalogs and studies, ORRERY_PYTHON interpreter of reports, ORRERY_PLUGINS "
       "plugins to load (a:b)");
   tools::Action action;
   tools::add_run(app, action);
-  tools::add_validate(app, action);
-  tools::add_schema(app, action);
-  tools::add_list(app, action);
-  tools::add_describe(app, action);
-  tools::add_report(app, action);
-  tools::add_trace(app, action);
-  tools::add_train(app, action);
-  tools::add_calibrate(app, action);
-  tools::add_fidelity(app, action);
-  tools::add_graph(app, action);
-  tools::add_reproduce(app, action);
-  tools::add_plan(app, action);
   tools::add_capacity(app, action);
   tools::add_slo(app, action);
   tools::add_plans(app, action);
-  tools::add_evolve(app, action);
-  tools::add_import(app, action);
   tools::add_sweep(app, action);
   tools::add_search(app, action);
   tools::add_best(app, action);
   tools::add_analyse(app, action);
   tools::add_export(app, action);
-  tools::add_evaluate_points(app, action);
+  tools::add_evolve(app, action);
+  tools::add_reproduce(app, action);
+  tools::add_fidelity(app, action);
+  tools::add_list(app, action);
+  tools::add_describe(app, action);
+  tools::add_report(app, action);
   tools::add_serve(app, action);
+  tools::add_trace(app, action);
+  tools::add_graph(app, action);
+  tools::add_plan(app, action);
+  tools::add_train(app, action);
+  tools::add_validate(app, action);
+  tools::add_schema(app, action);
+  tools::add_import(app, action);
+  tools::add_calibrate(app, action);
+  tools::add_evaluate_points(app, action);
+  tools::add_doctor(app, action);
+  tools::add_completion(app, action);
   tools::add_manual(app, action);
+  tools::group_commands(app);
   std::vector<std::string> plugins;
   tools::add_plugin_option(app, plugins);
   std::vector<std::string> names;
@@ -61,6 +67,9 @@ int main(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    for (const std::string& line : tools::unknown_words(app)) fmt::print(stderr, "{}\n", line);
+    return 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -68,7 +77,9 @@ int main(int argc, char** argv) {
     tools::load_plugins(plugins);
     return action(experiments::all_systems(policies::loaded_plugins()));
   } catch (const sim::ConfigError& error) {
-    for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
+    const bool colours = tools::takes_colour(stderr);
+    for (const sim::Fault& fault : error.faults())
+      fmt::print(stderr, "{}\n", colours ? tools::coloured_fault(fault.text()) : fault.text());
     return 2;
   } catch (const experiments::study::StoreError& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -8,6 +8,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "sim/base/fault.hpp"
+#include "sim/child_process.hpp"
 
 namespace orrery::tools {
 namespace {
@@ -36,10 +37,20 @@ int execute(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-std::vector<std::string> python_command(const std::string& package, const std::vector<std::string>& arguments) {
+std::string python_interpreter() {
   // Debian's interpreter is the one that sees Debian's modules; another python3 may come first on PATH.
   const char* chosen = std::getenv("ORRERY_PYTHON");
-  const std::string python = chosen != nullptr ? chosen : "/usr/bin/python3";
+  return chosen != nullptr ? chosen : "/usr/bin/python3";
+}
+
+bool python_has(const std::string& module) {
+  constexpr double kSeconds = 30;
+  const std::string look = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)";
+  return sim::run_program({python_interpreter(), "-c", look, module}, kSeconds) == 0;
+}
+
+std::vector<std::string> python_command(const std::string& package, const std::vector<std::string>& arguments) {
+  const std::string python = python_interpreter();
   if (!std::filesystem::exists(python))
     sim::throw_fault({python, ""}, "expected a Python interpreter, found none",
                      "set ORRERY_PYTHON, or run tools/setup");

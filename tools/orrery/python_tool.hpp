@@ -6,6 +6,11 @@
 
 namespace orrery::tools {
 
+/// Debian's interpreter, or $ORRERY_PYTHON; it may not be there.
+std::string python_interpreter();
+/// Whether it can import a module.
+bool python_has(const std::string& module);
+
 /// The command that runs a package of tools/python under Debian's interpreter ($ORRERY_PYTHON, else
 /// /usr/bin/python3). Throws sim::ConfigError where there is no interpreter.
 std::vector<std::string> python_command(const std::string& package, const std::vector<std::string>& arguments);

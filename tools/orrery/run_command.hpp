@@ -17,6 +17,7 @@ struct RunOptions {
   std::optional<std::int64_t> seed;
   std::optional<std::int64_t> point;  ///< of a study's store, which `config` then is
   std::string study;                  ///< file of that study; empty: where it was
+  bool fail_infeasible = false;       ///< exit code 3 for an answer that is not "ok"
   bool force = false, dry_run = false, json = false, quiet = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include "sim/base/units.hpp"
 #include "tools/orrery/summary_table.hpp"
+#include "tools/orrery/terminal.hpp"
 
 namespace orrery::tools {
 namespace {
@@ -175,37 +176,64 @@ std::string costs_table(const Node& summary) {
 }  // namespace
 
 std::string plans_table(const Node& summary) {
-  std::string out = fmt::format("{:.0f} plans, {:.0f} feasible\n\n", number_or_0(summary, "plan_count"),
-                                number_or_0(summary, "feasible"));
-  out += fmt::format("  {:<20} {:>7} {:>10} {:<12} {:<5} {:>8} {:>10} {:>10} {:>10} {:>9} {:>10} {:>8} {:>9}  {}\n",
-                     "part", "devices", "replicas", "batching", "dtype", "clock", "E2E", "TTFT P99", "TBT P99",
-                     "tokens/s", "J/token", "SLO", "capacity", "binds");
+  const std::vector<Node>& plans = summary.find("plans")->items();
+  const bool capacities =
+      std::ranges::any_of(plans, [](const Node& plan) { return plan.find("capacity_per_s")->is_number(); });
+  std::vector<Column> columns{{"", true},
+                              {"part", true},
+                              {"devices"},
+                              {"replicas"},
+                              {"batching", true, 4},
+                              {"dtype", true, 6},
+                              {"clock", false, 7},
+                              {"E2E", false, 3},
+                              {"TTFT P99", false, 1},
+                              {"TBT P99", false, 1},
+                              {"tokens/s", false, 2},
+                              {"J/token", false, 5},
+                              {"SLO"},
+                              {"binds", true}};
+  if (capacities) columns.insert(columns.end() - 1, {"capacity"});
+  TextTable table(std::move(columns));
+  std::string reasons;  // below the table, which they would make too wide
   const auto figure = [](const Node& plan, const char* key, Unit unit) {
     const Node* value = plan.find(key);
     return value->is_number() ? sim::humanise(value->as_number(), unit) : std::string("-");
   };
-  for (const Node& plan : summary.find("plans")->items()) {
+  for (const Node& plan : plans) {
     const Node* clock = plan.find("clock_hz");
-    out += fmt::format("{} {:<20} {:>7.0f} {:>10} {:<12} {:<5} {:>8}", plan.find("pareto")->as_boolean() ? "*" : " ",
-                       plan.find("part")->as_string(), number_or_0(plan, "devices"), replicas_of(plan),
-                       plan.find("batching")->as_string(), plan.find("dtype")->as_string(),
-                       clock->is_number() ? sim::humanise(clock->as_number(), Unit::hertz) : "highest");
+    std::vector<std::string> cells{plan.find("pareto")->as_boolean() ? "*" : " ",
+                                   plan.find("part")->as_string(),
+                                   fmt::format("{:.0f}", number_or_0(plan, "devices")),
+                                   replicas_of(plan),
+                                   plan.find("batching")->as_string(),
+                                   plan.find("dtype")->as_string(),
+                                   clock->is_number() ? sim::humanise(clock->as_number(), Unit::hertz) : "highest"};
     const std::string& status = plan.find("status")->as_string();
-    const std::string reason = plan.find("reason")->is_string() ? plan.find("reason")->as_string() : "";
+    if (const Node* reason = plan.find("reason"); reason->is_string())
+      reasons += fmt::format("{} x {} {}: {}: {}\n", cells[2], cells[1], cells[3], status, reason->as_string());
     if (!plan.find("e2e_s")->is_number()) {
-      out += fmt::format("  {}: {}\n", status, reason);
+      cells.resize(4);
+      cells.push_back(status);
+      table.add(std::move(cells));
       continue;
     }
+    for (const auto& [key, unit] : {std::pair{"e2e_s", Unit::seconds},
+                                    {"ttft_p99_s", Unit::seconds},
+                                    {"tbt_p99_s", Unit::seconds},
+                                    {"output_tokens_per_s", Unit::none},
+                                    {"energy_per_output_token_j", Unit::joules},
+                                    {"attainment", Unit::none}})
+      cells.push_back(figure(plan, key, unit));
+    if (capacities) cells.push_back(figure(plan, "capacity_per_s", Unit::none));
     const Node* binds = plan.find("binds");
-    out += fmt::format(" {:>10} {:>10} {:>10} {:>9} {:>10} {:>8} {:>9}  {}{}\n", figure(plan, "e2e_s", Unit::seconds),
-                       figure(plan, "ttft_p99_s", Unit::seconds), figure(plan, "tbt_p99_s", Unit::seconds),
-                       figure(plan, "output_tokens_per_s", Unit::none),
-                       figure(plan, "energy_per_output_token_j", Unit::joules), figure(plan, "attainment", Unit::none),
-                       figure(plan, "capacity_per_s", Unit::none), binds->is_string() ? binds->as_string() : "-",
-                       status == "ok" ? "" : "; " + status + ": " + reason);
+    cells.push_back(status != "ok" ? status : binds->is_string() ? binds->as_string() : "-");
+    table.add(std::move(cells));
   }
-  out += "\n* on the Pareto front\n";
-  return out + costs_table(summary);
+  return fmt::format("{:.0f} plans, {:.0f} feasible\n\n", number_or_0(summary, "plan_count"),
+                     number_or_0(summary, "feasible")) +
+         table.text(terminal_width()) + (reasons.empty() ? "" : "\n" + reasons) + "\n* on the Pareto front\n" +
+         costs_table(summary);
 }
 
 }  // namespace orrery::tools

@@ -312,6 +312,8 @@ class Runner {
     GraphResult& r = result_;
     r.latency.add((record.finished - record.arrived).ticks);
     r.stall.add(record.stall.ticks);
+    const bool once = record.compile_s > 0;  // a stall of encoding comes with every request
+    r.steady.add((record.finished - record.started).ticks - (once ? record.stall.ticks : 0));
     r.compile_s += record.compile_s;
     r.compiled += record.compiled;
     r.launches.launches += timed.figures.launches;

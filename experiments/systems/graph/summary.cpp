@@ -97,6 +97,7 @@ Node summarise(const GraphConfig& config, const GraphResult& r) {
   root.set("requests", std::move(requests));
   root.set("latency_s", distribution_figures(r.latency, tick, kQuantiles));
   root.set("stall_s", distribution_figures(r.stall, tick, kQuantiles));
+  root.set("steady_s", distribution_figures(r.steady, tick, kQuantiles));
   Node throughput = Node::object();
   throughput.set("requests_per_s", ratio(static_cast<double>(std::ssize(r.requests)), simulated_s));
   throughput.set("samples_per_s", ratio(r.samples, simulated_s));

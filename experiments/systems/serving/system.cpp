@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "experiments/base/config_parts.hpp"
+#include "experiments/systems/serving/expected_error.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
 #include "experiments/systems/serving/observe/files.hpp"
@@ -81,6 +82,21 @@ std::optional<TimelineFacts> wanted_timeline(const TimelineParams& params) {
       .operators_begin_ns = sim::TickScale(1000).duration(params.operators_begin_s).ticks};
 }
 
+ServedKind served_kind(const ServingConfig& config) {
+  ServedKind kind;
+  for (const DevicePart& part : config.parts) {
+    const std::string name = part.file.stem().string();
+    if (!kind.part.empty() && kind.part != name) {
+      kind.part.clear();
+      break;
+    }
+    kind.part = name;
+  }
+  kind.batching = config.policies.batching.name;
+  kind.experts = models::load_model(config.model_file.string(), {}).experts.count > 0;
+  return kind;
+}
+
 class ServingExperiment final : public Experiment {
  public:
   /// Reads the first request too, so that a trace that cannot be used is found before anything is written.
@@ -99,7 +115,10 @@ class ServingExperiment final : public Experiment {
   std::vector<std::filesystem::path> inputs() const override { return serving_inputs(config_); }
   sim::Node identity() const override { return serving_identity(config_); }
   std::vector<std::pair<std::string, std::string>> restated() const override {
-    return restate_serving(config_.resolved);
+    auto lines = restate_serving(config_.resolved);
+    if (std::string error = expected_error(served_kind(config_)); !error.empty())
+      lines.emplace_back("accuracy", std::move(error));
+    return lines;
   }
 
   Outcome run(const RunSink& sink) const override {

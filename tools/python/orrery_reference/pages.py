@@ -143,7 +143,7 @@ def config(declared: Declared) -> str:
         ["`$schema`", "string", "For editors; not read."],
     ])
     about = """
-A config names a `system`; its sections follow from that. Quantities are strings with a unit (`"80 GiB"`, `"15 us"`), counts and
+A config names a `system`; its sections follow from that. Quantities are strings with a unit (`"80 GiB"`, `"1 s"`), counts and
 ratios bare numbers. `a.b` is field b of object a, `a[].b` field b of every object of list a. A policy block is
 `{"policy": NAME, NAME: {parameters}}`; the pages of [policies](policies.md), [workloads](workload.md), [graphs](graphs.md),
 [networks](network.md) and [learning](learning.md) have the parameters of each name.
