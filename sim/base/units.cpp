@@ -175,7 +175,10 @@ std::string humanise_count(double value) {
 
 std::string humanise(double value, Unit unit) {
   if (!has_dimension(unit)) return humanise_count(value);
-  if (unit == Unit::per_s) return humanise_count(value) + " 1/s";
+  if (unit == Unit::per_s) {
+    std::string text = humanise_count(value);
+    return text + (text.find(' ') == std::string::npos ? " 1/s" : "/s");  // "2.5 1/s", "1.2 M/s"
+  }
   const double magnitude = std::fabs(value);
   if (unit == Unit::bytes) {
     for (const auto& [prefix, factor] : kShownBinary)

@@ -128,7 +128,7 @@ std::string TextTable::text(std::optional<std::size_t> width) const {
   std::string out = line(heads);
   for (const std::vector<std::string>& row : rows_) out += line(row);
   if (!left_out.empty())
-    out += fmt::format("(no room for {}: a wider terminal, or --json, shows them)\n", fmt::join(left_out, ", "));
+    out += fmt::format("(no room for {}; --json has all)\n", fmt::join(left_out, ", "));
   return out;
 }
 

@@ -75,7 +75,7 @@ def commands(declared: Declared) -> str:
         name = "orrery " + " ".join(words)
         overview.append([f"[`{name}`](#{name.replace(' ', '-')})", about])
         rows = option_rows(text)
-        if "Subcommands:" in text:
+        if "SUBCOMMAND" in text:
             continue
         shown = table(["argument", "takes", "what it is"], rows)
         parts.append(f"## `{name}`\n\n{about}.\n\n```text\n{usage[1] if usage else ''}\n```\n\n{shown}")
@@ -88,8 +88,8 @@ is a result), 1 a fault of ours, 2 faulty input (one line a fault: file, place, 
 
 def command_paths(declared: Declared) -> list[list[str]]:
     def subcommands(text: str) -> list[str]:
-        part = text.split("Subcommands:\n")[1] if "Subcommands:" in text else ""
-        return re.findall(r"^  ([\w-]+)\s", part, re.M)
+        # Under headings of their own; what begins with a dash is an option.
+        return re.findall(r"^  ([a-z][\w-]*)\s", text, re.M) if "SUBCOMMAND" in text else []
 
     paths = []
     for name in subcommands(declared.ask("--help")):
