@@ -227,6 +227,13 @@ class Breakdown(unittest.TestCase):
         with self.assertRaisesRegex(PlotError, "empty"):
             shares.breakdown({"a": energy(mm=1).iloc[:0]})
 
+    def test_what_draws_at_the_same_time_has_no_shares_of_time(self):
+        runs = {"a": energy(compute=5, memory=3, idle=2), "b": energy(compute=1, memory=3, idle=1)}
+        for some in (runs, {"a": runs["a"]}):
+            self.assertEqual([axes.get_xlabel() for axes in shares.breakdown(some, "both").axes], ["energy (J)"])
+            with self.assertRaisesRegex(PlotError, "draw at the same time"):
+                shares.breakdown(some, "time")
+
 
 def slices(count: int = 9) -> pd.DataFrame:
     return pd.DataFrame([("p", f"stage {s}", f"forward {m}", (s + m) * 1e-3, 1e-3, 0)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
+from .units import is_number
+
 SERIES_FIELDS = ("running", "waiting", "kv_used_bytes", "batch_tokens", "power_w")
 MAX_LINES = 6  # replicas drawn one by one; more are drawn as their mean and range
 RAW_POINTS = 3000  # of one panel, over all its lines
@@ -256,6 +258,17 @@ class EnergyDigest:
         """Whether classes are what draws (compute, memory, idle), not what runs: these draw at the same time, so that their
         times are no parts of the device's. Energies always add up."""
         return {"compute", "memory"} <= set(self.by_class.index)
+
+
+def with_idle_times(table: pd.DataFrame, span_s: object) -> pd.DataFrame:
+    """energy.csv with the time of each device's idle row: what its other classes leave of the run. The file tells the energy
+    of that row alone, which is what the device draws always."""
+    idle = table["class"] == "idle"
+    if not is_number(span_s) or not idle.any():
+        return table
+    busy = table[~idle].groupby("device")["busy_s"].sum()
+    left = span_s - table["device"].map(busy).fillna(0.0)
+    return table.assign(busy_s=table["busy_s"].where(~idle, left.clip(lower=0.0)))
 
 
 def digest_energy(table: pd.DataFrame) -> EnergyDigest:

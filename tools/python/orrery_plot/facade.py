@@ -11,6 +11,7 @@ import pandas as pd
 
 from . import (frames, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline,
                verdicts)
+from .digest import with_idle_times
 from .style import Picture, PlotError
 
 MOST_LINES = 8  # of one panel
@@ -252,7 +253,8 @@ def memory_map(plan, capacity_bytes) -> Picture:
 
 def breakdown(results: Sequence, what, labels) -> Picture:
     runs = sources.runs_of(results, labels, "breakdown")
-    return shares.breakdown({label: run.table("energy", "breakdown") for label, run in runs.items()}, what)
+    return shares.breakdown({label: with_idle_times(run.table("energy", "breakdown"), run.summary.get("simulated_s"))
+                             for label, run in runs.items()}, what)
 
 
 def claims(found) -> Picture:

@@ -120,7 +120,8 @@ def history(stores: list[dict], names: list[str], analysis: dict) -> Picture:
                 curves = [np.array(s["hypervolume"], dtype=float) for s in store["searches"]]
             else:
                 curves = [np.array(s["best_so_far"][objective], dtype=float) for s in store["searches"]]
-            _curve(axes, [curve * factor for curve in curves], name if store["driver"] in name else f"{name} ({store['driver']})", i)
+            label_of_store = name if store["driver"] in name else f"{name} ({store['driver']})"
+            _curve(axes, [curve * factor for curve in curves], label_of_store, i)
         axes.set_title(wrapped(label, 44), fontweight="normal")
         plain = "%" if objective is None else axis_label({**objectives[objective], "maximise": None}, unit)
         axes.set(xlabel="points evaluated", ylabel=wrapped(plain, 26))

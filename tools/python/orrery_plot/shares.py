@@ -34,9 +34,9 @@ def breakdown(runs: Mapping[str, pd.DataFrame], what: str = "energy") -> Picture
         tables[label] = digest.by_class
         overlapping += [label] if digest.overlapping else []
     if overlapping and what == "time":
-        raise PlotError(f"breakdown of {overlapping[0]}: its classes draw at the same time, so that their times are no parts of "
-                        "a whole; \"energy\" can be drawn")
-    parts = ([part for part in COLUMNS if part != "time" or not overlapping]) if what == "both" else [what]
+        raise PlotError(f"breakdown of {overlapping[0]}: its classes draw at the same time, so that their times are no parts "
+                        "of a whole; \"energy\" can be drawn")
+    parts = [part for part in COLUMNS if part != "time" or not overlapping] if what == "both" else [what]
     if len(tables) == 1:
         return bars(next(iter(tables.values())), parts)
     return _stacks(tables, parts)

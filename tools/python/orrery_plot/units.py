@@ -154,6 +154,11 @@ def text(value: object, unit: str, digits: int = 3) -> str:
     return f"{number}\N{NO-BREAK SPACE}{name}".rstrip() if name else number
 
 
+def count(value: object) -> str:
+    """How many: 98,765, 1.23 M."""
+    return text(value, "")
+
+
 def setting(value: object, unit: str) -> str:
     """A value that somebody chose, or that is compared with such: five digits at most, none that says nothing: "1.8 GHz"."""
     number, name = scaled(value, unit, 5)
