@@ -57,11 +57,36 @@ class Compared(Pages):
         differs = self.page.run("return [...document.querySelectorAll('#config table:not(details table) tbody tr')].map(r => r.innerText)")
         self.assertEqual(differs, ["workload.rate_scale\t1\t8"])
         self.page.click("#tab-overview")
+        # What is 0 in both is counted below the table and not in it.
+        both = figure_ways.figures(first).keys() | figure_ways.figures(second).keys()
+        rows = self.page.run("return [...document.querySelectorAll('#figures-table tbody th[scope=row]')].map(h => h.textContent)")
+        values = [[figure_ways.figures(run).get(path) for run in (first, second)] for path in both]
+        zeros = sum(0 in pair and not any(pair) for pair in values)
+        self.assertIn(f"{zeros} figures are left out here", self.page.run("return document.getElementById('overview').innerText"))
+        self.assertNotIn("kv.evicted_blocks", rows)
         shown = "return [...document.querySelectorAll('#figures-table tbody tr')].filter(r => r.offsetHeight).length"
         before = self.page.run(shown)
         self.page.click("[data-only]")
         self.assertLess(self.page.run(shown), before)
         self.quiet()
+
+    def test_figures_of_a_run_stay_in_their_box_without_scrolling(self) -> None:
+        orrery("report", "a", cwd=self.scratch)
+        self.tour(self.scratch / "a" / "report.html")
+        for width in (1400, 420):
+            self.page.resize(width, 900)
+            self.page.open((self.scratch / "a" / "report.html").as_uri())
+            over = self.page.run("return [...document.querySelectorAll('table.figures')].map(t => t.parentElement.scrollWidth - t.parentElement.clientWidth)")
+            self.assertEqual(over, [0], width)
+
+    def test_every_panel_of_latencies_has_labels(self) -> None:
+        """The TPOT of a run spans so little that 1, 2 and 5 lie outside."""
+        orrery("report", "a", "b", "--out", "ticks.html", cwd=self.scratch)
+        self.page.open((self.scratch / "ticks.html").as_uri() + "#latency")
+        self.page.wait(self.DRAWN)
+        labels = self.page.run("""const plot = document.getElementById('plot-latency');
+            return ['', 2, 3, 4, 5].map(n => plot.querySelectorAll(`.x${n}tick`).length)""")
+        self.assertTrue(all(n >= 3 for n in labels), labels)
 
     def test_an_infeasible_run_beside_others(self) -> None:
         orrery("report", "a", "c", "b", "--out", "three.html", cwd=self.scratch)
@@ -91,7 +116,7 @@ class Compared(Pages):
             (self.scratch / f"{name}.json").write_text(json.dumps(base_of(name)))
             orrery("run", f"{name}.json", "--out", name, "--quiet", cwd=self.scratch)
             orrery("report", name, "--png", "no", cwd=self.scratch)
-            found = self.tour(self.scratch / name / "report.html", (1366,))
+            found = self.tour(self.scratch / name / "report.html")  # nothing is cut or outside its box, on a telephone too
             self.assertEqual(list(found), ["overview", *tabs, "config"], name)
             for tab in tabs:
                 if tab not in ("table-flows", "table-jobs"):  # no flows there, one job

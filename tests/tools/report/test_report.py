@@ -183,6 +183,21 @@ class Content(Folder):
         self.assertIn("<summary>40 more</summary>", page)
         self.assertIn('<th scope="row">figure_99</th>', page)
 
+    def test_device_time_sums_up_to_the_run_idle_included(self) -> None:
+        """energy.csv of a serving run tells no time of idle: it is what the classes leave of 10 s on each of two devices."""
+        self.small()
+        (self.run_folder / "energy.csv").write_text("device,class,energy_j,busy_s\n" + "".join(
+            f"gpu{d},{name},{joules},{busy}\n" for d, of in enumerate(((6, 3.5), (4, 4))) for name, joules, busy in (
+                ("ffn_up", 900, of[0]), ("norm", 300, of[1]), ("idle", 800, 0))))
+        self.edit_json("summary.json", {"simulated_s": 10.0, "utilisation": {"busy": 0.875}})
+        figures = self.figures()
+        (time, energy) = figures["classes"]["data"]
+        self.assertEqual((time["y"], time["x"]), (["ffn_up", "norm", "idle"], [10.0, 7.5, 2.5]))
+        self.assertEqual([text.split(" · ")[1].replace("\N{NO-BREAK SPACE}", " ") for text in time["text"]], ["50.0 %", "37.5 %", "12.5 %"])
+        self.assertEqual(energy["x"], [1.8, 0.6, 1.6])  # kJ
+        idle = [trace["x"] for trace in figures["devices"]["data"] if trace["name"] == "idle" and "xaxis2" not in trace["xaxis"]]
+        self.assertIn([0.5, 2.0], idle)
+
     def test_a_graph_run_tells_its_model_and_machine_and_its_shares_sum_up(self) -> None:
         """2.47 ms, 97.7 % of it busy; compute and memory draw over all of it, and are no parts of it."""
         self.small()

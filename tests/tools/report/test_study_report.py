@@ -304,7 +304,7 @@ class Digest(unittest.TestCase):
         # 96,000 others: every 32nd is 3,000.
         self.assertEqual(len(points.drawn) - 4000, 3000)
         self.assertEqual(len(points.kept), count)
-        self.assertIn("7,000 of 100,000 points", study_digest.rule(points))
+        self.assertIn("7,000 of 100\N{NO-BREAK SPACE}k points", study_digest.rule(points))
 
 
 if __name__ == "__main__":

@@ -70,10 +70,13 @@ def _figures(runs: list[Run], names: list[str]) -> str:
     """Every figure of any run, by section of the summary."""
     found = [figure_ways.figures(run.summary) for run in runs]
     paths = list(dict.fromkeys(path for figures in found for path in figures if path not in ("status", "reason")))
-    section, body = "", ""
+    section, body, zeros = "", "", 0
     for path in paths:
         values = [figures.get(path) for figures in found]
         if not any(units.is_number(value) for value in values):
+            continue
+        if not any(values):  # of a feature that is off in all of them
+            zeros += 1
             continue
         head = path.split(".")[0]
         if "." in path and head != section:
@@ -89,7 +92,8 @@ def _figures(runs: list[Run], names: list[str]) -> str:
             f'<p class="caption"><span class="better">▲▼ better</span>, <span class="worse">▲▼ worse</span>; without a colour '
             "a figure is neither by itself.</p>"
             + scrolled(f'<table class="compare" id="figures-table"><thead><tr><th scope="col">figure</th>{heads}</tr></thead>'
-                       f"<tbody>{body}</tbody></table>", "Figures of the runs"))
+                       f"<tbody>{body}</tbody></table>", "Figures of the runs")
+            + (f'<p class="caption">{zeros} figures are left out here, because they are 0 in every run.</p>' if zeros else ""))
 
 
 def _cell(path: str, first: object, value: object) -> str:

@@ -52,8 +52,8 @@ def log_axis(values: Iterable[np.ndarray], dense: float = 1e6) -> dict:
     known = known[np.isfinite(known) & (known > 0)]
     low, high = (known.min(), known.max()) if len(known) else (0.1, 10.0)
     ticks = units.log_ticks(float(low), float(high), dense)
-    return {"type": "log", "tickmode": "array", "tickvals": numbers(ticks), "ticktext": [f"{t:,.10f}".rstrip("0").rstrip(".") if t >= 1e-10 else f"{t:g}" for t in ticks],
-            "exponentformat": "none"}
+    texts = [f"{t:,.10f}".rstrip("0").rstrip(".") if t >= 1e-10 else f"{t:g}" for t in ticks]
+    return {"type": "log", "tickmode": "array", "tickvals": numbers(ticks), "ticktext": texts, "exponentformat": "none"}
 
 
 def _padded(values: Iterable[np.ndarray]) -> list[float]:
@@ -193,7 +193,7 @@ def requests(digest: RequestDigest) -> Figure:
         for g in timed:
             many = len(g.id) > 300
             data.append({
-                "type": "scatter", "mode": "markers", "name": f"{literal(g.label)} ({g.total:,})",
+                "type": "scatter", "mode": "markers", "name": f"{literal(g.label)} ({units.count(g.total)})",
                 "legendgroup": g.label, "showlegend": i == 0, "x": numbers(g.arrived_s, 9), "y": numbers(getattr(g, name)),
                 "yaxis": "y" + suffix, "text": [literal(value) for value in g.id],
                 "marker": {"size": 4 if many else 5.5, "color": palette.group_colour(g.label), "opacity": 0.45 if many else 0.8,
@@ -214,7 +214,7 @@ def _strip(groups: list[Group], height: float, layout: dict) -> list[dict]:
     for row, g in enumerate(groups):
         colour, name = palette.group_colour(g.label), literal(g.label)
         data.append({
-            "type": "scatter", "mode": "markers", "name": f"{name} ({g.total:,})", "yaxis": "y3",
+            "type": "scatter", "mode": "markers", "name": f"{name} ({units.count(g.total)})", "yaxis": "y3",
             "x": numbers(g.arrived_s, 9), "y": [row] * len(g.id), "text": [literal(value) for value in g.id],
             "marker": {"symbol": "line-ns-open", "size": 11, "color": colour, "line": {"width": 1.4, "color": colour}},
             "hovertemplate": f"{name}<br>arrived %{{x:,.6~g}} s<br>request %{{text}}<extra></extra>"})

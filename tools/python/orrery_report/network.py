@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 from orrery_plot import palette, units
 
 from .errors import InputError
+from .markup import escape, table
 from .run_folder import Run
 
 BUSIEST = 20
@@ -38,23 +38,15 @@ def headline(run: Run) -> str:
 def overview(run: Run) -> str:
     """The one page of the run, as HTML."""
     s = run.summary
-    reason = f'<p class="lead">{_text(s["reason"])}</p>' if isinstance(s.get("reason"), str) else ""
+    reason = f'<p class="lead">{escape(s["reason"])}</p>' if isinstance(s.get("reason"), str) else ""
     facts = [["simulated", units.text(s.get("simulated_s"), "s")], ["makespan", units.text(s.get("makespan_s"), "s")],
              ["messages that changed their path", units.text(s.get("rerouted"), "")],
              ["messages without a path", units.text(s.get("without_path"), "")]]
     return reason + _table("Run", (), facts) + _jobs(s) + _flows(s) + _links(run.folder / "links.csv")
 
 
-def _text(value: object) -> str:
-    return html.escape(str(value), quote=True)
-
-
 def _table(title: str, head: tuple[str, ...], rows: list[list[str]]) -> str:
-    top = "".join(f'<th scope="col">{_text(h)}</th>' for h in head)
-    thead = f"<thead><tr>{top}</tr></thead>" if head else ""
-    body = "".join(f'<tr><th scope="row">{_text(row[0])}</th>'
-                   + "".join(f"<td>{_text(c)}</td>" for c in row[1:]) + "</tr>" for row in rows)
-    return f'<h3>{_text(title)}</h3><div class="scroll"><table>{thead}<tbody>{body}</tbody></table></div>'
+    return f"<h3>{escape(title)}</h3>{table(head, rows)}"
 
 
 def _object(document: object, key: str) -> dict:
@@ -90,16 +82,16 @@ def _links(file: Path) -> str:
     if not file.exists():
         return ""
     try:
-        table = pd.read_csv(file, usecols=list(LINK_COLUMNS), dtype={"link": "string"}, keep_default_na=False)
-        share = table["utilisation"].astype("float64").to_numpy()
+        links = pd.read_csv(file, usecols=list(LINK_COLUMNS), dtype={"link": "string"}, keep_default_na=False)
+        share = links["utilisation"].astype("float64").to_numpy()
     except (ValueError, pd.errors.ParserError) as error:
         raise InputError(file, f"columns {','.join(LINK_COLUMNS)}", str(error)) from None
-    if not len(table):
+    if not len(links):
         return '<p class="note">The time is a closed form\'s: nothing is known of links.</p>'
-    busiest = table.sort_values("utilisation", ascending=False, kind="stable").head(BUSIEST)
+    busiest = links[links["utilisation"] > 0].sort_values("utilisation", ascending=False, kind="stable").head(BUSIEST)
     rows = [[row.link, units.percent(float(row.utilisation)), units.text(float(row.carried_bytes), "B"),
              units.text(float(row.bandwidth_bytes_per_s), "B/s")] for row in busiest.itertuples()]
-    out = _table(f"Busiest links of {len(table):,}", ("link", "utilisation", "carried", "bandwidth"), rows)
+    out = _table(f"Busiest links of {units.count(len(links))}", ("link", "utilisation", "carried", "bandwidth"), rows)
     return out + _histogram(share)
 
 
@@ -110,7 +102,7 @@ def _histogram(share: np.ndarray) -> str:
     labels = ["unused"] + [f"{100 * i // BINS}–{100 * (i + 1) // BINS}\N{NO-BREAK SPACE}%" for i in range(BINS)]
     values = [int((~used).sum()), *(int(c) for c in counts)]
     most = max(values)
-    bars = "".join(f'<div class="measure"><span>{_text(label)}</span><div class="stack"><span style="width:'
-                   f'{100 * value / most:.4g}%;background:{palette.BLUE}"></span></div><b>{value:,}</b></div>'
+    bars = "".join(f'<div class="measure"><span>{escape(label)}</span><div class="stack"><span style="width:'
+                   f'{100 * value / most:.4g}%;background:{palette.BLUE}"></span></div><b>{units.count(value)}</b></div>'
                    for label, value in zip(labels, values))
     return f"<h3>How busy the links were</h3>{bars}"

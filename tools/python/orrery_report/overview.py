@@ -68,7 +68,8 @@ def _request_cards(s: dict) -> list[Card]:
 
 def _latency_cards(s: dict) -> list[Card]:
     found = []
-    for metric, label, meaning in (("latency", "Latency", "of a request"), ("ttft", "TTFT", "time to first token"), ("tbt", "TBT", "time between tokens"),
+    for metric, label, meaning in (("latency", "Latency", "of a request"), ("ttft", "TTFT", "time to first token"),
+                                   ("tbt", "TBT", "time between tokens"),
                                    ("tpot", "TPOT", "time per output token"), ("e2e", "E2E", "end to end"),
                                    ("queueing", "Queueing", "arrival to admission")):
         values = s.get(metric + "_s")
@@ -132,11 +133,11 @@ def _simulation_cards(run: Run) -> list[Card]:
     span, wall = run.summary.get("simulated_s"), run.manifest.get("wall_s")
     found = [_card("Simulated time", span, "s")] if span is not None else []
     if units.is_number(wall):
-        speed = f"{units.plain(round(span / wall))} × real time" if units.is_number(span) and wall else ""
+        speed = f"{units.count(round(span / wall))} × real time" if units.is_number(span) and wall else ""
         found.append(_card("Wall time", wall, "s", speed))
     events = run.summary.get("events", run.manifest.get("events"))
     if units.is_number(events):
-        rate = f"{units.plain(round(events / wall))} per second" if units.is_number(wall) and wall else ""
+        rate = f"{units.count(round(events / wall))} per second" if units.is_number(wall) and wall else ""
         found.append(_card("Events", events, "", rate))
     return found
 

@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from orrery_plot import units
-from orrery_plot.digest import EnergyDigest, RequestDigest, RequestDigester, SeriesDigest, digest_energy, digest_series
+from orrery_plot.digest import (EnergyDigest, RequestDigest, RequestDigester, SeriesDigest, digest_energy, digest_series,
+                                with_idle_times)
 from orrery_plot.names import METRICS
 
 from .errors import InputError
@@ -103,8 +104,10 @@ def load(folder: Path) -> Run:
              if (folder / name).is_file() and (serving or _has(folder / name, columns))}
     others = sorted(file for file in folder.glob("*.csv") if file.is_file() and file.name not in known)
     timeline = folder / "timeline.pftrace"
+    ledger = known.get("energy.csv")
+    energy = None if ledger is None else digest_energy(with_idle_times(ledger, summary.get("simulated_s")))
     return Run(folder, manifest, summary, known.get("distributions.csv", {}), known.get("series.csv"),
-               known.get("energy.csv"), known.get("requests.csv"),
+               energy, known.get("requests.csv"),
                tuple(name for name in READERS if name not in known) if serving else (),
                tuple(_table(file) for file in others), timeline.stat().st_size if timeline.is_file() else 0)
 
@@ -240,8 +243,8 @@ def _series(file: Path) -> SeriesDigest:
     return digest_series(_whole(file, SERIES_COLUMNS, ("time_s", "replica")))
 
 
-def _energy(file: Path) -> EnergyDigest:
-    return digest_energy(_whole(file, ENERGY_COLUMNS, ENERGY_COLUMNS))
+def _energy(file: Path) -> pd.DataFrame:
+    return _whole(file, ENERGY_COLUMNS, ENERGY_COLUMNS)
 
 
 def _requests(file: Path) -> RequestDigest:

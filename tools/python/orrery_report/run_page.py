@@ -14,6 +14,7 @@ from . import figures, network, overview, tables
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
+IDLE = " The time of idle is that in which nothing runs; its energy is what devices draw always."
 OVERLAP = " Compute and memory work at the same time, so that their times are no parts of the device's."
 MOST_LISTED = 60  # figures that are listed in full view
 LEAST_SHARE = 1e-6  # of a whole that is told as the rest: less is rounding
@@ -190,10 +191,11 @@ def _requests(run: Run, sheet: Sheet) -> str:
     digest = run.requests
     if digest is None or not digest.total:
         return note("No requests: requests.csv is absent or empty.")
-    caption = f"Every one of the {digest.total:,} requests is drawn."
+    caption = f"Every one of the {units.count(digest.total)} requests is drawn."
     if digest.sampled:
         shown = sum(len(group.id) for group in digest.groups)
-        caption = f"{shown:,} of {digest.total:,} requests are drawn: an even sample of each status, and the slowest."
+        caption = (f"{units.count(shown)} of {units.count(digest.total)} requests are drawn: an even sample of each status, and the "
+                   "slowest.")
     drawn = figures.requests(digest)
     first = drawn["layout"]["yaxis"]["type"]
     tools = switch("requests", "Latency axes", tuple(("y", k, k) for k in sorted(("log", "linear"), key=lambda k: k != first)))
@@ -209,7 +211,7 @@ def _energy(run: Run, sheet: Sheet) -> str:
     devices = len(digest.busy_by_device)
     over = f"Sum over {devices} devices. " if devices > 1 else ""
     parts = ("energy_j",) if digest.overlapping else ("busy_s", "energy_j")
-    caption = f"{over}Shares are of the total at the panel's top, idle included.{OVERLAP if digest.overlapping else ''}"
+    caption = f"{over}Shares are of the total at the panel's top, idle included.{OVERLAP if digest.overlapping else IDLE}"
     title = "Energy by what draws it" if digest.overlapping else "By operator class"
     out = _time_bar(run) + sheet.figure("classes", title, caption, figures.by_class(digest, parts))
     if devices > 1:

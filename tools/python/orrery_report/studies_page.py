@@ -56,19 +56,19 @@ def _overview(studies: list[Study], names: list[str]) -> str:
     rows = ""
     for i, (study, name) in enumerate(zip(studies, names)):
         store = study.analysis
-        cells = [study.driver, str(len(store["searches"])), f"{len(study.points):,}",
-                 f"{store['analysis']['trials']['feasible']:,}"]
+        cells = [study.driver, str(len(store["searches"])), units.count(len(study.points)),
+                 units.count(store["analysis"]["trials"]["feasible"])]
         if several:
             share = [[value] for value in store["joint_volume_percent"]]
-            cells += [f"{len(store['analysis']['front']):,}", f"{store['of_joint_front']:,} of {joint['joint_front']:,}",
-                      _last(share)]
+            cells += [units.count(len(store["analysis"]["front"])),
+                      f"{units.count(store['of_joint_front'])} of {units.count(joint['joint_front'])}", _last(share)]
         cells += [_last([search["best_so_far"][k] for search in store["searches"]], unit_of(objective))
                   for k, objective in enumerate(objectives)]
         rows += f'<tr><th scope="row">{swatch(i)}{escape(name)}</th>' + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
     head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
     facts = [["Objective", axis_label(o)] for o in objectives]
     if several and joint.get("joint_volume"):
-        facts += [["Joint volume", units.plain(joint["joint_volume"], 5)],
+        facts += [["Joint volume", units.text(joint["joint_volume"], "", 5)],
                   ["Measured from", ", ".join(f"{o['name']} {units.text(float(v), unit_of(o), 4)}"
                                               for o, v in zip(objectives, joint["reference"]))]]
     titles = {study.title for study in studies}

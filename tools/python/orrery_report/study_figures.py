@@ -157,7 +157,8 @@ def main_effects(points: Points, objective: Shown, order: list[str], label: str)
         suffix = "" if p == 0 else str(p + 1)
         left, top = (p % columns) * (width + gap_x), 1 - (p // columns) * (height + gap_y)
         cells = frame[parameter.column.name]
-        times, of = (1.0, "") if cells.map(lambda v: isinstance(v, str)).any() else units.scale_of(cells.dropna(), parameter.unit)
+        texts = cells.map(lambda v: isinstance(v, str)).any()
+        times, of = (1.0, "") if texts else units.scale_of(cells.dropna(), parameter.unit)
         x, middle, low, high, discrete = _effect(cells if times == 1.0 else cells.astype(float) * times, values)
         layout["xaxis" + suffix] = _axis(literal(labelled(parameter.name, of)), domain=[left, left + width], anchor="y" + suffix,
                                          **({"type": "category"} if discrete else {"tickformat": ",~g"}))

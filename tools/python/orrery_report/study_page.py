@@ -40,8 +40,8 @@ def render(study: Study, library: str | None = None) -> str:
         sheet.tab("parameters", "Parameters", _parameters(study, points, sheet))
     sheet.tab("points", "Points", _points(points))
     sheet.tab("study", "Study", _study(study))
-    parts = (f"{len(study.points):,} points", f"{study.driver}" if study.driver == "sweep" else f"driver {study.driver}",
-             study.title)
+    driver = study.driver if study.driver == "sweep" else f"driver {study.driver}"
+    parts = (f"{units.count(len(study.points))} points", driver, study.title)
     status = ("complete", "good") if study.complete else ("under way", "odd")
     return document(sheet, study.name, " · ".join(parts), status, library)
 
@@ -94,13 +94,14 @@ def _overview(study: Study, points: Points) -> str:
     def share(n: int) -> str:
         return f"{units.percent(n / total)} of the points"
 
-    members = [Card("Points", f"{total:,}", "", _expected(study)), Card("Runs", f"{study.runs:,}", "", "distinct configs"),
-               Card("Feasible" if study.objectives else "With a result", f"{feasible:,}", "", share(feasible))]
-    members += [Card(name, f"{counts[key]:,}", "", share(counts[key])) for name, key in (
+    members = [Card("Points", units.count(total), "", _expected(study)),
+               Card("Runs", units.count(study.runs), "", "distinct configs"),
+               Card("Feasible" if study.objectives else "With a result", units.count(feasible), "", share(feasible))]
+    members += [Card(name, units.count(counts[key]), "", share(counts[key])) for name, key in (
         ("Over a limit", "over a limit"), ("Infeasible", "infeasible"), ("Failed", "failed"), ("Shorter runs", "shorter run"))
         if counts[key] or key in ("infeasible", "failed")]
     if len(study.objectives) > 1:
-        members.append(Card("Front", f"{counts['front']:,}", "", "points no other is better than"))
+        members.append(Card("Front", units.count(counts["front"]), "", "points no other is better than"))
     out = cards("What came of the points", members)
     out += _best(study, points)
     facts = [["Title", study.title], ["Driver", study.driver], ["Searches", f"{int(study.points['repeat'].max()) + 1}"],
@@ -116,11 +117,12 @@ def _expected(study: Study) -> str:
     if study.facts["mode"] == "sweep" or not isinstance(search, dict):
         return "of the sweep" if study.complete else "of the sweep, so far"
     budget = search.get("budget", 100) * search.get("repeats", 1)
-    return f"of a budget of {budget:,}" if isinstance(budget, int) else ""
+    return f"of a budget of {units.count(budget)}" if isinstance(budget, int) else ""
 
 
 def _limit(limit: dict) -> str:
-    bounds = [f"{word} {limit[word]}" for word in ("most", "least") if word in limit]
+    bounds = [f"{word} {units.setting(limit[word], '') if units.is_number(limit[word]) else limit[word]}"
+              for word in ("most", "least") if word in limit]
     return f"{limit.get('name', limit.get('value'))}: {limit.get('value')} at {', '.join(bounds)}"
 
 
@@ -166,13 +168,14 @@ def _why(points: Points) -> str:
     frame, out = points.frame, ""
     broken = [(one.column.heading, int((frame[one.column.name] > 0).sum())) for one in points.of_kind("limit")]
     if any(count for _, count in broken):
-        out += "<h3>Limits broken</h3>" + table(("limit", "points"), [[name, f"{n:,}"] for name, n in broken if n])
+        out += "<h3>Limits broken</h3>" + table(("limit", "points"), [[name, units.count(n)] for name, n in broken if n])
     bad = frame[frame["status"] != "ok"]
     if len(bad):
         reasons = Counter(zip(bad["status"], bad["reason"].fillna("no reason given"))).most_common()
-        rows = [[f"{status}: {reason}", f"{n:,}"] for (status, reason), n in reasons[:MOST_REASONS]]
+        rows = [[f"{status}: {reason}", units.count(n)] for (status, reason), n in reasons[:MOST_REASONS]]
         if len(reasons) > MOST_REASONS:
-            rows.append([f"{len(reasons) - MOST_REASONS:,} other reasons", f"{sum(n for _, n in reasons[MOST_REASONS:]):,}"])
+            rows.append([f"{units.count(len(reasons) - MOST_REASONS)} other reasons",
+                         units.count(sum(n for _, n in reasons[MOST_REASONS:]))])
         out += "<h3>Points without a result</h3>" + table(("reason", "points"), rows, "reasons")
     return out
 
@@ -202,7 +205,7 @@ def _front(study: Study, points: Points) -> str:
         for row in rows[:MOST_LISTED])
     head = "".join(f'<th scope="col">{escape(h)}</th>' for h in ("point", *(one.name for one in shown)))
     more = f" The first {MOST_LISTED} by the first objective; the tab Points has all." if len(rows) > MOST_LISTED else ""
-    word = f"{len(rows):,} points of the front" if best == "front" else f"The best {BEST} points"
+    word = f"{units.count(len(rows))} points of the front" if best == "front" else f"The best {BEST} points"
     return out + f"<h3>{word}.{more}</h3>" + scrolled(
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", "Points of the front")
 
@@ -230,10 +233,10 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
     for k, (objective, found) in enumerate(zip(study.objectives, study.analysis["analysis"]["objectives"])):
         importance = found["importance"]
         label = axis_label(objective)
-        found_any = explains(importance)
+        found_any, trials = explains(importance), units.count(importance["trials"])
         if found_any:
-            caption = (f"A forest of {importance['trials']:,} points explains {100 * max(0.0, importance['explained'] or 0):.0f} % "
-                       "of the variance of points it has not seen; what it says of importance is worth as much.")
+            caption = (f"A forest of {trials} points explains {100 * importance['explained']:.0f} % of"
+                       " the variance of points it has not seen; what it says of importance is worth as much.")
             out += sheet.figure(f"importance-{k}", f"Importance for {label}", escape(caption),
                                 study_figures.importance(importance))
             drawn = study_figures.interactions(importance)
@@ -241,10 +244,10 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
                 out += sheet.figure(f"pairs-{k}", f"Together, for {label}", "On the diagonal what a parameter explains alone, "
                                     "below it what a pair explains beyond each alone.", drawn)
         elif importance["parameters"]:
-            out += note(f"{label}: which parameter matters is not told. A forest of {importance['trials']:,} points explains "
+            out += note(f"{label}: which parameter matters is not told. A forest of {trials} points explains "
                         "nothing of the points it has not seen; more points, or evener ones, may help.")
         else:
-            out += note(f"{label}: {importance['trials']} points with a result are too few to tell importance.")
+            out += note(f"{label}: {trials} points with a result are too few to tell importance.")
         ranked = sorted(importance["parameters"], key=lambda p: -(p["exchanged"] or 0)) if found_any else []
         order = [p["parameter"] for p in ranked]
         if len(points.drawn) and points.of_kind("parameter"):
@@ -256,8 +259,8 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
 
 def _points(points: Points) -> str:
     left = len(points.frame) - len(points.kept)
-    less = f" {left:,} points are left out here: the front and an even pick of the others are shown, `orrery export` has all." \
-        if left else ""
+    less = (f" {units.count(left)} points are left out here: the front and an even pick of the others are shown, `orrery export` "
+            "has all.") if left else ""
     return (tables.grid("points", "Points", pick=True)
             + '<p class="caption">Click a head to sort, a row to see the point. Filters of numbers: <code>&gt;5</code>, '
             "<code>&lt;=0.1</code>, <code>2..4</code>, <code>512</code>, <code>none</code>; of texts: a part of it, or "
