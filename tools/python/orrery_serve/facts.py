@@ -19,7 +19,8 @@ LARGEST = 64 << 20  # of a JSON file that is read
 TIMES = ("e2e_s.p99", "makespan_s", "iteration_s", "iteration_s.mean", "step_s.mean", "total_s", "time_s",
          "simulated_s")
 # Where a machine that is no list of devices has its name.
-MACHINES = ("machine.part", "machine.device.part", "machine.device", "machine.platform.part", "machine.platform", "machine.name")
+MACHINES = ("machine.part", "machine.device.part", "machine.device", "machine.platform.part", "machine.platform",
+            "machine.name")
 SPEEDS = ("throughput.output_tokens_per_s", "throughput.tokens_per_s", "output_tokens_per_s", "tokens_per_s")
 # Decisions in the order in which they are told; the others are on the run's page.
 DECISIONS = ("batching", "routing", "kvcache", "fusion", "placement", "parallelism", "memory", "power")

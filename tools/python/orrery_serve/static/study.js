@@ -10,7 +10,7 @@ function card(label, value, detail) {
     detail ? make('div', {class: 'detail'}, detail) : null);
 }
 
-const whole = (number) => (number || 0).toLocaleString('en');
+const whole = (number) => quantityText(number || 0, '');
 
 function leftText(seconds) {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
