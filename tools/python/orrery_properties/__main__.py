@@ -39,6 +39,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--orrery", type=pathlib.Path, default=pathlib.Path(os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery")),
                         help="the command (default: build/release/orrery)")
     parser.add_argument("--tries", type=int, default=150, help="runs that shrink a config, of each property (default: 150; 0: none)")
+    parser.add_argument("--seconds", type=float, default=60, help="time that shrinks a config, of each property (default: 60)")
     parser.add_argument("--out", type=pathlib.Path, help="folder for the configs that were found, as they were and shrunk")
     parser.add_argument("--show", action="store_true", help="only print the configs, a line each")
     return parser.parse_args()
@@ -100,7 +101,7 @@ def tell(bench: Bench, names: Names, options: argparse.Namespace, check: str, fi
     """The smallest config that shows a fault, from the smallest that was drawn."""
     configs = {number: draw(names, options.seed, number) for number, _ in findings}
     number = min(configs, key=lambda n: len(json.dumps(configs[n])))
-    smallest = shrink(configs[number], lambda config: bool(bench.findings(config, [check])), options.tries)
+    smallest = shrink(configs[number], lambda config: bool(bench.findings(config, [check])), options.tries, options.seconds)
     message = next((finding.message for finding in bench.findings(smallest, [check])), "gone")
     print(f"\n{check}: {len(findings)} configs ({', '.join(str(n) for n, _ in findings[:20])}); config {number} is shrunk to\n"
           f"{json.dumps(smallest)}\n  {message}", flush=True)

@@ -6,11 +6,13 @@ import dataclasses
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import time
 
 GIB = 1 << 30
-TERM_GRACE_S = 2.0  # what a command has to end in after SIGTERM
+TERM_GRACE_S = 3.0  # what a command has to end in after SIGTERM
+MOST_WALL = 6  # times the limit of processor time: for one that waits
 
 
 @dataclasses.dataclass
@@ -30,7 +32,7 @@ class Ended:
 
 
 class Orrery:
-    """The command, with limits that every run of it has."""
+    """The command, with limits that every run of it has. Time is the processor's, so that a busy machine decides nothing."""
 
     def __init__(self, program: pathlib.Path, home: pathlib.Path, seconds: float = 10, memory: int = GIB) -> None:
         self.program, self.home, self.seconds, self.memory = program.resolve(), home.resolve(), seconds, memory
@@ -58,22 +60,32 @@ class Orrery:
 
     def run(self, arguments: list[str], folder: pathlib.Path, *, seconds: float | None = None, **kind) -> Ended:
         """Runs the command to its end; one that takes too long is told to end, and then made to."""
+        limit = self.seconds if seconds is None else seconds
         begin = time.monotonic()
         process = self.start(arguments, folder, **kind)
         late = ""
-        try:
-            out, err = process.communicate(timeout=self.seconds if seconds is None else seconds)
-        except subprocess.TimeoutExpired:
-            process.terminate()
+        while True:
             try:
-                out, err = process.communicate(timeout=TERM_GRACE_S)
-                late = "stopped"
+                out, err = process.communicate(timeout=0.5 if not late else TERM_GRACE_S)
+                break
             except subprocess.TimeoutExpired:
-                process.kill()
-                out, err = process.communicate()
-                late = "stuck"
+                if late:
+                    process.kill()
+                    late = "stuck"
+                elif processor_time(process.pid) > limit or time.monotonic() - begin > MOST_WALL * limit:
+                    process.terminate()
+                    late = "stopped"
         return Ended(process.returncode, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace"),
                      time.monotonic() - begin, late)
+
+
+def processor_time(pid: int) -> float:
+    """Seconds of processor time of a process that runs."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0  # it has just ended
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def fault_of(ended: Ended, memory: int) -> str:
@@ -81,7 +93,8 @@ def fault_of(ended: Ended, memory: int) -> str:
     if ended.late == "stuck":
         return "hangs: neither ends nor heeds SIGTERM"
     if ended.late == "stopped":
-        return "" if ended.code == 130 else f"exit code {ended.code} after SIGTERM, not 130"
+        # What only reads and prints may die of the signal itself: it has nothing to take away.
+        return "" if ended.code in (130, -signal.SIGTERM) else f"exit code {ended.code} after SIGTERM, not 130"
     if "internal fault" in ended.err:
         return f"internal fault: {ended.said}"
     if ended.code < 0:

@@ -25,7 +25,7 @@ WITH_FILES = {("lengths", "empirical"), ("program", "workflow_trace")}
 FORMULAS = {("batching", "score"): ["order", "prompt_tokens", "-waited_s", "compute_tokens"],
             ("batching", "preempt"): ["order", "generated_tokens"],
             ("routing", "score"): ["requests / weight", "kv_share", "-prefill_rate"],
-            ("admission", "reject"): ["0", "prompt_tokens > 800"]}
+            ("admission", "reject"): ["0", "prefill_tokens > 800"]}
 
 
 class Names:
@@ -89,7 +89,7 @@ class Drawer:
         elif field["type"] == "number" and isinstance(default, (int, float)) and unit in ("", "ratio"):
             values = [0, default / 2, default, round(default * self.stream.random(), 3), 2 * default]
         elif field["type"] == "number" and unit == "s" and isinstance(default, str):
-            return self.one_of([default, "5 ms", "1 s"])
+            return self.one_of([default, "1 s"])
         else:
             return None
         values = [value for value in values if within(value, field["range"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,12 +52,17 @@ def smaller_values(value: Any) -> list[Any]:
     return [number for number in dict.fromkeys(tries) if abs(number) < abs(value)]
 
 
-def shrink(document: Any, holds: Callable[[Any], bool], tries: int = 200) -> Any:
-    """Drops sections, keys and elements, then makes numbers smaller, as long as `holds` does. `tries` bounds the calls."""
+def shrink(document: Any, holds: Callable[[Any], bool], tries: int = 200, seconds: float = 120) -> Any:
+    """Drops sections, keys and elements, then makes numbers smaller, as long as `holds` does. `tries` bounds the calls, and
+    no call begins after so many `seconds`."""
     left = tries
+    end = time.monotonic() + seconds
 
     def ask(candidate: Any) -> bool:
         nonlocal left
+        if time.monotonic() > end:
+            left = 0
+            return False
         left -= 1
         return holds(candidate)
 
