@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """Mutated inputs: shipped configs with values, keys, arrays, nesting or bytes changed, given to the command.
 
     tests/trust/mutations.py [COUNT] [--seed N] [--only K]      # lists what goes wrong, shrunk; exit code 1 if anything does

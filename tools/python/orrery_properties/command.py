@@ -44,19 +44,21 @@ class Orrery:
         return {**kept, "ORRERY_HOME": str(self.home), "LC_ALL": "C", "TZ": "UTC", **(extra or {})}
 
     def start(self, arguments: list[str], folder: pathlib.Path, *, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-              env: dict[str, str] | None = None, memory: int | None = None, largest_file: int | None = None) -> subprocess.Popen:
-        """Begins the command in `folder` and leaves it running."""
+              env: dict[str, str] | None = None, memory: int | None = None, largest_file: int | None = None,
+              group: bool = False) -> subprocess.Popen:
+        """Begins the command in `folder` and leaves it running; with `group` in a process group of its own."""
         limit = self.memory if memory is None else memory
 
         def confine() -> None:
             if limit:
                 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             if largest_file is not None:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing fails then, as on a full disk
                 resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
 
         self.count += 1
         return subprocess.Popen([str(self.program), *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout,
-                                stderr=stderr, env=self.environment(env), preexec_fn=confine)
+                                stderr=stderr, env=self.environment(env), preexec_fn=confine, start_new_session=group)
 
     def run(self, arguments: list[str], folder: pathlib.Path, *, seconds: float | None = None, **kind) -> Ended:
         """Runs the command to its end; one that takes too long is told to end, and then made to."""
