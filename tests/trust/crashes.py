@@ -43,7 +43,16 @@ SERVING = {"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb
 FEW = {**SERVING, "workload": {**SERVING["workload"], "limit": 200}}
 CAPACITY = {**SERVING, "slo": {"ttft": "2 s", "tbt": "200 ms"},
             "capacity": {"requests": 4000, "max_requests": 8000, "replications": 2, "tolerance": 0.05, "suggest": False}}
-INPUTS = {"run.json": SERVING, "few.json": FEW, "capacity.json": CAPACITY}
+# One simulation that takes a minute: what stops a command between two of many is not enough to stop it there.
+LONG = {**SERVING, "workload": {"generator": {**SERVING["workload"]["generator"], "requests": 3_000_000}},
+        "slo": {"ttft": "2 s", "tbt": "200 ms"}, "capacity": {"requests": 3_000_000, "max_requests": 3_000_000},
+        "slo_sweep": {"rates": ["4 req/s"], "requests": 3_000_000, "max_requests": 3_000_000}, "plans": {"once": True}}
+LONG_STUDY = {"kind": "study", "version": 1, "base": {key: LONG[key] for key in SERVING}, "measures": {"e2e": "e2e_s.mean"},
+              "parameters": [{"name": "seed", "path": "run.seed", "values": [1, 2]}], "objectives": [{"minimise": "e2e"}],
+              "search": {"driver": {"policy": "grid"}, "budget": 2, "batch": 1}}
+INPUTS = {"run.json": SERVING, "few.json": FEW, "capacity.json": CAPACITY, "study.json": LONG_STUDY,
+          **{f"long_{system}.json": {key: value for key, value in LONG.items() if key in (*SERVING, "slo", section)}
+             for system, section in (("run", ""), ("capacity", "capacity"), ("slo", "slo_sweep"), ("plans", "plans"))}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +87,17 @@ JOBS = [
     Job("report", ("report", "few", "--png", "no", "--out", "OUT"), "page.html"),
     Job("capacity", ("capacity", "capacity.json", "--out", "OUT", "--quiet"), "capacity", room=4096),
 ]
+
+
+LONG_JOBS = [
+    *(Job(name, (name, f"long_{name}.json", "--out", "OUT", "--quiet"), "answer") for name in ("run", "capacity", "slo", "plans")),
+    *(Job(name, (name, "study.json", "--out", "OUT", "--jobs", "1", "--quiet"), "long.sqlite",
+          keeps=("long.sqlite", "long.sqlite-wal", "long.sqlite-shm")) for name in ("sweep", "search")),
+    Job("train", ("train", str(STUDIES / "rl_bandit.json"), "--out", "OUT", "--seeds", "1", "--steps", "100000000", "--quiet"), "trained"),
+    Job("evolve", ("evolve", str(STUDIES / "evolve_queue.json"), "--out", "OUT", "--jobs", "1", "--quiet", "--set",
+                   "base.workload.generator.requests=300000"), "evolved"),
+]
+LONG_S = 0.6  # processor time after which they are stopped
 
 
 def family(pid: int) -> list[int]:
@@ -289,6 +309,12 @@ class Bench:
         yield "full disk", self.full_disk(job)
         yield "no place", self.bad_place(job)
 
+    def in_the_middle(self, job: Job) -> list[str]:
+        """Interrupted in one long simulation, a command ends at once."""
+        folder = self.folder(f"{job.name}-long")
+        ended, outlived = self.stop(job, folder, signal.SIGTERM, LONG_S)
+        return self.wrong(job, folder, signal.SIGTERM, ended, outlived)
+
     def kills(self, job: Job, count: int, stream: random.Random) -> list[str]:
         """Stopped again and again at random moments in one folder, until it may end: the answer is the undisturbed one."""
         _, seconds = self.undisturbed(job)
@@ -296,7 +322,9 @@ class Bench:
         for kill in range(count):
             number = stream.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
             more = job.resume if (folder / job.out).exists() else ()
+            before = set(self.made(folder))
             ended, outlived = self.stop(job, folder, number, stream.random() * seconds, more)
+            new = set(self.made(folder)) - before - set(job.keeps)
             what = []
             if ended.code == 0:  # it was quicker
                 what = [f"has another answer: {name}" for name, content in self.undisturbed(job)[0].items()
@@ -304,8 +332,10 @@ class Bench:
                 folder = self.folder(f"{job.name}-kills")
             elif number == signal.SIGKILL:
                 what = self.wrong(job, folder, number, ended, outlived)
-            elif ended.code != INTERRUPTED or ended.late:
-                what = [f"exit code {ended.code} {ended.late}: {ended.said}"]
+            elif ended.code == -number and not new and not outlived:
+                pass  # so early that there was nothing to take away
+            elif ended.code != INTERRUPTED or ended.late or new:
+                what = [f"exit code {ended.code} {ended.late}, leaves {', '.join(new) or 'nothing'}: {ended.said}"]
             found += [f"kill {kill}, {signal.Signals(number).name}: {one}" for one in what]
         return found + self.wrong_again(job, folder)
 
@@ -323,11 +353,17 @@ def small_disk(place: pathlib.Path, size: int) -> Iterator[pathlib.Path | None]:
             subprocess.run(["umount", str(place)], check=True)
 
 
+def told(job: Job, case: str, found: list[str]) -> int:
+    """Prints a case, and returns how much is wrong."""
+    print(f"{job.name:9} {case:12} {'; '.join(found) or 'as it should be'}", flush=True)
+    return len(found)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/trust/crashes.py", description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=0, help="kills of each command at random moments, in place of the matrix")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
-    parser.add_argument("--job", action="append", choices=[job.name for job in JOBS], help="this command alone (may be repeated)")
+    parser.add_argument("--job", action="append", choices=sorted({job.name for job in JOBS + LONG_JOBS}), help="this command alone (may be repeated)")
     parser.add_argument("--orrery", type=pathlib.Path, default=pathlib.Path(os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery")))
     options = parser.parse_args()
     wrong = 0
@@ -338,9 +374,10 @@ def main() -> int:
                 continue
             stream = random.Random(f"{options.seed}/{job.name}")
             cases = [(f"{options.kills} kills", bench.kills(job, options.kills, stream))] if options.kills else bench.cases(job)
-            for case, found in cases:
-                print(f"{job.name:9} {case:12} {'; '.join(found) or 'as it should be'}", flush=True)
-                wrong += len(found)
+            wrong += sum(told(job, case, found) for case, found in cases)
+        for job in LONG_JOBS if not options.kills else []:
+            if not options.job or job.name in options.job:
+                wrong += told(job, "long, TERM", bench.in_the_middle(job))
         print(f"{wrong} things wrong; {bench.orrery.count} commands, {cpu_seconds():.0f} s of processor time")
     return 1 if wrong else 0
 

@@ -113,6 +113,7 @@ def subjects() -> list[Subject]:
 # Text stands for them in a document until it is written, since json can write neither.
 TWICE, DEEP = "\ue000twice", "\ue000deep"
 DEPTH = 100_000
+LONGEST = 300  # elements of an array
 VALUES: list[Any] = [0, -1, 1, 2**53, 2**63, -2**63, 1e308, -1e308, 1e-300, 0.5, math.nan, math.inf, "NaN", "inf", "-1 s", "5 parsecs",
                      "3 GB/s", "1e400 s", "0 s", "9007199254740992", "", " ", "../../../../etc/passwd", "catalog:", "\u0000", None,
                      True, [], {}, [None], [[]], {"policy": "none"}, DEEP]
@@ -213,8 +214,8 @@ def change_array(document: Any, path: Path, stream: random.Random) -> Change:
     if not arrays:
         return change_type(document, path, stream)
     chosen = stream.choice(arrays)
-    count = stream.choice([0, 0, 3, 2000])
-    made = (at(document, chosen) * count)[:2000]
+    count = stream.choice([0, 0, 3, LONGEST])
+    made = (at(document, chosen) * count)[:LONGEST]
     return lambda doc: put(doc, chosen, made)
 
 
@@ -424,6 +425,7 @@ def hunt(bench: Bench, numbers: list[int], seed: int, shrink_seconds: float = 60
             new = (command, fault[:60]) not in seen
             seen.add((command, fault[:60]))
             found.append(shrunk(bench, number, mutant, command, fault, shrink_seconds if new else 0))
+            tell(found[-1].shown() if new else "  as before")
     return found
 
 
@@ -438,8 +440,6 @@ def main() -> int:
         bench = Bench(options.orrery, pathlib.Path(scratch))
         found = hunt(bench, options.only or list(range(options.count)), options.seed, tell=lambda text: print(text, flush=True))
         print(summary(bench, found))
-    for one in found:
-        print(one.shown())
     return 1 if found else 0
 
 

@@ -26,6 +26,11 @@ class MatrixTest(unittest.TestCase):
             with self.subTest(case):
                 self.assertEqual([], found)
 
+    def test_in_the_middle_of_one_long_simulation(self):
+        for job in crashes.LONG_JOBS:
+            with self.subTest(job.name):
+                self.assertEqual([], self.bench.in_the_middle(job))
+
 
 for _job in crashes.JOBS:
     setattr(MatrixTest, f"test_{_job.name}", lambda self, name=_job.name: self.check(name))

@@ -224,7 +224,7 @@ class Bench:
             exported = self.orrery.run(["export", "s.sqlite"], folder)
             exports.append({"points.csv": exported.out.encode(), "stdout": ended.out.encode()})
         same_bytes(*exports, "sweep with one thread | two")
-        for command, extra, options in ((("plans", "--devices", "1,2"), {}, (("--jobs", "1"), ("--jobs", "2"))),
+        for command, extra, options in ((("plans", "--devices", "1,2", "--set", "workload.limit=60"), {}, (("--jobs", "1"), ("--jobs", "2"))),
                                         (("capacity",), SHORT_CAPACITY, ((), ()))):
             found = [self.once(self.fresh(f"{command[0]}{i}"), {**base, **extra}, command=(*command, *more))
                      for i, more in enumerate(options)]
