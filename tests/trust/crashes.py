@@ -90,10 +90,12 @@ JOBS = [
 
 
 LONG_JOBS = [
-    *(Job(name, (name, f"long_{name}.json", "--out", "OUT", "--quiet"), "answer") for name in ("run", "capacity", "slo", "plans")),
+    *(Job(name, (name, f"long_{name}.json", "--out", "OUT", "--quiet"), "answer")
+      for name in ("run", "capacity", "slo", "plans")),
     *(Job(name, (name, "study.json", "--out", "OUT", "--jobs", "1", "--quiet"), "long.sqlite",
           keeps=("long.sqlite", "long.sqlite-wal", "long.sqlite-shm")) for name in ("sweep", "search")),
-    Job("train", ("train", str(STUDIES / "rl_bandit.json"), "--out", "OUT", "--seeds", "1", "--steps", "100000000", "--quiet"), "trained"),
+    Job("train", ("train", str(STUDIES / "rl_bandit.json"), "--out", "OUT", "--seeds", "1", "--steps", "100000000", "--quiet"),
+        "trained"),
     Job("evolve", ("evolve", str(STUDIES / "evolve_queue.json"), "--out", "OUT", "--jobs", "1", "--quiet", "--set",
                    "base.workload.generator.requests=300000"), "evolved"),
 ]
@@ -199,7 +201,8 @@ class Bench:
         if outlived:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        return Ended(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - begin, late), outlived
+        ended = Ended(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - begin, late)
+        return ended, outlived
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 
@@ -364,7 +367,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=0, help="kills of each command at random moments, in place of the matrix")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     parser.add_argument("--job", action="append", choices=sorted({job.name for job in JOBS + LONG_JOBS}), help="this command alone (may be repeated)")
-    parser.add_argument("--orrery", type=pathlib.Path, default=pathlib.Path(os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery")))
+    parser.add_argument("--orrery", type=pathlib.Path, default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"))
     options = parser.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="orrery-crashes-") as scratch:
@@ -373,7 +376,9 @@ def main() -> int:
             if options.job and job.name not in options.job:
                 continue
             stream = random.Random(f"{options.seed}/{job.name}")
-            cases = [(f"{options.kills} kills", bench.kills(job, options.kills, stream))] if options.kills else bench.cases(job)
+            cases = bench.cases(job)
+            if options.kills:
+                cases = iter([(f"{options.kills} kills", bench.kills(job, options.kills, stream))])
             wrong += sum(told(job, case, found) for case, found in cases)
         for job in LONG_JOBS if not options.kills else []:
             if not options.job or job.name in options.job:

@@ -6,12 +6,14 @@ import pathlib
 import tempfile
 import unittest
 
+import mutants
 import mutations
 from orrery_properties.command import GIB, Orrery
+from orrery_properties.shrink import shrink
 
 COUNT = int(os.environ.get("ORRERY_MUTANTS", "500"))
 SEED = 1
-PROGRAM = pathlib.Path(os.environ.get("ORRERY_COMMAND", mutations.ROOT / "build/release/orrery"))
+PROGRAM = pathlib.Path(os.environ.get("ORRERY_COMMAND", mutants.ROOT / "build/release/orrery"))
 
 BERT = {"system": "graph", "machine": {"device": {"part": "ascend-910b2"}},
         "model": {"builder": {"policy": "bert", "bert": {"layers": 1}}}}
@@ -45,12 +47,12 @@ class MutationTest(unittest.TestCase):
         bench = mutations.Bench(PROGRAM, self.scratch)
         for name, (command, document) in KNOWN.items():
             with self.subTest(name):
-                subject = mutations.Subject(name, ".", document, (command,))
-                self.assertEqual({}, bench.faults(subject, mutations.written(document), False))
+                subject = mutants.Subject(name, ".", document, (command,))
+                self.assertEqual({}, bench.faults(subject, mutants.written(document), False))
 
     def test_inputs_that_ship(self):
         """Every system takes part, and what is mutated is valid before."""
-        every = mutations.subjects()
+        every = mutants.subjects()
         bench = mutations.Bench(PROGRAM, self.scratch)
         listed = json.loads(bench.orrery.run(["list", "system", "--json"], self.scratch).out)
         shown = json.dumps([subject.document for subject in every])
@@ -58,7 +60,7 @@ class MutationTest(unittest.TestCase):
         for subject in every[-8:] + [s for s in every if s.name in ("my.json", "training_step.json", "rl_bandit.json")]:
             with self.subTest(subject.name):
                 bench.codes.clear()
-                self.assertEqual({}, bench.faults(subject, mutations.written(subject.document), False))
+                self.assertEqual({}, bench.faults(subject, mutants.written(subject.document), False))
                 self.assertEqual(["0"], list(bench.codes))
 
 
@@ -78,7 +80,7 @@ class BenchTest(unittest.TestCase):
         scratch = self.scratch / str(len(list(self.scratch.iterdir())))
         scratch.mkdir()
         bench = mutations.Bench(program, scratch, seconds=0.5)
-        subject = mutations.Subject("fake", ".", {}, (("run", "FILE", "--out", "OUT"),))
+        subject = mutants.Subject("fake", ".", {}, (("run", "FILE", "--out", "OUT"),))
         return bench.faults(subject, b"{}", False).get("run", "")
 
     def test_what_is_right(self):
@@ -101,13 +103,13 @@ class BenchTest(unittest.TestCase):
 
     def test_shrinks_to_the_smallest(self):
         document = {"a": {"b": [1, 2, {"bad": 512}], "c": "x"}, "d": [3]}
-        smallest = mutations.shrink(document, lambda doc: '"bad"' in json.dumps(doc))
+        smallest = shrink(document, lambda doc: '"bad"' in json.dumps(doc))
         self.assertEqual('{"a": {"b": [{"bad": 0}]}}', json.dumps(smallest))
 
     def test_the_same_seed_gives_the_same_mutants(self):
-        every = mutations.subjects()
-        mutations.NAMES.clear()
-        one, other = ([mutations.draw(every[n % len(every)], 1, n).content() for n in range(60)] for _ in range(2))
+        every = mutants.subjects()
+        mutants.NAMES.clear()
+        one, other = ([mutants.draw(every[n % len(every)], 1, n).content() for n in range(60)] for _ in range(2))
         self.assertEqual(one, other)
         self.assertGreater(len(set(one)), 50)
 

@@ -36,9 +36,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the configs (default: 1)")
     parser.add_argument("--only", type=int, action="append", metavar="K", help="config K of the seed alone (may be repeated)")
     parser.add_argument("--check", action="append", choices=CHECKS, help="this property alone (may be repeated)")
-    parser.add_argument("--orrery", type=pathlib.Path, default=pathlib.Path(os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery")),
+    parser.add_argument("--orrery", type=pathlib.Path, default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"),
                         help="the command (default: build/release/orrery)")
-    parser.add_argument("--tries", type=int, default=150, help="runs that shrink a config, of each property (default: 150; 0: none)")
+    parser.add_argument("--tries", type=int, default=150,
+                        help="runs that shrink a config, of each property (default: 150; 0: none)")
     parser.add_argument("--seconds", type=float, default=60, help="time that shrinks a config, of each property (default: 60)")
     parser.add_argument("--out", type=pathlib.Path, help="folder for the configs that were found, as they were and shrunk")
     parser.add_argument("--show", action="store_true", help="only print the configs, a line each")

@@ -70,13 +70,14 @@ def conservation(run: Run) -> None:
         return
     told = run.summary["requests"]
     must(told["arrived"] == told["completed"] + told["rejected"] + told["unfinished"],
-         f"{told['arrived']} arrived, {told['completed']} completed, {told['rejected']} rejected, {told['unfinished']} unfinished")
+         "{arrived} arrived, {completed} completed, {rejected} rejected, {unfinished} unfinished".format(**told))
     must(sum(told["rejected_by_reason"].values()) == told["rejected"], "rejections by reason are not all rejections")
     rows = collections.Counter(row["status"].split(":")[0] for row in run.requests)
     for status in ("completed", "rejected", "unfinished"):
         must(rows[status] == told[status], f"{rows[status]} rows are {status}, the summary tells {told[status]}")
     must(len({row["id"] for row in run.requests}) == len(run.requests), "a request has two rows")
-    reasons = collections.Counter(row["status"].partition(":")[2] for row in run.requests if row["status"].startswith("rejected"))
+    reasons = collections.Counter(row["status"].partition(":")[2] for row in run.requests
+                                  if row["status"].startswith("rejected"))
     must(dict(reasons) == {name: count for name, count in told["rejected_by_reason"].items() if count},
          f"reasons of rejection: {dict(reasons)} in the table, {told['rejected_by_reason']} in the summary")
 
@@ -87,9 +88,10 @@ def tokens(run: Run) -> None:
         return
     for name in ("prompt", "output"):
         count = sum(int(row[f"{name}_tokens"]) for row in run.requests if row["status"] == "completed")
-        must(count == run.summary["tokens"][name], f"{count} {name} tokens in the table, {run.summary['tokens'][name]} in the summary")
+        told = run.summary["tokens"][name]
+        must(count == told, f"{count} {name} tokens in the table, {told} in the summary")
     for row in run.requests:
-        must(int(row["cached_tokens"]) <= int(row["prompt_tokens"]), f"request {row['id']}: more cached than its prompt is long")
+        must(int(row["cached_tokens"]) <= int(row["prompt_tokens"]), f"request {row['id']}: more cached than prompt")
 
 
 def order(run: Run) -> None:
@@ -224,8 +226,8 @@ class Bench:
             exported = self.orrery.run(["export", "s.sqlite"], folder)
             exports.append({"points.csv": exported.out.encode(), "stdout": ended.out.encode()})
         same_bytes(*exports, "sweep with one thread | two")
-        for command, extra, options in ((("plans", "--devices", "1,2", "--set", "workload.limit=60"), {}, (("--jobs", "1"), ("--jobs", "2"))),
-                                        (("capacity",), SHORT_CAPACITY, ((), ()))):
+        plans = ("plans", "--devices", "1,2", "--set", "workload.limit=60")
+        for command, extra, options in ((plans, {}, (("--jobs", "1"), ("--jobs", "2"))), (("capacity",), SHORT_CAPACITY, ((), ()))):
             found = [self.once(self.fresh(f"{command[0]}{i}"), {**base, **extra}, command=(*command, *more))
                      for i, more in enumerate(options)]
             must(found[0][0].code == found[1][0].code, f"{command[0]}: {found[0][0].said} | {found[1][0].said}")

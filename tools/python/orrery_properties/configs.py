@@ -17,8 +17,8 @@ USUAL_POLICIES = {"routing", "admission", "scaling", "decode_scaling", "decode_r
                   "partition"}  # drawn less often: their defaults are what most configs have
 # Parameters that have no default, and what they may be.
 NEEDED = {("speculation", "draft_model", "model"): "catalog:llama-2-7b",
-          ("lengths", "quantiles", "prompt"): [{"share": 0, "tokens": 1}, {"share": 0.5, "tokens": 300}, {"share": 1, "tokens": 900}],
-          ("lengths", "quantiles", "output"): [{"share": 0, "tokens": 1}, {"share": 0.5, "tokens": 30}, {"share": 1, "tokens": 90}]}
+          ("lengths", "quantiles", "prompt"): [{"share": share, "tokens": n} for share, n in ((0, 1), (0.5, 300), (1, 900))],
+          ("lengths", "quantiles", "output"): [{"share": share, "tokens": n} for share, n in ((0, 1), (0.5, 30), (1, 90))]}
 # Draws of a file, which a config made up here has not.
 WITH_FILES = {("lengths", "empirical"), ("program", "workflow_trace")}
 # Parameters that are formulas, and some of them.
@@ -134,17 +134,17 @@ class Drawer:
     def workload(self) -> dict[str, Any]:
         requests = self.stream.randint(20, 60)
         if self.chance(0.15):
-            found: dict[str, Any] = {"program": {"instances": self.stream.randint(2, 5), "does": self.policy("program", share=0.1)}}
+            program = {"instances": self.stream.randint(2, 5), "does": self.policy("program", share=0.1)}
             if self.chance(0.5):
-                found["program"]["arrivals"] = self.arrivals()
-            return found
+                program["arrivals"] = self.arrivals()
+            return {"program": program}
         generator: dict[str, Any] = {"requests": requests, "arrivals": self.arrivals(), "lengths": self.lengths(),
                                      "limits": {"prompt_max": 2000, "output_max": 150}}
         if self.chance(0.25):
             generator["prefixes"] = {"depth": self.stream.randint(1, 3), "fanout": self.stream.randint(1, 4)}
         if self.chance(0.2):
             generator["high_share"] = self.one_of([0.1, 0.5])
-        found = {"generator": generator}
+        found: dict[str, Any] = {"generator": generator}
         if self.chance(0.15):
             found["clients"] = self.stream.randint(1, 12)
             found["think_time"] = self.one_of(["0 s", "100 ms", "2 s"])
