@@ -366,7 +366,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/trust/crashes.py", description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=0, help="kills of each command at random moments, in place of the matrix")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
-    parser.add_argument("--job", action="append", choices=sorted({job.name for job in JOBS + LONG_JOBS}), help="this command alone (may be repeated)")
+    parser.add_argument("--job", action="append", choices=sorted({job.name for job in JOBS + LONG_JOBS}),
+                        help="this command alone (may be repeated)")
     parser.add_argument("--orrery", type=pathlib.Path, default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"))
     options = parser.parse_args()
     wrong = 0

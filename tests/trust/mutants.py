@@ -72,26 +72,21 @@ def system_of(document: dict[str, Any], folder: pathlib.Path) -> str:
 
 
 def subjects() -> list[Subject]:
-    """The shipped inputs; and an experiment of every system that ships only below a study or a claim."""
+    """The shipped inputs, and the experiments below studies and claims; `slo_sweep` and `search` are made up."""
     found: list[Subject] = []
-    below: dict[str, Subject] = {}
     for folder in FOLDERS:
         for path in sorted((BASES if folder == "." else ROOT / folder).glob("*.json")):
             document = json.loads(path.read_text())
             if not isinstance(document, dict) or path.stem == "prices":
                 continue
-            if "kind" not in document or document["kind"] != "experiment":
-                base = document.get("base")
-                if isinstance(base, dict) and "system" in base:
-                    made = subject(f"{path.name}, its experiment", folder, base, base["system"])
-                    below.setdefault("with vary" if "vary" in json.dumps(base) else base["system"], made)
+            base = document.get("base")
+            if isinstance(base, dict) and "system" in base:
+                found.append(subject(f"{path.name}, its experiment", folder, base, base["system"]))
             found.append(subject(path.name, folder, document, system_of(document, ROOT / folder)))
     mine = json.loads((ROOT / "docs/how-to/my.json").read_text())
-    below["slo_sweep"] = subject("my.json, its SLO", "docs/how-to", {**mine, "system": "slo_sweep"}, "slo_sweep")
     toy = {"system": "search", "study": {"file": "search_toy.json", "set": ["search.budget=20"]}}
-    below["search"] = subject("search_toy.json, searched", "experiments/studies", toy, "search")
-    shipped = {system_of(one.document, ROOT / one.folder) for one in found if one.document.get("kind") == "experiment"}
-    return found + [one for system, one in below.items() if system not in shipped]
+    return found + [subject("my.json, its SLO", "docs/how-to", {**mine, "system": "slo_sweep"}, "slo_sweep"),
+                    subject("search_toy.json, searched", "experiments/studies", toy, "search")]
 
 
 # -- mutations --------------------------------------------------------------------------------------------------------

@@ -57,7 +57,12 @@ class MutationTest(unittest.TestCase):
         listed = json.loads(bench.orrery.run(["list", "system", "--json"], self.scratch).out)
         shown = json.dumps([subject.document for subject in every])
         self.assertEqual([], [entry["name"] for entry in listed if f'"system": "{entry["name"]}"' not in shown])
-        for subject in every[-8:] + [s for s in every if s.name in ("my.json", "training_step.json", "rl_bandit.json")]:
+        studies = ("dram_controller", "layered_prefill", "pygim", "search_toy", "slapo_tune", "space_hls", "space_pim", "apex")
+        below = [f"{name}.json, its experiment" for name in studies]
+        names = {"my.json", "training_step.json", "rl_bandit.json", "my.json, its SLO", "search_toy.json, searched", *below}
+        chosen = {subject.name: subject for subject in every if subject.name in names}
+        self.assertEqual(names, set(chosen))
+        for subject in chosen.values():
             with self.subTest(subject.name):
                 bench.codes.clear()
                 self.assertEqual({}, bench.faults(subject, mutants.written(subject.document), False))
