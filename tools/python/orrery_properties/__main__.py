@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -35,6 +36,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("count", nargs="?", type=int, default=300, metavar="COUNT", help="configs (default: 300)")
     parser.add_argument("--seed", type=int, default=1, help="of the configs (default: 1)")
     parser.add_argument("--only", type=int, action="append", metavar="K", help="config K of the seed alone (may be repeated)")
+    parser.add_argument("--config", type=pathlib.Path, nargs="+", metavar="FILE", help="these configs, in place of drawn ones")
     parser.add_argument("--check", action="append", choices=CHECKS, help="this property alone (may be repeated)")
     parser.add_argument("--orrery", type=pathlib.Path, default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"),
                         help="the command (default: build/release/orrery)")
@@ -61,10 +63,19 @@ def other_locale(scratch: pathlib.Path) -> dict[str, str]:
     return {**env, "LC_ALL": "de_DE.UTF-8"}
 
 
+def config_of(names: Names, options: argparse.Namespace, number: int) -> dict[str, Any]:
+    """Config `number`: of the files given, else drawn."""
+    return json.loads(options.config[number].read_text()) if options.config else draw(names, options.seed, number)
+
+
+def name_of(options: argparse.Namespace, number: int) -> str:
+    return options.config[number].name if options.config else f"config {number}"
+
+
 def checks_of(number: int, options: argparse.Namespace) -> list[str]:
     if options.check:
         return options.check
-    return [check for check in CHECKS if check != "jobs" or number % JOBS_EVERY == 0]
+    return [check for check in CHECKS if check != "jobs" or options.config or number % JOBS_EVERY == 0]
 
 
 def main() -> int:
@@ -74,20 +85,20 @@ def main() -> int:
         scratch = pathlib.Path(folder)
         orrery = Orrery(options.orrery, ROOT)
         names = Names(orrery, scratch)
-        numbers = options.only or range(options.count)
+        numbers = options.only or range(len(options.config) if options.config else options.count)
         if options.show:
             for number in numbers:
-                print(json.dumps(draw(names, options.seed, number)))
+                print(json.dumps(config_of(names, options, number)))
             return 0
         locale = other_locale(scratch)
         bench = Bench(orrery, scratch / "runs", locale)
         found: dict[str, list[tuple[int, Finding]]] = {}
         for number in numbers:
-            for finding in bench.findings(draw(names, options.seed, number), checks_of(number, options)):
+            for finding in bench.findings(config_of(names, options, number), checks_of(number, options)):
                 found.setdefault(finding.check, []).append((number, finding))
-                print(f"config {number}: {finding.check}: {finding.message}", flush=True)
+                print(f"{name_of(options, number)}: {finding.check}: {finding.message}", flush=True)
         statuses = ", ".join(f"{count} {status}" for status, count in sorted(bench.statuses.items()))
-        print(f"{len(numbers)} configs of seed {options.seed}: {statuses}, {sum(bench.refused.values())} refused; "
+        print(f"{len(numbers)} configs{'' if options.config else f' of seed {options.seed}'}: {statuses}, {sum(bench.refused.values())} refused; "
               f"{orrery.count} commands, {cpu_seconds():.0f} s of processor time, {time.monotonic() - begin:.0f} s; "
               f"locale {locale['LC_ALL']}", flush=True)
         for said, count in bench.refused.most_common():
@@ -100,11 +111,11 @@ def main() -> int:
 
 def tell(bench: Bench, names: Names, options: argparse.Namespace, check: str, findings: list[tuple[int, Finding]]) -> None:
     """The smallest config that shows a fault, from the smallest that was drawn."""
-    configs = {number: draw(names, options.seed, number) for number, _ in findings}
+    configs = {number: config_of(names, options, number) for number, _ in findings}
     number = min(configs, key=lambda n: len(json.dumps(configs[n])))
     smallest = shrink(configs[number], lambda config: bool(bench.findings(config, [check])), options.tries, options.seconds)
     message = next((finding.message for finding in bench.findings(smallest, [check])), "gone")
-    print(f"\n{check}: {len(findings)} configs ({', '.join(str(n) for n, _ in findings[:20])}); config {number} is shrunk to\n"
+    print(f"\n{check}: {len(findings)} configs ({', '.join(str(n) for n, _ in findings[:20])}); {name_of(options, number)} is shrunk to\n"
           f"{json.dumps(smallest)}\n  {message}", flush=True)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ DENSE = ["llama-2-7b", "llama-3.1-8b", "mistral-7b", "qwen3-8b", "opt-13b"]  # f
 WITH_EXPERTS = ["qwen3-30b-a3b", "gpt-oss-20b", "mixtral-8x7b"]
 PARTS = ["a100-sxm4-80gb", "h100-sxm5-80gb", "a10g", "l40s", "mi300x", "a100-pcie-40gb"]
 TICKS = ["1 ps", "1 ns", "1 us", "10 us", "1 ms"]
-USUAL_POLICIES = {"routing", "admission", "scaling", "decode_scaling", "decode_routing", "migration", "power", "speculation",
+USUAL_POLICIES = {"routing", "scaling", "decode_scaling", "decode_routing", "migration", "power", "speculation",
                   "partition"}  # drawn less often: their defaults are what most configs have
 # Parameters that have no default, and what they may be.
 NEEDED = {("speculation", "draft_model", "model"): "catalog:llama-2-7b",
