@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
 
 #include "sim/base/fault.hpp"
+#include "sim/base/input_limits.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -45,11 +45,7 @@ std::optional<double> number_of(const std::string& cell) {
 }  // namespace
 
 CsvTable CsvTable::read(const std::filesystem::path& folder, const std::string& name, Ragged ragged) {
-  std::ifstream in(folder / name, std::ios::binary);
-  if (!in) throw_fault({(folder / name).string(), ""}, "cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  CsvTable table = parse(text.str(), name, ragged);
+  CsvTable table = parse(read_whole(folder / name, "table"), name, ragged);
   table.root_ = folder;
   return table;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/base/fault.hpp"
+#include "sim/base/input_limits.hpp"
 
 namespace orrery::traces {
 namespace {
@@ -44,6 +45,7 @@ class PlainFile final : public ByteSource {
       return got;
     }
     got = std::fread(out, 1, size, file_.get());
+    bytes_ += got;
     if (got == 0 && std::ferror(file_.get()) != 0)
       sim::throw_fault({path_, ""}, fmt::format("cannot read the trace: {}", std::strerror(errno)));
     return got;
@@ -63,12 +65,31 @@ class PlainFile final : public ByteSource {
   }
 
   const std::string& path() const { return path_; }
+  /// Bytes that were read of it.
+  std::size_t bytes() const { return bytes_; }
 
  private:
   std::string path_;
+  std::size_t bytes_ = 0;
   std::unique_ptr<std::FILE, CloseFile> file_;
   std::string head_;
   std::size_t kept_ = 0;
+};
+
+/// Counts what a stream becomes, and refuses one that was made to fill memories.
+class Inflation {
+ public:
+  void add(std::size_t bytes, const PlainFile& file) {
+    bytes_ += bytes;
+    if (bytes_ > sim::kFreeBytes + sim::kMostInflation * file.bytes())
+      sim::throw_fault(
+          {file.path(), ""},
+          fmt::format("expected a stream that becomes at most {} times as long, got a longer one", sim::kMostInflation),
+          "decompress it first if that is meant");
+  }
+
+ private:
+  std::size_t bytes_ = 0;
 };
 
 class GzipFile final : public ByteSource {
@@ -99,6 +120,7 @@ class GzipFile final : public ByteSource {
                                                           stream_.msg != nullptr ? stream_.msg : "unknown reason"));
       }
     }
+    inflation_.add(wanted - stream_.avail_out, *file_);
     return wanted - stream_.avail_out;
   }
 
@@ -113,6 +135,7 @@ class GzipFile final : public ByteSource {
   std::unique_ptr<PlainFile> file_;
   std::vector<char> input_;
   z_stream stream_{};
+  Inflation inflation_;
   bool inside_member_ = false;
 };
 
@@ -139,6 +162,7 @@ class ZstdFile final : public ByteSource {
       inside_frame_ = code != 0;
       drain_ = output.pos == output.size && inside_frame_;  // the decoder may hold more without any new input
     }
+    inflation_.add(output.pos, *file_);
     return output.pos;
   }
 
@@ -150,6 +174,7 @@ class ZstdFile final : public ByteSource {
   std::vector<char> buffer_;
   std::unique_ptr<ZSTD_DStream, FreeStream> stream_;
   ZSTD_inBuffer input_{nullptr, 0, 0};
+  Inflation inflation_;
   bool inside_frame_ = false;
   bool drain_ = false;
 };

@@ -1,7 +1,12 @@
 #include "traces/line_source.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <string>
+
+#include "sim/base/input_limits.hpp"
 
 namespace orrery::traces {
 
@@ -18,6 +23,9 @@ bool LineSource::refill() {
     end_ -= begin_;
     begin_ = 0;
   }
+  if (end_ > sim::kMostLineBytes)
+    sim::throw_fault({path_ + ":" + std::to_string(number_ + 1), ""},
+                     fmt::format("expected lines of at most {} MiB, got a longer one", sim::kMostLineBytes >> 20));
   if (end_ + kPadding == buffer_.size()) buffer_.resize(2 * end_ + kPadding);
   const std::size_t got = bytes_->read(buffer_.data() + end_, buffer_.size() - kPadding - end_);
   end_ += got;

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <fstream>
 #include <stdexcept>
 
@@ -27,6 +30,28 @@ std::uint64_t file_digest(const fs::path& path, std::uint64_t hash = 0xcbf29ce48
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "unknown";
+}
+
+/// Removes what runs into a folder of this name left that were killed: their working folders, ".NAME.PID", and the
+/// folder that they were replacing, ".NAME.PID.old", which is put back if none stands in its place.
+void remove_unfinished(const fs::path& parent, const std::string& name) {
+  std::error_code ignored;
+  const std::string front = "." + name + ".";
+  std::vector<fs::path> left;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored))
+    if (entry.path().filename().string().starts_with(front)) left.push_back(entry.path());
+  for (const fs::path& path : left) {
+    const std::string rest = path.filename().string().substr(front.size());
+    pid_t process = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), process);
+    const std::string_view behind(end, static_cast<std::size_t>(rest.data() + rest.size() - end));
+    if (error != std::errc() || (!behind.empty() && behind != ".old")) continue;
+    if (process <= 0 || kill(process, 0) == 0 || errno != ESRCH) continue;  // it is at work
+    if (!behind.empty() && !fs::exists(parent / name, ignored))
+      fs::rename(path, parent / name, ignored);
+    else
+      fs::remove_all(path, ignored);
+  }
 }
 
 }  // namespace
@@ -86,6 +111,7 @@ RunFolder::RunFolder(fs::path folder, bool force) : folder_(std::move(folder)) {
     if (!replaceable) refuse("expected a folder of a run or an empty one to replace, found something else");
   }
   const fs::path parent = folder_.has_parent_path() ? folder_.parent_path() : fs::path(".");
+  remove_unfinished(parent, folder_.filename().string());
   for (fs::path missing = parent; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path())
     made_.insert(made_.begin(), missing);
   error.clear();

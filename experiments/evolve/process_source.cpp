@@ -91,7 +91,9 @@ Node problem_message(const EvolveStudy& study) {
 }
 
 ProcessSource::ProcessSource(const EvolveStudy& study, const std::string& command)
-    : study_(study), process_(std::make_unique<sim::LineProcess>(std::vector<std::string>{"/bin/sh", "-c", command})) {
+    : study_(study),
+      command_(command),
+      process_(std::make_unique<sim::LineProcess>(std::vector<std::string>{"/bin/sh", "-c", command})) {
   say(problem_message(study));
 }
 
@@ -107,6 +109,14 @@ void ProcessSource::say(const Node& message) {
 }
 
 std::vector<std::string> ProcessSource::propose(std::int64_t generation, const Archive&) {
+  std::vector<std::string> texts = asked(generation);
+  if (counts_.gone && counts_.answers == 0)  // it never was one; a search without it is not what was asked for
+    sim::throw_fault({"--proposer", ""},
+                     fmt::format("expected a program that proposes: '{}' ended before its first answer", command_));
+  return texts;
+}
+
+std::vector<std::string> ProcessSource::asked(std::int64_t generation) {
   Node message = Node::object();
   message.set("type", Node::string("propose"));
   message.set("generation", Node::integer(generation));

@@ -38,6 +38,7 @@ class ProcessSource final : public Source {
   ProcessSource(const EvolveStudy& study, const std::string& command);
   ~ProcessSource() override;
 
+  /// Throws sim::ConfigError where the program ends before it ever answered.
   std::vector<std::string> propose(std::int64_t generation, const Archive& archive) override;
   void told(std::span<const Verdict> verdicts, const Archive& archive) override;
   bool ended() const override { return counts_.gone; }
@@ -45,10 +46,12 @@ class ProcessSource final : public Source {
   const ProposerCounts& counts() const { return counts_; }
 
  private:
+  std::vector<std::string> asked(std::int64_t generation);
   std::optional<std::vector<std::string>> read_answer(const std::string& line, std::int64_t generation);
   void say(const sim::Node& message);
 
   const EvolveStudy& study_;
+  std::string command_;
   ProposerCounts counts_;
   std::unique_ptr<sim::LineProcess> process_;
   sim::Node results_ = sim::Node::array();  ///< of the last generation

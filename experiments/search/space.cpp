@@ -146,8 +146,9 @@ std::string Space::text(const Point& point) const {
   for (std::size_t i = 0; i < point.size(); ++i) {
     if (std::isnan(point[i])) continue;
     const Parameter& parameter = parameters_[i];
-    const std::string value = parameter.has_choices() ? parameter.choices[std::size_t(point[i])].label
-                                                      : sim::format_quantity(point[i], parameter.unit);
+    const std::string value = parameter.has_choices()              ? parameter.choices[std::size_t(point[i])].label
+                              : sim::has_dimension(parameter.unit) ? sim::humanise(point[i], parameter.unit)
+                                                                   : fmt::format("{}", point[i]);
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", parameter.name, value);
   }
   return text;

@@ -68,7 +68,7 @@ std::string comparison_text(const StudyAnalysis& analysis) {
       row.push_back(fmt::format("{} of {}", store.of_joint_front, analysis.joint_front));
       row.push_back(spread_text(shares(analysis, store)));
     }
-    for (std::size_t o = 0; o < goals.size(); ++o) row.push_back(spread_text(last_best(store, o)));
+    for (std::size_t o = 0; o < goals.size(); ++o) row.push_back(spread_text(last_best(store, o), goals[o].unit));
   }
   return table_text(rows);
 }

@@ -63,6 +63,18 @@ void read_range(const Node& node, const Node& range, Parameter& parameter, Fault
       faults.add(range.origin(), fmt::format("expected whole numbers of a parameter of type integer, got {}", end));
 }
 
+/// The dimension of a list of quantities; none where one of them is something else.
+sim::Unit unit_of_values(const Node& values) {
+  std::optional<sim::Unit> unit;
+  if (!values.is_array()) return sim::Unit::none;
+  for (const Node& value : values.items()) {
+    const auto quantity = value.is_string() ? quantity_of(value.as_string()) : std::nullopt;
+    if (!quantity || (unit && *unit != quantity->second)) return sim::Unit::none;
+    unit = quantity->second;
+  }
+  return unit.value_or(sim::Unit::none);
+}
+
 void read_values(const Node& node, Parameter& parameter, Faults& faults) {
   parameter.choices = read_choices(node, parameter.paths, faults);
   const bool texts = std::any_of(parameter.choices.begin(), parameter.choices.end(), [](auto& c) { return c.text; });
@@ -74,6 +86,7 @@ void read_values(const Node& node, Parameter& parameter, Faults& faults) {
   if (texts && type == "ordinal")
     faults.add(place_of(node, "type"), "expected numbers or quantities of an ordinal parameter, found texts");
   if (const Node* scale = node.find("scale")) faults.add(scale->origin(), "a list of values has no scale");
+  parameter.unit = unit_of_values(*node.find("values"));
 }
 
 void read_derived(const Node& node, std::string name, std::vector<std::string> paths, Study& study, Faults& faults) {

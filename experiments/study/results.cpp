@@ -117,6 +117,16 @@ std::string heading(const Column& column) {
   return column.kind == "objective" ? column.name.substr(kObjective.size()) : column.name;
 }
 
+sim::Unit unit_of(const Column& column, const std::vector<Column>& columns) {
+  if (column.kind == "parameter" || column.kind == "derived") return sim::unit_of_symbol(column.detail);
+  if (column.kind == "measure") return sim::unit_of_figure(column.detail);
+  if (column.kind != "objective") return sim::Unit::none;
+  const std::string name = heading(column);
+  for (const Column& measure : columns)
+    if (measure.kind == "measure" && measure.name == name) return sim::unit_of_figure(measure.detail);
+  return sim::unit_of_figure(name);
+}
+
 StoreReader::StoreReader(const fs::path& file) : file_(file), database_(open_store(file)) {
   try {
     study_ = fact("study");

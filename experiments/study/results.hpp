@@ -62,6 +62,10 @@ struct BestPoints {
 /// What people call a column: an objective by its own name.
 std::string heading(const Column& column);
 
+/// The dimension of its values: a parameter brings its own, of a measure the path says it, of an objective the measure
+/// of its name (of a formula: none).
+sim::Unit unit_of(const Column& column, const std::vector<Column>& columns);
+
 /// Objectives among columns, in order.
 std::vector<Column> objectives_of(const std::vector<Column>& columns);
 /// Throws sim::ConfigError where a store has other objectives than the first one, of study `first`.
@@ -77,7 +81,7 @@ sim::Node best_json(const BestPoints& best);
 /// Rows as aligned columns, headings first.
 std::string table_text(const std::vector<std::vector<std::string>>& rows);
 /// Median, or "median (lower … upper quartile)" of several values; "-" of none.
-std::string spread_text(std::vector<double> values);
+std::string spread_text(std::vector<double> values, sim::Unit unit = sim::Unit::none);
 
 /// All points of all stores, the columns of all side by side; what a store does not have stays empty.
 void export_csv(std::span<const std::filesystem::path> files, std::ostream& out);

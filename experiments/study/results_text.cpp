@@ -15,8 +15,19 @@ using sim::Node;
 
 constexpr std::size_t kMostRows = 40;  ///< of a table for people
 
-std::string shown(const Cell& cell) {
-  if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.5g}", *real);
+/// Five digits of what has no dimension, so that points that are near each other can be told apart.
+std::string shown(double value, sim::Unit unit) {
+  constexpr double kLongest = 1e5;
+  return sim::has_dimension(unit) || std::fabs(value) >= kLongest ? sim::humanise(value, unit)
+                                                                  : fmt::format("{:.5g}", value);
+}
+
+std::string shown(const Cell& cell, sim::Unit unit) {
+  if (const auto* real = std::get_if<double>(&cell)) return shown(*real, unit);
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) {
+    const auto value = static_cast<double>(*whole);
+    if (sim::has_dimension(unit)) return sim::humanise(value, unit);
+  }
   const std::string text = text_of(cell);
   return text.empty() ? "-" : text;
 }
@@ -99,7 +110,8 @@ std::vector<std::vector<std::string>> rows_of(const BestPoints& best) {
     if (several) row.push_back(best.studies[point.store]);
     row.push_back(fmt::format("{}", point.row.id));
     for (const Column& column : columns)
-      row.push_back(shown(cell_of(point.row, best.columns[point.store], column.name)));
+      row.push_back(shown(cell_of(point.row, best.columns[point.store], column.name),
+                          unit_of(column, best.columns[point.store])));
     if (best.beyond) row.push_back(fmt::format("{:.4g}", point.row.violation));
   }
   return rows;
@@ -133,12 +145,12 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string spread_text(std::vector<double> values) {
+std::string spread_text(std::vector<double> values, sim::Unit unit) {
   if (values.empty()) return "-";
   std::sort(values.begin(), values.end());
-  const std::string median = fmt::format("{:.5g}", quantile(values, 0.5));
+  const std::string median = shown(quantile(values, 0.5), unit);
   if (values.size() == 1) return median;
-  return fmt::format("{} ({:.5g} … {:.5g})", median, quantile(values, 0.25), quantile(values, 0.75));
+  return fmt::format("{} ({} … {})", median, shown(quantile(values, 0.25), unit), shown(quantile(values, 0.75), unit));
 }
 
 std::string best_text(const BestPoints& best) {
@@ -157,8 +169,10 @@ std::string best_text(const BestPoints& best) {
   if (best.best_of_repeats.size() > 1) {
     std::vector<double> sorted = best.best_of_repeats;
     std::sort(sorted.begin(), sorted.end());
-    text += fmt::format("\nbest of {} searches: median {:.5g}, quartiles {:.5g} to {:.5g}\n", sorted.size(),
-                        quantile(sorted, 0.5), quantile(sorted, 0.25), quantile(sorted, 0.75));
+    const sim::Unit unit = unit_of(best.objectives[0], best.columns[0]);
+    text += fmt::format("\nbest of {} searches: median {}, quartiles {} to {}\n", sorted.size(),
+                        shown(quantile(sorted, 0.5), unit), shown(quantile(sorted, 0.25), unit),
+                        shown(quantile(sorted, 0.75), unit));
   }
   return text;
 }

@@ -102,7 +102,7 @@ StoredTrials read_trials(StoreReader& store, const std::vector<std::string>& obj
   const Layout layout = layout_of(store, stored.space, objectives);
   for (const std::size_t i : layout.objectives) {
     const Column& column = store.columns()[i];
-    stored.goals.push_back({heading(column), column.detail == "maximise"});
+    stored.goals.push_back({heading(column), column.detail == "maximise", unit_of(column, store.columns())});
     stored.labels.push_back(label_of(store, heading(column)));
   }
   store.for_each([&](const PointRow& row) {

@@ -14,9 +14,11 @@
 #include <charconv>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "models/builders/net.hpp"
 #include "sim/base/enum_names.hpp"
+#include "sim/base/input_limits.hpp"
 
 namespace orrery::models {
 namespace {
@@ -77,8 +79,8 @@ bool read_edge(const std::string& line, std::int64_t& u, std::int64_t& v) {
 
 /// Counts of an edge list; entries given twice count once. Ids may leave gaps: nodes are those that occur.
 Adjacency read_edges(const GnnParams& p) {
-  std::ifstream file(p.edges);
-  if (!file) sim::throw_fault(builder_origin("gnn", "edges"), "cannot read '" + p.edges + "'");
+  if (!std::ifstream(p.edges)) sim::throw_fault(builder_origin("gnn", "edges"), "cannot read '" + p.edges + "'");
+  std::istringstream file(sim::read_whole(p.edges, "list of edges"));
   std::vector<std::pair<std::int64_t, std::int64_t>> entries;
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 namespace orrery::models {
 namespace {
@@ -353,7 +354,13 @@ OpWork op_work(const Shapes& shapes, const OpNode& op) {
 OpWork sum_of(const OpGraph& graph, const Bindings* bindings) {
   const Shapes shapes(graph, bindings);
   OpWork sum;
-  for (const OpId id : graph.ops()) sum += op_work(shapes, graph.op(id));
+  for (const OpId id : graph.ops()) {
+    try {
+      sum += op_work(shapes, graph.op(id));
+    } catch (const std::overflow_error& error) {
+      throw std::overflow_error(fmt::format("op '{}': {}", graph.op(id).name, error.what()));
+    }
+  }
   return sum;
 }
 

@@ -1,10 +1,12 @@
 #include "models/import/file_bytes.hpp"
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <memory>
 
 #include "sim/base/fault.hpp"
+#include "sim/base/input_limits.hpp"
 
 namespace orrery::models {
 
@@ -21,7 +23,11 @@ std::string read_bytes(const std::filesystem::path& file, std::size_t padding) {
   std::string bytes;
   std::size_t size = 0;
   int got = 0;
+  const auto most = static_cast<std::size_t>(sim::most_input_bytes());
   do {
+    if (size > most)
+      sim::throw_fault({file.string(), ""}, fmt::format("expected at most {} MiB, decompressed", most >> 20),
+                       "ORRERY_INPUT_LIMIT raises that");
     bytes.resize(size + (std::size_t{4} << 20));
     got = gzread(source.get(), bytes.data() + size, 4U << 20);
     if (got > 0) size += static_cast<std::size_t>(got);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "models/graph/file_order.hpp"
 #include "models/import/file_bytes.hpp"
@@ -97,6 +98,8 @@ void Reader::read_node(const Node& node) {
     fail(fmt::format("{}: {}", label(node), error.what()));
   } catch (const Unmappable&) {
     fail(fmt::format("{}: its operands are not known", label(node)));
+  } catch (const std::overflow_error& error) {
+    fail(fmt::format("{}: {}", label(node), error.what()));
   }
 }
 

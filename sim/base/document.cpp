@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "sim/base/input_limits.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -56,7 +59,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool key(std::string& value) override {
     key_ = value;
-    if (stack_.back()->find(value) != nullptr)
+    repeated_ = !keys_.back().insert(value).second;
+    if (repeated_)
       faults.add({file_, stack_.back()->origin().pointer + "/" + escape_pointer(value)}, "this key is given twice");
     return true;
   }
@@ -79,6 +83,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   Node& place(Node node) {
+    if (++values_ > most_values_)
+      throw_fault({file_, ""}, fmt::format("expected at most {} values in a JSON document", most_values_),
+                  "ORRERY_INPUT_LIMIT raises that");
     if (stack_.empty()) {
       node.set_origin({file_, ""});
       root = std::move(node);
@@ -87,7 +94,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     Node& parent = *stack_.back();
     if (parent.is_object()) {
       node.set_origin({file_, parent.origin().pointer + "/" + escape_pointer(key_)});
-      return parent.set(key_, std::move(node));
+      return repeated_ ? parent.set(key_, std::move(node)) : parent.add(key_, std::move(node));
     }
     node.set_origin({file_, parent.origin().pointer + "/" + std::to_string(parent.items().size())});
     parent.push(std::move(node));
@@ -100,10 +107,12 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool open(Node node) {
     // Pointers on the stack stay valid: a parent gains no member while its child is open.
     stack_.push_back(&place(std::move(node)));
+    keys_.emplace_back();
     return stack_.size() < 200;
   }
   bool close() {
     stack_.pop_back();
+    keys_.pop_back();
     return true;
   }
 
@@ -111,11 +120,20 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::string_view text_;
   std::string key_;
   std::vector<Node*> stack_;
+  std::vector<std::unordered_set<std::string>> keys_;  // of the open objects
+  bool repeated_ = false;                              // the key at hand stands in its object already
+  std::int64_t values_ = 0, most_values_ = most_json_values();
 };
 
-Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>& chain);
+/// Documents that a config builds on.
+struct Bases {
+  std::vector<std::string> chain;     // files that led here, so that none leads back
+  std::map<std::string, Node> known;  // with their own bases below them: one that many name is read once
+};
 
-Node with_bases(Node own, const std::string& name, std::vector<std::string>& chain) {
+const Node& read_with_bases(const std::filesystem::path& path, Bases& bases);
+
+Node with_bases(Node own, const std::string& name, Bases& bases) {
   if (!own.is_object()) throw_fault({name, ""}, fmt::format("expected an object, got {}", own.shown()));
   const Node* base = own.find("base");
   if (base == nullptr) return own;
@@ -125,26 +143,31 @@ Node with_bases(Node own, const std::string& name, std::vector<std::string>& cha
   } else {
     names.push_back(base);
   }
-  chain.push_back(name);
+  bases.chain.push_back(name);
   Node merged = Node::object();
   for (const Node* item : names) {
     if (!item->is_string()) throw_fault(item->origin(), fmt::format("expected a path, got {}", item->shown()));
     const std::filesystem::path file = folder_of(item->origin()) / item->as_string();
     if (!std::filesystem::is_regular_file(file))
       throw_fault(item->origin(), fmt::format("expected a file, found none at '{}'", file.lexically_normal().string()));
-    merge_over(merged, read_with_bases(file, chain));
+    merge_over(merged, read_with_bases(file, bases));
   }
-  chain.pop_back();
+  bases.chain.pop_back();
   own.erase("base");
   merge_over(merged, own);
   return merged;
 }
 
-Node read_with_bases(const std::filesystem::path& path, std::vector<std::string>& chain) {
+const Node& read_with_bases(const std::filesystem::path& path, Bases& bases) {
   const std::string name = path.lexically_normal().string();
-  if (std::find(chain.begin(), chain.end(), name) != chain.end())
-    throw_fault({chain.back(), "/base"}, fmt::format("expected a file that does not lead back here, got '{}'", name));
-  return with_bases(read_json(name), name, chain);
+  if (std::ranges::find(bases.chain, name) != bases.chain.end())
+    throw_fault({bases.chain.back(), "/base"},
+                fmt::format("expected a file that does not lead back here, got '{}'", name));
+  if (const auto found = bases.known.find(name); found != bases.known.end()) return found->second;
+  if (bases.known.size() >= kMostBases)
+    throw_fault({bases.chain.back(), "/base"}, fmt::format("expected at most {} files to build on", kMostBases));
+  Node merged = with_bases(read_json(name), name, bases);
+  return bases.known.emplace(name, std::move(merged)).first->second;
 }
 
 /// Where the text ends that a quote, or a comment, at `i` begins; `i` itself if none does.
@@ -322,6 +345,11 @@ Node& Node::set(std::string key, Node value) {
   return members_.back().second;
 }
 
+Node& Node::add(std::string key, Node value) {
+  members_.emplace_back(std::move(key), std::move(value));
+  return members_.back().second;
+}
+
 void Node::erase(std::string_view key) {
   std::erase_if(members_, [&](const auto& member) { return member.first == key; });
 }
@@ -373,33 +401,19 @@ void merge_over(Node& below, const Node& above) {
     return;
   }
   below.set_origin(above.origin());
+  std::unordered_map<std::string, std::size_t> known;  // where what is below stands, so that large ones merge fast
+  for (const auto& [key, value] : below.members()) known.emplace(key, known.size());
   for (const auto& [key, value] : above.members()) {
-    if (Node* same = below.find(key)) {
-      merge_over(*same, value);
-    } else {
-      below.set(key, value);
-    }
+    if (const auto found = known.find(key); found != known.end())
+      merge_over(below.member(found->second), value);
+    else
+      below.add(key, value);
   }
 }
 
 Node read_json(const std::filesystem::path& path) {
-  if (path == "-") {
-    std::stringstream text;
-    text << std::cin.rdbuf();
-    return parse_json(text.str(), "-");
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw_fault({path.string(), ""}, "expected a JSON file, got a folder");
-  if (!file) {
-    const bool there = std::filesystem::exists(path, ignored);
-    throw_fault({path.string(), ""}, there ? "expected a JSON file that can be read, got no permission"
-                                           : "expected a readable JSON file, found none");
-  }
-  std::stringstream text;
-  text << file.rdbuf();
-  return parse_json(text.str(), path.string());
+  if (path == "-") return parse_json(read_all(std::cin, "-"), "-");
+  return parse_json(read_whole(path, "JSON file"), path.string());
 }
 
 Node read_config(const std::filesystem::path& path, std::span<const std::string> assignments) {
@@ -407,9 +421,9 @@ Node read_config(const std::filesystem::path& path, std::span<const std::string>
 }
 
 Node read_config(Node document, std::span<const std::string> assignments) {
-  std::vector<std::string> chain;
+  Bases bases;
   const std::string name = document.origin().file;
-  Node root = with_bases(std::move(document), name, chain);
+  Node root = with_bases(std::move(document), name, bases);
   for (const std::string& assignment : assignments) assign(root, assignment);
   return root;
 }

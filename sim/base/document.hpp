@@ -47,6 +47,7 @@ class Node {
   const std::vector<Node>& items() const { return items_; }
   std::vector<Node>& items() { return items_; }
   const std::vector<std::pair<std::string, Node>>& members() const { return members_; }
+  Node& member(std::size_t place) { return members_[place].second; }
   /// The member named `key`, or null.
   const Node* find(std::string_view key) const;
   Node* find(std::string_view key);
@@ -55,6 +56,8 @@ class Node {
   /// Adds or replaces a member; returns it.
   Node& set(std::string key, Node value);
   void push(Node value) { items_.push_back(std::move(value)); }
+  /// Adds a member that is known not to be there, without looking for it: for objects of many keys.
+  Node& add(std::string key, Node value);
   /// Removes a member if it is there.
   void erase(std::string_view key);
 
@@ -80,8 +83,9 @@ class Node {
   Origin origin_;
 };
 
-/// Parses JSON text, in which comments (// and /* */) and a comma behind the last item may stand. Syntax errors,
-/// duplicate keys and integers past 64 bits throw ConfigError with line and column.
+/// Parses JSON text, less than 200 deep and with at most most_json_values() values (input_limits.hpp), in which
+/// comments (// and /* */) and a comma behind the last item may stand. Syntax errors, duplicate keys and integers past
+/// 64 bits throw ConfigError with line and column.
 Node parse_json(std::string_view text, const std::string& file);
 /// Reads one JSON file (no `base`); "-" is standard input, which can be read once. Throws ConfigError if it cannot be
 /// read or parsed.

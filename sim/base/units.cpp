@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -189,6 +190,36 @@ std::string humanise(double value, Unit unit) {
     if (magnitude >= factor * 0.99999) return fmt::format("{:.4g} {}{}", value / factor, prefix, symbol(unit));
   }
   return fmt::format("{:.4g} {}", value, symbol(unit));
+}
+
+Unit unit_of_symbol(std::string_view text) {
+  const auto found =
+      std::ranges::find_if(kUnits, [&](const UnitInfo& one) { return has_dimension(one.unit) && one.symbol == text; });
+  return found == kUnits.end() ? Unit::none : found->unit;
+}
+
+Unit unit_of_figure(std::string_view path) {
+  // The longer endings first. A share or a count has none, whatever stands before it.
+  constexpr std::array<std::pair<std::string_view, Unit>, 8> kEndings{{{"_bytes_per_s", Unit::bytes_per_s},
+                                                                       {"_flops_per_s", Unit::flop_per_s},
+                                                                       {"_per_s", Unit::none},
+                                                                       {"_bytes", Unit::bytes},
+                                                                       {"_hz", Unit::hertz},
+                                                                       {"_s", Unit::seconds},
+                                                                       {"_j", Unit::joules},
+                                                                       {"_w", Unit::watts}}};
+  constexpr std::array<std::string_view, 4> kBare{"count", "ratio", "share", "fragmentation"};
+  for (bool last = true; !path.empty(); last = false) {
+    const std::size_t dot = path.rfind('.');
+    const std::string_view piece = dot == std::string_view::npos ? path : path.substr(dot + 1);
+    path = dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
+    if (last && std::ranges::any_of(kBare, [&](std::string_view bare) { return piece.ends_with(bare); }))
+      return Unit::none;
+    for (const auto& [ending, unit] : kEndings)
+      if (piece.ends_with(ending)) return unit;
+    if (piece == "bytes" || piece.starts_with("bytes_")) return Unit::bytes;
+  }
+  return Unit::none;
 }
 
 Duration TickScale::duration(double seconds) const {

@@ -45,6 +45,11 @@ bool has_dimension(Unit unit);
 std::string_view symbol(Unit unit);
 /// An example of how a value is written, for messages: "80 GiB".
 std::string_view example(Unit unit);
+/// The dimension of a symbol: "B/s" is bytes_per_s; none for a text that is no symbol of one.
+Unit unit_of_symbol(std::string_view text);
+/// The dimension that the name of a figure says, a dotted path or a column: "ttft_s.p99" is seconds, "memory_bytes.peak"
+/// bytes, "bandwidth_bytes_per_s" bytes_per_s; none where it says none.
+Unit unit_of_figure(std::string_view path);
 
 /// Parses "1.5 us" as a quantity of `unit`, in SI. Nothing if the text is not a number with a unit of that dimension.
 std::optional<double> parse_quantity(std::string_view text, Unit unit);

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <map>
 #include <stdexcept>
 #include <string_view>
 #include <unordered_map>
 
+#include "sim/base/input_limits.hpp"
 #include "sim/timeline/assembly.hpp"
 #include "sim/timeline/wire.hpp"
 
@@ -361,10 +361,10 @@ void Reader::record(const EventFields& fields, std::int64_t at_ns, const Sequenc
 }  // namespace
 
 Timeline read_timeline(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path))
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored) || std::filesystem::is_directory(path, ignored))
     throw std::runtime_error(fmt::format("{}: expected a timeline, found none", path.string()));
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::string bytes = read_whole(path, "timeline");
   Timeline timeline;
   TimelineEvents events;
   Reader reader(timeline, events);

@@ -114,9 +114,13 @@ TEST_CASE("a proposer that ends, ends the search with what there is", "[unit]") 
   CHECK(told.result.generations.size() == 2);
   CHECK(told.result.best->name == "order");
   CHECK(told.result.notes.size() == 1);
-  const Told none = with_proposer(two(), "/no/such/program 2> /dev/null");
-  CHECK(none.counts.gone);
-  CHECK(none.result.generations.size() == 1);
+}
+
+TEST_CASE("a proposer that cannot start is a fault", "[unit]") {
+  CHECK_THROWS_WITH(
+      with_proposer(two(), "/no/such/program 2> /dev/null"),
+      "--proposer: expected a program that proposes: '/no/such/program 2> /dev/null' ended before its first "
+      "answer");
 }
 
 TEST_CASE("a proposer that never reads does not hold the search up", "[unit]") {

@@ -100,11 +100,11 @@ struct CommandResult {
 };
 
 /// Runs `orrery` with the given arguments (a shell line).
-inline CommandResult command(const Scratch& scratch, const std::string& arguments) {
+inline CommandResult command(const Scratch& scratch, const std::string& arguments, const std::string& before = {}) {
   CommandResult result;
   const fs::path err = scratch / "stderr.txt";
-  const std::string line =
-      "cd '" + (scratch / "").string() + "' && '" ORRERY_COMMAND "' " + arguments + " 2>'" + err.string() + "'";
+  const std::string line = "cd '" + (scratch / "").string() + "' && " + before + "'" ORRERY_COMMAND "' " + arguments +
+                           " 2>'" + err.string() + "'";
   FILE* pipe = popen(line.c_str(), "r");
   std::array<char, 4096> buffer;
   while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) result.out.append(buffer.data(), n);

@@ -43,6 +43,18 @@ TEST_CASE("values for people carry a prefix", "[unit]") {
   CHECK(humanise(3.35e12, Unit::bytes_per_s) == "3.35 TB/s");
   CHECK(humanise(0, Unit::seconds) == "0 s");
   CHECK(humanise(9'999, Unit::none) == "9999");
+  CHECK(unit_of_symbol("B/s") == Unit::bytes_per_s);
+  CHECK(unit_of_symbol("tokens") == Unit::none);  // a count
+  CHECK(unit_of_symbol("") == Unit::none);
+  for (const auto& [path, unit] : {std::pair{"ttft_s.p99", Unit::seconds},
+                                   {"memory_bytes.peak", Unit::bytes},
+                                   {"bandwidth_bytes_per_s", Unit::bytes_per_s},
+                                   {"throughput.requests_per_s", Unit::none},
+                                   {"bytes_moved.total", Unit::bytes},
+                                   {"energy_per_output_token_j", Unit::joules},
+                                   {"bandwidth_bytes_per_s.share", Unit::none},
+                                   {"slo.attainment", Unit::none}})
+    CHECK(unit_of_figure(path) == unit);
   CHECK(humanise(12'345, Unit::none) == "12345");
   CHECK(humanise(123'456, Unit::tokens) == "123.5 k");
   CHECK(humanise(-2.5e6, Unit::none) == "-2.5 M");

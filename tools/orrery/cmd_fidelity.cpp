@@ -36,11 +36,11 @@ int fidelity(const FidelityOptions& options) {
   const experiments::PointSink as_csv =
       points.is_open() ? experiments::points_as_csv(points) : experiments::PointSink();
   experiments::ServedErrors served;
-  const auto lines = experiments::measure_fidelity(
-      options.folder, parts, [&](const experiments::MeasuredTable& table, const auto& column) {
-        served.add(table, column);
-        if (as_csv) as_csv(table, column);
-      });
+  const auto lines = experiments::measure_fidelity(options.folder, parts,
+                                                   [&](const experiments::MeasuredTable& table, const auto& column) {
+                                                     served.add(table, column);
+                                                     if (as_csv) as_csv(table, column);
+                                                   });
   points.close();
   if (!options.served.empty()) experiments::write_text(options.served, served.node().dump(2) + "\n");
   if (options.json) {

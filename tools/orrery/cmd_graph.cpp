@@ -66,8 +66,8 @@ void print_formula(std::string_view label, const SymExpr& formula) {
   fmt::print("{:<12} {}\n", label, text);
 }
 
-void print_work(const OpGraph& graph, const std::vector<models::Symbol>& symbols, const models::Bindings& bindings) {
-  const models::OpWork work = total_work(graph);
+void print_work(const OpGraph& graph, const models::OpWork& work, const std::vector<models::Symbol>& symbols,
+                const models::Bindings& bindings) {
   print_formula("FLOPs", work.flops());
   print_formula("bytes read", work.read_bytes);
   print_formula("written", work.write_bytes);
@@ -90,9 +90,15 @@ void print_summary(const Imported& imported, const models::Bindings& bindings) {
   count_kinds(graph, kinds);
   SymExpr parameters = 0, parameter_bytes = 0;
   for (const models::TensorId id : graph.with_role(models::TensorRole::parameter)) {
-    parameters += graph.tensor(id).elements();
-    parameter_bytes += graph.tensor(id).bytes();
+    const models::Tensor& tensor = graph.tensor(id);
+    try {
+      parameters += tensor.elements();
+      parameter_bytes += tensor.bytes();
+    } catch (const std::overflow_error& error) {
+      throw std::overflow_error(fmt::format("parameter '{}': {}", tensor.name, error.what()));
+    }
   }
+  const models::OpWork work = total_work(graph);  // before anything is printed, for it may not fit
   fmt::print("graph \"{}\": {} ops, {} tensors\n", graph.name, graph.op_count(), graph.tensor_count());
   std::string dims;
   for (const models::Symbol symbol : symbols) dims += (dims.empty() ? "" : ", ") + symbol.name();
@@ -101,7 +107,7 @@ void print_summary(const Imported& imported, const models::Bindings& bindings) {
   fmt::print("{:<12} {}\n", "dimensions", dims.empty() ? "none" : dims);
   print_formula("parameters", parameters);
   print_formula("their bytes", parameter_bytes);
-  print_work(graph, symbols, bindings);
+  print_work(graph, work, symbols, bindings);
   fmt::print("ops by kind:\n");
   print_counts({kinds.begin(), kinds.end()});
   if (!imported.unmapped.empty()) {
@@ -121,10 +127,14 @@ void write_file(const std::string& file, const std::string& text) {
 int graph_command(const Systems& systems, const GraphOptions& options) {
   const Imported imported = loaded(systems, options);
   const models::Bindings bindings = bindings_of(options, imported.graph);
-  if (options.print)
-    fmt::print("{}", to_string(imported.graph));
-  else
-    print_summary(imported, bindings);
+  try {
+    if (options.print)
+      fmt::print("{}", to_string(imported.graph));
+    else
+      print_summary(imported, bindings);
+  } catch (const std::overflow_error& error) {  // sizes of the file, or of --bind
+    sim::throw_fault({options.source, ""}, error.what());
+  }
   if (!options.dot.empty()) write_file(options.dot, to_dot(imported.graph));
   if (!options.json.empty()) write_file(options.json, json_text(imported.graph));
   return 0;

@@ -118,7 +118,7 @@ int run_config(const Systems& systems, const RunOptions& given) {
     return run(systems, options);
   } catch (const Interrupted&) {
     fmt::print(stderr, "interrupted: nothing was written\n");
-    return 130;
+    return kInterrupted;
   }
 }
 

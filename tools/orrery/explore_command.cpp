@@ -111,7 +111,7 @@ int explore(const Systems& systems, const ExploreCommand& options) {
   if (result.interrupted) {
     fmt::print(stderr, "interrupted: {} points, and the runs done since, are in {}; the same command goes on\n",
                result.points, out.string());
-    return 130;
+    return kInterrupted;
   }
   const study::BestPoints best = study::best_points(std::span(&out, 1), kShown);
   fmt::print("{}", options.json ? study::best_json(best).dump(2) + "\n" : study::best_text(best));

@@ -1,15 +1,25 @@
-// Ctrl-C and SIGTERM as a flag that long commands look at between steps.
+// Ctrl-C, SIGTERM and SIGHUP as a flag that long commands look at between steps; a step that lasts too long is left.
 #pragma once
+
+#include <unistd.h>
 
 #include <csignal>
 
 namespace orrery::tools {
 
+inline constexpr int kInterrupted = 130;  ///< exit code
 inline volatile std::sig_atomic_t g_interrupted = 0;
 
-/// From here on the two signals set g_interrupted and do nothing else.
+/// From here on the signals set g_interrupted; whoever looks at it leaves nothing unfinished behind. A second signal,
+/// or a second without a look, ends the process: what a run leaves unfinished then goes with the next run there.
 inline void watch_for_interrupts() {
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { g_interrupted = 1; });
+  std::signal(SIGALRM, [](int) { _exit(kInterrupted); });
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    std::signal(signal, [](int) {
+      if (g_interrupted != 0) _exit(kInterrupted);
+      g_interrupted = 1;
+      alarm(1);
+    });
 }
 
 }  // namespace orrery::tools

@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "experiments/all/systems.hpp"
-#include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/command_line.hpp"
 #include "tools/orrery/commands.hpp"
+#include "tools/orrery/ending.hpp"
 #include "tools/orrery/plugin_option.hpp"
-#include "tools/orrery/terminal.hpp"
 
 int main(int argc, char** argv) {
   using namespace orrery;
@@ -26,7 +25,7 @@ int main(int argc, char** argv) {
       "Exit codes:  0 done (an infeasible design too), 1 a fault of ours, 2 faulty input, 3 not ok (with "
       "--fail-infeasible), 130 interrupted\n"
       "Environment: ORRERY_HOME folder of catalogs and studies, ORRERY_PYTHON interpreter of reports, ORRERY_PLUGINS "
-      "plugins to load (a:b)");
+      "plugins to load (a:b), ORRERY_INPUT_LIMIT most bytes of a file that is read whole (512 MiB)");
   tools::Action action;
   tools::add_run(app, action);
   tools::add_capacity(app, action);
@@ -75,17 +74,8 @@ int main(int argc, char** argv) {
   }
   try {
     tools::load_plugins(plugins);
-    return action(experiments::all_systems(policies::loaded_plugins()));
-  } catch (const sim::ConfigError& error) {
-    const bool colours = tools::takes_colour(stderr);
-    for (const sim::Fault& fault : error.faults())
-      fmt::print(stderr, "{}\n", colours ? tools::coloured_fault(fault.text()) : fault.text());
-    return 2;
-  } catch (const experiments::study::StoreError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "orrery: internal fault: {}\n", error.what());
-    return 1;
+    return tools::written(action(experiments::all_systems(policies::loaded_plugins())));
+  } catch (...) {
+    return tools::told_exception();
   }
 }

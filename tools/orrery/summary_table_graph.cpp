@@ -19,12 +19,6 @@ void spread(std::string& out, const Node& summary, std::string_view key, std::st
   out += '\n';
 }
 
-/// The figures of a pass are named by whoever wrote it; a name tells the unit as those of summary.json do.
-Unit unit_of(std::string_view name) {
-  if (name.ends_with("_s")) return Unit::seconds;
-  return name.find("bytes") != std::string_view::npos ? Unit::bytes : Unit::none;
-}
-
 void passes(std::string& out, const Node& summary) {
   const Node* all = summary.find("passes");
   if (all == nullptr || all->members().empty()) return;
@@ -32,7 +26,7 @@ void passes(std::string& out, const Node& summary) {
   for (const auto& [name, figures] : all->members()) {
     out += fmt::format("pass {:<24}", name);
     for (const auto& [figure_name, value] : figures.members())
-      out += fmt::format("  {} {}", figure_name, sim::humanise(value.as_number(), unit_of(figure_name)));
+      out += fmt::format("  {} {}", figure_name, sim::humanise(value.as_number(), sim::unit_of_figure(figure_name)));
     out += '\n';
   }
 }

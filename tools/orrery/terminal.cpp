@@ -127,8 +127,7 @@ std::string TextTable::text(std::optional<std::size_t> width) const {
   for (const Column& column : columns_) heads.push_back(column.head);
   std::string out = line(heads);
   for (const std::vector<std::string>& row : rows_) out += line(row);
-  if (!left_out.empty())
-    out += fmt::format("(no room for {}; --json has all)\n", fmt::join(left_out, ", "));
+  if (!left_out.empty()) out += fmt::format("(no room for {}; --json has all)\n", fmt::join(left_out, ", "));
   return out;
 }
 

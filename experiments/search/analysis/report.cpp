@@ -40,7 +40,7 @@ std::string changes(const std::vector<double>& history, std::size_t most, const 
   std::string last;
   for (std::size_t i = 0; i < history.size(); ++i) {
     if (!std::isfinite(history[i])) continue;
-    std::string value = fmt::format("{:.4g}", goal.shown(history[i]));
+    std::string value = sim::humanise(goal.shown(history[i]), goal.unit);
     if (value == last) continue;
     steps.push_back(fmt::format("{} after {}", value, i + 1));
     last = std::move(value);
@@ -55,6 +55,9 @@ std::string changes(const std::vector<double>& history, std::size_t most, const 
 std::string importance_text(const ObjectiveReport& objective, std::size_t most) {
   const Importance& all = objective.importance;
   if (all.parameters.empty()) return fmt::format("  importance: {} trials are too few\n", all.trials);
+  constexpr double kNothing = 0.01;  // a forest that does not foretell trials says nothing of parameters either
+  if (!(all.explained >= kNothing))
+    return fmt::format("  importance: a forest of {} trials explains nothing of unseen variance\n", all.trials);
   std::string text = fmt::format("  importance (forest of {} trials explains {:.0f} % of unseen variance)\n",
                                  all.trials, 100 * all.explained);
   std::vector<ParameterImportance> sorted = all.parameters;
@@ -62,16 +65,17 @@ std::string importance_text(const ObjectiveReport& objective, std::size_t most) 
                    [](const auto& a, const auto& b) { return a.exchanged > b.exchanged; });
   text += fmt::format("    {:<24} {:>8} {:>10} {:>14}\n", "parameter", "alone", "exchanged", "range at best");
   for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i)
-    text += fmt::format("    {:<24} {:>7.1f}% {:>9.1f}% {:>14.4g}\n", sorted[i].parameter, 100 * sorted[i].alone,
-                        100 * sorted[i].exchanged, sorted[i].range_at_best);
+    text += fmt::format("    {:<24} {:>7.1f}% {:>9.1f}% {:>14}\n", sorted[i].parameter, 100 * sorted[i].alone,
+                        100 * sorted[i].exchanged, sim::humanise(sorted[i].range_at_best, objective.goal.unit));
   for (std::size_t i = 0; i < std::min<std::size_t>(3, all.interactions.size()); ++i)
     if (all.interactions[i].share >= 0.01)
       text += fmt::format("    {} with {}: {:.1f}%\n", all.interactions[i].first, all.interactions[i].second,
                           100 * all.interactions[i].share);
   for (const Elementary& effect : objective.effects)
     if (effect.pairs > 0)
-      text += fmt::format("    {} alone, over {} pairs: {:.4g} an interval, deviation {:.4g}\n", effect.parameter,
-                          effect.pairs, effect.mean, effect.deviation);
+      text += fmt::format("    {} alone, over {} pairs: {} an interval, deviation {}\n", effect.parameter, effect.pairs,
+                          sim::humanise(effect.mean, objective.goal.unit),
+                          sim::humanise(effect.deviation, objective.goal.unit));
   return text;
 }
 
@@ -140,8 +144,10 @@ std::string analysis_text(const AnalysisReport& report, const Space& space, std:
   for (std::size_t k = 0; k < std::min(most, report.front.size()); ++k) {
     const Trial& trial = trials[report.front[k]];
     std::string values;
-    for (std::size_t o = 0; o < trial.result.objectives.size(); ++o)
-      values += fmt::format("{:>12.5g}", report.objectives[o].goal.shown(trial.result.objectives[o]));
+    for (std::size_t o = 0; o < trial.result.objectives.size(); ++o) {
+      const Goal& goal = report.objectives[o].goal;
+      values += fmt::format("{:>14}", sim::humanise(goal.shown(trial.result.objectives[o]), goal.unit));
+    }
     text += fmt::format("  {:>6}{}  {}\n", report.front[k] + 1, values, space.text(trial.proposal.point));
   }
   if (!report.volumes.empty()) text += "hypervolume: " + changes(report.volumes, most) + "\n";

@@ -3,6 +3,7 @@
 
 #include "experiments/search/analysis/importance.hpp"
 #include "sim/base/document.hpp"
+#include "sim/base/units.hpp"
 
 namespace orrery::experiments::search {
 
@@ -10,6 +11,7 @@ namespace orrery::experiments::search {
 struct Goal {
   std::string name;
   bool maximise = false;  ///< trials hold it with the sign turned; texts and JSON turn it back
+  sim::Unit unit = sim::Unit::none;
   /// The user's value of a trial's.
   double shown(double minimised) const { return maximise ? 0 - minimised : minimised; }
 };

@@ -26,10 +26,13 @@ class SizeSource {
       entries_.push_back(
           {entry, sim::RandomStream(static_cast<std::uint64_t>(config.run.seed), "sizes/" + entry.symbol.name()), {}});
       Entry& own = entries_.back();
-      // Draws until there are so many different sizes, or no more seem to exist.
+      // Draws until there are so many different sizes, or no more seem to exist; no more than the range has, or than
+      // requests will ask for.
+      const VaryParams& params = entry.params;
+      const std::int64_t wanted = std::min({params.distinct, (params.high - params.low) / params.step + 2,
+                                            std::max<std::int64_t>(1, config.workload.requests)});
       std::set<std::int64_t> seen;
-      for (std::int64_t tries = 64 * entry.params.distinct; tries > 0 && std::ssize(own.pool) < entry.params.distinct;
-           --tries)
+      for (std::int64_t tries = 64 * wanted; tries > 0 && std::ssize(own.pool) < wanted; --tries)
         if (const std::int64_t size = draw(own); seen.insert(size).second) own.pool.push_back(size);
     }
   }

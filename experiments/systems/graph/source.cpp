@@ -36,7 +36,13 @@ models::Imported loaded(const models::BuilderRegistry& builders, const std::stri
 
 models::Imported load_graph(const models::BuilderRegistry& builders, const std::string& source,
                             const std::string& format, const sim::Node& params) {
-  models::Imported imported = loaded(builders, source, format, params);
+  models::Imported imported = [&] {
+    try {
+      return loaded(builders, source, format, params);
+    } catch (const std::overflow_error& error) {
+      sim::throw_fault({source, ""}, error.what());
+    }
+  }();
   const std::vector<std::string> faults = models::verify(imported.graph);
   if (!faults.empty()) sim::throw_fault({source, ""}, faults.front());
   return imported;
