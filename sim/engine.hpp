@@ -1,9 +1,10 @@
 // The event engine: a clock, a queue, and handlers.
 //
-// Events are ordered by (time, sequence). The sequence is given when an event is scheduled, so equal times fire in the
-// order of scheduling and a run is the same on every host. What an event does lies in a slab of slots that are used
-// again, so a steady state allocates nothing. A cancelled event frees its slot at once. Its key stays queued until it
-// comes up, or until half of the queue is such keys and they are swept out.
+// Events are ordered by (time, rank, sequence). The sequence is given when an event is scheduled, so equal times fire
+// in the order of scheduling and a run is the same on every host. Where that order would be an accident (of an event
+// that was cancelled and scheduled again, say), a rank tells whose turn it is. What an event does lies in a slab of
+// slots that are used again, so a steady state allocates nothing. A cancelled event frees its slot at once. Its key
+// stays queued until it comes up, or until half of the queue is such keys and they are swept out.
 //
 // Behaviour can be written in two ways, which mix freely: handlers (here) are fast, processes (sim/process.hpp) are
 // easy to read.
@@ -48,21 +49,21 @@ class Engine {
   RandomStream stream(std::string_view name) const { return RandomStream(seed_, name); }
 
   /// Delivers `payload` to `handler` at `time` (>= now; else std::logic_error). The handler must outlive the event.
-  /// Throws std::length_error past 2^24 - 1 pending or 2^40 scheduled events.
-  EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0) {
+  /// Throws std::length_error past 2^24 - 1 pending or 2^38 scheduled events.
+  EventId schedule_at(Time time, EventHandler& handler, std::uint64_t payload = 0, Rank rank = Rank::usual) {
     if (time < now_) in_the_past();
     if (free_.empty()) add_slot();
     const std::uint32_t index = free_.back();
-    const std::uint64_t order = queue_.push(time, index);
+    const std::uint64_t order = queue_.push(time, index, rank);
     free_.pop_back();  // not before the push: it may throw
     slots_[index] = {&handler, payload, order};
     ++live_;
     return {order};
   }
   /// The same after `delay` (>= 0). Throws std::overflow_error that names the coarser tick to set where time would end.
-  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0) {
+  EventId schedule_in(Duration delay, EventHandler& handler, std::uint64_t payload = 0, Rank rank = Rank::usual) {
     expect_time_for(delay);
-    return schedule_at(now_ + delay, handler, payload);
+    return schedule_at(now_ + delay, handler, payload, rank);
   }
   /// Whether time goes on for `delay`.
   bool has_time_for(Duration delay) const { return delay.ticks <= kNever.ticks - now_.ticks; }
@@ -70,10 +71,12 @@ class Engine {
   void expect_time_for(Duration delay) const {
     if (!has_time_for(delay)) after_the_end(delay);
   }
-  /// Whether another event is due at this very instant.
-  bool more_now() {
+  /// Whether another event is due at this very instant, of this rank or one before it.
+  bool more_now(Rank upto = Rank::late) {
     drop_cancelled();
-    return !queue_.empty() && queue_.top().time == now_;
+    if (queue_.empty()) return false;
+    const EventQueue::Top next = queue_.top();
+    return next.time == now_ && next.rank() <= upto;
   }
   /// True if the event was still pending. Amortised constant time.
   bool cancel(EventId id);

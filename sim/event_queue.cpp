@@ -53,7 +53,7 @@ std::uint32_t EventQueue::next_slot() const {
 }
 
 void EventQueue::exhausted() {
-  throw std::length_error("event queue: 2^40 events have been scheduled");
+  throw std::length_error("event queue: 2^38 events have been scheduled");
 }
 
 void EventQueue::close_hole() {

@@ -1,6 +1,6 @@
 // Pending events, the earliest first: a 4-ary heap of 16-byte keys.
 //
-// A key is {time 64 bits, sequence 40, slot 24}. Keys are compared as one 128-bit number, without branches; the four
+// A key is {time 64 bits, rank 2, sequence 38, slot 24}. Keys are compared as one 128-bit number, without branches; the four
 // children of a node share a cache line, and the next level is fetched while this one is compared. Vacant places behind
 // the last key hold the largest key there is, so that a group of four is always whole.
 //
@@ -17,25 +17,35 @@
 
 namespace orrery::sim {
 
+/// Whose turn it is among events of one instant, whenever they were scheduled.
+enum class Rank : std::uint8_t {
+  first,  ///< what ends then
+  usual,
+  late,  ///< what comes from outside: it finds done whatever was to be done
+  last   ///< what is decided once all else of the instant is through
+};
+
 class EventQueue {
  public:
   static constexpr std::uint64_t kSlotBits = 24;
-  static constexpr std::uint64_t kSequenceBits = 40;
+  static constexpr std::uint64_t kSequenceBits = 38;
+  static constexpr std::uint64_t kRankShift = kSlotBits + kSequenceBits;
   static constexpr std::uint64_t kSlotMask = (1ULL << kSlotBits) - 1;
 
   struct Top {
     Time time;
-    std::uint64_t order;  ///< sequence and slot: names the event for ever, since no sequence comes twice
+    std::uint64_t order;  ///< rank, sequence and slot: names the event for ever, since no sequence comes twice
     std::uint32_t slot() const { return static_cast<std::uint32_t>(order & kSlotMask); }
+    Rank rank() const { return static_cast<Rank>(order >> kRankShift); }
   };
 
   /// `first_sequence` > 0 serves tests of the end of the range.
   explicit EventQueue(std::uint64_t first_sequence = 0);
   bool empty() const { return size() == 0; }
   std::size_t size() const { return size_ - (hole_ ? 1 : 0); }
-  /// Adds an event of `slot` (< 2^24) and returns its order. Equal times come up in the order of pushing. Throws
-  /// std::length_error when 2^40 events have been pushed: no part of a key wraps in silence.
-  std::uint64_t push(Time time, std::uint32_t slot);
+  /// Adds an event of `slot` (< 2^24) and returns its order. Equal times come up by rank, equal ranks in the order of
+  /// pushing. Throws std::length_error when 2^38 events have been pushed: no part of a key wraps in silence.
+  std::uint64_t push(Time time, std::uint32_t slot, Rank rank = Rank::usual);
   /// The earliest; the queue must not be empty.
   Top top() {
     if (hole_) close_hole();
@@ -58,7 +68,7 @@ class EventQueue {
 
  private:
   struct Key {
-    std::uint64_t order;  // sequence << 24 | slot; low half of the 128-bit number on little-endian hosts
+    std::uint64_t order;  // rank << 62 | sequence << 24 | slot; low half of the 128-bit number on little-endian hosts
     std::uint64_t time;
   };
   static constexpr Key kVacant{~0ULL, ~0ULL};
@@ -83,9 +93,10 @@ class EventQueue {
   std::size_t stride_ = 0;
 };
 
-inline std::uint64_t EventQueue::push(Time time, std::uint32_t slot) {
+inline std::uint64_t EventQueue::push(Time time, std::uint32_t slot, Rank rank) {
   if (next_sequence_ >= (1ULL << kSequenceBits)) exhausted();
-  const Key key{(next_sequence_++ << kSlotBits) | slot, static_cast<std::uint64_t>(time.ticks)};
+  const Key key{(static_cast<std::uint64_t>(rank) << kRankShift) | (next_sequence_++ << kSlotBits) | slot,
+                static_cast<std::uint64_t>(time.ticks)};
   if (hole_) {
     hole_ = false;
     sift_down(kRoot, key);

@@ -16,6 +16,7 @@ class Rig final : public RequestSink, public sim::EventHandler {
     for (std::int64_t i = 0; i < parts.replicas; ++i) {
       ReplicaParts own;
       own.engine = &engine_;
+      own.instants = &instants_;
       own.model = parts.model;
       own.metrics = &metrics_;
       own.sink = this;
@@ -59,6 +60,7 @@ class Rig final : public RequestSink, public sim::EventHandler {
  private:
   const std::vector<ReplayRequest>& requests_;
   sim::Engine engine_{1, sim::TickScale{1}};
+  Instants instants_{engine_};
   ServingMetrics metrics_;
   std::vector<Request> live_;
   std::vector<std::optional<ReplayTimes>> times_;

@@ -59,6 +59,7 @@ class BenchReplica : public sim::EventHandler, public RequestSink {
                const std::function<void(ReplicaParts&)>& otherwise = {}) {
     ReplicaParts parts;
     parts.engine = &engine;
+    parts.instants = &instants;
     parts.model = &model;
     parts.metrics = &metrics;
     parts.observer = &log;
@@ -100,6 +101,7 @@ class BenchReplica : public sim::EventHandler, public RequestSink {
   double seconds(const std::optional<sim::Time>& time) const { return engine.scale().seconds(*time); }
 
   sim::Engine engine;
+  Instants instants{engine};
   FakeModel model;
   ServingMetrics metrics;
   RequestPool pool;

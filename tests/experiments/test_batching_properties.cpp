@@ -96,6 +96,7 @@ class Bench final : public sim::EventHandler, public RequestSink {
   Bench(const Variant& variant, std::int64_t blocks, bool leap, const std::string& cache = "paged") {
     ReplicaParts parts;
     parts.engine = &engine;
+    parts.instants = &instants;
     parts.model = &model;
     parts.metrics = &metrics;
     parts.observer = &log;
@@ -153,6 +154,7 @@ class Bench final : public sim::EventHandler, public RequestSink {
   }
 
   sim::Engine engine;
+  Instants instants{engine};
   LinearModel model;
   ServingMetrics metrics;
   RequestPool pool;

@@ -42,6 +42,30 @@ TEST_CASE("events fire by time, equal times by order of scheduling", "[unit]") {
   CHECK(engine.pending() == 0);
 }
 
+TEST_CASE("at equal times ranks come before the order of scheduling", "[unit]") {
+  Engine engine;
+  Recorder recorder(engine);
+  std::vector<bool> more, more_at_all;
+  recorder.act = [&](std::uint64_t payload) {
+    more.push_back(engine.more_now());
+    more_at_all.push_back(engine.more_now(Rank::last));
+    if (payload == 4) engine.schedule_in(Duration{0}, recorder, 5, Rank::first);  // its turn has not passed
+  };
+  engine.schedule_at(Time{2}, recorder, 7, Rank::last);
+  engine.schedule_at(Time{2}, recorder, 6, Rank::late);
+  engine.schedule_at(Time{2}, recorder, 4);
+  engine.schedule_at(Time{2}, recorder, 2, Rank::first);
+  engine.schedule_at(Time{2}, recorder, 3, Rank::first);
+  engine.schedule_at(Time{1}, recorder, 1, Rank::last);
+  engine.schedule_at(Time{3}, recorder, 8, Rank::first);
+  engine.run();
+  CHECK(recorder.seen == std::vector<std::pair<std::int64_t, std::uint64_t>>{
+                             {1, 1}, {2, 2}, {2, 3}, {2, 4}, {2, 5}, {2, 6}, {2, 7}, {3, 8}});
+  // What is decided last is nothing that others wait for.
+  CHECK(more == std::vector<bool>{false, true, true, true, true, false, false, false});
+  CHECK(more_at_all == std::vector<bool>{false, true, true, true, true, true, false, false});
+}
+
 TEST_CASE("a cancelled event does not fire, and its id goes stale", "[unit]") {
   Engine engine;
   Recorder recorder(engine);

@@ -103,10 +103,10 @@ void Cluster::withdraw(Request& request) {
     scaling_.drained(static_cast<std::size_t>(request.replica));
 }
 
-void Cluster::flush() {
-  // Waking may end requests, whose load may send others.
-  for (std::size_t i = 0; i < touched_.size(); ++i) touched_[i]->wake();
+void Cluster::flush(bool goes_on) {
+  for (Replica* lane : touched_) lane->ask_turn();
   touched_.clear();
+  fleet_.instants().settle(goes_on);
 }
 
 bool Cluster::prefill_done(Request& request, policies::SeqId seq) {
@@ -216,6 +216,7 @@ void Cluster::powered(std::size_t i, double share, const ColdStart* start) {
 
 void Cluster::finish() {
   finishing_ = true;
+  fleet_.instants().close();
   if (hand_overs_) hand_overs_->finish();
   if (migrator_) {
     for (Request* request : migrator_->finish()) end(*request, "unfinished", std::nullopt);

@@ -68,7 +68,9 @@ class Cluster final : public RequestSink, public RequestPort {
 
   Request& make_request() override;
   void send(Request& request) override;
-  void flush() override;
+  void flush() override { flush(false); }
+  /// `goes_on`: others may come of the event at hand.
+  void flush(bool goes_on);
   void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override;
   bool prefill_done(Request& request, policies::SeqId seq) override;
   void boundary(std::int32_t replica) override {
@@ -93,7 +95,7 @@ class Cluster final : public RequestSink, public RequestPort {
   void deliver(Request& request, std::size_t i, bool first = false);
   /// A request that counts at a replica is there.
   void submit(Request& request, bool first = false);
-  /// This lane is to be woken by flush().
+  /// flush() lets this lane decide.
   void touch(Replica& lane) { touched_.push_back(&lane); }
   /// It was taken out of its replica: no longer counts there.
   void withdraw(Request& request);

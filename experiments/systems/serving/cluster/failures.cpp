@@ -16,7 +16,8 @@ void Failures::plan(std::size_t i) {
   if (down && !fleet_[i].down) cluster_.fail(i);
   if (!down && fleet_[i].down) cluster_.come_back(i);
   if (!own.outage || cluster_.in_system() == 0) return;
-  own.change = engine_.schedule_at(down ? own.outage->end : own.outage->begin, *this, i);
+  // Late: iterations that end at that very instant have ended.
+  own.change = engine_.schedule_at(down ? own.outage->end : own.outage->begin, *this, i, sim::Rank::late);
 }
 
 void Failures::unwatch() {
@@ -25,20 +26,12 @@ void Failures::unwatch() {
 }
 
 void Failures::on_event(std::uint64_t i) {
-  Of& own = of_[i];
-  // Iterations that end at this very instant have ended.
-  if (!own.deferred && engine_.more_now()) {
-    own.deferred = true;
-    own.change = engine_.schedule_in({}, *this, i);
+  if (fleet_[i].down) {
+    cluster_.come_back(i);
   } else {
-    own.deferred = false;
-    if (fleet_[i].down) {
-      cluster_.come_back(i);
-    } else {
-      cluster_.fail(i);
-    }
-    plan(i);
+    cluster_.fail(i);
   }
+  plan(i);
   cluster_.flush();
 }
 

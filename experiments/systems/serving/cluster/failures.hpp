@@ -27,7 +27,6 @@ class Failures final : public sim::EventHandler {
   struct Of {
     std::optional<Outage> outage;        // the next one, or that under way
     std::optional<sim::EventId> change;  // its begin or end
-    bool deferred = false;
   };
   void plan(std::size_t i);
 

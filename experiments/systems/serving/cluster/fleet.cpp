@@ -14,7 +14,7 @@ constexpr std::int64_t kRateWindow_ps = 60'000'000'000'000;
 }  // namespace
 
 Fleet::Fleet(sim::Engine& engine, ServingMetrics& metrics, policies::Router* prompts, policies::Router* decodes)
-    : engine_(engine), metrics_(metrics) {
+    : engine_(engine), instants_(engine), metrics_(metrics) {
   prompts_.router = prompts;
   decodes_.router = decodes;
 }
@@ -27,9 +27,9 @@ void Fleet::add(MemberParts parts, RequestSink& sink, RunObserver* observer) {
   member.kv_bytes_per_token = parts.kv_bytes_per_token;
   member.weight_bytes = parts.weight_bytes;
   member.pipe = std::move(parts.pipe);
-  if (parts.lock_step) member.lock_step = std::make_unique<LockStep>(engine_);
+  if (parts.lock_step) member.lock_step = std::make_unique<LockStep>(instants_);
   if (parts.one_scheduler > 0) {
-    member.scheduler = std::make_unique<LaneScheduler>(engine_, *member.pipe);
+    member.scheduler = std::make_unique<LaneScheduler>(engine_, instants_, *member.pipe);
     parts.lanes.front().pool = std::make_shared<SequencePool>();
     parts.lanes.front().links = std::make_shared<TierLinks>();
     const ReplicaParts first = parts.lanes.front();
@@ -37,6 +37,7 @@ void Fleet::add(MemberParts parts, RequestSink& sink, RunObserver* observer) {
   }
   for (ReplicaParts& lane : parts.lanes) {
     lane.engine = &engine_;
+    lane.instants = &instants_;
     lane.metrics = &metrics_;
     lane.sink = &sink;
     lane.observer = observer;

@@ -76,6 +76,8 @@ class Fleet {
   Fleet(sim::Engine& engine, ServingMetrics& metrics, policies::Router* prompts, policies::Router* decodes);
   Fleet(const Fleet&) = delete;  // members know their pools
   Fleet& operator=(const Fleet&) = delete;
+  /// Of all its replicas.
+  Instants& instants() { return instants_; }
 
   /// It is in no pool yet.
   void add(MemberParts parts, RequestSink& sink, RunObserver* observer);
@@ -124,6 +126,7 @@ class Fleet {
   void queue_changed(Member& member, std::int64_t tokens);
 
   sim::Engine& engine_;
+  Instants instants_;
   ServingMetrics& metrics_;
   std::vector<Member> members_;
   Pool prompts_, decodes_;

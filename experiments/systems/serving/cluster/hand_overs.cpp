@@ -46,7 +46,7 @@ void HandOvers::on_event(std::uint64_t slot) {
                  .since = moving.since});
   cluster_.tell(*moving.request, RequestPhase::queued);
   cluster_.submit(*moving.request);
-  cluster_.flush();
+  cluster_.flush(true);  // transfers that end together are told one by one
 }
 
 void HandOvers::cancel(std::size_t replica) {

@@ -28,13 +28,14 @@ void Migrator::rest() {
 }
 
 void Migrator::on_event(std::uint64_t payload) {
-  if (payload == kLook) return look();
-  Move& move = moves_[payload];
-  if (move.stage == Stage::copying) {
+  if (payload == kLook) {
+    look();
+  } else if (Move& move = moves_[payload]; move.stage == Stage::copying) {
     copied(move);
   } else if (move.stage == Stage::down) {
     commit(move);
   }
+  cluster_.flush();
 }
 
 void Migrator::look() {
@@ -152,10 +153,9 @@ void Migrator::commit(Move& move) {
     cluster_.deliver(request, move.to, true);
   } else {
     cluster_.reroute(request);
-    replica(move.to).wake();  // others there may have waited for what was set aside
+    replica(move.to).ask_turn();  // others there may have waited for what was set aside
   }
-  source.wake();
-  cluster_.flush();
+  source.ask_turn();
 }
 
 void Migrator::abort(Move& move, MigrationAbort reason) {
@@ -164,7 +164,7 @@ void Migrator::abort(Move& move, MigrationAbort reason) {
   --under_way_;
   Replica& destination = replica(move.to);
   destination.drop_hold(move.held);
-  destination.wake();
+  destination.ask_turn();
 }
 
 std::vector<Request*> Migrator::finish() {

@@ -21,18 +21,11 @@ void TraceLoad::start(sim::Engine& engine, RequestPort& port) {
     read_next();
     return;
   }
-  for (std::int64_t i = 0; i < *clients_; ++i) engine.schedule_in({}, *this);
+  for (std::int64_t i = 0; i < *clients_; ++i) engine.schedule_in({}, *this, 0, sim::Rank::late);
 }
 
 void TraceLoad::on_event(std::uint64_t) {
   if (clients_) return send_for_client();
-  // Iterations that end at this very instant end first: what a router sees then does not depend on the order of events.
-  if (!deferred_ && engine_->more_now()) {
-    deferred_ = true;
-    engine_->schedule_in({}, *this);
-    return;
-  }
-  deferred_ = false;
   // All requests of one instant reach the replicas before any of them decides.
   do send();
   while (read_next());
@@ -47,7 +40,7 @@ void TraceLoad::send_for_client() {
 
 void TraceLoad::request_ended(Request&, std::string_view status, std::optional<sim::Time>) {
   if (!clients_ || status == "unfinished") return;
-  engine_->schedule_in(engine_->scale().duration(think_time_s_), *this);
+  engine_->schedule_in(engine_->scale().duration(think_time_s_), *this, 0, sim::Rank::late);
 }
 
 void TraceLoad::send() {
@@ -104,7 +97,7 @@ bool TraceLoad::read_next() {
   if (!read()) return false;
   const sim::Time at = engine_->scale().from_ns(record_.arrival_ns, rate_scale_);
   if (delivered_ > 0 && at <= engine_->now()) return true;
-  engine_->schedule_at(at, *this);
+  engine_->schedule_at(at, *this, 0, sim::Rank::late);
   return false;
 }
 

@@ -93,7 +93,6 @@ class TraceLoad final : public Load, public sim::EventHandler {
   RequestPort* port_ = nullptr;
   traces::TraceRecord record_;
   std::int64_t delivered_ = 0;
-  bool deferred_ = false;
 };
 
 }  // namespace orrery::experiments

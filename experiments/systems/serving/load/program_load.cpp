@@ -108,20 +108,15 @@ CallState& ProgramLoad::send(Call call, const policies::TextSpan& output, Progra
   pending_.push_back(state);
   if (!flush_due_) {
     flush_due_ = true;
-    engine_->schedule_in({}, *this);
+    // Late: iterations that end and programs that go on at this very instant do so first, so that what is sent together
+    // does not depend on the order of events.
+    engine_->schedule_in({}, *this, 0, sim::Rank::late);
   }
   return *state;
 }
 
 void ProgramLoad::on_event(std::uint64_t) {
-  // Iterations that end and programs that go on at this very instant do so first: what is sent together does not depend
-  // on the order of events.
-  if (!deferred_ && engine_->more_now()) {
-    deferred_ = true;
-    engine_->schedule_in({}, *this);
-    return;
-  }
-  deferred_ = flush_due_ = false;
+  flush_due_ = false;
   std::vector<CallState*> calls;
   calls.swap(pending_);
   for (CallState* state : calls) {

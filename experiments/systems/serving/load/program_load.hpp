@@ -56,7 +56,7 @@ class ProgramLoad final : public Load, public sim::EventHandler {
   RequestPort* port_ = nullptr;
   std::deque<CallState> states_;
   std::vector<CallState*> free_, pending_;
-  bool flush_due_ = false, deferred_ = false;
+  bool flush_due_ = false;
   std::unordered_map<std::int64_t, CallState*> in_flight_;  // by request; never walked
   std::vector<sim::ProcessHandle> processes_;
   std::deque<ProgramRecord> records_;

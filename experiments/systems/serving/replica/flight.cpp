@@ -6,9 +6,10 @@
 
 namespace orrery::experiments {
 
-Flight::Flight(sim::EventHandler& handler, const FlightParts& on, const ReplicaParts& parts)
+Flight::Flight(std::size_t who, const FlightParts& on, const ReplicaParts& parts)
     : engine_(*parts.engine),
-      handler_(handler),
+      instants_(*parts.instants),
+      who_(who),
       on_(on),
       kv_(*parts.kv),
       pipe_(parts.pipe),
@@ -34,8 +35,7 @@ void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::in
   on_.books.kv_used(kv_.used_bytes());
   under_way_ = true;
   ahead_ = 0;
-  // Several iterations may end within a tick: exact time goes on all the same.
-  end_ = engine_.schedule_at(std::max(leap_.time_of(leap_.planned).tick(), engine_.now()), handler_, kEnd);
+  instants_.ends_at(who_, leap_.time_of(leap_.planned));
 }
 
 sim::Time Flight::land() {
@@ -45,22 +45,29 @@ sim::Time Flight::land() {
 }
 
 void Flight::sync() {
-  // Stepping too: an iteration that ends at this very instant is over, whether its event came first or not.
-  if (under_way_) complete(leap_.over_at(engine_.now()));
+  // Stepping too: an iteration that ends at this very time is over, whether it has landed or not.
+  if (under_way_) complete(leap_.over_at(instants_.now()));
 }
 
-void Flight::interrupt() {
-  if (!under_way_ || leap_.planned <= leap_.done + 1) return;
-  const std::int64_t over = leap_.over_at(engine_.now());
-  if (over == leap_.planned) return;  // its event is due at this instant
-  const bool between = over > 0 && leap_.time_of(over).tick() == engine_.now();
-  const std::int64_t planned = between ? over : over + 1;
-  if (planned < leap_.planned) {
-    leap_.planned = planned;
-    engine_.cancel(end_);
-    end_ = engine_.schedule_at(leap_.time_of(planned).tick(), handler_, kEnd);
+std::optional<sim::Time> Flight::interrupt() {
+  if (!under_way_ || leap_.planned == 1) return std::nullopt;
+  const std::int64_t over = leap_.over_at(instants_.now());
+  if (over == leap_.planned) return std::nullopt;  // it lands at this very time
+  if (over > 0 && !instants_.begun(leap_.time_of(over))) {
+    instants_.cancel(who_);
+    leap_.planned = over;
+    return land();
   }
+  if (over + 1 < leap_.planned) end_with(over + 1);
   complete(over);
+  return std::nullopt;
+}
+
+/// It was to be more of them.
+void Flight::end_with(std::int64_t iterations) {
+  leap_.planned = iterations;
+  instants_.cancel(who_);
+  instants_.ends_at(who_, leap_.time_of(iterations));
 }
 
 void Flight::take_blocks_ahead() {
@@ -81,8 +88,8 @@ void Flight::complete(std::int64_t upto) {
   if (on_.books.observed()) observe(from, upto);
   if (steady) {
     on_.steady.book_gaps(leap_, from, upto);
-    // The next iteration takes its blocks when it starts; at this very instant it may yet be another one.
-    const bool begun = upto < leap_.planned && on_.time.at.tick() < engine_.now();
+    // The next iteration takes its blocks when it begins; at this very time it may yet be another one.
+    const bool begun = upto < leap_.planned && instants_.begun(on_.time.at);
     take_growth(begun ? upto + 1 : upto);
     on_.steady.step(steps, on_.time.at);
   }
@@ -157,8 +164,8 @@ std::int64_t Flight::cut() {
   if (!under_way_) return ahead_;
   sync();
   book_part();
-  engine_.cancel(end_);
-  on_.time.at = {engine_.now().ticks, 0};
+  instants_.cancel(who_);
+  on_.time.at = instants_.now();
   under_way_ = false;
   // Blocks of the cut iteration were taken for steady decodes already.
   return ahead_ = leap_.decodes ? leap_.grown - leap_.done : 0;
@@ -169,10 +176,9 @@ void Flight::book_part() {
   const std::int64_t begun = leap_.done;
   const ExactTime start = leap_.time_of(begun);
   const std::int64_t length = leap_.elapsed(begun + 1) - leap_.elapsed(begun);
-  // One that begins within this very tick has not begun: stepping, it would not have been decided upon.
-  if (begun == leap_.planned || start.tick() >= engine_.now()) return;
-  const std::int64_t elapsed = ExactTime{engine_.now().ticks, 0}.minus(start, leap_.ps_per_tick);
-  if (elapsed <= 0) return;
+  const ExactTime now = instants_.now();
+  if (begun == leap_.planned || start >= now) return;
+  const std::int64_t elapsed = now.minus(start, leap_.ps_per_tick);
   const auto part = [&](std::int64_t of) {
     return static_cast<std::int64_t>(static_cast<__int128>(of) * elapsed / length);
   };

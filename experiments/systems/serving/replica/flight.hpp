@@ -1,15 +1,17 @@
 // The iterations of a replica that are under way: a leap, booked as it goes.
 //
 // One event ends the leap. Whoever needs the state in between has what is over booked (sync), has the leap stop at the
-// end of the iteration under way (interrupt), or cuts that too. Iterations last whole picoseconds and their sums are
-// integers, so that leaping and stepping give the same files.
+// end of the iteration under way (interrupt), or cuts that too; Instants says what is over and what has begun.
+// Iterations last whole picoseconds and their sums are integers, so that leaping and stepping give the same files.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "experiments/systems/serving/replica/batch_builder.hpp"
 #include "experiments/systems/serving/replica/books.hpp"
 #include "experiments/systems/serving/replica/device_time.hpp"
+#include "experiments/systems/serving/replica/instants.hpp"
 #include "experiments/systems/serving/replica/leap.hpp"
 #include "experiments/systems/serving/replica/parts.hpp"
 #include "experiments/systems/serving/replica/sequence_table.hpp"
@@ -31,9 +33,8 @@ struct FlightParts {
 
 class Flight {
  public:
-  static constexpr std::uint64_t kEnd = 0;  ///< payload of the event that tells `handler` to land()
-
-  Flight(sim::EventHandler& handler, const FlightParts& on, const ReplicaParts& parts);
+  /// `who` it is for Instants, which has it land().
+  Flight(std::size_t who, const FlightParts& on, const ReplicaParts& parts);
 
   bool under_way() const { return under_way_; }
   /// Up to `iterations` iterations of the batch begin, with steady decodes in them or not; the devices take `price`,
@@ -43,8 +44,9 @@ class Flight {
   sim::Time land();
   /// Books those that are over by now.
   void sync();
-  /// Ends the leap with the iteration under way, for somebody wants to be decided upon.
-  void interrupt();
+  /// Ends the leap with the iteration under way, for somebody wants to be decided upon. Between two iterations it ends
+  /// now, as land(): returns when the last one began.
+  std::optional<sim::Time> interrupt();
   /// Has the next iteration take its blocks now.
   void take_blocks_ahead();
   /// Books the part of the iteration under way that is over, and ends it. Returns for how many steps blocks were taken
@@ -53,6 +55,7 @@ class Flight {
 
  private:
   bool steady_takes_part() const { return leap_.decodes && on_.steady.count() > 0; }
+  void end_with(std::int64_t iterations);
   void complete(std::int64_t upto);
   void take_growth(std::int64_t iterations);
   void book_split(std::int64_t steps);
@@ -60,13 +63,13 @@ class Flight {
   void book_part();
 
   sim::Engine& engine_;
-  sim::EventHandler& handler_;
+  Instants& instants_;
+  std::size_t who_;
   FlightParts on_;
   policies::KvCache& kv_;
   StagePipe* pipe_;
   LaneScheduler* scheduler_;
   Leap leap_;
-  sim::EventId end_;
   bool under_way_ = false;
   std::int64_t ahead_ = 0;  // what cut() returned last
 };

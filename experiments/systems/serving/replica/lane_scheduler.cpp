@@ -10,12 +10,6 @@
 
 namespace orrery::experiments {
 
-void LaneScheduler::ready() {
-  if (due_) return;
-  due_ = true;
-  engine_.schedule_in({}, *this, 0);
-}
-
 bool LaneScheduler::in_flight() const {
   return std::ranges::any_of(lanes_, [](const Lane* lane) { return lane->iterating(); });
 }
@@ -41,12 +35,15 @@ std::vector<Lane*> LaneScheduler::between_batches() const {
 }
 
 void LaneScheduler::ready_at(const ExactTime& time) {
-  engine_.schedule_at(std::max(time.tick(), engine_.now()), *this, kLater);
+  engine_.schedule_at(std::max(time.tick(), engine_.now()), *this);
 }
 
-void LaneScheduler::on_event(std::uint64_t payload) {
-  if (payload == kLater) return ready();
-  due_ = false;
+void LaneScheduler::on_event(std::uint64_t) {
+  ready();
+  instants_.settle();
+}
+
+void LaneScheduler::take_turn() {
   if (switching_) {
     if (in_flight()) return;
     switching_ = false;

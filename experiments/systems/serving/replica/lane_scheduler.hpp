@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/load/request.hpp"
+#include "experiments/systems/serving/replica/instants.hpp"
 #include "experiments/systems/serving/replica/sequence_table.hpp"
 #include "policies/batching/batching.hpp"
 #include "sim/engine.hpp"
@@ -36,15 +37,15 @@ struct Elsewhere {
   std::int64_t sequences = 0, kv_tokens = 0;
 };
 
-class LaneScheduler final : public sim::EventHandler {
+class LaneScheduler final : private TurnTaker, private sim::EventHandler {
  public:
-  /// `pipe` says how many stages a mode has; both must outlive it.
-  LaneScheduler(sim::Engine& engine, const StagePipe& pipe) : engine_(engine), pipe_(pipe) {}
+  /// `pipe` says how many stages a mode has; all must outlive it.
+  LaneScheduler(sim::Engine& engine, Instants& instants, const StagePipe& pipe)
+      : engine_(engine), instants_(instants), number_(instants.add(*this)), pipe_(pipe) {}
   /// All lanes, before any has work.
   void add(Lane& lane) { lanes_.push_back(&lane); }
-  /// There may be work for a lane: it is given out once this instant's other events are through.
-  void ready();
-  void on_event(std::uint64_t) override;
+  /// There may be work for a lane, given out once all else of this instant is through (Instants::settle() follows).
+  void ready() { instants_.ask_turn(number_); }
 
   /// What a lane does not see.
   Elsewhere elsewhere(const Lane& lane) const;
@@ -69,8 +70,8 @@ class LaneScheduler final : public sim::EventHandler {
   }
 
  private:
-  /// Payload: an event of ours that is not the one of this instant.
-  static constexpr std::uint64_t kLater = 1;
+  void take_turn() override;
+  void on_event(std::uint64_t) override;
   std::vector<Lane*> between_batches() const;
   bool in_flight() const;
   bool may_switch(const Lane& lane);
@@ -79,9 +80,10 @@ class LaneScheduler final : public sim::EventHandler {
   void give_out();
 
   sim::Engine& engine_;
+  Instants& instants_;
+  std::size_t number_;  // of its turns
   const StagePipe& pipe_;
   std::vector<Lane*> lanes_;
-  bool due_ = false;        // our event of this instant is pending
   bool switching_ = false;  // no batch begins
   bool dropped_ = false;    // the last decision
   ExactTime host_free_;

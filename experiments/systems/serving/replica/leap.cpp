@@ -2,12 +2,12 @@
 
 namespace orrery::experiments {
 
-std::int64_t Leap::over_at(sim::Time now) const {
+std::int64_t Leap::over_at(const ExactTime& now) const {
   std::int64_t low = done;
   std::int64_t high = planned;
   while (low < high) {
     const std::int64_t middle = low + (high - low + 1) / 2;
-    if (time_of(middle).tick().ticks <= now.ticks) {
+    if (time_of(middle) <= now) {
       low = middle;
     } else {
       high = middle - 1;

@@ -29,7 +29,7 @@ struct Leap {
   /// Dynamic energy of iteration i (from 0).
   std::int64_t energy_pj(std::int64_t i) const { return price.energy_pj + i * price.step_energy_pj; }
   /// How many are over at `now`.
-  std::int64_t over_at(sim::Time now) const;
+  std::int64_t over_at(const ExactTime& now) const;
   /// Cuts it to what 63 bits of picoseconds tell. Throws std::overflow_error where it ends past the reach of the tick.
   void fit_in_time(const sim::TickScale& scale);
 };

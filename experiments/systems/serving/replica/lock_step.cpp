@@ -6,16 +6,19 @@
 
 namespace orrery::experiments {
 
-void LockStep::ready() {
-  if (due_ || std::any_of(lanes_.begin(), lanes_.end(), [](Replica* lane) { return lane->lane().iterating(); })) return;
-  due_ = true;
-  engine_.schedule_in({}, *this, 0);
+bool LockStep::iterating() const {
+  return std::ranges::any_of(lanes_, [](Replica* lane) { return lane->lane().iterating(); });
 }
 
-void LockStep::on_event(std::uint64_t) {
+void LockStep::ready() {
+  if (!iterating()) instants_.ask_turn(number_);
+}
+
+/// The step begins.
+void LockStep::take_turn() {
+  if (iterating()) return;  // it was asked for again while it began
   // A lane that was cut in the meantime, its replica having failed, leaves nothing to wait for; one that runs does.
-  const sim::Time now = engine_.now();
-  const ExactTime start = end_.tick() == now ? end_ : ExactTime{now.ticks, 0};
+  const ExactTime start = instants_.now();
   planned_.clear();
   std::int64_t step_ps = 1;
   for (Replica* lane : lanes_) {
@@ -23,7 +26,6 @@ void LockStep::on_event(std::uint64_t) {
     planned_.push_back(lane);
     step_ps = std::max(step_ps, lane->planned_ps());
   }
-  due_ = false;
   if (planned_.empty()) {
     // Whoever was sent while the lanes rejected others came too late for a lane that had looked already.
     if (std::any_of(lanes_.begin(), lanes_.end(), [](const Replica* lane) { return lane->can_begin(); })) ready();
@@ -34,7 +36,6 @@ void LockStep::on_event(std::uint64_t) {
     lane->go(step_ps);
   }
   occupied_ps_ += step_ps;
-  end_ = start.plus(step_ps, engine_.scale().ps_per_tick());
 }
 
 }  // namespace orrery::experiments

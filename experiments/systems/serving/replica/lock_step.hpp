@@ -12,31 +12,31 @@
 #include <vector>
 
 #include "experiments/systems/serving/load/request.hpp"
-#include "sim/engine.hpp"
+#include "experiments/systems/serving/replica/instants.hpp"
 
 namespace orrery::experiments {
 
 class Replica;
 
-class LockStep final : public sim::EventHandler {
+class LockStep final : private TurnTaker {
  public:
-  explicit LockStep(sim::Engine& engine) : engine_(engine) {}
+  explicit LockStep(Instants& instants) : instants_(instants), number_(instants.add(*this)) {}
   /// All lanes, before any has work.
   void add(Replica& lane) { lanes_.push_back(&lane); }
-  /// A lane is between two iterations and may have work: the step begins once all lanes are and this instant's other
-  /// events are through.
+  /// A lane is between two iterations and may have work: the step begins once all lanes are and all else of this
+  /// instant is through (Instants::settle() follows).
   void ready();
-  /// The step begins.
-  void on_event(std::uint64_t) override;
   /// Time in steps, and that of the lanes' own iterations in them, summed over lanes.
   __int128 occupied_ps() const { return occupied_ps_; }
   __int128 work_ps() const { return work_ps_; }
 
  private:
-  sim::Engine& engine_;
+  void take_turn() override;
+  bool iterating() const;
+
+  Instants& instants_;
+  std::size_t number_;  // of its turns
   std::vector<Replica*> lanes_, planned_;
-  ExactTime end_{-1, 0};  // of the last step
-  bool due_ = false;      // our event of this instant is pending
   __int128 occupied_ps_ = 0, work_ps_ = 0;
 };
 

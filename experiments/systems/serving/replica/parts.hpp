@@ -18,6 +18,7 @@
 
 namespace orrery::experiments {
 
+class Instants;
 class LaneScheduler;
 class LockStep;
 struct SequencePool;
@@ -25,6 +26,7 @@ struct TierLinks;
 
 struct ReplicaParts {
   sim::Engine* engine = nullptr;
+  Instants* instants = nullptr;  ///< of this engine
   IterationModel* model = nullptr;
   ServingMetrics* metrics = nullptr;
   RequestSink* sink = nullptr;

@@ -22,8 +22,6 @@ using policies::Sequence;
 
 namespace {
 
-constexpr std::uint64_t kDecide = Flight::kEnd + 1;  // payload
-
 /// Beside who gets tokens: the queue, the batch or the mode.
 bool changes_anything(const policies::BatchDecision& decision) {
   return !decision.preempt.empty() || !decision.resume.empty() || !decision.admit.empty() || decision.mode;
@@ -40,14 +38,15 @@ Replica::Replica(ReplicaParts parts)
       copies_(sequences_, books_, time_, parts_),
       batch_(sequences_, steady_, parts_),
       pricer_(batch_.shape(), parts_),
-      flight_(*this, {sequences_, steady_, copies_, batch_, books_, time_}, parts_),
+      number_(parts_.instants->add(*this)),
+      flight_(number_, {sequences_, steady_, copies_, batch_, books_, time_}, parts_),
       lane_(*this, {sequences_, steady_, copies_, batch_, books_, time_}, flight_, parts_),
       completion_(sequences_, steady_, copies_, batch_, books_, parts_) {}
 
 void Replica::submit(Request& request, bool first) {
   const sim::Time now = parts_.engine->now();
   sequences_.expect(now);
-  flight_.interrupt();
+  interrupt();
   const SeqId id = sequences_.add(request);
   const Sequence& seq = sequences_[id];
   request.replica = parts_.index;
@@ -67,39 +66,26 @@ void Replica::submit(Request& request, bool first) {
   }
 }
 
-void Replica::wake() {
+void Replica::ask_turn() {
   if (parts_.scheduler != nullptr) return parts_.scheduler->ready();
-  if (flight_.under_way() || decide_due_ || unsettled_) return;
-  if (parts_.engine->more_now()) {
-    // Whoever else arrives at this instant joins first; the order of equal events decides nothing.
-    decide_due_ = true;
-    parts_.engine->schedule_in({}, *this, kDecide);
-  } else {
-    start_iteration();
-  }
-}
-
-void Replica::on_event(std::uint64_t payload) {
-  if (payload == kDecide) {
-    // What was due at this instant is through; waiting for more could go on for ever between two replicas.
-    decide_due_ = false;
-    if (!flight_.under_way()) start_iteration();
-    return;
-  }
-  const sim::Time last = flight_.land();
-  if (parts_.scheduler == nullptr) sequences_.begun(last);
-  boundary();
-}
-
-void Replica::start_iteration() {
+  if (flight_.under_way() || unsettled_) return;
   if (parts_.lock_step != nullptr) return parts_.lock_step->ready();
-  take_turn();
+  parts_.instants->ask_turn(number_);
+}
+
+void Replica::land() {
+  boundary(flight_.land());
+}
+
+/// No leap goes on past the iteration under way.
+void Replica::interrupt() {
+  if (const std::optional<sim::Time> last = flight_.interrupt()) boundary(*last);
 }
 
 void Replica::take_turn() {
-  // The devices went on to the picosecond; if they idled, they start with the event.
-  const sim::Time now = parts_.engine->now();
-  if (time_.at.tick() < now) copies_.move_on({now.ticks, 0});
+  if (flight_.under_way()) return;
+  // The devices went on to the picosecond; if they idled, they start now.
+  if (const ExactTime now = parts_.instants->now(); time_.at < now) copies_.move_on(now);
   if (settle_on_iteration()) begin();
 }
 
@@ -152,8 +138,9 @@ bool Replica::settle_on_iteration() {
   return decided;
 }
 
-/// The planned iterations are over.
-void Replica::boundary() {
+/// The planned iterations are over; the last one began then.
+void Replica::boundary(sim::Time last) {
+  if (parts_.scheduler == nullptr) sequences_.begun(last);
   unsettled_ = true;
   completion_.finish(decision_, time_.at);
   unsettled_ = false;
@@ -161,7 +148,7 @@ void Replica::boundary() {
     boundary_asked_ = false;
     parts_.sink->boundary(parts_.index);
   }
-  wake();
+  ask_turn();
 }
 
 policies::BatchView Replica::view() const {
@@ -327,9 +314,9 @@ void Replica::give_up(SeqId id, Preempt how) {
 // ---- taking requests away, and room for those to come
 
 void Replica::ask_boundary() {
+  interrupt();
   if (!flight_.under_way()) return parts_.sink->boundary(parts_.index);
   boundary_asked_ = true;
-  flight_.interrupt();
 }
 
 Request& Replica::take_out(SeqId id) {
@@ -343,24 +330,24 @@ Request& Replica::take_out(SeqId id) {
 }
 
 void Replica::let_go(SeqId id) {
-  flight_.interrupt();  // blocks come free: who waits for them is to be decided upon
+  interrupt();  // blocks come free: who waits for them is to be decided upon
   parts_.kv->release(id, sequences_[id], sequences_[id].kv_then, Leave::keep);
   sequences_.let_go(id);
 }
 
 std::optional<SeqId> Replica::hold(std::int64_t tokens) {
-  flight_.interrupt();
+  interrupt();
   // The iteration under way may not have taken its own blocks yet.
   flight_.take_blocks_ahead();
   const SeqId id = sequences_.add_nobody();
-  copies_.tell_time({parts_.engine->now().ticks, 0});
+  copies_.tell_time(parts_.instants->now());
   if (parts_.kv->reserve(id, sequences_[id], tokens)) return id;
   sequences_.let_go(id);
   return std::nullopt;
 }
 
 void Replica::drop_hold(SeqId id) {
-  flight_.interrupt();
+  interrupt();
   parts_.kv->release(id, sequences_[id], 0, Leave::drop);
   sequences_.let_go(id);
 }

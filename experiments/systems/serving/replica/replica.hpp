@@ -17,7 +17,7 @@
 // Leaps (design.md, section 5). A decision of steady decodes alone holds for as many iterations as the policy says, the
 // price has its horizon for, no sequence ends and blocks last; they are one event. Whoever needs the state in between
 // (an arrival, a router, a migration) makes the replica book what is over (sync) or stop at the end of the iteration
-// under way (interrupt).
+// under way (interrupt). What happens at one instant goes by the order that Instants keeps.
 #pragma once
 
 #include <cstdint>
@@ -38,20 +38,23 @@
 
 namespace orrery::experiments {
 
-class Replica final : public sim::EventHandler, private LaneOwner {
+class Replica final : private TurnTaker, private LaneOwner {
  public:
   explicit Replica(ReplicaParts parts);
   Replica(const Replica&) = delete;  // its parts know each other
   Replica& operator=(const Replica&) = delete;
 
-  /// Takes a request now; it may be rejected at once. Call wake() after the last one of an instant. Its output so far
+  /// Takes a request now; it may be rejected at once. wake() follows. Its output so far
   /// (request.generated) counts as prompt to prefill, as far as request.ready_tokens does not bring its KV along.
   /// `first`: at the head of the queue.
   void submit(Request& request, bool first = false);
-  /// Starts an iteration if none is under way and there is work, once all events of this instant are through.
-  void wake();
-  /// Iterations ended.
-  void on_event(std::uint64_t payload) override;
+  /// Starts an iteration if none is under way and there is work, once all else of this instant is through.
+  void wake() {
+    ask_turn();
+    parts_.instants->settle();
+  }
+  /// The same for one of several: Instants::settle() follows.
+  void ask_turn();
   /// Books all iterations that are over by now: what the accessors below say is then exact.
   void sync() { flight_.sync(); }
 
@@ -104,7 +107,7 @@ class Replica final : public sim::EventHandler, private LaneOwner {
   RunCost cost() const { return books_.cost(); }
 
  private:
-  void start_iteration();
+  void land() override;
   void take_turn() override;
   void give_up(policies::SeqId id, policies::Preempt how) override;
   bool settle_on_iteration();
@@ -116,7 +119,8 @@ class Replica final : public sim::EventHandler, private LaneOwner {
   void trim_items();
   void begin();
   std::int64_t iterations_ahead(const IterationPrice& price) const;
-  void boundary();
+  void interrupt();
+  void boundary(sim::Time last);
 
   ReplicaParts parts_;
   SequenceTable sequences_;
@@ -126,12 +130,12 @@ class Replica final : public sim::EventHandler, private LaneOwner {
   TierCopies copies_;
   BatchBuilder batch_;
   ReplicaPricer pricer_;
+  std::size_t number_;  // of its turns
   Flight flight_;
   Lane lane_;
   Completion completion_;
   policies::BatchDecision decision_;
-  IterationPrice planned_;   // in lock-step: of the iteration that is to begin
-  bool decide_due_ = false;  // an event of ours at this instant is pending
+  IterationPrice planned_;  // in lock-step: of the iteration that is to begin
   bool boundary_asked_ = false;
   bool unsettled_ = false;  // in the middle of a boundary or a decision: whoever wakes it now comes too early
   std::int64_t switches_ = 0;
