@@ -23,6 +23,9 @@ KNOWN = {
     "more sizes than there are": (("run", "FILE", "--out", "OUT", "--quiet"), {**BERT, "workload": {
         "bind": {"batch": 8}, "requests": 1,
         "vary": {"tokens": {"distribution": "uniform", "low": 17, "high": 512, "distinct": 2**53}}}}),
+    # An environment whose episode ends before the steps of its evaluation do.
+    "an episode that is over": (("run", "FILE", "--out", "OUT", "--quiet", "--set", "train.steps=64"), {
+        "system": "rl", "env": {"policy": "serving_routing"}}),
     "work beyond 64 bits": (("graph", "FILE", "--format", "json"), {
         "graph": "g", "dims": {"n": [1, None]},
         "tensors": [{"name": "x", "role": "input", "type": "fp16", "shape": ["n", 3037000500]},
