@@ -3,9 +3,9 @@
 
     tests/trust/crashes.py [--kills N] [--seed N] [--job NAME]   # the matrix; with --kills N kills of each at random moments
 
-Interrupted, a command ends with 130 and leaves nothing but what it can go on from. Killed, it leaves nothing under the name
-of its answer, and the next run there clears up and gives what an undisturbed one gives. Where an answer cannot be written
-the exit code is not 0.
+Interrupted, a command ends with 130 and leaves nothing but what it can go on from and a working folder, `.NAME.PID`. Killed,
+it leaves nothing under the name of its answer. The next run there clears up and gives what an undisturbed one gives. Where an
+answer cannot be written the exit code is not 0.
 """
 
 from __future__ import annotations
@@ -131,6 +131,12 @@ def alive(group: int) -> bool:
     return True
 
 
+def is_working_folder(name: str, out: str) -> bool:
+    """Whether a name is that of a folder in which an answer is being made, which the next run takes away."""
+    front, _, number = name.rpartition(".")
+    return front == f".{out}" and number.isdigit()
+
+
 class Bench:
     """Runs jobs in a folder, disturbed and undisturbed."""
 
@@ -220,7 +226,7 @@ class Bench:
         return self.wrong(job, folder, number, ended, outlived) + (self.wrong_again(job, folder) if again else [])
 
     def wrong(self, job: Job, folder: pathlib.Path, number: int, ended: Ended, outlived: bool) -> list[str]:
-        left = [name for name in self.made(folder) if name not in job.keeps]
+        left = [name for name in self.made(folder) if name not in job.keeps and not is_working_folder(name, job.out)]
         found = []
         if ended.late:
             found.append(f"does not end within {GRACE_S:.0f} s of the signal")
@@ -327,7 +333,7 @@ class Bench:
             more = job.resume if (folder / job.out).exists() else ()
             before = set(self.made(folder))
             ended, outlived = self.stop(job, folder, number, stream.random() * seconds, more)
-            new = set(self.made(folder)) - before - set(job.keeps)
+            new = {name for name in set(self.made(folder)) - before - set(job.keeps) if not is_working_folder(name, job.out)}
             what = []
             if ended.code == 0:  # it was quicker
                 what = [f"has another answer: {name}" for name, content in self.undisturbed(job)[0].items()
