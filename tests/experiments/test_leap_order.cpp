@@ -55,13 +55,13 @@ Case random_case(std::uint64_t seed) {
   const bool roles = draw.once_in(2);
   const int first = draw.number(1, 3), second = draw.number(1, 3);
   const int lanes = draw.once_in(5) ? 2 : 1;
+  const bool experts = lanes > 1 && draw.once_in(2);  // without any, lanes are the stages of a pipeline
   const std::string kind = lanes == 1 ? ""
-                           : draw.once_in(2)
-                               ? R"(, "pipeline_parallel": 2)"
-                               : R"(, "data_parallel": 2, "lock_step": )" + draw.one_of({"true", "false"});
+                           : experts  ? R"(, "data_parallel": 2, "lock_step": )" + draw.one_of({"true", "false"})
+                                      : R"(, "pipeline_parallel": 2)";
   std::string policies = R"("batching": {"policy": ")" +
                          draw.one_of({"orca", "vllm_v0", "vllm_v1", "sarathi", "static", "lightllm", "sglang",
-                                      "priority", "sjf", "urgency", "vtc", "layered_prefill", "fairness_priority"}) +
+                                      "priority", "sjf", "urgency", "vtc", "layered_prefill"}) +
                          "\"}";
   policies += draw.policy("routing", {"jsq", "least_loaded", "power_of_two", "random", "round_robin", "prefix_aware",
                                       "session_affinity", "slo_aware", "hexgen", "llumnix"});
@@ -81,18 +81,23 @@ Case random_case(std::uint64_t seed) {
     policies += draw.policy("scaling", {"target", "keep_alive", "llumnix"});
     cluster += R"(, "scaling": {"least": 1, "interval": "0.1 s"})";
   }
-  if (draw.once_in(4)) policies += draw.policy("kvcache", {"block_hash", "radix", "contiguous"});
+  std::string blocks;
+  if (draw.once_in(4)) {
+    policies += draw.policy("kvcache", {"block_hash", "radix", "contiguous"});
+  } else if (draw.once_in(3)) {
+    blocks = R"(, "kv_blocks": 300)";  // one request at the limit of the context takes 256
+  }
   if (draw.once_in(5)) policies += draw.policy("admission", {"queue_limit", "slo"});
   if (draw.once_in(2))
     cluster += R"(, "failures": {"mtbf": ")" + draw.one_of({"2 s", "5 s"}) + R"(", "mttr": ")" +
                draw.one_of({"0.1 s", "1 s"}) + "\"}";
   if (draw.once_in(3)) more += R"(, "slo": {"ttft": "1 s", "tbt": "0.1 s"})";
-  const std::string blocks = draw.once_in(3) ? R"(, "kv_blocks": 300)" : "";
   Case drawn;
   drawn.config = fmt::format(R"({{"kind": "experiment", "version": 1, "system": "serving",
-    "machine": {{"devices": [{{"part": "h100-sxm5-80gb", "count": {}}}]}}, "model": {{"config": "catalog:llama-2-7b"}},
+    "machine": {{"devices": [{{"part": "h100-sxm5-80gb", "count": {}}}]}}, "model": {{"config": "catalog:{}"}},
     "workload": {}, "policies": {{{}}}, "cluster": {{{}}}, "replica": {{"max_context": 4096{}}}{}}})",
-                             first * lanes + second, workload(draw, first + second), policies, cluster, blocks, more);
+                             first * lanes + second, experts ? "qwen3-30b-a3b" : "llama-2-7b",
+                             workload(draw, first + second), policies, cluster, blocks, more);
   drawn.run = fmt::format(R"(, "seed": {}, "tick": "{}")", seed, draw.one_of({"1 ps", "1 us", "1 ms", "1 ms"}));
   if (draw.once_in(8)) drawn.run += R"(, "until": "1 s")";
   if (draw.once_in(8)) drawn.run += R"(, "until_requests": 9)";

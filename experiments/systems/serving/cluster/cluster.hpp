@@ -71,6 +71,7 @@ class Cluster final : public RequestSink, public RequestPort {
   void flush() override { flush(false); }
   /// `goes_on`: others may come of the event at hand.
   void flush(bool goes_on);
+  void after_decisions() override { fleet_.instants().close(); }
   void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override;
   bool prefill_done(Request& request, policies::SeqId seq) override;
   void boundary(std::int32_t replica) override {

@@ -24,6 +24,8 @@ class RequestPort {
   /// Sends it now. Requests of one instant may be sent one after the other; call flush() after the last.
   virtual void send(Request& request) = 0;
   virtual void flush() = 0;
+  /// What is sent from now on at this instant comes after its decisions; nothing else is due.
+  virtual void after_decisions() {}
 };
 
 class Load {

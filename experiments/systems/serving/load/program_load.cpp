@@ -108,15 +108,20 @@ CallState& ProgramLoad::send(Call call, const policies::TextSpan& output, Progra
   pending_.push_back(state);
   if (!flush_due_) {
     flush_due_ = true;
-    // Late: iterations that end and programs that go on at this very instant do so first, so that what is sent together
-    // does not depend on the order of events.
-    engine_->schedule_in({}, *this, 0, sim::Rank::late);
+    engine_->schedule_in({}, *this, 0, sim::Rank::last);
   }
   return *state;
 }
 
 void ProgramLoad::on_event(std::uint64_t) {
+  // Programs that go on at this very instant do so first, and who decides does: what is sent together, and whom it finds
+  // decided, does not depend on the order of events.
+  if (engine_->more_now(sim::Rank::last)) {
+    engine_->schedule_in({}, *this, 0, sim::Rank::last);
+    return;
+  }
   flush_due_ = false;
+  port_->after_decisions();
   std::vector<CallState*> calls;
   calls.swap(pending_);
   for (CallState* state : calls) {

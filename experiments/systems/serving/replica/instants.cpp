@@ -52,9 +52,11 @@ void Instants::on_event(std::uint64_t payload) {
     decide_due_ = false;
     decide();
   } else {
-    due(payload);
-    if (engine_.more_now(sim::Rank::first)) return;
-    land_all();
+    const bool more = engine_.more_now(sim::Rank::first);
+    const bool alone = !more && due_.empty();
+    if (!alone) due(payload);
+    if (more) return;
+    go_through(alone ? End{of_[payload].end, payload} : next_due());
   }
   settle();
 }
@@ -64,26 +66,30 @@ void Instants::due(std::size_t who) {
   std::ranges::push_heap(due_, std::greater<>{});
 }
 
-/// Goes through the ends of this tick.
-void Instants::land_all() {
-  const ExactTime instant{engine_.now().ticks, 0};
-  ending_ = true;
-  while (!due_.empty()) {
-    at_ = due_.front().at;
-    while (!due_.empty() && due_.front().at == at_) land_next();
-    while (at_ < instant && !asking_.empty()) decide();
-  }
-  ending_ = false;
-}
-
-void Instants::land_next() {
+Instants::End Instants::next_due() {
   const End end = due_.front();
   std::ranges::pop_heap(due_, std::greater<>{});
   due_.pop_back();
-  Of& of = of_[end.who];
-  if (!of.flies || of.end != end.at) return;  // it was put off, or moved
-  of.flies = false;
-  of.taker->land();
+  return end;
+}
+
+/// The ends of this tick, `end` and those that are due after it.
+void Instants::go_through(End end) {
+  const ExactTime instant{engine_.now().ticks, 0};
+  ending_ = true;
+  while (true) {
+    at_ = end.at;
+    Of& of = of_[end.who];
+    if (of.flies && of.end == end.at) {  // else it was put off, or put forward
+      of.flies = false;
+      of.taker->land();
+    }
+    if (due_.empty() || due_.front().at != at_)
+      while (at_ < instant && !asking_.empty()) decide();
+    if (due_.empty()) break;
+    end = next_due();
+  }
+  ending_ = false;
 }
 
 /// A round of turns.

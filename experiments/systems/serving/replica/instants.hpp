@@ -11,7 +11,8 @@
 //      and then requests from outside and failures, each in the order of scheduling: which is the same however
 //      iterations are taken, as only what leaping and stepping share schedules any of it.
 //   4. Then everybody who has to decides, by replica and lane. What comes of that at this instant (a rejected request
-//      whose client sends another) begins again at 2., for those who have not decided.
+//      whose client sends another) begins again at 3., for those who have not decided.
+//   5. Then programs send the calls that follow from what ended: they join the iteration after.
 //
 // Where a leap passes an end, somebody decided there that all goes on. So whoever looks at a replica, or interrupts it,
 // must find it as steps would have it: `begun()` says whether the decisions of a time have been made.
@@ -58,7 +59,8 @@ class Instants final : private sim::EventHandler {
   /// Whoever asked decides, as soon as all else of this instant is through: maybe at once, so that this is the last act
   /// of whoever handles an event. `goes_on`: it is not, the event may do more.
   void settle(bool goes_on = false);
-  /// The run stops here. Where nothing else is due at this instant, what could be decided has been.
+  /// Where nothing else is due at this instant, what could be decided has been: the run stops here, or what comes yet
+  /// comes after.
   void close();
 
  private:
@@ -77,13 +79,13 @@ class Instants final : private sim::EventHandler {
 
   void on_event(std::uint64_t payload) override;
   void due(std::size_t who);
-  void land_all();
-  void land_next();
+  End next_due();
+  void go_through(End end);
   void decide();
 
   sim::Engine& engine_;
   std::vector<Of> of_;
-  std::vector<End> due_;                     // a heap: ends that this tick has reached, those that were put off included
+  std::vector<End> due_;                     // a heap: ends within this tick, those that were put off included
   std::vector<std::size_t> asking_, turns_;  // and whose turn it is in the round under way
   ExactTime at_;                             // of the end at hand
   ExactTime decided_{-1, 0};                 // when turns were taken last
