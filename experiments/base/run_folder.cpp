@@ -12,6 +12,7 @@
 
 #include "policies/plugin_host.hpp"
 #include "sim/base/home.hpp"
+#include "sim/base/write_fault.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -183,7 +184,7 @@ void write_text(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.flush();
-  if (!file) throw std::runtime_error(fmt::format("{}: could not be written in full", path.string()));
+  if (!file) throw sim::WriteFault(path);
 }
 
 }  // namespace orrery::experiments

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "sim/base/write_fault.hpp"
+
 namespace orrery::experiments {
 
 BufferedFile::BufferedFile(std::filesystem::path path) : path_(std::move(path)), file_(path_, std::ios::binary) {
@@ -11,7 +13,7 @@ BufferedFile::BufferedFile(std::filesystem::path path) : path_(std::move(path)),
 void BufferedFile::flush() {
   file_.write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
   buffer_.clear();
-  if (!file_) throw std::runtime_error(fmt::format("{}: could not be written in full", path_.string()));
+  if (!file_) throw sim::WriteFault(path_);
 }
 
 void BufferedFile::append(const std::filesystem::path& other) {

@@ -26,7 +26,7 @@ inline constexpr std::size_t kMostBases = 1000;
 /// What a compressed stream may become: so many bytes for each that was read, and kFreeBytes more. Traces of numbers
 /// shrink to a tenth, constant ones to a hundredth.
 inline constexpr std::size_t kMostInflation = 500;
-inline constexpr std::size_t kFreeBytes = std::size_t{256} << 20;
+inline constexpr std::size_t kFreeBytes = std::size_t{64} << 20;
 
 /// All bytes of a stream. Throws ConfigError at `name` where there are more than most_input_bytes().
 std::string read_all(std::istream& in, const std::string& name);

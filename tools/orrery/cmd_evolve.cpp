@@ -11,6 +11,7 @@
 #include "experiments/evolve/process_source.hpp"
 #include "experiments/evolve/report.hpp"
 #include "tools/orrery/commands.hpp"
+#include "tools/orrery/interrupt.hpp"
 #include "tools/orrery/progress.hpp"
 
 namespace orrery::tools {
@@ -46,6 +47,7 @@ int evolve(const Systems& systems, const EvolveOptions& options) {
       evolving::read_evolve_study(experiments::named_document(options.study), options.assignments);
   std::unique_ptr<experiments::RunFolder> folder;
   if (!options.out.empty()) folder = std::make_unique<experiments::RunFolder>(options.out, false);
+  watch_for_interrupts();
   const auto start = std::chrono::steady_clock::now();
   const evolving::EvolveResult result = search(systems, study, options);
   if (folder) {

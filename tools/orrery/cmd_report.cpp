@@ -22,7 +22,7 @@ int report(const ReportOptions& options) {
   if (options.json) arguments.push_back("--json");
   // It asks this program back what the points of a study tell.
   arguments.insert(arguments.end(), {"--command", std::filesystem::read_symlink("/proc/self/exe").string()});
-  return run_python_tool("orrery_report", arguments);
+  return become_python_tool("orrery_report", arguments);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "experiments/base/study_file.hpp"
 #include "sim/base/fault.hpp"
 #include "tools/orrery/commands.hpp"
+#include "tools/orrery/ending.hpp"
 
 namespace orrery::tools {
 namespace {
@@ -27,7 +28,7 @@ int validate(const Systems& systems, const ValidateOptions& options) {
       experiments::validate_file(systems, config, options.assignments);
       if (!options.quiet) fmt::print("{}: valid\n", given);
     } catch (const sim::ConfigError& error) {
-      for (const sim::Fault& fault : error.faults()) fmt::print(stderr, "{}\n", fault.text());
+      tell_faults(error);
       exit_code = 2;
     }
   }

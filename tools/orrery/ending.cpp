@@ -12,6 +12,7 @@
 
 #include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
+#include "sim/base/write_fault.hpp"
 #include "tools/orrery/terminal.hpp"
 
 namespace orrery::tools {
@@ -19,16 +20,6 @@ namespace {
 
 constexpr int kOurs = 1, kInput = 2;
 constexpr std::size_t kMostFaults = 100;  ///< that are told; a config with more is another format
-
-void tell_faults(const sim::ConfigError& error) {
-  const bool colours = takes_colour(stderr);
-  const std::size_t shown = std::min(error.faults().size(), kMostFaults);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const std::string text = error.faults()[i].text();
-    fmt::print(stderr, "{}\n", colours ? coloured_fault(text) : text);
-  }
-  if (shown < error.faults().size()) fmt::print(stderr, "and {} more faults\n", error.faults().size() - shown);
-}
 
 int tell(int code, const std::string& text) {
   fmt::print(stderr, "orrery: {}\n", text);
@@ -47,6 +38,16 @@ int told_output() {
 
 }  // namespace
 
+void tell_faults(const sim::ConfigError& error) {
+  const bool colours = takes_colour(stderr);
+  const std::size_t shown = std::min(error.faults().size(), kMostFaults);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const std::string text = error.faults()[i].text();
+    fmt::print(stderr, "{}\n", colours ? coloured_fault(text) : text);
+  }
+  if (shown < error.faults().size()) fmt::print(stderr, "and {} more faults\n", error.faults().size() - shown);
+}
+
 int told_exception() {
   try {
     throw;
@@ -54,6 +55,9 @@ int told_exception() {
     tell_faults(error);
     return kInput;
   } catch (const experiments::study::StoreError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return kOurs;
+  } catch (const sim::WriteFault& error) {
     fmt::print(stderr, "{}\n", error.what());
     return kOurs;
   } catch (const std::filesystem::filesystem_error& error) {

@@ -90,6 +90,9 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   });
   port_.run_ = run_.get();
   advance(out);
+  if (out.terminated)
+    sim::throw_fault({"env", ""}, "expected a run in which the learner is asked: it ended without a decision",
+                     "a router of one replica has none to take");
   out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
 }
 

@@ -1,5 +1,6 @@
 """Entry point for `python3 tools/python/orrery_report RUN` and for `python3 -m orrery_report RUN`."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -13,5 +14,17 @@ except ModuleNotFoundError as missing:
     print(f"{sys.executable}: expected the module {missing.name}, found none (run tools/setup report)", file=sys.stderr)
     sys.exit(2)
 
+INTERRUPTED = 130  # the command's exit code
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # a page under its temporary name is gone by now
+        sys.exit(INTERRUPTED)

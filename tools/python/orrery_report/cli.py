@@ -102,7 +102,10 @@ def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(file.name + ".part")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)  # of a page that could not be written, or is not wanted any more
     except OSError as error:
         raise InputError(error.filename or file, "a path that can be written", str(error.strerror)) from None

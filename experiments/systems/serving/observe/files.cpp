@@ -205,7 +205,8 @@ void write_energy(const std::filesystem::path& path, const std::vector<ReplicaRe
     std::int64_t device = 0;
     std::int64_t& number = numbers[group.part];
     const auto idle = [&](__int128 off_ps, double off_power) {
-      const double seconds = simulated_s - static_cast<double>(off_ps) * 1e-12 * (1 - off_power);
+      // What was off all the time may come out a rounding below none.
+      const double seconds = std::max(0.0, simulated_s - static_cast<double>(off_ps) * 1e-12 * (1 - off_power));
       append(text, "{}[{}],idle,{:.9g},{:.9g}\n", group.part, number++, group.idle_watts * seconds, 0.0);
       ++device;
     };

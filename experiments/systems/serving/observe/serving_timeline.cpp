@@ -80,12 +80,20 @@ void ServingTimeline::request_ended(const RequestRecord& record) {
   under_way_.erase(at);
 }
 
+/// At the beginning of its last phase: how far the clock of iterations is by then differs between leaps and steps.
 void ServingTimeline::reject(const RequestRecord& record) {
-  if (!rejected_) rejected_ = writer_.track(requests_, "rejected");
   const Way& way = under_way_.at(record.id);
-  const std::int64_t at_ns = std::max(way.phases.back().at_ns, last_ns_);
-  writer_.instant(*rejected_, std::max(way.arrived_ns, at_ns), record.status,
-                  {{"request", record.id}, {"prompt_tokens", record.prompt_tokens}}, {.id = way.flow, .last = true});
+  rejections_.push_back({std::max(way.arrived_ns, way.phases.back().at_ns), record.id, record.prompt_tokens, way.flow,
+                         std::string(record.status)});
+}
+
+void ServingTimeline::draw_rejections() {
+  if (rejections_.empty()) return;
+  const sim::TrackId track = writer_.track(requests_, "rejected");
+  for (const Rejection& one : rejections_)
+    writer_.instant(track, one.at_ns, one.status, {{"request", one.request}, {"prompt_tokens", one.prompt_tokens}},
+                    {.id = one.flow, .last = true});
+  rejections_.clear();
 }
 
 /// A slice from arrival to end, and in it one for each phase. `record`: null for one that is not over.
@@ -278,6 +286,7 @@ void ServingTimeline::cluster_event(const ClusterEvent& event) {
 /// All that is to be shown is: whoever is under way is drawn up to here.
 void ServingTimeline::cut() {
   for (Stream& stream : streams_) flush(stream);
+  draw_rejections();
   for (const auto& [id, way] : under_way_) draw_request(id, way, std::max(last_ns_, way.phases.back().at_ns), nullptr);
   if (cluster_) cluster_->finish(last_ns_);
   under_way_.clear();

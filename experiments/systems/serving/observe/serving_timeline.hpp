@@ -102,6 +102,7 @@ class ServingTimeline {
   void draw_request(std::int64_t id, const Way& way, std::int64_t end_ns, const RequestRecord* record);
   void end_arrow(const Way& way, std::int64_t finished_ns);
   void reject(const RequestRecord& record);
+  void draw_rejections();
   void cut();
 
   TimelineFacts facts_;
@@ -111,9 +112,15 @@ class ServingTimeline {
   std::vector<std::size_t> first_lane_;  // of each replica, in streams_
   std::optional<ClusterTracks> cluster_;
   sim::TrackId requests_;
-  std::optional<sim::TrackId> arrivals_, rejected_;
+  std::optional<sim::TrackId> arrivals_;
   std::optional<TrackLanes> lanes_;
   std::map<std::int64_t, Way> under_way_;
+  struct Rejection {
+    std::int64_t at_ns = 0, request = 0, prompt_tokens = 0;
+    std::uint64_t flow = 0;
+    std::string status;
+  };
+  std::vector<Rejection> rejections_;  // written at the end: between iterations, leaps and steps write at other places
   std::int64_t drawn_ = 0, last_ns_ = 0;
   bool over_ = false;  // nothing more is shown
 };

@@ -27,6 +27,16 @@ bool changes_anything(const policies::BatchDecision& decision) {
   return !decision.preempt.empty() || !decision.resume.empty() || !decision.admit.empty() || decision.mode;
 }
 
+/// Where sequences were preempted, the policy could not see exactly what the cache has then: who still waits gets no
+/// chunk, and nobody more than is left of its prompt.
+void trim_items(policies::BatchDecision& decision, const SequenceTable& sequences) {
+  std::erase_if(decision.items, [&](const Item& item) { return sequences[item.seq].phase == Phase::waiting; });
+  for (Item& item : decision.items) {
+    const Sequence& seq = sequences[item.seq];
+    if (seq.phase == Phase::prefill) item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
+  }
+}
+
 }  // namespace
 
 Replica::Replica(ReplicaParts parts)
@@ -217,7 +227,7 @@ void Replica::apply() {
   if (decision_.admit.size() > 1 && parts_.kv->keeps_prefixes())
     for (const Admission& admission : decision_.admit) parts_.kv->pin(admission.seq, sequences_[admission.seq]);
   for (const Admission& admission : decision_.admit) admit(admission);
-  if (!decision_.preempt.empty()) trim_items();
+  if (!decision_.preempt.empty()) trim_items(decision_, sequences_);
 }
 
 std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
@@ -294,16 +304,6 @@ void Replica::admit(const Admission& admission) {
   sequences_.pause(id);
   if (books_.watched()) books_.tell(request, RequestPhase::loading, now);
   std::erase_if(decision_.items, [&](const Item& item) { return item.seq == id; });
-}
-
-/// Where sequences were preempted, the policy could not see exactly what the cache has then: who still waits gets no
-/// chunk, and nobody more than is left of its prompt.
-void Replica::trim_items() {
-  std::erase_if(decision_.items, [&](const Item& item) { return sequences_[item.seq].phase == Phase::waiting; });
-  for (Item& item : decision_.items) {
-    const Sequence& seq = sequences_[item.seq];
-    if (seq.phase == Phase::prefill) item.new_tokens = std::min(item.new_tokens, seq.prefill_left());
-  }
 }
 
 void Replica::give_up(SeqId id, Preempt how) {

@@ -116,7 +116,6 @@ class Replica final : private TurnTaker, private LaneOwner {
   void preempt(const policies::Preemption& preemption);
   void resume(policies::SeqId id);
   void admit(const policies::Admission& admission);
-  void trim_items();
   void begin();
   std::int64_t iterations_ahead(const IterationPrice& price) const;
   void interrupt();
