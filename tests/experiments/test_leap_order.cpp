@@ -59,10 +59,10 @@ Case random_case(std::uint64_t seed) {
   const std::string kind = lanes == 1 ? ""
                            : experts  ? R"(, "data_parallel": 2, "lock_step": )" + draw.one_of({"true", "false"})
                                       : R"(, "pipeline_parallel": 2)";
-  std::string policies = R"("batching": {"policy": ")" +
-                         draw.one_of({"orca", "vllm_v0", "vllm_v1", "sarathi", "static", "lightllm", "sglang",
-                                      "priority", "sjf", "urgency", "vtc", "layered_prefill"}) +
-                         "\"}";
+  std::vector<std::string> batching{"orca",   "vllm_v0",  "vllm_v1", "sarathi", "static",
+                                    "sglang", "priority", "sjf",     "urgency"};
+  if (lanes == 1 || experts) batching.insert(batching.end(), {"lightllm", "vtc", "layered_prefill"});
+  std::string policies = R"("batching": {"policy": ")" + draw.one_of(batching) + "\"}";
   policies += draw.policy("routing", {"jsq", "least_loaded", "power_of_two", "random", "round_robin", "prefix_aware",
                                       "session_affinity", "slo_aware", "hexgen", "llumnix"});
   policies += draw.policy("decode_routing", {"least_loaded", "jsq", "power_of_two", "random", "llumnix"});
@@ -99,7 +99,7 @@ Case random_case(std::uint64_t seed) {
                              first * lanes + second, experts ? "qwen3-30b-a3b" : "llama-2-7b",
                              workload(draw, first + second), policies, cluster, blocks, more);
   drawn.run = fmt::format(R"(, "seed": {}, "tick": "{}")", seed, draw.one_of({"1 ps", "1 us", "1 ms", "1 ms"}));
-  if (draw.once_in(8)) drawn.run += R"(, "until": "1 s")";
+  if (draw.once_in(8)) drawn.run += R"(, "until": "3 s")";
   if (draw.once_in(8)) drawn.run += R"(, "until_requests": 9)";
   return drawn;
 }
