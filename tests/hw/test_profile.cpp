@@ -181,7 +181,7 @@ TEST_CASE("faults of a profile's tables", "[unit][profile]") {
         std::string::npos);
   CHECK(with("dtype,m,n,k,time_us\nfp16,16,2,4,0\n").find("row 1: expected sizes and a time above 0") !=
         std::string::npos);
-  CHECK(message_of([] { (void)profile(R"({"gemm": "/no/such/file.csv"})"); }) == "/no/such/file.csv: cannot be read");
+  CHECK(message_of([] { (void)profile(R"({"gemm": "/no/such/file.csv"})"); }) == "/no/such/file.csv: expected a readable table, found none");
   CHECK(message_of([&] {
           (void)profile(R"({"stream": ")" + folder.file("s.csv", "op,bytes,time_us\nnrom,10,3\n") + R"("})");
         }) == "s.csv: row 1: unknown class of kernels 'nrom' (did you mean 'norm'?)");

@@ -80,6 +80,7 @@ ServingEnv::~ServingEnv() {
 
 void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   run_.reset();
+  over_ = false;
   port_ = {};
   meter_->ended = 0;
   run_ = std::make_unique<PausableRun>([this, seed](PausableRun&) {
@@ -90,9 +91,6 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   });
   port_.run_ = run_.get();
   advance(out);
-  if (out.terminated)
-    sim::throw_fault({"env", ""}, "expected a run in which the learner is asked: it ended without a decision",
-                     "a router of one replica has none to take");
   out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
 }
 
@@ -105,7 +103,8 @@ void ServingEnv::advance(TimeStep& out) {
   clear_step(spec_, out);
   port_.step_ = &out;
   port_.reward_ = 0;
-  out.terminated = !run_->resume();
+  over_ = over_ || !run_->resume();  // a run that asks nobody is over before the first step, which then ends the episode
+  out.terminated = over_;
   out.rewards[0] = port_.reward_;
   out.info[0] = meter_->seconds(port_.now_);
   out.info[1] = static_cast<double>(meter_->ended);

@@ -97,6 +97,7 @@ class ServingEnv final : public Env {
   DecisionPort port_;
   std::unique_ptr<Meter> meter_;
   std::unique_ptr<ServingSetup> setup_;
+  bool over_ = false;  // the run is
   std::unique_ptr<PausableRun> run_;
 };
 
