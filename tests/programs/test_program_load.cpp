@@ -31,8 +31,8 @@ TEST_CASE("without clients and arrivals all instances start at 0", "[unit]") {
   CHECK(port.sent[3].session == 3);
 }
 
-TEST_CASE("calls wait for others of their instant once, not for ever", "[unit]") {
-  // Somebody acts at 0 a hundred times in a row, as a second load would that lets others go first, too.
+TEST_CASE("calls of one instant are sent together, once all else of it is through", "[unit]") {
+  // Somebody acts at 0 a hundred times in a row.
   struct Busy final : sim::EventHandler {
     FakePort* port = nullptr;
     std::vector<std::size_t> sent;
@@ -48,9 +48,7 @@ TEST_CASE("calls wait for others of their instant once, not for ever", "[unit]")
   port.run(*load);
   CHECK(port.flushes == 1);
   REQUIRE(busy.sent.size() == 101);
-  CHECK(busy.sent.front() == 0);
-  CHECK(busy.sent[10] == 5);  // all five, long before it is done
-  CHECK(std::count(busy.sent.begin(), busy.sent.end(), 0U) + std::count(busy.sent.begin(), busy.sent.end(), 5U) == 101);
+  CHECK(std::count(busy.sent.begin(), busy.sent.end(), 0U) == 101);  // none of the five before it is done
   CHECK(load->finish().completed == 5);
 }
 

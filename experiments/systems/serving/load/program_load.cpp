@@ -114,8 +114,8 @@ CallState& ProgramLoad::send(Call call, const policies::TextSpan& output, Progra
 }
 
 void ProgramLoad::on_event(std::uint64_t) {
-  // Programs that go on at this very instant do so first, and who decides does: what is sent together, and whom it finds
-  // decided, does not depend on the order of events.
+  // Programs that go on at this very instant do so first, and whoever decides does: what is sent together, and what it
+  // finds decided, does not depend on the order of events.
   if (engine_->more_now(sim::Rank::last)) {
     engine_->schedule_in({}, *this, 0, sim::Rank::last);
     return;
