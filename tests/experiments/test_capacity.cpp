@@ -190,6 +190,26 @@ TEST_CASE("A short first run gives the capacity of a long one", "[theory]") {
   for (const int requests : {20, 300, 1000}) CHECK(capacity(requests) == Approx(whole).epsilon(0.03));
 }
 
+TEST_CASE("The capacities of the how-to pages do not follow from how long the first run is", "[slow]") {
+  const Scratch scratch;
+  for (const char* part : {"l40s", "h100-sxm5-80gb"}) {
+    const auto capacity = [&](const char* requests) {
+      const CommandResult result = command(
+          scratch, "capacity '" + (home_folder() / "docs/how-to/my.json").string() +
+                       "' --set machine.devices.0.part=" + part +
+                       " --attainment 0.9 --suggest false --quiet --json --force --out c --requests " + requests);
+      const sim::Node summary = sim::parse_json(result.out, "stdout");
+      REQUIRE(summary.find("status")->as_string() == "ok");
+      return summary.find("capacity_per_s")->as_number();
+    };
+    const double whole = capacity("30000");
+    for (const char* requests : {"100", "300", "1000"}) {
+      CAPTURE(part, requests);
+      CHECK(capacity(requests) == Approx(whole).epsilon(0.03));
+    }
+  }
+}
+
 TEST_CASE("A target that no queue touches does not hide an overload", "[unit]") {
   // One request at a time: TBT is the same at every rate. What cannot be served is found by times that grow.
   const sim::Node summary =
