@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "sim/base/write_fault.hpp"
 #include "timeline.pb.h"
 
 namespace orrery::sim {
@@ -82,7 +83,7 @@ class BlockFile {
   void close() {
     flush();
     file_.flush();
-    if (!file_) throw std::runtime_error(fmt::format("{}: could not be written in full", path_.string()));
+    if (!file_) throw WriteFault(path_);
   }
   std::size_t memory() const { return block_.capacity() + packed_.capacity() + head_.capacity(); }
 

@@ -12,6 +12,7 @@
 #include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
 #include "experiments/study/trials.hpp"
+#include "sim/base/write_fault.hpp"
 #include "tools/python/bindings/policy.hpp"
 #include "tools/python/bindings/watched.hpp"
 
@@ -170,7 +171,7 @@ void export_points(const std::vector<std::string>& files, const std::string& out
   if (!file) sim::throw_fault({out, ""}, "expected a place that can be written");
   (lines ? study::export_jsonl : study::export_csv)(stores, file);
   file.close();
-  if (!file) throw std::runtime_error(fmt::format("{}: could not be written in full", out));
+  if (!file) throw sim::WriteFault(out);
 }
 
 }  // namespace
