@@ -56,7 +56,7 @@ struct ManifestFacts {
 };
 sim::Node manifest(const Experiment& experiment, const Outcome& outcome, const ManifestFacts& facts);
 
-/// Writes text to a file. Throws std::runtime_error if it cannot be written in full.
+/// Writes text to a file. Throws sim::WriteFault if it cannot be written in full.
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace orrery::experiments

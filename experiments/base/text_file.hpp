@@ -13,7 +13,7 @@
 
 namespace orrery::experiments {
 
-/// A text file written in large pieces. Throws std::runtime_error when it cannot be.
+/// A text file written in large pieces. Throws sim::WriteFault when it cannot be.
 class BufferedFile {
  public:
   explicit BufferedFile(std::filesystem::path path);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/base/stopped.hpp"
+
 namespace orrery::experiments::study {
 
 namespace fs = std::filesystem;
@@ -209,7 +211,7 @@ void Evaluator::execute() {
       std::all_of(places.begin(), places.end(), [&](std::size_t p) { return batch_[p].result.has_value(); });
   if (all) return;
   store_.commit();
-  throw Interrupted{};
+  throw Stopped{};
 }
 
 std::vector<double> Evaluator::measured(std::size_t first) const {

@@ -6,9 +6,6 @@
 
 namespace orrery::experiments::study {
 
-/// Thrown when the user stops a study, after what was done has been committed.
-struct Interrupted {};
-
 class Evaluator {
  public:
   Evaluator(const Study& study, Store& store, WorkerPool& pool, const ExploreOptions& options);
@@ -17,7 +14,7 @@ class Evaluator {
   void set_repeat(std::int64_t repeat) { repeat_ = repeat; }
   /// What the store has of the next point in order. Throws sim::ConfigError if it has another point there.
   std::optional<search::Evaluation> known(const search::Proposal& proposal);
-  /// Runs, judges and stores a batch. Throws Interrupted.
+  /// Runs, judges and stores a batch. Throws Stopped when the user stops a study, after what was done has been committed.
   std::vector<search::Evaluation> evaluate(std::span<const search::Proposal> batch);
 
   std::int64_t points() const { return next_point_ - 1; }

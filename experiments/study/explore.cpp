@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiments/base/run_folder.hpp"
+#include "experiments/base/stopped.hpp"
 #include "experiments/search/unique.hpp"
 #include "experiments/study/evaluator.hpp"
 
@@ -156,7 +157,7 @@ ExploreResult explore(const Study& study, const ExploreOptions& options) {
   loop.stop = [&] {
     if (!options.stop || !options.stop()) return false;
     store.commit();
-    throw Interrupted{};
+    throw Stopped{};
   };
   const auto evaluate = [&](std::span<const Proposal> batch) { return evaluator.evaluate(batch); };
   try {
@@ -167,7 +168,7 @@ ExploreResult explore(const Study& study, const ExploreOptions& options) {
       (void)search::run_search(*driver, evaluate, loop);
     }
     store.finish();
-  } catch (const Interrupted&) {
+  } catch (const Stopped&) {
     result.interrupted = true;
   }
   result.points = evaluator.points();

@@ -39,7 +39,8 @@ evolving::EvolveResult search(const Systems& systems, const evolving::EvolveStud
   return evolving::evolve(systems, study, *source,
                           {.jobs = options.jobs, .progress = [&](std::int64_t generation, std::int64_t) {
                              bar.update({.done = generation, .total = total, .what = "generations"});
-                           }});
+                           },
+                           .stop = [] { return g_interrupted != 0; }});
 }
 
 int evolve(const Systems& systems, const EvolveOptions& options) {

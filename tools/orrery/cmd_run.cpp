@@ -7,6 +7,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/run_folder.hpp"
+#include "experiments/base/stopped.hpp"
 #include "experiments/base/study_file.hpp"
 #include "experiments/study/stored_point.hpp"
 #include "tools/orrery/commands.hpp"
@@ -41,9 +42,6 @@ int exit_code(const sim::Node& summary, const RunOptions& options) {
   const sim::Node* status = summary.find("status");
   return options.fail_infeasible && status != nullptr && status->as_string() != "ok" ? kNotOk : 0;
 }
-
-/// Thrown out of a run when the user stops it; what was written goes with the unfinished folder.
-struct Interrupted {};
 
 std::unique_ptr<experiments::Experiment> read(const Systems& systems, const RunOptions& options,
                                               const std::vector<std::string>& assignments) {
@@ -92,7 +90,7 @@ int run(const Systems& systems, const RunOptions& options) {
   {
     ProgressBar bar(options.quiet);
     outcome = experiment->run({target.working(), [&](const experiments::Progress& progress) {
-                                 if (g_interrupted != 0) throw Interrupted{};
+                                 if (g_interrupted != 0) throw experiments::Stopped{};
                                  bar.update(progress);
                                }});
   }
@@ -114,12 +112,7 @@ int run(const Systems& systems, const RunOptions& options) {
 int run_config(const Systems& systems, const RunOptions& given) {
   RunOptions options = given;
   options.config = experiments::named_document(given.config);
-  try {
-    return run(systems, options);
-  } catch (const Interrupted&) {
-    fmt::print(stderr, "interrupted: nothing was written\n");
-    return kInterrupted;
-  }
+  return run(systems, options);
 }
 
 void add_run_options(CLI::App& command, RunOptions& options) {

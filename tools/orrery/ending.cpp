@@ -10,9 +10,11 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "experiments/base/stopped.hpp"
 #include "experiments/study/sqlite.hpp"
 #include "sim/base/fault.hpp"
 #include "sim/base/write_fault.hpp"
+#include "tools/orrery/interrupt.hpp"
 #include "tools/orrery/terminal.hpp"
 
 namespace orrery::tools {
@@ -51,6 +53,9 @@ void tell_faults(const sim::ConfigError& error) {
 int told_exception() {
   try {
     throw;
+  } catch (const experiments::Stopped&) {
+    fmt::print(stderr, "interrupted: nothing was written\n");
+    return kInterrupted;
   } catch (const sim::ConfigError& error) {
     tell_faults(error);
     return kInput;

@@ -4,16 +4,6 @@ import signal
 import sys
 from pathlib import Path
 
-if not __package__:
-    # Run as a folder, Python puts the package itself on the path; its parent is what makes `orrery_report` importable.
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-try:
-    from orrery_report.cli import main  # noqa: E402
-except ModuleNotFoundError as missing:
-    print(f"{sys.executable}: expected the module {missing.name}, found none (run tools/setup report)", file=sys.stderr)
-    sys.exit(2)
-
 INTERRUPTED = 130  # the command's exit code
 
 
@@ -21,10 +11,22 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def _main() -> int:
+    try:
+        from orrery_report.cli import main  # what it imports takes longer than some pages
+        return main(sys.argv[1:])
+    except ModuleNotFoundError as missing:
+        print(f"{sys.executable}: expected the module {missing.name}, found none (run tools/setup report)", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:  # a page under its temporary name is gone by now
+        return INTERRUPTED
+
+
+if not __package__:
+    # Run as a folder, Python puts the package itself on the path; its parent is what makes `orrery_report` importable.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:  # a page under its temporary name is gone by now
-        sys.exit(INTERRUPTED)
+    sys.exit(_main())
