@@ -1,10 +1,12 @@
 #include "policies/plugin_host.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -39,13 +41,41 @@ std::string linker_says(const fs::path& file) {
   return text;
 }
 
-std::string digest_of(const fs::path& file) {
+std::string content_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::error_code error;
   if (!in || !fs::is_regular_file(file, error))
     sim::throw_fault({file.string(), ""}, "expected a plugin (a shared object), found no such file");
-  const std::string content{std::istreambuf_iterator<char>(in), {}};
-  return fmt::format("{:016x}", sim::hash_text(content));
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// The linker maps what the headers name, and whoever touches a page behind the end of the file gets SIGBUS: a file
+/// that was cut, or is of another machine, is refused before (ELF-64, System V ABI, chapter 4).
+void check_whole(const std::string& content, const fs::path& file) {
+  const auto refuse = [&](const std::string& found) {
+    sim::throw_fault({file.string(), ""}, fmt::format("expected a shared object of this machine, found {}", found));
+  };
+  Elf64_Ehdr head{};
+  if (content.size() < sizeof head) refuse(fmt::format("{} bytes", content.size()));
+  std::memcpy(&head, content.data(), sizeof head);
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) refuse("something else");
+  if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64 || head.e_type != ET_DYN)
+    refuse("a program of another kind");
+  std::uint64_t end = 0;
+  bool counted = head.e_phentsize == sizeof(Elf64_Phdr);
+  const auto reaches = [&](std::uint64_t from, std::uint64_t bytes) {
+    counted = counted && from + bytes >= from;
+    end = std::max(end, from + bytes);
+  };
+  reaches(head.e_phoff, std::uint64_t{head.e_phnum} * sizeof(Elf64_Phdr));
+  if (head.e_shoff != 0) reaches(head.e_shoff, std::uint64_t{head.e_shnum} * head.e_shentsize);
+  for (std::uint64_t i = 0; counted && end <= content.size() && i < head.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    std::memcpy(&segment, content.data() + head.e_phoff + i * sizeof segment, sizeof segment);
+    if (segment.p_type != PT_NULL) reaches(segment.p_offset, segment.p_filesz);
+  }
+  if (!counted) refuse("damaged headers");
+  if (end > content.size()) refuse(fmt::format("one cut short: {} bytes of {}", content.size(), end));
 }
 
 Handle open_library(const fs::path& file) {
@@ -112,9 +142,11 @@ LoadedPlugin load_plugin(const fs::path& given) {
   std::error_code error;
   const fs::path resolved = fs::canonical(given, error);
   const fs::path file = error ? fs::absolute(given) : resolved;
-  LoadedPlugin loaded{.file = file, .digest = digest_of(file)};
+  const std::string content = content_of(file);
+  LoadedPlugin loaded{.file = file, .digest = fmt::format("{:016x}", sim::hash_text(content))};
   for (const LoadedPlugin& other : loaded_plugins())
     if (other.digest == loaded.digest) return other;
+  check_whole(content, file);
   Handle library = open_library(file);
   loaded.plugin = enter(library.get(), file);
   check_names(*loaded.plugin, file);

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kRunFormat = "orrery run 1";  ///< tools/python/orrery_plot/formats.py reads it
+
 std::uint64_t file_digest(const fs::path& path, std::uint64_t hash = 0xcbf29ce484222325ULL) {
   std::ifstream file(path, std::ios::binary);
   if (!file || fs::is_directory(path)) sim::throw_fault({path.string(), ""}, "expected a readable file, found none");
@@ -146,6 +148,7 @@ void RunFolder::commit() {
 
 sim::Node manifest(const Experiment& experiment, const Outcome& outcome, const ManifestFacts& facts) {
   sim::Node node = sim::Node::object();
+  node.set("format", sim::Node::string(std::string(kRunFormat)));
   node.set("config_hash", sim::Node::string(facts.hash));
   node.set("version", sim::Node::string(std::string(version())));
   node.set("build", sim::Node::string(build_id()));

@@ -14,7 +14,8 @@ class Evaluator {
   void set_repeat(std::int64_t repeat) { repeat_ = repeat; }
   /// What the store has of the next point in order. Throws sim::ConfigError if it has another point there.
   std::optional<search::Evaluation> known(const search::Proposal& proposal);
-  /// Runs, judges and stores a batch. Throws Stopped when the user stops a study, after what was done has been committed.
+  /// Runs, judges and stores a batch. Throws Stopped when the user stops a study, after what was done has been
+  /// committed.
   std::vector<search::Evaluation> evaluate(std::span<const search::Proposal> batch);
 
   std::int64_t points() const { return next_point_ - 1; }

@@ -128,14 +128,18 @@ sim::Unit unit_of(const Column& column, const std::vector<Column>& columns) {
 }
 
 StoreReader::StoreReader(const fs::path& file) : file_(file), database_(open_store(file)) {
+  int format = 0;
   try {
+    format = store_format(database_, file);
     study_ = fact("study");
     Statement complete = database_.prepare("SELECT 1 FROM facts WHERE name = 'complete'");
     complete_ = complete.step();
     Statement columns = database_.prepare("SELECT name, kind, detail FROM columns ORDER BY place");
     while (columns.step()) columns_.push_back({columns.text(0), columns.text(1), columns.text(2)});
+    if (format >= 2) check_rows(database_, file, fact("rows"));
   } catch (const StoreError& error) {
-    sim::throw_fault({file.string(), ""}, "expected a store of orrery, found something else");
+    if (format == 0) sim::throw_fault({file.string(), ""}, "expected a store of orrery, found something else");
+    sim::throw_fault({file.string(), ""}, "expected a whole store, found a damaged one", error.what());
   }
 }
 

@@ -16,7 +16,7 @@ namespace orrery::experiments::study {
 /// A store that is only read; another process may be writing it.
 class StoreReader {
  public:
-  /// Throws sim::ConfigError for a file that is no store.
+  /// Reads every row once. Throws sim::ConfigError for a file that is no store, or a damaged one.
   explicit StoreReader(const std::filesystem::path& file);
 
   const std::filesystem::path& file() const { return file_; }

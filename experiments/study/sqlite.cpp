@@ -112,6 +112,8 @@ Database::Database(const std::filesystem::path& file, bool writable) {
     throw StoreError(fmt::format("{}: {}", file.string(), handle != nullptr ? sqlite3_errmsg(handle) : "no memory"));
   sqlite3_extended_result_codes(handle, 0);
   sqlite3_busy_timeout(handle, kPatience);
+  // A quoted name that no column has is a fault, not a text: the name in a damaged schema may have changed.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
 }
 
 void Database::execute(const std::string& sql) {

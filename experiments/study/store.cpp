@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -17,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using search::TrialStatus;
 
-constexpr std::string_view kFormat = "orrery study 1";
 constexpr auto kCommitAfter = std::chrono::milliseconds(200);
 constexpr std::int64_t kCommitRows = 20'000;
 
@@ -38,11 +38,37 @@ int lock_file(const fs::path& file) {
   return lock;
 }
 
+/// Nothing in the place of an empty text.
+Cell text_cell(const std::string& text) {
+  return text.empty() ? Cell() : Cell(text);
+}
+
+std::string format_name(int format) {
+  return fmt::format("orrery study {}", format);
+}
+
 std::string type_of(const std::string& kind) {
   return kind == "parameter" || kind == "derived" ? "" : " REAL";  // a categorical's column holds texts
 }
 
 }  // namespace
+
+int store_format(Database& database, const fs::path& file) {
+  Statement tables = database.prepare("SELECT count(*) FROM sqlite_master WHERE name = 'facts'");
+  (void)tables.step();
+  std::string found;
+  if (tables.integer(0) > 0) {
+    Statement read = database.prepare("SELECT value FROM facts WHERE name = 'format'");
+    if (read.step()) found = read.text(0);
+  }
+  for (int format = 1; format <= kStoreFormat; ++format)
+    if (found == format_name(format)) return format;
+  if (found.starts_with("orrery study "))
+    sim::throw_fault({file.string(), ""},
+                     fmt::format("expected a store of format 1 to {}, found '{}'", kStoreFormat, found),
+                     "a later orrery wrote it: read it with that one");
+  sim::throw_fault({file.string(), ""}, "expected a store of orrery, found something else");
+}
 
 TrialStatus status_of(std::string_view text) {
   return sim::value_named<TrialStatus>(text).value_or(TrialStatus::failed);
@@ -75,8 +101,8 @@ Store::Store(const fs::path& file, const StoreFacts& facts, bool any_build)
 
 Store::~Store() {
   // What was not committed is dropped: after an error half of a point may be in it.
-  for (Statement* statement : {&find_run_, &add_run_, &add_point_, &add_point_run_, &get_point_, &add_input_})
-    *statement = Statement();
+  for (Statement* statement : {&find_run_, &get_point_}) *statement = Statement();
+  for (RowWriter* writer : {&facts_, &inputs_, &runs_, &points_table_, &point_runs_}) *writer = RowWriter();
   database_.reset();  // before the lock: closing a file drops SQLite's own locks on it
   ::close(lock_);
 }
@@ -107,16 +133,19 @@ void Store::create(const StoreFacts& facts) {
   }
   database_->execute(fmt::format(
       "BEGIN;"
-      "CREATE TABLE facts(name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
-      "CREATE TABLE columns(place INTEGER PRIMARY KEY, name TEXT, kind TEXT, detail TEXT);"
-      "CREATE TABLE inputs(path TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;"
-      "CREATE TABLE runs(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, status TEXT, reason TEXT{});"
+      "CREATE TABLE facts(name TEXT PRIMARY KEY, value TEXT, checksum INTEGER) WITHOUT ROWID;"
+      "CREATE TABLE columns(place INTEGER PRIMARY KEY, name TEXT, kind TEXT, detail TEXT, checksum INTEGER);"
+      "CREATE TABLE inputs(path TEXT PRIMARY KEY, digest TEXT, checksum INTEGER) WITHOUT ROWID;"
+      "CREATE TABLE runs(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, status TEXT, reason TEXT{}, checksum "
+      "INTEGER);"
       "CREATE TABLE points(id INTEGER PRIMARY KEY, repeat INTEGER, key TEXT, fidelity REAL, status TEXT, reason TEXT, "
-      "violation REAL{});"
-      "CREATE TABLE point_runs(point INTEGER, place INTEGER, run INTEGER, PRIMARY KEY(point, place)) WITHOUT ROWID",
+      "violation REAL{}, checksum INTEGER);"
+      "CREATE TABLE point_runs(point INTEGER, place INTEGER, run INTEGER, checksum INTEGER, PRIMARY KEY(point, place)) "
+      "WITHOUT ROWID",
       measures, columns));
   open_ = true;
-  set_fact("format", std::string(kFormat));
+  facts_ = RowWriter(*database_, "facts", "INSERT OR REPLACE");
+  set_fact("format", format_name(kStoreFormat));
   set_fact("study", facts.study);
   set_fact("mode", facts.mode);
   set_fact("hash", facts.hash);
@@ -129,10 +158,10 @@ void Store::create(const StoreFacts& facts) {
     if (!ignored) set_fact("source", source.generic_string());
   }
   if (!facts.set.empty()) set_fact("set", facts.set);
-  Statement add = database_->prepare("INSERT INTO columns VALUES(?1, ?2, ?3, ?4)");
+  RowWriter add(*database_, "columns");
   for (std::size_t i = 0; i < facts.columns.size(); ++i) {
     const Column& column = facts.columns[i];
-    add.bind(1, static_cast<std::int64_t>(i)).bind(2, column.name).bind(3, column.kind).bind(4, column.detail).run();
+    add.write(std::array<Cell, 4>{static_cast<std::int64_t>(i), column.name, column.kind, column.detail});
   }
   commit();
 }
@@ -141,11 +170,10 @@ void Store::check(const StoreFacts& facts, bool any_build) {
   const auto refuse = [&](const std::string& message, const std::string& hint) {
     sim::throw_fault({file_.string(), ""}, message, hint);
   };
-  Statement tables = database_->prepare("SELECT count(*) FROM sqlite_master WHERE name = 'facts'");
-  (void)tables.step();
-  if (tables.integer(0) == 0 || fact("format") != std::string(kFormat))
-    refuse(fmt::format("expected a store of format '{}', found something else", kFormat), "give another --out");
-  tables.reset();
+  if (const int format = store_format(*database_, file_); format < kStoreFormat)
+    refuse(
+        fmt::format("the store has format {}, of an earlier orrery; this one writes format {}", format, kStoreFormat),
+        "`orrery export` reads it; give another --out, or --force to begin anew");
   if (fact("study") != facts.study || fact("mode") != facts.mode)
     refuse(fmt::format("the store is of the {} '{}', not of the {} '{}'", fact("mode").value_or("?"),
                        fact("study").value_or("?"), facts.mode, facts.study),
@@ -157,29 +185,26 @@ void Store::check(const StoreFacts& facts, bool any_build) {
     refuse("the store was begun by another build of orrery, whose results may differ",
            "--any-build goes on all the same, --force replaces it");
   complete_ = fact("complete").has_value();
+  check_rows(*database_, file_, fact("rows").value_or(""));
 }
 
 void Store::prepare(const StoreFacts& facts) {
   columns_ = facts.columns.size();
-  std::string names, measures, run_places, point_places;
-  for (std::size_t i = 0; i < columns_; ++i) {
-    names += ", " + sql_name(facts.columns[i].name);
-    point_places += fmt::format(", ?{}", 8 + i);
-    if (facts.columns[i].kind != "measure") continue;
-    measures += ", " + sql_name(facts.columns[i].name);
-    run_places += fmt::format(", ?{}", 5 + measures_++);
+  std::string names, measures;
+  for (const Column& column : facts.columns) {
+    names += ", " + sql_name(column.name);
+    if (column.kind != "measure") continue;
+    measures += ", " + sql_name(column.name);
+    ++measures_;
   }
   find_run_ = database_->prepare(fmt::format("SELECT id, status, reason{} FROM runs WHERE key = ?1", measures));
-  add_run_ = database_->prepare(
-      fmt::format("INSERT INTO runs(id, key, status, reason{}) VALUES(?1, ?2, ?3, ?4{})", measures, run_places));
-  add_point_ =
-      database_->prepare(fmt::format("INSERT INTO points(id, repeat, key, fidelity, status, reason, violation{}) "
-                                     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7{})",
-                                     names, point_places));
-  add_point_run_ = database_->prepare("INSERT INTO point_runs VALUES(?1, ?2, ?3)");
   get_point_ = database_->prepare(
       fmt::format("SELECT id, repeat, key, fidelity, status, reason, violation{} FROM points WHERE id = ?1", names));
-  add_input_ = database_->prepare("INSERT OR IGNORE INTO inputs VALUES(?1, ?2)");
+  facts_ = RowWriter(*database_, "facts", "INSERT OR REPLACE");
+  inputs_ = RowWriter(*database_, "inputs", "INSERT OR IGNORE");
+  runs_ = RowWriter(*database_, "runs");
+  points_table_ = RowWriter(*database_, "points");
+  point_runs_ = RowWriter(*database_, "point_runs");
   Statement count = database_->prepare("SELECT coalesce(max(id), 0) FROM points");
   (void)count.step();
   points_ = count.integer(0);
@@ -202,24 +227,25 @@ std::optional<std::pair<std::int64_t, RunResult>> Store::find_run(const std::str
 
 void Store::add_run(std::int64_t id, const std::string& key, const RunResult& result) {
   begin();
-  add_run_.bind(1, id).bind(2, key).bind(3, std::string(sim::to_string(result.status)));
-  if (!result.reason.empty()) add_run_.bind(4, result.reason);
-  for (std::size_t i = 0; i < result.figures.size(); ++i)
-    add_run_.bind(static_cast<int>(5 + i), number_cell(result.figures[i]));
-  add_run_.run();
+  std::vector<Cell> cells{id, key, std::string(sim::to_string(result.status)), text_cell(result.reason)};
+  for (const double figure : result.figures) cells.push_back(number_cell(figure));
+  runs_.write(cells);
   ++rows_;
 }
 
 void Store::add_point(const PointRow& row) {
   begin();
-  add_point_.bind(1, row.id).bind(2, row.repeat).bind(4, row.fidelity).bind(5, std::string(sim::to_string(row.status)));
-  if (!row.key.empty()) add_point_.bind(3, row.key);
-  if (!row.reason.empty()) add_point_.bind(6, row.reason);
-  if (row.status == TrialStatus::ok) add_point_.bind(7, row.violation);
-  for (std::size_t i = 0; i < row.cells.size(); ++i) add_point_.bind(static_cast<int>(8 + i), row.cells[i]);
-  add_point_.run();
+  std::vector<Cell> cells{row.id,
+                          row.repeat,
+                          text_cell(row.key),
+                          row.fidelity,
+                          std::string(sim::to_string(row.status)),
+                          text_cell(row.reason),
+                          row.status == TrialStatus::ok ? Cell(row.violation) : Cell()};
+  cells.insert(cells.end(), row.cells.begin(), row.cells.end());
+  points_table_.write(cells);
   for (std::size_t i = 0; i < row.runs.size(); ++i)
-    add_point_run_.bind(1, row.id).bind(2, static_cast<std::int64_t>(i)).bind(3, row.runs[i]).run();
+    point_runs_.write(std::array<Cell, 3>{row.id, static_cast<std::int64_t>(i), row.runs[i]});
   points_ = row.id;
   ++rows_;
 }
@@ -251,7 +277,7 @@ std::map<std::string, std::string> Store::inputs() {
 
 void Store::add_input(const std::string& path, const std::string& digest) {
   begin();
-  add_input_.bind(1, path).bind(2, digest).run();
+  inputs_.write(std::array<Cell, 2>{path, digest});
 }
 
 void Store::begin() {
@@ -276,6 +302,7 @@ void Store::finish() {
   if (!complete_) {
     begin();
     set_fact("complete", "yes");
+    set_fact("rows", row_counts(*database_));
   }
   commit();
   complete_ = true;
@@ -294,8 +321,7 @@ std::optional<std::string> Store::fact(std::string_view name) {
 }
 
 void Store::set_fact(std::string_view name, const std::string& value) {
-  Statement set = database_->prepare("INSERT OR REPLACE INTO facts VALUES(?1, ?2)");
-  set.bind(1, std::string(name)).bind(2, value).run();
+  facts_.write(std::array<Cell, 2>{std::string(name), value});
 }
 
 }  // namespace orrery::experiments::study

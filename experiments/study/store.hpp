@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "experiments/search/driver.hpp"
-#include "experiments/study/sqlite.hpp"
+#include "experiments/study/rows.hpp"
 
 namespace orrery::experiments::study {
 
@@ -60,10 +60,16 @@ struct PointRow {
 
 search::TrialStatus status_of(std::string_view text);
 
+/// Of what is written. Format 1 had no checksums; it is still read.
+inline constexpr int kStoreFormat = 2;
+/// Throws sim::ConfigError for a file that is no store, or one of a later format.
+int store_format(Database& database, const std::filesystem::path& file);
+
 class Store {
  public:
   /// Opens the store of these facts, or makes it. Throws sim::ConfigError for a file that is another study's, another
-  /// build's (unless `any_build`), or no store; StoreError if it cannot be written; both if another process writes it.
+  /// build's (unless `any_build`), damaged, or no store; StoreError if it cannot be written; both if another process
+  /// writes it.
   Store(const std::filesystem::path& file, const StoreFacts& facts, bool any_build = false);
   ~Store();
   Store(const Store&) = delete;
@@ -107,7 +113,8 @@ class Store {
   int lock_ = -1;
   std::optional<Database> database_;
   std::size_t columns_ = 0, measures_ = 0;
-  Statement find_run_, add_run_, add_point_, add_point_run_, get_point_, add_input_;
+  Statement find_run_, get_point_;
+  RowWriter facts_, inputs_, runs_, points_table_, point_runs_;
   bool fresh_ = false, complete_ = false, open_ = false;
   std::int64_t points_ = 0, next_run_ = 1;
   std::int64_t rows_ = 0;  ///< since the last commit

@@ -209,9 +209,21 @@ class Installed(unittest.TestCase):
 
     def test_faulty_plugins(self):
         self.fault(self.scratch / "absent.so", "found no such file")
-        self.fault(self.config(), "expected a shared object")
+        self.fault(self.config(), "expected a shared object of this machine, found something else")
         self.fault(self.compiled("empty", ""), "found no entry 'orrery_plugin_abi'")
         self.fault(self.compiled("wrong", WRONG), "got one for 0.0.1 (headers 0)")
+
+    def test_a_plugin_that_was_cut_or_is_of_another_machine(self):
+        """Mapped as it is, it would end the program with SIGBUS."""
+        whole = self.compiled("whole", WRONG).read_bytes()
+        damaged = self.scratch / "damaged.so"
+        for size in (0, 63, 64, 200, 4096, len(whole) // 2, len(whole) - 1):
+            damaged.write_bytes(whole[:size])
+            self.fault(damaged, f"{size} bytes")
+        for place, byte, found in ((4, 1, "a program of another kind"), (18, 183, "a program of another kind"),
+                                   (54, 57, "damaged headers"), (39, 127, "one cut short")):  # 32 bits, ARM, e_phentsize, e_phoff
+            damaged.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1:])
+            self.fault(damaged, found)
 
     def built(self, name, text):
         """A plugin of one file, built against the installed tree."""

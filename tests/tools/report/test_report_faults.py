@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import unittest
@@ -72,6 +73,17 @@ class Faults(Folder):
         self.small()
         self.edit_json("manifest.json", {"config": 3})
         self.expect("manifest.json", ': expected an object under "config", got 3')
+
+    def test_of_another_format(self) -> None:
+        manifest = self.small() / "manifest.json"
+        facts = json.loads(manifest.read_text())
+        for known in ({}, {"format": "orrery run 1"}):
+            manifest.write_text(json.dumps({**facts, **known}))
+            self.html()
+            (self.run_folder / "report.html").unlink()
+        manifest.write_text(json.dumps({**facts, "format": "orrery run 2"}))
+        self.expect("manifest.json", ": expected a run of format 'orrery run 1', got a run of format 'orrery run 2' (run its "
+                                     "config again with this orrery, or read it with the one that wrote it)")
 
     def test_no_status(self) -> None:
         (self.small() / "summary.json").write_text("{}")

@@ -133,7 +133,8 @@ class Rows(ServedTest):
         state = self.server.until("study?path=growing.sqlite", lambda s: s["status"] == "running")
         self.assertEqual((state["points"], state["total"]), (10, 30))
         writer.execute("begin immediate")
-        writer.execute("insert into points select 11, repeat, key, fidelity, 'failed', 'broke', violation, x, y, f1, objective_f1 from points where id = 10")
+        writer.execute("insert into points select 11, repeat, key, fidelity, 'failed', 'broke', violation, x, y, f1, objective_f1, "
+                       "checksum from points where id = 10")
         self.assertEqual(self.server.get("study?path=growing.sqlite")["points"], 10)  # not committed: not seen, not waited for
         writer.execute("commit")
         time.sleep(0.6)

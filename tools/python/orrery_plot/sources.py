@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import units
+from . import formats, units
 from .style import PlotError
 
 MOST_IN_LABEL = 3
@@ -33,7 +33,10 @@ class Run:
             raise PlotError(f"{self.folder}: expected the folder of a run, found no summary.json in it")
         self.summary = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
         manifest = self.folder / "manifest.json"
-        self.config = json.loads(manifest.read_text(encoding="utf-8")).get("config", {}) if manifest.is_file() else {}
+        facts = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+        if other := formats.unreadable(facts):
+            raise PlotError(f"{manifest}: expected a run of format '{formats.RUN_FORMAT}', got {other}")
+        self.config = facts.get("config", {})
 
     @property
     def name(self) -> str:

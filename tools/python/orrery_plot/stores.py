@@ -56,7 +56,7 @@ def read(file: str | os.PathLike) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
         raise PlotError(f"{path}: expected the store of a study, found none")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
-            points = pd.read_sql_query("select * from points order by id", store)
+            points = pd.read_sql_query("select * from points order by id", store).drop(columns="checksum", errors="ignore")
             columns = pd.read_sql_query("select name, kind, detail from columns order by place", store)
             facts = dict(store.execute("select name, value from facts").fetchall())
     except (sqlite3.Error, pd.errors.DatabaseError) as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from orrery_plot import units
+from orrery_plot import formats, units
 from orrery_plot.digest import (EnergyDigest, RequestDigest, RequestDigester, SeriesDigest, digest_energy, digest_series,
                                 with_idle_times)
 from orrery_plot.names import METRICS
@@ -94,6 +94,8 @@ def load(folder: Path) -> Run:
     manifest = _json_object(folder / "manifest.json")
     if not isinstance(manifest.get("config"), dict):
         raise InputError(folder / "manifest.json", 'an object under "config"', _got(manifest, "config"))
+    if other := formats.unreadable(manifest):
+        raise InputError(folder / "manifest.json", f"a run of format '{formats.RUN_FORMAT}'", other)
     summary = _json_object(folder / "summary.json")
     if not isinstance(summary.get("status"), str):
         raise InputError(folder / "summary.json", 'a text under "status"', _got(summary, "status"))

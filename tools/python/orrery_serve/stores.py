@@ -42,7 +42,7 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
 
 def facts(connection: sqlite3.Connection) -> dict[str, str]:
     """What the store says of itself. BrokenStore if it is none of ours."""
-    known = {str(name): str(value) for name, value in connection.execute("select * from facts limit 100")}
+    known = {str(name): str(value) for name, value in connection.execute("select name, value from facts limit 100")}
     if not known.get("format", "").startswith("orrery study"):
         raise BrokenStore("no store of a study")
     return known
