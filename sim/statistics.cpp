@@ -23,7 +23,7 @@ void SampleStats::add_run(std::int64_t first, std::int64_t slope, std::int64_t c
   max_ = std::max({max_, first, static_cast<std::int64_t>(last)});
   slopes_.push_back({first, slope, count, weight});
   dirty_ = true;
-  if (count_ > kExactSamples) to_histogram();
+  if (count_ > exact_) to_histogram();
 }
 
 void SampleStats::to_histogram() {
@@ -42,7 +42,7 @@ void SampleStats::merge(const SampleStats& other) {
     const SampleStats copy = other;
     return merge(copy);
   }
-  if (exact() && other.exact() && count_ + other.count_ <= kExactSamples) {
+  if (exact() && other.exact() && count_ + other.count_ <= exact_) {
     runs_.insert(runs_.end(), other.runs_.begin(), other.runs_.end());
     slopes_.insert(slopes_.end(), other.slopes_.begin(), other.slopes_.end());
     count_ += other.count_;

@@ -202,6 +202,23 @@ TEST_CASE("statistics stay exact up to the limit and not beyond", "[unit]") {
   CHECK_FALSE(a.exact());
 }
 
+TEST_CASE("statistics are exact up to the limit that was asked for", "[unit]") {
+  SampleStats few(3);
+  for (const std::int64_t value : {1'000'003, 5, 7}) few.add(value);
+  CHECK(few.exact());
+  CHECK(few.quantile(0.5) == 7);
+  SampleStats two(2);
+  two.add(7);
+  two.add(8);
+  few.merge(two);  // five are more than three
+  CHECK_FALSE(few.exact());
+  CHECK(few.quantile(0.5) == 7);
+  CHECK(few.quantile(1) == 1'000'003);
+  two.add_run(9, 1, 2);
+  CHECK_FALSE(two.exact());
+  CHECK(two.sum() == 7 + 8 + 9 + 10);
+}
+
 TEST_CASE("a histogram answers within its error at every size", "[prop]") {
   RandomStream random(13, "histogram");
   LogHistogram histogram;

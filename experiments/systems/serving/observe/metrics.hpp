@@ -158,11 +158,15 @@ class TbtVerdict {
   std::int64_t count_ = 0, over_ = 0, least_over_ = 0, most_within_ = 0;
 };
 
+/// Requests up to which percentiles of a figure that each has once are exact; past it they are within 0.05 %. Five
+/// such figures of a million requests would take 150 MB.
+inline constexpr std::int64_t kExactRequests = 200'000;
+
 /// Requests of one priority past the warm-up.
 struct PriorityMetrics {
   std::int64_t completed = 0, preemptions = 0;
-  sim::SampleStats ttft, e2e;  ///< in ticks
-  sim::SampleStats tpot;       ///< in ps
+  sim::SampleStats ttft{kExactRequests}, e2e{kExactRequests};  ///< in ticks
+  sim::SampleStats tpot{kExactRequests};                       ///< in ps
 };
 
 /// Requests that met the SLO, and completed ones that missed a target; a request may miss both.
@@ -195,8 +199,9 @@ struct RequestMetrics {
   std::map<std::string, std::int64_t, std::less<>> rejected_by_reason;
   std::int64_t prompt_tokens = 0, output_tokens = 0;  ///< of completed requests
   std::int64_t cached_tokens = 0;                     ///< of these prompts, found in a cache
-  sim::SampleStats ttft, e2e, queueing;               ///< in ticks
-  sim::SampleStats tbt, tpot, normalised;             ///< in ps: they must not fall to whole coarse ticks
+  sim::SampleStats ttft{kExactRequests}, e2e{kExactRequests}, queueing{kExactRequests};  ///< in ticks
+  sim::SampleStats tpot{kExactRequests}, normalised{kExactRequests};  ///< in ps: they must not fall to whole coarse ticks
+  sim::SampleStats tbt;                                               ///< in ps, one a token
   ArrivalMetrics arrivals;
   bool priorities = false;  ///< whether requests of each priority are told by themselves
   std::map<std::int32_t, PriorityMetrics> by_priority;
