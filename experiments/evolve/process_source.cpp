@@ -137,36 +137,37 @@ std::vector<std::string> ProcessSource::asked(std::int64_t generation) {
       }
       return {};
     }
-    if (auto texts = read_answer(*line, generation)) return std::move(*texts);
+    if (auto texts = read_answer(*line, generation, study_.proposer.candidates, counts_)) return std::move(*texts);
   }
   return {};
 }
 
-std::optional<std::vector<std::string>> ProcessSource::read_answer(const std::string& line, std::int64_t generation) {
+std::optional<std::vector<std::string>> read_answer(const std::string& line, std::int64_t generation, std::int64_t most,
+                                                   ProposerCounts& counts) {
   Node root;
   try {
     root = sim::parse_json(line, "proposer");
   } catch (const sim::ConfigError&) {
-    ++counts_.garbage;
+    ++counts.garbage;
     return std::nullopt;
   }
   const Node* list = root.is_object() ? root.find("candidates") : nullptr;
   if (list == nullptr || !list->is_array()) {
-    ++counts_.garbage;
+    ++counts.garbage;
     return std::nullopt;
   }
   const Node* of = root.find("generation");
   if (of != nullptr && of->is_number() && of->as_number() != static_cast<double>(generation)) {
-    ++counts_.stale;
+    ++counts.stale;
     return std::nullopt;
   }
-  ++counts_.answers;
+  ++counts.answers;
   std::vector<std::string> texts;
   for (const Node& item : list->items()) {
     if (!item.is_string()) {
-      ++counts_.no_text;
-    } else if (std::ssize(texts) >= study_.proposer.candidates) {
-      ++counts_.surplus;
+      ++counts.no_text;
+    } else if (std::ssize(texts) >= most) {
+      ++counts.surplus;
     } else {
       texts.push_back(item.as_string());
     }

@@ -32,6 +32,10 @@ struct ProposerCounts {
   bool gone = false;
 };
 
+/// The candidates of a line that answers for `generation`, at most `most`; nothing for another line, which is counted.
+std::optional<std::vector<std::string>> read_answer(const std::string& line, std::int64_t generation, std::int64_t most,
+                                                    ProposerCounts& counts);
+
 class ProcessSource final : public Source {
  public:
   /// Starts `command` in a shell and tells it the problem. Borrows the study.
@@ -47,7 +51,6 @@ class ProcessSource final : public Source {
 
  private:
   std::vector<std::string> asked(std::int64_t generation);
-  std::optional<std::vector<std::string>> read_answer(const std::string& line, std::int64_t generation);
   void say(const sim::Node& message);
 
   const EvolveStudy& study_;

@@ -60,9 +60,8 @@ struct DramTiming {
   static constexpr auto fields() {
     using sim::Unit;
     using T = DramTiming;
-    constexpr sim::Range kClocks = sim::between(1, 1e6);
     const auto clocks = [](const char* name, std::int64_t T::*member, const char* doc) {
-      return sim::required(sim::field(name, member, Unit::count, kClocks, doc));
+      return sim::required(sim::field(name, member, Unit::count, sim::between(1, 1e6), doc));
     };
     return sim::FieldTable{
         clocks("rcd_rd", &T::rcd_rd, "tRCDRD: activation to read, clocks."),
