@@ -40,6 +40,7 @@ STALL_S = 30.0  # an answer of which the client takes nothing
 LINGER_S = 2.0  # after the last answer, for the client to read it
 TICK_S = 0.25  # between two looks at these times
 PIECE = 1 << 16  # bytes that are read or sent at once
+SEND_BUFFER = 1 << 17
 HELD = 256 << 20  # bytes held for all clients together
 
 
@@ -124,12 +125,15 @@ class Server:
         looked = 0.0
         while not self.ending:
             for key, _ in self.selector.select(TICK_S if self.lines else None):
-                if key.fileobj is self.bell:
-                    self._take_results()
-                elif isinstance(key.data, Line):
-                    self._attend(key.data)
-                else:
-                    self._accept(key.fileobj)  # type: ignore[arg-type]
+                try:
+                    if key.fileobj is self.bell:
+                        self._take_results()
+                    elif isinstance(key.data, Line):
+                        self._attend(key.data)
+                    else:
+                        self._accept(key.fileobj)  # type: ignore[arg-type]
+                except Exception as error:  # nobody would be answered any more
+                    print(f"orrery serve: internal fault: {type(error).__name__}: {error}", file=sys.stderr)
             now = time.monotonic()
             if now - looked > TICK_S:
                 looked = now
@@ -214,6 +218,8 @@ class Server:
                 connection.close()
                 continue
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Left to itself, the kernel takes in megabytes of an answer that nobody reads.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             line = Line(connection, self.desk)
             self.lines.add(line)
             self._await(line, selectors.EVENT_READ)

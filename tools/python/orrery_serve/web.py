@@ -202,6 +202,7 @@ class Talk:
                 while self.heard.startswith(b"\r\n"):  # some clients send one after a body
                     del self.heard[:2]
                     self.seen = 0
+                path = bytes(self.heard[:40]).partition(b" ")[2][:5].decode("latin-1")
                 end = wire.end_of_head(self.heard, self.seen)
                 if end < 0:
                     self.seen = len(self.heard)
@@ -209,7 +210,6 @@ class Talk:
                 text = bytes(self.heard[:end])
                 del self.heard[:end + 4]
                 self.seen = 0
-                path = text.partition(b" ")[2][:5].decode("latin-1")
                 self.request = self.desk.admit(wire.head(text))
             if len(self.heard) < self.request.length:
                 return None
