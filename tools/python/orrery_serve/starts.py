@@ -97,12 +97,13 @@ class Starts:
         config = manifest.get("config")
         if not isinstance(config, dict):
             raise Refused(422, f"{name}/manifest.json: has no config")
-        inputs = [i.get("path") for i in manifest.get("inputs") or [] if isinstance(i, dict)]
+        told = manifest.get("inputs")
+        inputs = [i.get("path") for i in told if isinstance(i, dict)] if isinstance(told, list) else []
         places = [self.folder.root, *self.folder.root.parents, self.studies, self.studies.parent.parent]
         found = {}
         for path in inputs:  # relative to the folder where the run was started, which nobody wrote down
             if isinstance(path, str) and not os.path.isabs(path):
-                found[path] = next((str(p / path) for p in places if (p / path).is_file()), path)
+                found[path] = next((str(p / path) for p in places if os.path.isfile(p / path)), path)
         return replaced(config, found)
 
     def _of_file(self, path: Path) -> dict:

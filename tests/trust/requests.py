@@ -1,0 +1,602 @@
+#!/usr/bin/python3
+"""Mutated requests, given to what `orrery serve` reads and answers them with.
+
+    tests/trust/requests.py [COUNT] [--seed N] [--only K]      # lists what goes wrong, shrunk; exit code 1 if anything does
+
+In this process, without a socket and without starting runs. Whatever is said, every answer is whole and has a status from
+200 to 499; none takes longer than a second; nothing outside the folder is opened; what is kept of a request is bounded;
+nothing is taken for a request that another reader would take for part of one; and how the bytes are cut changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/python"))
+
+from orrery_properties.command import cpu_seconds  # noqa: E402
+from orrery_serve import reports, site, wire  # noqa: E402
+from orrery_serve.folder import Folder  # noqa: E402
+from orrery_serve.guard import Guard  # noqa: E402
+from orrery_serve.jobs import Runner  # noqa: E402
+from orrery_serve.server import PIECE  # noqa: E402
+from orrery_serve.starts import Starts  # noqa: E402
+from orrery_serve.web import Answer, Desk, Request, Talk, written  # noqa: E402
+
+SECONDS = 1.0  # of processor time for one input
+GROWTH = 64 << 20  # of this process, after the first inputs
+WARM = 2000
+TOKEN = "token-of-this-start"
+PORT = 8080
+SECRET = b"what nobody may read"
+
+# -- honest requests ------------------------------------------------------------------------------------------------------
+
+BROWSER = ("Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
+           f"Connection: keep-alive\r\nUser-Agent: some browser\r\nOrigin: http://127.0.0.1:{PORT}\r\n")
+CONFIG = {"system": "serving", "model": {"config": "catalog:llama-2-7b"}, "run": {"seed": 1}}
+TARGETS = ["/", "/run/a", "/run/deep/b", "/study/s.sqlite", "/compare?run=a&run=deep/b", "/compare?study=s.sqlite",
+           "/new?from=run:a", "/new?from=point:s.sqlite%231", "/job/1", "/files/a/summary.json", "/files/a/summary.json?view",
+           "/report/a", "/report/s.sqlite", "/report/?of=a&of=deep/b", "/static/home.js", "/static/plotly.js", "/static/explorer.css",
+           "/api/index?since=0", "/api/index?since=3", "/api/study?path=s.sqlite", "/api/files?path=a", "/api/starts",
+           "/api/schema?system=serving", "/api/config?from=run:a", "/api/config?from=file:small.json",
+           "/api/config?from=point:s.sqlite%231", "/api/config?from=shipped:x", "/api/jobs", "/api/jobs?id=1",
+           "/api/compare?run=a&run=deep/b", "/api/config?from=run:odd", "/api/config?from=run:odder",
+           "/api/compare?run=odd&run=a", "/api/compare?run=odder&run=odd", "/api/study?path=odd.sqlite"]
+POSTS = [("/api/validate", {"config": CONFIG}), ("/api/jobs", {"config": CONFIG, "name": "faster", "base": "a"}),
+         ("/api/cancel", {"id": 1}), ("/api/jobs", {"config": {}, "name": "x", "base": None})]
+
+
+def get(target: str) -> bytes:
+    """An honest request for a page or for data."""
+    return f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nCookie: orrery={TOKEN}\r\n{BROWSER}\r\n".encode()
+
+
+def post(target: str, body: bytes) -> bytes:
+    """An honest change."""
+    return (f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nContent-Type: application/json\r\nX-Orrery-Token: {TOKEN}\r\n"
+            f"Cookie: orrery={TOKEN}\r\n{BROWSER}Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+
+HONEST = [*map(get, TARGETS), *(post(target, json.dumps(body).encode()) for target, body in POSTS * 4)]
+
+# -- mutations ------------------------------------------------------------------------------------------------------------
+
+METHODS = [b"HEAD", b"PUT", b"OPTIONS", b"CONNECT", b"get", b"POST", b"GET", b"", b"G\0T", b"GET\t", b"PRI", b"X" * 300]
+VERSIONS = [b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.1 ", b"HTTP/1.10", b"http/1.1", b"", b"HTTP/+1.1", b"HTTP/1.1\t"]
+NAMES = ["..", "../outside.json", "%2e%2e/outside.json", "..%2foutside.json", "%2e%2e%2foutside", "%252e%252e", "/etc/passwd",
+         "//etc/passwd", "a/link.json", "linked", "linked/summary.json", "loop/a", "%00", "a%00", "%ff", "%c0%ae%c0%ae/", ".hidden",
+         "a/../../outside.json", "..%5coutside.json", "a/pipe.csv", "%0d%0aX: y", "%0a", "x" * 300, "x/" * 600, "%", "%zz", "%u0041", "ä",
+         "%ed%a0%80", "%f0%9f%98%80", "\"><b>", "'", "a/.", "a//summary.json", "odd", "odd.sqlite", "empty", "pulled", "s.sqlite-wal",
+         "run:../outside", "file:../outside.json", "point:../x.sqlite#1", "point:s.sqlite#99999999999", "shipped:../../x", "#", "?", "&",
+         "run:odd", "0", "-1", "1e9", "9" * 50, "\u0661", "", "null"]
+LENGTHS = [b"abc", b"-1", b"+5", b"1e3", b" 5 5", b"0x10", b"5,5", b"5_0", b"", b"9" * 40, b"9" * 15, b"\xb2", b"00", b"0", b"1", b"7",
+           b"1048577", b"1048576"]
+HEADERS = [b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity", b"transfer-encoding : chunked", b"Content-Length: 0",
+           b"Content-Length: 5", b"Host: evil.example", b"Host: 127.0.0.1:8080", b"Host:", b"Connection: close", b"Connection: x, CLOSE",
+           b"Expect: 100-continue", b"Upgrade: h2c", b": x", b"X", b" folded", b"\tfolded", b"X: \0", b"X: \xff\xfe", b"X:" + b" " * 3000,
+           b"Origin: null", b"Sec-Fetch-Site: cross-site", b"X-Orrery-Token: guess", b"X-Orrery-Token: \xe9", b"Cookie: =;;,\"",
+           b"Cookie: orrery=\"\\012\"", b"Content-Type: text/plain", b"Content-Type: application/json; charset=utf-7", b"Range: bytes=0-1",
+           b"Y: " + b"y" * 9000]
+BODIES: list[bytes] = [b"", b"{", b"[]", b"null", b"\xff", b"[" * 3000, b'{"a":' * 2000, b"NaN", b'{"id": 1e999}', b'{"id": -1}',
+                       b'{"id": {"a": []}}', b'{"config": {}}', b'{"config": []}', b'{"config": {}, "name": "../x"}',
+                       b'{"config": {}, "name": "n", "base": [1]}', b'{"config": {}, "name": "\\ud800"}', b"9" * 5000, b"\0" * 50,
+                       b'{"config": {"a": NaN, "b": "\\udfff"}, "name": 7}', b'{"config": {"a": ' + b"[" * 900 + b"]" * 900 + b"}}",
+                       b'{"name": ' + b"[" * 950 + b"]" * 950 + b', "config": {}}', b'{"id": ' + b"[" * 980 + b"]" * 980 + b"}",
+                       '{"config": {}, "name": "ä"}'.encode("utf-16"), b"0\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n", b"x" * 70_000]
+JUNK = [b"\0", b"\r", b"\n", b"\r\n", b"\r\n\r\n", b"\n\n", b" ", b"\t", b":", b"%", b"/", b"?", b"\xff", b"\xc3\x28", b"\x0b", b"\x85",
+        b"\xa0", b"..", b"\\", b";", b",", b"=", b"&", b"#", b"\"", b"<", b"\x7f"]
+
+Change = Callable[[bytes, random.Random], bytes]
+
+
+def in_first_line(number: int, values: list[bytes]) -> Change:
+    """Another word in the place of the first line's method, address or version."""
+    def change(said: bytes, stream: random.Random) -> bytes:
+        line, end, rest = said.partition(b"\r\n")
+        words = line.split(b" ", 2)
+        if len(words) > number:
+            words[number] = stream.choice(values)
+        return b" ".join(words) + end + rest
+
+    return change
+
+
+def change_target(said: bytes, stream: random.Random) -> bytes:
+    """A name that leads elsewhere, in a part of the address; or another encoding of it."""
+    line, end, rest = said.partition(b"\r\n")
+    words = line.split(b" ")
+    if len(words) < 2:
+        return said
+    target, name = words[1].decode("latin-1"), stream.choice(NAMES)
+    if stream.random() < 0.3:
+        name = urllib.parse.quote(name, safe="")
+    places = [m.start() for m in re.finditer(r"[/=:?&]", target)] or [0]
+    place = stream.choice(places) + 1
+    kind = stream.randrange(5)
+    if kind == 0:
+        target = target[:place] + name
+    elif kind == 1:
+        target = target[:place] + name + "/" + target[place:]
+    elif kind == 2:
+        target = target + name
+    elif kind == 3:
+        target = "".join(f"%{ord(c):02x}" if ord(c) < 256 and stream.random() < 0.3 else c for c in target)
+    else:
+        target = (target + "&" + target.rpartition("?")[2]) * stream.choice([1, 2, 20])
+    words[1] = target.encode("utf-8")
+    return b" ".join(words) + end + rest
+
+
+def change_length(said: bytes, stream: random.Random) -> bytes:
+    return re.sub(rb"(?i)(content-length:)[^\r\n]*", lambda found: found[1] + b" " + stream.choice(LENGTHS), said, count=1)
+
+
+def change_header(said: bytes, stream: random.Random) -> bytes:
+    """A header more, less, twice, or with another value."""
+    head, empty, body = said.partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    place = stream.randrange(len(lines))
+    kind = stream.randrange(6)
+    if kind < 3:
+        lines.insert(place + 1, stream.choice(HEADERS))
+    elif kind == 3 and len(lines) > 1:
+        del lines[place]
+    elif kind == 4:
+        lines.insert(place, lines[place])
+    else:
+        lines[place] = lines[place].partition(b":")[0] + b": " + stream.choice([*LENGTHS, *JUNK, b"evil.example"])
+    return b"\r\n".join(lines) + empty + body
+
+
+def change_body(said: bytes, stream: random.Random) -> bytes:
+    """Another body, more often than not of the length that is told."""
+    head, empty, _ = said.partition(b"\r\n\r\n")
+    body = stream.choice(BODIES) if stream.random() < 0.9 else stream.choice(HONEST)
+    if stream.random() < 0.8:
+        head = re.sub(rb"(?i)(content-length:)[^\r\n]*", b"\\1 %d" % len(body), head, count=1)
+    return head + empty + body
+
+
+def change_ends(said: bytes, stream: random.Random) -> bytes:
+    """Other ends of lines: of all, or of one."""
+    end = stream.choice([b"\n", b"\r", b"\r\r\n", b"\n\r", b"\r\n ", b"\r\n\r\n", b""])
+    if stream.random() < 0.3:
+        return said.replace(b"\r\n", end)
+    places = [found.start() for found in re.finditer(b"\r\n", said)]
+    if not places:
+        return said
+    place = stream.choice(places)
+    return said[:place] + end + said[place + 2:]
+
+
+def change_bytes(said: bytes, stream: random.Random) -> bytes:
+    place = stream.randrange(len(said) + 1)
+    junk = stream.choice(JUNK) if stream.random() < 0.6 else bytes([stream.randrange(256)])
+    cut = stream.choice([0, 0, 1, 1, 2, 20])
+    return said[:place] + junk + said[place + cut:]
+
+
+def cut_off(said: bytes, stream: random.Random) -> bytes:
+    return said[:stream.randrange(len(said) + 1)]
+
+
+def repeat(said: bytes, stream: random.Random) -> bytes:
+    begin, end = sorted(stream.randrange(len(said) + 1) for _ in range(2))
+    return said[:end] + said[begin:end] * stream.choice([1, 2, 9]) + said[end:]
+
+
+def pipeline(said: bytes, stream: random.Random) -> bytes:
+    """Another request before or after, or in the middle."""
+    other = stream.choice(HONEST)
+    place = stream.choice([0, len(said), len(said), len(said), stream.randrange(len(said) + 1)])
+    return said[:place] + stream.choice([b"", b"", b"\r\n"]) + other + said[place:]
+
+
+def swell(said: bytes, stream: random.Random) -> bytes:
+    """So much of something that a limit is met."""
+    kind, place = stream.randrange(4), said.find(b"\r\n") + 2
+    much = [b"X: y\r\n" * stream.choice([90, 101, 5000]), b"X: " + b"x" * stream.choice([60_000, 65_500, 200_000]) + b"\r\n",
+            b"\r\n" * 3000, b""][kind]
+    return said[:place] + much + said[place:] if kind < 3 else said.replace(b"/", b"/" + b"x" * stream.choice([2000, 70_000]), 1)
+
+
+CHANGES: list[Change] = [in_first_line(0, METHODS), in_first_line(2, VERSIONS), change_length, change_header, change_header, change_body,
+                         change_body, change_ends, change_bytes, change_bytes, cut_off, repeat, pipeline, *[change_target] * 5]
+MOST = 400_000  # bytes of an input
+
+
+def draw(seed: int, number: int) -> tuple[bytes, random.Random]:
+    """Input `number` of a seed, and the stream that its later choices come from."""
+    stream = random.Random(seed << 40 | number)
+    said = stream.choice(HONEST)
+    for _ in range(stream.choice([1, 1, 1, 2, 2, 3, 5])):
+        said = (stream.choice(CHANGES) if stream.random() < 0.997 else swell)(said, stream)
+    return said[:MOST], stream
+
+
+# -- what it is given to --------------------------------------------------------------------------------------------------
+
+
+def write(path: pathlib.Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+
+def fill(top: pathlib.Path) -> pathlib.Path:
+    """A folder with runs and stores, whole and odd ones, and with ways out of it."""
+    folder = top / "served"
+    for name, summary, manifest in (("a", {"status": "ok", "ttft_s": {"p99": 0.1}}, {"config": CONFIG, "wall_s": 1}),
+                                    ("deep/b", {"status": "ok"}, {"config": CONFIG, "inputs": [{"path": "x.json"}]}),
+                                    ("odd", {"status": [1], "ttft_s": 7, "e2e_s": {"p99": "x"}}, {"config": {"machine": [7]}, "inputs": 5}),
+                                    ("odder", {"a": {"": [{}]}}, {"config": {"a": [[{}]], "b": "\ud800"}, "inputs": [
+                                        {"path": "x" * 5000}, {"path": "\0"}, {"path": "../outside.json"}, {"path": "\ud800"}, 7]})):
+        write(folder / name / "summary.json", summary)
+        write(folder / name / "manifest.json", manifest)
+    write(folder / "small.json", {**CONFIG, "kind": "experiment", "version": 1})
+    write(folder / "empty" / "summary.json", b"")
+    write(folder / ".hidden", SECRET)
+    write(top / "outside.json", SECRET)
+    write(top / "outside" / "summary.json", SECRET)
+    write(top / "served-twin" / "x.json", SECRET)
+    for link, goal in (("a/link.json", "outside.json"), ("linked", "outside"), ("loop", "served"), ("pulled.json", "outside.json")):
+        (folder / link).symlink_to(top / goal)
+    os.mkfifo(folder / "a" / "pipe.csv")
+    for name, rows in (("s.sqlite", [("format", "orrery study 1"), ("mode", "sweep"), ("study", "x"), ("document", "{}")]),
+                       ("odd.sqlite", [("format", "orrery study 1"), ("mode", "search"), ("document", '{"search": {"budget": "x"}}')])):
+        with contextlib.closing(sqlite3.connect(folder / name)) as store, store:
+            store.executescript("create table facts (name, value); create table columns (place, name, kind, detail);"
+                                "create table points (id integer primary key, key, status, fidelity, violation, reason, ttft, objective_x);"
+                                "create table runs (id integer primary key);"
+                                "insert into points values (1, 'k', 'ok', 1, 0, null, 0.5, 2.5), (2, 'l', 'ok', 1, 0, null, 'x', 1.5);"
+                                "insert into columns values (1, 'ttft', 'parameter', ''), (2, 'objective_x', 'objective', 'minimise');")
+            store.executemany("insert into facts values (?, ?)", rows)
+    return folder
+
+
+class Command(Starts):
+    """Answers of a command that is never started."""
+
+    def call(self, *arguments: str) -> subprocess.CompletedProcess:
+        said = json.dumps({"anyOf": [{"properties": {"system": {"const": "serving"}}}]}) if arguments[0] == "schema" else json.dumps(CONFIG)
+        return subprocess.CompletedProcess(arguments, 0, f"{said}\n{json.dumps({'config': CONFIG})}\n" if "--json" in arguments else said, "")
+
+
+class Late(BaseException):
+    """An input that takes too long. No Exception, which the server would answer with 500."""
+
+
+WATCHES: list[Watch] = []  # who is told of what Python opens; a hook of Python's cannot be taken away again
+
+
+def told(event: str, arguments: tuple) -> None:
+    for watch in WATCHES:
+        watch.told(event, arguments)
+
+
+sys.addaudithook(told)
+
+
+class Watch:
+    """Notes what is opened, listed or started outside of some folders while it is on."""
+
+    STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "socket.bind")
+    PATHS = ("open", "os.listdir", "os.scandir", "sqlite3.connect", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.symlink", "os.link",
+             "os.truncate", "os.chmod", "shutil.rmtree")
+
+    def __init__(self, folder: pathlib.Path, known: list[pathlib.Path]) -> None:
+        self.folder, self.known = folder, [str(path) + "/" for path in (folder, *known)]
+        self.checked: dict[str, bool] = {}
+        self.outside: list[str] = []
+
+    def told(self, event: str, arguments: tuple) -> None:
+        if event in self.STARTS:
+            self.outside.append(f"{event} {arguments[0]!r}")
+        elif event in self.PATHS and isinstance(arguments[0], (str, bytes, os.PathLike)):
+            path = os.fsdecode(arguments[0])
+            if path.startswith("file:"):
+                path = urllib.parse.unquote(path[5:].partition("?")[0])
+            if path not in self.checked:
+                if len(self.checked) > 20_000:
+                    self.checked.clear()
+                self.checked[path] = self.inside(path)
+            if not self.checked[path]:
+                self.outside.append(f"{event} {path}")
+
+    def inside(self, path: str) -> bool:
+        if path.startswith(("/proc/locks", "/proc/self/fd/")):
+            return True
+        return (os.path.realpath(path) + "/").startswith(tuple(self.known))
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        WATCHES.append(self)
+        try:
+            yield
+        finally:
+            WATCHES.remove(self)
+
+
+@dataclasses.dataclass
+class Told:
+    """What was made of an input: the requests that were let through, and what was answered."""
+
+    requests: list[Request]
+    answers: list[tuple[Answer, bool, bytes]]  # with whether the connection ends, and the body
+    fault: str = ""
+
+    def outline(self) -> list[object]:
+        """What does not change with the time or with how the bytes are cut."""
+        return [(r.method, r.path, r.heard) for r in self.requests] + [(a.status, close) for a, close, _ in self.answers]
+
+
+class Bench:
+    """Three servers without sockets: one that starts runs, one that only shows, one that asks for the token."""
+
+    def __init__(self, scratch: pathlib.Path) -> None:
+        self.folder = fill(scratch.resolve())
+        self.desks, self.runners = [], []
+        reports.made = lambda paths, library, command: f"<html>{len(paths)}</html>"  # the real ones take seconds, and have their own tests
+        reports.plotly = lambda: b"plotly"
+        for beyond, shows in ((False, False), (False, True), (True, False)):
+            served = Folder(self.folder)
+            guard = Guard(PORT, (), beyond, TOKEN)
+            starts = Command(pathlib.Path("orrery"), served, ROOT / "experiments/studies")
+            runner = None if shows else Runner(pathlib.Path("orrery"), served, 0)  # nothing ever leaves its queue
+            made = site.Site(served, starts, runner, guard)
+            made.index.look(wait=True)
+            self.desks.append(Desk(made, guard))
+            self.runners.append(runner)
+        libraries = [pathlib.Path(os.__file__).parent, pathlib.Path(json.__file__).parents[1], ROOT / "tools/python"]
+        self.watch = Watch(self.folder, [*libraries, ROOT / "experiments/studies"])
+        self.statuses: collections.Counter[int] = collections.Counter()
+        self.count, self.said, self.slowest, self.longest = 0, 0, 0.0, 0
+        self.start, self.warm = 0, 0  # bytes of this process
+
+    def converse(self, desk: Desk, said: bytes, cuts: list[int]) -> Told:
+        """Gives the bytes in pieces, as the server does, and takes what is answered."""
+        talk, told = Talk(desk), Told([], [])
+        places = [*cuts, len(said)]
+        begin = 0
+        for end in places:
+            talk.take(said[begin:end])
+            begin = end
+            while not talk.close:
+                step = talk.next()
+                if step is None:
+                    break
+                if isinstance(step, Request):
+                    told.requests.append(step)
+                    step = desk.answer(step)
+                told.answers.append((step, talk.close, body_of(step)))
+                talk.done()
+            if talk.close:
+                break
+            most = PIECE + (talk.request.length if talk.request else wire.LARGEST_HEAD + 4)
+            self.longest = max(self.longest, len(talk.heard))
+            if len(talk.heard) > most:
+                told.fault = f"keeps more of a request than {most} bytes"
+        return told
+
+    def given(self, number: int, said: bytes, cuts: list[int]) -> Told:
+        """What one of the servers makes of an input, within the limit of time."""
+        which = (0, 0, 1, 2)[number % 4]
+        if self.runners[which]:
+            self.runners[which].jobs.clear()
+            self.runners[which].start("first", {}, "")
+        return self.converse(self.desks[which], said, cuts)
+
+    def fault(self, number: int, said: bytes, cuts: list[int]) -> str:
+        """What is wrong with what is made of an input; empty if nothing is."""
+        pieces = list(range(PIECE, len(said), PIECE))
+        begin = time.process_time()
+        errors = io.StringIO()
+        self.watch.outside.clear()
+        try:
+            with self.watch.on(), contextlib.redirect_stderr(errors):
+                signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+                try:
+                    told = self.given(number, said, pieces)
+                    cut = self.given(number, said, cuts) if cuts else None
+                finally:
+                    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        except Late:
+            return f"hangs: more than {SECONDS} s"
+        except Exception as error:
+            return f"raises {type(error).__name__}: {error}"
+        self.count, self.said = self.count + 1 + bool(cuts), self.said + len(said)
+        self.slowest = max(self.slowest, time.process_time() - begin)
+        self.statuses.update(answer.status for answer, _, _ in told.answers)
+        if self.watch.outside:
+            return f"reaches outside the folder: {self.watch.outside[0].replace(str(self.folder.parent), '')}"
+        if errors.getvalue():
+            return f"says {errors.getvalue().strip().splitlines()[0]}"
+        wrong = told.fault or next((w for w in (wrong_answer(*answer) for answer in told.answers) if w), "") or misread(said, told)
+        if not wrong and cut is not None and cut.outline() != told.outline():
+            wrong = f"cut otherwise, it is answered otherwise: {cut.outline()} and {told.outline()}"[:400]
+        return wrong
+
+    def grown(self) -> str:
+        """Whether this process has grown since the first inputs."""
+        now = resident()
+        if not self.warm and self.count >= WARM:
+            self.warm = now
+        return f"memory grows: {(now - self.warm) >> 20} MiB" if self.warm and now - self.warm > GROWTH else ""
+
+
+def resident() -> int:
+    """Bytes of memory of this process."""
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def body_of(answer: Answer) -> bytes:
+    """The body of an answer; a file is read and closed."""
+    if answer.file is None:
+        return answer.body
+    with open(answer.file, "rb") as file:
+        return file.read(answer.length)
+
+
+LINE = re.compile(rb"[A-Za-z][A-Za-z-]*: [\x20-\x7e]*")
+
+
+def wrong_answer(answer: Answer, close: bool, body: bytes) -> str:
+    """What is wrong with one answer."""
+    if not 200 <= answer.status <= 499:
+        return f"status {answer.status}: {body[-300:].decode(errors='replace')}"
+    head = written(answer, close)
+    first, *lines = head[:-4].split(b"\r\n")
+    bad = [line for line in lines if not LINE.fullmatch(line)]
+    if not head.endswith(b"\r\n\r\n") or not re.fullmatch(rb"HTTP/1\.1 \d{3} [\x20-\x7e]+", first) or bad:
+        return f"a broken head: {bad or first!r}"
+    names = [line.partition(b":")[0].lower() for line in lines]
+    if len(set(names)) < len(names):
+        return "a header twice"
+    if f"\r\nContent-Length: {len(body)}\r\n".encode() not in head:
+        return "Content-Length is not that of the body"
+    if answer.status >= 400 and answer.kind == "application/json" and not isinstance(json.loads(body).get("error"), str):
+        return "a refusal without a reason"
+    return "tells what nobody may read" if SECRET in body else ""
+
+
+def misread(said: bytes, told: Told) -> str:
+    """Whether a request was let through of which another reader might see other bounds.
+
+    This one takes any end of a line, spaces before a colon and continued lines, as many programs do.
+    """
+    place = 0
+    for request in told.requests:
+        while said[place:place + 2] == b"\r\n":
+            place += 2
+        end = said.find(b"\r\n\r\n", place)
+        head = said[place:end]
+        lines = re.split(rb"\r\n|\r|\n", re.sub(rb"\r\n[ \t]+", b" ", head))
+        fields = [(name.strip().lower(), value.strip()) for name, _, value in (line.partition(b":") for line in lines[1:])]
+        lengths = [value for name, value in fields if name == b"content-length"]
+        codings = [value for name, value in fields if name == b"transfer-encoding"]
+        hosts = [value for name, value in fields if name == b"host"]
+        if b"" in [name for name, _ in fields] or len(hosts) != 1 or codings or len(lengths) > 1:
+            return f"lets through a head that can be read in two ways: {fields[:20]}"
+        if lengths and not re.fullmatch(rb"[0-9]{1,18}", lengths[0]):
+            return f"lets through a request with Content-Length {lengths[0]!r}"
+        length = int(lengths[0]) if lengths else 0
+        if lines[0].split(None)[0] != request.method.encode() or request.heard != said[end + 4:end + 4 + length]:
+            return "takes a request's bounds for others than they are"
+        place = end + 4 + length
+    answered = len(told.answers)
+    if any(close for _, close, _ in told.answers[:-1]) or not len(told.requests) <= answered <= len(told.requests) + 1:
+        return "goes on after an answer that ends the connection"
+    return ""
+
+
+@dataclasses.dataclass
+class Found:
+    """An input that goes wrong, and the smallest one that does in the same way."""
+
+    number: int
+    fault: str
+    smallest: bytes
+
+    def shown(self) -> str:
+        text = repr(self.smallest)[1:]
+        return f"input {self.number}: {self.fault}\n  {text if len(text) <= 600 else f'{text[:600]} … ({len(self.smallest)} bytes)'}"
+
+
+def kind_of(fault: str) -> str:
+    return re.sub(r"[\d\[{(].*", "", fault.partition("\n")[0])[:90]
+
+
+def shrunk(said: bytes, holds: Callable[[bytes], bool], seconds: float) -> bytes:
+    """Leaves out pieces, large ones first, as long as `holds` does."""
+    end, size = time.monotonic() + seconds, max(1, len(said) // 2)
+    while time.monotonic() < end:
+        place, smaller = 0, False
+        while place < len(said) and time.monotonic() < end:
+            candidate = said[:place] + said[place + size:]
+            if holds(candidate):
+                said, smaller = candidate, True
+            else:
+                place += size
+        if size == 1 and not smaller:
+            break
+        size = max(1, size // 2)
+    return said
+
+
+def hunt(bench: Bench, numbers: range | list[int], seed: int, shrink_seconds: float = 20,
+         tell: Callable[[str], None] = lambda text: None, most: int = 20) -> list[Found]:
+    """Tries inputs and returns what was found, one of each kind; ends after `most` kinds."""
+    found: dict[str, Found] = {}
+
+    def late(*_: object) -> None:
+        raise Late
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    try:
+        for number in numbers:
+            said, stream = draw(seed, number)
+            # Every fourth is given a second time, in other pieces.
+            cuts = sorted({stream.randrange(len(said)) for _ in range(stream.choice([1, 3, 8]))}) if said and stream.random() < 0.25 else []
+            fault = bench.fault(number, said, cuts)
+            if not fault and number % 500 == 0:
+                fault = bench.grown()
+            if not fault or kind_of(fault) in found:
+                continue
+            kind = kind_of(fault)
+            tell(f"input {number}: {fault[:300]}")
+
+            def holds(candidate: bytes, of: int = number, cut: bool = bool(cuts), want: str = kind) -> bool:
+                return kind_of(bench.fault(of, candidate, list(range(1, len(candidate))) if cut else [])) == want
+
+            smallest = said if kind.startswith(("hangs", "memory")) else shrunk(said, holds, shrink_seconds)
+            found[kind] = Found(number, fault, smallest)
+            tell(found[kind].shown())
+            if len(found) >= most:
+                break
+    finally:
+        signal.signal(signal.SIGVTALRM, before)
+    return list(found.values())
+
+
+def summary(bench: Bench, found: list[Found], seconds: float) -> str:
+    """What was tried, and what it cost."""
+    statuses = ", ".join(f"{count} x {status}" for status, count in sorted(bench.statuses.items()))
+    return (f"{bench.count} executions, {bench.count / max(seconds, 1e-9):.0f} a second; {bench.said / 1e6:.0f} MB; answers {statuses}; "
+            f"slowest {bench.slowest * 1e3:.0f} ms; at most {bench.longest} bytes kept of a request; {resident() >> 20} MiB; "
+            f"{len(found)} findings; {seconds:.1f} s of processor time")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests/trust/requests.py", description=__doc__.splitlines()[0])
+    parser.add_argument("count", nargs="?", type=int, default=20_000, metavar="COUNT", help="inputs (default: 20000)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, action="append", metavar="K", help="input K of the seed alone (may be repeated)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="orrery-requests-") as scratch:
+        bench = Bench(pathlib.Path(scratch))
+        begin = cpu_seconds()
+        found = hunt(bench, options.only or range(options.count), options.seed, tell=lambda text: print(text, flush=True))
+        print(summary(bench, found, cpu_seconds() - begin))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
