@@ -1,11 +1,16 @@
 #!/usr/bin/python3
 """Mutated requests, given to what `orrery serve` reads and answers them with.
 
-    tests/trust/requests.py [COUNT] [--seed N] [--only K]      # lists what goes wrong, shrunk; exit code 1 if anything does
+    tests/trust/requests.py [COUNT] [--seed N] [--only K]    # lists what goes wrong, shrunk; exit code 1 then
 
-In this process, without a socket and without starting runs. Whatever is said, every answer is whole and has a status from
-200 to 499; none takes longer than a second; nothing outside the folder is opened; what is kept of a request is bounded;
-nothing is taken for a request that another reader would take for part of one; and how the bytes are cut changes nothing.
+In this process, without a socket and without starting runs. Whatever is said:
+
+- every answer is whole and has a status from 200 to 499;
+- none takes longer than a second;
+- nothing outside the folder is opened;
+- what is kept of a request is bounded;
+- nothing is taken for a request that another reader would take for part of one;
+- how the bytes are cut changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +23,6 @@ import io
 import json
 import os
 import pathlib
-import random
 import re
 import signal
 import sqlite3
@@ -28,6 +32,8 @@ import tempfile
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
+
+from request_mutants import CONFIG, PORT, TOKEN, draw
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/python"))
@@ -46,196 +52,15 @@ WAITS = 30.0  # of any time: for what waits and does nothing
 LONGEST = wire.LARGEST_HEAD + 4  # bytes of a head
 GROWTH = 64 << 20  # of this process, after the first inputs
 WARM = 2000
-TOKEN = "token-of-this-start"
-PORT = 8080
 SECRET = b"what nobody may read"
-
-# -- honest requests ------------------------------------------------------------------------------------------------------
-
-BROWSER = ("Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
-           f"Connection: keep-alive\r\nUser-Agent: some browser\r\nOrigin: http://127.0.0.1:{PORT}\r\n")
-CONFIG = {"system": "serving", "model": {"config": "catalog:llama-2-7b"}, "run": {"seed": 1}}
-TARGETS = ["/", "/run/a", "/run/deep/b", "/study/s.sqlite", "/compare?run=a&run=deep/b", "/compare?study=s.sqlite",
-           "/new?from=run:a", "/new?from=point:s.sqlite%231", "/job/1", "/files/a/summary.json", "/files/a/summary.json?view",
-           "/report/a", "/report/s.sqlite", "/report/?of=a&of=deep/b", "/static/home.js", "/static/plotly.js", "/static/explorer.css",
-           "/api/index?since=0", "/api/index?since=3", "/api/study?path=s.sqlite", "/api/files?path=a", "/api/starts",
-           "/api/schema?system=serving", "/api/config?from=run:a", "/api/config?from=file:small.json",
-           "/api/config?from=point:s.sqlite%231", "/api/config?from=shipped:search_toy", "/api/jobs", "/api/jobs?id=1",
-           "/api/compare?run=a&run=deep/b", "/api/config?from=run:odd", "/api/config?from=run:odder",
-           "/api/compare?run=odd&run=a", "/api/compare?run=odder&run=odd", "/api/study?path=odd.sqlite"]
-POSTS = [("/api/validate", {"config": CONFIG}), ("/api/jobs", {"config": CONFIG, "name": "faster", "base": "a"}),
-         ("/api/cancel", {"id": 1}), ("/api/jobs", {"config": {}, "name": "x", "base": None})]
-
-
-def get(target: str) -> bytes:
-    """An honest request for a page or for data."""
-    return f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nCookie: orrery={TOKEN}\r\n{BROWSER}\r\n".encode()
-
-
-def post(target: str, body: bytes) -> bytes:
-    """An honest change."""
-    return (f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nContent-Type: application/json\r\nX-Orrery-Token: {TOKEN}\r\n"
-            f"Cookie: orrery={TOKEN}\r\n{BROWSER}Content-Length: {len(body)}\r\n\r\n").encode() + body
-
-
-HONEST = [*map(get, TARGETS), *(post(target, json.dumps(body).encode()) for target, body in POSTS * 4)]
-
-# -- mutations ------------------------------------------------------------------------------------------------------------
-
-METHODS = [b"HEAD", b"PUT", b"OPTIONS", b"CONNECT", b"get", b"POST", b"GET", b"", b"G\0T", b"GET\t", b"PRI", b"X" * 300]
-VERSIONS = [b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.1 ", b"HTTP/1.10", b"http/1.1", b"", b"HTTP/+1.1", b"HTTP/1.1\t"]
-NAMES = ["..", "../outside.json", "%2e%2e/outside.json", "..%2foutside.json", "%2e%2e%2foutside", "%252e%252e", "/etc/passwd",
-         "//etc/passwd", "a/link.json", "linked", "linked/summary.json", "loop/a", "%00", "a%00", "%ff", "%c0%ae%c0%ae/", ".hidden",
-         "a/../../outside.json", "..%5coutside.json", "a/pipe.csv", "%0d%0aX: y", "%0a", "x" * 300, "x/" * 600, "%", "%zz", "%u0041", "ä",
-         "%ed%a0%80", "%f0%9f%98%80", "\"><b>", "'", "a/.", "a//summary.json", "odd", "odd.sqlite", "empty", "pulled", "s.sqlite-wal",
-         "run:../outside", "file:../outside.json", "point:../x.sqlite#1", "point:s.sqlite#99999999999", "shipped:../../x", "#", "?", "&",
-         "run:odd", "0", "-1", "1e9", "9" * 50, "\u0661", "", "null"]
-LENGTHS = [b"abc", b"-1", b"+5", b"1e3", b" 5 5", b"0x10", b"5,5", b"5_0", b"", b"9" * 40, b"9" * 15, b"\xb2", b"00", b"0", b"1", b"7",
-           b"1048577", b"1048576"]
-HEADERS = [b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity", b"transfer-encoding : chunked", b"Content-Length: 0",
-           b"Content-Length: 5", b"Host: evil.example", b"Host: 127.0.0.1:8080", b"Host:", b"Connection: close", b"Connection: x, CLOSE",
-           b"Expect: 100-continue", b"Upgrade: h2c", b": x", b"X", b" folded", b"\tfolded", b"X: \0", b"X: \xff\xfe", b"X:" + b" " * 3000,
-           b"Origin: null", b"Sec-Fetch-Site: cross-site", b"X-Orrery-Token: guess", b"X-Orrery-Token: \xe9", b"Cookie: =;;,\"",
-           b"Cookie: orrery=\"\\012\"", b"Content-Type: text/plain", b"Content-Type: application/json; charset=utf-7", b"Range: bytes=0-1",
-           b"Y: " + b"y" * 9000]
-BODIES: list[bytes] = [b"", b"{", b"[]", b"null", b"\xff", b"[" * 3000, b'{"a":' * 2000, b"NaN", b'{"id": 1e999}', b'{"id": -1}',
-                       b'{"id": {"a": []}}', b'{"config": {}}', b'{"config": []}', b'{"config": {}, "name": "../x"}',
-                       b'{"config": {}, "name": "n", "base": [1]}', b'{"config": {}, "name": "\\ud800"}', b"9" * 5000, b"\0" * 50,
-                       b'{"config": {"a": NaN, "b": "\\udfff"}, "name": 7}', b'{"config": {"a": ' + b"[" * 900 + b"]" * 900 + b"}}",
-                       b'{"name": ' + b"[" * 950 + b"]" * 950 + b', "config": {}}', b'{"id": ' + b"[" * 980 + b"]" * 980 + b"}",
-                       '{"config": {}, "name": "ä"}'.encode("utf-16"), b"0\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n", b"x" * 70_000]
-JUNK = [b"\0", b"\r", b"\n", b"\r\n", b"\r\n\r\n", b"\n\n", b" ", b"\t", b":", b"%", b"/", b"?", b"\xff", b"\xc3\x28", b"\x0b", b"\x85",
-        b"\xa0", b"..", b"\\", b";", b",", b"=", b"&", b"#", b"\"", b"<", b"\x7f"]
-
-Change = Callable[[bytes, random.Random], bytes]
-
-
-def in_first_line(number: int, values: list[bytes]) -> Change:
-    """Another word in the place of the first line's method, address or version."""
-    def change(said: bytes, stream: random.Random) -> bytes:
-        line, end, rest = said.partition(b"\r\n")
-        words = line.split(b" ", 2)
-        if len(words) > number:
-            words[number] = stream.choice(values)
-        return b" ".join(words) + end + rest
-
-    return change
-
-
-def change_target(said: bytes, stream: random.Random) -> bytes:
-    """A name that leads elsewhere, in a part of the address; or another encoding of it."""
-    line, end, rest = said.partition(b"\r\n")
-    words = line.split(b" ")
-    if len(words) < 2:
-        return said
-    target, name = words[1].decode("latin-1"), stream.choice(NAMES)
-    if stream.random() < 0.3:
-        name = urllib.parse.quote(name, safe="")
-    places = [m.start() for m in re.finditer(r"[/=:?&]", target)] or [0]
-    place = stream.choice(places) + 1
-    kind = stream.randrange(5)
-    if kind == 0:
-        target = target[:place] + name
-    elif kind == 1:
-        target = target[:place] + name + "/" + target[place:]
-    elif kind == 2:
-        target = target + name
-    elif kind == 3:
-        target = "".join(f"%{ord(c):02x}" if ord(c) < 256 and stream.random() < 0.3 else c for c in target)
-    else:
-        target = (target + "&" + target.rpartition("?")[2]) * stream.choice([1, 2, 20])
-    words[1] = target.encode("utf-8")
-    return b" ".join(words) + end + rest
-
-
-def change_length(said: bytes, stream: random.Random) -> bytes:
-    return re.sub(rb"(?i)(content-length:)[^\r\n]*", lambda found: found[1] + b" " + stream.choice(LENGTHS), said, count=1)
-
-
-def change_header(said: bytes, stream: random.Random) -> bytes:
-    """A header more, less, twice, or with another value."""
-    head, empty, body = said.partition(b"\r\n\r\n")
-    lines = head.split(b"\r\n")
-    place = stream.randrange(len(lines))
-    kind = stream.randrange(6)
-    if kind < 3:
-        lines.insert(place + 1, stream.choice(HEADERS))
-    elif kind == 3 and len(lines) > 1:
-        del lines[place]
-    elif kind == 4:
-        lines.insert(place, lines[place])
-    else:
-        lines[place] = lines[place].partition(b":")[0] + b": " + stream.choice([*LENGTHS, *JUNK, b"evil.example"])
-    return b"\r\n".join(lines) + empty + body
-
-
-def change_body(said: bytes, stream: random.Random) -> bytes:
-    """Another body, more often than not of the length that is told."""
-    head, empty, _ = said.partition(b"\r\n\r\n")
-    body = stream.choice(BODIES) if stream.random() < 0.9 else stream.choice(HONEST)
-    if stream.random() < 0.8:
-        head = re.sub(rb"(?i)(content-length:)[^\r\n]*", b"\\1 %d" % len(body), head, count=1)
-    return head + empty + body
-
-
-def change_ends(said: bytes, stream: random.Random) -> bytes:
-    """Other ends of lines: of all, or of one."""
-    end = stream.choice([b"\n", b"\r", b"\r\r\n", b"\n\r", b"\r\n ", b"\r\n\r\n", b""])
-    if stream.random() < 0.3:
-        return said.replace(b"\r\n", end)
-    places = [found.start() for found in re.finditer(b"\r\n", said)]
-    if not places:
-        return said
-    place = stream.choice(places)
-    return said[:place] + end + said[place + 2:]
-
-
-def change_bytes(said: bytes, stream: random.Random) -> bytes:
-    place = stream.randrange(len(said) + 1)
-    junk = stream.choice(JUNK) if stream.random() < 0.6 else bytes([stream.randrange(256)])
-    cut = stream.choice([0, 0, 1, 1, 2, 20])
-    return said[:place] + junk + said[place + cut:]
-
-
-def cut_off(said: bytes, stream: random.Random) -> bytes:
-    return said[:stream.randrange(len(said) + 1)]
-
-
-def repeat(said: bytes, stream: random.Random) -> bytes:
-    begin, end = sorted(stream.randrange(len(said) + 1) for _ in range(2))
-    return said[:end] + said[begin:end] * stream.choice([1, 2, 9]) + said[end:]
-
-
-def pipeline(said: bytes, stream: random.Random) -> bytes:
-    """Another request before or after, or in the middle."""
-    other = stream.choice(HONEST)
-    place = stream.choice([0, len(said), len(said), len(said), stream.randrange(len(said) + 1)])
-    return said[:place] + stream.choice([b"", b"", b"\r\n"]) + other + said[place:]
-
-
-def swell(said: bytes, stream: random.Random) -> bytes:
-    """So much of something that a limit is met."""
-    kind, place = stream.randrange(4), said.find(b"\r\n") + 2
-    much = [b"X: y\r\n" * stream.choice([90, 101, 5000]), b"X: " + b"x" * stream.choice([60_000, 65_500, 200_000]) + b"\r\n",
-            b"\r\n" * 3000, b""][kind]
-    return said[:place] + much + said[place:] if kind < 3 else said.replace(b"/", b"/" + b"x" * stream.choice([2000, 70_000]), 1)
-
-
-CHANGES: list[Change] = [in_first_line(0, METHODS), in_first_line(2, VERSIONS), change_length, change_header, change_header, change_body,
-                         change_body, change_ends, change_bytes, change_bytes, cut_off, repeat, pipeline, *[change_target] * 5]
-MOST = 400_000  # bytes of an input
-
-
-def draw(seed: int, number: int) -> tuple[bytes, random.Random]:
-    """Input `number` of a seed, and the stream that its later choices come from."""
-    stream = random.Random(seed << 40 | number)
-    said = stream.choice(HONEST)
-    for _ in range(stream.choice([1, 1, 1, 2, 2, 3, 5])):
-        said = (stream.choice(CHANGES) if stream.random() < 0.997 else swell)(said, stream)
-    return said[:MOST], stream
-
-
-# -- what it is given to --------------------------------------------------------------------------------------------------
+TABLES = """
+create table facts (name, value);
+create table columns (place, name, kind, detail);
+create table points (id integer primary key, key, status, fidelity, violation, reason, ttft, objective_x);
+create table runs (id integer primary key);
+insert into points values (1, 'k', 'ok', 1, 0, null, 0.5, 2.5), (2, 'l', 'ok', 1, 0, null, 'x', 1.5);
+insert into columns values (1, 'ttft', 'parameter', ''), (2, 'objective_x', 'objective', 'minimise');
+"""
 
 
 def write(path: pathlib.Path, content: object) -> None:
@@ -248,9 +73,11 @@ def fill(top: pathlib.Path) -> pathlib.Path:
     folder = top / "served"
     for name, summary, manifest in (("a", {"status": "ok", "ttft_s": {"p99": 0.1}}, {"config": CONFIG, "wall_s": 1}),
                                     ("deep/b", {"status": "ok"}, {"config": CONFIG, "inputs": [{"path": "x.json"}]}),
-                                    ("odd", {"status": [1], "ttft_s": 7, "e2e_s": {"p99": "x"}}, {"config": {"machine": [7]}, "inputs": 5}),
+                                    ("odd", {"status": [1], "ttft_s": 7, "e2e_s": {"p99": "x"}},
+                                     {"config": {"machine": [7]}, "inputs": 5}),
                                     ("odder", {"a": {"": [{}]}}, {"config": {"a": [[{}]], "b": "\ud800"}, "inputs": [
-                                        {"path": "x" * 5000}, {"path": "\0"}, {"path": "../outside.json"}, {"path": "\ud800"}, 7]})):
+                                        {"path": "x" * 5000}, {"path": "\0"}, {"path": "../outside.json"},
+                                        {"path": "\ud800"}, 7]})):
         write(folder / name / "summary.json", summary)
         write(folder / name / "manifest.json", manifest)
     write(folder / "small.json", {**CONFIG, "kind": "experiment", "version": 1})
@@ -259,17 +86,15 @@ def fill(top: pathlib.Path) -> pathlib.Path:
     write(top / "outside.json", SECRET)
     write(top / "outside" / "summary.json", SECRET)
     write(top / "served-twin" / "x.json", SECRET)
-    for link, goal in (("a/link.json", "outside.json"), ("linked", "outside"), ("loop", "served"), ("pulled.json", "outside.json")):
+    for link, goal in (("a/link.json", "outside.json"), ("linked", "outside"), ("loop", "served"),
+                       ("pulled.json", "outside.json")):
         (folder / link).symlink_to(top / goal)
     os.mkfifo(folder / "a" / "pipe.csv")
-    for name, rows in (("s.sqlite", [("format", "orrery study 1"), ("mode", "sweep"), ("study", "x"), ("document", "{}")]),
-                       ("odd.sqlite", [("format", "orrery study 1"), ("mode", "search"), ("document", '{"search": {"budget": "x"}}')])):
+    study = [("format", "orrery study 1"), ("mode", "sweep"), ("study", "x"), ("document", "{}")]
+    odd = [("format", "orrery study 1"), ("mode", "search"), ("document", '{"search": {"budget": "x"}}')]
+    for name, rows in (("s.sqlite", study), ("odd.sqlite", odd)):
         with contextlib.closing(sqlite3.connect(folder / name)) as store, store:
-            store.executescript("create table facts (name, value); create table columns (place, name, kind, detail);"
-                                "create table points (id integer primary key, key, status, fidelity, violation, reason, ttft, objective_x);"
-                                "create table runs (id integer primary key);"
-                                "insert into points values (1, 'k', 'ok', 1, 0, null, 0.5, 2.5), (2, 'l', 'ok', 1, 0, null, 'x', 1.5);"
-                                "insert into columns values (1, 'ttft', 'parameter', ''), (2, 'objective_x', 'objective', 'minimise');")
+            store.executescript(TABLES)
             store.executemany("insert into facts values (?, ?)", rows)
     return folder
 
@@ -278,8 +103,10 @@ class Command(Starts):
     """Answers of a command that is never started."""
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess:
-        said = json.dumps({"anyOf": [{"properties": {"system": {"const": "serving"}}}]}) if arguments[0] == "schema" else json.dumps(CONFIG)
-        return subprocess.CompletedProcess(arguments, 0, f"{said}\n{json.dumps({'config': CONFIG})}\n" if "--json" in arguments else said, "")
+        schema = {"anyOf": [{"properties": {"system": {"const": "serving"}}}]}
+        said = json.dumps(schema if arguments[0] == "schema" else CONFIG)
+        return subprocess.CompletedProcess(arguments, 0, f"{said}\n{json.dumps({'config': CONFIG})}\n"
+                                           if "--json" in arguments else said, "")
 
 
 class Late(BaseException):
@@ -301,7 +128,8 @@ class Watch:
     """Notes what is opened, listed or started outside of some folders while it is on."""
 
     STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "socket.bind")
-    PATHS = ("open", "os.listdir", "os.scandir", "sqlite3.connect", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.symlink", "os.link",
+    PATHS = ("open", "os.listdir", "os.scandir", "sqlite3.connect", "os.remove", "os.rename", "os.mkdir", "os.rmdir",
+             "os.symlink", "os.link",
              "os.truncate", "os.chmod", "shutil.rmtree")
 
     def __init__(self, folder: pathlib.Path, known: list[pathlib.Path]) -> None:
@@ -345,7 +173,8 @@ class Told:
 
     def outline(self) -> list[object]:
         """What does not change with the time or with how the bytes are cut."""
-        return [(r.method, r.path, r.heard) for r in self.requests] + [(a.status, close) for a, close, _ in self.answers]
+        return [*((r.method, r.path, r.heard) for r in self.requests),
+                *((answer.status, close) for answer, close, _ in self.answers)]
 
 
 class Bench:
@@ -354,7 +183,8 @@ class Bench:
     def __init__(self, scratch: pathlib.Path) -> None:
         self.folder = fill(scratch.resolve())
         self.desks, self.runners = [], []
-        reports.made = lambda paths, library, command: f"<html>{len(paths)}</html>"  # the real ones take seconds, and have their own tests
+        # the real ones take seconds, and have their own tests
+        reports.made = lambda paths, library, command: f"<html>{len(paths)}</html>"
         reports.plotly = lambda: b"plotly"
         stores.written_now = lambda file: False  # /proc/locks makes its reader wait for every other processor
         for beyond, shows in ((False, False), (False, True), (True, False)):
@@ -476,7 +306,8 @@ def wrong_answer(answer: Answer, close: bool, body: bytes) -> str:
         return "a header twice"
     if f"\r\nContent-Length: {len(body)}\r\n".encode() not in head:
         return "Content-Length is not that of the body"
-    if answer.status >= 400 and answer.kind == "application/json" and not isinstance(json.loads(body).get("error"), str):
+    refused = answer.status >= 400 and answer.kind == "application/json"
+    if refused and not isinstance(json.loads(body).get("error"), str):
         return "a refusal without a reason"
     return "tells what nobody may read" if SECRET in body else ""
 
@@ -493,7 +324,8 @@ def misread(said: bytes, told: Told) -> str:
         end = said.find(b"\r\n\r\n", place)
         head = said[place:end]
         lines = re.split(rb"\r\n|\r|\n", re.sub(rb"\r\n[ \t]+", b" ", head))
-        fields = [(name.strip().lower(), value.strip()) for name, _, value in (line.partition(b":") for line in lines[1:])]
+        pairs = [line.partition(b":") for line in lines[1:]]
+        fields = [(name.strip().lower(), value.strip()) for name, _, value in pairs]
         lengths = [value for name, value in fields if name == b"content-length"]
         codings = [value for name, value in fields if name == b"transfer-encoding"]
         hosts = [value for name, value in fields if name == b"host"]
@@ -521,7 +353,8 @@ class Found:
 
     def shown(self) -> str:
         text = repr(self.smallest)[1:]
-        return f"input {self.number}: {self.fault}\n  {text if len(text) <= 600 else f'{text[:600]} … ({len(self.smallest)} bytes)'}"
+        text = text if len(text) <= 600 else f"{text[:600]} … ({len(self.smallest)} bytes)"
+        return f"input {self.number}: {self.fault}\n  {text}"
 
 
 def kind_of(fault: str) -> str:
@@ -558,7 +391,8 @@ def hunt(bench: Bench, numbers: range | list[int], seed: int, shrink_seconds: fl
         for number in numbers:
             said, stream = draw(seed, number)
             # Every fourth is given a second time, in other pieces.
-            cuts = sorted({stream.randrange(len(said)) for _ in range(stream.choice([1, 3, 8]))}) if said and stream.random() < 0.25 else []
+            places = {stream.randrange(len(said)) for _ in range(stream.choice([1, 3, 8]))} if said else set()
+            cuts = sorted(places) if stream.random() < 0.25 else []
             fault = bench.fault(number, said, cuts)
             if not fault and number % 500 == 0:
                 fault = bench.grown()
@@ -584,21 +418,24 @@ def hunt(bench: Bench, numbers: range | list[int], seed: int, shrink_seconds: fl
 def summary(bench: Bench, found: list[Found], seconds: float) -> str:
     """What was tried, and what it cost."""
     statuses = ", ".join(f"{count} x {status}" for status, count in sorted(bench.statuses.items()))
-    return (f"{bench.count} executions, {bench.count / max(seconds, 1e-9):.0f} a second; {bench.said / 1e6:.0f} MB; answers {statuses}; "
-            f"slowest {bench.slowest * 1e3:.0f} ms; at most {bench.longest} bytes kept of a request; {resident() >> 20} MiB; "
-            f"{len(found)} findings; {seconds:.1f} s of processor time")
+    return (f"{bench.count} executions, {bench.count / max(seconds, 1e-9):.0f} a second; {bench.said / 1e6:.0f} MB; "
+            f"answers {statuses}; slowest {bench.slowest * 1e3:.0f} ms; "
+            f"at most {bench.longest} bytes kept of a request; "
+            f"{resident() >> 20} MiB; {len(found)} findings; {seconds:.1f} s of processor time")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/trust/requests.py", description=__doc__.splitlines()[0])
     parser.add_argument("count", nargs="?", type=int, default=20_000, metavar="COUNT", help="inputs (default: 20000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, action="append", metavar="K", help="input K of the seed alone (may be repeated)")
+    parser.add_argument("--only", type=int, action="append", metavar="K",
+                        help="input K of the seed alone (may be repeated)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="orrery-requests-") as scratch:
         bench = Bench(pathlib.Path(scratch))
         begin = cpu_seconds()
-        found = hunt(bench, options.only or range(options.count), options.seed, tell=lambda text: print(text, flush=True))
+        found = hunt(bench, options.only or range(options.count), options.seed,
+                     tell=lambda text: print(text, flush=True))
         print(summary(bench, found, cpu_seconds() - begin))
     return 1 if found else 0
 

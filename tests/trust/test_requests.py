@@ -12,6 +12,7 @@ import unittest
 import unittest.mock
 
 import requests
+from request_mutants import HONEST, draw, get
 from orrery_serve import folder, site, web, wire
 
 COUNT = int(os.environ.get("ORRERY_REQUESTS", "8000"))
@@ -20,8 +21,8 @@ TRIES = 6000  # inputs in which a doctored server must be found out
 
 # Inputs that went wrong once, by what is wrong with them.
 KNOWN = {
-    "a manifest whose inputs are no list": requests.get("/api/config?from=run:odd"),
-    "a manifest with a path longer than paths can be": requests.get("/api/config?from=run:odder"),
+    "a manifest whose inputs are no list": get("/api/config?from=run:odd"),
+    "a manifest with a path longer than paths can be": get("/api/config?from=run:odder"),
 }
 
 
@@ -51,18 +52,19 @@ class RequestsTest(unittest.TestCase):
 
     def test_honest_ones_are_answered(self):
         """What is mutated is right before: each gets its page, its data, or the reason why that run has none."""
-        for said in requests.HONEST:
+        for said in HONEST:
             self.assertEqual("", self.bench.fault(0, said, []), said)
             told = self.bench.given(0, said, [])
-            odd = any(word in said for word in (b"odd", b"/report/", b"s.sqlite", b"/api/cancel", b"jobs?id=", b"/job/1"))
+            odd = any(word in said for word in (b"odd", b"/report/", b"s.sqlite", b"/api/cancel", b"jobs?id=",
+                                                b"/job/1"))
             self.assertIn(told.answers[0][0].status, (200, 404, 422) if odd else (200,), said)
 
     def test_the_same_seed_gives_the_same_inputs(self):
-        one, other = ([requests.draw(3, n)[0] for n in range(200)] for _ in range(2))
+        one, other = ([draw(3, n)[0] for n in range(200)] for _ in range(2))
         self.assertEqual(one, other)
         self.assertGreater(len(set(one)), 190)
 
-    # -- doctored servers are found out -----------------------------------------------------------------------------------
+    # -- doctored servers are found out -----------------------------------------------------------------------------
 
     def find(self, what: str, *patches, most: int = 20, shrink_seconds: float = 0.1) -> bytes:
         """The smallest input by which a doctored server is found out."""
@@ -107,7 +109,8 @@ class RequestsTest(unittest.TestCase):
                 raise web.Refused(404, "none")
             return descriptor, os.fstat(descriptor)
 
-        self.find("outside the folder", self.doctored(folder.Folder, "path", path), self.doctored(folder.Folder, "open", opened))
+        self.find("outside the folder", self.doctored(folder.Folder, "path", path), self.doctored(folder.Folder, "open",
+                                                                                                  opened))
 
     def test_a_program_that_is_started(self):
         def faults(of, config):
@@ -132,7 +135,8 @@ class RequestsTest(unittest.TestCase):
 
     def test_an_end_that_is_missed_between_two_pieces(self):
         good = wire.end_of_head
-        self.find("cut otherwise", self.doctored(wire, "end_of_head", lambda heard, seen: good(heard, seen + 3 if seen else 0)))
+        self.find("cut otherwise", self.doctored(wire, "end_of_head", lambda heard, seen: good(heard, seen + 3 if seen
+                                                                                               else 0)))
 
     def test_a_head_without_end(self):
         self.find("keeps more", self.doctored(wire, "LARGEST_HEAD", 1 << 30))

@@ -29,6 +29,8 @@ WITHIN_S = 1.0
 LARGE = 32 << 20  # of a file that no socket's buffers hold
 GROWTH = 96 << 20  # of the server's memory, with all of them connected
 GET = "GET {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n"
+POST = ("POST {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nX-Orrery-Token: {}\r\nContent-Type: application/json\r\n"
+        "Content-Length: {}\r\n\r\n")
 
 
 def status_of(process: int, name: str) -> int:
@@ -66,7 +68,6 @@ class HalfOpen(ServedTest):
         (folder / "large.bin").write_bytes(bytes(LARGE))
 
     def setUp(self) -> None:
-        self.post_head = ""
         self.server.post("validate", {"config": {}})
         self.before = status_of(self.server.process.pid, "VmRSS")
 
@@ -111,7 +112,8 @@ class HalfOpen(ServedTest):
             process = self.server.process.pid
             grown = (status_of(process, "VmRSS") - self.before) << 10
             threads = status_of(process, "Threads")
-        print(f"\n{self.id().rpartition('.')[2]}: connected in {connecting:.2f} s, slowest honest answer {slowest * 1e3:.0f} ms, "
+        print(f"\n{self.id().rpartition('.')[2]}: connected in {connecting:.2f} s, "
+              f"slowest honest answer {slowest * 1e3:.0f} ms, "
               f"{threads} threads, {grown / 2**20:+.1f} MiB", file=sys.stderr)
         self.assertLess(slowest, WITHIN_S)
         self.assertLess(grown, GROWTH)
@@ -127,8 +129,7 @@ class HalfOpen(ServedTest):
         self.honest(b"GET / HTTP/1.1\r\nX: " + b"x" * 60_000, b"x")
 
     def test_slow_bodies(self):
-        head = (f"POST /api/validate HTTP/1.1\r\nHost: 127.0.0.1:{self.server.port}\r\nX-Orrery-Token: {self.server.token}\r\n"
-                f"Content-Type: application/json\r\nContent-Length: {web.LARGEST_BODY}\r\n\r\n")
+        head = POST.format("/api/validate", self.server.port, self.server.token, web.LARGEST_BODY)
         self.honest(head.encode() + b"{", b" ")
 
     def test_answers_that_are_not_read(self):
@@ -188,12 +189,12 @@ class InProcess(unittest.TestCase):
 
     def ask(self, target: str) -> bytes:
         client = self.connect()
-        client.sendall(GET.format(target, self.guard.port).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").encode())
+        said = GET.format(target, self.guard.port).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")
+        client.sendall(said.encode())
         return everything(client)
 
     def test_a_request_has_a_total_time_however_its_bytes_come(self):
-        post = (f"POST /x HTTP/1.1\r\nHost: 127.0.0.1:{self.guard.port}\r\nX-Orrery-Token: {self.guard.token}\r\n"
-                "Content-Type: application/json\r\nContent-Length: 900\r\n\r\n")
+        post = POST.format("/x", self.guard.port, self.guard.token, 900)
         for first in ("GET / HTTP/1.1\r\nX: ", post):
             client, begin = self.connect(), time.monotonic()
             client.sendall(first.encode())
@@ -303,14 +304,16 @@ class InProcess(unittest.TestCase):
         """Nothing after a request of unclear length is taken for another one."""
         inner = GET.format("/inner", self.guard.port)
         for headers in ("Content-Length: abc", "Content-Length: -1", "Content-Length: +5", "Content-Length: 1e3",
-                        "Content-Length:  5 5", "Content-Length: 5, 5", "Content-Length: 0x5", "Content-Length: 5_0", "Content-Length:",
-                        "Content-Length: \u0665", "Content-Length: " + "9" * 19, "Content-Length: 5\r\nContent-Length: 6",
+                        "Content-Length:  5 5", "Content-Length: 5, 5", "Content-Length: 0x5", "Content-Length: 5_0",
+                        "Content-Length:", "Content-Length: \u0665", "Content-Length: " + "9" * 19,
+                        "Content-Length: 5\r\nContent-Length: 6",
                         "Content-Length: 5\r\ncontent-length: 5", "Content-Length: 5\r\nTransfer-Encoding: chunked",
-                        "Transfer-Encoding: chunked\r\nContent-Length: 0", "Content-Length : 5", "Content-Length: 5\r\n 6",
-                        "X: a\nContent-Length: 5", "X: a\rContent-Length: 5"):
+                        "Transfer-Encoding: chunked\r\nContent-Length: 0", "Content-Length : 5",
+                        "Content-Length: 5\r\n 6", "X: a\nContent-Length: 5", "X: a\rContent-Length: 5"):
             for method in ("GET", "POST"):
                 client = self.connect()
-                client.sendall(f"{method} /api/x HTTP/1.1\r\nHost: 127.0.0.1:{self.guard.port}\r\n{headers}\r\n\r\n{inner}".encode())
+                first = f"{method} /api/x HTTP/1.1\r\nHost: 127.0.0.1:{self.guard.port}\r\n"
+                client.sendall(f"{first}{headers}\r\n\r\n{inner}".encode())
                 told = everything(client)
                 with self.subTest(headers=headers, method=method):
                     self.assertEqual(told.count(b"HTTP/1.1 "), 1, told)
@@ -322,8 +325,7 @@ class InProcess(unittest.TestCase):
     def test_bodies_too_large(self):
         for length in (web.LARGEST_BODY + 1, 10**18 - 1):
             client = self.connect()
-            client.sendall((f"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1:{self.guard.port}\r\nX-Orrery-Token: {self.guard.token}\r\n"
-                            f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n").encode())
+            client.sendall(POST.format("/api/x", self.guard.port, self.guard.token, length).encode())
             told = everything(client)
             self.assertTrue(told.startswith(b"HTTP/1.1 413 "), told[:60])
             self.assertIn(b"\r\nConnection: close\r\n", told)
@@ -352,22 +354,25 @@ class Owners(unittest.TestCase):
     @unittest.skipIf(os.getuid() != 0, "only root can become another user")
     def test_another_user_is_refused(self):
         """For real, by IPv4, by IPv6 and as IPv4 within IPv6."""
-        script = ("import os, socket, sys; os.setgid(65534); os.setuid(65534); s = socket.socket(socket.AF_INET6 if ':' in "
-                  "sys.argv[1] else socket.AF_INET); s.settimeout(5); s.connect((sys.argv[1], int(sys.argv[2]))); "
+        script = ("import os, socket, sys; os.setgid(65534); os.setuid(65534); "
+                  "s = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET); s.settimeout(5); "
+                  "s.connect((sys.argv[1], int(sys.argv[2]))); "
                   "s.sendall(f'GET / HTTP/1.1\\r\\nHost: 127.0.0.1:{sys.argv[2]}\\r\\n\\r\\n'.encode()); "
                   "print(s.recv(1 << 16))")
         with tempfile.TemporaryDirectory() as place:
             server = Served(Path(place))
             try:
                 for address in ("127.0.0.1", "::ffff:127.0.0.1"):
-                    told = subprocess.run([sys.executable, "-c", script, address, str(server.port)], capture_output=True, text=True,
+                    told = subprocess.run([sys.executable, "-c", script, address, str(server.port)],
+                                          capture_output=True, text=True,
                                           timeout=20, check=False)
                     self.assertIn("403 Forbidden", told.stdout, (address, told.stderr))
                 self.assertEqual(server.ask("/")[0], 200)
             finally:
                 server.end()
         # And with the server another user's, whom root may visit.
-        with unittest.mock.patch("os.getuid", return_value=7), unittest.mock.patch.object(guard, "owner", return_value=8):
+        with unittest.mock.patch("os.getuid", return_value=7), \
+                unittest.mock.patch.object(guard, "owner", return_value=8):
             self.assertRaises(Refused, guard.Guard(1, ()).peer, ("127.0.0.1", 1), ("127.0.0.1", 2))
 
     def test_zones_are_no_part_of_a_host(self):
@@ -378,20 +383,25 @@ class Heads(unittest.TestCase):
     """A head taken apart."""
 
     def test_right_ones(self):
-        head = wire.head(b"POST /a?b HTTP/1.1\r\nHost:h\r\nContent-Length:\t 007 \r\nAccept: a\r\nACCEPT: b\r\nConnection: x, Close")
+        head = wire.head(b"POST /a?b HTTP/1.1\r\nHost:h\r\nContent-Length:\t 007 \r\nAccept: a\r\nACCEPT: b\r\n"
+                         b"Connection: x, Close")
         self.assertEqual((head.method, head.target, head.length, head.close), ("POST", b"/a?b", 7, True))
         self.assertEqual(head.headers["accept"], "a, b")
         self.assertTrue(wire.head(b"GET / HTTP/1.0\r\nHost: h").close)
 
     def test_wrong_ones(self):
-        for text in (b"", b"GET /", b"GET  / HTTP/1.1", b"GET / HTTP/1.1 ", b" GET / HTTP/1.1", b"GET / HTTP/2.0", b"GET / http/1.1",
-                     b"GET / HTTP/+1.1", b"GET /\x00 HTTP/1.1", b"G\xc9T / HTTP/1.1", b"GET /\xa0x y HTTP/1.1", b"GET / HTTP/1.1\r\n",
-                     b"GET / HTTP/1.1\r\n: x", b"GET / HTTP/1.1\r\nX", b"GET / HTTP/1.1\r\nX: \x00", b"GET / HTTP/1.1\r\nHost: a\r\nHost: a"):
+        for text in (b"", b"GET /", b"GET  / HTTP/1.1", b"GET / HTTP/1.1 ", b" GET / HTTP/1.1", b"GET / HTTP/2.0",
+                     b"GET / http/1.1", b"GET / HTTP/+1.1", b"GET /\x00 HTTP/1.1", b"G\xc9T / HTTP/1.1",
+                     b"GET /\xa0x y HTTP/1.1",
+                     b"GET / HTTP/1.1\r\n",
+                     b"GET / HTTP/1.1\r\n: x", b"GET / HTTP/1.1\r\nX", b"GET / HTTP/1.1\r\nX: \x00",
+                     b"GET / HTTP/1.1\r\nHost: a\r\nHost: a"):
             with self.subTest(text=text):
                 self.assertRaises(Refused, wire.head, text)
 
     def test_long_ones_are_refused_before_they_end(self):
-        for text, status in ((b"x" * (wire.LARGEST_HEAD + 4), 414), (b"GET / HTTP/1.1\r\nX: " + b"x" * wire.LARGEST_HEAD, 431),
+        for text, status in ((b"x" * (wire.LARGEST_HEAD + 4), 414),
+                             (b"GET / HTTP/1.1\r\nX: " + b"x" * wire.LARGEST_HEAD, 431),
                              (b"GET / HTTP/1.1\nHost: x", 400)):
             with self.assertRaises(Refused) as caught:
                 wire.end_of_head(bytearray(text), 0)

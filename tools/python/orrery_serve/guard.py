@@ -78,7 +78,7 @@ class Guard:
 
 
 def literal(host: str) -> bool:
-    """Whether a host is a plain address. One with a zone is none: a zone may be any text, and it would get into headers."""
+    """Whether a host is a plain address. One with a zone is none: a zone may be any text, which gets into headers."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

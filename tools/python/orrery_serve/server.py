@@ -65,7 +65,7 @@ class Line:
         return len(self.talk.heard) + sum(map(len, self.out))
 
     def rank(self) -> tuple[bool, float]:
-        """The least is the first to give way: an unfinished request before an answer that is being read, old before new."""
+        """The least gives way first: an unfinished request before an answer that is being read, old before new."""
         return self.sending(), self.since
 
     def late(self, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""What a request gets: `guard` judges it, `site` answers, and headers are added that keep pages apart. No socket here."""
+"""What a request gets: `guard` judges it, `site` answers, headers that keep pages apart are added. No socket here."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """HTTP/1.1 as bytes: one request's head taken apart, one answer's head put together. No socket, no waiting.
 
 Only what cannot be read in two ways is taken. Programs in front of a server and the server itself may otherwise see
-different requests in the same bytes, and one of them hides in another (RFC 9112, section 11.2). So a line ends with CR LF
-alone, a name is a token that ends at its colon, no header is continued on the next line, and a body's length is one
-decimal number.
+different requests in the same bytes, and one of them hides in another (RFC 9112, section 11.2). So a line ends with
+CR LF alone, a name is a token that ends at its colon, no header is continued on the next line, and a body's length is
+one decimal number.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def end_of_head(heard: bytearray, seen: int) -> int:
 
 
 def stray(heard: bytearray, begin: int, end: int) -> bool:
-    """Whether half of a line's end stands alone. A CR that is the last byte may be half of one that is still to come."""
+    """Whether half of a line's end stands alone. A CR that is the last byte may be half of one still to come."""
     begin -= heard[max(0, begin - 1):begin + 1] == b"\r\n"  # it was looked at with its CR only
     whole = heard.count(b"\r\n", begin, end)  # counting is many times as quick as a regular expression
     returns = heard.count(b"\r", begin, end) - (end > begin and heard[end - 1] == 13)
@@ -83,7 +83,7 @@ def head(text: bytes) -> Head:
 
 
 def body(headers: dict[str, str]) -> tuple[int | None, bool]:
-    """The length of the body that follows, and whether it has a Transfer-Encoding instead. Refused(400) if it is unclear."""
+    """The length of the body that follows, and whether it has a Transfer-Encoding instead. Refused(400) if unclear."""
     told, chunked = headers.get("content-length"), "transfer-encoding" in headers
     if told is None:
         return None, chunked
