@@ -22,7 +22,8 @@ TARGETS = ["/", "/run/a", "/run/deep/b", "/study/s.sqlite", "/compare?run=a&run=
            "/api/config?from=run:a", "/api/config?from=file:small.json", "/api/config?from=point:s.sqlite%231",
            "/api/config?from=shipped:search_toy", "/api/jobs", "/api/jobs?id=1", "/api/compare?run=a&run=deep/b",
            "/api/config?from=run:odd", "/api/config?from=run:odder", "/api/compare?run=odd&run=a",
-           "/api/compare?run=odder&run=odd", "/api/study?path=odd.sqlite"]
+           "/api/compare?run=odder&run=odd", "/api/study?path=odd.sqlite",
+           "/api/study?path=pipe.sqlite", "/api/study?path=piped.sqlite", "/api/config?from=point:piped.sqlite%231"]
 POSTS = [("/api/validate", {"config": CONFIG}), ("/api/jobs", {"config": CONFIG, "name": "faster", "base": "a"}),
          ("/api/cancel", {"id": 1}), ("/api/jobs", {"config": {}, "name": "x", "base": None})]
 

@@ -19,6 +19,7 @@ import argparse
 import collections
 import contextlib
 import dataclasses
+import faulthandler
 import io
 import json
 import os
@@ -29,6 +30,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -89,10 +91,11 @@ def fill(top: pathlib.Path) -> pathlib.Path:
     for link, goal in (("a/link.json", "outside.json"), ("linked", "outside"), ("loop", "served"),
                        ("pulled.json", "outside.json")):
         (folder / link).symlink_to(top / goal)
-    os.mkfifo(folder / "a" / "pipe.csv")
+    for pipe in ("a/pipe.csv", "pipe.json", "pipe.sqlite", "piped.sqlite-wal"):  # who opens one waits for ever
+        os.mkfifo(folder / pipe)
     study = [("format", "orrery study 1"), ("mode", "sweep"), ("study", "x"), ("document", "{}")]
     odd = [("format", "orrery study 1"), ("mode", "search"), ("document", '{"search": {"budget": "x"}}')]
-    for name, rows in (("s.sqlite", study), ("odd.sqlite", odd)):
+    for name, rows in (("s.sqlite", study), ("odd.sqlite", odd), ("piped.sqlite", study)):
         with contextlib.closing(sqlite3.connect(folder / name)) as store, store:
             store.executescript(TABLES)
             store.executemany("insert into facts values (?, ?)", rows)
@@ -200,6 +203,7 @@ class Bench:
         self.watch = Watch(self.folder, [*libraries, ROOT / "experiments/studies"])
         self.statuses: collections.Counter[int] = collections.Counter()
         self.count, self.said, self.slowest, self.longest = 0, 0, 0.0, 0
+        self.present: tuple[int, bytes, float] | None = None  # the input that is being tried, and since when
         self.warm = 0  # bytes of this process after the first inputs
 
     def converse(self, desk: Desk, said: bytes, cuts: list[int]) -> Told:
@@ -241,6 +245,7 @@ class Bench:
         begin = time.process_time()
         errors = io.StringIO()
         self.watch.outside.clear()
+        self.present = number, said, time.monotonic()
         try:
             with self.watch.on(), contextlib.redirect_stderr(errors):
                 signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
@@ -252,6 +257,7 @@ class Bench:
                 finally:
                     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
                     signal.setitimer(signal.ITIMER_REAL, 0)
+                    self.present = None
         except Late:
             return f"hangs: more than {SECONDS} s of processor time, or {WAITS} s in all"
         except Exception as error:
@@ -378,6 +384,16 @@ def shrunk(said: bytes, holds: Callable[[bytes], bool], seconds: float) -> bytes
     return said
 
 
+def end_what_never_returns(bench: Bench, over: threading.Event) -> None:
+    """Ends this process where an input waits within a library, where no signal is heard."""
+    while not over.wait(1.0):
+        present = bench.present
+        if present and time.monotonic() - present[2] > WAITS + 10:
+            print(Found(present[0], "hangs for good", present[1]).shown(), flush=True)
+            faulthandler.dump_traceback()
+            os._exit(1)
+
+
 def hunt(bench: Bench, numbers: range | list[int], seed: int, shrink_seconds: float = 20,
          tell: Callable[[str], None] = lambda text: None, most: int = 20) -> list[Found]:
     """Tries inputs and returns what was found, one of each kind; ends after `most` kinds."""
@@ -386,6 +402,8 @@ def hunt(bench: Bench, numbers: range | list[int], seed: int, shrink_seconds: fl
     def late(*_: object) -> None:
         raise Late
 
+    over = threading.Event()
+    threading.Thread(target=end_what_never_returns, args=(bench, over), daemon=True).start()
     before = {number: signal.signal(number, late) for number in (signal.SIGVTALRM, signal.SIGALRM)}
     try:
         for number in numbers:
@@ -410,6 +428,7 @@ def hunt(bench: Bench, numbers: range | list[int], seed: int, shrink_seconds: fl
             if len(found) >= most:
                 break
     finally:
+        over.set()
         for number, handler in before.items():
             signal.signal(number, handler)
     return list(found.values())

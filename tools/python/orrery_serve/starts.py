@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import subprocess
 import threading
 from contextlib import contextmanager
@@ -219,7 +220,8 @@ def replaced(value: object, by: dict[str, str]) -> object:
 def _start(name: str, path: Path) -> dict | None:
     """What the list shows of a file; None where it is nothing to begin with."""
     try:
-        if path.is_symlink() or path.stat().st_size > 1 << 20:
+        state = path.lstat()
+        if not stat.S_ISREG(state.st_mode) or state.st_size > 1 << 20:  # a link may lead anywhere, a pipe has no end
             return None
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
