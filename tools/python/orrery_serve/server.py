@@ -245,8 +245,10 @@ class Server:
             self._drop(min(waiting, key=Line.rank))
         return True
 
-    def _relieve(self) -> None:
-        """Keeps what is held for all clients within its bound."""
+    def _relieve(self, grown: Line) -> None:
+        """Keeps what is held for all clients within its bound, now that one of them has more."""
+        if grown.held() <= PIECE:  # all of the table at that are far below it, and counting them takes time
+            return
         while sum(line.held() for line in self.lines) > HELD:
             holding = [line for line in self.lines if not line.busy and line.held()]
             if len(holding) < 2:  # the only one may have as much as it asked for
@@ -316,7 +318,7 @@ class Server:
             return
         line.talk.take(data)
         self._go_on(line)
-        self._relieve()
+        self._relieve(line)
 
     def _go_on(self, line: Line) -> None:
         """Begins what there is to be answered."""
@@ -339,7 +341,7 @@ class Server:
             line.out.append(memoryview(answer.body))
         line.since = time.monotonic()
         self._send(line)
-        self._relieve()
+        self._relieve(line)
 
     def _send(self, line: Line) -> None:
         """Sends what the client takes, asks for the next piece of a file, or ends the answer."""
