@@ -15,9 +15,10 @@ from .errors import Unusable
 from .folder import Folder
 from .guard import Guard
 from .jobs import Runner
+from .server import Server, listen_at
 from .site import Site
 from .starts import Starts
-from .web import Server
+from .web import Desk
 
 
 def main(arguments: list[str]) -> int:
@@ -60,19 +61,19 @@ def addresses(host: str | None, beyond: bool) -> list[str]:
     return found
 
 
-def listen(wanted: list[str], port: int, site: Site, guard: Guard) -> list[Server]:
-    """A server an address, all at one port; the second of the usual two may be missing. Unusable if none can be had."""
-    servers: list[Server] = []
+def listen(wanted: list[str], port: int) -> list[socket.socket]:
+    """A socket an address, all at one port; the second of the usual two may be missing. Unusable if none can be had."""
+    found: list[socket.socket] = []
     for address in wanted:
         try:
-            servers.append(Server(address, servers[0].server_port if servers else port, site, guard))
+            found.append(listen_at(address, found[0].getsockname()[1] if found else port))
         except OSError as error:
-            if servers:  # a machine without IPv6, or another's port there
+            if found:  # a machine without IPv6, or another's port there
                 continue
             why = "is in use; --port names another, --port 0 takes any free one" if error.errno == 98 else \
                 f"cannot be had ({error.strerror})"
             raise Unusable(f"port {port} of {address} {why}") from None
-    return servers
+    return found
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -86,22 +87,20 @@ def serve(options: argparse.Namespace) -> int:
     guard = Guard(options.port, tuple({options.host.lower(), *wanted}) if options.host else (), options.beyond)
     starts = Starts(options.command, folder, options.home / "experiments/studies")
     site = Site(folder, starts, None, guard)
-    servers = listen(wanted, options.port, site, guard)
-    guard.port = servers[0].server_port
+    server = Server(listen(wanted, options.port), Desk(site, guard), guard)
+    guard.port = server.port
     runner = None if options.read_only else Runner(options.command, folder, options.parallel)
     site.runner = runner
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    threads = [threading.Thread(target=server.serve_forever, args=(0.2,), daemon=True) for server in servers]
-    for thread in threads:
-        thread.start()
+    loop = threading.Thread(target=server.serve, name="connections", daemon=True)
+    loop.start()
     site.index.look()
-    tell(options, address(wanted[0], options.host, guard), folder, servers, wanted)
+    tell(options, address(wanted[0], options.host, guard), folder, server.port)
     stop.wait()
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    server.end()
+    loop.join(5.0)
     if runner is not None:
         runner.close()
     return 0
@@ -114,10 +113,10 @@ def address(first: str, host: str | None, guard: Guard) -> str:
     return f"http://{name}:{guard.port}/" + (f"?token={guard.token}" if guard.beyond else "")
 
 
-def tell(options: argparse.Namespace, url: str, folder: Folder, servers: list[Server], wanted: list[str]) -> None:
+def tell(options: argparse.Namespace, url: str, folder: Folder, port: int) -> None:
     """The address on stdout; what it is on stderr."""
     if options.json:
-        print(json.dumps({"url": url, "port": servers[0].server_port, "folder": str(folder.root)}), flush=True)
+        print(json.dumps({"url": url, "port": port, "folder": str(folder.root)}), flush=True)
     else:
         print(url, flush=True)
     if not options.quiet:

@@ -11,6 +11,7 @@ import ipaddress
 import os
 import secrets
 import socket
+import struct
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -43,22 +44,25 @@ class Guard:
             raise Refused(403, "the Host header names another server")
 
     def peer(self, ours: tuple, theirs: tuple) -> None:
-        """On loopback: other users of this machine are refused, where the kernel tells whose the connection is."""
+        """On loopback: other users of this machine are refused, where the kernel tells whose the connection is.
+
+        Asked when a connection is accepted: before it takes a place, and before a byte of it is read.
+        """
         if not self.beyond and owner(theirs, ours) not in (None, 0, os.getuid()):
             raise Refused(403, "the connection belongs to another user of this machine")
 
     def page(self, headers: Mapping[str, str]) -> None:
-        """A request for data or for a change must come from a page of ours, or from no page."""
-        site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+        """A request for data or for a change must come from a page of ours, or from no page. Names in small letters."""
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site not in (None, "same-origin", "none"):
             raise Refused(403, "the request comes from another site's page")
-        if origin is not None and origin != f"http://{headers.get('Host', '')}":
+        if origin is not None and origin != f"http://{headers.get('host', '')}":
             raise Refused(403, "the request comes from another site's page")
 
     def change(self, headers: Mapping[str, str]) -> None:
         """A change needs the token, as a header that no form of another page can set."""
         self.page(headers)
-        if not hmac.compare_digest(headers.get("X-Orrery-Token", "").encode("utf-8", "replace"), self.token.encode()):
+        if not hmac.compare_digest(headers.get("x-orrery-token", "").encode("utf-8", "replace"), self.token.encode()):
             raise Refused(403, "the token of this server is missing or old; load the page again")
 
     def known(self, headers: Mapping[str, str], query: Mapping[str, str]) -> bool:
@@ -66,7 +70,7 @@ class Guard:
         if not self.beyond:
             return True
         try:
-            cookies = SimpleCookie(headers.get("Cookie", ""))
+            cookies = SimpleCookie(headers.get("cookie", ""))
         except CookieError:
             cookies = SimpleCookie()
         given = query.get("token") or (cookies[COOKIE].value if COOKIE in cookies else "")
@@ -74,24 +78,62 @@ class Guard:
 
 
 def literal(host: str) -> bool:
-    """Whether a host is a plain address."""
+    """Whether a host is a plain address. One with a zone is none: a zone may be any text, which gets into headers."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return False
-    return True
+    return "%" not in host
 
 
 def owner(local: tuple, remote: tuple) -> int | None:
     """The user of the socket on this machine that goes from `local` to `remote`; None where that is not known."""
-    wanted = f"{hexadecimal(local)} {hexadecimal(remote)}"
+    told = asked(local, remote)
+    return told if told is not None else listed(local, remote)
+
+
+# From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST = 4, 20, 1
+UID_AT = 80  # in a reply: a netlink header of 16 bytes, then inet_diag_msg, whose idiag_uid has 64 before it
+ANY_COOKIE = b"\xff" * 8
+
+
+def asked(local: tuple, remote: tuple) -> int | None:
+    """The owner of one socket as the kernel's socket monitor tells it: at once, however many sockets there are.
+
+    None where the machine has no such monitor, or no such socket.
+    """
+    family = socket.AF_INET6 if ":" in local[0] else socket.AF_INET
+    ends = [socket.inet_pton(family, end[0].partition("%")[0]).ljust(16, b"\0") for end in (local, remote)]
+    request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
+    request += struct.pack("!HH", local[1], remote[1]) + b"".join(ends) + struct.pack("=I", 0) + ANY_COOKIE
+    header = struct.pack("=IHHII", 16 + len(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0)
     try:
-        table = Path("/proc/net/tcp6" if ":" in local[0] else "/proc/net/tcp").read_text()
-    except OSError:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, SOCK_DIAG) as monitor:
+            monitor.settimeout(1.0)
+            monitor.send(header + request)
+            reply = monitor.recv(1 << 14)
+    except (AttributeError, OSError):  # no Linux, or a sandbox
         return None
-    for line in table.splitlines():
-        if wanted in line:
-            return int(line.split()[7])
+    if len(reply) < UID_AT + 4 or struct.unpack_from("=H", reply, 4)[0] != SOCK_DIAG_BY_FAMILY:
+        return None
+    return int(struct.unpack_from("=I", reply, UID_AT)[0])
+
+
+def listed(local: tuple, remote: tuple) -> int | None:
+    """The same from the kernel's table of all connections, which takes longer the more there are."""
+    tables = [("tcp6" if ":" in local[0] else "tcp", hexadecimal(local), hexadecimal(remote))]
+    if ":" not in local[0]:
+        # A socket of IPv6 reaches 127.0.0.1 as ::ffff:127.0.0.1, and stands in the other table.
+        tables.append(("tcp6", *(hexadecimal((f"::ffff:{end[0]}", end[1])) for end in (local, remote))))
+    for table, ours, theirs in tables:
+        try:
+            lines = Path(f"/proc/net/{table}").read_text().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            if f"{ours} {theirs}" in line:
+                return int(line.split()[7])
     return None
 
 

@@ -97,6 +97,8 @@ class Site:
                 f'<span class="tools">{tools}</span></header>')
 
     def _home(self, request: Request, rest: str) -> Answer:
+        if rest:
+            raise Refused(404, "no such page")
         new = "" if self.runner is None else '<a class="button" href="/new">New run</a>'
         body = self._bar(f'<span class="folder" title="{html.escape(str(self.folder.root))}">'
                          f'{html.escape(self.folder.root.name or "/")}</span>', f'<span id="fresh"></span>{new}')

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import subprocess
 import threading
 from contextlib import contextmanager
@@ -97,12 +98,13 @@ class Starts:
         config = manifest.get("config")
         if not isinstance(config, dict):
             raise Refused(422, f"{name}/manifest.json: has no config")
-        inputs = [i.get("path") for i in manifest.get("inputs") or [] if isinstance(i, dict)]
+        told = manifest.get("inputs")
+        inputs = [i.get("path") for i in told if isinstance(i, dict)] if isinstance(told, list) else []
         places = [self.folder.root, *self.folder.root.parents, self.studies, self.studies.parent.parent]
         found = {}
         for path in inputs:  # relative to the folder where the run was started, which nobody wrote down
             if isinstance(path, str) and not os.path.isabs(path):
-                found[path] = next((str(p / path) for p in places if (p / path).is_file()), path)
+                found[path] = next((str(p / path) for p in places if os.path.isfile(p / path)), path)
         return replaced(config, found)
 
     def _of_file(self, path: Path) -> dict:
@@ -218,7 +220,8 @@ def replaced(value: object, by: dict[str, str]) -> object:
 def _start(name: str, path: Path) -> dict | None:
     """What the list shows of a file; None where it is nothing to begin with."""
     try:
-        if path.is_symlink() or path.stat().st_size > 1 << 20:
+        state = path.lstat()
+        if not stat.S_ISREG(state.st_mode) or state.st_size > 1 << 20:  # a link may lead anywhere, a pipe has no end
             return None
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import sqlite3
+import stat
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ class BrokenStore(Exception):
 @contextmanager
 def reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A connection that only reads. BrokenStore for whatever SQLite says."""
+    plain(file)
     connection = None
     try:
         connection = sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=2.0)
@@ -38,6 +40,20 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
     finally:
         if connection is not None:
             connection.close()
+
+
+def plain(file: Path) -> None:
+    """BrokenStore unless a store and all that SQLite opens beside it are plain files: a pipe would hold its reader for
+    ever, and a link may lead anywhere."""
+    for ending in ("", "-wal", "-shm", "-journal"):
+        try:
+            state = file.with_name(file.name + ending).lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise BrokenStore(f"{file.name}{ending}: {error.strerror}") from None
+        if not stat.S_ISREG(state.st_mode):
+            raise BrokenStore(f"{file.name}{ending}: no plain file")
 
 
 def facts(connection: sqlite3.Connection) -> dict[str, str]:
