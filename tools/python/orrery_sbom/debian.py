@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import re
 import subprocess
@@ -37,6 +38,7 @@ def output(*words: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
+@functools.cache
 def package(name: str) -> Package | None:
     """A package by its name; None where it is not installed."""
     fields = "${db:Status-Status}\t${Package}\t${Version}\t${source:Package}\t${Architecture}\t${Depends}\n"
@@ -63,6 +65,7 @@ def real(found: Package) -> Package:
     return found
 
 
+@functools.cache
 def library_paths() -> dict[str, str]:
     """Where the dynamic linker finds each library of this host's kind, by name."""
     told = output("/sbin/ldconfig", "-p") or output("ldconfig", "-p")
@@ -70,6 +73,7 @@ def library_paths() -> dict[str, str]:
     return {name: path for name, kind, path in reversed(rows) if "x86-64" in kind or "AArch64" in kind}
 
 
+@functools.cache
 def owner(path: str) -> str:
     """The package that a file is of; empty if none is. A file is known by the name it was installed under: /lib or /usr/lib."""
     resolved = str(pathlib.Path(path).resolve())
