@@ -93,16 +93,17 @@ find_program(ORRERY_DPKG_QUERY dpkg-query)
 if(ORRERY_DPKG_QUERY AND Python_FOUND)
   set(sbom ${CMAKE_BINARY_DIR}/share/orrery.spdx.json)
   set(sbom_module)
+  set(sbom_targets orrery_command)
   if(TARGET orrery_python)
     set(sbom_module --module $<TARGET_FILE:orrery_python>)
+    list(APPEND sbom_targets orrery_python)
   endif()
   file(GLOB sbom_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/python/orrery_sbom/*.py)
   add_custom_command(OUTPUT ${sbom}
                      COMMAND ${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${ORRERY_PYTHON}
                              ${PROJECT_SOURCE_DIR}/tools/python/orrery_sbom --orrery $<TARGET_FILE:orrery_command>
                              ${sbom_module} --out ${sbom}
-                     DEPENDS orrery_command $<TARGET_NAME_IF_EXISTS:orrery_python> ${sbom_sources}
-                             ${PROJECT_SOURCE_DIR}/tools/packages.txt
+                     DEPENDS ${sbom_targets} ${sbom_sources} ${PROJECT_SOURCE_DIR}/tools/packages.txt
                      COMMENT "What it is made of (SPDX)" VERBATIM)
   add_custom_target(orrery_sbom ALL DEPENDS ${sbom})
   install(FILES ${sbom} DESTINATION share/doc/orrery COMPONENT runtime)

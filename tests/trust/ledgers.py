@@ -1,5 +1,7 @@
-"""What must hold of a day of a cluster, beside what holds of every run: each thing that moves is counted where it leaves and
-where it arrives. The first four read a run's own files, the last one its timeline.
+"""What must hold of a day of a cluster, beside what holds of every run.
+
+Each thing that moves is counted where it leaves and where it arrives. The first four read a
+run's own files, the last one its timeline.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ TICK_S = 2e-9  # a timeline has whole nanoseconds
 def moves(run: Run) -> None:
     """Whatever a replica was sent is an arrival, a request routed again, a migration or a transfer of KV.
 
-    Two are counted on one side alone, and both are routed again: a transfer that a failure cancels was sent, but did not
-    arrive; a migration whose destination has closed meanwhile arrived, but was not sent there. Transfers that are under way
-    at the end were sent too.
+    Two are counted on one side alone, and both are routed again: a transfer that a failure cancels was sent, but did
+    not arrive; a migration whose destination has closed meanwhile arrived, but was not sent there. Transfers that are
+    under way at the end were sent too.
     """
     told, cluster = run.summary["requests"], run.summary["cluster"]
     must(set(told["rejected_by_reason"]) <= {"queue_full"}, "a request was rejected, but not at the door")
@@ -37,10 +39,10 @@ def moves(run: Run) -> None:
 
 
 def blocks(run: Run) -> None:
-    """A block that the device gives up is copied to a tier, or its copy is there still. Tiers never give more than they got.
+    """A block that the device gives up is copied to a tier, or its copy is there still.
 
-    Blocks of a sequence that is swapped out again, of which a copy is there still, are reused too; all of them were
-    copied once.
+    Tiers never give more than they got. Blocks of a sequence that is swapped out again, of which a copy is there still,
+    are reused too; all of them were copied once.
     """
     tiers, evicted = run.summary["kv_tiers"], run.summary["kv"]["evicted_blocks"]
     block = run.summary["memory_bytes"]["kv_capacity"] // KV_BLOCKS
@@ -55,19 +57,22 @@ def blocks(run: Run) -> None:
 
 
 def scaled(run: Run) -> None:
-    """Devices draw idle power while their replica is up, and none while it is off: the energy tells the replica-seconds."""
+    """Devices draw idle power while their replica is up, and none while it is off: energy tells the replica-seconds."""
     cluster, idle = run.summary["cluster"], run.summary["energy_j"]["idle"]
     up, most = cluster["up_s"], len(run.summary["replicas"]) * run.summary["simulated_s"]
-    must(close(idle, IDLE_W * up), f"{idle} J of idle energy are {idle / IDLE_W} replica-seconds, the summary tells {up}")
-    must(0 <= cluster["idle_s"] <= up <= most * (1 + 1e-12), f"of {most} replica-seconds {up} up, {cluster['idle_s']} idle")
+    must(close(idle, IDLE_W * up),
+         f"{idle} J of idle energy are {idle / IDLE_W} replica-seconds, the summary tells {up}")
+    must(0 <= cluster["idle_s"] <= up <= most * (1 + 1e-12),
+         f"of {most} replica-seconds {up} up, {cluster['idle_s']} idle")
 
 
 def happens(run: Run) -> None:
     """A day on which nothing fails or moves would test nothing."""
     cluster, tiers = run.summary["cluster"], run.summary["kv_tiers"]
     apart = any(row["role"] == "decode" for row in run.summary["replicas"])
-    counts = {"failures": cluster["failures"], "rerouted": cluster["rerouted"], "cold starts": cluster["cold_starts"]["count"],
-              "migrations": cluster["migrations"]["completed"], "aborted migrations": cluster["migrations"]["aborted"],
+    counts = {"failures": cluster["failures"], "rerouted": cluster["rerouted"],
+              "cold starts": cluster["cold_starts"]["count"], "migrations": cluster["migrations"]["completed"],
+              "aborted migrations": cluster["migrations"]["aborted"],
               "swaps": tiers["swapped_in"], "loads from tiers": tiers["prefixes"]["loaded_blocks"],
               "rejections": run.summary["requests"]["rejected"], "priorities": len(run.summary["priorities"]) - 1,
               "transfers": cluster["kv_transfers"]["count"] if apart else 1}
@@ -89,7 +94,7 @@ def broken(run: Run) -> list[str]:
     return found
 
 
-# -- the timeline, which is written from events one by one, against the counts ------------------------------------------
+# -- the timeline, which is written from events one by one, against the counts ----------------------------------------
 
 
 class States:
@@ -111,8 +116,8 @@ class States:
 
 
 def timeline(run: Run, slices) -> None:
-    """Failures, starts, replica-seconds, migrations, transfers, iterations and ways of requests, as the timeline (a frame of
-    its slices) shows them, are those that the summary counts."""
+    """What the timeline (a frame of its slices) shows is what the summary counts: failures, starts, replica-seconds,
+    migrations, transfers, iterations and ways of requests."""
     told, cluster, span = run.summary, run.summary["cluster"], run.summary["simulated_s"]
     tracks = slices["track"].astype(str)
     names = slices["name"].astype(str)
@@ -128,13 +133,17 @@ def timeline(run: Run, slices) -> None:
              f"replica {i} shows {count} iterations and counts {row['iterations']}; at most {cut} were cut short")
     failures, starts = sum(one.failures for one in states), sum(one.starts for one in states)
     must(failures == cluster["failures"], f"{failures} failures are shown, {cluster['failures']} counted")
-    must(starts == cluster["cold_starts"]["count"], f"{starts} starts are shown, {cluster['cold_starts']['count']} counted")
+    must(starts == cluster["cold_starts"]["count"],
+         f"{starts} starts are shown, {cluster['cold_starts']['count']} counted")
     up = sum(span - one.off_s for one in states)
-    must(abs(up - cluster["up_s"]) < TICK_S * (len(shown) + 1), f"{up} replica-seconds are shown, {cluster['up_s']} counted")
-    for name, count in (("migration", cluster["migrations"]["completed"]), ("KV transfer", cluster["kv_transfers"]["count"])):
+    must(abs(up - cluster["up_s"]) < TICK_S * (len(shown) + 1),
+         f"{up} replica-seconds are shown, {cluster['up_s']} counted")
+    for name, count in (("migration", cluster["migrations"]["completed"]),
+                        ("KV transfer", cluster["kv_transfers"]["count"])):
         found = int((names == name).sum())
         must(found == count, f"{found} slices of {name}, {count} counted")
     rejected, routed = int((tracks == "rejected").sum()), int((tracks == "router").sum())
-    must(rejected == told["requests"]["rejected"], f"{rejected} rejections are shown, {told['requests']['rejected']} counted")
+    must(rejected == told["requests"]["rejected"],
+         f"{rejected} rejections are shown, {told['requests']['rejected']} counted")
     sent = told["requests"]["arrived"] - rejected + cluster["rerouted"]
     must(routed == sent, f"the router shows {routed} choices, {sent} requests were to be routed")

@@ -3,14 +3,14 @@
 
     tests/trust/soak.py [--hours H] [--runs N] [--seed S] [--only days|runs]
 
-A day is simulated at three lengths (a 24th, a quarter, the whole of --hours), so that what grows with it shows. There are two:
-`mixed` (all replicas alike, run until nobody is left) and `apart` (prefill and decode, cut off at its end). Both have a
-daily curve of arrivals, two priorities, prompts that share prefixes, failures, migration, scaling, and KV tiers to
-swap to and to load prefixes from.
+A day is simulated at three lengths (a 24th, a quarter, the whole of --hours), so that what grows with it shows. There
+are two: `mixed` (all replicas alike, run until nobody is left) and `apart` (prefill and decode, cut off at its end).
+Both have a daily curve of arrivals, two priorities, prompts that share prefixes, failures, migration, scaling, and KV
+tiers to swap to and to load prefixes from.
 
-What grows: a run keeps its latencies exactly for percentiles, a number for each metric and request (and once more for each
-priority), up to a million requests; past those a histogram of fixed size takes over. A sweep keeps what it proposed
-and what came of it until its end, and SQLite up to 2 MB of pages.
+What grows: a run keeps its latencies exactly for percentiles, a number for each metric and request (and once more for
+each priority), up to a million requests; past those a histogram of fixed size takes over. A sweep keeps what it
+proposed and what came of it until its end, and SQLite up to 2 MB of pages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EXACT = 1_000_000  # requests whose latencies are kept
 LONG_S = 3600  # most processor time of one command
 SAMPLE_S = 0.1  # between two looks at a sweep
 
-# Starts the command and tells its peak: a child's peak counts what its parent held when it forked, so a small one forks.
+# Starts the command and tells its peak. A child's peak counts what its parent held when it forked: a small one forks.
 LAUNCHER = """
 import json, os, signal, sys
 child = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
@@ -56,13 +56,14 @@ sys.exit(code if code >= 0 else 128 - code)
 
 
 def day(kind: str, hours: float, seed: int) -> dict[str, Any]:
-    """The config of a day that lasts so many hours; its curve of arrivals goes through once a day, or once if it is shorter."""
+    """The config of a day that lasts so many hours; the curve of arrivals takes a day, or all of a shorter one."""
     span = hours * 3600
     scaling = {"policy": "target", "target": {"metric": "requests", "target": 12, "stabilisation": "120 s"}}
     bounds = {"least": 1, "initial": 2, "interval": "15 s", "start": {"scheduling": "1 s", "code": "10 s"}}
     found = {
         "system": "serving", "model": {"config": "catalog:llama-3.1-8b"},
-        "machine": {"devices": [{"part": "l40s", "count": REPLICAS, "override": {"power": {"idle": f"{ledgers.IDLE_W} W"}}}]},
+        "machine": {"devices": [{"part": "l40s", "count": REPLICAS,
+                                 "override": {"power": {"idle": f"{ledgers.IDLE_W} W"}}}]},
         "workload": {"generator": {
             "requests": int(RATE * span), "high_share": 0.1,
             "arrivals": {"policy": "diurnal", "diurnal": {"rate": f"{RATE} req/s", "peak_to_mean": 1.8, "phase": 0.75,
@@ -70,10 +71,12 @@ def day(kind: str, hours: float, seed: int) -> dict[str, Any]:
             "lengths": {"policy": "log_normal"}, "limits": {"prompt_max": 6000, "output_max": 1000, "total_max": 7500},
             "prefixes": {"depth": 2, "fanout": 6}}},
         "policies": {"batching": {"policy": "vllm_v0", "vllm_v0": {"preemption": "swap", "priorities": True}},
-                     "kvcache": {"policy": "block_hash"}, "routing": {"policy": "llumnix"}, "migration": {"policy": "llumnix"},
+                     "kvcache": {"policy": "block_hash"}, "routing": {"policy": "llumnix"},
+                     "migration": {"policy": "llumnix"},
                      "admission": {"policy": "queue_limit", "queue_limit": {"requests": 20}}, "scaling": scaling},
         # Replicas fail far more often than real ones, so that an hour has some.
-        "cluster": {"replicas": [{"count": REPLICAS}], "scaling": bounds, "failures": {"mtbf": "1800 s", "mttr": "120 s"}},
+        "cluster": {"replicas": [{"count": REPLICAS}], "scaling": bounds,
+                    "failures": {"mtbf": "1800 s", "mttr": "120 s"}},
         "migration": {"bandwidth": "2.6 GB/s", "handshake": "9 ms", "interval": "200 ms"},
         "kv_tiers": {"tiers": [{"name": "host", "capacity": "1 GB", "bandwidth": "25 GB/s", "copy": "5 us"},
                                {"name": "nvme", "capacity": "10 GB", "bandwidth": "5 GB/s", "copy": "100 us"}],
@@ -81,7 +84,8 @@ def day(kind: str, hours: float, seed: int) -> dict[str, Any]:
         "replica": {"max_context": 8192, "kv_blocks": ledgers.KV_BLOCKS}, "slo": {"ttft": "2 s", "tbt": "200 ms"},
         "run": {"seed": seed, "series_interval": "60 s", "timeline": {"enabled": False}}}
     if kind == "apart":
-        found["cluster"]["replicas"] = [{"name": "p", "count": 3, "role": "prefill"}, {"name": "d", "count": 5, "role": "decode"}]
+        found["cluster"]["replicas"] = [{"name": "p", "count": 3, "role": "prefill"},
+                                        {"name": "d", "count": 5, "role": "decode"}]
         found["cluster"]["decode_scaling"] = bounds
         found["policies"]["decode_scaling"] = scaling
         found["policies"]["scaling"] = {"policy": "target", "target": {**scaling["target"], "target": 2}}
@@ -92,8 +96,10 @@ def day(kind: str, hours: float, seed: int) -> dict[str, Any]:
 
 def plain(requests: int) -> dict[str, Any]:
     """Many short requests on one device, to see where their latencies stop taking memory."""
-    return {"system": "serving", "machine": {"devices": [{"part": "l40s"}]}, "model": {"config": "catalog:llama-3.1-8b"},
-            "workload": {"generator": {"requests": requests, "arrivals": {"policy": "poisson", "poisson": {"rate": "4 req/s"}},
+    return {"system": "serving", "machine": {"devices": [{"part": "l40s"}]},
+            "model": {"config": "catalog:llama-3.1-8b"},
+            "workload": {"generator": {"requests": requests,
+                                       "arrivals": {"policy": "poisson", "poisson": {"rate": "4 req/s"}},
                                        "lengths": {"policy": "fixed", "fixed": {"prompt": 64, "output": 4}}}},
             "run": {"series_interval": "86400 s", "timeline": {"enabled": False}}}
 
@@ -144,8 +150,8 @@ def risen(days: list[Measured]) -> list[str]:
     for short, long in zip(days, days[1:]):
         most = short.peak_kib + SLACK_KIB + (long.requests - short.requests) * REQUEST_BYTES / 1024
         if long.peak_kib > most:
-            found.append(f"{long.requests} requests peak at {long.peak_kib} KiB, {short.requests} at {short.peak_kib}: more than "
-                         f"{REQUEST_BYTES} B a request and {SLACK_KIB} KiB")
+            found.append(f"{long.requests} requests peak at {long.peak_kib} KiB, {short.requests} at {short.peak_kib}: "
+                         f"more than {REQUEST_BYTES} B a request and {SLACK_KIB} KiB")
     return found
 
 
@@ -173,8 +179,8 @@ class Soak:
         folder = self.scratch / name
         folder.mkdir()
         (folder / "c.json").write_text(json.dumps(config))
-        ended = self.launcher.run(["-SEc", LAUNCHER, "usage.json", str(self.program), "run", "c.json", "--out", "out", "--quiet"],
-                                  folder)
+        words = [str(self.program), "run", "c.json", "--out", "out", "--quiet"]
+        ended = self.launcher.run(["-SEc", LAUNCHER, "usage.json", *words], folder)
         if ended.code != 0:
             raise RuntimeError(f"{name}: exit code {ended.code}, {ended.said}")
         usage = json.loads((folder / "usage.json").read_text())
@@ -185,13 +191,15 @@ class Soak:
 
     def days(self, hours: float) -> None:
         """Both kinds of day at three lengths: ledgers of each, peaks of one against the other."""
-        print(f"{'':22} {'requests':>9} {'peak MiB':>9} {'CPU s':>7} {'failed':>6} {'again':>6} {'moved':>6} {'starts':>6}  ledgers")
+        print(f"{'':22} {'requests':>9} {'peak MiB':>9} {'CPU s':>7} {'failed':>6} {'again':>6} {'moved':>6} "
+              f"{'starts':>6}  ledgers")
         for kind in KINDS:
             lengths = (hours / 24, hours / 4, hours)
             all_days = [self.measured(f"{kind}-{length:g}h", day(kind, length, self.seed)) for length in lengths]
             for length, one in zip(lengths, all_days):
                 self.ledger(f"{kind}, {length:.4g} h", one, full=length >= 1)
-            added = (all_days[-1].peak_kib - all_days[-2].peak_kib) * 1024 / (all_days[-1].requests - all_days[-2].requests)
+            short, long = all_days[-2:]
+            added = (long.peak_kib - short.peak_kib) * 1024 / (long.requests - short.requests)
             self.tell(f"{kind}, memory", f"{added:.0f} B a further request", risen(all_days))
             self.timeline(kind, min(hours, 1))
         if hours >= 24:
@@ -202,9 +210,10 @@ class Soak:
         run = Run(one.folder)
         wrong = [text for text in ledgers.broken(run) if full or not text.startswith("happens:")]
         cluster = run.summary["cluster"]
-        self.tell(what, f"{one.requests:9} {one.peak_kib / 1024:9.1f} {one.cpu_s:7.1f} {cluster['failures']:6} "
-                  f"{cluster['rerouted']:6} {cluster['migrations']['completed']:6} {cluster['cold_starts']['count']:6}  "
-                  f"{'balanced' if not wrong else 'WRONG'}", wrong)
+        counts = (cluster["failures"], cluster["rerouted"], cluster["migrations"]["completed"],
+                  cluster["cold_starts"]["count"])
+        self.tell(what, f"{one.requests:9} {one.peak_kib / 1024:9.1f} {one.cpu_s:7.1f} "
+                  f"{' '.join(f'{count:6}' for count in counts)}  {'balanced' if not wrong else 'WRONG'}", wrong)
 
     def timeline(self, kind: str, hours: float) -> None:
         """The same of an hour as its timeline shows it."""
@@ -220,14 +229,15 @@ class Soak:
             ledgers.timeline(Run(one.folder), slices)
         except Broken as told:
             wrong.append(str(told))
-        self.tell(f"{kind}, timeline", f"{len(slices)} slices of {hours:g} h, {'as counted' if not wrong else 'WRONG'}", wrong)
+        verdict = "as counted" if not wrong else "WRONG"
+        self.tell(f"{kind}, timeline", f"{len(slices)} slices of {hours:g} h, {verdict}", wrong)
 
     def plateau(self) -> None:
         """Past a million requests a run takes no more memory."""
         few, many = (self.measured(f"plain-{count}", plain(count)) for count in (6 * EXACT // 5, 12 * EXACT // 5))
         wrong = [] if many.peak_kib <= few.peak_kib + RUNS_KIB else ["memory grows past a million requests"]
-        self.tell("plain", f"{few.requests} requests {few.peak_kib / 1024:.1f} MiB, {many.requests} {many.peak_kib / 1024:.1f} MiB; "
-                  f"{few.cpu_s + many.cpu_s:.1f} s", wrong)
+        self.tell("plain", f"{few.requests} requests {few.peak_kib / 1024:.1f} MiB, {many.requests} "
+                  f"{many.peak_kib / 1024:.1f} MiB; {few.cpu_s + many.cpu_s:.1f} s", wrong)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -235,13 +245,14 @@ class Soak:
         half = len(samples) // 2
         halves = [max((one.rss_kib for one in part), default=0) / 1024 for part in (samples[:half], samples[half:])]
         last = samples[-1] if samples else Sample(0, 0, 0, 0)
-        self.tell(what, f"{last.runs} runs: peak {halves[0]:.1f} MiB in the first half, {halves[1]:.1f} in the last; {last.files} "
-                  f"files, {last.threads} threads; {cpu_seconds() - begin:.1f} s", grown(samples, bound_kib))
+        self.tell(what, f"{last.runs} runs: peak {halves[0]:.1f} MiB in the first half, {halves[1]:.1f} in the last; "
+                  f"{last.files} files, {last.threads} threads; {cpu_seconds() - begin:.1f} s",
+                  grown(samples, bound_kib))
 
     def in_python(self, runs: int) -> None:
         """Runs one after the other in one interpreter."""
         begin = cpu_seconds()
-        ended = subprocess.run([sys.executable, str(pathlib.Path(soak_runs.__file__)), str(runs), str(self.seed)], text=True,
+        ended = subprocess.run([sys.executable, soak_runs.__file__, str(runs), str(self.seed)], text=True,
                                capture_output=True, check=False, env={**os.environ, "ORRERY_HOME": str(ROOT)})
         if ended.returncode != 0:
             last = ended.stderr.strip().split("\n")[-1]
@@ -280,17 +291,20 @@ def soak(program: pathlib.Path, hours: float, runs: int, seed: int, only: str = 
         if only != "days":
             bench.in_python(runs)
             bench.in_a_sweep(runs)
-    print(f"{len(bench.wrong)} things wrong; {cpu_seconds() - cpu:.0f} s of processor time, {time.monotonic() - begin:.0f} s")
+    print(f"{len(bench.wrong)} things wrong; {cpu_seconds() - cpu:.0f} s of processor time, "
+          f"{time.monotonic() - begin:.0f} s")
     return bench
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/trust/soak.py", description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=24, help="simulated hours of the longest day (default: 24)")
-    parser.add_argument("--runs", type=int, default=10_000, help="runs in one process, and points of a sweep (default: 10000)")
+    parser.add_argument("--runs", type=int, default=10_000,
+                        help="runs in one process, and points of a sweep (default: 10000)")
     parser.add_argument("--seed", type=int, default=1, help="of arrivals, lengths and failures (default: 1)")
     parser.add_argument("--only", choices=("days", "runs"), default="", help="one half of the bench")
-    parser.add_argument("--orrery", type=pathlib.Path, default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"))
+    parser.add_argument("--orrery", type=pathlib.Path,
+                        default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"))
     options = parser.parse_args()
     return 1 if soak(options.orrery, options.hours, options.runs, options.seed, options.only).wrong else 0
 

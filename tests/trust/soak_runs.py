@@ -12,7 +12,8 @@ import pathlib
 import sys
 
 # Few requests: what a run leaves behind is to show, not what it needs.
-CONFIG = {"system": "serving", "machine": {"devices": [{"part": "l40s", "count": 2}]}, "model": {"config": "catalog:llama-3.1-8b"},
+CONFIG = {"system": "serving", "machine": {"devices": [{"part": "l40s", "count": 2}]},
+          "model": {"config": "catalog:llama-3.1-8b"},
           "workload": {"generator": {"requests": 8, "arrivals": {"policy": "poisson", "poisson": {"rate": "4 req/s"}},
                                      "lengths": {"policy": "log_normal"}}},
           "cluster": {"replicas": [{"count": 2}]}, "replica": {"max_context": 8192}}

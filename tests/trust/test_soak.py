@@ -20,7 +20,8 @@ HOURS = float(os.environ.get("ORRERY_SOAK_HOURS", "1"))
 RUNS = int(os.environ.get("ORRERY_SOAK_RUNS", "500"))
 PROGRAM = pathlib.Path(os.environ.get("ORRERY_COMMAND", ledgers.ROOT / "build/release/orrery"))
 MEMORY_RISES = [soak.Sample(i, 1000 + 300 * i, 5, 1) for i in range(20)]
-LEAKS = "kept = []\n\ndef run(*_, **__):\n    kept.append({leak})\n    return Result()\n"  # a package `orrery` that keeps something
+# A package `orrery` that keeps something.
+LEAKS = "kept = []\n\ndef run(*_, **__):\n    kept.append({leak})\n    return Result()\n"
 PACKAGE = """
 class ConfigError(Exception):
     pass
@@ -124,7 +125,7 @@ class DoctoredTest(unittest.TestCase):
                 ("replica 0", "state", "failed", 30, 5),  # on meanwhile, as far as power goes
                 ("replica 1", "state", "off", 0, 10), ("replica 1", "state", "failed", 10, 10),  # off meanwhile
                 ("replica 1", "state", "off", 20, 30), ("replica 1", "state", "starting", 50, 10),
-                ("replica 1", "state", "draining", 70, 0.5), ("replica 1", "state", "failed", 70.5, 9.5),  # goes at once
+                ("replica 1", "state", "draining", 70, 0.5), ("replica 1", "state", "failed", 70.5, 9.5),  # it goes
                 ("replica 1", "state", "off", 80, 20.5 - 0.5), ("cluster", "migration 0", "migration", 3, 1),
                 ("requests", "rejected", "rejected:queue_full", 2, 0),
                 *(("cluster", "router", "to replica 0", i, 0) for i in range(5))]
@@ -133,8 +134,9 @@ class DoctoredTest(unittest.TestCase):
         summary["cluster"]["up_s"] = 200 - (10 + 10 + 30 + 9.5 + 20)
         frame = pandas.DataFrame(rows, columns=columns)
         ledgers.timeline(run, frame)
-        for dropped, said in (([0, 2], "iterations and counts"), ([2, 3], "failures are shown"), ([6], "replica-seconds"),
-                              ([7], "starts are shown"), ([11], "slices of migration"), ([12], "rejections"),
+        for dropped, said in (([0, 2], "iterations and counts"), ([2, 3], "failures are shown"),
+                              ([6], "replica-seconds"), ([7], "starts are shown"), ([11], "slices of migration"),
+                              ([12], "rejections"),
                               ([13], "the router")):
             with self.subTest(said), self.assertRaisesRegex(Broken, said):
                 ledgers.timeline(run, frame.drop(index=dropped))
@@ -158,7 +160,8 @@ class DoctoredTest(unittest.TestCase):
         package = self.scratch / f"leak{len(list(self.scratch.iterdir()))}"
         package.mkdir()
         # The config with a fault is told by what is laid over it.
-        refuse = "_run = run\n\ndef run(config, changes=None, **more):\n    if changes:\n        raise ConfigError\n    return _run()\n"
+        refuse = ("_run = run\n\ndef run(config, changes=None, **more):\n    if changes:\n        raise ConfigError\n"
+                  "    return _run()\n")
         (package / "orrery.py").write_text(PACKAGE + LEAKS.format(leak=leak) + refuse)
         bench = soak.Soak(PROGRAM, self.scratch, seed=1)
         before = os.environ.get("PYTHONPATH")

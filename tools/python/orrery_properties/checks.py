@@ -150,8 +150,10 @@ def replicas(run: Run) -> None:
         count = sum(row[name] for row in rows)
         must(count == total, f"{name} of replicas add up to {count}, the summary tells {total}")
     if told.get("energy_j"):
-        work, dynamic = sum(row["dynamic_energy_j"] for row in rows), told["energy_j"]["total"] - told["energy_j"]["idle"]
-        must(close(work, dynamic), f"dynamic energy of replicas adds up to {work} J, that of the summary to {dynamic} J")
+        work = sum(row["dynamic_energy_j"] for row in rows)
+        dynamic = told["energy_j"]["total"] - told["energy_j"]["idle"]
+        must(close(work, dynamic),
+             f"dynamic energy of replicas adds up to {work} J, that of the summary to {dynamic} J")
     if not run.requests:
         return
     ended = collections.Counter(int(row["replica"]) for row in run.requests if row["status"] == "completed")
@@ -189,10 +191,12 @@ def caches(run: Run) -> None:
     if not tiers:
         return
     hits = sum(tier["tokens"] for tier in tiers["hits"])
-    turns = own.get("turn_tokens") or 0  # kept between turns, and no hit; those that the device has too are a hit as well
-    must(hits <= found[""] <= hits + turns, f"tiers tell of {hits} tokens found and {turns} of turns, rows of {found['']}")
+    turns = own.get("turn_tokens") or 0  # no hits, but for those that the device has too
+    must(hits <= found[""] <= hits + turns,
+         f"tiers tell of {hits} tokens found and {turns} of turns, rows of {found['']}")
     prompts = sum(int(row["prompt_tokens"]) for row in run.requests if row["admitted_s"] != "")
-    must(prompts == tiers["prompt_tokens"], f"{prompts} prompt tokens were admitted, tiers tell {tiers['prompt_tokens']}")
+    must(prompts == tiers["prompt_tokens"],
+         f"{prompts} prompt tokens were admitted, tiers tell {tiers['prompt_tokens']}")
 
 
 OF_ONE_RUN = {"reason": reason, "conservation": conservation, "tokens": tokens, "order": order, "capacity": capacity,

@@ -19,13 +19,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="tools/sbom", description="Writes what the command and the Python package are made of, with licences, as SPDX 2.3 "
-        "in JSON. The same build on the same Debian packages gives the same bytes.")
-    parser.add_argument("--orrery", type=pathlib.Path, default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"),
+        prog="tools/sbom", description="Writes what the command and the Python package are made of, with licences, as "
+        "SPDX 2.3 in JSON. The same build on the same Debian packages gives the same bytes.")
+    parser.add_argument("--orrery", type=pathlib.Path,
+                        default=os.environ.get("ORRERY_COMMAND", ROOT / "build/release/orrery"),
                         help="the command (default: build/release/orrery)")
-    parser.add_argument("--module", type=pathlib.Path, action="append", default=[], help="further binaries: the Python module")
+    parser.add_argument("--module", type=pathlib.Path, action="append", default=[],
+                        help="further binaries: the Python module")
     parser.add_argument("--out", type=pathlib.Path, help="the document's file (default: stdout)")
-    parser.add_argument("--check", type=pathlib.Path, metavar="FILE", help="tell what is wrong with a document; writes none")
+    parser.add_argument("--check", type=pathlib.Path, metavar="FILE",
+                        help="tell what is wrong with a document; writes none")
     parser.add_argument("--table", action="store_true", help="print a table of packages by licence in its place")
     return parser.parse_args()
 

@@ -56,7 +56,7 @@ def stem(name: str) -> str:
 
 
 def real(found: Package) -> Package:
-    """The package behind one that only names the release's default version of it (source boost-defaults, gcc-defaults …)."""
+    """The package behind one that only names the default version of it (source boost-defaults …)."""
     if found.source.endswith("-defaults"):
         for name in found.depends:
             other = package(name) if stem(name) == stem(found.name) and name != found.name else None
@@ -75,9 +75,10 @@ def library_paths() -> dict[str, str]:
 
 @functools.cache
 def owner(path: str) -> str:
-    """The package that a file is of; empty if none is. A file is known by the name it was installed under: /lib or /usr/lib."""
+    """The package that a file is of; empty if none is. Known by the name it was installed under: /lib or /usr/lib."""
     resolved = str(pathlib.Path(path).resolve())
-    for name in dict.fromkeys((path, resolved, path.removeprefix("/usr"), f"/usr{path}", resolved.removeprefix("/usr"))):
+    places = (path, resolved, path.removeprefix("/usr"), f"/usr{path}", resolved.removeprefix("/usr"))
+    for name in dict.fromkeys(places):
         told = output("dpkg-query", "-S", name)
         if told:
             return told.split(":")[0].split(",")[0]
@@ -119,6 +120,6 @@ def licence(name: str, files: str = "*") -> Licence:
     if not declared and files == "*" and len({short_name(one) for one in of_files}) == 1:
         declared = short_name(of_files[0])  # all parts are named, and have one
     others = sorted({short_name(one) for one in of_files} - {declared, ""}) if files == "*" else []
-    texts = {short_name(one): one["license"].partition("\n")[2] for one in every if "license" in one and "\n" in one["license"]}
+    texts = {short_name(one): one["license"].partition("\n")[2] for one in every if "\n" in one.get("license", "")}
     comment = "" if declared else f"No short name for {files}: {path}"
     return Licence(declared, tuple(others), tuple(sorted(texts.items())), comment)

@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import urllib.parse
 from typing import Any
 
@@ -22,11 +21,10 @@ PURPOSES = {parts.LINKED: "LIBRARY", parts.INSIDE: "LIBRARY"}
 
 
 def made_at(root: pathlib.Path) -> str:
-    """SOURCE_DATE_EPOCH, else the date of the commit, else 1970: never the clock, so that equal builds give equal documents."""
+    """SOURCE_DATE_EPOCH, else the date of the commit, else 1970: never the clock, or equal builds would differ."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch.isdigit():
-        done = subprocess.run(["git", "-C", str(root), "log", "-1", "--format=%ct"], capture_output=True, text=True, check=False)
-        epoch = done.stdout.strip() or "0"
+        epoch = debian.output("git", "-C", str(root), "log", "-1", "--format=%ct").strip() or "0"
     return datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -40,8 +38,9 @@ def version_of(root: pathlib.Path) -> str:
 
 def entry(name: str, version: str, declared: str, comments: list[str], purpose: str) -> dict[str, Any]:
     """A package of the document."""
-    found = {"SPDXID": identifier(name), "name": name, "versionInfo": version, "downloadLocation": NO, "filesAnalyzed": False,
-             "licenseConcluded": NO, "licenseDeclared": declared, "copyrightText": NO, "primaryPackagePurpose": purpose}
+    found = {"SPDXID": identifier(name), "name": name, "versionInfo": version, "downloadLocation": NO,
+             "filesAnalyzed": False, "licenseConcluded": NO, "licenseDeclared": declared, "copyrightText": NO,
+             "primaryPackagePurpose": purpose}
     if comments:
         found["licenseComments"] = "; ".join(comments)
     return found
@@ -82,9 +81,9 @@ class Builder:
         expression, comments = self.declared(debian.licence(package.name))
         found = entry(package.name, package.version, expression, comments, PURPOSES.get(part.relation, "APPLICATION"))
         found["supplier"] = "Organization: Debian"
-        query = urllib.parse.urlencode({"arch": package.architecture})
-        locator = f"pkg:deb/debian/{urllib.parse.quote(package.name)}@{urllib.parse.quote(package.version, safe='')}?{query}"
-        found["externalRefs"] = [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": locator}]
+        name, version = (urllib.parse.quote(text, safe="") for text in (package.name, package.version))
+        found["externalRefs"] = [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                                  "referenceLocator": f"pkg:deb/debian/{name}@{version}?arch={package.architecture}"}]
         if part.libraries:
             found["comment"] = f"needed as {', '.join(part.libraries)}"
         self.packages.append(found)
@@ -104,7 +103,8 @@ class Builder:
         packages = sorted([project, *self.packages], key=lambda one: one["name"])
         relations = [{"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
                      for one, kind, other in sorted(self.relations)]
-        texts = [{"licenseId": ref, "name": name, "extractedText": self.texts.get(ref) or "in the package's copyright file"}
+        texts = [{"licenseId": ref, "name": name,
+                  "extractedText": self.texts.get(ref) or "in the package's copyright file"}
                  for name, ref in sorted(self.names.own.items(), key=lambda one: one[1])]
         body = {"packages": packages, "relationships": relations, "hasExtractedLicensingInfos": texts}
         digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
@@ -136,8 +136,8 @@ def faults(found: dict[str, Any], root: pathlib.Path, binaries: list[pathlib.Pat
         wrong.append("two packages have one identifier")
     for one in packages:
         name = one.get("name", "a package")
-        wrong += [f"{name} has no {key}" for key in ("name", "SPDXID", "versionInfo", "licenseDeclared", "downloadLocation")
-                  if not one.get(key)]
+        keys = ("name", "SPDXID", "versionInfo", "licenseDeclared", "downloadLocation")
+        wrong += [f"{name} has no {key}" for key in keys if not one.get(key)]
         used = re.findall(r"LicenseRef-[A-Za-z0-9.-]+", one.get("licenseDeclared", ""))
         wrong += [f"{name}: {ref} has no text" for ref in used if ref not in refs]
         if one.get("licenseDeclared") == NO and not one.get("licenseComments"):

@@ -35,5 +35,6 @@ def needed(path: pathlib.Path) -> list[str]:
             names.append(value)
         elif tag == STRINGS:
             strings = value
-    table = next(offset + strings - address for address, length, offset in loads if address <= strings < address + length)
+    table = next(offset + strings - address for address, length, offset in loads
+                 if address <= strings < address + length)
     return sorted(data[table + name:data.index(b"\0", table + name)].decode() for name in names)

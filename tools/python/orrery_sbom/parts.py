@@ -15,7 +15,8 @@ TOOLS = {"build": "BUILD_TOOL_OF", "package": "BUILD_TOOL_OF", "python": "RUNTIM
 COMPILED = {"build", "python"}  # groups whose headers are compiled into it
 LINKED, INSIDE = "DYNAMIC_LINK", "STATIC_LINK"
 # What a package is to the project if it is several things: the first of these.
-RANK = [LINKED, INSIDE, "RUNTIME_DEPENDENCY_OF", "OPTIONAL_DEPENDENCY_OF", "BUILD_TOOL_OF", "TEST_TOOL_OF", "DEV_TOOL_OF"]
+RANK = [LINKED, INSIDE, "RUNTIME_DEPENDENCY_OF", "OPTIONAL_DEPENDENCY_OF", "BUILD_TOOL_OF", "TEST_TOOL_OF",
+        "DEV_TOOL_OF"]
 SHIPPED = RANK[:4]  # what runs with it; the others make and test it
 
 
@@ -40,7 +41,8 @@ def groups(file: pathlib.Path) -> dict[str, list[str]]:
 
 def recommended(file: pathlib.Path) -> list[str]:
     """Packages that ours recommends or suggests (cmake/debian.cmake)."""
-    found = re.findall(r"CPACK_DEBIAN_RUNTIME_PACKAGE_(?:RECOMMENDS|SUGGESTS) \"([^\"]*)\"", file.read_text(encoding="utf8"))
+    text = file.read_text(encoding="utf8")
+    found = re.findall(r"CPACK_DEBIAN_RUNTIME_PACKAGE_(?:RECOMMENDS|SUGGESTS) \"([^\"]*)\"", text)
     return [name.split()[0] for names in found for name in names.split(",") if not name.split()[0].startswith("orrery")]
 
 
