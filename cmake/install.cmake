@@ -31,7 +31,7 @@ endif()
 
 # Python: one copy of every package, which the command finds through a link. Not those that only a build runs.
 file(GLOB ORRERY_PYTHON_PACKAGES RELATIVE ${PROJECT_SOURCE_DIR}/tools/python ${PROJECT_SOURCE_DIR}/tools/python/orrery_*)
-list(REMOVE_ITEM ORRERY_PYTHON_PACKAGES orrery_mutate orrery_reference orrery_stubs)
+list(REMOVE_ITEM ORRERY_PYTHON_PACKAGES orrery_mutate orrery_reference orrery_sbom orrery_stubs)
 foreach(package orrery ${ORRERY_PYTHON_PACKAGES})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/python/${package} DESTINATION ${ORRERY_PYTHON_FOLDER} COMPONENT runtime
           PATTERN __pycache__ EXCLUDE)
@@ -88,6 +88,26 @@ install(FILES ${CMAKE_BINARY_DIR}/orrery-config.cmake ${CMAKE_BINARY_DIR}/orrery
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/examples/plugin DESTINATION share/doc/orrery-dev/examples COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/copyright DESTINATION share/doc/orrery COMPONENT runtime)
+# What it is made of, with licences, where Debian's package manager can tell (tools/sbom).
+find_program(ORRERY_DPKG_QUERY dpkg-query)
+if(ORRERY_DPKG_QUERY AND Python_FOUND)
+  set(sbom ${CMAKE_BINARY_DIR}/share/orrery.spdx.json)
+  set(sbom_module)
+  set(sbom_targets orrery_command)
+  if(TARGET orrery_python)
+    set(sbom_module --module $<TARGET_FILE:orrery_python>)
+    list(APPEND sbom_targets orrery_python)
+  endif()
+  file(GLOB sbom_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/python/orrery_sbom/*.py)
+  add_custom_command(OUTPUT ${sbom}
+                     COMMAND ${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${ORRERY_PYTHON}
+                             ${PROJECT_SOURCE_DIR}/tools/python/orrery_sbom --orrery $<TARGET_FILE:orrery_command>
+                             ${sbom_module} --out ${sbom}
+                     DEPENDS ${sbom_targets} ${sbom_sources} ${PROJECT_SOURCE_DIR}/tools/packages.txt
+                     COMMENT "What it is made of (SPDX)" VERBATIM)
+  add_custom_target(orrery_sbom ALL DEPENDS ${sbom})
+  install(FILES ${sbom} DESTINATION share/doc/orrery COMPONENT runtime)
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/copyright DESTINATION share/doc/orrery-dev COMPONENT dev)
 
 include(${PROJECT_SOURCE_DIR}/cmake/debian.cmake)

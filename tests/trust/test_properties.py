@@ -55,6 +55,7 @@ class PropertiesTest(unittest.TestCase):
         rows = [row for row in self.run_of().requests if row["status"] == "completed"]
         row, first, second = rows[0], ",".join(rows[0].values()), ",".join(rows[1].values())
         late, long = {**row, "first_token_s": "0"}, {**row, "prompt_tokens": "1000000"}
+        moved = {**row, "replica": "1"}
         self.assertIn("rows are", self.broken("conservation", "requests.csv", first + "\n", ""))
         self.assertIn("two rows", self.broken("conservation", "requests.csv", second, first))
         self.assertIn("arrived", self.broken("conservation", "summary.json", '"arrived": 30', '"arrived": 31'))
@@ -62,6 +63,10 @@ class PropertiesTest(unittest.TestCase):
         self.assertIn("first_token", self.broken("order", "requests.csv", first, ",".join(late.values())))
         self.assertIn("KV peaks", self.broken("capacity", "summary.json", '"kv_peak": ', '"kv_peak": 9999'))
         self.assertIn("add up", self.broken("energy", "energy.csv", "l40s[1],norm,", "l40s[1],norm,1"))
+        self.assertIn("of replicas", self.broken("replicas", "summary.json", '"iterations": ', '"iterations": 9'))
+        self.assertIn("rows ended in replica", self.broken("replicas", "requests.csv", first, ",".join(moved.values())))
+        self.assertIn("series.csv comes to", self.broken("power", "summary.json", '"total": ', '"total": 1'))
+        self.assertIn("cached", self.broken("caches", "summary.json", '"cached_tokens": 0', '"cached_tokens": 1'))
         self.assertIn("without a reason", self.broken("reason", "summary.json", '"status": "ok"', '"status": "infeasible"'))
 
     def test_other_bytes_are_found(self):

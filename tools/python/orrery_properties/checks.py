@@ -137,8 +137,70 @@ def energy(run: Run) -> None:
         must(float(row["energy_j"]) >= 0 and float(row["busy_s"]) >= 0, f"a negative row of {row['device']}, {row['class']}")
 
 
+def replicas(run: Run) -> None:
+    """What replicas did adds up to the summary, and of each to the rows of those that ended there."""
+    rows = run.summary.get("replicas")
+    if not rows:
+        return
+    told = run.summary
+    sums = {"completed": told["requests"]["completed"], "output_tokens": told["tokens"]["output"],
+            "processed_tokens": told["tokens"]["processed"], "iterations": told["iterations"],
+            "preemptions": told["requests"]["preemptions"]}
+    for name, total in sums.items():
+        count = sum(row[name] for row in rows)
+        must(count == total, f"{name} of replicas add up to {count}, the summary tells {total}")
+    if told.get("energy_j"):
+        work = sum(row["dynamic_energy_j"] for row in rows)
+        dynamic = told["energy_j"]["total"] - told["energy_j"]["idle"]
+        must(close(work, dynamic),
+             f"dynamic energy of replicas adds up to {work} J, that of the summary to {dynamic} J")
+    if not run.requests:
+        return
+    ended = collections.Counter(int(row["replica"]) for row in run.requests if row["status"] == "completed")
+    for i, row in enumerate(rows):
+        must(row["completed"] == ended[i], f"{ended[i]} rows ended in replica {i}, which tells {row['completed']}")
+
+
+def power(run: Run) -> None:
+    """Power over time is the energy; where nobody is left, nothing runs, waits or holds KV when the run ends."""
+    told = run.summary.get("energy_j")
+    if not told:
+        return
+    joules, last = 0.0, {}
+    for row in table(run.folder / "series.csv"):
+        if row["replica"] in last:
+            joules += float(row["power_w"]) * (float(row["time_s"]) - float(last[row["replica"]]["time_s"]))
+        last[row["replica"]] = row
+    must(close(joules, told["total"]), f"series.csv comes to {joules} J, the total is {told['total']} J")
+    if run.summary["requests"]["unfinished"] == 0:
+        for i, row in last.items():
+            left = {name: row[name] for name in ("running", "waiting", "kv_used_bytes") if float(row[name]) != 0}
+            must(not left, f"nobody is unfinished, but replica {i} ends with {left}")
+
+
+def caches(run: Run) -> None:
+    """Tokens that requests found in a cache are those that the caches count; each has a tier that they came from."""
+    if not run.requests:
+        return
+    found = {status: sum(int(row["cached_tokens"]) for row in run.requests if status in ("", row["status"]))
+             for status in ("completed", "")}
+    told = run.summary["kv"]["cached_tokens"]
+    must(found["completed"] == told, f"{found['completed']} cached tokens in the table, {told} in the summary")
+    own = run.summary.get("kv_tiers") or {}
+    tiers = own.get("prefixes")
+    if not tiers:
+        return
+    hits = sum(tier["tokens"] for tier in tiers["hits"])
+    turns = own.get("turn_tokens") or 0  # no hits, but for those that the device has too
+    must(hits <= found[""] <= hits + turns,
+         f"tiers tell of {hits} tokens found and {turns} of turns, rows of {found['']}")
+    prompts = sum(int(row["prompt_tokens"]) for row in run.requests if row["admitted_s"] != "")
+    must(prompts == tiers["prompt_tokens"],
+         f"{prompts} prompt tokens were admitted, tiers tell {tiers['prompt_tokens']}")
+
+
 OF_ONE_RUN = {"reason": reason, "conservation": conservation, "tokens": tokens, "order": order, "capacity": capacity,
-              "energy": energy}
+              "energy": energy, "replicas": replicas, "power": power, "caches": caches}
 
 
 # -- of two runs ------------------------------------------------------------------------------------------------------
