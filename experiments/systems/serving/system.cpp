@@ -176,13 +176,13 @@ class ServingExperiment final : public Experiment {
       const double idle =
           machine.devices[static_cast<std::size_t>(group.device_group)].idle_watts * static_cast<double>(group.devices);
       for (std::int64_t i = 0; i < group.replicas; ++i, ++replica) {
-        // Energy of devices stands with the first lane.
-        const double watts = idle + (replica == 0 ? unused : 0);
         for (std::int64_t lane = 0; lane < group.lanes; ++lane)
-          streams.push_back(
-              {replica,
-               group.lanes == 1 ? fmt::format("replica {}", replica) : fmt::format("replica {} lane {}", replica, lane),
-               lane == 0 ? watts : 0, group.stages});
+          streams.push_back({.replica = replica,
+                             .name = group.lanes == 1 ? fmt::format("replica {}", replica)
+                                                      : fmt::format("replica {} lane {}", replica, lane),
+                             .idle_watts = lane == 0 ? idle : 0,  // energy of devices stands with the first lane
+                             .other_watts = lane == 0 && replica == 0 ? unused : 0,
+                             .stages = group.stages});
       }
     }
     return streams;

@@ -8,7 +8,7 @@ namespace orrery::experiments {
 
 void Scaling::begin(Pool& pool, policies::Scaling* policy, const ScalingParams& params) {
   if (policy == nullptr) return;
-  Scaler& scaler = scalers_[&pool == &fleet_.decodes() ? 1 : 0].emplace();
+  Scaler& scaler = scalers_[&pool == &fleet_.decodes() ? 1 : 0].emplace(Scaler{});
   scaler.pool = &pool;
   scaler.policy = policy;
   scaler.params = params;

@@ -28,7 +28,7 @@ ServingFiles::ServingFiles(const std::filesystem::path& folder, const FileFacts&
       "id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,"
       "status\n";
   series_.buffer() = "time_s,replica,running,waiting,kv_used_bytes,batch_tokens,power_w\n";
-  for (const StreamFacts& stream : facts_.streams) streams_.push_back({.facts = stream, .watts = stream.idle_watts});
+  for (const StreamFacts& stream : facts_.streams) streams_.push_back({.facts = stream, .watts = stream.watts(1)});
   if (facts_.timeline)
     timeline_ =
         std::make_unique<ServingTimeline>(folder / "timeline.pftrace", *facts_.timeline, facts_.scale, facts_.streams);
@@ -60,7 +60,7 @@ void ServingFiles::power_changed(std::int32_t replica, sim::Time at, double shar
   for (Stream& stream : streams_) {
     if (stream.facts.replica != replica) continue;
     idle_until(stream, at);
-    const double watts = stream.facts.idle_watts * share;
+    const double watts = stream.facts.watts(share);
     // The row to come counts its whole interval at the new power.
     const double before_j = (stream.watts - watts) * facts_.scale.seconds(at - stream.last_row);
     stream.interval_energy_pj += static_cast<__int128>(before_j * 1e12);

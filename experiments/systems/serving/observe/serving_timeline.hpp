@@ -25,8 +25,10 @@ namespace orrery::experiments {
 struct StreamFacts {
   std::int32_t replica = 0;
   std::string name;         ///< of its group of tracks
-  double idle_watts = 0;    ///< of its devices; what no replica uses counts with the first
+  double idle_watts = 0;    ///< of its devices, which are switched off with it
+  double other_watts = 0;   ///< of devices that no replica uses: they count with the first, and stay on
   std::int64_t stages = 1;  ///< of its pipeline
+  double watts(double share) const { return idle_watts * share + other_watts; }
 };
 
 struct TimelineFacts {
