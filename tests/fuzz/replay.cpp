@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace fuzz = orrery::fuzz;
 
-constexpr std::size_t kMostBytes = 4096;  // of a changed input; seeds may be longer
+constexpr std::size_t kMostBytes = 16384;  // of a changed input; seeds may be longer
 constexpr unsigned kHangSeconds = 5;
 constexpr rlim_t kMostMemory = 4ULL << 30;  // of addresses; what is used is far less
 
