@@ -23,6 +23,7 @@ TRIES = 6000  # inputs in which a doctored server must be found out
 KNOWN = {
     "a manifest whose inputs are no list": get("/api/config?from=run:odd"),
     "a manifest with a path longer than paths can be": get("/api/config?from=run:odder"),
+    "a space that is none in a header": get("/report/s.sqlite").replace(b"Host: ", b"Host: \xa0"),
     "a pipe in the place of a store": get("/api/study?path=pipe.sqlite"),
     "a pipe that is no store by its name": get("/api/study?path=a/pipe.csv"),
     "a pipe in the place of a store's log": get("/api/study?path=piped.sqlite"),

@@ -124,7 +124,8 @@ class Requests(ServedTest):
         for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
             self.assertEqual(self.status("/", host=host), 200, host)
         for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port + 1}", "", f"127.0.0.1.evil.example:{port}",
-                     f"192.0.2.7:{port}", "localhost", f"localhost.:{port}", f"user@127.0.0.1:{port}"):
+                     f"192.0.2.7:{port}", "localhost", f"localhost.:{port}", f"user@127.0.0.1:{port}",
+                     f"\xa0127.0.0.1:{port}", f"127.0.0.1:{port}\x85"):
             for target in ("/", "/api/index?since=0", "/files/a/summary.json", "/static/plotly.js"):
                 self.assertEqual(self.status(target, host=host), 403, (host, target))
         self.assertEqual(self.status("/", Host="127.0.0.1"), 400)  # two of them

@@ -33,9 +33,10 @@ class Guard:
 
     def host(self, given: str | None) -> None:
         """The Host header must name this server: an address of ours, or `localhost`; never some other name."""
-        name, colon, port = (given or "").strip().lower().rpartition(":")
+        # As it stands: the name gets into headers of answers, and what Python takes for a space may be none there.
+        name, colon, port = (given or "").lower().rpartition(":")
         if not colon or not port.isdigit():
-            name, port = (given or "").strip().lower(), "80"
+            name, port = (given or "").lower(), "80"
         known = {"127.0.0.1", "localhost", "[::1]", *(f"[{h}]" if ":" in h else h for h in self.hosts)}
         if self.beyond:
             known.add(socket.gethostname().lower())
