@@ -12,6 +12,7 @@
 
 #include "models/graph/file_order.hpp"
 #include "models/import/file_bytes.hpp"
+#include "models/import/protobuf_log.hpp"
 #include "sim/base/document.hpp"
 
 namespace orrery::models {
@@ -94,6 +95,7 @@ ChakraNode node_of(const chakra_file::Node& source) {
 }
 
 std::vector<ChakraNode> binary_nodes(const std::string& file, const std::string& bytes) {
+  silence_protobuf();
   google::protobuf::io::ArrayInputStream array(bytes.data(), static_cast<int>(bytes.size()));
   google::protobuf::io::CodedInputStream stream(&array);
   const auto damaged = [&](std::size_t messages) {

@@ -7,6 +7,7 @@
 #include "models/graph/file_order.hpp"
 #include "models/import/file_bytes.hpp"
 #include "models/import/onnx_reader.hpp"
+#include "models/import/protobuf_log.hpp"
 #include "sim/base/fault.hpp"
 
 namespace orrery::models {
@@ -244,6 +245,7 @@ void Reader::put_iteration(const onnx_file::Graph& body) {
 
 Imported import_onnx(const std::filesystem::path& file) {
   const std::string bytes = read_bytes(file);
+  silence_protobuf();
   onnx_file::Model model;
   // A weight past 2 GiB stands in a file of its own, by the format.
   const bool whole =

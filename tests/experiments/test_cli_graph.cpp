@@ -69,6 +69,15 @@ TEST_CASE("graph: faults", "[cli]") {
   check_refused(scratch, "bert --bind batch=2", "--bind: no value for dimension 'tokens'");
   scratch.write("cut.onnx", std::string("\x08\x08\x3a\x7f", 4));
   check_refused(scratch, "cut.onnx", "cut.onnx: expected a whole ONNX model, got 4 bytes");
+  // Texts that are no UTF-8: what protobuf would say of them by itself is not a line of ours.
+  scratch.write("bad.et", std::string("\x05\x0a\x03"
+                                      "0.1",
+                                      6) +
+                              std::string("\x06\x08\x01\x12\x02\xff\xfe", 7));
+  check_refused(scratch, "bad.et",
+                "bad.et: expected a whole Chakra trace, but it is damaged or cut off after 1 messages");
+  scratch.write("bad.onnx", std::string("\x12\x02\xff\xfe", 4));
+  check_refused(scratch, "bad.onnx", "bad.onnx: expected a whole ONNX model, got 4 bytes");
 }
 
 }  // namespace test_cli_graph

@@ -9,7 +9,7 @@ Both have a daily curve of arrivals, two priorities, prompts that share prefixes
 tiers to swap to and to load prefixes from.
 
 What grows: a run keeps its latencies exactly for percentiles, a number for each metric and request (and once more for
-each priority), up to a million requests; past those a histogram of fixed size takes over. A sweep keeps what it
+each priority), up to 200,000 requests; past those a histogram of fixed size takes over. A sweep keeps what it
 proposed and what came of it until its end, and SQLite up to 2 MB of pages.
 """
 
