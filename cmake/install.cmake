@@ -88,25 +88,22 @@ install(FILES ${CMAKE_BINARY_DIR}/orrery-config.cmake ${CMAKE_BINARY_DIR}/orrery
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/examples/plugin DESTINATION share/doc/orrery-dev/examples COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/copyright DESTINATION share/doc/orrery COMPONENT runtime)
-# What it is made of, with licences, where Debian's package manager can tell (tools/sbom).
+# What it is made of, with licences, where Debian's package manager can tell (tools/sbom). Written when it is installed: no
+# build waits for it.
 find_program(ORRERY_DPKG_QUERY dpkg-query)
 if(ORRERY_DPKG_QUERY AND Python_FOUND)
-  set(sbom ${CMAKE_BINARY_DIR}/share/orrery.spdx.json)
   set(sbom_module)
-  set(sbom_targets orrery_command)
   if(TARGET orrery_python)
-    set(sbom_module --module $<TARGET_FILE:orrery_python>)
-    list(APPEND sbom_targets orrery_python)
+    set(sbom_module "--module $<TARGET_FILE:orrery_python>")
   endif()
-  file(GLOB sbom_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/python/orrery_sbom/*.py)
-  add_custom_command(OUTPUT ${sbom}
-                     COMMAND ${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${ORRERY_PYTHON}
-                             ${PROJECT_SOURCE_DIR}/tools/python/orrery_sbom --orrery $<TARGET_FILE:orrery_command>
-                             ${sbom_module} --out ${sbom}
-                     DEPENDS ${sbom_targets} ${sbom_sources} ${PROJECT_SOURCE_DIR}/tools/packages.txt
-                     COMMENT "What it is made of (SPDX)" VERBATIM)
-  add_custom_target(orrery_sbom ALL DEPENDS ${sbom})
-  install(FILES ${sbom} DESTINATION share/doc/orrery COMPONENT runtime)
+  install(CODE "
+    set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/orrery\")
+    file(MAKE_DIRECTORY \"\${folder}\")
+    message(STATUS \"Installing: \${folder}/orrery.spdx.json\")
+    execute_process(COMMAND \${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${ORRERY_PYTHON}
+                            ${PROJECT_SOURCE_DIR}/tools/python/orrery_sbom --orrery $<TARGET_FILE:orrery_command>
+                            ${sbom_module} --out \"\${folder}/orrery.spdx.json\"
+                    COMMAND_ERROR_IS_FATAL ANY)" COMPONENT runtime)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/copyright DESTINATION share/doc/orrery-dev COMPONENT dev)
 

@@ -64,8 +64,10 @@ class VtcBatching final : public Batching {
     step.settle();
     if (out.stable_iterations > 1)
       out.stable_iterations = std::min(out.stable_iterations, steps_until_overtaken(view, step));
-    for (const Preemption& gone : out.preempt) returned_.push_back(gone.seq);
+    for (const Preemption& gone : out.preempt) returned_.add(gone.seq);
   }
+
+  void returned(SeqId id) override { returned_.add(id); }
 
  private:
   struct Waiting {
@@ -110,9 +112,7 @@ class VtcBatching final : public Batching {
                                        [](std::int64_t order, const Waiting& other) { return order < other.order; });
       tenant.queue.insert(at, {id, view[id].order});
     };
-    for (const SeqId id : returned_)
-      if (waits(view, id)) join(id);
-    returned_.clear();
+    returned_.take(view, last_order_, join);
     last_order_ = take_newcomers(view, last_order_, join);
   }
 
@@ -157,7 +157,7 @@ class VtcBatching final : public Batching {
   StepLimits limits_;
   std::map<std::int32_t, Tenant> tenants_;
   std::vector<Served> served_;
-  std::vector<SeqId> returned_;
+  Returned returned_;
   std::optional<std::int32_t> last_tenant_;  // the last that was admitted: the one to leave an empty queue behind
   std::int64_t last_order_ = -1;
 };

@@ -38,14 +38,30 @@ std::int64_t take_newcomers(const BatchView& view, std::int64_t last, const Take
   return newest;
 }
 
+/// Who came back to the queue since the last decision: preempted, or not admitted after all.
+class Returned {
+ public:
+  void add(SeqId id) { ids_.push_back(id); }
+  /// Calls take(id) once for each who waits, and forgets them. Who is newer than the sequence numbered `last` is left
+  /// to take_newcomers(): one who came back may have left with its replica's failure, and its number be another's now.
+  template <class Take>
+  void take(const BatchView& view, std::int64_t last, const Take& take) {
+    for (auto id = ids_.begin(); id != ids_.end(); ++id)
+      if (waits(view, *id) && view[*id].order <= last && std::find(ids_.begin(), id, *id) == id) take(*id);
+    ids_.clear();
+  }
+
+ private:
+  std::vector<SeqId> ids_;
+};
+
 class WaitingOrder {
  public:
   /// Takes in who arrived or came back since the last call; `key(id)` says who goes first (the least). Call it first in
   /// every decide(). O(log n) a newcomer.
   template <class Key>
   void update(const BatchView& view, const Key& key) {
-    for (const SeqId id : returned_) push(view, id, key);
-    returned_.clear();
+    returned_.take(view, last_order_, [&](SeqId id) { push(view, id, key); });
     last_order_ = take_newcomers(view, last_order_, [&](SeqId id) { push(view, id, key); });
   }
   /// Who goes first, or nothing if nobody waits.
@@ -73,12 +89,12 @@ class WaitingOrder {
     }
   }
   /// Somebody came back to the queue whom no decision named.
-  void came_back(SeqId id) { returned_.push_back(id); }
+  void came_back(SeqId id) { returned_.add(id); }
   /// Remembers who comes back to the queue, or may have to stay in it. Call it last in every decide().
   void remember(const BatchDecision& out) {
-    for (const Preemption& gone : out.preempt) returned_.push_back(gone.seq);
+    for (const Preemption& gone : out.preempt) returned_.add(gone.seq);
     if (out.preempt.empty()) return;
-    for (const Admission& admission : out.admit) returned_.push_back(admission.seq);
+    for (const Admission& admission : out.admit) returned_.add(admission.seq);
   }
 
  private:
@@ -90,13 +106,12 @@ class WaitingOrder {
 
   template <class Key>
   void push(const BatchView& view, SeqId id, const Key& key) {
-    if (!waits(view, id)) return;
     heap_.push_back({key(id), view[id].order, id});
     std::push_heap(heap_.begin(), heap_.end(), after);
   }
 
   std::vector<Entry> heap_;
-  std::vector<SeqId> returned_;
+  Returned returned_;
   std::int64_t last_order_ = -1;
 };
 

@@ -233,7 +233,7 @@ void dump_to(const Node& node, std::string& out, int indent, int depth) {
       out += std::to_string(node.as_integer());
       return;
     case Node::Kind::real:
-      out += fmt::format("{}", node.as_number());
+      out += fmt::format("{}", node.as_number() == 0 ? 0 : node.as_number());  // "-0" would be read as a whole 0
       return;
     case Node::Kind::string:
       out += quoted(node.as_string());

@@ -58,6 +58,36 @@ TEST_CASE("priority: whoever was given tokens already gives them back when it ha
   CHECK(decision.items.empty());
 }
 
+TEST_CASE("a number that is another's by the time its sequence would come back stands for one sequence", "[unit]") {
+  for (const char* name : {"priority", "sjf", "vtc"}) {
+    CAPTURE(name);
+    PaperReplica replica(7);  // three of 2 blocks, each needs one more
+    const auto policy = make_batching(name);
+    replica.decode(32);
+    replica.decode(32);
+    const SeqId last = replica.decode(32);
+    REQUIRE(preempted(replica.decide(*policy)) == std::vector<SeqId>{last});
+    // Its replica fails before the next decision, and a newcomer gets its number.
+    replica.kv->release(last, replica.sequences[last.index], 32, Leave::drop);
+    replica.running.pop_back();
+    --replica.decoding;
+    const SeqId newcomer = replica.wait(10);
+    replica.sequences[last.index] = replica.sequences[newcomer.index];
+    replica.sequences[newcomer.index].order = -1;
+    replica.waiting.back() = last;
+    CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{last});
+  }
+}
+
+TEST_CASE("vtc: whom another lane had to preempt comes back", "[unit]") {
+  PaperReplica replica(100);
+  const auto policy = make_batching("vtc");
+  const SeqId one = replica.wait(10);
+  REQUIRE(admitted(replica.decide(*policy)) == std::vector<SeqId>{one});
+  policy->returned(one);  // it runs no longer: on paper it never left the queue
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{one});
+}
+
 TEST_CASE("priority: waits for a slot, or takes one if it may", "[unit]") {
   for (const bool preemptive : {false, true}) {
     PaperReplica replica(1000);
