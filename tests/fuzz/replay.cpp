@@ -3,6 +3,7 @@
 //   fuzz_replay                               names of the targets
 //   fuzz_replay TARGET FOLDER|FILE...         each input once
 //   fuzz_replay --seconds S [--seed N] TARGET FOLDER|FILE...   and changed ones, for S seconds of processor time
+//   fuzz_replay --changed COUNT [--seed N] TARGET FOLDER|FILE...   and so many of them
 //
 // An input that ends the program is in the file that it says; the exit code is that of the end.
 #include <fmt/format.h>
@@ -117,10 +118,12 @@ double cpu_s() {
 
 int main(int argc, char** argv) {
   double seconds = 0;
+  std::size_t most = 0;
   unsigned seed = 1;
   int at = 1;
   for (; at + 1 < argc && std::string_view(argv[at]).starts_with("--"); at += 2) {
     if (std::string_view(argv[at]) == "--seconds") seconds = std::atof(argv[at + 1]);
+    if (std::string_view(argv[at]) == "--changed") most = static_cast<std::size_t>(std::atoll(argv[at + 1]));
     if (std::string_view(argv[at]) == "--seed") seed = static_cast<unsigned>(std::atol(argv[at + 1]));
   }
   if (at >= argc) {
@@ -143,7 +146,7 @@ int main(int argc, char** argv) {
   for (const std::string& input : inputs) run(*target, input);
   std::size_t count = 0;
   std::mt19937 stream(seed);
-  for (const double end = cpu_s() + seconds; seconds > 0 && cpu_s() < end; ++count) {
+  for (const double end = cpu_s() + seconds; count < most || cpu_s() < end; ++count) {
     const std::string& one = inputs[stream() % inputs.size()];
     run(*target, changed(one.substr(0, kMostBytes), inputs, stream));
   }
