@@ -368,6 +368,10 @@ def told(job: Job, case: str, found: list[str]) -> int:
     return len(found)
 
 
+# Commands are told by signals; one that is ignored here (SIGHUP under nohup) would be by them too.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/trust/crashes.py", description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=0, help="kills of each command at random moments, in place of the matrix")

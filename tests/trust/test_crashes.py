@@ -36,6 +36,21 @@ for _job in crashes.JOBS:
     setattr(MatrixTest, f"test_{_job.name}", lambda self, name=_job.name: self.check(name))
 
 
+class NohupTest(unittest.TestCase):
+    def test_a_hangup_that_is_ignored_stays_so(self):
+        """As nohup starts a command: the terminal is gone, the run goes on."""
+        with tempfile.TemporaryDirectory(prefix="orrery-crashes-") as folder:
+            bench = crashes.Bench(PROGRAM, pathlib.Path(folder))
+            job = crashes.JOBS[0]
+            whole, seconds = bench.undisturbed(job)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            self.addCleanup(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+            folder = bench.folder("nohup")
+            ended, _ = bench.stop(job, folder, signal.SIGHUP, seconds / 3)
+            self.assertEqual((ended.code, ended.late), (0, ""))
+            self.assertEqual(bench.answer(job, folder), whole)
+
+
 class BenchTest(unittest.TestCase):
     """The bench itself: a command that does wrong is found out."""
 
