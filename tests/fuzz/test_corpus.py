@@ -8,7 +8,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 REPLAY = os.environ.get("ORRERY_FUZZ_REPLAY", str(ROOT / "build/release/tests/fuzz/fuzz_replay"))
-SECONDS = os.environ.get("ORRERY_FUZZ_SECONDS", "0.5")  # of changed inputs, a target
+SECONDS = os.environ.get("ORRERY_FUZZ_SECONDS", "0.1")  # of changed inputs, a target
 # What ships is a seed too.
 MORE = {"config": ["experiments/studies", "tests/trust/configs"], "study": ["experiments/studies"], "hf": ["models/catalog"]}
 

@@ -368,8 +368,9 @@ def told(job: Job, case: str, found: list[str]) -> int:
     return len(found)
 
 
-# Commands are told by signals; one that is ignored here (SIGHUP under nohup) would be by them too.
+# Commands are told by signals; one that is ignored here (SIGHUP under nohup, SIGINT behind a shell's &) would be by them too.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main() -> int:
