@@ -266,6 +266,8 @@ def asks_for_much(document: Any) -> bool:
         value = at(document, path)
         if isinstance(value, list) and len(value) > 100:
             return True
+        if path[-2:] == ("fat_tree", "k") and isinstance(value, int) and value > 24:
+            return True  # k^3 / 4 devices; a ring over 8,192 of them sends the square of that: 64 s
         if isinstance(value, str):
             value = next((float(word) for word in value.split()[:1] if word.replace(".", "").replace("e", "").isdigit()), 0)
         if isinstance(value, (int, float)) and (abs(value) >= HUGE or 0 < abs(value) < 1 / HUGE):
