@@ -43,6 +43,7 @@ TEST_CASE("faults of the machine", "[unit]") {
     return faults_of(R"({"system": "network", "machine": {"network": {)" + inside + R"(}}, "workload": {)" + kJob +
                      "}}");
   };
+  CHECK(network(R"("topology": null)") == "c.json:/machine/network/topology: expected an object, got null");
   CHECK_THAT(network(""), Contains("c.json:/machine/network/topology: missing"));
   CHECK_THAT(
       network(R"("topology": {"policy": "fat_three"})"),

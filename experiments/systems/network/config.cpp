@@ -18,6 +18,7 @@ using sim::Node;
 std::unique_ptr<hw::Routing> read_network(const Node& node, const hw::TopologyRegistry& topologies,
                                           NetworkSection& params, NetworkParts& config, sim::Faults& faults) {
   const Node* written = node.find("topology");
+  if (written != nullptr && written->is_null()) faults.add(written->origin(), "expected an object, got null");
   if (written == nullptr || !written->is_object()) return nullptr;  // reported already
   const std::size_t known = faults.size();
   const Node block = with_parts(*written, faults);
