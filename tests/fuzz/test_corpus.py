@@ -5,12 +5,11 @@ import pathlib
 import subprocess
 import unittest
 
+import seeds
+
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-REPLAY = os.environ.get("ORRERY_FUZZ_REPLAY", str(ROOT / "build/release/tests/fuzz/fuzz_replay"))
+REPLAY = os.environ.get("ORRERY_FUZZ_REPLAY", str(seeds.ROOT / "build/release/tests/fuzz/fuzz_replay"))
 SECONDS = os.environ.get("ORRERY_FUZZ_SECONDS", "0.1")  # of changed inputs, a target
-# What ships is a seed too.
-MORE = {"config": ["experiments/studies", "tests/trust/configs"], "study": ["experiments/studies"], "hf": ["models/catalog"]}
 
 
 def replay(*arguments, **options):
@@ -19,7 +18,7 @@ def replay(*arguments, **options):
 
 class Corpus(unittest.TestCase):
     def test_every_target_has_seeds_and_every_seed_a_target(self):
-        self.assertEqual(sorted(replay().stdout.split()), sorted(path.name for path in (HERE / "corpus").iterdir()))
+        self.assertEqual(sorted(replay().stdout.split()), seeds.targets())
 
     def test_faults(self):
         self.assertEqual((replay("nothing", HERE).returncode, replay("formula", HERE / "corpus/none").returncode), (2, 2))
@@ -27,15 +26,14 @@ class Corpus(unittest.TestCase):
 
 def _target(name):
     def test(self):
-        seeds = [HERE / "corpus" / name, *(ROOT / place for place in MORE.get(name, []))]
-        done = replay("--seconds", SECONDS, name, *seeds, cwd=os.environ.get("TMPDIR", "/tmp"))
+        done = replay("--seconds", SECONDS, name, *seeds.of(name), cwd=os.environ.get("TMPDIR", "/tmp"))
         self.assertEqual(done.returncode, 0, f"{done.stdout}{done.stderr}")
         self.assertGreater(int(done.stdout.split()[3]), 0, done.stdout)
     return test
 
 
-for _folder in sorted((HERE / "corpus").iterdir()):
-    setattr(Corpus, f"test_{_folder.name}", _target(_folder.name))
+for _name in seeds.targets():
+    setattr(Corpus, f"test_{_name}", _target(_name))
 
 
 if __name__ == "__main__":
