@@ -7,9 +7,9 @@ namespace orrery::fuzz {
 
 std::span<const Target> targets() {
   static constexpr std::array kAll = {
-      Target{"any_trace", fuzz_any_trace},
-      Target{"azure_llm", fuzz_azure_llm},
-      Target{"burstgpt", fuzz_burstgpt},
+      Target{"any_trace", [](std::string_view input) { fuzz_trace(input, nullptr); }},
+      Target{"azure_llm", [](std::string_view input) { fuzz_trace(input, "azure_llm"); }},
+      Target{"burstgpt", [](std::string_view input) { fuzz_trace(input, "burstgpt"); }},
       Target{"candidate", fuzz_candidate},
       Target{"chakra", fuzz_chakra},
       Target{"config", fuzz_config},
@@ -20,19 +20,19 @@ std::span<const Target> targets() {
       Target{"helper", fuzz_helper},
       Target{"hf", fuzz_hf},
       Target{"kineto", fuzz_kineto},
-      Target{"mooncake", fuzz_mooncake},
+      Target{"mooncake", [](std::string_view input) { fuzz_trace(input, "mooncake"); }},
       Target{"onnx", fuzz_onnx},
-      Target{"orrery_csv", fuzz_orrery_csv},
-      Target{"orrery_jsonl", fuzz_orrery_jsonl},
+      Target{"orrery_csv", [](std::string_view input) { fuzz_trace(input, "orrery_csv"); }},
+      Target{"orrery_jsonl", [](std::string_view input) { fuzz_trace(input, "orrery_jsonl"); }},
       Target{"profile", fuzz_profile},
       Target{"proposer", fuzz_proposer},
       Target{"settings", fuzz_settings},
       Target{"store", fuzz_store},
       Target{"study", fuzz_study},
       Target{"symbolic", fuzz_symbolic},
-      Target{"vidur", fuzz_vidur},
+      Target{"vidur", [](std::string_view input) { fuzz_trace(input, "vidur"); }},
       Target{"vllm_file", fuzz_vllm_file},
-      Target{"vllm_log", fuzz_vllm_log},
+      Target{"vllm_log", [](std::string_view input) { fuzz_trace(input, "vllm_log"); }},
       Target{"vllm_words", fuzz_vllm_words},
   };
   return kAll;

@@ -20,15 +20,8 @@ void fuzz_chakra(std::string_view input);
 void fuzz_kineto(std::string_view input);
 void fuzz_hf(std::string_view input);
 void fuzz_graph_json(std::string_view input);
-// traces.cpp
-void fuzz_azure_llm(std::string_view input);
-void fuzz_burstgpt(std::string_view input);
-void fuzz_mooncake(std::string_view input);
-void fuzz_orrery_csv(std::string_view input);
-void fuzz_orrery_jsonl(std::string_view input);
-void fuzz_vidur(std::string_view input);
-void fuzz_vllm_log(std::string_view input);
-void fuzz_any_trace(std::string_view input);
+// traces.cpp: of a format by name; null: of any, by the first line
+void fuzz_trace(std::string_view input, const char* format);
 // tables.cpp
 void fuzz_csv_table(std::string_view input);
 void fuzz_profile(std::string_view input);

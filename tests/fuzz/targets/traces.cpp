@@ -15,8 +15,10 @@ const traces::FormatTable& formats() {
   return all;
 }
 
+}  // namespace
+
 /// Records stand in order and have tokens. Faulty lines are passed over, so that the fuzzer comes to those behind.
-void read(std::string_view input, const char* format) {
+void fuzz_trace(std::string_view input, const char* format) {
   traces::TraceParams params{
       .path = as_file(input).string(), .on_error = traces::OnError::skip, .failed = traces::OnFailed::send};
   if (format != nullptr) params.format = format;
@@ -31,33 +33,6 @@ void read(std::string_view input, const char* format) {
     ++records;
   }
   require(!source->next(record), "the end stays the end");
-}
-
-}  // namespace
-
-void fuzz_azure_llm(std::string_view input) {
-  read(input, "azure_llm");
-}
-void fuzz_burstgpt(std::string_view input) {
-  read(input, "burstgpt");
-}
-void fuzz_mooncake(std::string_view input) {
-  read(input, "mooncake");
-}
-void fuzz_orrery_csv(std::string_view input) {
-  read(input, "orrery_csv");
-}
-void fuzz_orrery_jsonl(std::string_view input) {
-  read(input, "orrery_jsonl");
-}
-void fuzz_vidur(std::string_view input) {
-  read(input, "vidur");
-}
-void fuzz_vllm_log(std::string_view input) {
-  read(input, "vllm_log");
-}
-void fuzz_any_trace(std::string_view input) {
-  read(input, nullptr);
 }
 
 }  // namespace orrery::fuzz
