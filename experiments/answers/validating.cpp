@@ -13,7 +13,7 @@
 namespace orrery::experiments {
 namespace {
 
-constexpr std::size_t kMostPoints = 1000;  ///< of a study that are read
+constexpr std::size_t kMostPoints = 200;  ///< of a study that are read
 
 /// Whether a file says that it is a part of the catalog ("gpu", "npu", …), as `orrery calibrate` writes them.
 bool is_part(const std::string& file) {

@@ -163,6 +163,25 @@ struct Use {
 
 using Dag = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, OpNode, Use>;
 
+/// A graph that can be moved: Boost's own copies every node when it is moved. What is left is an empty graph.
+class HeldDag {
+ public:
+  HeldDag() = default;
+  HeldDag(const HeldDag& other) : dag_(std::make_unique<Dag>(*other.dag_)) {}
+  HeldDag(HeldDag&& other) : dag_(std::exchange(other.dag_, std::make_unique<Dag>())) {}
+  HeldDag& operator=(HeldDag other) {
+    dag_.swap(other.dag_);
+    return *this;
+  }
+  ~HeldDag() = default;
+
+  Dag& operator*() { return *dag_; }
+  const Dag& operator*() const { return *dag_; }
+
+ private:
+  std::unique_ptr<Dag> dag_ = std::make_unique<Dag>();
+};
+
 /// A shape that does not fit an op, or an input that is not there. what() says which op, what was expected and what is.
 class GraphError : public std::runtime_error {
  public:
@@ -196,7 +215,7 @@ class OpGraph {
   void set_phase(Phase phase) { phase_ = phase; }
 
   // reading
-  std::size_t op_count() const { return boost::num_vertices(dag_); }
+  std::size_t op_count() const { return boost::num_vertices(*dag_); }
   std::size_t tensor_count() const { return tensors_.size(); }
   auto ops() const {
     return std::views::iota(std::size_t{0}, op_count()) |
@@ -206,10 +225,10 @@ class OpGraph {
     return std::views::iota(std::size_t{0}, tensor_count()) |
            std::views::transform([](std::size_t i) { return static_cast<TensorId>(i); });
   }
-  const OpNode& op(OpId id) const { return dag_[index(id)]; }
+  const OpNode& op(OpId id) const { return (*dag_)[index(id)]; }
   const Tensor& tensor(TensorId id) const { return tensors_[index(id)]; }
   /// Annotations may change, structure may not.
-  OpNode& annotate(OpId id) { return dag_[index(id)]; }
+  OpNode& annotate(OpId id) { return (*dag_)[index(id)]; }
   Tensor& annotate(TensorId id) { return tensors_[index(id)]; }
   /// The op that makes a tensor; nothing for those that exist before the run.
   std::optional<OpId> producer(TensorId id) const;
@@ -218,7 +237,7 @@ class OpGraph {
   std::span<const TensorId> outputs() const { return outputs_; }
   bool is_output(TensorId id) const;
   std::vector<TensorId> with_role(TensorRole role) const;
-  const Dag& dag() const { return dag_; }
+  const Dag& dag() const { return *dag_; }
   /// Symbols of all shapes and attributes, those of regions too, in the order of names.
   std::vector<Symbol> symbols() const;
   std::optional<TensorId> find_tensor(std::string_view name) const;
@@ -227,7 +246,7 @@ class OpGraph {
   OpId insert(OpNode op, std::vector<Tensor> outputs);
   std::string fresh_name(std::string_view base);
 
-  Dag dag_;
+  HeldDag dag_;
   std::vector<Tensor> tensors_;
   std::vector<std::int32_t> producers_;  ///< -1: none
   std::vector<std::vector<OpId>> consumers_;

@@ -138,6 +138,14 @@ TEST_CASE("Drafting pays at batch 1 and not at a large batch; what drafts takes 
   CHECK(number(layer, "memory_bytes.weights") > number(plain, "memory_bytes.weights"));
 }
 
+TEST_CASE("Layers that draft are layers of the model: no more than it has", "[unit]") {
+  // Llama-2-7B has 32 layers; what a 33rd costs was read behind the last one.
+  CHECK(run(config(R"({"policy": "mtp", "mtp": {"layers": 32}})")).find("status")->as_string() == "ok");
+  const sim::Node summary = run(config(R"({"policy": "mtp", "mtp": {"layers": 33}})"));
+  CHECK(summary.find("status")->as_string() == "infeasible");
+  CHECK(summary.find("reason")->as_string() == "mtp drafts with 33 layers of the model, which has 32");
+}
+
 TEST_CASE("A draft model that is not named, or not there, is a fault at its place", "[unit]") {
   const auto fault = [](const std::string& speculation) -> std::string {
     try {

@@ -150,6 +150,7 @@ void divide_weights(KindLayout& layout) {
 /// Why replicas of this kind cannot be, or nothing: whatever their layout.
 std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind) const {
   if (const auto why = part(kind).device.alone_obstacle()) return why;
+  if (const auto why = draft_obstacle(config, model.layers)) return why;
   const bool one_layout = config.layouts.empty();
   if (one_layout && kind.stages == 1) return std::nullopt;
   const char* only = one_layout ? "without pipeline stages" : "of one layout";

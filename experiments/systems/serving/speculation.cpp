@@ -1,5 +1,7 @@
 #include "experiments/systems/serving/speculation.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "experiments/base/experiment.hpp"
@@ -110,6 +112,15 @@ std::int64_t IterationStepPrices::draft_ps(std::int64_t sequences, std::int64_t 
   IterationCost cost;
   drafting_->draft_cost(shape, cost);
   return cost.time_ps;
+}
+
+std::optional<std::string> draft_obstacle(const ServingConfig& config, std::int64_t layers) {
+  const auto& choice = config.policies.speculation;
+  if (choice.name.empty() || choice.name == "none") return std::nullopt;
+  const NoPrices none;
+  const std::int64_t drafting = choice.make(none, 0)->draft_layers();
+  if (drafting <= layers) return std::nullopt;
+  return fmt::format("{} drafts with {} layers of the model, which has {}", choice.name, drafting, layers);
 }
 
 DraftModels::DraftModels(const ServingConfig& config, const hw::Device& device, const models::Transformer& target)

@@ -54,6 +54,9 @@ class IterationStepPrices final : public policies::StepPrices {
   std::int32_t layers_;
 };
 
+/// Why a model of so many layers cannot draft as the config says, or nothing.
+std::optional<std::string> draft_obstacle(const ServingConfig& config, std::int64_t layers);
+
 /// Everything that a config's speculation needs beside the target.
 class DraftModels {
  public:
