@@ -16,6 +16,9 @@ add_custom_command(OUTPUT ${manual} ${completion} ${schema}
                    DEPENDS orrery_command COMMENT "Manual page, completion and schema")
 add_custom_target(orrery_texts ALL DEPENDS ${manual} ${completion} ${schema})
 install(TARGETS orrery_command RUNTIME DESTINATION bin COMPONENT runtime)
+if(TARGET orrery_pagmo)  # sim::module_file() looks for it there
+  install(TARGETS orrery_pagmo LIBRARY DESTINATION lib/orrery COMPONENT runtime)
+endif()
 install(FILES ${manual} DESTINATION share/man/man1 COMPONENT runtime)
 install(FILES ${completion} DESTINATION share/bash-completion/completions RENAME orrery COMPONENT runtime)
 install(FILES ${schema} DESTINATION ${ORRERY_DATA_FOLDER}/schemas COMPONENT runtime)

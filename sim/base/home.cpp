@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,16 +24,20 @@ bool is_shared_object(const fs::path& file) {
   return file.filename().string().find(".so") != std::string::npos;
 }
 
-/// PREFIX/share/orrery for PREFIX/bin/orrery and PREFIX/lib/python3/dist-packages/orrery/_orrery….so; else the source.
-fs::path shipped_folder() {
+/// PREFIX for PREFIX/bin/orrery and PREFIX/lib/python3/dist-packages/orrery/_orrery….so, where PREFIX/share/orrery holds
+/// the shipped data; else nothing: it runs where it was built.
+std::optional<fs::path> installed_prefix() {
   std::error_code error;
   const fs::path own = fs::canonical(own_file(), error);
-  if (!error) {
-    const char* prefix = is_shared_object(own) ? "../../../.." : "..";
-    const fs::path installed = (own.parent_path() / prefix / "share/orrery").lexically_normal();
-    if (fs::is_directory(installed / "hw/catalog", error)) return installed;
-  }
-  return ORRERY_HOME_FOLDER;
+  if (error) return std::nullopt;
+  fs::path prefix = (own.parent_path() / (is_shared_object(own) ? "../../../.." : "..")).lexically_normal();
+  if (fs::is_directory(prefix / "share/orrery/hw/catalog", error)) return prefix;
+  return std::nullopt;
+}
+
+fs::path shipped_folder() {
+  const auto prefix = installed_prefix();
+  return prefix ? (*prefix / "share/orrery").lexically_normal() : fs::path(ORRERY_HOME_FOLDER);
 }
 
 constexpr std::size_t padded(std::size_t bytes, std::size_t align) {
@@ -97,6 +102,11 @@ fs::path home_folder() {
   if (chosen != nullptr && *chosen != '\0') return chosen;
   static const fs::path shipped = shipped_folder();
   return shipped;
+}
+
+fs::path module_file(const std::string& name) {
+  const auto prefix = installed_prefix();
+  return (prefix ? *prefix / "lib/orrery" : fs::path(ORRERY_BUILD_FOLDER)) / name;
 }
 
 }  // namespace orrery::sim

@@ -16,4 +16,8 @@ std::string own_build_note();
 /// wherever that was moved to; or the source tree that the program was built from.
 std::filesystem::path home_folder();
 
+/// Where a module of this program lies, a shared object that is loaded when it is needed: `lib/orrery` of the installed
+/// tree that own_file() stands in, or the folder that the program was built in.
+std::filesystem::path module_file(const std::string& name);
+
 }  // namespace orrery::sim

@@ -3,37 +3,34 @@
 // pagmo's algorithms call the objective; a driver is asked. So the algorithm runs on a thread of its own that stops in
 // its objective until the answer is told; the two threads never run at once, so proposals are a pure function of seed
 // and answers. Everything is a number in the unit cube there. What did not run or breaks a limit is worse than all that
-// was seen. Built where libpagmo-dev was found (ORRERY_PAGMO); without it the driver says what to install.
+// was seen. libpagmo itself is in a module (pagmo_module.hpp), which is built where libpagmo-dev is found and loaded when
+// a driver is made; without it the driver says what to install.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
 #include "experiments/search/driver.hpp"
+#include "experiments/search/drivers/pagmo_module.hpp"
 #include "experiments/search/moves.hpp"
 #include "sim/base/enum_names.hpp"
-
-#ifdef ORRERY_PAGMO
-#include <condition_variable>
-#include <mutex>
-#include <pagmo/algorithm.hpp>
-#include <pagmo/algorithms/cmaes.hpp>
-#include <pagmo/algorithms/nsga2.hpp>
-#include <pagmo/algorithms/pso.hpp>
-#include <pagmo/algorithms/sade.hpp>
-#include <pagmo/batch_evaluators/member_bfe.hpp>
-#include <pagmo/bfe.hpp>
-#include <pagmo/population.hpp>
-#include <pagmo/problem.hpp>
-#include <thread>
-#endif
+#include "sim/base/home.hpp"
 
 namespace orrery::experiments::search {
-namespace {
 
-enum class Algorithm : std::uint8_t { automatic, nsga2, sade, cmaes, pso };
-constexpr auto enum_names(Algorithm) {
-  using enum Algorithm;
-  return sim::names<Algorithm>({{"auto", automatic}, {"nsga2", nsga2}, {"sade", sade}, {"cmaes", cmaes}, {"pso", pso}});
+constexpr auto enum_names(PagmoAlgorithm) {
+  using enum PagmoAlgorithm;
+  return sim::names<PagmoAlgorithm>(
+      {{"auto", automatic}, {"nsga2", nsga2}, {"sade", sade}, {"cmaes", cmaes}, {"pso", pso}});
 }
 
+namespace {
+
 struct PagmoParams {
-  Algorithm algorithm = Algorithm::automatic;
+  PagmoAlgorithm algorithm = PagmoAlgorithm::automatic;
   std::int64_t population = 40;
 
   static constexpr auto fields() {
@@ -45,8 +42,6 @@ struct PagmoParams {
     };
   }
 };
-
-#ifdef ORRERY_PAGMO
 
 /// Thrown through pagmo when the driver goes.
 struct Ended {};
@@ -96,31 +91,19 @@ class Channel {
   bool waiting_ = false, answered_ = false, ended_ = false, over_ = false;
 };
 
-/// The unit cube as pagmo sees it.
-struct Cube {
-  std::shared_ptr<Channel> channel;
-  std::size_t size = 1, objectives = 1;
-
-  pagmo::vector_double fitness(const pagmo::vector_double& x) const { return channel->evaluate(x); }
-  pagmo::vector_double batch_fitness(const pagmo::vector_double& xs) const { return channel->evaluate(xs); }
-  std::pair<pagmo::vector_double, pagmo::vector_double> get_bounds() const {
-    return {pagmo::vector_double(size, 0.0), pagmo::vector_double(size, 1.0)};
-  }
-  pagmo::vector_double::size_type get_nobj() const { return objectives; }
-};
-
-pagmo::algorithm algorithm_of(Algorithm which, unsigned seed) {
-  constexpr unsigned kGenerations = 1'000'000;  // the search's budget ends it
-  if (which == Algorithm::nsga2) {
-    pagmo::nsga2 nsga2(kGenerations, 0.95, 10, 0.01, 50, seed);
-    nsga2.set_bfe(pagmo::bfe(pagmo::member_bfe{}));
-    return pagmo::algorithm(nsga2);
-  }
-  if (which == Algorithm::cmaes)
-    return pagmo::algorithm(pagmo::cmaes(kGenerations, -1, -1, -1, -1, 0.3, 0, 0, false, true, seed));
-  if (which == Algorithm::pso)
-    return pagmo::algorithm(pagmo::pso(kGenerations, 0.7298, 2.05, 2.05, 0.5, 5, 2, 4, false, seed));
-  return pagmo::algorithm(pagmo::sade(kGenerations, 2, 1, 0, 0, false, seed));
+/// The module's function; it stays loaded.
+PagmoEvolve load_evolve() {
+  const std::filesystem::path file = sim::module_file(kPagmoModule);
+  std::error_code none;
+  if (!std::filesystem::exists(file, none))
+    sim::throw_fault({"pagmo", ""}, "expected a build with pagmo, this one has none",
+                     "install Debian's libpagmo-dev (tools/setup optional) and build again");
+  void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* evolve = module != nullptr ? dlsym(module, kPagmoEvolve) : nullptr;
+  if (evolve == nullptr)
+    sim::throw_fault({"pagmo", ""}, fmt::format("its module cannot be loaded: {}", dlerror()),
+                     "install Debian's libpagmo8, or build again");
+  return reinterpret_cast<PagmoEvolve>(evolve);
 }
 
 class PagmoDriver final : public Driver {
@@ -128,23 +111,30 @@ class PagmoDriver final : public Driver {
   PagmoDriver(const PagmoParams& params, const DriverSetup& setup)
       : space_(*setup.space), objectives_(setup.objectives), channel_(std::make_shared<Channel>()) {
     const bool several = objectives_ > 1;
-    Algorithm which = params.algorithm;
-    if (which == Algorithm::automatic) which = several ? Algorithm::nsga2 : Algorithm::sade;
-    if (several && which != Algorithm::nsga2)
+    PagmoAlgorithm which = params.algorithm;
+    if (which == PagmoAlgorithm::automatic) which = several ? PagmoAlgorithm::nsga2 : PagmoAlgorithm::sade;
+    if (several && which != PagmoAlgorithm::nsga2)
       sim::throw_fault({"pagmo", "/algorithm"}, "expected nsga2 for several objectives");
-    if (!several && which == Algorithm::nsga2)
+    if (!several && which == PagmoAlgorithm::nsga2)
       sim::throw_fault({"pagmo", "/algorithm"}, "expected an algorithm for one objective: sade, cmaes or pso");
     sim::RandomStream random = setup.random;
     const auto seed = static_cast<unsigned>(random.below(1U << 31));
     const auto population = static_cast<std::size_t>(params.population + 3) / 4 * 4;
-    thread_ = std::thread([=, cube = Cube{channel_, space_.size(), objectives_}] {
+    PagmoEvolution evolution{.algorithm = which,
+                             .parameters = space_.size(),
+                             .objectives = objectives_,
+                             .population = population,
+                             .seed = seed,
+                             .evaluate = [channel = channel_](std::vector<double> points) {
+                               return channel->evaluate(std::move(points));
+                             }};
+    thread_ = std::thread([channel = channel_, evolve = load_evolve(), evolution = std::move(evolution)] {
       try {
-        pagmo::population start(pagmo::problem(cube), pagmo::bfe(pagmo::member_bfe{}), population, seed);
-        (void)algorithm_of(which, seed + 1).evolve(start);
+        evolve(evolution);
       } catch (const Ended&) {
       } catch (const std::exception&) {  // pagmo refuses: nothing more to propose
       }
-      cube.channel->over();
+      channel->over();
     });
   }
   ~PagmoDriver() override {
@@ -215,16 +205,8 @@ class PagmoDriver final : public Driver {
   double worst_ = 0;
 };
 
-#endif
-
-std::unique_ptr<Driver> make_pagmo([[maybe_unused]] const PagmoParams& params,
-                                   [[maybe_unused]] const DriverSetup& setup) {
-#ifdef ORRERY_PAGMO
+std::unique_ptr<Driver> make_pagmo(const PagmoParams& params, const DriverSetup& setup) {
   return std::make_unique<PagmoDriver>(params, setup);
-#else
-  sim::throw_fault({"pagmo", ""}, "expected a build with pagmo, this one has none",
-                   "install Debian's libpagmo-dev (tools/setup optional) and build again");
-#endif
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    binaries = [options.orrery, *options.module]
+    loaded = sorted(options.orrery.parent.glob("orrery_*.so"))  # beside it: what it loads when it is asked for
+    binaries = [options.orrery, *loaded, *options.module]
     try:
         if options.check:
             wrong = faults(json.loads(options.check.read_text(encoding="utf8")), ROOT, binaries)
