@@ -96,14 +96,13 @@ class RlExperiment final : public Experiment {
   std::vector<std::filesystem::path> inputs() const override {
     std::vector<std::filesystem::path> files;
     Node root = resolved_;
-    sim::for_each_path(describe_sections<Sections>(*systems_.registries()), root,
-                       [&](Node& path) { files.emplace_back(path.as_string()); });
+    sim::for_each_path<Sections>(*systems_.registries(), root,
+                                 [&](Node& path) { files.emplace_back(path.as_string()); });
     return files;
   }
   Node identity() const override {
     Node root = resolved_;
-    sim::for_each_path(describe_sections<Sections>(*systems_.registries()), root,
-                       [](Node& path) { path = Node::string("an input"); });
+    sim::for_each_path<Sections>(*systems_.registries(), root, [](Node& path) { path = Node::string("an input"); });
     root.find("run")->erase("jobs");
     root.find("run")->erase("state");
     return root;

@@ -52,26 +52,54 @@ FieldInfo type_of(const FieldRow& row) {
 
 }  // namespace
 
-void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::function<void(Node&)>& visit) {
-  for (const FieldInfo& info : fields) {
-    Node* value = node.find(info.name);
+namespace {
+
+/// Calls `descend` for the value, or for each of a list of them.
+template <class Descend>
+void for_each_item(Node& value, bool array, const Descend& descend) {
+  if (!array || !value.is_array()) return descend(value);
+  for (Node& item : value.items()) descend(item);
+}
+
+/// A text of that unit that names a file. An empty one is a path that is not given.
+bool names_file(const Node& item, Unit unit) {
+  return (unit == Unit::path || unit == Unit::reference) && item.is_string() && !item.as_string().empty() &&
+         !item.as_string().starts_with("catalog:");
+}
+
+/// Paths in an object that a field declares.
+void visit_described(const FieldInfo& info, Node& item, const PathVisitor& visit) {
+  for_each_path(info.nested, item, visit);
+  for (const ComponentInfo& policy : info.policies)
+    if (Node* block = item.find(policy.name); block != nullptr && block->is_object())
+      for_each_path(policy.fields, *block, visit);
+}
+
+}  // namespace
+
+void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const PathVisitor& visit) {
+  for (const FieldInfo& info : fields)
+    if (Node* value = node.find(info.name))
+      for_each_item(*value, info.array, [&](Node& item) {
+        if (names_file(item, info.unit)) visit(item);
+        if (item.is_object()) visit_described(info, item, visit);
+      });
+}
+
+void detail::visit_paths(std::span<const FieldRow> rows, Node& node, const RegistrySet* registries,
+                         const PathVisitor& visit) {
+  for (const FieldRow& row : rows) {
+    Node* value = node.find(row.name);
     if (value == nullptr) continue;
-    const auto descend = [&](Node& item) {
-      const bool names_file = info.unit == Unit::path || info.unit == Unit::reference;
-      // An empty text is a path that is not given.
-      if (names_file && item.is_string() && !item.as_string().empty() && !item.as_string().starts_with("catalog:"))
-        visit(item);
+    for_each_item(*value, type_of(row).array, [&](Node& item) {
+      if (names_file(item, row.unit)) visit(item);
       if (!item.is_object()) return;
-      for_each_path(info.nested, item, visit);
-      for (const ComponentInfo& policy : info.policies)
-        if (Node* block = item.find(policy.name); block != nullptr && block->is_object())
-          for_each_path(policy.fields, *block, visit);
-    };
-    if (info.array && value->is_array()) {
-      for (Node& item : value->items()) descend(item);
-    } else {
-      descend(*value);
-    }
+      if (row.annotate == nullptr) return row.type->visit_inside(item, registries, visit);
+      FieldInfo info = type_of(row);  // what is inside may be told by the annotation alone
+      row.type->describe_inside(info, registries);
+      row.annotate(info, registries);
+      visit_described(info, item, visit);
+    });
   }
 }
 

@@ -212,7 +212,8 @@ struct ComponentInfo {
 
 /// Calls `visit` for every string in `node` that `fields` declare as a path, however deep (nested objects, arrays,
 /// chosen policies); catalog references are no paths.
-void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const std::function<void(Node&)>& visit);
+using PathVisitor = std::function<void(Node&)>;
+void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const PathVisitor& visit);
 
 /// `"80 GiB"`-style expectation of a field, for messages and docs: "a number of bytes such as \"80 GiB\", > 0".
 std::string expectation(const FieldInfo& info);
@@ -233,6 +234,7 @@ struct FieldType {
   Node (*write)(const void* member, Unit unit);
   void (*read)(const Node& node, const FieldReading& reading, void* member);
   bool (*is_empty)(const void* member);
+  void (*visit_inside)(Node& item, const RegistrySet* registries, const PathVisitor& visit);  ///< paths in an object
   /// Names of the policies that may be chosen; null for what is no choice.
   std::vector<std::string> (*policies)(const RegistrySet& registries) = nullptr;
   bool kept_object = false;  ///< a Node: where it is null it stays away, since null would not read back as one
@@ -288,6 +290,7 @@ std::vector<FieldInfo> describe_fields(std::span<const FieldRow> rows, const voi
                                        const RegistrySet* registries);
 void read_fields(std::span<const FieldRow> rows, const Node& node, const RegistrySet* registries,
                  std::span<const std::string_view> beside, Faults& faults, void* params);
+void visit_paths(std::span<const FieldRow> rows, Node& node, const RegistrySet* registries, const PathVisitor& visit);
 
 template <class T>
 Node write_value(const T& value, Unit unit);
@@ -295,6 +298,8 @@ template <class T>
 void describe_type(FieldInfo& info);
 template <class T>
 void describe_inside(FieldInfo& info, const RegistrySet* registries);
+template <class T>
+void visit_inside(Node& item, const RegistrySet* registries, const PathVisitor& visit);
 template <class T>
 void read_value(const Node& node, const FieldReading& reading, T& out);
 template <class T>
@@ -316,6 +321,7 @@ inline constexpr FieldType kFieldType{
     .read = [](const Node& node, const FieldReading& reading,
                void* member) { read_value(node, reading, *static_cast<T*>(member)); },
     .is_empty = [](const void* member) { return is_empty_value(*static_cast<const T*>(member)); },
+    .visit_inside = visit_inside<T>,
     .policies = policies_of<T>(),
     .kept_object = std::same_as<T, Node>};
 
@@ -377,6 +383,12 @@ std::vector<FieldInfo> describe_params(const RegistrySet* registries = nullptr) 
 template <Parameters S>
 std::vector<FieldInfo> describe_params(const RegistrySet& registries) {
   return describe_params<S>(&registries);
+}
+
+/// for_each_path() of a struct's document. Describes only what the document has: a tenth of the time.
+template <Parameters S>
+void for_each_path(const RegistrySet& registries, Node& node, const PathVisitor& visit) {
+  detail::visit_paths(detail::rows_of(S::fields()), node, &registries, visit);
 }
 
 /// Reads a struct from an object; absent fields keep their defaults. Reports every fault: unknown keys (with the
@@ -466,6 +478,17 @@ void describe_inside(FieldInfo& info, const RegistrySet* registries) {
     info.policies = registry_in<typename T::From>(registries).components();
   } else if constexpr (Parameters<T>) {
     info.nested = describe_params<T>(registries);
+  }
+}
+
+template <class T>
+void visit_inside(Node& item, const RegistrySet* registries, const PathVisitor& visit) {
+  if constexpr (is_optional<T>::value || is_vector<T>::value) {
+    visit_inside<typename T::value_type>(item, registries, visit);
+  } else if constexpr (ChosenPolicy<T>) {
+    registry_in<typename T::From>(registries).for_each_path(item, visit);
+  } else if constexpr (Parameters<T>) {
+    visit_paths(rows_of(T::fields()), item, registries, visit);
   }
 }
 

@@ -43,7 +43,9 @@ class Registry {
   void add(std::string name, std::string doc, Make make) {
     if (find(name) != nullptr) throw std::logic_error(kind_ + ": '" + name + "' is registered twice");
     Entry entry;
-    entry.info = {kind_, std::move(name), std::move(doc), describe_params<P>()};
+    entry.name = std::move(name);
+    entry.doc = std::move(doc);
+    entry.describe = [] { return describe_params<P>(); };
     entry.prepare = [make](const Node* node, Faults& faults) {
       const P params = node != nullptr ? parse_params<P>(*node, faults) : P{};
       return Choice{{}, write_params(params), [params, make](Args... args) -> std::unique_ptr<Interface> {
@@ -56,15 +58,25 @@ class Registry {
   /// Names in sorted order.
   std::vector<std::string> names() const {
     std::vector<std::string> all;
-    for (const Entry& entry : entries_) all.push_back(entry.info.name);
+    for (const Entry& entry : entries_) all.push_back(entry.name);
     std::sort(all.begin(), all.end());
     return all;
   }
 
   std::vector<ComponentInfo> components() const {
     std::vector<ComponentInfo> all;
-    for (const std::string& name : names()) all.push_back(find(name)->info);
+    for (const std::string& name : names()) {
+      const Entry& entry = *find(name);
+      all.push_back({kind_, entry.name, entry.doc, entry.describe()});
+    }
     return all;
+  }
+
+  /// Calls `visit` for what names a file in a policy block, resolved or not (sim::for_each_path).
+  void for_each_path(Node& block, const PathVisitor& visit) const {
+    for (const Entry& entry : entries_)
+      if (Node* params = block.find(entry.name); params != nullptr && params->is_object())
+        sim::for_each_path(entry.describe(), *params, visit);
   }
 
   /// The registered name of the same spelling (sim/base/name_match.hpp); `name` as it is if there is none.
@@ -80,7 +92,7 @@ class Registry {
       return {};
     }
     Choice choice = entry->prepare(node, faults);
-    choice.name = entry->info.name;
+    choice.name = entry->name;
     return choice;
   }
 
@@ -123,12 +135,13 @@ class Registry {
 
  private:
   struct Entry {
-    ComponentInfo info;
+    std::string name, doc;
+    std::vector<FieldInfo> (*describe)() = nullptr;  ///< called when it is asked: there are hundreds of policies
     std::function<Choice(const Node*, Faults&)> prepare;
   };
   const Entry* find(const std::string& name) const {
     for (const Entry& entry : entries_)
-      if (entry.info.name == name) return &entry;
+      if (entry.name == name) return &entry;
     return nullptr;
   }
 

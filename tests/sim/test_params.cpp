@@ -113,6 +113,27 @@ RegistrySet registries() {
   return all;
 }
 
+struct Drawing {};
+struct FileParams {
+  std::string path, note;
+  static constexpr auto fields() {
+    return sim::FieldTable{field("path", &FileParams::path, Unit::path, any_value(), "A file."),
+                           field("note", &FileParams::note, "A text.")};
+  }
+};
+using Drawings = Registry<Drawing>;
+struct Archive {
+  Drawings::Choice plan;
+  std::vector<FileParams> more;
+  Node extra;
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        choice("plan", &Archive::plan, "file", "A drawing."), field("more", &Archive::more, "Files."),
+        annotated(field("extra", &Archive::extra, "Anything."),
+                  [](FieldInfo& info, const RegistrySet*) { info.nested = describe_params<FileParams>(); })};
+  }
+};
+
 std::string faults_of_house(const std::string& json) {
   Faults faults;
   const RegistrySet all = registries();
@@ -241,6 +262,36 @@ TEST_CASE("chosen policies and sections are fields", "[unit]") {
   CHECK(infos[1].default_value.as_string() == "point");
   CHECK(infos[2].default_value.is_null());
   CHECK(infos[2].nested[1].policies.size() == 2);
+}
+
+TEST_CASE("paths of a document are found with and without a description of everything", "[unit]") {
+  RegistrySet all;
+  Drawings drawings("drawing");
+  drawings.add<FileParams>("file", "From a file.", [](const FileParams&) { return std::make_unique<Drawing>(); });
+  all.add(std::move(drawings));
+  // Three paths: in a policy, in a list, and where only an annotation says what an object holds. A name of a catalog,
+  // an empty text, a text that is no path and another policy's absent block are none.
+  const Node document = parse_json(
+      R"({"plan": {"policy": "file", "file": {"path": "a.txt", "note": "b.txt"}},
+          "more": [{"path": "c.txt", "note": ""}, {"path": "", "note": ""}, {"path": "catalog:x", "note": ""}],
+          "extra": {"path": "d.txt"}})",
+      "d.json");
+  const auto found = [&](const auto& walk) {
+    std::vector<std::string> paths;
+    Node node = document;
+    walk(node, [&](Node& path) {
+      paths.push_back(path.as_string());
+      path = Node::string("x");
+    });
+    CHECK(node.find("extra")->find("path")->as_string() == "x");
+    return paths;
+  };
+  const std::vector<std::string> typed =
+      found([&](Node& node, const PathVisitor& visit) { for_each_path<Archive>(all, node, visit); });
+  CHECK(typed == std::vector<std::string>{"a.txt", "c.txt", "d.txt"});
+  CHECK(typed == found([&](Node& node, const PathVisitor& visit) {
+          for_each_path(describe_params<Archive>(all), node, visit);
+        }));
 }
 
 TEST_CASE("faults of choices and sections stand where they are", "[unit]") {

@@ -27,15 +27,15 @@ class NetworkExperiment final : public Experiment {
   std::vector<std::filesystem::path> inputs() const override {
     std::vector<std::filesystem::path> files;
     sim::Node root = config_.resolved;
-    sim::for_each_path(describe_sections<NetworkSections>(*registries_), root,
-                       [&](sim::Node& path) { files.emplace_back(path.as_string()); });
+    sim::for_each_path<NetworkSections>(*registries_, root,
+                                        [&](sim::Node& path) { files.emplace_back(path.as_string()); });
     return files;
   }
 
   sim::Node identity() const override {
     sim::Node root = config_.resolved;
-    sim::for_each_path(describe_sections<NetworkSections>(*registries_), root,
-                       [](sim::Node& path) { path = sim::Node::string("an input"); });
+    sim::for_each_path<NetworkSections>(*registries_, root,
+                                        [](sim::Node& path) { path = sim::Node::string("an input"); });
     return root;
   }
 

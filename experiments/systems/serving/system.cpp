@@ -22,7 +22,7 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   if (!config.draft_file.empty()) files.push_back(config.draft_file);
   for (const DevicePart& part : config.parts) files.push_back(part.file);
   sim::Node root = config.resolved;
-  sim::for_each_path(sim::describe_params<ServingParams>(*config.registries), root, [&](sim::Node& path) {
+  sim::for_each_path<ServingParams>(*config.registries, root, [&](sim::Node& path) {
     const std::filesystem::path file = path.as_string();
     if (std::filesystem::is_directory(file)) {  // of operator tables
       for (const char* name : {"dense.csv", "per_sequence.csv", "attention.csv", "moe.csv"})
@@ -36,8 +36,8 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
 
 sim::Node serving_identity(const ServingConfig& config) {
   sim::Node root = config.resolved;
-  sim::for_each_path(sim::describe_params<ServingParams>(*config.registries), root,
-                     [](sim::Node& path) { path = sim::Node::string("an input"); });
+  sim::for_each_path<ServingParams>(*config.registries, root,
+                                    [](sim::Node& path) { path = sim::Node::string("an input"); });
   sim::Node parts = sim::Node::array();
   for (const DevicePart& part : config.parts)
     parts.push(std::visit([](const auto& params) { return sim::write_params(params); }, part.device.part));
