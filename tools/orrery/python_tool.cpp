@@ -1,5 +1,6 @@
 #include "tools/orrery/python_tool.hpp"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,12 @@ int run_python_tool(const std::string& package, const std::vector<std::string>& 
 int become_python_tool(const std::string& package, const std::vector<std::string>& arguments) {
   const std::vector<std::string> command = python_command(package, arguments);
   const std::vector<char*> raw = raw_arguments(command);
+  // An interpreter that is starting dies of a signal, or prints its own words; the package lets them through when it
+  // can answer them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   execv(raw[0], raw.data());
   return 1;
 }

@@ -45,55 +45,73 @@ IterationCost DeviceIterationModel::price(Lower lower) {
 }
 
 template <class Lower>
-const IterationCost& DeviceIterationModel::tabulated(Table& table, std::int64_t index, Lower lower) {
+std::size_t DeviceIterationModel::keep(Lower lower) {
+  entries_.push_back(price(lower));
+  return entries_.size() - 1;
+}
+
+template <class Lower>
+std::size_t DeviceIterationModel::tabulated(Table& table, std::int64_t index, Lower lower) {
   const auto i = static_cast<std::size_t>(index);
   if (i >= kFlat) {
-    const auto [entry, fresh] = table.far.try_emplace(index);
-    if (fresh) entry->second = price(lower);
+    const auto [entry, fresh] = table.far.try_emplace(index, kNone);
+    if (fresh) entry->second = keep(lower);
     return entry->second;
   }
-  if (i >= table.near.size()) table.near.resize(i + i / 2 + 64);
-  if (!table.near[i]) table.near[i] = price(lower);
-  return *table.near[i];
+  if (i >= table.near.size()) table.near.resize(i + i / 2 + 64, kNone);
+  if (table.near[i] == kNone) table.near[i] = keep(lower);
+  return table.near[i];
 }
 
-const IterationCost& DeviceIterationModel::dense(std::size_t kind, const models::TokenMix& mix) {
-  const auto lower = [&](models::Launches& out) { kernels_->dense(kind, mix, out); };
-  if (mix.prompt == 0 || !kernels_->by_mix(kind)) return tabulated(dense_[kind], mix.tokens(), lower);
+void DeviceIterationModel::add_dense(std::size_t kind, const models::TokenMix& mix, std::int64_t layers,
+                                     CostParts& out) {
+  const auto lower = [&](models::Launches& launches) { kernels_->dense(kind, mix, launches); };
+  if (mix.prompt == 0 || !kernels_->by_mix(kind))
+    return out.uses.push_back({tabulated(dense_[kind], mix.tokens(), lower), layers});
   const std::array key{static_cast<std::int64_t>(kind), mix.decode, mix.prompt, mix.prompts};
-  if (const auto known = mixed_.find(key); known != mixed_.end()) return known->second;
-  if (mixed_.size() < kMixes) return mixed_.emplace(key, price(lower)).first->second;
-  return scratch_ = price(lower);
-}
-const IterationCost& DeviceIterationModel::embedding(std::int64_t tokens) {
-  return tabulated(embedding_, tokens, [&](models::Launches& out) { kernels_->embedding(tokens, out); });
-}
-const IterationCost& DeviceIterationModel::head(std::int64_t rows) {
-  return tabulated(head_, rows, [&](models::Launches& out) { kernels_->head(rows, out); });
-}
-const IterationCost& DeviceIterationModel::ending(std::int64_t tokens) {
-  return tabulated(ending_, tokens, [&](models::Launches& out) { kernels_->ending(tokens, out); });
+  auto known = mixed_.find(key);
+  if (known == mixed_.end()) {
+    if (mixed_.size() >= kMixes) return out.add_rest(price(lower), layers);
+    known = mixed_.emplace(key, keep(lower)).first;
+  }
+  out.uses.push_back({known->second, layers});
 }
 
-void DeviceIterationModel::cost(const BatchShape& shape, IterationCost& out) {
+void DeviceIterationModel::parts(const BatchShape& shape, CostParts& out) {
+  const auto edge = [&](Table& table, std::int64_t rows, auto lower) {
+    out.uses.push_back({tabulated(table, rows, lower), 1});
+  };
   for (const Segment& segment : shape.segments) {
-    if (segment.first == 0) out.add(embedding(segment.tokens));
+    if (segment.last > std::ssize(kernels_->kind_of()))
+      throw std::logic_error("a segment of more layers than there are");
+    const auto tokens = segment.tokens;
+    if (segment.first == 0)
+      edge(embedding_, tokens, [&](models::Launches& launches) { kernels_->embedding(tokens, launches); });
     const std::int64_t prompt = segment.prefill.q_tokens;
-    const models::TokenMix mix{segment.tokens - prompt, prompt, segment.prefill.sequences};
+    const models::TokenMix mix{tokens - prompt, prompt, segment.prefill.sequences};
     for (std::size_t kind = 0; kind < dense_.size(); ++kind) {
       const std::vector<std::int64_t>& before = layers_before_[kind];
       const std::int64_t layers =
           before[static_cast<std::size_t>(segment.last)] - before[static_cast<std::size_t>(segment.first)];
       if (layers == 0) continue;
-      out.add_scaled(dense(kind, mix), layers);
-      const auto lower = [&](models::Launches& launches) {
-        kernels_->attention(kind, segment.prefill, segment.decode, launches);
-      };
-      out.add_scaled(price(lower), layers);
+      add_dense(kind, mix, layers, out);
+      out.add_rest(price([&](models::Launches& launches) {
+                     kernels_->attention(kind, segment.prefill, segment.decode, launches);
+                   }),
+                   layers);
     }
-    if (kernels_->has_ending() && segment.last == std::ssize(kernels_->kind_of())) out.add(ending(segment.tokens));
+    if (kernels_->has_ending() && segment.last == std::ssize(kernels_->kind_of()))
+      edge(ending_, tokens, [&](models::Launches& launches) { kernels_->ending(tokens, launches); });
   }
-  if (shape.logit_rows > 0) out.add(head(shape.logit_rows));
+  if (shape.logit_rows > 0)
+    edge(head_, shape.logit_rows, [&](models::Launches& launches) { kernels_->head(shape.logit_rows, launches); });
+}
+
+void DeviceIterationModel::cost(const BatchShape& shape, IterationCost& out) {
+  parts_.clear();
+  parts(shape, parts_);
+  for (const CostParts::Use& use : parts_.uses) out.add_scaled(entries_[use.entry], use.times);
+  if (parts_.has_rest) out.add(parts_.rest);
 }
 
 }  // namespace orrery::experiments

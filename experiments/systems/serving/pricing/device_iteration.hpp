@@ -10,9 +10,10 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "experiments/systems/serving/pricing/decoder_kernels.hpp"
@@ -31,35 +32,41 @@ class DeviceIterationModel final : public IterationModel {
   DeviceIterationModel(models::Transformer transformer, hw::Device device)
       : DeviceIterationModel(model_kernels(std::move(transformer)), std::move(device)) {}
   void cost(const BatchShape& shape, IterationCost& out) override;
+  void parts(const BatchShape& shape, CostParts& out) override;
+  const IterationCost& entry(std::size_t index) const override { return entries_[index]; }
   bool additive() const override { return true; }
 
  private:
-  /// Costs by token count: an array for the counts of ordinary batches, a map for the rare large ones.
+  /// Entries by token count: an array for the counts of ordinary batches, a map for the rare large ones.
   static constexpr std::size_t kFlat = 16'384;
   static constexpr std::size_t kMixes = 1 << 16;
+  static constexpr std::size_t kNone = SIZE_MAX;
   struct Table {
-    std::vector<std::optional<IterationCost>> near;
-    std::map<std::int64_t, IterationCost> far;
+    std::vector<std::size_t> near;
+    std::map<std::int64_t, std::size_t> far;
   };
 
   /// Cost of what `lower(launches)` appends.
   template <class Lower>
   IterationCost price(Lower lower);
-  const IterationCost& dense(std::size_t kind, const models::TokenMix& mix);
-  const IterationCost& embedding(std::int64_t tokens);
-  const IterationCost& head(std::int64_t rows);
-  const IterationCost& ending(std::int64_t tokens);
+  /// The same, kept.
   template <class Lower>
-  const IterationCost& tabulated(Table& table, std::int64_t index, Lower lower);
+  std::size_t keep(Lower lower);
+  /// Entry of a table, which is made when it is first asked for.
+  template <class Lower>
+  std::size_t tabulated(Table& table, std::int64_t index, Lower lower);
+  /// Adds the dense part of `layers` layers of a kind.
+  void add_dense(std::size_t kind, const models::TokenMix& mix, std::int64_t layers, CostParts& out);
 
   std::unique_ptr<DecoderKernels> kernels_;
   hw::Device device_;
   models::Launches launches_;
+  std::deque<IterationCost> entries_;
   std::vector<Table> dense_;  // by kind of layer; of kinds with experts, batches of decodes alone
-  std::map<std::array<std::int64_t, 4>, IterationCost> mixed_;  // by kind, decodes, prompt tokens, prompts
-  std::vector<std::vector<std::int64_t>> layers_before_;        // by kind, then layer: layers of the kind before it
+  std::map<std::array<std::int64_t, 4>, std::size_t> mixed_;  // by kind, decodes, prompt tokens, prompts
+  std::vector<std::vector<std::int64_t>> layers_before_;      // by kind, then layer: layers of the kind before it
   Table embedding_, head_, ending_;
-  IterationCost scratch_;
+  CostParts parts_;
 };
 
 }  // namespace orrery::experiments

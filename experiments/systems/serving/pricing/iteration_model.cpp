@@ -1,5 +1,7 @@
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
 
+#include <stdexcept>
+
 namespace orrery::experiments {
 namespace {
 
@@ -28,6 +30,15 @@ class PlainLedger final : public CostLedger {
 };
 
 }  // namespace
+
+void IterationModel::parts(const BatchShape& shape, CostParts& out) {
+  cost(shape, out.rest);
+  out.has_rest = true;
+}
+
+const IterationCost& IterationModel::entry(std::size_t) const {
+  throw std::logic_error("an iteration model that keeps no costs was asked for one");
+}
 
 IterationPrice IterationModel::price(const BatchShape& shape) {
   IterationCost out;

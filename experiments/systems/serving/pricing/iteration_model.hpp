@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -94,6 +95,28 @@ struct CostSums {
 using IterationCost = CostSums<std::int64_t>;
 using RunCost = CostSums<__int128>;
 
+/// A cost as uses of costs that a model keeps, and the rest of it. What is kept is a table's entry of some 500 bytes,
+/// of which an iteration uses half a dozen: counting them is cheaper than adding them up.
+struct CostParts {
+  struct Use {
+    std::size_t entry;  ///< of the model that gave it
+    std::int64_t times;
+  };
+  std::vector<Use> uses;
+  IterationCost rest;
+  bool has_rest = false;  ///< else `rest` is zero
+
+  void clear() {
+    uses.clear();
+    if (has_rest) rest = {};
+    has_rest = false;
+  }
+  void add_rest(const IterationCost& cost, std::int64_t times) {
+    rest.add_scaled(cost, times);
+    has_rest = true;
+  }
+};
+
 /// Time and energy of an iteration, and how they go on while every decode's context grows by a token an iteration and
 /// nothing else changes: the i-th such iteration (i from 0) lasts time_ps + i step_ps and takes energy_pj + i
 /// step_energy_pj, exactly, for i < horizon.
@@ -122,6 +145,10 @@ class IterationModel {
   virtual ~IterationModel() = default;
   /// Cost of one iteration; `out` comes zeroed. Equal shapes give equal costs.
   virtual void cost(const BatchShape& shape, IterationCost& out) = 0;
+  /// The same in parts; `out` comes cleared. All of it is the rest where the model keeps no entries.
+  virtual void parts(const BatchShape& shape, CostParts& out);
+  /// An entry that parts() named. Throws std::logic_error if the model has none.
+  virtual const IterationCost& entry(std::size_t index) const;
   /// The same in short, with what follows; agrees with cost() on every iteration within the horizon.
   virtual IterationPrice price(const BatchShape& shape);
   /// Whether the attention of decodes adds to the rest, whatever the rest is. A shape then costs what it would without

@@ -52,16 +52,14 @@ class TabulatedLedger final : public CostLedger {
   void book(const BatchShape& shape, std::int64_t iterations) override {
     const TabulatedIteration::Cell* cell = model_.find(shape);
     if (cell == nullptr) {
-      rest_.add(model_.mixed(shape));  // it has no horizon beyond itself
+      book_mixed(model_.mixed(shape));  // it has no horizon beyond itself
       if (iterations != 1) throw std::logic_error("a leap over iterations that are not in the table");
       return;
     }
-    if (cell->index >= uses_.size()) uses_.resize(cell->index + cell->index / 2 + 64);
-    Use& use = uses_[cell->index];
     const DecodeSums& decode = shape.segments.front().decode;
-    use.times += iterations;
-    use.past_knot += static_cast<__int128>(decode.context_tokens - cell->knot) * iterations +
-                     static_cast<__int128>(decode.sequences) * iterations * (iterations - 1) / 2;
+    use(*cell, iterations,
+        static_cast<__int128>(decode.context_tokens - cell->knot) * iterations +
+            static_cast<__int128>(decode.sequences) * iterations * (iterations - 1) / 2);
   }
   void book_cost(const IterationCost& cost) override { rest_.add(cost); }
   RunCost total() const override {
@@ -71,6 +69,8 @@ class TabulatedLedger final : public CostLedger {
       total.add_scaled(model_.cells_[i]->base, static_cast<__int128>(uses_[i].times));
       total.add_scaled(model_.cells_[i]->slope, uses_[i].past_knot);
     }
+    for (std::size_t i = 0; i < entry_uses_.size(); ++i)
+      if (entry_uses_[i] != 0) total.add_scaled(model_.exact_.entry(i), static_cast<__int128>(entry_uses_[i]));
     return total;
   }
 
@@ -79,8 +79,23 @@ class TabulatedLedger final : public CostLedger {
     std::int64_t times = 0;
     __int128 past_knot = 0;
   };
+  void use(const TabulatedIteration::Cell& cell, std::int64_t times, __int128 past_knot) {
+    if (cell.index >= uses_.size()) uses_.resize(cell.index + cell.index / 2 + 64);
+    uses_[cell.index].times += times;
+    uses_[cell.index].past_knot += past_knot;
+  }
+  void book_mixed(const TabulatedIteration::Mixed& mixed) {
+    for (const CostParts::Use& part : mixed.parts.uses) {
+      if (part.entry >= entry_uses_.size()) entry_uses_.resize(part.entry + part.entry / 2 + 64);
+      entry_uses_[part.entry] += part.times;
+    }
+    if (mixed.parts.has_rest) rest_.add(mixed.parts.rest);
+    if (mixed.attention != nullptr) use(*mixed.attention, 1, mixed.past_knot);
+  }
+
   TabulatedIteration& model_;
-  std::vector<Use> uses_;
+  std::vector<Use> uses_;                 // by cell
+  std::vector<std::int64_t> entry_uses_;  // by entry of the model below
   RunCost rest_;
 };
 
@@ -148,35 +163,50 @@ const TabulatedIteration::Cell* TabulatedIteration::find_attention(const BatchSh
   return cell;
 }
 
-const IterationCost& TabulatedIteration::mixed(const BatchShape& shape) {
-  if (shape == mixed_shape_) return mixed_cost_;
-  mixed_shape_ = shape;
-  mixed_cost_ = {};
-  const Cell* attention = find_attention(shape);
-  if (attention == nullptr) {
-    exact_.cost(shape, mixed_cost_);
+const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& shape) {
+  if (shape == mixed_.shape) return mixed_;
+  mixed_.shape = shape;
+  mixed_.parts.clear();
+  mixed_.attention = find_attention(shape);
+  mixed_.time_ps = mixed_.energy_pj = 0;
+  const auto add = [&](const IterationCost& cost, std::int64_t times) {
+    mixed_.time_ps += cost.time_ps * times;
+    mixed_.energy_pj += energy(cost) * times;
+  };
+  if (mixed_.attention == nullptr) {
+    exact_.parts(shape, mixed_.parts);
   } else {
     rest_ = shape;
     rest_.segments.front().decode = {};
-    exact_.cost(rest_, mixed_cost_);
-    mixed_cost_.add(attention->base);
-    mixed_cost_.add_scaled(attention->slope, shape.segments.front().decode.context_tokens - attention->knot);
+    exact_.parts(rest_, mixed_.parts);
+    mixed_.past_knot = shape.segments.front().decode.context_tokens - mixed_.attention->knot;
+    add(mixed_.attention->base, 1);
+    add(mixed_.attention->slope, mixed_.past_knot);
   }
-  return mixed_cost_;
+  for (const CostParts::Use& use : mixed_.parts.uses) add(exact_.entry(use.entry), use.times);
+  add(mixed_.parts.rest, 1);
+  return mixed_;
 }
 
 void TabulatedIteration::cost(const BatchShape& shape, IterationCost& out) {
-  const Cell* cell = find(shape);
-  if (cell == nullptr) return out.add(mixed(shape));
-  out.add(cell->base);
-  out.add_scaled(cell->slope, shape.segments.front().decode.context_tokens - cell->knot);
+  if (const Cell* cell = find(shape)) {
+    out.add(cell->base);
+    out.add_scaled(cell->slope, shape.segments.front().decode.context_tokens - cell->knot);
+    return;
+  }
+  const Mixed& whole = mixed(shape);
+  for (const CostParts::Use& use : whole.parts.uses) out.add_scaled(exact_.entry(use.entry), use.times);
+  out.add(whole.parts.rest);
+  if (whole.attention == nullptr) return;
+  out.add(whole.attention->base);
+  out.add_scaled(whole.attention->slope, whole.past_knot);
 }
 
 IterationPrice TabulatedIteration::price(const BatchShape& shape) {
   const Cell* cell = find(shape);
   if (cell == nullptr) {
-    const IterationCost& cost = mixed(shape);
-    return {.time_ps = cost.time_ps, .energy_pj = energy(cost)};
+    const Mixed& whole = mixed(shape);
+    return {.time_ps = whole.time_ps, .energy_pj = whole.energy_pj};
   }
   const DecodeSums& decode = shape.segments.front().decode;
   const std::int64_t past = decode.context_tokens - cell->knot;

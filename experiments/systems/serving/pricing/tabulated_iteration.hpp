@@ -45,15 +45,24 @@ class TabulatedIteration final : public IterationModel {
   const Cell* find_attention(const BatchShape& shape);
   Cell*& place(Rows& rows, std::int32_t mode, const DecodeSums& decode);
   Cell& make(std::int32_t mode, const DecodeSums& decode, bool attention);
-  /// Cost of a shape that has no entry. Remembered for the next question, which is mostly the same.
-  const IterationCost& mixed(const BatchShape& shape);
+  /// Cost of a shape that has no entry: the model's own parts, and where the attention of its decodes stands in the
+  /// second table that entry.
+  struct Mixed {
+    BatchShape shape;
+    CostParts parts;
+    const Cell* attention = nullptr;
+    std::int64_t past_knot = 0;  ///< of the attention's entry, tokens of context
+    std::int64_t time_ps = 0, energy_pj = 0;
+  };
+  /// Remembered for the next question, which is mostly the same.
+  const Mixed& mixed(const BatchShape& shape);
 
   IterationModel& exact_;
   std::int32_t layers_;
   Rows rows_, attention_rows_;
   std::vector<std::unique_ptr<Cell>> cells_;
-  BatchShape sample_, rest_, mixed_shape_;
-  IterationCost mixed_cost_;
+  BatchShape sample_, rest_;
+  Mixed mixed_;
 };
 
 }  // namespace orrery::experiments
