@@ -13,7 +13,8 @@
 namespace orrery::experiments {
 namespace {
 
-constexpr std::size_t kMostPoints = 200;  ///< of a study that are read
+constexpr std::size_t kMostSwept = 1000;  ///< points of a sweep that are read
+constexpr std::size_t kMostDrawn = 200;   ///< of a space that has none
 
 /// Whether a file says that it is a part of the catalog ("gpu", "npu", …), as `orrery calibrate` writes them.
 bool is_part(const std::string& file) {
@@ -34,7 +35,7 @@ void validate_points(const Systems& systems, const std::string& file, const std:
   const study::Study study = study::read_study(systems, file, assignments);
   const bool swept = !study.sweep.empty();
   (void)study::check_explorable(study, !swept);
-  study::check_experiments(study, study::sample_points(study, swept, kMostPoints));
+  study::check_experiments(study, study::sample_points(study, swept, swept ? kMostSwept : kMostDrawn));
 }
 
 }  // namespace

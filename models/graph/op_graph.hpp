@@ -163,12 +163,13 @@ struct Use {
 
 using Dag = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, OpNode, Use>;
 
-/// A graph that can be moved: Boost's own copies every node when it is moved. What is left is an empty graph.
+/// A graph that can be moved: Boost's own copies every node when it is moved. What is left is an empty graph. Moving
+/// allocates that, and ends the program where there is no memory left: a vector of graphs would copy them otherwise.
 class HeldDag {
  public:
   HeldDag() = default;
   HeldDag(const HeldDag& other) : dag_(std::make_unique<Dag>(*other.dag_)) {}
-  HeldDag(HeldDag&& other) : dag_(std::exchange(other.dag_, std::make_unique<Dag>())) {}
+  HeldDag(HeldDag&& other) noexcept : dag_(std::exchange(other.dag_, std::make_unique<Dag>())) {}
   HeldDag& operator=(HeldDag other) {
     dag_.swap(other.dag_);
     return *this;

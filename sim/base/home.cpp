@@ -105,8 +105,10 @@ fs::path home_folder() {
 }
 
 fs::path module_file(const std::string& name) {
-  const auto prefix = installed_prefix();
-  return (prefix ? *prefix / "lib/orrery" : fs::path(ORRERY_BUILD_FOLDER)) / name;
+  if (const auto prefix = installed_prefix()) return *prefix / "lib/orrery" / name;
+  std::error_code error;
+  const fs::path beside = fs::canonical(own_file(), error).parent_path() / name;
+  return !error && fs::exists(beside, error) ? beside : fs::path(ORRERY_BUILD_FOLDER) / name;
 }
 
 }  // namespace orrery::sim

@@ -17,7 +17,7 @@ std::string own_build_note();
 std::filesystem::path home_folder();
 
 /// Where a module of this program lies, a shared object that is loaded when it is needed: `lib/orrery` of the installed
-/// tree that own_file() stands in, or the folder that the program was built in.
+/// tree that own_file() stands in; else beside own_file(), or in the folder that the program was built in.
 std::filesystem::path module_file(const std::string& name);
 
 }  // namespace orrery::sim

@@ -210,9 +210,9 @@ struct ComponentInfo {
   std::vector<FieldInfo> fields;
 };
 
+using PathVisitor = std::function<void(Node&)>;
 /// Calls `visit` for every string in `node` that `fields` declare as a path, however deep (nested objects, arrays,
 /// chosen policies); catalog references are no paths.
-using PathVisitor = std::function<void(Node&)>;
 void for_each_path(const std::vector<FieldInfo>& fields, Node& node, const PathVisitor& visit);
 
 /// `"80 GiB"`-style expectation of a field, for messages and docs: "a number of bytes such as \"80 GiB\", > 0".

@@ -74,9 +74,9 @@ class Registry {
 
   /// Calls `visit` for what names a file in a policy block, resolved or not (sim::for_each_path).
   void for_each_path(Node& block, const PathVisitor& visit) const {
-    for (const Entry& entry : entries_)
-      if (Node* params = block.find(entry.name); params != nullptr && params->is_object())
-        sim::for_each_path(entry.describe(), *params, visit);
+    for (const std::string& name : names())
+      if (Node* params = block.find(name); params != nullptr && params->is_object())
+        sim::for_each_path(find(name)->describe(), *params, visit);
   }
 
   /// The registered name of the same spelling (sim/base/name_match.hpp); `name` as it is if there is none.

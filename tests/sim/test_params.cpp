@@ -125,10 +125,12 @@ using Drawings = Registry<Drawing>;
 struct Archive {
   Drawings::Choice plan;
   std::vector<FileParams> more;
+  std::optional<FileParams> spare;
   Node extra;
   static constexpr auto fields() {
     return sim::FieldTable{
         choice("plan", &Archive::plan, "file", "A drawing."), field("more", &Archive::more, "Files."),
+        field("spare", &Archive::spare, "A file, or none."),
         annotated(field("extra", &Archive::extra, "Anything."),
                   [](FieldInfo& info, const RegistrySet*) { info.nested = describe_params<FileParams>(); })};
   }
@@ -267,14 +269,16 @@ TEST_CASE("chosen policies and sections are fields", "[unit]") {
 TEST_CASE("paths of a document are found with and without a description of everything", "[unit]") {
   RegistrySet all;
   Drawings drawings("drawing");
-  drawings.add<FileParams>("file", "From a file.", [](const FileParams&) { return std::make_unique<Drawing>(); });
+  for (const char* name : {"mirror", "file", "sheet"})
+    drawings.add<FileParams>(name, "From a file.", [](const FileParams&) { return std::make_unique<Drawing>(); });
   all.add(std::move(drawings));
-  // Three paths: in a policy, in a list, and where only an annotation says what an object holds. A name of a catalog,
-  // an empty text, a text that is no path and another policy's absent block are none.
+  // Five paths: in two policies of three, by name and not as they were registered, in a list, in an optional struct,
+  // and where only an annotation says what an object holds. A name of a catalog, an empty text and a text that is no
+  // path are none.
   const Node document = parse_json(
-      R"({"plan": {"policy": "file", "file": {"path": "a.txt", "note": "b.txt"}},
+      R"({"plan": {"policy": "file", "mirror": {"path": "m.txt"}, "file": {"path": "a.txt", "note": "b.txt"}},
           "more": [{"path": "c.txt", "note": ""}, {"path": "", "note": ""}, {"path": "catalog:x", "note": ""}],
-          "extra": {"path": "d.txt"}})",
+          "spare": {"path": "e.txt"}, "extra": {"path": "d.txt"}})",
       "d.json");
   const auto found = [&](const auto& walk) {
     std::vector<std::string> paths;
@@ -288,7 +292,7 @@ TEST_CASE("paths of a document are found with and without a description of every
   };
   const std::vector<std::string> typed =
       found([&](Node& node, const PathVisitor& visit) { for_each_path<Archive>(all, node, visit); });
-  CHECK(typed == std::vector<std::string>{"a.txt", "c.txt", "d.txt"});
+  CHECK(typed == std::vector<std::string>{"a.txt", "m.txt", "c.txt", "e.txt", "d.txt"});
   CHECK(typed == found([&](Node& node, const PathVisitor& visit) {
           for_each_path(describe_params<Archive>(all), node, visit);
         }));

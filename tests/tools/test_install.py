@@ -121,6 +121,19 @@ class Installed(unittest.TestCase):
                              sorted(p.name for p in (self.share / folder).rglob("*")))
         run(self.command, "validate", "--quiet", self.config(), self.share / "experiments/studies/sweep_serving.json")
 
+    @unittest.skipUnless((BUILD / "orrery_pagmo.so").exists(), "a build without pagmo")
+    def test_a_driver_of_its_own_module_is_found(self):
+        module = self.prefix / "lib/orrery/orrery_pagmo.so"
+        store = pathlib.Path(tempfile.mkdtemp(dir=self.scratch)) / "toy.sqlite"
+        toy = [self.command, "search", self.share / "experiments/studies/search_toy.json", "--set", "search.budget=16",
+               "--set", "search.driver.policy=pagmo", "--quiet"]
+        run(*toy, "--out", store)
+        away = module.rename(module.with_name("away.so"))  # the build's own is not taken in its place
+        try:
+            self.assertIn("pagmo: its module cannot be loaded", run(*toy, "--out", store.with_name("b.sqlite"), code=2).stderr)
+        finally:
+            away.rename(module)
+
     def test_schema_manual_and_completion(self):
         schema = json.loads((self.share / "schemas/orrery.schema.json").read_text())
         self.assertEqual(schema, json.loads(run(self.command, "schema").stdout))

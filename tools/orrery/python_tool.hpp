@@ -18,7 +18,8 @@ std::vector<std::string> python_command(const std::string& package, const std::v
 /// Runs it; its exit code, 1 if it could not be started.
 int run_python_tool(const std::string& package, const std::vector<std::string>& arguments);
 
-/// Puts it in this process's place, so that signals reach it; returns (with 1) only if it could not be started.
+/// Puts it in this process's place, so that signals reach it; returns (with 1) only if it could not be started. INT, TERM
+/// and HUP are blocked then: the package unblocks them once it can answer them.
 int become_python_tool(const std::string& package, const std::vector<std::string>& arguments);
 
 }  // namespace orrery::tools

@@ -3,8 +3,8 @@
 // pagmo's algorithms call the objective; a driver is asked. So the algorithm runs on a thread of its own that stops in
 // its objective until the answer is told; the two threads never run at once, so proposals are a pure function of seed
 // and answers. Everything is a number in the unit cube there. What did not run or breaks a limit is worse than all that
-// was seen. libpagmo itself is in a module (pagmo_module.hpp), which is built where libpagmo-dev is found and loaded when
-// a driver is made; without it the driver says what to install.
+// was seen. libpagmo itself is in a module (pagmo_module.hpp), which is built where libpagmo-dev is found and loaded
+// when a driver is made; without it the driver says what to install.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -91,18 +91,23 @@ class Channel {
   bool waiting_ = false, answered_ = false, ended_ = false, over_ = false;
 };
 
+#ifdef ORRERY_PAGMO
+constexpr bool kBuilt = true;
+#else
+constexpr bool kBuilt = false;
+#endif
+
 /// The module's function; it stays loaded.
 PagmoEvolve load_evolve() {
-  const std::filesystem::path file = sim::module_file(kPagmoModule);
-  std::error_code none;
-  if (!std::filesystem::exists(file, none))
+  if (!kBuilt)
     sim::throw_fault({"pagmo", ""}, "expected a build with pagmo, this one has none",
                      "install Debian's libpagmo-dev (tools/setup optional) and build again");
+  const std::filesystem::path file = sim::module_file(kPagmoModule);
   void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* evolve = module != nullptr ? dlsym(module, kPagmoEvolve) : nullptr;
   if (evolve == nullptr)
     sim::throw_fault({"pagmo", ""}, fmt::format("its module cannot be loaded: {}", dlerror()),
-                     "install Debian's libpagmo8, or build again");
+                     "install Debian's libpagmo8, or build and install again");
   return reinterpret_cast<PagmoEvolve>(evolve);
 }
 
@@ -120,14 +125,13 @@ class PagmoDriver final : public Driver {
     sim::RandomStream random = setup.random;
     const auto seed = static_cast<unsigned>(random.below(1U << 31));
     const auto population = static_cast<std::size_t>(params.population + 3) / 4 * 4;
-    PagmoEvolution evolution{.algorithm = which,
-                             .parameters = space_.size(),
-                             .objectives = objectives_,
-                             .population = population,
-                             .seed = seed,
-                             .evaluate = [channel = channel_](std::vector<double> points) {
-                               return channel->evaluate(std::move(points));
-                             }};
+    PagmoEvolution evolution{
+        .algorithm = which,
+        .parameters = space_.size(),
+        .objectives = objectives_,
+        .population = population,
+        .seed = seed,
+        .evaluate = [channel = channel_](std::vector<double> points) { return channel->evaluate(std::move(points)); }};
     thread_ = std::thread([channel = channel_, evolve = load_evolve(), evolution = std::move(evolution)] {
       try {
         evolve(evolution);

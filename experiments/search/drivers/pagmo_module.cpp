@@ -44,7 +44,7 @@ pagmo::algorithm algorithm_of(PagmoAlgorithm which, unsigned seed) {
 
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] void orrery_pagmo_evolve(const PagmoEvolution& evolution) {
+extern "C" [[gnu::visibility("default")]] void orrery_pagmo_evolve_1(const PagmoEvolution& evolution) {
   const pagmo::population start(pagmo::problem(Cube{&evolution}), pagmo::bfe(pagmo::member_bfe{}), evolution.population,
                                 evolution.seed);
   (void)algorithm_of(evolution.algorithm, evolution.seed + 1).evolve(start);

@@ -13,16 +13,18 @@ class Interrupted(BaseException):
 
 
 def _interrupt(*_: object) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # a second one would interrupt the clearing up
     raise Interrupted
 
 
 def _main() -> int:
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # the command holds them back until here
-        from orrery_report.cli import main  # what it imports takes longer than some pages
-        code = main(sys.argv[1:])
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # the interpreter's end would die of them: all is written
-        return code
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # the command holds them back until here
+            from orrery_report.cli import main  # what it imports takes longer than some pages
+            return main(sys.argv[1:])
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # the interpreter's end would die of them: all is written
     except ModuleNotFoundError as missing:
         print(f"{sys.executable}: expected the module {missing.name}, found none (run tools/setup report)", file=sys.stderr)
         return 2

@@ -35,7 +35,8 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    loaded = sorted(options.orrery.parent.glob("orrery_*.so"))  # beside it: what it loads when it is asked for
+    place = options.orrery.resolve().parent  # what it loads when it is asked for lies beside it, or is installed with it
+    loaded = sorted([*place.glob("orrery_*.so"), *(place.parent / "lib/orrery").glob("orrery_*.so")])
     binaries = [options.orrery, *loaded, *options.module]
     try:
         if options.check:

@@ -99,12 +99,12 @@ using RunCost = CostSums<__int128>;
 /// of which an iteration uses half a dozen: counting them is cheaper than adding them up.
 struct CostParts {
   struct Use {
-    std::size_t entry;  ///< of the model that gave it
+    std::size_t entry;  ///< of the model that gave it: the same cost for as long as that lives
     std::int64_t times;
   };
   std::vector<Use> uses;
   IterationCost rest;
-  bool has_rest = false;  ///< else `rest` is zero
+  bool has_rest = false;  ///< set by whoever writes `rest`; else that is zero
 
   void clear() {
     uses.clear();

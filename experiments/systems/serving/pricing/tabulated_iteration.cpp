@@ -165,7 +165,7 @@ const TabulatedIteration::Cell* TabulatedIteration::find_attention(const BatchSh
 
 const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& shape) {
   if (shape == mixed_.shape) return mixed_;
-  mixed_.shape = shape;
+  mixed_.shape.clear();  // what throws below leaves no answer
   mixed_.parts.clear();
   mixed_.attention = find_attention(shape);
   mixed_.time_ps = mixed_.energy_pj = 0;
@@ -185,6 +185,7 @@ const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& sha
   }
   for (const CostParts::Use& use : mixed_.parts.uses) add(exact_.entry(use.entry), use.times);
   add(mixed_.parts.rest, 1);
+  mixed_.shape = shape;
   return mixed_;
 }
 
