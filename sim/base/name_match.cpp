@@ -122,7 +122,7 @@ std::vector<std::string> catalog_names(const std::filesystem::path& folder) {
 }
 
 NameMatch match_in_catalog(const std::string& text, const std::filesystem::path& folder) {
-  // Most references are names to the letter; listing a catalog for each took a third of what reading a config costs.
+  // Most references are names to the letter; a catalog is listed only for the others.
   std::error_code none;
   if (!text.empty() && text.find_first_of(std::string_view("/\0", 2)) == std::string::npos &&
       std::filesystem::is_regular_file(folder / (text + ".json"), none))

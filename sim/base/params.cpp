@@ -50,10 +50,6 @@ FieldInfo type_of(const FieldRow& row) {
   return info;
 }
 
-}  // namespace
-
-namespace {
-
 /// Calls `descend` for the value, or for each of a list of them.
 template <class Descend>
 void for_each_item(Node& value, bool array, const Descend& descend) {

@@ -385,7 +385,7 @@ std::vector<FieldInfo> describe_params(const RegistrySet& registries) {
   return describe_params<S>(&registries);
 }
 
-/// for_each_path() of a struct's document. Describes only what the document has: a tenth of the time.
+/// for_each_path() of a struct's document. Describes only what the document has.
 template <Parameters S>
 void for_each_path(const RegistrySet& registries, Node& node, const PathVisitor& visit) {
   detail::visit_paths(detail::rows_of(S::fields()), node, &registries, visit);
