@@ -122,7 +122,7 @@ std::vector<std::optional<ReplayTimes>> replay_run(const Run& run, IterationMode
   HostRegistry hosts("host");
   register_host_times(hosts);
   sim::Faults faults;
-  const auto host = hosts.prepare("vllm_v1", nullptr, {}, faults).make();
+  const auto host = hosts.prepare("vllm_v1", nullptr, {}, faults).make(std::nullopt);
   ReplayParts parts;
   parts.model = &model;
   parts.host = host.get();

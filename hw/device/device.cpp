@@ -296,6 +296,15 @@ Device at_clock(const Device& device, double clock_hz) {
   throw std::invalid_argument(fmt::format("{} runs at one clock", device.name));
 }
 
+Device with_launch(const Device& device, double seconds) {
+  const auto* gpu = device.as<GpuParams>();
+  if (gpu == nullptr) throw std::invalid_argument(fmt::format("{} is no GPU", device.name));
+  GpuParams changed = *gpu;
+  changed.launch_mode = LaunchMode::stream;
+  changed.launch_stream_s = seconds;
+  return make_device(device.name, changed, device.make_cost);
+}
+
 namespace {
 
 /// Adds fields to those of another kind: of one name once, and what is nested in it likewise.

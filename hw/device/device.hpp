@@ -95,6 +95,9 @@ Device make_device(std::string name, const Part& part, const CostModelFactory& m
 /// The same at another clock, as hw/gpu/dvfs.hpp has it. Throws std::invalid_argument outside `clocks`.
 Device at_clock(const Device& device, double clock_hz);
 
+/// The same where a kernel of no work takes so long. Throws std::invalid_argument for what is no GPU.
+Device with_launch(const Device& device, double seconds);
+
 /// Fields of all kinds of computing part, those of one name once and none of them required: what an override may say.
 std::vector<sim::FieldInfo> computing_part_fields();
 

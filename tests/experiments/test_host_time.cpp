@@ -140,7 +140,7 @@ TEST_CASE("who decides ahead admits whoever came before the last iteration began
   for (const bool ahead : {false, true}) {
     sim::Faults faults;
     const sim::Node params = sim::parse_json(ahead ? R"({"ahead": true})" : R"({"ahead": false})", "test");
-    const auto host = registry.prepare("overlapped", &params, {}, faults).make();
+    const auto host = registry.prepare("overlapped", &params, {}, faults).make(std::nullopt);
     faults.throw_if_any();
     BenchReplica bench(make_batching("orca", R"({"reservation": "oracle"})"), 1000, nullptr, host.get());
     bench.model.cost_ps = [](const BatchShape&) { return 2 * kSecond; };

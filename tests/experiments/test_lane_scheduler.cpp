@@ -187,7 +187,7 @@ TEST_CASE("one scheduler: the host takes batches one after the other", "[unit]")
   // at 400 and out at 400 + 4 x 10. With a scheduler for each lane all are ready at 100.
   class Host final : public HostTime {
    public:
-    void apply(const BatchShape&, IterationPrice& price) const override { price.time_ps += 100; }
+    HostWork work(const BatchShape&, const IterationPrice&) const override { return {.exposed_ps = 100}; }
   } host;
   for (const bool one_scheduler : {true, false}) {
     Pipeline bench(4, "vllm_v0", R"({"max_batched_tokens": 10})", "paged", 16'000, one_scheduler, 0, &host);

@@ -110,7 +110,7 @@ TEST_CASE("who arrives as an iteration ends joins the next, whatever the order o
 }
 
 TEST_CASE("overheads lengthen iterations", "[unit]") {
-  const SerialHostTime host(500, 30);
+  const AddedHostTime host(std::make_unique<StagedHostTime>(HostStages{}, HiddenStages{}), 500, 30);
   BenchReplica bench(make_batching("orca", R"({"reservation": "oracle"})"), 100, nullptr, &host);
   bench.submit({0, 10, 1});
   bench.submit({1, 10, 1});

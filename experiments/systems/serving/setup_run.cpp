@@ -125,8 +125,11 @@ void collect(const Cluster& cluster, const ServingConfig& config,
   result.totals = cluster.totals();
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
-    for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane)
-      result.kv.split.add(cluster.replica(i, lane).counts().split);
+    for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
+      const ReplicaCounts& counts = cluster.replica(i, lane).counts();
+      result.kv.split.add(counts.split);
+      result.host.add(counts.host);
+    }
     for (std::size_t pool = 0; pool < cluster.pools(i); ++pool) {
       const policies::KvCache& kv = cluster.replica(i, pool).kv();
       result.free_blocks += kv.available_blocks();
@@ -245,7 +248,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load,
                   deciders(config, engine));
   cluster.migrate(config.policies.migration.make(), config.migration);
-  const AddedHostTime host(config.host.make(), picoseconds(config.replica.iteration_overhead_s),
+  const AddedHostTime host(config.host.make(config.launch_costs), picoseconds(config.replica.iteration_overhead_s),
                            picoseconds(config.replica.sequence_overhead_s));
   RunMembers members(*state_, engine, host, seed);
   members.add_to(cluster);

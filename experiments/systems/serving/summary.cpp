@@ -267,6 +267,8 @@ const FigureTable<FinishedRun>& part_table() {
        [](const Run& run) {
          return run.result.kv_tiers ? FigureValue(summarise(*run.result.kv_tiers)) : std::nullopt;
        }},
+      {"host", host_figures(),
+       [](const Run& run) { return run.result.host.any() ? FigureValue(summarise(run.result.host)) : std::nullopt; }},
       {"replicas.*", replica_figures(),
        [](const Run& run) { return summarise(run.result.replicas, run.result.machine, run.span_s); }},
       {"cluster", cluster_figures(), [](const Run& run) { return summarise(run.result.totals, run.scale); }},

@@ -21,6 +21,8 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   std::vector<std::filesystem::path> files{config.model_file};
   if (!config.draft_file.empty()) files.push_back(config.draft_file);
   for (const DevicePart& part : config.parts) files.push_back(part.file);
+  for (const std::filesystem::path& file : config.platform_files)
+    if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
   sim::Node root = config.resolved;
   sim::for_each_path<ServingParams>(*config.registries, root, [&](sim::Node& path) {
     const std::filesystem::path file = path.as_string();

@@ -28,6 +28,7 @@ struct ServingResult {
   double simulated_s = 0;
   std::uint64_t events = 0;
   KvOutcome kv;
+  HostOutcome host;
   std::optional<TierOutcome> kv_tiers;             ///< where there are any
   std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended; prefixes count as free
   std::optional<ProgramMetrics> programs;          ///< of a load that is a program

@@ -75,6 +75,32 @@ void set_clocks(const Node& group, const DeviceGroup& params, DevicePart& device
   if (!device.at_clocks.empty()) device.device = device.at_clocks.front();
 }
 
+/// What the platform of the machine makes launches cost. Its devices last as its kernels do.
+void read_platform(const Node& machine, ServingConfig& config, sim::Faults& faults) {
+  if (!config.machine.platform) return;
+  const auto platform =
+      read_platform_choice(*machine.find("platform"), *config.machine.platform, config.platform_files, faults);
+  if (!platform) return;
+  const hw::KernelLaunchParams& launch = platform->params.launch;
+  config.launch_costs = {.kernel_s = hw::dispatch_time(*platform, 0) + launch.call_s,
+                         .graph_call_s = launch.graph_call_s,
+                         .latency_s = launch.latency_s,
+                         .node_s = launch.graph_node_s - launch.null_kernel_s,
+                         .core_speed = platform->cpu.single_thread};
+  for (DevicePart& part : config.parts) {
+    if (part.device.model == nullptr) continue;  // reported already
+    if (part.file.stem() != platform->params.gpu) {
+      faults.add(place_of(machine, "platform"),
+                 fmt::format("expected a platform of {}, {} launches on {}", part.file.stem().string(), platform->name,
+                             platform->params.gpu),
+                 "its `override` may name another gpu");
+      continue;
+    }
+    part.device = hw::with_launch(part.device, launch.null_kernel_s);
+    for (hw::Device& at_clock : part.at_clocks) at_clock = hw::with_launch(at_clock, launch.null_kernel_s);
+  }
+}
+
 /// Finds the files of part and model, and reads the part with its overrides, so that what is wrong is reported where it
 /// stands.
 void read_references(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
@@ -94,6 +120,7 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     device.device = *std::move(made);
     set_clocks(group, config.machine.devices[i], device, faults);
   }
+  read_platform(machine, config, faults);
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())
     config.model_file = model_file(reference->as_string(), reference->origin(), faults);
@@ -282,6 +309,10 @@ Node write_resolved(const ServingConfig& config) {
   Node& devices = *root.find("machine")->find("devices");
   for (std::size_t i = 0; i < config.parts.size(); ++i)
     devices.items()[i].set("part", Node::string(reference_of(config.parts[i].file, "hw/catalog")));
+  if (!config.platform_files.empty())
+    root.find("machine")
+        ->find("platform")
+        ->set("part", Node::string(reference_of(config.platform_files.front(), "hw/catalog")));
   root.find("model")->set("config", Node::string(reference_of(config.model_file, "models/catalog")));
   if (!config.draft_file.empty())
     root.find("policies")

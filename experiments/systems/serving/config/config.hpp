@@ -13,6 +13,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/graph_model.hpp"
+#include "experiments/base/platform_choice.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
@@ -61,12 +62,16 @@ struct DeviceGroup {
 
 struct MachineParams {
   std::vector<DeviceGroup> devices;
+  std::optional<PlatformChoice> platform;
   ProfileParams profile;
   hw::CostModelRegistry::Choice cost;
 
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
+        sim::only_if_given(sim::field("platform", &MachineParams::platform,
+                                      "What launches on the devices: a CPU coupled to GPUs of their part. `host` then "
+                                      "counts launches by its costs.")),
         sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times."),
         sim::choice("cost", &MachineParams::cost, "by_kind", "Cost model of the devices.")};
   }
@@ -321,11 +326,13 @@ struct DevicePart {
 
 /// A validated config: its sections, what they refer to, and the same written out with all defaults.
 struct ServingConfig : ServingParams {
-  std::string file;                  ///< the config's, for messages
-  SharedRegistries registries;       ///< that it was read with
-  std::vector<DevicePart> parts;     ///< one a group of machine.devices
-  std::filesystem::path model_file;  ///< what model.config stands for
-  std::filesystem::path draft_file;  ///< of the model that drafts, if there is one
+  std::string file;                                   ///< the config's, for messages
+  SharedRegistries registries;                        ///< that it was read with
+  std::vector<DevicePart> parts;                      ///< one a group of machine.devices
+  std::optional<LaunchCosts> launch_costs;            ///< of machine.platform, where there is one
+  std::vector<std::filesystem::path> platform_files;  ///< its own first
+  std::filesystem::path model_file;                   ///< what model.config stands for
+  std::filesystem::path draft_file;                   ///< of the model that drafts, if there is one
   std::optional<LoadedGraph> graph;  ///< that iterations are priced by, before any pass; none: by the model's kernels
   bool own_graph = false;            ///< it is the model's, not one that the config names
   std::vector<ChosenPass> passes;

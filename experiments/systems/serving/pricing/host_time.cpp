@@ -137,35 +137,15 @@ std::int64_t layers_of(const BatchShape& shape) {
 
 }  // namespace
 
-StagedHostTime::StagedHostTime(const HostStages& stages, const HiddenStages& hidden)
-    : hidden_(hidden),
-      launch_ps_(picoseconds(stages.launch_s)),
-      launch_layer_ps_(picoseconds(stages.launch_layer_s)),
-      graph_ps_(picoseconds(stages.graph_launch_s)),
-      graph_layer_ps_(picoseconds(stages.graph_launch_layer_s)),
-      graph_tokens_(stages.graph_tokens),
-      graph_prompts_(stages.graph_prompts) {
-  const auto put = [&](bool away, double fixed, double sequence, double token) {
-    (away ? covered_ : exposed_).add({picoseconds(fixed), picoseconds(sequence), picoseconds(token)});
-  };
-  put(hidden.schedule, stages.schedule_s, stages.schedule_sequence_s, 0);
-  put(hidden.prepare, stages.prepare_s, stages.prepare_sequence_s, stages.prepare_token_s);
-  put(hidden.sample, stages.sample_s, stages.sample_sequence_s, 0);
-  put(hidden.detokenise, 0, stages.detokenise_sequence_s, 0);
-}
-
-void StagedHostTime::apply(const BatchShape& shape, IterationPrice& price) const {
-  std::int64_t tokens = 0;
-  bool prompts = false;
-  for (const Segment& segment : shape.segments) {
-    tokens = std::max(tokens, segment.tokens);
-    prompts = prompts || segment.prefill.sequences > 0;
-  }
-  const auto line = [&](const Line& l) { return l.fixed + l.sequence * shape.sequences + l.token * tokens; };
-  const bool graph = tokens <= graph_tokens_ && (graph_prompts_ || !prompts);
-  const std::int64_t launch =
-      graph ? graph_ps_ + graph_layer_ps_ * layers_of(shape) : launch_ps_ + launch_layer_ps_ * layers_of(shape);
-  const std::int64_t beside = launch + line(covered_);
+void lengthen(const HostWork& work, IterationPrice& price) {
+  price.time_ps += work.longer_ps;
+  const std::int64_t beside = work.beside_ps();
+  price.host = {.calls = work.calls,
+                .exposed_ps = work.exposed_ps,
+                .beside_ps = beside,
+                .device_ps = price.time_ps,
+                .device_step_ps = price.step_ps,
+                .queued2_ps = 2 * work.calls * work.latency_ps};
   if (price.time_ps < beside) {
     // The CPU sets the pace, up to the iteration that takes the devices as long.
     if (price.step_ps > 0) {
@@ -173,30 +153,95 @@ void StagedHostTime::apply(const BatchShape& shape, IterationPrice& price) const
     }
     price.time_ps = beside;
     price.step_ps = 0;
-  } else if (price.step_ps < 0) {
-    price.horizon = std::min(price.horizon, (price.time_ps - beside) / -price.step_ps + 1);
+  } else {
+    // The devices do: calls get ahead of them evenly, the last one by all that the host is faster.
+    if (price.step_ps < 0) price.horizon = std::min(price.horizon, (price.time_ps - beside) / -price.step_ps + 1);
+    const std::int64_t later = std::max<std::int64_t>(0, work.calls - 1);
+    price.host.queued2_ps += later * (price.time_ps - beside);
+    price.host.queued2_step_ps = later * price.step_ps;
   }
-  price.time_ps += line(exposed_);
+  price.time_ps += work.exposed_ps;
+}
+
+StagedHostTime::StagedHostTime(const HostStages& stages, const HiddenStages& hidden,
+                               const std::optional<LaunchCosts>& counted)
+    : hidden_(hidden), graph_tokens_(stages.graph_tokens), graph_prompts_(stages.graph_prompts) {
+  const double speed = counted ? counted->core_speed : 1;
+  const auto put = [&](bool away, double fixed, double sequence, double token) {
+    (away ? covered_ : exposed_)
+        .add({picoseconds(fixed / speed), picoseconds(sequence / speed), picoseconds(token / speed)});
+  };
+  put(hidden.schedule, stages.schedule_s, stages.schedule_sequence_s, 0);
+  put(hidden.prepare, stages.prepare_s, stages.prepare_sequence_s, stages.prepare_token_s);
+  put(hidden.sample, stages.sample_s, stages.sample_sequence_s, 0);
+  put(hidden.detokenise, 0, stages.detokenise_sequence_s, 0);
+  stream_.calls_a_launch = 1;
+  graph_.calls_a_pass = 1;
+  if (stages.graph_launch_layer_s > 0) graph_.calls_a_layer = 2;  // in pieces: a graph and an attention kernel
+  if (!counted) {
+    stream_.pass = picoseconds(stages.launch_s);
+    stream_.layer = picoseconds(stages.launch_layer_s);
+    graph_.pass = picoseconds(stages.graph_launch_s);
+    graph_.layer = picoseconds(stages.graph_launch_layer_s);
+    return;
+  }
+  stream_.launch = picoseconds(counted->kernel_s);
+  graph_.pass = picoseconds(counted->graph_call_s);
+  graph_.longer = picoseconds(counted->node_s);
+  if (graph_.calls_a_layer > 0) graph_.layer = picoseconds(counted->graph_call_s) + picoseconds(counted->kernel_s);
+  latency_ps_ = picoseconds(counted->latency_s);
+}
+
+HostWork StagedHostTime::work(const BatchShape& shape, const IterationPrice& price) const {
+  std::int64_t tokens = 0;
+  bool prompts = false;
+  for (const Segment& segment : shape.segments) {
+    tokens = std::max(tokens, segment.tokens);
+    prompts = prompts || segment.prefill.sequences > 0;
+  }
+  const auto line = [&](const Line& l) { return l.fixed + l.sequence * shape.sequences + l.token * tokens; };
+  const Launching& how = tokens <= graph_tokens_ && (graph_prompts_ || !prompts) ? graph_ : stream_;
+  const std::int64_t passes = 1 + price.draft_passes;
+  const std::int64_t layers = layers_of(shape) + price.draft_layers;
+  HostWork work;
+  work.exposed_ps = line(exposed_);
+  work.hidden_ps = line(covered_);
+  work.launch_ps = how.pass * passes + how.layer * layers + how.launch * price.launches;
+  work.calls = how.calls_a_pass * passes + how.calls_a_layer * layers + how.calls_a_launch * price.launches;
+  work.latency_ps = latency_ps_;
+  if (!hidden_.ahead) work.exposed_ps += latency_ps_;  // devices are idle when the first kernel comes
+  work.longer_ps = how.longer * price.launches;
+  return work;
 }
 
 void register_host_times(HostRegistry& registry) {
+  using Counted = std::optional<LaunchCosts>;
   registry.add<SerialParams>("serial", "The devices wait for every stage but launching.",
-                             [](const SerialParams& p) { return std::make_unique<StagedHostTime>(p, HiddenStages{}); });
-  registry.add<OverlappedParams>(
-      "overlapped", "Every stage runs beside the devices: whichever is slower sets the pace.",
-      [](const OverlappedParams& p) { return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead)); });
-  registry.add<StagedParams>("staged", "Some stages run beside the devices.", [](const StagedParams& p) {
-    return std::make_unique<StagedHostTime>(
-        p, HiddenStages{p.hide_schedule, p.hide_prepare, p.hide_sample, p.hide_detokenise, p.ahead});
-  });
+                             [](const SerialParams& p, const Counted& counted) {
+                               return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
+                             });
+  registry.add<OverlappedParams>("overlapped",
+                                 "Every stage runs beside the devices: whichever is slower sets the pace.",
+                                 [](const OverlappedParams& p, const Counted& counted) {
+                                   return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);
+                                 });
+  registry.add<StagedParams>(
+      "staged", "Some stages run beside the devices.", [](const StagedParams& p, const Counted& counted) {
+        return std::make_unique<StagedHostTime>(
+            p, HiddenStages{p.hide_schedule, p.hide_prepare, p.hide_sample, p.hide_detokenise, p.ahead}, counted);
+      });
   registry.add<VllmV0Params>("vllm_v0", "vLLM up to 0.7 without graphs, Sarathi-Serve: all in one loop.",
-                             [](const VllmV0Params& p) { return std::make_unique<StagedHostTime>(p, HiddenStages{}); });
-  registry.add<VllmV1Params>("vllm_v1", "vLLM V1 with asynchronous scheduling.", [](const VllmV1Params& p) {
-    return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead));
-  });
-  registry.add<SglangParams>("sglang", "SGLang with its overlap scheduler.", [](const SglangParams& p) {
-    return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead));
-  });
+                             [](const VllmV0Params& p, const Counted& counted) {
+                               return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
+                             });
+  registry.add<VllmV1Params>("vllm_v1", "vLLM V1 with asynchronous scheduling.",
+                             [](const VllmV1Params& p, const Counted& counted) {
+                               return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);
+                             });
+  registry.add<SglangParams>("sglang", "SGLang with its overlap scheduler.",
+                             [](const SglangParams& p, const Counted& counted) {
+                               return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);
+                             });
 }
 
 }  // namespace orrery::experiments

@@ -6,9 +6,15 @@
 //   launch      a + b l        handing over kernels; as a captured graph (up to graph_tokens tokens) a + b l of its own
 //   sample      a + b s        what the host does with the logits' result
 //   detokenise  b s            text, stop strings, streams of output
-// Kernels run while later ones are launched, so that launching and running never add up: whichever is longer counts.
+// Where the machine names a platform (hw/coupling), launches are counted in place of the times above: a kernel costs
+// the framework's time of an operator and a call of the driver, a captured graph one call, graphs in pieces (those with
+// a graph_launch_layer) one for each layer and its attention as a kernel; kernels last as the platform's do, in a
+// stream or as nodes of a graph. The other stages take the platform's core as much longer as it is slower. Kernels run
+// while later ones are launched, so that launching and running never add up: whichever is longer counts.
 //   exposed time of an iteration = the stages that are not hidden
 //   length = exposed + max(devices, launch + hidden stages)
+// Models that draft are launched likewise, pass by pass. In a pipeline the stages launch for themselves: a stage lasts
+// no shorter than its own launches, and what the scheduler does comes before the first one.
 // `serial` hides nothing: devices idle while the CPU works (vLLM V0, Sarathi-Serve, ORCA). `overlapped` hides every
 // stage: the next iteration is prepared while the devices run this one (SGLang's overlap scheduler, vLLM V1's
 // asynchronous scheduling). `staged` says which stages are hidden.
@@ -19,6 +25,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
@@ -27,26 +34,38 @@
 
 namespace orrery::experiments {
 
-/// What the host does between iterations: lengthens their price. Must leave price.horizon true.
+/// What the host does for an iteration, or for the layers of it that a stage of a pipeline has, ps.
+struct HostWork {
+  std::int64_t exposed_ps = 0;  ///< stages that the devices wait for
+  std::int64_t hidden_ps = 0;   ///< stages that run beside them
+  std::int64_t launch_ps = 0;   ///< handing over what the devices run, beside them too
+  std::int64_t calls = 0;       ///< that hand it over: one a kernel, or one a captured graph
+  std::int64_t latency_ps = 0;  ///< from a call to the begin of what it launches on an idle device
+  std::int64_t longer_ps = 0;   ///< that the devices take than the model says
+  std::int64_t beside_ps() const { return hidden_ps + launch_ps; }
+};
+
+/// The price of an iteration for which the host does that. Leaves price.horizon true. Sets price.host.
+void lengthen(const HostWork& work, IterationPrice& price);
+
 class HostTime {
  public:
   virtual ~HostTime() = default;
-  virtual void apply(const BatchShape& shape, IterationPrice& price) const = 0;
+  /// For a batch, of which `price` tells what devices are given (launches, draft_passes, draft_layers).
+  virtual HostWork work(const BatchShape& shape, const IterationPrice& price) const = 0;
   /// Whether an iteration is decided upon when the one before it begins.
   virtual bool decides_ahead() const { return false; }
+  /// Lengthens the price of an iteration that no pipeline cuts.
+  void apply(const BatchShape& shape, IterationPrice& price) const { lengthen(work(shape, price), price); }
 };
 
-/// A time for every iteration and one for every sequence in it, nothing of which overlaps with the devices.
-class SerialHostTime final : public HostTime {
- public:
-  SerialHostTime(std::int64_t iteration_ps, std::int64_t sequence_ps)
-      : iteration_ps_(iteration_ps), sequence_ps_(sequence_ps) {}
-  void apply(const BatchShape& shape, IterationPrice& price) const override {
-    price.time_ps += iteration_ps_ + sequence_ps_ * shape.sequences;
-  }
-
- private:
-  std::int64_t iteration_ps_, sequence_ps_;
+/// What a platform's launches cost. All but `core_speed` in s.
+struct LaunchCosts {
+  double kernel_s = 0;      ///< of the host: an operator of one kernel
+  double graph_call_s = 0;  ///< of the host: a captured graph
+  double latency_s = 0;     ///< from a call to its kernel on an idle device
+  double node_s = 0;        ///< that a kernel lasts longer as a node of a graph than in a stream
+  double core_speed = 1;    ///< of the core that runs the engine; HostStages are of one of speed 1
 };
 
 /// Seconds of the stages. All zero: the host takes no time.
@@ -69,8 +88,10 @@ struct HiddenStages {
 
 class StagedHostTime final : public HostTime {
  public:
-  StagedHostTime(const HostStages& stages, const HiddenStages& hidden);
-  void apply(const BatchShape& shape, IterationPrice& price) const override;
+  /// `counted`: of the machine's platform; none: launches cost what the stages say.
+  StagedHostTime(const HostStages& stages, const HiddenStages& hidden,
+                 const std::optional<LaunchCosts>& counted = std::nullopt);
+  HostWork work(const BatchShape& shape, const IterationPrice& price) const override;
   bool decides_ahead() const override { return hidden_.ahead; }
 
  private:
@@ -83,29 +104,38 @@ class StagedHostTime final : public HostTime {
       token += other.token;
     }
   };
+  /// Of handing over so many passes, layers and launches.
+  struct Launching {
+    std::int64_t pass = 0, layer = 0, launch = 0;
+    std::int64_t calls_a_pass = 0, calls_a_layer = 0, calls_a_launch = 0;
+    std::int64_t longer = 0;  ///< that devices take for each launch
+  };
   HiddenStages hidden_;
   Line exposed_, covered_;
-  std::int64_t launch_ps_, launch_layer_ps_, graph_ps_, graph_layer_ps_, graph_tokens_;
+  Launching stream_, graph_;
+  std::int64_t graph_tokens_, latency_ps_ = 0;
   bool graph_prompts_;
 };
 
-/// Another's time, and one for every iteration and every sequence in it that nothing hides.
+/// Another's work, and a time for every iteration and every sequence in it that the devices wait for.
 class AddedHostTime final : public HostTime {
  public:
   AddedHostTime(std::unique_ptr<HostTime> base, std::int64_t iteration_ps, std::int64_t sequence_ps)
-      : base_(std::move(base)), added_(iteration_ps, sequence_ps) {}
-  void apply(const BatchShape& shape, IterationPrice& price) const override {
-    base_->apply(shape, price);
-    added_.apply(shape, price);
+      : base_(std::move(base)), iteration_ps_(iteration_ps), sequence_ps_(sequence_ps) {}
+  HostWork work(const BatchShape& shape, const IterationPrice& price) const override {
+    HostWork work = base_->work(shape, price);
+    work.exposed_ps += iteration_ps_ + sequence_ps_ * shape.sequences;
+    return work;
   }
   bool decides_ahead() const override { return base_->decides_ahead(); }
 
  private:
   std::unique_ptr<HostTime> base_;
-  SerialHostTime added_;
+  std::int64_t iteration_ps_, sequence_ps_;
 };
 
-using HostRegistry = sim::Registry<HostTime>;
+/// Profiles of engines, made for what the machine's platform makes launches cost (none: it names none).
+using HostRegistry = sim::Registry<HostTime, const std::optional<LaunchCosts>&>;
 
 /// `serial`, `overlapped`, `staged`, and the engines' own settings under the engines' names.
 void register_host_times(HostRegistry& registry);

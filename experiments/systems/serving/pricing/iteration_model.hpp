@@ -60,6 +60,7 @@ struct CostSums {
   S time_ps = 0;
   S flops = 0;
   S dram_bytes = 0;  ///< over all devices of the replica
+  S launches = 0;    ///< kernels and collectives that one device is given
   S compute_pj = 0, memory_pj = 0, network_pj = 0;
   std::array<S, hw::kOpClasses> class_ps{};
   std::array<S, hw::kOpClasses> class_pj{};
@@ -69,6 +70,7 @@ struct CostSums {
     time_ps += other.time_ps;
     flops += other.flops;
     dram_bytes += other.dram_bytes;
+    launches += other.launches;
     compute_pj += other.compute_pj;
     memory_pj += other.memory_pj;
     network_pj += other.network_pj;
@@ -83,6 +85,7 @@ struct CostSums {
     time_ps += other.time_ps * times;
     flops += other.flops * times;
     dram_bytes += other.dram_bytes * times;
+    launches += other.launches * times;
     compute_pj += other.compute_pj * times;
     memory_pj += other.memory_pj * times;
     network_pj += other.network_pj * times;
@@ -117,6 +120,17 @@ struct CostParts {
   }
 };
 
+/// What an iteration keeps its host and its devices busy with, before it lasts as long as the slower of them. The i-th
+/// iteration within a price's horizon has i times the steps more.
+struct HostShare {
+  std::int64_t calls = 0;       ///< launches: one a kernel, or one a captured graph
+  std::int64_t exposed_ps = 0;  ///< of the host while the devices wait
+  std::int64_t beside_ps = 0;   ///< of the host beside the devices, launching included
+  std::int64_t device_ps = 0, device_step_ps = 0;
+  std::int64_t queued2_ps = 0, queued2_step_ps = 0;  ///< twice the time from calls to their kernels, over all calls
+  bool any() const { return exposed_ps > 0 || beside_ps > 0; }
+};
+
 /// Time and energy of an iteration, and how they go on while every decode's context grows by a token an iteration and
 /// nothing else changes: the i-th such iteration (i from 0) lasts time_ps + i step_ps and takes energy_pj + i
 /// step_energy_pj, exactly, for i < horizon.
@@ -124,6 +138,9 @@ struct IterationPrice {
   std::int64_t time_ps = 0, step_ps = 0;
   std::int64_t energy_pj = 0, step_energy_pj = 0;
   std::int64_t horizon = 1;
+  std::int64_t launches = 0;                        ///< as in CostSums, the same for all of them
+  std::int64_t draft_passes = 0, draft_layers = 0;  ///< of models that draft: passes, and layers in all of these
+  HostShare host;                                   ///< once a host has lengthened it
 };
 
 class IterationModel;

@@ -31,6 +31,7 @@ void add_kernel(const hw::Device& device, const hw::Kernel& kernel, std::int64_t
   const std::int64_t compute_pj = kernel_pj(cost.compute_energy_j) * ranks;
   const std::int64_t memory_pj = kernel_pj(cost.memory_energy_j) * ranks;
   out.time_ps += ps;
+  ++out.launches;
   out.class_ps[op] += ps;
   out.compute_pj += compute_pj;
   out.memory_pj += memory_pj;
@@ -47,6 +48,7 @@ void add_collective(const hw::Device& device, hw::LibraryCall call, std::int64_t
   const std::int64_t link_pj = kernel_pj(cost.link_energy_j) * devices;
   const std::int64_t active_pj = kernel_pj(device.power.active_w * cost.time_s) * devices;
   out.time_ps += ps;
+  ++out.launches;
   out.class_ps[place] += ps;
   out.network_pj += link_pj;
   out.compute_pj += active_pj;

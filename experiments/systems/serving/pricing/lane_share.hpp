@@ -6,7 +6,7 @@
 
 namespace orrery::experiments {
 
-/// Times as they are; energy, FLOPs and traffic divided among the lanes, rounded down.
+/// Times and launches as they are; energy, FLOPs and traffic divided among the lanes, rounded down.
 class LaneShare final : public IterationModel {
  public:
   LaneShare(IterationModel& all, std::int64_t lanes) : all_(all), lanes_(lanes) {}
@@ -16,6 +16,7 @@ class LaneShare final : public IterationModel {
     IterationCost part = share(whole_, 1, lanes_);
     part.time_ps = whole_.time_ps;
     part.class_ps = whole_.class_ps;
+    part.launches = whole_.launches;
     out.add(part);
   }
   std::int64_t switch_ps(std::int32_t from, std::int32_t to) const override { return all_.switch_ps(from, to); }

@@ -32,6 +32,7 @@ IterationCost slope_between(const IterationCost& a, const IterationCost& b, std:
   out.time_ps /= by;
   out.flops /= by;
   out.dram_bytes /= by;
+  out.launches = 0;  // a launch more at the end of a cell is none within it
   out.compute_pj /= by;
   out.memory_pj /= by;
   out.network_pj /= by;
@@ -125,6 +126,7 @@ TabulatedIteration::Cell& TabulatedIteration::make(std::int32_t mode, const Deco
   cell.slope_ps = cell.slope.time_ps;
   cell.energy_pj = energy(cell.base);
   cell.slope_pj = energy(cell.slope);
+  cell.launches = cell.base.launches;
   return cell;
 }
 
@@ -168,10 +170,11 @@ const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& sha
   mixed_.shape.clear();  // what throws below leaves no answer
   mixed_.parts.clear();
   mixed_.attention = find_attention(shape);
-  mixed_.time_ps = mixed_.energy_pj = 0;
+  mixed_.time_ps = mixed_.energy_pj = mixed_.launches = 0;
   const auto add = [&](const IterationCost& cost, std::int64_t times) {
     mixed_.time_ps += cost.time_ps * times;
     mixed_.energy_pj += energy(cost) * times;
+    mixed_.launches += cost.launches * times;
   };
   if (mixed_.attention == nullptr) {
     exact_.parts(shape, mixed_.parts);
@@ -207,7 +210,7 @@ IterationPrice TabulatedIteration::price(const BatchShape& shape) {
   const Cell* cell = find(shape);
   if (cell == nullptr) {
     const Mixed& whole = mixed(shape);
-    return {.time_ps = whole.time_ps, .energy_pj = whole.energy_pj};
+    return {.time_ps = whole.time_ps, .energy_pj = whole.energy_pj, .launches = whole.launches};
   }
   const DecodeSums& decode = shape.segments.front().decode;
   const std::int64_t past = decode.context_tokens - cell->knot;
@@ -215,7 +218,8 @@ IterationPrice TabulatedIteration::price(const BatchShape& shape) {
           .step_ps = decode.sequences * cell->slope_ps,
           .energy_pj = cell->energy_pj + past * cell->slope_pj,
           .step_energy_pj = decode.sequences * cell->slope_pj,
-          .horizon = (cell->next - decode.context_tokens + decode.sequences - 1) / decode.sequences};
+          .horizon = (cell->next - decode.context_tokens + decode.sequences - 1) / decode.sequences,
+          .launches = cell->launches};
 }
 
 std::unique_ptr<CostLedger> TabulatedIteration::ledger() {

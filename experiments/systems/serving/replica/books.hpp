@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "experiments/systems/serving/observe/host_outcome.hpp"
 #include "experiments/systems/serving/observe/kv_outcome.hpp"
 #include "experiments/systems/serving/replica/parts.hpp"
 #include "experiments/systems/serving/replica/sequence_table.hpp"
@@ -16,6 +17,7 @@ struct ReplicaCounts {
   std::int64_t iterations = 0, processed_tokens = 0, preemptions = 0, kv_peak_bytes = 0;
   __int128 busy_ps = 0;
   KvSplit split;                   ///< where the cache reports it
+  HostOutcome host;                ///< of whole iterations
   __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
   std::int64_t prompt_tokens = 0;  ///< of first admissions, …
   std::int64_t device_tokens = 0;  ///< … and what the cache had of them on the device

@@ -83,6 +83,10 @@ void Flight::complete(std::int64_t upto) {
   if (steady) take_growth(from + 1);
   if (kv_.reports_split()) book_split(steps);
   on_.books.iterations(on_.batch.shape(), steps);
+  if (const HostShare& host = leap_.price.host; host.any()) {
+    HostOutcome& all = on_.books.counts().host;
+    (on_.batch.counts().chunks > 0 ? all.prompt : all.decode).book(host, from, steps);
+  }
   on_.books.busy(pipe_ != nullptr ? leap_.work_ps : leap_.elapsed(upto) - leap_.elapsed(from));
   on_.time.at = leap_.time_of(upto);
   if (on_.books.observed()) observe(from, upto);

@@ -1,20 +1,28 @@
 #include "experiments/systems/serving/replica/pricer.hpp"
 
+#include <algorithm>
+
 #include "experiments/systems/serving/replica/lane_scheduler.hpp"
 
 namespace orrery::experiments {
 
 IterationPrice ReplicaPricer::price(const DeviceTime& time) {
   IterationPrice price = model_.price(shape_);
-  const std::int64_t devices_ps = price.time_ps;
-  if (host_ != nullptr) host_->apply(shape_, price);
-  if (pipe_ == nullptr) return price;
-  const std::int64_t host_ps = price.time_ps - devices_ps;
+  if (pipe_ == nullptr) {
+    if (host_ != nullptr) host_->apply(shape_, price);
+    return price;
+  }
+  // Stages launch for themselves. What the scheduler does beside the devices it does no faster than it can.
+  const HostWork work = host_ != nullptr ? host_->work(shape_, price) : HostWork{};
+  const std::int64_t scheduler_ps = work.exposed_ps + std::max<std::int64_t>(0, work.hidden_ps - price.time_ps);
   const ExactTime decided = time.after(time.stall_ps);
-  const ExactTime ready = scheduler_ != nullptr ? scheduler_->host_until(decided, host_ps, time.ps_per_tick)
-                                                : decided.plus(host_ps, time.ps_per_tick);
-  price.time_ps = time.until(pipe_->pass(ready, shape_)) - time.stall_ps;
+  const ExactTime ready = scheduler_ != nullptr ? scheduler_->host_until(decided, scheduler_ps, time.ps_per_tick)
+                                                : decided.plus(scheduler_ps, time.ps_per_tick);
+  price.time_ps = time.until(pipe_->pass(ready, shape_, host_)) - time.stall_ps;
   price.horizon = 1;
+  price.host = pipe_->last_host();
+  price.host.exposed_ps = work.exposed_ps;
+  price.host.beside_ps += work.hidden_ps;
   return price;
 }
 

@@ -12,6 +12,7 @@ StagePipe::StagePipe(IterationModel& model, std::vector<std::vector<StageLayers>
   free_.resize(most);
   times_.resize(most);
   sends_.resize(most);
+  hosts_.resize(most);
 }
 
 namespace {
@@ -23,8 +24,18 @@ std::int64_t nanoseconds(const ExactTime& time, std::int64_t ps_per_tick) {
 
 }  // namespace
 
+/// Time of the stage priced last (part_, cost_) where it launches for itself; and what it consists of.
+std::int64_t StagePipe::launched(const HostTime& host, HostShare& share) const {
+  HostWork work = host.work(part_, {.launches = cost_.launches});
+  work.exposed_ps = work.hidden_ps = 0;  // the scheduler's
+  IterationPrice price{.time_ps = cost_.time_ps};
+  lengthen(work, price);
+  share = price.host;
+  return price.time_ps;
+}
+
 /// Time of each stage, and of the send after it.
-void StagePipe::price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages) {
+void StagePipe::price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages, const HostTime* host) {
   const bool whole = shape.segments.size() == 1 && shape.segments.front().first == 0 &&
                      shape.segments.front().last == stages.back().last;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -32,6 +43,7 @@ void StagePipe::price_stages(const BatchShape& shape, const std::vector<StageLay
     if (whole && stage.as_before) {
       times_[s] = times_[s - 1];  // the same layers over the same tokens
       sends_[s] = sends_[s - 1];
+      hosts_[s] = hosts_[s - 1];
       continue;
     }
     part_.clear();
@@ -49,16 +61,18 @@ void StagePipe::price_stages(const BatchShape& shape, const std::vector<StageLay
     }
     cost_ = {};
     if (!part_.segments.empty() || part_.logit_rows > 0) model_.cost(part_, cost_);
-    times_[s] = cost_.time_ps;
+    hosts_[s] = {};
+    times_[s] = host != nullptr && cost_.launches > 0 ? launched(*host, hosts_[s]) : cost_.time_ps;
     sends_[s] = s + 1 < stages.size() && sent > 0 ? send_ps_(sent) : 0;
   }
 }
 
-ExactTime StagePipe::pass(ExactTime ready, const BatchShape& shape) {
+ExactTime StagePipe::pass(ExactTime ready, const BatchShape& shape, const HostTime* host) {
   const std::vector<StageLayers>& stages = modes_[static_cast<std::size_t>(shape.mode)];
-  price_stages(shape, stages);
+  price_stages(shape, stages, host);
   const ExactTime entered = ready;
   last_work_ps_ = 0;
+  last_host_ = {};
   last_times_.resize(stages.size());
   ExactTime left;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -68,6 +82,10 @@ ExactTime StagePipe::pass(ExactTime ready, const BatchShape& shape) {
     left = free_[s];
     ready = left.plus(sends_[s], ps_per_tick_);
     last_work_ps_ += times_[s];
+    last_host_.calls += hosts_[s].calls;
+    last_host_.beside_ps += hosts_[s].beside_ps;
+    last_host_.device_ps += hosts_[s].device_ps;
+    last_host_.queued2_ps += hosts_[s].queued2_ps;
   }
   const ExactTime from = std::max(entered, empty_from_);
   if (left > from) occupied_ps_ += left.minus(from, ps_per_tick_);

@@ -8,6 +8,7 @@
 // exact without any event. With as many lanes as stages a pipeline of equal iterations is always full; where they
 // differ, a stage that waits for the one before it is a bubble. A replica of several layouts has stages by mode
 // (BatchShape::mode), and changes its mode while nothing is in flight.
+// Each stage launches what it runs, for all lanes: it takes no shorter than that (pricing/host_time.hpp).
 // Left out: the way of a sampled token back to the first stage, and sends that contend.
 #pragma once
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/load/request.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
 
 namespace orrery::experiments {
@@ -34,8 +36,11 @@ class StagePipe {
   StagePipe(IterationModel& model, std::vector<std::vector<StageLayers>> modes, SendTime send_ps,
             std::int64_t ps_per_tick);
 
-  /// An iteration that is ready for the first stage: when it leaves the last. Calls come in order of time.
-  ExactTime pass(ExactTime ready, const BatchShape& shape);
+  /// An iteration that is ready for the first stage: when it leaves the last. Calls come in order of time. `host` may
+  /// be null: launching takes no time.
+  ExactTime pass(ExactTime ready, const BatchShape& shape, const HostTime* host = nullptr);
+  /// What the hosts and devices of all stages had to do for the last iteration that passed; the scheduler is not in it.
+  const HostShare& last_host() const { return last_host_; }
   /// Stage time of the last iteration that passed, over stages; and the mean of these.
   std::int64_t last_work_ps() const { return last_work_ps_; }
   std::int64_t last_mean_ps() const { return last_work_ps_ / std::ssize(last_times_); }
@@ -53,7 +58,8 @@ class StagePipe {
   __int128 work_ps() const { return work_ps_; }
 
  private:
-  void price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages);
+  void price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages, const HostTime* host);
+  std::int64_t launched(const HostTime& host, HostShare& share) const;
 
   IterationModel& model_;
   std::vector<std::vector<StageLayers>> modes_;
@@ -62,6 +68,8 @@ class StagePipe {
   std::vector<ExactTime> free_;
   std::vector<StageTime> last_times_;
   std::vector<std::int64_t> times_, sends_;  // of the iteration at hand
+  std::vector<HostShare> hosts_;
+  HostShare last_host_;
   BatchShape part_;
   IterationCost cost_;
   ExactTime empty_from_;
