@@ -147,8 +147,10 @@ struct PlatformParams {
     using sim::Unit;
     using P = PlatformParams;
     return sim::FieldTable{
-        sim::required(sim::field("cpu", &P::cpu, Unit::reference, sim::any_value(), "Part whose core dispatches.")),
-        sim::required(sim::field("gpu", &P::gpu, Unit::reference, sim::any_value(), "Part that runs the kernels.")),
+        sim::required(
+            sim::field("cpu", &P::cpu, Unit::none, sim::any_value(), "Part of the catalog whose core dispatches.")),
+        sim::required(
+            sim::field("gpu", &P::gpu, Unit::none, sim::any_value(), "Part of the catalog that runs the kernels.")),
         sim::required(sim::field("link", &P::link, "Between host and device.")),
         sim::required(sim::field("dispatch", &P::dispatch, "CPU time of the framework.")),
         sim::required(sim::field("launch", &P::launch, "Launches: driver and front end of the device.")),

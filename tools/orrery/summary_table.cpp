@@ -93,6 +93,20 @@ std::string figures_table(const Node& summary) {
   return out;
 }
 
+/// What an iteration keeps host and devices busy with, in each regime that occurred.
+std::string host_text(const Node& host) {
+  std::string out;
+  for (const auto& [name, regime] : host.members()) {
+    const auto each = [&](const char* key) {
+      const double iterations = number(regime, "iterations").value_or(0);
+      return sim::humanise(iterations > 0 ? number(regime, key).value_or(0) / iterations : 0, Unit::seconds);
+    };
+    out += fmt::format("{}{}: {}-bound (host {}, devices {}, TKLQT {} an iteration)", out.empty() ? "" : "; ", name,
+                       regime.find("bound")->as_string(), each("host_s"), each("device_s"), each("tklqt_s"));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string target_name(const Node& summary) {
@@ -140,6 +154,7 @@ std::string summary_table(const Node& summary) {
   line(out, "utilisation",
        fmt::format("busy {:.1f} %, MFU {:.1f} %, MBU {:.1f} %", 100 * value("utilisation.busy"),
                    100 * value("utilisation.mfu"), 100 * value("utilisation.mbu")));
+  if (const Node* host = summary.find("host")) line(out, "host", host_text(*host));
   line(out, "energy",
        fmt::format("{} (idle {}, compute {}, memory {}, network {}), {} per output token",
                    sim::humanise(value("energy_j.total"), Unit::joules),
