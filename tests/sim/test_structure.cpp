@@ -36,7 +36,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/launch", {"base"}},
     {"systems/network", {"base"}},
     {"systems/pim", {"base"}},
-    {"systems/serving", {"base"}},
+    {"systems/serving", {"base", "systems/network"}},
     {"systems/tasks", {"base", "systems/network"}},
     {"import", {"base"}},
     {"tune", {"base", "search"}},

@@ -107,6 +107,17 @@ std::string host_text(const Node& host) {
   return out;
 }
 
+/// What the machine's network made iterations wait, and the jobs beside the service.
+std::string network_text(const Node& network) {
+  std::string out = fmt::format("iterations lasted {} longer, in all, because others sent too",
+                                sim::humanise(number(network, "waited_s").value_or(0), Unit::seconds));
+  if (const Node* jobs = network.at("jobs.by_name"))
+    for (const auto& [name, job] : jobs->members())
+      out += fmt::format("; {}: {:.6g} repetitions of {}", name, number(job, "repetitions").value_or(0),
+                         figure(job, "time_s.mean", Unit::seconds));
+  return out;
+}
+
 }  // namespace
 
 std::string target_name(const Node& summary) {
@@ -155,6 +166,7 @@ std::string summary_table(const Node& summary) {
        fmt::format("busy {:.1f} %, MFU {:.1f} %, MBU {:.1f} %", 100 * value("utilisation.busy"),
                    100 * value("utilisation.mfu"), 100 * value("utilisation.mbu")));
   if (const Node* host = summary.find("host")) line(out, "host", host_text(*host));
+  if (const Node* network = summary.find("network")) line(out, "network", network_text(*network));
   line(out, "energy",
        fmt::format("{} (idle {}, compute {}, memory {}, network {}), {} per output token",
                    sim::humanise(value("energy_j.total"), Unit::joules),

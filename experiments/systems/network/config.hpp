@@ -140,6 +140,7 @@ struct WorkloadParams {
   std::vector<FlowParams> flows;
   std::optional<TrafficParams> traffic;
   std::vector<EventParams> events;
+  bool empty() const { return jobs.empty() && flows.empty() && !traffic && events.empty(); }
 
   static constexpr auto fields() {
     return sim::FieldTable{

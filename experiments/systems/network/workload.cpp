@@ -246,8 +246,8 @@ void check_burst(const Node& node, const Job& job, sim::Faults& faults) {
 void choose_modes(const WorkloadContext& context, NetworkConfig& config, sim::Faults& faults) {
   for (std::size_t i = 0; i < config.jobs.size(); ++i) {
     Job& job = config.jobs[i];
-    const bool alone = config.jobs.size() == 1 && config.flows.empty() && !config.traffic && config.events.empty() &&
-                       job.params.stragglers.spread_s == 0;
+    const bool alone = context.alone && config.jobs.size() == 1 && config.flows.empty() && !config.traffic &&
+                       config.events.empty() && job.params.stragglers.spread_s == 0;
     if (alone && job.params.mode != Mode::chunks)
       job.closed_s = closed_seconds(job, context.topology, context.routing, config.network.message_overhead_s);
     if (!job.closed_s) check_burst(*item(context.node, "jobs", i), job, faults);

@@ -14,6 +14,7 @@ struct WorkloadContext {
   const hw::TopologyNames& names;
   hw::Routing& routing;
   const hw::CollectiveRegistry& collectives;
+  bool alone = true;  ///< whether nobody but the workload uses the network
 };
 
 /// Reports policy blocks of jobs that are faulty; needs no topology.

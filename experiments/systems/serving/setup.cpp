@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -65,6 +66,60 @@ bool ServingSetup::State::enough_devices() {
     return false;
   }
   return true;
+}
+
+/// By which the routes of a replica's messages are chosen.
+std::uint64_t ring_label(std::size_t replica) {
+  return sim::hash_text(fmt::format("replica{}", replica));
+}
+
+bool ServingSetup::State::measure_rings() {
+  if (!config.fabric) return true;
+  const FabricConfig& fabric = *config.fabric;
+  bool hands_over = false;
+  for (const ReplicaGroup& group : config.groups) {
+    hands_over = hands_over || group.params.role == Role::prefill;
+    for (std::int64_t i = 0; i < group.params.count; ++i) {
+      const std::vector<hw::NodeIndex> hosts = hosts_of(config, rings.size());
+      rings.push_back(hw::ring_path(*fabric.topology, fabric.routing, fabric.network, hosts, ring_label(rings.size())));
+      if (hosts.size() < 2 || rings.back().bandwidth > 0) continue;
+      infeasible =
+          Infeasible{fmt::format("machine.network has no way between all devices of replica {}", rings.size() - 1)};
+      return false;
+    }
+  }
+  const auto shares = [&](const hw::RingPath& a, const hw::RingPath& b) {
+    std::vector<hw::LinkIndex> both;
+    std::ranges::set_intersection(a.links, b.links, std::back_inserter(both));
+    return !both.empty();
+  };
+  for (const hw::RingPath& ring : rings)
+    meets_others.push_back(
+        is_shared(fabric) || hands_over ||
+        std::ranges::any_of(rings, [&](const hw::RingPath& other) { return &other != &ring && shares(ring, other); }));
+  return true;
+}
+
+hw::RingPath ServingSetup::State::slowest_ring(std::size_t group) const {
+  if (rings.empty()) return {};
+  std::size_t first = 0;
+  for (std::size_t g = 0; g < group; ++g) first += static_cast<std::size_t>(config.groups[g].params.count);
+  const auto all = std::span(rings).subspan(first, static_cast<std::size_t>(config.groups[group].params.count));
+  return *std::ranges::min_element(all, {}, &hw::RingPath::bandwidth);
+}
+
+/// The library's rings over that path: every step waits for its latency, and no switch adds anything up.
+hw::Device ServingSetup::State::on_network(const ReplicaKind& kind, hw::Device device) const {
+  if (kind.ring.bandwidth == 0) return device;
+  hw::LinkParams& link = device.link;
+  link.bandwidth = kind.ring.bandwidth;
+  link.pair_bandwidth = link.quad_bandwidth = link.relayed_bandwidth = 0;
+  link.peers = 0;
+  link.far = {};
+  link.in_switch.ranks = 0;
+  for (double* step : {&link.ring.ll_step_s, &link.ring.ll128_step_s, &link.ring.simple_step_s})
+    *step += kind.ring.latency_s;
+  return device;
 }
 
 /// Bytes of a rank by the model's own kernels. A tied head has the embedding's table again.
@@ -151,6 +206,12 @@ void divide_weights(KindLayout& layout) {
 std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind) const {
   if (const auto why = part(kind).device.alone_obstacle()) return why;
   if (const auto why = draft_obstacle(config, model.layers)) return why;
+  if (config.fabric &&
+      (kind.stages > 1 || kind.data_parallel > 1 || kind.expert_parallel > 1 || !config.layouts.empty()))
+    return "over machine.network go collectives of tensor parallelism alone: no pipeline stages, data or expert "
+           "parallelism, or layouts";
+  if (config.fabric && config.policies.migration.name != "none")
+    return "running requests migrate over a link of their own, not over machine.network";
   const bool one_layout = config.layouts.empty();
   if (one_layout && kind.stages == 1) return std::nullopt;
   const char* only = one_layout ? "without pipeline stages" : "of one layout";
@@ -241,7 +302,7 @@ std::unique_ptr<IterationModel> ServingSetup::State::exact_model(const ReplicaKi
 
 /// Weights, and what is left for the KV cache.
 void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& kind) {
-  const hw::Device& device = part(kind).device;
+  const hw::Device device = on_network(kind, part(kind).device);
   for (const KindLayout& layout : kind.layouts) {
     kind.weight_bytes = std::max(kind.weight_bytes, layout.weight_bytes);
     kind.geometry.bytes_per_token = std::max(kind.geometry.bytes_per_token, layout.cache_per_token);
@@ -265,7 +326,7 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
 
 /// What prices the iterations.
 void ServingSetup::State::make_models(ReplicaKind& kind) {
-  const hw::Device& device = part(kind).device;
+  const hw::Device device = on_network(kind, part(kind).device);
   IterationStack& stack = kind.models;
   std::vector<std::unique_ptr<IterationModel>> modes;
   std::vector<std::int64_t> switch_ps;  // each device loads its shard over its own host link
@@ -276,7 +337,8 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   }
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     modes.clear();
-    for (const hw::Device& at_clock : clocks) modes.push_back(exact_model(kind, kind.layouts.front(), at_clock));
+    for (const hw::Device& at_clock : clocks)
+      modes.push_back(exact_model(kind, kind.layouts.front(), on_network(kind, at_clock)));
     kind.clocked = true;
   }
   if (modes.size() > 1 || kind.clocked) {
@@ -350,14 +412,16 @@ bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaK
 }
 
 void ServingSetup::State::build() {
-  if (!enough_devices()) return;
+  if (!enough_devices() || !measure_rings()) return;
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
+    const hw::RingPath ring = slowest_ring(g);
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
              kind->stages == group.stages() && kind->lanes == group.lanes() &&
              kind->one_scheduler == group.one_scheduler() &&
              kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel) &&
+             kind->ring.bandwidth == ring.bandwidth && kind->ring.latency_s == ring.latency_s &&
              (!config.replica.kv_blocks ||
               kind->block_bytes == group.kvcache.make({kind->geometry.bytes_per_token, 0})->block_bytes());
     });
@@ -372,6 +436,7 @@ void ServingSetup::State::build() {
       kind->lanes = group.lanes();
       kind->data_parallel = group.params.data_parallel;
       kind->expert_parallel = group.params.expert_parallel.value_or(config.replica.expert_parallel);
+      kind->ring = ring;
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();

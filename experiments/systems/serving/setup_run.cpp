@@ -2,6 +2,8 @@
 #include <stdexcept>
 
 #include "experiments/base/config_parts.hpp"
+#include "experiments/systems/network/live_workload.hpp"
+#include "experiments/systems/network/summary.hpp"
 #include "experiments/systems/serving/cluster/cluster.hpp"
 #include "experiments/systems/serving/load/load.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
@@ -53,18 +55,22 @@ void add_counts(const ReplicaCounts& counts, TierOutcome& tiers) {
   tiers.device_tokens += counts.device_tokens;
 }
 
-/// Fires events up to the end that the config names.
+/// Fires events up to the end that the config names. `over` says whether the service is, where others go on; empty: all
+/// events are the service's.
 void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
-                   const sim::TickScale& scale) {
+                   const sim::TickScale& scale, const std::function<bool()>& over) {
   const sim::Time until = run.until_s ? sim::Time{0} + scale.duration(*run.until_s) : sim::kNever;
-  if (run.until_requests) {
+  const auto enough = [&] {
+    return (run.until_requests && metrics.completed + metrics.rejected >= *run.until_requests) || (over && over());
+  };
+  if (run.until_requests || over) {
     struct Alarm final : sim::EventHandler {
       bool rang = false;
       void on_event(std::uint64_t) override { rang = true; }
     } alarm;
     if (run.until_s) engine.schedule_at(until, alarm);
     const std::size_t ours = run.until_s ? 1 : 0;
-    while (metrics.completed + metrics.rejected < *run.until_requests && !alarm.rang) {
+    while (!enough() && !alarm.rang) {
       if (engine.pending() == ours) return;  // all is done, and time does not go on for nothing
       engine.step();
     }
@@ -86,6 +92,28 @@ std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfi
   std::vector<std::vector<StageLayers>> modes;
   for (const KindLayout& layout : kind.layouts) modes.push_back(layout.layers_of);
   return std::make_unique<StagePipe>(kind.models.top(), std::move(modes), send_ps, ps_per_tick);
+}
+
+/// The machine's network in a run, and what else goes over it.
+struct LiveFabric {
+  LiveFabric(const FabricConfig& config, sim::Engine& engine)
+      : network(engine, *config.topology, config.routing.make(*config.topology), config.network),
+        workload(config, engine, network, result, nullptr, nobody) {}
+  std::function<void(const Progress&)> nobody;
+  hw::Network network;
+  network::NetworkResult result;
+  network::LiveWorkload workload;
+};
+
+/// What it comes to, as a network run has it; nothing of time that links did not work.
+sim::Node fabric_figures(const FabricConfig& config, LiveFabric& fabric, __int128 waited_ps) {
+  fabric.workload.finish();
+  const sim::Node all = network::summarise(config, fabric.result);
+  sim::Node node = sim::Node::object();
+  node.set("waited_s", sim::Node::real(static_cast<double>(waited_ps) * 1e-12));
+  for (const char* member : {"jobs", "flows", "links", "rerouted"})
+    if (const sim::Node* part = all.find(member)) node.set(member, *part);
+  return node;
 }
 
 /// When a run measures, and what its requests are held to.
@@ -129,6 +157,7 @@ void collect(const Cluster& cluster, const ServingConfig& config,
       const ReplicaCounts& counts = cluster.replica(i, lane).counts();
       result.kv.split.add(counts.split);
       result.host.add(counts.host);
+      result.wire_wait_ps += counts.wire_wait_ps;
     }
     for (std::size_t pool = 0; pool < cluster.pools(i); ++pool) {
       const policies::KvCache& kv = cluster.replica(i, pool).kv();
@@ -152,8 +181,10 @@ void collect(const Cluster& cluster, const ServingConfig& config,
 /// Makes the replicas of a run, and holds what they borrow.
 class RunMembers {
  public:
-  RunMembers(const ServingSetup::State& state, sim::Engine& engine, const HostTime& host, std::uint64_t seed)
-      : state_(state), config_(state.config), engine_(engine), host_(host), seed_(seed) {}
+  /// `fabric` may be null: every replica has links of its own.
+  RunMembers(const ServingSetup::State& state, sim::Engine& engine, const HostTime& host, std::uint64_t seed,
+             hw::MessageCarrier* fabric)
+      : state_(state), config_(state.config), engine_(engine), host_(host), seed_(seed), fabric_(fabric) {}
 
   void add_to(Cluster& cluster) {
     for (std::size_t g = 0; g < config_.groups.size(); ++g)
@@ -189,6 +220,9 @@ class RunMembers {
       parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
     parts.acceptance = parts.speculator.get();
     parts.host = &host_;
+    if (fabric_ != nullptr && state_.meets_others[number] && kind.ring.bandwidth > 0)
+      parts.wire = std::make_shared<Wire>(engine_, WireParts{fabric_, hosts_of(config_, number), ring_label(number),
+                                                             kind.ring.bandwidth, picoseconds(kind.ring.latency_s)});
     std::unique_ptr<policies::Batching> batching = group.batching.make();
     if (kind.clocked) batching = with_clocks(std::move(batching), clock_choice(kind));
     parts.batching = std::move(batching);
@@ -220,6 +254,7 @@ class RunMembers {
   sim::Engine& engine_;
   const HostTime& host_;
   std::uint64_t seed_;
+  hw::MessageCarrier* fabric_;
   std::vector<std::unique_ptr<policies::KvTier>> stores_;
 };
 
@@ -250,15 +285,27 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   cluster.migrate(config.policies.migration.make(), config.migration);
   const AddedHostTime host(config.host.make(config.launch_costs), picoseconds(config.replica.iteration_overhead_s),
                            picoseconds(config.replica.sequence_overhead_s));
-  RunMembers members(*state_, engine, host, seed);
+  std::optional<LiveFabric> fabric;
+  if (config.fabric) fabric.emplace(*config.fabric, engine);
+  hw::MessageCarrier* const carrier = fabric ? &fabric->workload.run() : nullptr;
+  RunMembers members(*state_, engine, host, seed, carrier);
   members.add_to(cluster);
+  if (fabric) {
+    KvWires wires{.network = carrier, .hosts = {}};
+    for (std::size_t i = 0; i < cluster.size(); ++i) wires.hosts.push_back(hosts_of(config, i));
+    cluster.connect(std::move(wires));
+    fabric->workload.start();
+  }
   cluster.start(config.cluster);
-  run_until_end(engine, metrics, config.run, scale);
+  std::function<bool()> over;
+  if (fabric && is_shared(*config.fabric)) over = [&] { return load->exhausted() && cluster.in_system() == 0; };
+  run_until_end(engine, metrics, config.run, scale, over);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
   collect(cluster, config, members.stores(), result);
+  if (fabric) result.network = fabric_figures(*config.fabric, *fabric, result.wire_wait_ps);
   if (source) result.skipped = source->skipped();
   if (programs != nullptr) result.programs = programs->finish();
   return result;

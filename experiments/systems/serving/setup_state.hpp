@@ -11,8 +11,12 @@
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/speculation.hpp"
 #include "experiments/systems/serving/system.hpp"
+#include "hw/network/ring_path.hpp"
 
 namespace orrery::experiments {
+
+/// By which the routes of a replica's messages are chosen.
+std::uint64_t ring_label(std::size_t replica);
 
 /// A layout of a kind of replica: its mode.
 struct KindLayout {
@@ -30,6 +34,7 @@ struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
   bool one_scheduler = false;  ///< of its lanes
   std::int64_t data_parallel = 1, expert_parallel = 1;
+  hw::RingPath ring;  ///< of machine.network, bandwidth 0 without: the slowest of its replicas
   std::vector<KindLayout> layouts;
   std::optional<models::OpGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
   policies::ReplicaLimits limits;
@@ -53,9 +58,17 @@ struct ServingSetup::State {
   MachineFacts machine;
   std::vector<std::unique_ptr<ReplicaKind>> kinds;
   std::vector<ReplicaKind*> kind_of;  ///< a group of replicas
+  std::vector<hw::RingPath> rings;    ///< of machine.network, a replica
+  std::vector<bool> meets_others;     ///< a replica: somebody else may send over links of its ring
 
   void build();
   bool enough_devices();
+  /// Finds what the machine's network has for each replica; says where it has no way.
+  bool measure_rings();
+  /// Of the replicas of a group the slowest.
+  hw::RingPath slowest_ring(std::size_t group) const;
+  /// A device of the kind, or that device at a clock, with the links that the network has for it.
+  hw::Device on_network(const ReplicaKind& kind, hw::Device device) const;
   const DevicePart& part(const ReplicaKind& kind) const {
     return config.parts[static_cast<std::size_t>(kind.device_group)];
   }

@@ -29,6 +29,8 @@ struct ServingResult {
   std::uint64_t events = 0;
   KvOutcome kv;
   HostOutcome host;
+  std::optional<sim::Node> network;                ///< member `network`, where the machine has one
+  __int128 wire_wait_ps = 0;                       ///< that iterations lasted longer because others sent too
   std::optional<TierOutcome> kv_tiers;             ///< where there are any
   std::int64_t free_blocks = 0, total_blocks = 0;  ///< of the KV caches when the run ended; prefixes count as free
   std::optional<ProgramMetrics> programs;          ///< of a load that is a program

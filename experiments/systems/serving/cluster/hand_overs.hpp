@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "experiments/systems/serving/cluster/fleet.hpp"
@@ -17,8 +18,13 @@ class Cluster;
 class HandOvers final : public sim::EventHandler {
  public:
   /// What arrives is booked in `totals`.
-  HandOvers(sim::Engine& engine, Cluster& cluster, Fleet& fleet, const TransferParams& params, TransferTotals& totals)
-      : engine_(engine), cluster_(cluster), fleet_(fleet), transfers_(engine, params, fleet.size()), totals_(totals) {}
+  HandOvers(sim::Engine& engine, Cluster& cluster, Fleet& fleet, const TransferParams& params, TransferTotals& totals,
+            KvWires wires = {})
+      : engine_(engine),
+        cluster_(cluster),
+        fleet_(fleet),
+        transfers_(engine, params, fleet.size(), std::move(wires)),
+        totals_(totals) {}
 
   /// Sends the KV cache of a request, whose sequence is `seq`, to a replica that decodes it; there is one.
   void send(Request& request, policies::SeqId seq);

@@ -352,6 +352,7 @@ ServingConfig read_serving_config(const Node& root, const SharedRegistries& regi
   read_graph(section(root, "model"), policies, config, faults);
   make_groups(section(root, "cluster"), config, faults);
   check_tiers(section(root, "kv_tiers"), config, faults);
+  config.fabric = read_fabric(root, config, faults);
   const Node run = section(root, "run");
   check_tick(run, config.run.tick_s, faults);
   check_timeline(section(run, "timeline"), config.run.timeline.begin_s, config.run.timeline.end_s, faults);

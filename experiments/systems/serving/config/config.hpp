@@ -15,6 +15,7 @@
 #include "experiments/base/graph_model.hpp"
 #include "experiments/base/platform_choice.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
+#include "experiments/systems/serving/config/fabric.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
@@ -63,6 +64,7 @@ struct DeviceGroup {
 struct MachineParams {
   std::vector<DeviceGroup> devices;
   std::optional<PlatformChoice> platform;
+  std::optional<network::NetworkSection> network;
   ProfileParams profile;
   hw::CostModelRegistry::Choice cost;
 
@@ -72,6 +74,9 @@ struct MachineParams {
         sim::only_if_given(sim::field("platform", &MachineParams::platform,
                                       "What launches on the devices: a CPU coupled to GPUs of their part. `host` then "
                                       "counts launches by its costs.")),
+        sim::only_if_given(sim::field("network", &MachineParams::network,
+                                      "What connects the devices, each of which is a host; null: each replica has "
+                                      "links of its own, as its part has them.")),
         sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times."),
         sim::choice("cost", &MachineParams::cost, "by_kind", "Cost model of the devices.")};
   }
@@ -295,6 +300,7 @@ struct ServingParams {
   LayoutsParams layouts;
   KvTiersParams kv_tiers;
   HostRegistry::Choice host;
+  network::WorkloadParams network_workload;
   SloParams slo;
   RunParams run;
 
@@ -312,6 +318,9 @@ struct ServingParams {
                                         "Parallel layouts that a policy switches a replica between (Seesaw).")),
         sim::only_if_given(sim::section("kv_tiers", &S::kv_tiers, "Memories behind a device that KV is copied to.")),
         sim::choice("host", &S::host, "serial", "What the CPU does for an iteration."),
+        sim::only_if_given(sim::section("network_workload", &S::network_workload,
+                                        "What else goes over machine.network on the same clock: jobs, flows, traffic, "
+                                        "and links that change, as in the workload of a network config.")),
         sim::section("slo", &S::slo, "Latency targets of a request."),
         sim::section("run", &S::run, "Seed, resolution and length of the run.")};
   }
@@ -331,6 +340,7 @@ struct ServingConfig : ServingParams {
   std::vector<DevicePart> parts;                      ///< one a group of machine.devices
   std::optional<LaunchCosts> launch_costs;            ///< of machine.platform, where there is one
   std::vector<std::filesystem::path> platform_files;  ///< its own first
+  std::optional<FabricConfig> fabric;                 ///< machine.network and network_workload
   std::filesystem::path model_file;                   ///< what model.config stands for
   std::filesystem::path draft_file;                   ///< of the model that drafts, if there is one
   std::optional<LoadedGraph> graph;  ///< that iterations are priced by, before any pass; none: by the model's kernels

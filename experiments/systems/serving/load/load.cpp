@@ -89,7 +89,8 @@ void TraceLoad::write_turn(Request& request) {
 
 /// Reads the next record, if there is one.
 bool TraceLoad::read() {
-  return !(limit_ && delivered_ >= *limit_) && source_.next(record_);
+  exhausted_ = exhausted_ || (limit_ && delivered_ >= *limit_) || !source_.next(record_);
+  return !exhausted_;
 }
 
 /// Reads the next request; true if it arrives now, else its arrival is scheduled (if there is one).

@@ -36,6 +36,8 @@ class Load {
   /// A request of this load is over (completed, rejected or unfinished at the end of the run). It may send others,
   /// now or later; the request is recycled after the call.
   virtual void request_ended(Request&, std::string_view /*status*/, std::optional<sim::Time> /*finished*/) {}
+  /// Whether it sends nothing any more once what it sent is over.
+  virtual bool exhausted() const { return false; }
 };
 
 /// Says how long an answer will be before it is there: its length times a log-normal error with median 1.
@@ -71,6 +73,7 @@ class TraceLoad final : public Load, public sim::EventHandler {
   void start(sim::Engine& engine, RequestPort& port) override;
   void on_event(std::uint64_t payload) override;
   void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override;
+  bool exhausted() const override { return exhausted_; }
 
  private:
   struct Session {
@@ -95,6 +98,7 @@ class TraceLoad final : public Load, public sim::EventHandler {
   RequestPort* port_ = nullptr;
   traces::TraceRecord record_;
   std::int64_t delivered_ = 0;
+  bool exhausted_ = false;  // there is no further record
 };
 
 }  // namespace orrery::experiments

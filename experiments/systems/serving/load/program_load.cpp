@@ -85,6 +85,7 @@ sim::Task<bool> ProgramLoad::run(sim::Engine& engine, std::int64_t id) {
   const bool completed = co_await program_->run(engine, client);
   record.completed = completed;
   record.finished = engine.now();
+  ++over_;
   co_return completed;
 }
 

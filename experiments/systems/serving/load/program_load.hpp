@@ -26,6 +26,7 @@ class ProgramLoad final : public Load, public sim::EventHandler {
   void request_ended(Request& request, std::string_view status, std::optional<sim::Time> finished) override;
   /// Sends the calls of this instant, together.
   void on_event(std::uint64_t payload) override;
+  bool exhausted() const override { return over_ >= instances_; }
   /// What came of it; call after the run.
   ProgramMetrics finish();
 
@@ -61,7 +62,7 @@ class ProgramLoad final : public Load, public sim::EventHandler {
   std::vector<sim::ProcessHandle> processes_;
   std::deque<ProgramRecord> records_;
   std::map<std::string, double, std::less<>> figures_;
-  std::int64_t next_ = 0;
+  std::int64_t next_ = 0, over_ = 0;  // instances that started, or are about to; that have ended
 };
 
 }  // namespace orrery::experiments

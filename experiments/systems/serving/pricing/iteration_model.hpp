@@ -61,6 +61,7 @@ struct CostSums {
   S flops = 0;
   S dram_bytes = 0;  ///< over all devices of the replica
   S launches = 0;    ///< kernels and collectives that one device is given
+  S wire_bytes = 0;  ///< that one device sends to its like
   S compute_pj = 0, memory_pj = 0, network_pj = 0;
   std::array<S, hw::kOpClasses> class_ps{};
   std::array<S, hw::kOpClasses> class_pj{};
@@ -71,6 +72,7 @@ struct CostSums {
     flops += other.flops;
     dram_bytes += other.dram_bytes;
     launches += other.launches;
+    wire_bytes += other.wire_bytes;
     compute_pj += other.compute_pj;
     memory_pj += other.memory_pj;
     network_pj += other.network_pj;
@@ -86,6 +88,7 @@ struct CostSums {
     flops += other.flops * times;
     dram_bytes += other.dram_bytes * times;
     launches += other.launches * times;
+    wire_bytes += other.wire_bytes * times;
     compute_pj += other.compute_pj * times;
     memory_pj += other.memory_pj * times;
     network_pj += other.network_pj * times;
@@ -138,7 +141,8 @@ struct IterationPrice {
   std::int64_t time_ps = 0, step_ps = 0;
   std::int64_t energy_pj = 0, step_energy_pj = 0;
   std::int64_t horizon = 1;
-  std::int64_t launches = 0;                        ///< as in CostSums, the same for all of them
+  std::int64_t launches = 0;                        ///< as in CostSums, the same for all of them,
+  std::int64_t wire_bytes = 0;                      ///< … likewise
   std::int64_t draft_passes = 0, draft_layers = 0;  ///< of models that draft: passes, and layers in all of these
   HostShare host;                                   ///< once a host has lengthened it
 };

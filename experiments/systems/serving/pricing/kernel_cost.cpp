@@ -49,6 +49,7 @@ void add_collective(const hw::Device& device, hw::LibraryCall call, std::int64_t
   const std::int64_t active_pj = kernel_pj(device.power.active_w * cost.time_s) * devices;
   out.time_ps += ps;
   ++out.launches;
+  out.wire_bytes += static_cast<std::int64_t>(std::ceil(cost.link_bytes));
   out.class_ps[place] += ps;
   out.network_pj += link_pj;
   out.compute_pj += active_pj;

@@ -17,6 +17,7 @@ class LaneShare final : public IterationModel {
     part.time_ps = whole_.time_ps;
     part.class_ps = whole_.class_ps;
     part.launches = whole_.launches;
+    part.wire_bytes = whole_.wire_bytes;
     out.add(part);
   }
   std::int64_t switch_ps(std::int32_t from, std::int32_t to) const override { return all_.switch_ps(from, to); }

@@ -32,7 +32,7 @@ IterationCost slope_between(const IterationCost& a, const IterationCost& b, std:
   out.time_ps /= by;
   out.flops /= by;
   out.dram_bytes /= by;
-  out.launches = 0;  // a launch more at the end of a cell is none within it
+  out.launches = out.wire_bytes = 0;  // a launch more at the end of a cell is none within it
   out.compute_pj /= by;
   out.memory_pj /= by;
   out.network_pj /= by;
@@ -127,6 +127,7 @@ TabulatedIteration::Cell& TabulatedIteration::make(std::int32_t mode, const Deco
   cell.energy_pj = energy(cell.base);
   cell.slope_pj = energy(cell.slope);
   cell.launches = cell.base.launches;
+  cell.wire_bytes = cell.base.wire_bytes;
   return cell;
 }
 
@@ -170,11 +171,12 @@ const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& sha
   mixed_.shape.clear();  // what throws below leaves no answer
   mixed_.parts.clear();
   mixed_.attention = find_attention(shape);
-  mixed_.time_ps = mixed_.energy_pj = mixed_.launches = 0;
+  mixed_.time_ps = mixed_.energy_pj = mixed_.launches = mixed_.wire_bytes = 0;
   const auto add = [&](const IterationCost& cost, std::int64_t times) {
     mixed_.time_ps += cost.time_ps * times;
     mixed_.energy_pj += energy(cost) * times;
     mixed_.launches += cost.launches * times;
+    mixed_.wire_bytes += cost.wire_bytes * times;
   };
   if (mixed_.attention == nullptr) {
     exact_.parts(shape, mixed_.parts);
@@ -210,7 +212,10 @@ IterationPrice TabulatedIteration::price(const BatchShape& shape) {
   const Cell* cell = find(shape);
   if (cell == nullptr) {
     const Mixed& whole = mixed(shape);
-    return {.time_ps = whole.time_ps, .energy_pj = whole.energy_pj, .launches = whole.launches};
+    return {.time_ps = whole.time_ps,
+            .energy_pj = whole.energy_pj,
+            .launches = whole.launches,
+            .wire_bytes = whole.wire_bytes};
   }
   const DecodeSums& decode = shape.segments.front().decode;
   const std::int64_t past = decode.context_tokens - cell->knot;
@@ -219,7 +224,8 @@ IterationPrice TabulatedIteration::price(const BatchShape& shape) {
           .energy_pj = cell->energy_pj + past * cell->slope_pj,
           .step_energy_pj = decode.sequences * cell->slope_pj,
           .horizon = (cell->next - decode.context_tokens + decode.sequences - 1) / decode.sequences,
-          .launches = cell->launches};
+          .launches = cell->launches,
+          .wire_bytes = cell->wire_bytes};
 }
 
 std::unique_ptr<CostLedger> TabulatedIteration::ledger() {

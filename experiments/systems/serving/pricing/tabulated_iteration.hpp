@@ -36,7 +36,7 @@ class TabulatedIteration final : public IterationModel {
     std::size_t index = 0;            ///< in cells_
     IterationCost base, slope;        ///< at the knot, and a token of context
     std::int64_t time_ps = 0, slope_ps = 0, energy_pj = 0, slope_pj = 0;
-    std::int64_t launches = 0;  ///< all over the cell
+    std::int64_t launches = 0, wire_bytes = 0;  ///< all over the cell
   };
   /// Entries by mode, sequences and knot.
   using Rows = std::vector<std::vector<std::vector<Cell*>>>;
@@ -53,7 +53,7 @@ class TabulatedIteration final : public IterationModel {
     CostParts parts;
     const Cell* attention = nullptr;
     std::int64_t past_knot = 0;  ///< of the attention's entry, tokens of context
-    std::int64_t time_ps = 0, energy_pj = 0, launches = 0;
+    std::int64_t time_ps = 0, energy_pj = 0, launches = 0, wire_bytes = 0;
   };
   /// Remembered for the next question, which is mostly the same.
   const Mixed& mixed(const BatchShape& shape);

@@ -1,6 +1,7 @@
 // What a replica counts, what its iterations cost, and what whoever watches the run is told of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -18,6 +19,7 @@ struct ReplicaCounts {
   __int128 busy_ps = 0;
   KvSplit split;                   ///< where the cache reports it
   HostOutcome host;                ///< of whole iterations
+  __int128 wire_wait_ps = 0;       ///< that they lasted longer because others sent too
   __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
   std::int64_t prompt_tokens = 0;  ///< of first admissions, …
   std::int64_t device_tokens = 0;  ///< … and what the cache had of them on the device
@@ -36,6 +38,8 @@ class Books {
   void iterations(const BatchShape& shape, std::int64_t steps);
   /// Devices were at work so long.
   void busy(std::int64_t ps);
+  /// An iteration lasted so much longer than where nobody else sends.
+  void waited(std::int64_t ps) { counts_.wire_wait_ps += std::max<std::int64_t>(0, ps); }
   /// An iteration of `length` was cut after `elapsed`.
   void cut(const BatchShape& shape, std::int64_t elapsed, std::int64_t length);
   void kv_used(std::int64_t bytes);

@@ -13,7 +13,8 @@ Flight::Flight(std::size_t who, const FlightParts& on, const ReplicaParts& parts
       on_(on),
       kv_(*parts.kv),
       pipe_(parts.pipe),
-      scheduler_(parts.scheduler) {}
+      scheduler_(parts.scheduler),
+      wire_(parts.wire.get()) {}
 
 void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::int64_t extra_ps, bool decodes) {
   leap_.start = on_.time.at;
@@ -35,7 +36,24 @@ void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::in
   on_.books.kv_used(kv_.used_bytes());
   under_way_ = true;
   ahead_ = 0;
+  leap_.open = wire_ != nullptr && leap_.price.wire_bytes > 0;
+  if (leap_.open) return await_wire();
   instants_.ends_at(who_, leap_.time_of(leap_.planned));
+}
+
+/// What the iteration takes beside its transfers comes first, then they do, however long they take.
+void Flight::await_wire() {
+  const std::int64_t alone = wire_->alone_ps(leap_.price.wire_bytes);
+  const std::int64_t before = std::max<std::int64_t>(0, leap_.price.time_ps + leap_.extra_ps - alone);
+  wire_->send(leap_.start.plus(before, leap_.ps_per_tick).tick(), leap_.price.wire_bytes, *this);
+}
+
+void Flight::sent() {
+  const std::int64_t elapsed = instants_.now().minus(leap_.start, leap_.ps_per_tick);
+  on_.books.waited(elapsed - leap_.price.time_ps - leap_.extra_ps);
+  leap_.price.time_ps = std::max<std::int64_t>(1, elapsed - leap_.extra_ps);
+  leap_.open = false;
+  instants_.ends_at(who_, leap_.time_of(1));
 }
 
 sim::Time Flight::land() {
@@ -167,6 +185,12 @@ void Flight::observe(std::int64_t from, std::int64_t upto) {
 std::int64_t Flight::cut() {
   if (!under_way_) return ahead_;
   sync();
+  if (leap_.open) {  // it has lasted for so long, and would go on
+    const std::int64_t elapsed = instants_.now().minus(leap_.start, leap_.ps_per_tick);
+    leap_.price.time_ps = std::max(leap_.price.time_ps, elapsed + 1 - leap_.extra_ps);
+    leap_.open = false;
+    wire_->forget();
+  }
   book_part();
   instants_.cancel(who_);
   on_.time.at = instants_.now();

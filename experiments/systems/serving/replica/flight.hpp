@@ -17,6 +17,7 @@
 #include "experiments/systems/serving/replica/sequence_table.hpp"
 #include "experiments/systems/serving/replica/steady_decodes.hpp"
 #include "experiments/systems/serving/replica/tier_copies.hpp"
+#include "experiments/systems/serving/replica/wire.hpp"
 #include "sim/engine.hpp"
 
 namespace orrery::experiments {
@@ -31,7 +32,7 @@ struct FlightParts {
   DeviceTime& time;
 };
 
-class Flight {
+class Flight : private Wire::Listener {
  public:
   /// `who` it is for Instants, which has it land().
   Flight(std::size_t who, const FlightParts& on, const ReplicaParts& parts);
@@ -55,6 +56,9 @@ class Flight {
 
  private:
   bool steady_takes_part() const { return leap_.decodes && on_.steady.count() > 0; }
+  /// The collectives of its one iteration are through.
+  void sent() override;
+  void await_wire();
   void end_with(std::int64_t iterations);
   void complete(std::int64_t upto);
   void take_growth(std::int64_t iterations);
@@ -69,6 +73,7 @@ class Flight {
   policies::KvCache& kv_;
   StagePipe* pipe_;
   LaneScheduler* scheduler_;
+  Wire* wire_;
   Leap leap_;
   bool under_way_ = false;
   std::int64_t ahead_ = 0;  // what cut() returned last

@@ -3,6 +3,7 @@
 namespace orrery::experiments {
 
 std::int64_t Leap::over_at(const ExactTime& now) const {
+  if (open) return done;
   std::int64_t low = done;
   std::int64_t high = planned;
   while (low < high) {

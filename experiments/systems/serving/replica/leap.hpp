@@ -17,6 +17,7 @@ struct Leap {
   IterationPrice price;       ///< as the devices take it
   std::int64_t extra_ps = 0;  ///< that the host and transfers add to each
   std::int64_t work_ps = 0;   ///< of a pipelined replica: stage time an iteration, over stages
+  bool open = false;          ///< its one iteration ends when somebody says so
   std::int64_t measured = 0;  ///< steady tokens a step that count in latencies
 
   /// Length of the first `n` in ps.

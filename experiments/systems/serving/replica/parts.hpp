@@ -10,6 +10,7 @@
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
+#include "experiments/systems/serving/replica/wire.hpp"
 #include "policies/batching/batching.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/kvcache/tier.hpp"
@@ -35,6 +36,7 @@ struct ReplicaParts {
   policies::KvTier* tier = nullptr;            ///< may be null: swapping is recomputing
   const HostTime* host = nullptr;              ///< may be null: the host takes no time
   StagePipe* pipe = nullptr;                   ///< may be null: the model prices iterations from end to end
+  std::shared_ptr<Wire> wire;                  ///< may be null: its collectives meet nobody else's
   LockStep* lock_step = nullptr;               ///< may be null: it begins its iterations by itself
   LaneScheduler* scheduler = nullptr;          ///< may be null: it has a queue and a cache of its own
   std::shared_ptr<SequencePool> pool;          ///< shared with the lanes of its scheduler, as what follows; else null

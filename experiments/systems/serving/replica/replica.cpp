@@ -231,8 +231,9 @@ void Replica::apply() {
 }
 
 std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
-  if (!parts_.leap || sequences_.arriving() || time_.stall_ps > 0 || !copies_.idle() || !decision_.items.empty() ||
-      !decision_.preempt.empty() || steady_.count() == 0 || steady_.self_growing())
+  if (!parts_.leap || (parts_.wire != nullptr && price.wire_bytes > 0) || sequences_.arriving() || time_.stall_ps > 0 ||
+      !copies_.idle() || !decision_.items.empty() || !decision_.preempt.empty() || steady_.count() == 0 ||
+      steady_.self_growing())
     return 1;
   // What decodes push out of a prefix cache comes to be found in a tier some time later: who waits may want it then.
   if (copies_.hands_on() && !sequences_.waiting().empty()) return 1;
