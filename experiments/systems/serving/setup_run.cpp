@@ -290,13 +290,12 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   hw::MessageCarrier* const carrier = fabric ? &fabric->workload.run() : nullptr;
   RunMembers members(*state_, engine, host, seed, carrier);
   members.add_to(cluster);
+  KvWires wires{.network = carrier, .hosts = {}};
   if (fabric) {
-    KvWires wires{.network = carrier, .hosts = {}};
     for (std::size_t i = 0; i < cluster.size(); ++i) wires.hosts.push_back(hosts_of(config, i));
-    cluster.connect(std::move(wires));
     fabric->workload.start();
   }
-  cluster.start(config.cluster);
+  cluster.start(config.cluster, std::move(wires));
   std::function<bool()> over;
   if (fabric && is_shared(*config.fabric)) over = [&] { return load->exhausted() && cluster.in_system() == 0; };
   run_until_end(engine, metrics, config.run, scale, over);

@@ -28,10 +28,10 @@ void Cluster::add(MemberParts parts) {
   open(fleet_.size() - 1);
 }
 
-void Cluster::start(const ClusterParams& params) {
+void Cluster::start(const ClusterParams& params, KvWires wires) {
   if (std::any_of(fleet_.begin(), fleet_.end(), [](const Member& m) { return m.role == Role::prefill; }))
     hand_overs_ =
-        std::make_unique<HandOvers>(engine_, *this, fleet_, params.transfer, totals_.transfers, std::move(wires_));
+        std::make_unique<HandOvers>(engine_, *this, fleet_, params.transfer, totals_.transfers, std::move(wires));
   if (params.failures.mtbf_s || !params.failures.at.empty())
     failures_ = std::make_unique<Failures>(
         engine_, *this, fleet_, Outages(params.failures, engine_.scale(), engine_.stream("failures"), fleet_.size()));

@@ -61,10 +61,8 @@ class Cluster final : public RequestSink, public RequestPort {
   void migrate(std::unique_ptr<policies::Migration> policy, const MigrationParams& params) {
     migrator_ = std::make_unique<Migrator>(engine_, *this, fleet_, std::move(policy), params);
   }
-  /// KV caches go over the machine's network; before start().
-  void connect(KvWires wires) { wires_ = std::move(wires); }
-  /// Once all replicas are there.
-  void start(const ClusterParams& params = {});
+  /// Once all replicas are there. `wires`: how KV caches go from one to another, where the machine has a network.
+  void start(const ClusterParams& params = {}, KvWires wires = {});
   /// The run was cut short, or is over: whatever is still here is unfinished. Sums costs into the metrics.
   void finish();
 
@@ -142,7 +140,6 @@ class Cluster final : public RequestSink, public RequestPort {
   RequestPool pool_;
   Fleet fleet_;
   Scaling scaling_;
-  KvWires wires_;
   std::unique_ptr<HandOvers> hand_overs_;  // where replicas only prefill
   std::unique_ptr<Failures> failures_;     // where replicas fail
   std::unique_ptr<Migrator> migrator_;
