@@ -305,6 +305,13 @@ Device with_launch(const Device& device, double seconds) {
   return make_device(device.name, changed, device.make_cost);
 }
 
+Device with_attention_memory(const Device& device, const AttentionPimParams& memory) {
+  Device together = device;
+  together.model = make_attention_pim_cost(memory, device.make_cost(device));
+  if (!memory.shared_memory) together.power.idle_w += d(memory.stacks) * memory.dram.energy.background_w;
+  return together;
+}
+
 namespace {
 
 /// Adds fields to those of another kind: of one name once, and what is nested in it likewise.

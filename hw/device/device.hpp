@@ -98,6 +98,10 @@ Device at_clock(const Device& device, double clock_hz);
 /// The same where a kernel of no work takes so long. Throws std::invalid_argument for what is no GPU.
 Device with_launch(const Device& device, double seconds);
 
+/// The same with attention of decodes in memory beside it; a memory that is not the device's own adds its background
+/// to the idle power.
+Device with_attention_memory(const Device& device, const AttentionPimParams& memory);
+
 /// Fields of all kinds of computing part, those of one name once and none of them required: what an override may say.
 std::vector<sim::FieldInfo> computing_part_fields();
 

@@ -307,8 +307,14 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
     kind.weight_bytes = std::max(kind.weight_bytes, layout.weight_bytes);
     kind.geometry.bytes_per_token = std::max(kind.geometry.bytes_per_token, layout.cache_per_token);
   }
-  kind.usable_bytes =
-      static_cast<std::int64_t>(static_cast<double>(device.memory_bytes) * (1 - config.replica.memory_margin));
+  const auto usable = [&](double bytes) {
+    return static_cast<std::int64_t>(bytes * (1 - config.replica.memory_margin));
+  };
+  kind.usable_bytes = usable(static_cast<double>(device.memory_bytes));
+  if (const auto& memory = part(kind).attention) {
+    const auto stacks = static_cast<double>(memory->stacks) * static_cast<double>(memory->dram.capacity_bytes());
+    (memory->shared_memory ? kind.usable_bytes : kind.beside_bytes) = usable(stacks);
+  }
   const KindLayout& first = kind.layouts.front();
   kind.cache_per_token = first.memory.whole_cache_per_token * first.params.tensor_parallel;
   kind.drafts = std::make_unique<DraftModels>(config, device, kind.transformer());
@@ -317,7 +323,8 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
   kind.block_bytes = group.kvcache.make({kind.geometry.bytes_per_token, 0})->block_bytes();
   if (!config.layouts.empty())
     kind.limits.tier_tokens = static_cast<std::int64_t>(config.layouts.host_memory) / kind.geometry.bytes_per_token;
-  kind.geometry.bytes_available = (kind.usable_bytes - kind.weight_bytes) / kind.pools();
+  const std::int64_t room = kind.beside_bytes > 0 ? kind.beside_bytes : kind.usable_bytes - kind.weight_bytes;
+  kind.geometry.bytes_available = room / kind.pools();
   if (config.replica.kv_blocks)
     kind.geometry.bytes_available = static_cast<std::int64_t>(
         std::min<__int128>(std::numeric_limits<std::int64_t>::max() / 4,
@@ -330,15 +337,23 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   IterationStack& stack = kind.models;
   std::vector<std::unique_ptr<IterationModel>> modes;
   std::vector<std::int64_t> switch_ps;  // each device loads its shard over its own host link
+  const auto beside = [&](std::unique_ptr<IterationModel> exact, const KindLayout& layout) {
+    const auto& memory = part(kind).attention;
+    if (!memory) return exact;
+    const auto& params = config.machine.devices[static_cast<std::size_t>(kind.device_group)].attention;
+    return std::unique_ptr<IterationModel>(std::make_unique<AttentionMemory>(
+        std::move(exact), *memory, params->schedule, models::kv_bytes_per_token_layer(layout.transformer)));
+  };
   for (const KindLayout& layout : kind.layouts) {
-    modes.push_back(exact_model(kind, layout, device));
+    modes.push_back(beside(exact_model(kind, layout, device), layout));
     if (kind.layouts.size() > 1)
       switch_ps.push_back(copy_picoseconds(static_cast<double>(layout.weight_bytes) / config.layouts.host_bandwidth));
   }
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     modes.clear();
     for (const hw::Device& at_clock : clocks)
-      modes.push_back(exact_model(kind, kind.layouts.front(), on_network(kind, at_clock)));
+      modes.push_back(
+          beside(exact_model(kind, kind.layouts.front(), on_network(kind, at_clock)), kind.layouts.front()));
     kind.clocked = true;
   }
   if (modes.size() > 1 || kind.clocked) {
@@ -388,6 +403,12 @@ bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind
 /// the cache there is has as many.
 bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaKind& kind) {
   constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
+  if (kind.beside_bytes > 0 && kind.weight_bytes > kind.usable_bytes) {
+    infeasible = Infeasible{fmt::format("weights do not fit the memory of {}, beside which the KV cache is",
+                                        machine.devices[static_cast<std::size_t>(kind.device_group)].part),
+                            kind.weight_bytes, kind.usable_bytes};
+    return false;
+  }
   const auto endless = group.kvcache.make({kind.geometry.bytes_per_token, kEndless});
   const policies::Sequence longest{};
   if (endless->reserve({0}, longest, kind.limits.max_context) &&

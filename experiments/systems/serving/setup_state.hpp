@@ -39,7 +39,8 @@ struct ReplicaKind {
   std::optional<models::OpGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
   policies::ReplicaLimits limits;
   std::int64_t weight_bytes = 0, usable_bytes = 0;
-  policies::KvGeometry geometry;     ///< of a lane, or of all lanes of one scheduler
+  std::int64_t beside_bytes = 0;  ///< of usable memory beside each device, which holds the KV cache; 0: there is none
+  policies::KvGeometry geometry;  ///< of a lane, or of all lanes of one scheduler
   std::int64_t cache_per_token = 0;  ///< bytes over all devices, drafts left out
   std::int64_t block_bytes = 0;      ///< of the KV cache that it was made for
   IterationStack models;             ///< the one on top prices iterations (of a pipeline: those of a stage)

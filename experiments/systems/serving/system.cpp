@@ -20,7 +20,10 @@ namespace orrery::experiments {
 std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
   std::vector<std::filesystem::path> files{config.model_file};
   if (!config.draft_file.empty()) files.push_back(config.draft_file);
-  for (const DevicePart& part : config.parts) files.push_back(part.file);
+  for (const DevicePart& part : config.parts) {
+    files.push_back(part.file);
+    if (part.attention) files.push_back(part.attention_file);
+  }
   for (const std::filesystem::path& file : config.platform_files)
     if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
   sim::Node root = config.resolved;

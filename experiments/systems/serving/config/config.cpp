@@ -101,6 +101,24 @@ void read_platform(const Node& machine, ServingConfig& config, sim::Faults& faul
   }
 }
 
+/// Attention of decodes in memory beside the devices of a group.
+void read_attention(const Node& group, const DeviceGroup& params, DevicePart& device, sim::Faults& faults) {
+  if (!params.attention || device.device.model == nullptr) return;
+  const Node& block = *group.find("attention");
+  const Node* part = block.find("part");
+  if (part == nullptr || !part->is_string()) return;
+  device.attention_file = part_file(part->as_string(), part->origin(), faults);
+  if (device.attention_file.empty()) return;
+  const std::size_t before = faults.size();
+  Node entry = sim::read_config(device.attention_file);
+  if (params.attention->override_.is_object()) sim::merge_over(entry, params.attention->override_);
+  const auto memory = hw::parse_part<hw::AttentionPimParams>(entry, faults).part;
+  if (faults.size() != before) return;
+  device.attention = memory;
+  device.device = hw::with_attention_memory(device.device, memory);
+  for (hw::Device& at_clock : device.at_clocks) at_clock = hw::with_attention_memory(at_clock, memory);
+}
+
 /// Finds the files of part and model, and reads the part with its overrides, so that what is wrong is reported where it
 /// stands.
 void read_references(const Node& machine, const Node& model, ServingConfig& config, sim::Faults& faults) {
@@ -121,6 +139,8 @@ void read_references(const Node& machine, const Node& model, ServingConfig& conf
     set_clocks(group, config.machine.devices[i], device, faults);
   }
   read_platform(machine, config, faults);
+  for (std::size_t i = 0; i < config.parts.size(); ++i)
+    read_attention(devices->items()[i], config.machine.devices[i], config.parts[i], faults);
   const Node* reference = model.find("config");
   if (reference != nullptr && reference->is_string())
     config.model_file = model_file(reference->as_string(), reference->origin(), faults);
@@ -134,6 +154,8 @@ void check_power(const Node& policies, const Node& machine, const ServingConfig&
     faults.add(place_of(policies, "power"), "expected 'clocks' of a group of machine.devices to choose from");
   if (!config.machine.profile.path) return;
   if (any) faults.add(place_of(machine, "profile"), "expected no measured tables beside 'clocks' of devices");
+  if (std::ranges::any_of(config.parts, [](const DevicePart& part) { return part.attention.has_value(); }))
+    faults.add(place_of(machine, "profile"), "expected no measured tables beside attention in memory");
   for (const DevicePart& part : config.parts)
     if (part.device.model != nullptr && part.device.cache.bandwidth <= 0)
       faults.add(
@@ -307,8 +329,13 @@ std::string reference_of(const std::filesystem::path& file, const char* catalog)
 Node write_resolved(const ServingConfig& config) {
   Node root = resolved_config<ServingParams>("serving", config);
   Node& devices = *root.find("machine")->find("devices");
-  for (std::size_t i = 0; i < config.parts.size(); ++i)
+  for (std::size_t i = 0; i < config.parts.size(); ++i) {
     devices.items()[i].set("part", Node::string(reference_of(config.parts[i].file, "hw/catalog")));
+    if (config.parts[i].attention)
+      devices.items()[i]
+          .find("attention")
+          ->set("part", Node::string(reference_of(config.parts[i].attention_file, "hw/catalog")));
+  }
   if (!config.platform_files.empty())
     root.find("machine")
         ->find("platform")

@@ -17,6 +17,7 @@
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "experiments/systems/serving/config/fabric.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
+#include "experiments/systems/serving/pricing/attention_memory.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
@@ -37,11 +38,33 @@
 
 namespace orrery::experiments {
 
+/// Memory that does attention of decodes beside each device of a group.
+struct AttentionMemoryParams {
+  std::string part;
+  sim::Node override_;
+  AttentionSchedule schedule = AttentionSchedule::serial;
+
+  static constexpr auto fields() {
+    using P = AttentionMemoryParams;
+    return sim::FieldTable{
+        names_part(sim::required(sim::field("part", &P::part, sim::Unit::reference, sim::any_value(),
+                                            "A part of kind attention_pim, which keeps the KV cache."))),
+        sim::annotated(sim::field("override", &P::override_, "Fields of the part to change."),
+                       [](sim::FieldInfo& info, const sim::RegistrySet*) {
+                         info.nested = sim::describe_params<hw::AttentionPimParams>();
+                       }),
+        sim::field("schedule", &P::schedule,
+                   "serial: products, then attention; interleaved: two halves of the decodes take turns; fastest: "
+                   "whichever is, batch by batch.")};
+  }
+};
+
 struct DeviceGroup {
   std::string part;
   std::int64_t count = 1;
   std::optional<double> clock_hz;
   std::vector<double> clocks_hz;
+  std::optional<AttentionMemoryParams> attention;
   sim::Node override_;
 
   static constexpr auto fields() {
@@ -54,6 +77,8 @@ struct DeviceGroup {
                    "Run at this clock, with the voltage that goes with it; null: the highest."),
         sim::field("clocks", &DeviceGroup::clocks_hz, sim::Unit::hertz, sim::positive(),
                    "Clocks that policies.power may choose from, the highest first; none: the one above, always."),
+        sim::only_if_given(sim::field("attention", &DeviceGroup::attention,
+                                      "Memory beside each device that does the attention of decodes.")),
         sim::annotated(
             sim::field("override", &DeviceGroup::override_,
                        "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}."),
@@ -331,6 +356,8 @@ struct DevicePart {
   std::filesystem::path file;
   hw::Device device;
   std::vector<hw::Device> at_clocks;  ///< at each of its `clocks`
+  std::filesystem::path attention_file;
+  std::optional<hw::AttentionPimParams> attention;  ///< beside each of them
 };
 
 /// A validated config: its sections, what they refer to, and the same written out with all defaults.
