@@ -50,6 +50,8 @@ def serving_runs() -> list[dict]:
         SERVING,
         merged(SERVING, run__replications=3, host={"policy": "vllm_v1"}),
         merged(SERVING, run__warmup="1 s", run__measure_until="9 s"),
+        merged(fleet, machine__network=FAT_TREE["network"], cluster={"replicas": [{"tensor_parallel": 2}]},
+               network_workload={"jobs": [{"name": "dp", "collective": "all_reduce", "bytes": "10 MB", "repeat": 1000000}]}),
         merged(SERVING, kv_tiers=tiers, replica__memory_margin=0.75,
                policies={"batching": {"policy": "vllm_v0", "vllm_v0": {"preemption": "swap"}}}),
         merged(SERVING, kv_tiers=tiers, policies={"batching": {"policy": "vllm_v1"}, "kvcache": {"policy": "block_hash"}}),
