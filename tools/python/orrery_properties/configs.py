@@ -12,6 +12,8 @@ from .command import Orrery
 DENSE = ["llama-2-7b", "llama-3.1-8b", "mistral-7b", "qwen3-8b", "opt-13b"]  # fit one device
 WITH_EXPERTS = ["qwen3-30b-a3b", "gpt-oss-20b", "mixtral-8x7b"]
 PARTS = ["a100-sxm4-80gb", "h100-sxm5-80gb", "a10g", "l40s", "mi300x", "a100-pcie-40gb"]
+PLATFORMS = ["platform-a100-epyc7313", "platform-h100pcie-xeon8468v", "platform-gh200"]
+MEMORIES = ["attacc-bank", "attacc-buffer", "neupims"]  # that attend for decodes beside a device
 TICKS = ["1 ps", "1 ns", "1 us", "10 us", "1 ms"]
 USUAL_POLICIES = {"routing", "scaling", "decode_scaling", "decode_routing", "migration", "power", "speculation",
                   "partition"}  # drawn less often: their defaults are what most configs have
@@ -218,6 +220,44 @@ class Drawer:
             found["series_interval"] = self.one_of(["10 ms", "7 s"])
         return found
 
+    def network(self, hosts: int) -> dict[str, Any]:
+        """Two switches with hosts in turn, or a star."""
+        if self.chance(0.4):
+            return {"topology": {"policy": "star", "star": {"hosts": hosts, "bandwidth": "25 GB/s", "latency": "2 us"}}}
+        cables = [{"from": f"gpu{i}", "to": "right" if i % 2 else "left", "bandwidth": "25 GB/s", "latency": "1 us"}
+                  for i in range(hosts)]
+        trunk = {"from": "left", "to": "right", "bandwidth": self.one_of(["1 GB/s", "25 GB/s"]), "latency": "1 us"}
+        nodes = [{"name": f"gpu{i}", "kind": "host"} for i in range(hosts)]
+        nodes += [{"name": name, "kind": "switch"} for name in ("left", "right")]
+        return {"topology": {"policy": "graph", "graph": {"network": {"nodes": nodes, "cables": [trunk, *cables]}}},
+                "message_overhead": self.one_of(["0 s", "1 us"])}
+
+    def network_workload(self, network: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self.chance(0.6):
+            found["jobs"] = [{"collective": self.one_of(["all_reduce", "all_gather", "all_to_all"]), "bytes": "10 MB",
+                              "repeat": 100_000, "gap": self.one_of(["0 s", "5 ms"])}]
+        if self.chance(0.3):
+            found["traffic"] = {"pattern": "uniform", "flows": 200, "bytes": "1 MB", "rate": "300 1/s"}
+        if network["topology"]["policy"] == "graph" and self.chance(0.6):
+            share = self.one_of([0, 0.2, 0.7])
+            found["events"] = [{"at": at, "link": "left->right", "share": new, "both_ways": self.chance(0.5)}
+                               for at, new in (("500 ms", share), ("1200 ms", 1))]
+        return found
+
+    def beside(self, found: dict[str, Any], part: str, devices: int) -> None:
+        """What meets the devices: memory that attends for decodes, a host that launches, a network that others use too."""
+        machine = found["machine"]
+        if self.chance(0.12):
+            machine["devices"][0]["attention"] = {"part": self.one_of(MEMORIES),
+                                                  "schedule": self.one_of(["serial", "interleaved", "fastest"])}
+        if self.chance(0.12):
+            machine["platform"] = {"part": self.one_of(PLATFORMS), "override": {"gpu": part}}
+        if devices > 1 and self.chance(0.25):
+            machine["network"] = self.network(devices)
+            if self.chance(0.6):
+                found["network_workload"] = self.network_workload(machine["network"])
+
     def few_blocks(self, config: dict[str, Any]) -> int:
         """Blocks of a cache that holds one request and little more, so that sequences are preempted."""
         block = config["policies"].get("kvcache", {"policy": "paged"})
@@ -249,6 +289,7 @@ class Drawer:
             found["replica"]["kv_blocks"] = self.few_blocks(found)
         if self.chance(0.25):
             found["host"] = self.policy("host", share=0.05)
+        self.beside(found, part, devices)
         if self.chance(0.4):
             found["slo"] = {"ttft": "1 s", "tbt": "100 ms"}
         found["run"] = self.run()
