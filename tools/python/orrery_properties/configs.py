@@ -236,7 +236,7 @@ class Drawer:
         found: dict[str, Any] = {}
         if self.chance(0.6):
             found["jobs"] = [{"collective": self.one_of(["all_reduce", "all_gather", "all_to_all"]), "bytes": "10 MB",
-                              "repeat": 100_000, "gap": self.one_of(["0 s", "5 ms"])}]
+                              "repeat": 2_000, "gap": self.one_of(["0 s", "5 ms"])}]
         if self.chance(0.3):
             found["traffic"] = {"pattern": "uniform", "flows": 200, "bytes": "1 MB", "rate": "300 1/s"}
         if network["topology"]["policy"] == "graph" and self.chance(0.6):
