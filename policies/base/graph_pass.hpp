@@ -28,6 +28,21 @@
 
 namespace orrery::policies {
 
+/// A device beside the one that runs the graph: some ops may go to it, in calls.
+struct PassTarget {
+  std::string name;  ///< that its ops carry (OpNode::target)
+  const hw::CostModel* cost = nullptr;
+  double launch_in_cost_s = 0;  ///< that the model's times hold for a launch
+  double call_s = 0;            ///< of a call, however many ops it has
+  double copy_latency_s = 0, copy_bandwidth = 1;
+
+  /// Whether it can run an op at these sizes; of a fused op each inside.
+  bool runs(const models::OpGraph& graph, models::OpId op, const models::Bindings& sizes) const;
+  /// What an op costs inside a call: its kernels without their launches; of a fused op those of each inside.
+  hw::Cost work(const models::OpGraph& graph, models::OpId op, const models::Bindings& sizes) const;
+  double copy_s(std::int64_t bytes) const { return copy_latency_s + static_cast<double>(bytes) / copy_bandwidth; }
+};
+
 /// What a pass may know of where and how the graph will run.
 struct PassContext {
   const hw::CostModel* cost = nullptr;  ///< the device's prices; null: none are known
@@ -37,6 +52,9 @@ struct PassContext {
   models::Bindings typical;             ///< sizes to decide by
   std::vector<models::Bindings> seen;   ///< sizes that requests had, most recent last
   std::uint64_t seed = 1;
+  std::vector<PassTarget> targets;  ///< of the machine
+  /// By name; null: the machine has none of that name.
+  const PassTarget* target(const std::string& name) const;
 
   /// Time of an op's kernels on the device for sizes, launches included, s. Throws std::logic_error without a cost.
   double time_s(const models::OpGraph& graph, models::OpId op, const models::Bindings& bindings) const;

@@ -6,10 +6,13 @@
 // becomes one op with `target` set (parameters are bound to it), between to_device and to_host ops; (5) optionally a
 // region stays only where call + work + copies are faster than the host. Prices of an op: max(matrix FLOPs / rate +
 // vector FLOPs / rate, bytes / bandwidth), plus `call` a launch on the host and once a region on a target. Source: BYOC
-// (Chen et al., 2021), apache/tvm's partitioning passes. Left out: overlap, quantisation to a target's type.
+// (Chen et al., 2021), apache/tvm's partitioning passes. A target whose name a device of the machine has (PassContext::
+// targets) is priced as that device, its call and its link. Left out: overlap (the run has it), quantisation to a
+// target's type.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 
 #include "policies/base/graph_pass.hpp"
@@ -177,7 +180,11 @@ class ByocPass final : public GraphPass {
   }
 
  private:
-  bool takes(std::size_t target, OpId first, const PassContext& context) const {
+  /// Whether a target takes these ops, which its table names.
+  bool takes(std::size_t target, const OpGraph& graph, std::span<const OpId> ops, const PassContext& context) const {
+    if (const PassTarget* part = context.target(params_.targets[target].name))
+      if (!std::ranges::all_of(ops, [&](OpId op) { return part->runs(graph, op, context.typical); })) return false;
+    const OpId first = ops.front();
     const double share = params_.targets[target].share;
     if (share >= 1) return true;
     sim::RandomStream draw(context.seed, "byoc/" + params_.targets[target].name);
@@ -194,7 +201,8 @@ class ByocPass final : public GraphPass {
         for (const OpId first : graph.ops()) {
           const std::vector<OpId> chain = match_chain(graph, first, pattern);
           const auto taken = [&](OpId op) { return target[models::index(op)] >= 0; };
-          if (chain.empty() || std::any_of(chain.begin(), chain.end(), taken) || !takes(t, first, context)) continue;
+          if (chain.empty() || std::any_of(chain.begin(), chain.end(), taken) || !takes(t, graph, chain, context))
+            continue;
           result.composites += chain.size() > 1 ? 1 : 0;
           for (const OpId op : chain) {
             target[models::index(op)] = static_cast<std::int32_t>(t);
@@ -204,7 +212,7 @@ class ByocPass final : public GraphPass {
       for (const OpId op : graph.ops()) {
         const std::vector<OpKind>& kinds = tables_[t].ops;
         const bool known = std::find(kinds.begin(), kinds.end(), graph.op(op).kind) != kinds.end();
-        if (known && target[models::index(op)] < 0 && takes(t, op, context))
+        if (known && target[models::index(op)] < 0 && takes(t, graph, std::span(&op, 1), context))
           target[models::index(op)] = static_cast<std::int32_t>(t);
       }
     }
@@ -235,7 +243,13 @@ class ByocPass final : public GraphPass {
     }
   }
 
-  /// What each unit is to its target: work of one kernel where it is a composite.
+  /// The machine's device by the name of a target; null: the target is what its rates say.
+  const PassTarget* part_of(std::int32_t target, const PassContext& context) const {
+    return target < 0 ? nullptr : context.target(params_.targets[static_cast<std::size_t>(target)].name);
+  }
+
+  /// What each unit is to its target: by rates the work of one kernel where it is a composite, by the machine's device
+  /// all kernels in it.
   std::vector<double> target_times(const OpGraph& graph, const Annotation& a, const PassContext& context) const {
     std::vector<double> times(a.target.size(), 0.0);
     models::Grouping composites(graph.op_count(), -1);
@@ -245,11 +259,14 @@ class ByocPass final : public GraphPass {
     std::unordered_map<std::string, OpId> by_tensor;  // outputs keep their names
     for (const OpId op : graph.ops())
       for (const TensorId output : graph.op(op).outputs) by_tensor.emplace(graph.tensor(output).name, op);
+    for (const OpId op : graph.ops())
+      if (const PassTarget* part = part_of(a.target[unit(a, op)], context))
+        times[unit(a, op)] += part->work(graph, op, context.typical).time_s;
     for (const OpId op : fused.ops()) {
       if (fused.op(op).outputs.empty()) continue;
       const OpId old = by_tensor.at(fused.tensor(fused.op(op).outputs.front()).name);
       const std::int32_t target = a.target[unit(a, old)];
-      if (target >= 0)
+      if (target >= 0 && part_of(target, context) == nullptr)
         times[unit(a, old)] =
             params_.targets[static_cast<std::size_t>(target)].rates.time_s(models::work(fused, op, context.typical));
     }
@@ -265,8 +282,12 @@ class ByocPass final : public GraphPass {
       problem.units[i].target_s = on_target[i];
     }
     for (const OpId op : graph.ops()) problem.units[unit(a, op)].host_s += host_time(graph, op, context);
-    for (const ByocTargetParams& target : params_.targets)
-      problem.targets.push_back({target.rates.call_s, target.link.latency_s, target.link.bandwidth});
+    for (const ByocTargetParams& target : params_.targets) {
+      const PassTarget* part = context.target(target.name);
+      problem.targets.push_back(part != nullptr
+                                    ? byoc::Target{part->call_s, part->copy_latency_s, part->copy_bandwidth}
+                                    : byoc::Target{target.rates.call_s, target.link.latency_s, target.link.bandwidth});
+    }
     for (const TensorId id : graph.tensors()) {
       const TensorRole role = graph.tensor(id).role;
       if (role != TensorRole::activation && role != TensorRole::input) continue;  // bound to the region

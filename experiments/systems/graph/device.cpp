@@ -56,6 +56,21 @@ void take_part(const Node& entry, GraphDevice& device, std::vector<std::filesyst
 
 }  // namespace
 
+policies::PassTarget GraphTarget::for_passes() const {
+  return {.name = name,
+          .cost = device.model.get(),
+          .launch_in_cost_s = device.launch.in_cost_s,
+          .call_s = call_s,
+          .copy_latency_s = link.latency_s,
+          .copy_bandwidth = link.bandwidth};
+}
+
+std::int32_t GraphDevice::target_of(const models::OpNode& op) const {
+  if (op.target.empty()) return -1;
+  const auto found = std::ranges::find(targets, op.target, &GraphTarget::name);
+  return found == targets.end() ? -1 : static_cast<std::int32_t>(found - targets.begin());
+}
+
 double GraphDevice::kernel_s(double cost_s, hw::LaunchStyle style) const {
   const double work_s = cost_s > device.launch.in_cost_s ? cost_s - device.launch.in_cost_s : 0;
   switch (style) {
@@ -89,6 +104,27 @@ double GraphDevice::transfer_s(const models::GraphTransfer& transfer) const {
   }
 }
 
+namespace {
+
+/// The devices beside it; each name once.
+void read_targets(const Node& machine, const MachineParams& params, GraphDevice& device,
+                  std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
+  for (std::size_t i = 0; i < params.targets.size(); ++i) {
+    const TargetChoice& choice = params.targets[i];
+    const Node& node = machine.find("targets")->items()[i];
+    if (std::ranges::find(device.targets, choice.name, &GraphTarget::name) != device.targets.end())
+      faults.add(place_of(node, "name"), "expected another name, '" + choice.name + "' is that of one before");
+    const Node entry = read_part_entry(node, choice.part, inputs, faults);
+    if (!entry.is_object()) continue;
+    const auto part = hw::parse_computing_part(entry, choice.override_, faults);
+    if (!part) continue;
+    auto made = hw::make_device(part->name, part->part, params.cost, place_of(machine, "cost"), faults);
+    if (made) device.targets.push_back({choice.name, *std::move(made), choice.call_s, choice.link});
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const GraphDevice> read_device(const Node& machine, const MachineParams& params, double tick_s,
                                                std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
   const hw::CostModelRegistry::Choice& cost = params.cost;
@@ -99,6 +135,7 @@ std::shared_ptr<const GraphDevice> read_device(const Node& machine, const Machin
   }
   auto device = std::make_shared<GraphDevice>();
   device->peer = params.peer_link;
+  if (cost.make) read_targets(machine, params, *device, inputs, faults);
   if (params.platform) {
     const auto platform = read_platform_choice(*machine.find("platform"), *params.platform, inputs, faults);
     if (!platform || !cost.make) return nullptr;

@@ -18,6 +18,7 @@
 #include "hw/coupling/launch_program.hpp"
 #include "hw/device/device.hpp"
 #include "models/graph/graph_lowering.hpp"
+#include "policies/base/graph_pass.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::experiments::graph {
@@ -74,9 +75,33 @@ struct LinkChoice {
   }
 };
 
+/// A device beside it, which runs the ops that a pass gives it (OpNode::target).
+struct TargetChoice {
+  std::string name;
+  std::string part;
+  sim::Node override_;
+  double call_s = 10e-6;
+  LinkChoice link;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using T = TargetChoice;
+    return sim::FieldTable{
+        sim::required(sim::field("name", &T::name, Unit::text, sim::any_value(), "What ops that it runs carry.")),
+        names_part(sim::required(
+            sim::field("part", &T::part, Unit::reference, sim::any_value(), "A computing part of the catalog."))),
+        sim::annotated(
+            sim::field("override", &T::override_, "Fields that replace the part's."),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
+        sim::field("call", &T::call_s, Unit::seconds, sim::between(0, 1), "Of a call, however many ops it has."),
+        sim::field("link", &T::link, "Copies between host memory and its own."),
+    };
+  }
+};
+
 struct MachineParams {
   std::optional<PlatformChoice> platform;
   std::optional<DeviceChoice> device;
+  std::vector<TargetChoice> targets;
   DispatchParams dispatch;
   LinkChoice host_link, peer_link;
   hw::CostModelRegistry::Choice cost;
@@ -85,12 +110,22 @@ struct MachineParams {
     return sim::FieldTable{
         sim::field("platform", &M::platform, "A CPU coupled to a GPU; or else `device`."),
         sim::field("device", &M::device, "A computing part of the catalog; or else `platform`."),
+        sim::field("targets", &M::targets, "Devices beside it, each with a link to its host."),
         sim::field("dispatch", &M::dispatch, "Host and front end of a `device`."),
         sim::field("host_link", &M::host_link, "For to_host and to_device, where the device is no platform."),
         sim::field("peer_link", &M::peer_link, "For collectives, send and recv."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the device."),
     };
   }
+};
+
+struct GraphTarget {
+  std::string name;
+  hw::Device device;
+  double call_s = 0;
+  LinkChoice link;
+  /// As passes know it; this must outlive it.
+  policies::PassTarget for_passes() const;
 };
 
 struct GraphDevice {
@@ -100,10 +135,13 @@ struct GraphDevice {
   double operator_s = 0, view_s = 0, call_s = 0, graph_call_s = 0, graph_capture_s = 0;
   double null_kernel_s = 0, graph_node_s = 0, persistent_fetch_s = 0;  ///< in place of the device's launch.in_cost_s
   LinkChoice to_host, to_device, peer;
+  std::vector<GraphTarget> targets;
   std::optional<hw::AreaEstimate> area;  ///< of a part that names its process
 
   /// Duration of a kernel on the device, s.
   double kernel_s(double cost_s, hw::LaunchStyle style) const;
+  /// Number of the target that an op carries; -1: it runs here, as all do whose target is no device of the machine.
+  std::int32_t target_of(const models::OpNode& op) const;
   /// Duration of a transfer among `ranks`, s: ring collectives, each step paying the latency.
   double transfer_s(const models::GraphTransfer& transfer) const;
 };

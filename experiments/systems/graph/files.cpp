@@ -44,9 +44,14 @@ void write_timeline(const std::filesystem::path& path, const GraphConfig& config
   sim::TimelineWriter timeline(path, {});
   const sim::TrackId group = timeline.group(config.device->name);
   const sim::TrackId thread = timeline.track(group, "dispatching thread");
-  const sim::TrackId stream = timeline.track(group, "stream 0");
+  std::vector<sim::TrackId> streams{timeline.track(group, "stream 0")};
+  for (const GraphTarget& target : config.device->targets)
+    for (const char* does : {"", ": copies to it", ": copies back"})
+      streams.push_back(timeline.track(group, target.name + does));
   const TraceDetail& trace = result.trace;
   for (std::size_t i = 0; i < trace.program.size(); ++i) {
+    if (trace.program[i].kind == hw::CommandKind::record || trace.program[i].kind == hw::CommandKind::wait) continue;
+    const sim::TrackId stream = streams[static_cast<std::size_t>(trace.program[i].stream)];
     const hw::CommandTiming& timing = trace.timings[i];
     // What follows a kernel without a call of its own has no arrow.
     const sim::TimelineFlow arrow{.id = trace.program[i].chained ? 0 : timeline.new_flow()};

@@ -75,6 +75,20 @@ PricedGraph price(const OpGraph& graph, const models::Bindings& sizes, const Gra
     PricedKernel kernel;
     kernel.op = launch.op;
     kernel.views = launch.views;
+    kernel.target = device.target_of(graph.op(launch.op));
+    if (kernel.target >= 0) {
+      const GraphTarget& target = device.targets[static_cast<std::size_t>(kernel.target)];
+      const policies::PassTarget part = target.for_passes();
+      if (!part.runs(graph, launch.op, sizes)) {
+        if (!priced.obstacle)
+          priced.obstacle = fmt::format("{} does not run all of {}", target.name, graph.op(launch.op).name);
+        continue;
+      }
+      kernel.cost = part.work(graph, launch.op, sizes);
+      priced.placed = true;
+      priced.kernels.push_back(kernel);
+      continue;
+    }
     if (const auto why = device.device.obstacle(launch.kernel)) {
       if (!priced.obstacle) priced.obstacle = fmt::format("{}: {}", device.name, *why);
       continue;
@@ -140,6 +154,106 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
     names.push_back(graph.op(kernel.op).name);
   }
   send(priced.kernels.size());
+  return program;
+}
+
+namespace {
+
+/// Builds a program of several streams. Ops that launch nothing pass on what they wait for.
+class Placement {
+ public:
+  Placement(const OpGraph& graph, std::vector<hw::Command>& program, std::vector<std::string>& names)
+      : graph_(graph), program_(program), names_(names), made_by_(graph.tensor_count()), launched_(graph.op_count()) {}
+
+  /// A command for an op: after what its inputs wait for.
+  void add(OpId op, hw::Command command) {
+    pass_views(op);
+    for (const std::int32_t event : needs(op, command.stream)) push(op, wait(command.stream, event));
+    push(op, command);
+    const std::int32_t event = events_++;
+    stream_of_.push_back(command.stream);
+    hw::Command record{.kind = hw::CommandKind::record, .stream = command.stream, .event = event};
+    push(op, record);
+    launched_[models::index(op)] = true;
+    for (const models::TensorId output : graph_.op(op).outputs) made_by_[models::index(output)] = {event};
+  }
+
+ private:
+  static hw::Command wait(std::int32_t stream, std::int32_t event) {
+    return {.kind = hw::CommandKind::wait, .stream = stream, .event = event};
+  }
+  void push(OpId op, const hw::Command& command) {
+    program_.push_back(command);
+    names_.push_back(graph_.op(op).name);
+  }
+  /// Views before an op, in their order, that have not been passed.
+  void pass_views(OpId upto) {
+    for (; next_ < graph_.op_count() && graph_.ops()[next_] != upto; ++next_) {
+      const OpId op = graph_.ops()[next_];
+      if (launched_[models::index(op)]) continue;
+      std::vector<std::int32_t> all;
+      for (const models::TensorId input : graph_.op(op).inputs)
+        all.insert(all.end(), made_by_[models::index(input)].begin(), made_by_[models::index(input)].end());
+      for (const models::TensorId output : graph_.op(op).outputs) made_by_[models::index(output)] = all;
+    }
+  }
+  /// Events of other streams that an op waits for, each once.
+  std::vector<std::int32_t> needs(OpId op, std::int32_t stream) const {
+    std::vector<std::int32_t> all;
+    for (const models::TensorId input : graph_.op(op).inputs)
+      for (const std::int32_t event : made_by_[models::index(input)])
+        if (stream_of_[static_cast<std::size_t>(event)] != stream && std::ranges::find(all, event) == all.end())
+          all.push_back(event);
+    return all;
+  }
+
+  const OpGraph& graph_;
+  std::vector<hw::Command>& program_;
+  std::vector<std::string>& names_;
+  std::vector<std::vector<std::int32_t>> made_by_;  // by tensor: events
+  std::vector<bool> launched_;
+  std::vector<std::int32_t> stream_of_;  // by event
+  std::int32_t events_ = 0;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<hw::Command> placed_program(const OpGraph& graph, const PricedGraph& priced, const GraphDevice& device,
+                                        sim::TickScale scale, std::vector<std::string>& names) {
+  std::vector<hw::Command> program;
+  Placement placement(graph, program, names);
+  const auto copy = [&](const models::GraphTransfer& transfer) {
+    const std::int32_t target = device.target_of(graph.op(transfer.op));
+    hw::Command command = transfer_command(transfer, device, scale);
+    if (target >= 0) {
+      const GraphTarget& to = device.targets[static_cast<std::size_t>(target)];
+      const bool back = transfer.kind == models::OpKind::to_host;
+      command.kind = hw::CommandKind::copy;
+      command.direction = back ? hw::CopyDirection::to_host : hw::CopyDirection::to_device;
+      command.stream = 3 * target + (back ? 3 : 2);
+      command.device = scale.duration(to.for_passes().copy_s(transfer.bytes));
+    }
+    placement.add(transfer.op, command);
+  };
+  std::size_t next_transfer = 0;
+  for (std::size_t i = 0; i <= priced.kernels.size(); ++i) {
+    for (; next_transfer < priced.transfers.size() && priced.transfers[next_transfer].after <= i; ++next_transfer)
+      copy(priced.transfers[next_transfer]);
+    if (i == priced.kernels.size()) break;
+    const PricedKernel& kernel = priced.kernels[i];
+    hw::Command command;
+    command.host = scale.duration(device.operator_s + static_cast<double>(kernel.views) * device.view_s);
+    command.call = scale.duration(device.call_s);
+    if (kernel.target >= 0) {
+      command.stream = 3 * kernel.target + 1;
+      command.device =
+          scale.duration(device.targets[static_cast<std::size_t>(kernel.target)].call_s + kernel.cost.time_s);
+    } else {
+      command.device = scale.duration(device.kernel_s(kernel.cost.time_s, hw::LaunchStyle::stream));
+    }
+    placement.add(kernel.op, command);
+  }
   return program;
 }
 

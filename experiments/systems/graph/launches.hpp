@@ -25,6 +25,7 @@ struct PricedKernel {
   models::OpId op{};
   hw::Cost cost;
   std::int64_t views = 0;
+  std::int32_t target = -1;           ///< of the machine's, that runs it; -1: the device
   SharedLaunch shared;                ///< with kernels next to it of the same one: a launch for the first only
   std::int64_t instructions = 0;      ///< of a tile in bytecode: loads, stores, one for every op inside
   std::int64_t tile_bytes_total = 0;  ///< of its largest operand: what tiles cut
@@ -36,6 +37,7 @@ struct PricedGraph {
   std::vector<models::GraphTransfer> transfers;
   std::int64_t instructions = 0, most_instructions = 0;  ///< of all kernels, of the longest
   double read_bytes = 0, write_bytes = 0, flops = 0;
+  bool placed = false;                   ///< some kernels run on a target
   double dispatch_s = 0, capture_s = 0;  ///< host time of dispatching all ops, and of capturing them as a graph
   std::optional<std::string> obstacle;   ///< why the device cannot run one of them; kernels are then not complete
 };
@@ -46,6 +48,12 @@ PricedGraph price(const models::OpGraph& graph, const models::Bindings& sizes, c
 std::vector<hw::Command> program_of(const models::OpGraph& graph, const PricedGraph& priced, const GraphDevice& device,
                                     const policies::ExecutionDecision& decision, sim::TickScale scale,
                                     std::vector<std::string>& names);
+
+/// The same where ops go to the machine's targets: the device's kernels on stream 0, each target's calls on a stream of
+/// its own, and its copies, to it and back, on two more; whoever reads what another stream makes waits for it.
+std::vector<hw::Command> placed_program(const models::OpGraph& graph, const PricedGraph& priced,
+                                        const GraphDevice& device, sim::TickScale scale,
+                                        std::vector<std::string>& names);
 
 /// Device time that decoding adds to a request, s.
 double decode_time(const PricedGraph& priced, const GraphDevice& device, const policies::ExecutionDecision& decision);

@@ -133,14 +133,19 @@ class Runner {
       if (progress && (i & 63) == 0) progress(done);
     }
     result_.end = free;
-    result_.energy.draw(result_.energy.account(device_.name, "idle"),
-                        sim::energy_of(device_.device.power.idle_w, free - sim::Time{}, scale_), sim::Time{}, free);
+    const auto idles = [&](const std::string& name, const hw::Device& device) {
+      result_.energy.draw(result_.energy.account(name, "idle"),
+                          sim::energy_of(device.power.idle_w, free - sim::Time{}, scale_), sim::Time{}, free);
+    };
+    idles(device_.name, device_.device);
+    for (const GraphTarget& target : device_.targets) idles(target.name, target.device);
   }
 
  private:
   policies::PassContext context_for(const Bindings& sizes) const {
     policies::PassContext context = pass_context(device_.device, sizes);
     context.launch_s = device_.call_s;
+    for (const GraphTarget& target : device_.targets) context.targets.push_back(target.for_passes());
     context.seed = static_cast<std::uint64_t>(config_.run.seed);
     return context;
   }
@@ -260,6 +265,11 @@ class Runner {
       infeasible(decision.sizes);
       return false;
     }
+    if (graph.placed && (decision.style != hw::LaunchStyle::stream || decision.wait_each || decision.host_kernel_s)) {
+      result_.status = "infeasible";
+      result_.reason = "ops of the machine's targets are launched one by one: policies.execution must be eager";
+      return false;
+    }
     const Timed& timed = time(graph, decision);
     RequestRecord record;
     record.sizes = request;
@@ -286,10 +296,16 @@ class Runner {
         std::tuple(key(graph.sizes), decision.style, decision.host_kernel_s.value_or(-1), decision.host_instruction_s));
     Timed& timed = place->second;
     if (!fresh) return timed;
-    timed.program = program_of(graph_at(graph.sizes), graph, device_, decision, scale_, timed.names);
+    timed.program = graph.placed ? placed_program(graph_at(graph.sizes), graph, device_, scale_, timed.names)
+                                 : program_of(graph_at(graph.sizes), graph, device_, decision, scale_, timed.names);
     if (timed.program.empty()) return timed;
-    if (decision.wait_each) {
-      hw::LaunchRun run = hw::run_launches(device_.limits, timed.program);
+    if (decision.wait_each || graph.placed) {
+      hw::LaunchLimits limits = device_.limits;
+      if (graph.placed) {  // each device runs a kernel at a time, each link a copy a direction
+        limits.concurrent_kernels = 1 + std::ssize(device_.targets);
+        limits.copy_engines = 2 * std::ssize(device_.targets);
+      }
+      hw::LaunchRun run = hw::run_launches(limits, timed.program);
       timed.timings = std::move(run.timings);
       result_.events += run.events;
     } else {
@@ -337,14 +353,18 @@ class Runner {
     const std::optional<std::int64_t> samples = record.sizes.find(models::Symbol(config_.workload.samples));
     r.samples += samples ? static_cast<double>(*samples) : 1;
     if (memory(graph.sizes).peak() > r.memory.peak()) r.memory = memory(graph.sizes);
-    double compute_j = 0, memory_j = 0;
-    for (const PricedKernel& kernel : graph.kernels) {
-      compute_j += kernel.cost.compute_energy_j;
-      memory_j += kernel.cost.memory_energy_j;
-    }
     const sim::Time begin = record.started + record.stall;
-    r.energy.draw(r.energy.account(device_.name, "compute"), sim::picojoules(compute_j), begin, record.finished);
-    r.energy.draw(r.energy.account(device_.name, "memory"), sim::picojoules(memory_j), begin, record.finished);
+    for (std::int32_t target = -1; target < static_cast<std::int32_t>(device_.targets.size()); ++target) {
+      double compute_j = 0, memory_j = 0;
+      for (const PricedKernel& kernel : graph.kernels) {
+        if (kernel.target != target) continue;
+        compute_j += kernel.cost.compute_energy_j;
+        memory_j += kernel.cost.memory_energy_j;
+      }
+      const std::string& name = target < 0 ? device_.name : device_.targets[static_cast<std::size_t>(target)].name;
+      r.energy.draw(r.energy.account(name, "compute"), sim::picojoules(compute_j), begin, record.finished);
+      r.energy.draw(r.energy.account(name, "memory"), sim::picojoules(memory_j), begin, record.finished);
+    }
   }
 
   using Key = std::vector<std::int64_t>;

@@ -62,8 +62,8 @@ struct GraphResult : GraphFit, GraphWork {
   std::int64_t max_batch = 0;         ///< where it was looked for
   std::vector<RequestRecord> requests;
   sim::SampleStats latency, stall;  ///< ticks
-  sim::SampleStats steady;          ///< from a request's start to its end, less a stall in which it compiled or captured
-  MemoryFigures memory;             ///< of the request that needs most
+  sim::SampleStats steady;  ///< from a request's start to its end, less a stall in which it compiled or captured
+  MemoryFigures memory;     ///< of the request that needs most
   double startup_s = 0, compile_s = 0, worst_stall_s = 0, worst_kernel_compile_s = 0;
   std::int64_t compiled = 0;
   sim::EnergyLedger energy;
