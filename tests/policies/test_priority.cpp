@@ -194,4 +194,124 @@ TEST_CASE("priority: of equals that may make way the latest arrival does, whenev
   CHECK(admitted(decision) == std::vector<SeqId>{high});
 }
 
+TEST_CASE("priority: nobody makes way for a prompt that fits the blocks left beside what decodes grow by", "[unit]") {
+  // 4 of 10 blocks, full: 6 are free, one is grown into. 80 tokens are 5 blocks, 81 are 6; 160 are all 10 of the cache,
+  // the 5 and those that the decode held and would have taken.
+  for (const auto& [prompt, makes_way] : {std::pair(80, false), std::pair(81, true), std::pair(160, true)}) {
+    PaperReplica replica(10);
+    const auto policy = make_batching("priority", R"({"preemptive": true})");
+    const SeqId low = replica.decode(64);
+    const SeqId high = replica.wait(prompt);
+    set(replica, high, 1);
+    const BatchDecision decision = replica.decide(*policy);
+    CHECK(preempted(decision) == (makes_way ? std::vector<SeqId>{low} : std::vector<SeqId>{}));
+    CHECK(admitted(decision) == std::vector<SeqId>{high});
+  }
+  // Where the decode does not grow all 6 are there.
+  for (const auto& [prompt, makes_way] : {std::pair(96, false), std::pair(97, true)}) {
+    PaperReplica replica(10);
+    replica.decode(60);
+    set(replica, replica.wait(prompt), 1);
+    CHECK(replica.decide(*make_batching("priority", R"({"preemptive": true})")).preempt.empty() != makes_way);
+  }
+}
+
+TEST_CASE("priority: the lowest make way one by one, as many as it takes", "[unit]") {
+  // Four of 2 blocks each of 8, none of which grows. 2 blocks take the lowest, 3 and 4 the two lowest, 5 a third.
+  const auto goes = [](std::int64_t prompt) {
+    PaperReplica replica(8);
+    for (const int priority : {-1, -3, 0, -2}) set(replica, replica.decode(20), priority);
+    set(replica, replica.wait(prompt), 1);
+    return preempted(replica.decide(*make_batching("priority", R"({"preemptive": true})")));
+  };
+  CHECK(goes(32) == std::vector<SeqId>{{1}});
+  CHECK(goes(33) == std::vector<SeqId>{{1}, {3}});
+  CHECK(goes(64) == std::vector<SeqId>{{1}, {3}});
+  CHECK(goes(65) == std::vector<SeqId>{{1}, {3}, {0}});
+  CHECK(goes(128) == std::vector<SeqId>{{1}, {3}, {0}, {2}});
+}
+
+TEST_CASE("priority: a prompt that lacks a slot as well as blocks has both made free", "[unit]") {
+  // Slots for 3, three run with 1, 2 and 2 of 6 blocks: one is free, and a prompt of 3 needs two more. The lowest gives
+  // the slot and one block, the next the rest.
+  PaperReplica replica(6);
+  for (const auto& [prompt, priority] : {std::pair(10, -3), std::pair(20, -2), std::pair(20, -1)})
+    set(replica, replica.decode(prompt), priority);
+  const SeqId high = replica.wait(48);
+  set(replica, high, 1);
+  BatchDecision decision = replica.decide(*make_batching("priority", R"({"preemptive": true, "max_sequences": 3})"));
+  CHECK(preempted(decision) == std::vector<SeqId>{{0}, {1}});
+  CHECK(admitted(decision) == std::vector<SeqId>{high});
+  // With a slot more it is the same two; with blocks enough it is the one whose slot it takes.
+  CHECK(preempted(replica.decide(*make_batching("priority", R"({"preemptive": true})"))) ==
+        std::vector<SeqId>{{0}, {1}});
+  replica.sequences[high.index].prefill_tokens = 16;
+  decision = replica.decide(*make_batching("priority", R"({"preemptive": true, "max_sequences": 3})"));
+  CHECK(preempted(decision) == std::vector<SeqId>{{0}});
+  CHECK(replica.decide(*make_batching("priority", R"({"preemptive": true})")).preempt.empty());
+}
+
+TEST_CASE("priority: where all of lower priority have no slots enough, nobody goes", "[unit]") {
+  // Two of another lane have the slots: one that goes here leaves none free.
+  PaperReplica replica(100);
+  const SeqId low = replica.decode(20);
+  set(replica, low, -1);
+  set(replica, replica.wait(10), 1);
+  replica.elsewhere = 2;
+  CHECK(replica.decide(*make_batching("priority", R"({"preemptive": true, "max_sequences": 2})")).preempt.empty());
+  CHECK(preempted(replica.decide(*make_batching("priority", R"({"preemptive": true, "max_sequences": 3})"))) ==
+        std::vector<SeqId>{low});
+}
+
+TEST_CASE("priority: after some made way for one nobody else is admitted, and the others come next", "[unit]") {
+  // The low one holds 9 of 10 blocks; who comes in its place takes 2, and 8 are left.
+  PaperReplica replica(10);
+  const auto policy = make_batching("priority", R"({"preemptive": true})");
+  const SeqId low = replica.decode(140);
+  set(replica, low, -1);
+  const SeqId high = replica.wait(32);
+  const SeqId next = replica.wait(16);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(preempted(decision) == std::vector<SeqId>{low});
+  CHECK(admitted(decision) == std::vector<SeqId>{high});
+  CHECK(decision.decode_rest);
+  CHECK(decision.stable_iterations == 1);
+  replica.stop(low);
+  std::erase(replica.waiting, high);
+  replica.sequences[high.index].phase = Phase::decode;
+  REQUIRE(replica.kv->reserve(high, replica.sequences[high.index], 32));
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{next});  // 8 blocks are free; the low one needs 9
+}
+
+TEST_CASE("priority: who is paused makes no way, and who never fits asks for none", "[unit]") {
+  PaperReplica replica(10);
+  const SeqId paused = replica.decode(60), low = replica.decode(60);
+  set(replica, paused, -2);
+  replica.pause(paused);
+  set(replica, low, -1);
+  const SeqId never = replica.wait(161);  // 11 blocks
+  const SeqId high = replica.wait(60);
+  set(replica, never, 2);
+  set(replica, high, 1);
+  // The first in the queue is passed over, and nobody goes for those behind it.
+  const auto policy = make_batching("priority", R"({"preemptive": true})");
+  CHECK(replica.decide(*policy).preempt.empty());
+  // It is out of the queue now, and the next is first.
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(preempted(decision) == std::vector<SeqId>{low});
+  CHECK(admitted(decision) == std::vector<SeqId>{high});
+}
+
+TEST_CASE("priority: not preemptive, who never fits keeps nobody back and who does not fit now does", "[unit]") {
+  PaperReplica replica(10);
+  const auto policy = make_batching("priority");
+  replica.decode(60);
+  set(replica, replica.wait(161), 3);
+  const SeqId fits = replica.wait(40);
+  set(replica, fits, 2);
+  set(replica, replica.wait(60), 1);  // 4 blocks of 10 - 4 - 3
+  replica.wait(10);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{fits});
+}
+
 }  // namespace test_priority

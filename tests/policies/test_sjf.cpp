@@ -62,4 +62,57 @@ TEST_CASE("sjf: what a job has generated before it was preempted counts no more"
   CHECK(admitted(replica.decide(*make_batching("sjf", R"({"max_sequences": 1, "aging": 0})"))).at(0) == fresh);
 }
 
+TEST_CASE("sjf: a job without a prediction counts as the longest there may be", "[unit]") {
+  // 4,096: behind one of 4,095, before one of 4,097; of an equal one the earlier goes first.
+  PaperReplica replica(1000);
+  const SeqId vague = job(replica, 0);
+  const SeqId equal = job(replica, 4096);
+  const SeqId longer = job(replica, 4097);
+  const SeqId shorter = job(replica, 4095);
+  CHECK(admitted(replica.decide(*make_batching("sjf", R"({"aging": 0})"))) ==
+        std::vector<SeqId>{shorter, vague, equal, longer});
+}
+
+TEST_CASE("sjf: of jobs that aging makes equal the earlier goes first", "[unit]") {
+  PaperReplica replica(1000);
+  // 100 + 0, 90 + 10, 79 + 20.
+  const SeqId a = job(replica, 100), b = job(replica, 90), c = job(replica, 79);
+  CHECK(admitted(replica.decide(*make_batching("sjf", R"({"aging": 10})"))) == std::vector<SeqId>{c, a, b});
+}
+
+TEST_CASE("sjf: slots and tokens are those of the step", "[unit]") {
+  PaperReplica replica(1000);
+  job(replica, 30);
+  const SeqId b = job(replica, 10), c = job(replica, 20);
+  CHECK(items(replica.decide(*make_batching("sjf", R"({"token_budget": 14})"))) == Items{{b.index, 10}, {c.index, 4}});
+  CHECK(items(replica.decide(*make_batching("sjf", R"({"max_sequences": 1})"))) == Items{{b.index, 10}});
+  // Decodes alone, a slot free, nobody waiting.
+  PaperReplica alone(1000);
+  alone.decode(20);
+  CHECK(alone.decide(*make_batching("sjf")).stable_iterations == kStable);
+}
+
+TEST_CASE("sjf: who was preempted is placed by what is left of it now", "[unit]") {
+  // Three of 2 full blocks of 6: the last goes. Of its 30 tokens 25 are there: 5 are left, fewer than another's 10.
+  PaperReplica replica(6);
+  const auto policy = make_batching("sjf", R"({"aging": 0, "max_sequences": 3})");
+  replica.decode(32);
+  replica.decode(32);
+  const SeqId last = replica.decode(8, 25);
+  replica.sequences[last.index].predicted_tokens = 30;
+  job(replica, 10);
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector<SeqId>{last});
+  replica.stop(last);
+  replica.end({0});
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{last});
+  // One whom no decision named is told apart by the call.
+  PaperReplica other(100);
+  const auto again = make_batching("sjf", R"({"max_sequences": 1})");
+  const SeqId one = job(other, 10);
+  REQUIRE(admitted(other.decide(*again)) == std::vector<SeqId>{one});
+  CHECK(other.decide(*again).admit.empty());  // it was told of no return
+  again->returned(one);
+  CHECK(admitted(other.decide(*again)) == std::vector<SeqId>{one});
+}
+
 }  // namespace test_sjf

@@ -85,4 +85,47 @@ TEST_CASE("urgency: long prompts without a deadline wait for short ones that cam
   CHECK(alone.decide(*make_batching("urgency")).stable_iterations == kStable);
 }
 
+TEST_CASE("urgency: what is in the cache already takes no time, and ticks may be longer than a picosecond", "[unit]") {
+  TenEach price;
+  PaperReplica replica(1000);
+  replica.pricer = &price;
+  const SeqId whole = due(replica, 400, 1, 5000);   // 5,000 - 4,000 = 1,000
+  const SeqId copied = due(replica, 400, 1, 5000);  // 300 come with it: 5,000 - 1,000 = 4,000
+  const SeqId small = due(replica, 100, 1, 4500);   // 4,500 - 1,000 = 3,500
+  replica.sequences[copied.index].ready_tokens = 300;
+  const auto policy = make_batching("urgency");
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{whole, small, copied});
+  // Ticks of 10 ps: 400, 100 and 100 off, so that the deadlines lead: 4,400 for the small one, 4,600, 4,900.
+  BatchView view = replica.view();
+  view.ps_per_tick = 10;
+  BatchDecision out;
+  make_batching("urgency")->decide(view, out);
+  CHECK(admitted(out) == std::vector<SeqId>{small, whole, copied});
+}
+
+TEST_CASE("urgency: nobody knows a price, so that the first deadline goes first", "[unit]") {
+  PaperReplica replica(1000);
+  const SeqId calm = due(replica, 100, 11, 6000), large = due(replica, 900, 101, 6001), soon = due(replica, 1, 1, 5999);
+  CHECK(admitted(replica.decide(*make_batching("urgency"))) == std::vector<SeqId>{soon, calm, large});
+}
+
+TEST_CASE("urgency: who was preempted is as urgent as what is left of it", "[unit]") {
+  TenEach price;
+  PaperReplica replica(6);
+  replica.pricer = &price;
+  const auto policy = make_batching("urgency", R"({"output_tokens": 51, "max_sequences": 3})");
+  replica.decode(32);
+  replica.decode(32);
+  const SeqId last = replica.decode(8, 25);
+  replica.sequences[last.index].deadline_ticks = 2000;
+  const SeqId other = due(replica, 10, 1, 1500);
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector<SeqId>{last});
+  replica.stop(last);
+  replica.end({0});
+  // 33 tokens again and 25 after the first of 26: 2,000 - 330 - 250 = 1,420; the other has 1,500 - 100 = 1,400.
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{other});
+  replica.sequences[last.index].deadline_ticks = 1979;  // 1,399
+  CHECK(admitted(replica.decide(*make_batching("urgency", R"({"output_tokens": 51})"))) == std::vector<SeqId>{last});
+}
+
 }  // namespace test_urgency

@@ -106,4 +106,172 @@ TEST_CASE("vtc: the answer holds until the counters cross", "[unit]") {
   CHECK(replica.sequences[a1.index].order != replica.sequences[a2.index].order);
 }
 
+TEST_CASE("vtc: prompts and outputs weigh as they are told to", "[unit]") {
+  // 100 in and 30 out for tenant 1, 150 in and 10 out for tenant 2; then the lower goes first, of equals tenant 1.
+  const auto next = [](int input, int output) {
+    PaperReplica replica(10'000);
+    const auto policy = make_batching("vtc", R"({"max_sequences": 2, "input_weight": )" + std::to_string(input) +
+                                                 R"(, "output_weight": )" + std::to_string(output) + "}");
+    const SeqId a = from(replica, 1, 100), b = from(replica, 2, 150);
+    from(replica, 1, 10);
+    from(replica, 2, 10);
+    replica.sequences[a.index].output_tokens = 30;
+    apply(replica, replica.decide(*policy));
+    REQUIRE(replica.running == std::vector<SeqId>{a, b});
+    end(replica, a);
+    end(replica, b);
+    const BatchDecision decision = replica.decide(*policy);
+    return replica.sequences[decision.admit.at(0).seq.index].tenant;
+  };
+  CHECK(next(1, 0) == 1);  // 100, 150
+  CHECK(next(1, 2) == 1);  // 160, 170
+  CHECK(next(1, 3) == 2);  // 190, 180
+  CHECK(next(2, 5) == 1);  // 350 each
+  CHECK(next(2, 6) == 2);  // 380, 360
+}
+
+TEST_CASE("vtc: every token counts once, however often it is asked", "[unit]") {
+  // Tenant 1 has 100 in, tenant 2 160 and one token out: 162. At two a token tenant 1 is past it with 32 out.
+  for (const std::int64_t generated : {30, 31, 32}) {
+    PaperReplica replica(10'000);
+    const auto policy = make_batching("vtc", R"({"max_sequences": 2})");
+    const SeqId a = from(replica, 1, 100), b = from(replica, 2, 160);
+    replica.sequences[b.index].output_tokens = 1;
+    from(replica, 1, 10);
+    from(replica, 2, 10);
+    apply(replica, replica.decide(*policy));
+    for (const std::int64_t tokens : {std::int64_t{10}, std::int64_t{10}, generated, generated}) {
+      replica.sequences[a.index].generated_then = tokens;
+      CHECK(replica.decide(*policy).admit.empty());  // no slot is free
+    }
+    end(replica, b);
+    const BatchDecision decision = replica.decide(*policy);
+    REQUIRE(decision.admit.size() == 1);
+    CHECK(replica.sequences[decision.admit[0].seq.index].tenant == (generated == 32 ? 2 : 1));
+  }
+}
+
+TEST_CASE("vtc: the answer holds until a tenant that is served more slowly falls behind", "[unit]") {
+  // Tenant 1 stands at 10 with one decode, tenant 2 at 60 with none; both wait for 12 of 12 blocks, 11 of which are
+  // free. 50 tokens' worth lie between them; two a step are 25 steps.
+  PaperReplica replica(12);
+  const auto policy = make_batching("vtc");
+  const SeqId a = from(replica, 1, 10);
+  from(replica, 1, 180);
+  const SeqId b = from(replica, 2, 60);
+  replica.sequences[b.index].output_tokens = 1;
+  from(replica, 2, 180);
+  BatchDecision decision = replica.decide(*policy);
+  REQUIRE(admitted(decision) == std::vector<SeqId>{a, b});
+  apply(replica, decision);
+  end(replica, b);
+  decision = replica.decide(*policy);
+  // Each first token counts two: 12 and 62.
+  CHECK(decision.admit.empty());
+  CHECK(decision.stable_iterations == 25);
+  replica.sequences[a.index].generated_then = 2;  // 14: 48 apart
+  CHECK(replica.decide(*policy).stable_iterations == 24);
+}
+
+TEST_CASE("vtc: tenants cross only if the first is served faster than the other", "[unit]") {
+  // 100 against 110 with a decode each; 100 against 90 + 60 with one against two. What waits has no room.
+  for (const bool two : {false, true}) {
+    PaperReplica replica(20);
+    const auto policy = make_batching("vtc");
+    from(replica, 1, 100);
+    from(replica, 1, 180);
+    from(replica, 2, two ? 90 : 110);
+    if (two) from(replica, 2, 60);
+    from(replica, 2, 180);
+    const BatchDecision decision = replica.decide(*policy);
+    REQUIRE(decision.admit.size() == (two ? 3 : 2));
+    apply(replica, decision);
+    CHECK(replica.decide(*policy).stable_iterations == kStable);
+  }
+  PaperReplica replica(12);
+  const auto policy = make_batching("vtc");
+  for (int i = 0; i < 2; ++i) from(replica, 1, 10);
+  from(replica, 1, 180);
+  from(replica, 2, 38);
+  from(replica, 2, 180);
+  const BatchDecision decision = replica.decide(*policy);
+  REQUIRE(decision.admit.size() == 3);
+  apply(replica, decision);
+  // 20 + 2 x 2 = 24 against 38 + 2 = 40: 16 apart; four a step against two.
+  CHECK(replica.decide(*policy).stable_iterations == 8);
+  // Where no slot is free nobody could come, whoever is first.
+  PaperReplica full(100);
+  const auto three = make_batching("vtc", R"({"max_sequences": 1})");
+  from(full, 1, 10);
+  from(full, 1, 10);
+  from(full, 2, 10);
+  apply(full, full.decide(*three));
+  CHECK(full.decide(*three).stable_iterations == kStable);
+}
+
+TEST_CASE("vtc: who comes when nobody waits is lifted to whoever was admitted last", "[unit]") {
+  // Tenant 1 stands at 500. Tenant 2 comes when the queue is empty: it has 500 too, and then 600, past tenant 1's 500.
+  PaperReplica replica(10'000);
+  const auto policy = make_batching("vtc", R"({"max_sequences": 2, "output_weight": 0})");
+  const SeqId a = from(replica, 1, 500);
+  apply(replica, replica.decide(*policy));
+  const SeqId b = from(replica, 2, 100);
+  BatchDecision decision = replica.decide(*policy);
+  REQUIRE(admitted(decision) == std::vector<SeqId>{b});
+  apply(replica, decision);
+  end(replica, a);
+  end(replica, b);
+  const SeqId late = from(replica, 2, 10);
+  const SeqId next = from(replica, 1, 10);
+  // Both are lifted to tenant 2, the last that was admitted, at 600: a tie, for the lower number.
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{next, late});
+}
+
+TEST_CASE("vtc: a counter is never lowered", "[unit]") {
+  // Tenant 1 has 500 when it comes back, and those that wait, and were admitted last, 10.
+  PaperReplica replica(10'000);
+  const auto policy = make_batching("vtc", R"({"max_sequences": 1, "output_weight": 0})");
+  const SeqId big = from(replica, 1, 500);
+  const SeqId small = from(replica, 2, 10);
+  BatchDecision decision = replica.decide(*policy);
+  REQUIRE(admitted(decision) == std::vector<SeqId>{big});
+  apply(replica, decision);
+  end(replica, big);
+  decision = replica.decide(*policy);
+  REQUIRE(admitted(decision) == std::vector<SeqId>{small});  // tenant 2 stands at 10 then, the last admitted
+  apply(replica, decision);
+  end(replica, small);
+  const SeqId low = from(replica, 2, 5);
+  from(replica, 1, 5);  // 500, not 10
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{low});
+}
+
+TEST_CASE("vtc: whoever never fits keeps nobody of its tenant back, and costs nothing", "[unit]") {
+  PaperReplica replica(10);
+  const auto policy = make_batching("vtc");
+  from(replica, 1, 200);  // 13 blocks
+  const SeqId next = from(replica, 1, 20);
+  const SeqId other = from(replica, 2, 10);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{next, other});
+}
+
+TEST_CASE("vtc: who comes back stands by its arrival again, and its prompt is not charged again", "[unit]") {
+  // 5 + 2 + 2 blocks of 9, all full: the last goes. Tenant 1 stands at 80, tenant 2 at 64, and after a second charge
+  // would at 97.
+  PaperReplica replica(9);
+  const auto policy = make_batching("vtc", R"({"output_weight": 0})");
+  const SeqId a = from(replica, 2, 32), b = from(replica, 2, 32), c = from(replica, 1, 80);
+  BatchDecision decision = replica.decide(*policy);
+  REQUIRE(admitted(decision) == std::vector<SeqId>{c, a, b});
+  apply(replica, decision);
+  const SeqId newer = from(replica, 2, 10);
+  decision = replica.decide(*policy);
+  REQUIRE(preempted(decision) == std::vector<SeqId>{b});
+  CHECK(decision.admit.empty());
+  replica.stop(b);
+  end(replica, c);
+  const SeqId other = from(replica, 1, 10);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{b, newer, other});
+}
+
 }  // namespace test_vtc

@@ -71,7 +71,10 @@ class PaperReplica {
                    .waiting = waiting,
                    .sequences = sequences,
                    .kv = *kv,
+                   .clock = clock,
                    .decoding = decoding,
+                   .elsewhere = elsewhere,
+                   .elsewhere_tokens = elsewhere_tokens,
                    .mode = mode,
                    .limits = limits,
                    .pricer = pricer};
@@ -95,7 +98,10 @@ class PaperReplica {
   std::vector<SeqId> running;
   std::vector<SeqId> prefilling;
   std::deque<SeqId> waiting;
+  std::int64_t clock = 0;
   std::int64_t decoding = 0;
+  std::int64_t elsewhere = 0;
+  std::int64_t elsewhere_tokens = 0;
   std::int32_t mode = 0;
   const BatchPricer* pricer = nullptr;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
@@ -105,6 +111,39 @@ class PaperReplica {
     std::erase(running, id);
     running.push_back(id);
     sequences[id.index].turn = std::ssize(sequences);
+  }
+  /// `id`, which decodes, takes no part until it is resumed.
+  void pause(SeqId id) {
+    sequences[id.index].phase = Phase::paused;
+    --decoding;
+  }
+  /// `id` samples so many outputs side by side, each with the tokens it has.
+  void branch(SeqId id, std::int32_t branches) {
+    Sequence& seq = sequences[id.index];
+    seq.branches = branches;
+    REQUIRE(kv->reserve(id, seq, seq.kv_then));
+  }
+  /// `id` ran and has gone back to the queue, its front, without its cache.
+  void stop(SeqId id) {
+    Sequence& seq = sequences[id.index];
+    kv->release(id, seq, seq.kv_then, Leave::drop);
+    if (seq.phase == Phase::decode) --decoding;
+    std::erase(running, id);
+    std::erase(prefilling, id);
+    seq.phase = Phase::waiting;
+    seq.prefill_tokens = seq.prompt_tokens + seq.generated_then;
+    seq.prefilled = seq.kv_then = 0;
+    ++seq.preemptions;
+    waiting.push_front(id);
+  }
+  /// `id` ran and has left.
+  void end(SeqId id) {
+    Sequence& seq = sequences[id.index];
+    kv->release(id, seq, seq.kv_then, Leave::drop);
+    if (seq.phase == Phase::decode) --decoding;
+    std::erase(running, id);
+    std::erase(prefilling, id);
+    seq.order = -1;
   }
 
  private:
