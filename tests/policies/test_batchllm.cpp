@@ -354,4 +354,212 @@ TEST_CASE("batchllm: where a prefix was evicted since, one computes it again and
   CHECK(items(replica.decide(*policy)) == Items{{83, 41}});
 }
 
+TEST_CASE("prefix groups: of equal savings the smaller groups are taken, and groups come by their first member",
+          "[unit]") {
+  // Four share 10; two and two of them 15 each: 3 x 10 = 15 + 15.
+  auto groups = groups_of(
+      {{{1, 10}, {2, 5}, {11, 5}}, {{1, 10}, {3, 5}, {12, 5}}, {{1, 10}, {2, 5}, {13, 5}}, {{1, 10}, {3, 5}, {14, 5}}});
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].shared == 15);
+  CHECK(groups[0].members == std::vector<std::size_t>{0, 2});
+  CHECK(groups[1].members == std::vector<std::size_t>{1, 3});
+  // With 11 in common it is 33 over 16 + 16.
+  groups = groups_of(
+      {{{1, 11}, {2, 5}, {11, 5}}, {{1, 11}, {3, 5}, {12, 5}}, {{1, 11}, {2, 5}, {13, 5}}, {{1, 11}, {3, 5}, {14, 5}}});
+  REQUIRE(groups.size() == 1);
+  CHECK(groups[0].shared == 11);
+}
+
+TEST_CASE("prefix groups: texts with nothing in common stay by themselves, in their order", "[unit]") {
+  const auto groups = groups_of({{{3, 10}}, {{2, 10}}, {{1, 10}}});
+  REQUIRE(groups.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(groups[i].shared == 0);
+    CHECK(groups[i].members == std::vector<std::size_t>{i});
+  }
+  // A chain of prefixes: 30 shared by two of three, 10 by all; 30 > 20.
+  const auto chain = groups_of({{{1, 10}}, {{1, 30}}, {{1, 50}}});
+  REQUIRE(chain.size() == 2);
+  CHECK(chain[0].shared == 0);
+  CHECK(chain[1].shared == 30);
+  CHECK(chain[1].members == std::vector<std::size_t>{1, 2});
+  // No more is shared than may be: 5 tokens of each.
+  const Text text{{1, 40}};
+  const auto cut = prefix_groups(std::vector<SharedText>{{&text, 5}, {&text, 7}, {&text, 0}});
+  REQUIRE(cut.size() == 2);
+  CHECK(cut[0].shared == 5);
+  CHECK(cut[1].members == std::vector<std::size_t>{2});
+}
+
+TEST_CASE("batchllm: what runs is counted as what it will become", "[unit]") {
+  // Prompts of 50 with 31 to come hold 80 at the end. One runs: two fill 160 pages, or half of 320.
+  const auto count = [](std::int64_t pages, const std::string& params, std::int64_t predicted = 31,
+                        std::int64_t generated = 1) {
+    TextReplica replica(pages);
+    const SeqId runs = replica.decode(50, generated);
+    replica.sequences[runs.index].predicted_tokens = predicted;
+    replica.say({{1, 50}}, 31);
+    replica.say({{2, 50}}, 31);
+    return replica.decide(*make_batching("batchllm", params)).admit.size();
+  };
+  CHECK(count(159, "{}") == 0);
+  CHECK(count(160, "{}") == 1);
+  CHECK(count(239, "{}") == 1);
+  CHECK(count(240, "{}") == 2);
+  CHECK(count(318, R"({"kv_limit": 0.5})") == 0);
+  CHECK(count(320, R"({"kv_limit": 0.5})") == 1);
+  // Without a prediction it counts what it holds, 50; past its prediction too, 59.
+  CHECK(count(130, "{}", 0) == 1);
+  CHECK(count(129, "{}", 0) == 0);
+  CHECK(count(139, "{}", 5, 10) == 1);
+  CHECK(count(138, "{}", 5, 10) == 0);
+  // True lengths are 100 for who runs, 10 for the others: 149 + 59.
+  CHECK(count(208, R"({"oracle": true})") == 1);
+  CHECK(count(207, R"({"oracle": true})") == 0);
+}
+
+TEST_CASE("batchllm: who was preempted is to become what was predicted, or what it is by now", "[unit]") {
+  // Half of 400 pages may be filled, 60 are held: 140. The last token of an output is never in the cache.
+  struct Case {
+    std::int64_t predicted, prefill;
+    bool fits;
+  };
+  for (const Case& c : {Case{91, 70, true}, Case{92, 70, false}, Case{5, 141, true}, Case{5, 142, false},
+                        Case{0, 140, true}, Case{0, 141, false}}) {
+    CAPTURE(c.predicted, c.prefill);
+    TextReplica replica(400);
+    replica.decode(60);
+    const SeqId back = replica.say({{1, 50}}, c.predicted);
+    replica.sequences[back.index].prefill_tokens = c.prefill;
+    CHECK(replica.decide(*make_batching("batchllm", R"({"kv_limit": 0.5})")).admit.empty() != c.fits);
+  }
+}
+
+TEST_CASE("batchllm: prompts have their tokens beside all decodes", "[unit]") {
+  TextReplica replica(10'000);
+  replica.decode(50);
+  replica.branch(replica.decode(50), 3);
+  replica.say({{1, 50}});
+  replica.say({{2, 50}});
+  const auto given = [&](const std::string& tokens) {
+    return items(replica.decide(*make_batching("batchllm", R"({"prefill_tokens": )" + tokens + "}")));
+  };
+  CHECK(given("100") == Items{{2, 50}, {3, 50}});
+  CHECK(given("99") == Items{{2, 50}, {3, 49}});
+  CHECK(given("50") == Items{{2, 50}});
+}
+
+TEST_CASE("batchllm: of several who had to go the first admitted comes back first, before the plan", "[unit]") {
+  TextReplica replica(100);
+  const auto policy = make_batching("batchllm", R"({"order": "arrival"})");
+  const SeqId first = replica.decode(40), b = replica.decode(30), c = replica.decode(30);
+  replica.say({{1, 3}});
+  // Three pages lack; the last leaves 30.
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector<SeqId>{c});
+  replica.stop(c);
+  // A large one takes them, and the next goes too.
+  REQUIRE(replica.kv->reserve(first, replica.sequences[first.index], 70));
+  replica.sequences[first.index].kv_then = 70;
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector<SeqId>{b});
+  replica.stop(b);
+  replica.end(first);
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{b.index, c.index});
+}
+
+TEST_CASE("batchllm: who comes back and never fits any more does not hold up the others", "[unit]") {
+  TextReplica replica(100);
+  const auto policy = make_batching("batchllm", R"({"order": "arrival"})");
+  replica.decode(50);
+  const SeqId later = replica.decode(49);
+  const SeqId fresh = replica.say({{1, 20}});
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector<SeqId>{later});
+  replica.stop(later);
+  replica.sequences[later.index].prefill_tokens = 101;
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{fresh.index});
+}
+
+TEST_CASE("batchllm: equal shares of decodes keep the order of arrival, either way round", "[unit]") {
+  const auto order = [](const std::string& params) {
+    TextReplica replica(10'000);
+    replica.say({{1, 40}}, 20);
+    replica.say({{2, 100}}, 50);
+    replica.say({{3, 60}}, 31);
+    replica.say({{4, 80}}, 40);
+    return indices(admitted(replica.decide(*make_batching("batchllm", params))));
+  };
+  CHECK(order("{}") == Line{2, 0, 1, 3});
+  CHECK(order(R"({"order": "reverse"})") == Line{0, 1, 3, 2});
+}
+
+TEST_CASE("batchllm: a plan stands until it is through, and who left is no part of it", "[unit]") {
+  // Pages for one at a time: the plan is made for three; a fourth with more decodes comes later and has to wait.
+  TextReplica replica(50);
+  const auto policy = make_batching("batchllm");
+  for (std::uint64_t i = 0; i < 3; ++i) replica.say({{1 + i, 40}}, 1);
+  BatchDecision decision = replica.decide(*policy);
+  REQUIRE(indices(admitted(decision)) == Line{0});
+  replica.apply(decision);
+  const SeqId late = replica.say({{9, 40}}, 11);
+  replica.end({0});
+  std::erase(replica.waiting, SeqId{1});  // it left with a failure
+  replica.sequences[1].order = -1;
+  decision = replica.decide(*policy);
+  CHECK(indices(admitted(decision)) == Line{2});
+  replica.apply(decision);
+  replica.end({2});
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{late.index});
+}
+
+TEST_CASE("batchllm: an answer holds where nobody comes or goes, and a full cache admits nobody", "[unit]") {
+  TextReplica replica(100);
+  replica.decode(50);
+  CHECK(replica.decide(*make_batching("batchllm")).stable_iterations == kStable);
+  replica.say({{1, 60}});
+  const BatchDecision waits = replica.decide(*make_batching("batchllm"));
+  CHECK(waits.admit.empty());
+  CHECK(waits.stable_iterations == 32);  // 50 pages of which one a step goes
+  CHECK(waits.decode_rest);
+}
+
+TEST_CASE("batchllm: in a cache that keeps nothing prompts that begin alike are no group", "[unit]") {
+  TextReplica replica(1);
+  replica.kv = paged_cache(1000);
+  for (std::uint64_t i = 0; i < 3; ++i) replica.say({{1, 100}, {11 + i, 10}});
+  CHECK(indices(admitted(replica.decide(*make_batching("batchllm")))) == Line{0, 1, 2});
+}
+
+TEST_CASE("batchllm: who finds no blocks now holds up those behind it", "[unit]") {
+  // 140 pages, 60 held and one to grow into: 79 are free. The first may become 79, but has 80 to prefill now.
+  TextReplica replica(140);
+  replica.decode(60);
+  const SeqId back = replica.say({{1, 50}}, 5);
+  replica.sequences[back.index].prefill_tokens = 80;
+  replica.say({{2, 10}});
+  const auto policy = make_batching("batchllm", R"({"order": "arrival"})");
+  CHECK(replica.decide(*policy).admit.empty());
+  replica.sequences[back.index].prefill_tokens = 69;
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{back.index, 2});
+}
+
+TEST_CASE("batchllm: nobody waits for one that computes the prefix no longer", "[unit]") {
+  // Of three that share 100 the first has computed 60. While it goes on the others wait; they do not when it has left,
+  // or had to go back to the queue: what it computed is all that there is to have.
+  const auto after = [](const auto& change) {
+    TextReplica replica(10'000);
+    const auto policy = make_batching("batchllm", R"({"prefill_tokens": 60})");
+    for (std::uint64_t i = 0; i < 3; ++i) replica.say({{1, 100}, {11 + i, 10}});
+    replica.apply(replica.decide(*policy));
+    REQUIRE(replica.running == std::vector<SeqId>{{0}});
+    change(replica, replica.sequences[0]);
+    return indices(admitted(replica.decide(*policy)));
+  };
+  CHECK(after([](TextReplica&, Sequence&) {}) == Line{});
+  CHECK(after([](TextReplica& replica, Sequence&) { replica.end({0}); }) == Line{1, 2});
+  CHECK(after([](TextReplica& replica, Sequence& first) {
+          std::erase(replica.running, SeqId{0});
+          std::erase(replica.prefilling, SeqId{0});
+          first.phase = Phase::waiting;
+        }) == Line{1, 2});
+}
+
 }  // namespace test_batchllm

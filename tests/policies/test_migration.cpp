@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "policies/routing/routing.hpp"
+#include "tests/policies/registry_support.hpp"
 #include "tests/policies/view.hpp"
 
 namespace test_migration {
@@ -147,6 +148,108 @@ TEST_CASE("routers by load: freeness counts requests, memory does not; ties go t
   CHECK(send(0) == 0);
   facts[0].load.terminating = true;
   CHECK(choose("llumnix", R"({"formula": "artefact"})") == 1);
+}
+
+TEST_CASE("llumnix: a replica at the threshold neither gives nor takes, nor does one without requests give", "[unit]") {
+  const auto policy = make(R"({"threshold": 10})");
+  const auto pairs = [&](std::int64_t first, std::int64_t second, std::int64_t running = 1) {
+    std::vector<LoadReport> loads(2);
+    loads[0] = {.total_blocks = 100, .used_blocks = 100 - first, .running = running};
+    loads[1] = {.total_blocks = 100, .used_blocks = 100 - second, .running = 1};
+    return policy->pair(loads).size();
+  };
+  CHECK(pairs(9, 11) == 1);
+  CHECK(pairs(10, 11) == 0);
+  CHECK(pairs(9, 10) == 0);
+  CHECK(pairs(9, 11, 0) == 0);
+  CHECK(pairs(11, 90) == 0);
+}
+
+TEST_CASE("llumnix: as many pairs as there are of the fewer, equals by number", "[unit]") {
+  const auto policy = make(R"({"threshold": 10})");
+  std::vector<LoadReport> loads(5);
+  for (LoadReport& load : loads) load = {.total_blocks = 100, .used_blocks = 95, .running = 1};
+  loads[1].used_blocks = loads[3].used_blocks = 20;
+  const auto pairs = policy->pair(loads);
+  REQUIRE(pairs.size() == 2);
+  CHECK((pairs[0].source == 0 && pairs[0].destination == 1));
+  CHECK((pairs[1].source == 2 && pairs[1].destination == 3));
+  // One on which a preempted request waits gives although it has room, and takes nothing.
+  loads[3].preempted = true;
+  for (const std::size_t i : {0U, 2U, 4U}) loads[i].used_blocks = 85;
+  const auto again = policy->pair(loads);
+  REQUIRE(again.size() == 1);
+  CHECK((again[0].source == 3 && again[0].destination == 1));
+}
+
+TEST_CASE("llumnix names nobody where only prompts, or requests of high priority, run", "[unit]") {
+  test::PaperReplica replica(100);
+  CHECK_FALSE(make("{}")->victim(replica.view()));
+  replica.prefill(32, 16);
+  replica.sequences[replica.decode(16).index].priority = 1;
+  CHECK_FALSE(make("{}")->victim(replica.view()));
+  CHECK(make(R"({"keep_high": false})")->victim(replica.view())->index == 1);
+  replica.pause({1});
+  CHECK_FALSE(make(R"({"keep_high": false})")->victim(replica.view()));
+}
+
+TEST_CASE("a policy without migration is never to be asked", "[unit]") {
+  const auto none = test::made(register_migrations, "none", "{}");
+  CHECK_FALSE(none->active());
+  CHECK(make("{}")->active());
+  const std::vector<LoadReport> loads{{.total_blocks = 100, .used_blocks = 99, .running = 9}, {.total_blocks = 100}};
+  CHECK(none->pair(loads).empty());
+  test::PaperReplica replica(10);
+  replica.decode(16);
+  CHECK_FALSE(none->victim(replica.view()));
+}
+
+TEST_CASE("a load report counts high priorities, preempted requests and the lanes that it is given", "[unit]") {
+  test::PaperReplica replica(100);
+  replica.decode(20);
+  const SeqId high = replica.decode(20);
+  replica.sequences[high.index].priority = 2;
+  replica.wait(16);
+  const SeqId waits = replica.wait(40);
+  replica.sequences[waits.index].priority = 1;
+  replica.sequences[waits.index].preemptions = 1;
+  replica.sequences[replica.wait(16).index].priority = -1;
+  LoadReport report;
+  for (int lane = 0; lane < 2; ++lane) add_running(replica.view(), report);
+  CHECK(report.running == 4);
+  CHECK(report.high == 2);
+  add_queue(replica.view(), report);
+  CHECK(report.used_blocks == 4);
+  CHECK(report.waiting == 3);
+  CHECK(report.head_blocks == 1);
+  CHECK(report.waiting_blocks == 5);  // 1 + 3 + 1
+  CHECK(report.high_waiting == 1);
+  CHECK(report.preempted);
+  add_queue(replica.view(), report);  // lanes with a cache each
+  CHECK(report.total_blocks == 200);
+  CHECK(report.used_blocks == 8);
+  CHECK(report.waiting_blocks == 10);
+  CHECK(report.head_blocks == 2);
+  CHECK(report.preempted);
+}
+
+TEST_CASE("freeness where nobody runs, and headroom of a replica smaller than what is ideal", "[unit]") {
+  LoadReport load{.total_blocks = 100, .used_blocks = 40};
+  CHECK(freeness(load, {}, RoomFor::running) == 60);  // as for one request
+  CHECK(freeness(load, {Freeness::artefact, {}}, RoomFor::running) > 1e300);
+  load.waiting = 1;
+  load.waiting_blocks = load.head_blocks = 10;
+  CHECK(freeness(load, {Freeness::artefact, {}}, RoomFor::running) == 50);
+  load.high = 1;
+  load.running = 2;
+  CHECK(freeness(load, {Freeness::paper, 100}, RoomFor::normal) == 25);  // (60 - 10) / 2: nothing is kept
+  CHECK(freeness(load, {Freeness::paper, 200}, RoomFor::normal) == 25);
+  CHECK(freeness(load, {Freeness::paper, 98}, RoomFor::normal) == 24);
+  // The paper knows those of high priority that run alone.
+  load.high = 0;
+  load.high_waiting = 1;
+  CHECK(freeness(load, {Freeness::paper, 98}, RoomFor::normal) == 25);
+  CHECK(freeness(load, {Freeness::artefact, 98}, RoomFor::normal) == 16);  // (60 - 10 - 2) / (2 + 1)
 }
 
 }  // namespace test_migration

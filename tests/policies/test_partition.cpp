@@ -121,4 +121,55 @@ TEST_CASE("listed: faults", "[errors]") {
   CHECK_THROWS_WITH(make("balanced", R"({"by": "speed"})"), Catch::Contains("time"));
 }
 
+TEST_CASE("even: every stage ends at the floor of its share", "[property]") {
+  for (std::int64_t stages = 2; stages <= 7; ++stages)
+    for (std::int64_t count = stages; count <= 20; ++count) {
+      const Counts layers(static_cast<std::size_t>(count), 3);
+      const Counts counts = make("even")->divide({.stages = stages, .layers = layers});
+      REQUIRE(std::ssize(counts) == stages);
+      std::int64_t end = 0;
+      for (std::int64_t s = 0; s < stages; ++s) {
+        end += counts[static_cast<std::size_t>(s)];
+        CHECK(end == count * (s + 1) / stages);
+      }
+    }
+}
+
+TEST_CASE("balanced: of those that keep the bound each stage is nearest to an equal share, of two the smaller",
+          "[property]") {
+  sim::RandomStream random(6, "shares");
+  for (int round = 0; round < 300; ++round) {
+    Counts layers(static_cast<std::size_t>(2 + random.below(9)));
+    for (std::int64_t& layer : layers) layer = static_cast<std::int64_t>(1 + random.below(6));
+    const PartitionView view{.stages = static_cast<std::int64_t>(2 + random.below(layers.size() - 1)),
+                             .layers = layers,
+                             .embedding = static_cast<std::int64_t>(random.below(9)),
+                             .head = static_cast<std::int64_t>(random.below(9))};
+    for (const bool memory : {false, true}) {
+      const Counts counts = make("balanced", memory ? R"({"by": "memory"})" : "{}")->divide(view);
+      Counts row = layers;
+      if (memory) row.front() += view.embedding;
+      row.back() += view.head;
+      const std::int64_t bound = least(view, memory ? view.embedding : 0);
+      std::size_t first = 0;
+      for (std::int64_t left = view.stages; left > 1; --left) {
+        const std::span<const std::int64_t> rest(row.begin() + static_cast<std::ptrdiff_t>(first), row.end());
+        const std::int64_t total = std::accumulate(rest.begin(), rest.end(), std::int64_t{0});
+        std::int64_t nearest = 0, off = 0;
+        for (std::int64_t count = 1; count <= std::ssize(rest) - (left - 1); ++count) {
+          const std::int64_t own = std::accumulate(rest.begin(), rest.begin() + count, std::int64_t{0});
+          const PartitionView after{.stages = left - 1, .layers = rest.subspan(static_cast<std::size_t>(count))};
+          if (own > bound || least(after, 0) > bound) continue;
+          if (nearest == 0 || std::abs(own * left - total) < off) {
+            nearest = count;
+            off = std::abs(own * left - total);
+          }
+        }
+        REQUIRE(counts[static_cast<std::size_t>(view.stages - left)] == nearest);
+        first += static_cast<std::size_t>(nearest);
+      }
+    }
+  }
+}
+
 }  // namespace test_partition

@@ -262,4 +262,157 @@ TEST_CASE("sarathi: parts of a schedule are as long as they must be", "[unit]") 
   }
 }
 
+TEST_CASE("sarathi: an answer holds where decodes alone go on, not while a prompt is under way", "[unit]") {
+  PaperReplica replica(1000);
+  const auto policy = make_batching("sarathi", R"({"token_budget": 1})");
+  replica.decode(100);
+  CHECK(replica.decide(*policy).stable_iterations == kStable);
+  replica.wait(10);
+  CHECK(replica.decide(*policy).stable_iterations == kStable);  // the decode has all of the budget
+  replica.prefill(100, 50);
+  const BatchDecision decision = replica.decide(*policy);
+  CHECK(decision.items.empty());
+  CHECK(decision.stable_iterations == 1);
+  CHECK(replica.decide(*make_batching("sarathi")).stable_iterations == 1);
+  PaperReplica lacks(4);
+  lacks.decode(32);
+  lacks.decode(32);
+  CHECK(lacks.decide(*make_batching("sarathi")).stable_iterations == 1);
+}
+
+TEST_CASE("sarathi: slots are those of all lanes", "[unit]") {
+  PaperReplica replica(1000);
+  replica.decode(20);
+  replica.elsewhere = 2;
+  replica.wait(10);
+  replica.wait(10);
+  CHECK(replica.decide(*make_batching("sarathi", R"({"max_sequences": 3})")).admit.empty());
+  CHECK(replica.decide(*make_batching("sarathi", R"({"max_sequences": 4})")).admit.size() == 1);
+  CHECK(replica.decide(*make_batching("sarathi", R"({"max_sequences": 5})")).admit.size() == 2);
+}
+
+TEST_CASE("sarathi: whoever goes is swapped if it says so, and had a token in every branch", "[unit]") {
+  // A prompt, a decode and one with two branches, 2 full blocks each of 6: three lack, and the last goes with its two
+  // tokens. Of 10 one is for the decode, nine for the prompt.
+  PaperReplica replica(6);
+  const SeqId prompt = replica.prefill(32, 16);
+  replica.decode(32);
+  const SeqId last = replica.decode(32);
+  replica.branch(last, 2);
+  for (const auto& [says, how] : {std::pair("recompute", Preempt::recompute), std::pair("swap", Preempt::swap)}) {
+    const auto policy = make_batching("sarathi", std::string(R"({"token_budget": 10, "preemption": ")") + says + "\"}");
+    const BatchDecision decision = replica.decide(*policy);
+    REQUIRE(preempted(decision) == std::vector<SeqId>{last});
+    CHECK(decision.preempt[0].how == how);
+    CHECK(items(decision) == Items{{prompt.index, 9}});
+  }
+  // With blocks for all of them the branches take two of ten: 10 - 3 = 7.
+  PaperReplica roomy(100);
+  roomy.prefill(32, 16);
+  roomy.decode(32);
+  roomy.branch(roomy.decode(32), 2);
+  CHECK(items(roomy.decide(*make_batching("sarathi", R"({"token_budget": 10})"))) == Items{{0, 7}});
+}
+
+TEST_CASE("sarathi: a schedule of one part is its low end, and the last part has no end", "[unit]") {
+  const auto chunk_at = [](std::int64_t done, const std::string& stages) {
+    PaperReplica replica(10'000);
+    replica.prefill(20'000, done);
+    const auto policy = make_batching(
+        "sarathi", R"({"chunk_schedule": {"high": 1024, "low": 256, "max_tokens": 4000, "stages": )" + stages + "}}");
+    return replica.decide(*policy).items.at(0).new_tokens;
+  };
+  CHECK(chunk_at(0, "1") == 256);
+  CHECK(chunk_at(9000, "1") == 256);
+  CHECK(chunk_at(1999, "2") == 1024);
+  CHECK(chunk_at(2000, "2") == 256);
+  CHECK(chunk_at(4000, "2") == 256);
+  CHECK(chunk_at(19'000, "2") == 256);
+}
+
+TEST_CASE("sarathi: the chunk of a target counts what decodes attend to and how far the prompt has come", "[unit]") {
+  struct Price final : BatchPricer {
+    std::int64_t time_ps(const BatchSketch& sketch) const override {
+      return sketch.chunk_tokens * 10'000 + sketch.chunk_past * 1'000 + sketch.decodes * 1'000 +
+             sketch.decode_context * 100;
+    }
+  } price;
+  const auto policy = make_batching("sarathi", R"({"tbt_slo": "1 us", "budget_step": 1, "slo_budget": "iteration"})");
+  // 1,000,000 - 2 x 1,000 - 2 x 101 x 100 = 977,800 are 97 tokens at the head of a prompt; 100 further on it is 87.
+  PaperReplica replica(10'000);
+  replica.pricer = &price;
+  replica.decode(100);
+  replica.decode(100);
+  replica.wait(500);
+  CHECK(items(replica.decide(*policy)) == Items{{2, 97}});
+  PaperReplica under_way(10'000);
+  under_way.pricer = &price;
+  under_way.decode(100);
+  under_way.decode(100);
+  under_way.prefill(500, 100);
+  under_way.prefill(500, 400);
+  CHECK(items(under_way.decide(*policy)) == Items{{2, 87}});
+  // Without decodes it is still the prompt's own place that counts: 1,000,000 - 100,000.
+  PaperReplica alone(10'000);
+  alone.pricer = &price;
+  alone.prefill(500, 100);
+  CHECK(items(alone.decide(*policy)) == Items{{0, 90}});
+}
+
+TEST_CASE("sarathi asks for no price where there is nothing to prefill", "[unit]") {
+  struct Never final : BatchPricer {
+    std::int64_t time_ps(const BatchSketch&) const override {
+      ++calls;
+      return 1;
+    }
+    mutable int calls = 0;
+  } price;
+  PaperReplica replica(1000);
+  replica.pricer = &price;
+  replica.decode(100);
+  const auto policy = make_batching("sarathi", R"({"tbt_slo": "1 us", "slo_budget": "iteration"})");
+  CHECK(replica.decide(*policy).stable_iterations == kStable);
+  CHECK(price.calls == 0);
+  replica.prefill(100, 50);
+  replica.decide(*policy);
+  CHECK(price.calls > 0);
+}
+
+TEST_CASE("sarathi: a fixed budget of a target is computed once", "[unit]") {
+  struct Price final : BatchPricer {
+    std::int64_t time_ps(const BatchSketch& sketch) const override {
+      return sketch.chunk_tokens * 1000 + sketch.chunk_past / 10;
+    }
+  } price;
+  PaperReplica replica(10'000);
+  replica.pricer = &price;
+  replica.wait(3000);
+  const auto policy = make_batching("sarathi", R"({"tbt_slo": "1 us", "budget_step": 1})");
+  // 999 x 1,000 + (4,096 - 999) / 10 = 999,309; a thousand tokens are more than a million.
+  CHECK(items(replica.decide(*policy)) == Items{{0, 999}});
+  replica.limits.max_context = 100;
+  CHECK(items(replica.decide(*policy)) == Items{{0, 999}});
+  CHECK(items(replica.decide(*make_batching("sarathi", R"({"tbt_slo": "1 us", "budget_step": 1})"))) ==
+        Items{{0, 100}});
+}
+
+TEST_CASE("sarathi: a fixed budget is that of a chunk that ends with the context", "[unit]") {
+  struct Ends final : BatchPricer {
+    std::int64_t time_ps(const BatchSketch& sketch) const override {
+      CHECK(sketch.chunk_tokens + sketch.chunk_past == 4096);
+      CHECK(sketch.decodes == 0);
+      ++calls;
+      return 1;
+    }
+    mutable int calls = 0;
+  } price;
+  PaperReplica replica(10'000);
+  replica.pricer = &price;
+  replica.decode(100);
+  replica.wait(4096);
+  CHECK(items(replica.decide(*make_batching("sarathi", R"({"tbt_slo": "1 us", "budget_step": 1024})"))) ==
+        Items{{1, 4095}});
+  CHECK(price.calls > 0);
+}
+
 }  // namespace test_sarathi

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policies/speculation/speculation.hpp"
+#include "sim/base/random.hpp"
 
 namespace test_speculation {
 
@@ -139,6 +140,102 @@ TEST_CASE("Lengths can be fixed, capped by the batch, or nothing at all", "[unit
   CHECK(make("{}")->length(1, 0) == 0);
   CHECK(make(R"({"policy": "n_gram", "n_gram": {"match": 0}})")->drafts(at(1, 1), 1, 4) == 0);
   CHECK(make(R"({"policy": "n_gram", "n_gram": {"match": 1}})")->drafts(at(1, 1), 1, 4) == 4);
+}
+
+namespace {
+
+/// A draw of a sequence at a place, as the process makes them: of what is kept (purpose 0) or proposed (1).
+double draw_at(std::uint64_t seed, std::uint64_t order, std::uint64_t place, std::uint64_t purpose) {
+  return sim::RandomStream(seed, "speculation").child(order).child(place * 4 + purpose).uniform();
+}
+
+}  // namespace
+
+TEST_CASE("What is kept is the most tokens whose chance is above the draw of that place", "[unit]") {
+  for (const double rate : {0.3, 0.7, 0.95}) {
+    const auto speculator = make(R"({"policy": "mtp", "mtp": {"acceptance": )" + std::to_string(rate) + "}}", 3);
+    for (std::uint64_t order = 0; order < 30; ++order)
+      for (std::uint64_t place = 0; place < 5; ++place) {
+        const double u = draw_at(3, order, place, 0);
+        std::int64_t kept = 0;
+        while (kept < 6 && u < std::pow(rate, static_cast<double>(kept + 1))) ++kept;
+        CHECK(speculator->accepted(at(static_cast<std::int64_t>(order), static_cast<std::int64_t>(place)), 6) == kept);
+      }
+  }
+}
+
+TEST_CASE("n_gram proposes at places whose draw is below the share of matches", "[unit]") {
+  const auto speculator = make(R"({"policy": "n_gram", "n_gram": {"match": 0.4}})", 5);
+  for (std::uint64_t order = 0; order < 30; ++order)
+    for (std::uint64_t place = 0; place < 5; ++place)
+      CHECK(speculator->drafts(at(static_cast<std::int64_t>(order), 0), static_cast<std::int64_t>(place), 3) ==
+            (draw_at(5, order, place, 1) < 0.4 ? 3 : 0));
+}
+
+TEST_CASE("Rates that differ are drawn once a request: a beta, or all or nothing where no beta is as wide", "[unit]") {
+  // A deviation of 0.5 at a mean of 0.5 is that of a coin.
+  const auto coin = make(R"({"policy": "mtp", "mtp": {"acceptance": 0.5, "spread": 0.5}})");
+  int all = 0;
+  for (std::int64_t order = 0; order < 400; ++order) {
+    const std::int64_t first = coin->accepted(at(order, 0), 4);
+    CHECK((first == 0 || first == 4));
+    for (std::int64_t place = 1; place < 4; ++place) CHECK(coin->accepted(at(order, place), 4) == first);
+    all += first == 4 ? 1 : 0;
+  }
+  CHECK(std::abs(all - 200) < 40);  // a deviation of 10
+  // Mean 0.8 and deviation 0.2: 0.16 / 0.04 - 1 = 3 tokens of a Polya urn, 2.4 and 0.6.
+  const auto beta = make(R"({"policy": "mtp", "mtp": {"acceptance": 0.8, "spread": 0.2}})", 9);
+  for (std::uint64_t order = 0; order < 40; ++order) {
+    sim::RandomStream own = sim::RandomStream(9, "speculation").child(order).child("rate");
+    const double a = own.gamma(0.8 * 3, 1);
+    const double b = own.gamma(0.2 * 3, 1);
+    const double rate = a / (a + b), u = draw_at(9, order, 0, 0);
+    std::int64_t kept = 0;
+    while (kept < 6 && u < std::pow(rate, static_cast<double>(kept + 1))) ++kept;
+    CHECK(beta->accepted(at(static_cast<std::int64_t>(order), 0), 6) == kept);
+  }
+}
+
+TEST_CASE("The adaptive length is asked for batches in any order, and of equal prices the shorter is taken", "[unit]") {
+  struct Flat final : StepPrices {
+    std::int64_t verify_ps(std::int64_t sequences, std::int64_t tokens, std::int64_t context) const override {
+      // Every token that is accepted for certain costs 100; a context of 77 was asked for.
+      return context == 77 ? (sequences > 2 ? 100 * tokens : 1000) : 1;
+    }
+    std::int64_t draft_ps(std::int64_t, std::int64_t drafts, std::int64_t context) const override {
+      return context == 77 && drafts > 3 ? 100'000 : 0;
+    }
+  };
+  const Flat flat;
+  SpeculationRegistry registry("speculation");
+  register_speculation(registry);
+  sim::Faults faults;
+  const auto speculator =
+      registry
+          .parse_block(sim::parse_json(R"({"policy": "mtp", "mtp": {"acceptance": 1, "adaptive": true, "drafts": 6,
+                                           "context": 77, "max_batch": 50}})",
+                                       "test"),
+                       "none", faults)
+          .make(flat, 1);
+  CHECK(speculator->length(40, 0) == 0);  // 100 a token whatever is proposed
+  CHECK(speculator->length(2, 0) == 3);   // 1,000 for any number, but drafts past three are dear
+  CHECK(speculator->length(1, 0) == 3);
+  CHECK(speculator->length(3, 0) == 0);
+  CHECK(speculator->length(50, 0) == 0);
+  CHECK(speculator->length(51, 0) == 0);
+  CHECK(speculator->length(2, 0) == 3);
+  CHECK(speculator->length(0, 0) == 0);
+}
+
+TEST_CASE("Who drafts, and with how many layers", "[unit]") {
+  CHECK(make("{}")->drafter() == Drafter::none);
+  CHECK(make("{}")->accepted(at(1, 1), 4) == 0);
+  CHECK(make(R"({"policy": "n_gram"})")->drafter() == Drafter::none);
+  CHECK(make(R"({"policy": "mtp", "mtp": {"layers": 3}})")->drafter() == Drafter::layers);
+  CHECK(make(R"({"policy": "mtp", "mtp": {"layers": 3}})")->draft_layers() == 3);
+  std::vector<std::int64_t> none;
+  make(R"({"policy": "mtp", "mtp": {"ragged": "least"}})")->level(none);
+  CHECK(none.empty());
 }
 
 }  // namespace test_speculation

@@ -207,5 +207,230 @@ TEST_CASE("Accumulation repeats forward and backward, and steps once", "[unit][a
         to_string(once));
 }
 
+/// The type that the only op of a kind computes in, in a graph that the pass has gone over.
+ElementType type_of(const OpGraph& graph, OpKind kind) {
+  std::optional<ElementType> type;
+  for (const OpId id : graph.ops())
+    if (graph.op(id).kind == kind) type = graph.tensor(graph.op(id).outputs.front()).type;
+  REQUIRE(type);
+  return *type;
+}
+
+TEST_CASE("Mixed precision: which kinds compute in 32 bits whatever comes, and which follow their operand",
+          "[unit][amp]") {
+  for (const auto& [kind, wide] :
+       {std::pair(OpKind::exp, true), std::pair(OpKind::log, true), std::pair(OpKind::pow, true),
+        std::pair(OpKind::rsqrt, true), std::pair(OpKind::softmax, true), std::pair(OpKind::rms_norm, true),
+        std::pair(OpKind::layer_norm, true), std::pair(OpKind::relu, false), std::pair(OpKind::tanh, false),
+        std::pair(OpKind::sqrt, false), std::pair(OpKind::neg, false)}) {
+    CAPTURE(to_string(kind));
+    OpGraph graph;
+    const TensorId x = graph.input("x", {kBatch, 16}, ElementType::fp16);
+    graph.mark_output(graph.emit(kind, {x}));
+    PassReport report;
+    const OpGraph mixed = run_pass("amp", graph, report);
+    CHECK(type_of(mixed, kind) == (wide ? ElementType::fp32 : ElementType::fp16));
+    CHECK(figure(report, "casts") == (wide ? 1 : 0));
+    CHECK(figure(report, "weight_casts") == 0);
+    CHECK(figure(report, "low_ops") == 0);
+  }
+}
+
+TEST_CASE("Mixed precision: sums are wide in the forward pass, and follow their operand in the backward pass",
+          "[unit][amp]") {
+  for (const OpKind kind : {OpKind::reduce_sum, OpKind::reduce_mean})
+    for (const models::Phase phase : {models::Phase::forward, models::Phase::backward}) {
+      OpGraph graph;
+      const TensorId x = graph.input("x", {kBatch, 16}, ElementType::fp16);
+      graph.set_phase(phase);
+      graph.mark_output(graph.emit(kind, {x}, {{"axes", std::vector<SymExpr>{0, 1}}}));
+      PassReport report;
+      CHECK(type_of(run_pass("amp", graph, report), kind) ==
+            (phase == models::Phase::forward ? ElementType::fp32 : ElementType::fp16));
+    }
+}
+
+TEST_CASE("Mixed precision: what is widest among operands is the type of the op, in any order", "[unit][amp]") {
+  using Type = ElementType;
+  for (const auto& [a, b, type] :
+       {std::tuple(Type::fp32, Type::fp16, Type::fp32), std::tuple(Type::fp16, Type::fp32, Type::fp32),
+        std::tuple(Type::fp16, Type::fp16, Type::fp16), std::tuple(Type::fp32, Type::fp32, Type::fp32)}) {
+    OpGraph graph;
+    const TensorId x = graph.input("x", {kBatch, 16}, a), y = graph.input("y", {kBatch, 16}, b);
+    graph.mark_output(graph.emit(OpKind::add, {x, y}));
+    PassReport report;
+    const OpGraph mixed = run_pass("amp", graph, report);
+    CHECK(type_of(mixed, OpKind::add) == type);
+    CHECK(figure(report, "casts") == 0);  // read as they are
+  }
+}
+
+TEST_CASE("Mixed precision: further kinds by name, in either type, and bfloat16", "[unit][amp]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 16}, ElementType::fp32);
+  const TensorId up = graph.emit(OpKind::matmul, {x, graph.parameter("w", {16, 16}, ElementType::fp32)});
+  graph.mark_output(graph.emit(OpKind::tanh, {graph.emit(OpKind::neg, {up})}));
+  const auto mixed = [&](sim::Node params, double low_ops) {
+    PassReport report;
+    OpGraph done = run_pass("amp", graph, report, std::move(params));
+    CHECK(figure(report, "low_ops") == low_ops);
+    return done;
+  };
+  const OpGraph usual = mixed(sim::Node::object(), 1);
+  CHECK(type_of(usual, OpKind::matmul) == ElementType::fp16);
+  CHECK(type_of(usual, OpKind::tanh) == ElementType::fp16);
+  const OpGraph wide = mixed(with("wide", sim::Node::string("tanh,matmul")), 0);
+  CHECK(type_of(wide, OpKind::matmul) == ElementType::fp32);
+  CHECK(type_of(wide, OpKind::tanh) == ElementType::fp32);
+  const OpGraph low = mixed(with("low", sim::Node::string("neg")), 2);
+  CHECK(type_of(low, OpKind::neg) == ElementType::fp16);
+  const OpGraph brain = mixed(with("dtype", sim::Node::string("bf16")), 1);
+  CHECK(type_of(brain, OpKind::matmul) == ElementType::bf16);
+  PassReport report;
+  CHECK_THROWS_WITH(run_pass("amp", graph, report, with("low", sim::Node::string("warp"))),
+                    "amp: 'warp' is no kind of op");
+}
+
+TEST_CASE("Mixed precision: a cast has the scope of its reader, and is asked back as what it was cast from",
+          "[unit][amp]") {
+  // x goes to 16 bits for two products, one of which it was cast for before; exp reads what that cast made.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 16}, ElementType::fp32);
+  graph.set_scope("first");
+  const TensorId half = graph.emit(OpKind::cast, {x}, {{"to", std::string("fp16")}});
+  graph.set_scope("second");
+  graph.mark_output(graph.emit(OpKind::exp, {half}));
+  graph.mark_output(graph.emit(OpKind::matmul, {x, graph.parameter("w", {16, 16}, ElementType::fp32)}));
+  graph.set_scope("third");
+  graph.mark_output(graph.emit(OpKind::matmul, {x, graph.parameter("v", {16, 16}, ElementType::fp32)}));
+  PassReport report;
+  const OpGraph mixed = run_pass("amp", graph, report);
+  CHECK(figure(report, "casts") == 3);  // x and two weights
+  CHECK(figure(report, "weight_casts") == 2);
+  std::vector<std::string> made;
+  for (const OpId id : mixed.ops()) {
+    const OpNode& op = mixed.op(id);
+    if (op.kind == OpKind::exp) CHECK(mixed.tensor(op.inputs.front()).name == "x");
+    if (op.kind == OpKind::cast) made.push_back(op.scope + " " + mixed.tensor(op.inputs.front()).name);
+  }
+  CHECK(made == std::vector<std::string>{"first x", "second w", "third v"});
+}
+
+TEST_CASE("Mixed precision: casts to whole numbers stay, casts to the type that is there go", "[unit][amp]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {kBatch, 16}, ElementType::fp32);
+  const TensorId y = graph.emit(OpKind::matmul, {x, graph.parameter("w", {16, 16}, ElementType::fp32)});
+  graph.mark_output(graph.emit(OpKind::relu, {graph.emit(OpKind::cast, {y}, {{"to", std::string("fp16")}})}));
+  graph.mark_output(graph.emit(OpKind::cast, {y}, {{"to", std::string("int64")}}));
+  PassReport report;
+  const OpGraph mixed = run_pass("amp", graph, report);
+  std::map<std::string, int> casts;
+  for (const OpId id : mixed.ops())
+    if (mixed.op(id).kind == OpKind::cast) ++casts[std::string(mixed.op(id).text("to"))];
+  CHECK(casts == std::map<std::string, int>{{"fp16", 2}, {"int64", 1}});  // x and w; the product is in 16 bits already
+}
+
+TEST_CASE("Regions are what begins as the pattern says, so many in a row", "[unit][recompute]") {
+  PassReport told;
+  const OpGraph training = run_pass("autodiff", blocks(4, true), told);
+  const auto regions = [&](const std::string& scope, std::int64_t every = 1) {
+    PassReport report;
+    sim::Node params = with("scope", sim::Node::string(scope));
+    params.set("every", sim::Node::integer(every));
+    run_pass("recompute", training, report, std::move(params));
+    return figure(report, "regions");
+  };
+  CHECK(regions("layer.*") == 4);
+  CHECK(regions("*.*") == 4);
+  CHECK(regions("layer") == 1);
+  CHECK(regions("*") == 1);
+  CHECK(regions("layer.1") == 1);
+  CHECK(regions("layer.*.up") == 0);
+  CHECK(regions("lay") == 0);
+  CHECK(regions("") == 0);
+  CHECK(regions("layer.*", 2) == 2);
+  CHECK(regions("layer.*", 3) == 2);
+  CHECK(regions("layer.*", 4) == 1);
+  CHECK(regions("layer.*", 9) == 1);
+}
+
+TEST_CASE("Where nothing is made again the graph stays, and a line says why", "[unit][recompute]") {
+  PassReport report, told;
+  const OpGraph training = run_pass("autodiff", blocks(1, true), told);
+  run_pass("recompute", training, report, with("scope", sim::Node::string("block.*")));
+  CHECK(report.notes ==
+        std::vector<std::string>{"no forward op whose scope begins as 'block.*' makes what the backward pass reads"});
+  CHECK(figure(report, "ops_again") == 0);
+  CHECK(report.figures.size() == 2);
+}
+
+TEST_CASE("Where the sizes are not known nobody can say whether recomputing helps: it is done", "[unit][recompute]") {
+  PassReport report, told;
+  const OpGraph training = run_pass("autodiff", blocks(2, true), told);
+  const OpGraph graph = run_pass("recompute", training, report, sim::Node::object(), {});
+  CHECK(figure(report, "ops_again") == 6);
+  CHECK(report.figures.size() == 2);
+  CHECK(graph.op_count() == training.op_count() + 6);
+}
+
+TEST_CASE("What is run again has a name, its phase, and readers in the backward pass alone", "[unit][recompute]") {
+  PassReport report, told;
+  const OpGraph training = run_pass("autodiff", blocks(2, true), told);
+  const OpGraph graph = run_pass("recompute", training, report);
+  double again = 0;
+  for (const OpId id : graph.ops()) {
+    const OpNode& op = graph.op(id);
+    if (!op.name.ends_with(".again")) continue;
+    ++again;
+    CHECK(op.phase == models::Phase::backward);
+    for (const TensorId output : op.outputs) {
+      CHECK(graph.tensor(output).name.ends_with(".again"));
+      for (const OpId reader : graph.consumers(output)) CHECK(graph.op(reader).phase == models::Phase::backward);
+    }
+  }
+  CHECK(again == figure(report, "ops_again"));
+}
+
+TEST_CASE("The pass says which parameters the loss does not depend on", "[unit][autodiff]") {
+  for (const int spare : {0, 1, 2}) {
+    OpGraph graph;
+    const TensorId x = graph.input("x", {kBatch, 8}, ElementType::fp32);
+    graph.mark_output(graph.emit(OpKind::matmul, {x, graph.parameter("w", {8, 8}, ElementType::fp32)}));
+    for (int i = 0; i < spare; ++i) graph.parameter("spare" + std::to_string(i), {8}, ElementType::fp32);
+    PassReport report;
+    const OpGraph training = run_pass("autodiff", graph, report);
+    CHECK(figure(report, "unreached") == spare);
+    CHECK(figure(report, "gradients") == 1);
+    std::vector<std::string> notes;
+    if (spare > 0)
+      notes.push_back(std::string("the loss does not depend on parameter 'spare0'") + (spare > 1 ? " and others" : ""));
+    CHECK(report.notes == notes);
+    double backward = 0;
+    for (const OpId id : training.ops()) backward += training.op(id).phase == models::Phase::backward ? 1 : 0;
+    CHECK(figure(report, "backward_ops") == backward);
+  }
+}
+
+TEST_CASE("Accumulation names what it repeats and sums by the micro-batch", "[unit][accumulate]") {
+  PassReport report, told;
+  const OpGraph once = run_pass("autodiff", blocks(1, true), told);
+  const OpGraph graph = run_pass("accumulate", once, report, with("micro_batches", sim::Node::integer(3)));
+  CHECK(figure(report, "micro_batches") == 3);
+  std::map<std::string, int> inputs, sums, repeated;
+  for (const TensorId id : graph.with_role(TensorRole::input)) ++inputs[graph.tensor(id).name];
+  CHECK(inputs == std::map<std::string, int>{{"x", 1}, {"x.micro1", 1}, {"x.micro2", 1}});
+  for (const OpId id : graph.ops()) {
+    const OpNode& op = graph.op(id);
+    const std::size_t at = op.name.find(".micro");
+    const bool sum = op.name.find(".sum.micro") != std::string::npos;
+    if (sum) CHECK(op.phase == models::Phase::backward);
+    if (sum) CHECK(op.inputs.size() == 2);
+    if (at != std::string::npos) ++(sum ? sums : repeated)[op.name.substr(at)];
+  }
+  CHECK(sums == std::map<std::string, int>{{".micro1", 4}, {".micro2", 4}});  // four gradients
+  CHECK(repeated.size() == 2);
+  CHECK(repeated[".micro1"] == repeated[".micro2"]);
+}
+
 }  // namespace
 }  // namespace orrery::policies::test_training_passes

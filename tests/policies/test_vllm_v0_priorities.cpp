@@ -68,4 +68,50 @@ TEST_CASE("a queue by a key knows whoever comes in at the front", "[unit]") {
   }
 }
 
+TEST_CASE("vllm_v0 with priorities: what the watermark leaves of an empty cache is the most that fits", "[unit]") {
+  // Half of 10 blocks is to be free. 80 tokens are 5 blocks, and wait; 81 are 6, and are passed over for ever.
+  for (const std::int64_t large : {80, 81}) {
+    PaperReplica replica(10);
+    const auto policy = make_batching("vllm_v0", R"({"priorities": true, "watermark": 0.5})");
+    replica.decode(20);  // 2 blocks: 3 may go
+    with(replica, replica.wait(large), 1);
+    const SeqId normal = replica.wait(32);
+    CHECK(admitted(replica.decide(*policy)) == (large == 80 ? std::vector<SeqId>{} : std::vector<SeqId>{normal}));
+  }
+}
+
+TEST_CASE("vllm_v0 with priorities: who was preempted, by the policy or by others, is in the queue again", "[unit]") {
+  PaperReplica replica(6);
+  const auto policy = make_batching("vllm_v0", kPriorities);
+  replica.decode(32);
+  replica.decode(32);
+  const SeqId last = replica.decode(32);
+  const SeqId low = with(replica, replica.wait(16), -1);
+  REQUIRE(preempted(replica.decide(*policy)) == std::vector<SeqId>{last});
+  replica.stop(last);
+  replica.end({0});
+  // 4 blocks are free: 3 for its 33 tokens, one for the other.
+  BatchDecision decision = replica.decide(*policy);
+  CHECK(admitted(decision) == std::vector<SeqId>{last, low});
+  // On paper nothing of that was done. Of whom it hears that he came back, he is admitted.
+  CHECK(replica.decide(*policy).admit.empty());
+  policy->returned(low);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{low});
+}
+
+TEST_CASE("vllm_v0 with priorities: who finds no slot, tokens or blocks now is asked again", "[unit]") {
+  for (const char* params : {R"({"priorities": true, "max_sequences": 1})",
+                             R"({"priorities": true, "max_batched_tokens": 31})", kPriorities}) {
+    CAPTURE(params);
+    PaperReplica replica(5);
+    const auto policy = make_batching("vllm_v0", params);
+    replica.decode(60);  // 4 blocks of 5
+    const SeqId waits = replica.wait(32);
+    CHECK(replica.decide(*policy).admit.empty());
+    replica.end({0});
+    replica.sequences[waits.index].prefill_tokens = 31;
+    CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{waits});
+  }
+}
+
 }  // namespace test_vllm_v0_priorities
