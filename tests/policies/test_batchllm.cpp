@@ -562,4 +562,21 @@ TEST_CASE("batchllm: nobody waits for one that computes the prefix no longer", "
         }) == Line{1, 2});
 }
 
+TEST_CASE("batchllm: nobody waits for a prefix that the cache has, nor for one that has left before", "[unit]") {
+  TextReplica replica(10'000);
+  const auto policy = make_batching("batchllm");
+  const SeqId gone = replica.prefill(60, 0);
+  replica.end(gone);
+  const SeqId first = replica.say({{1, 100}, {11, 10}}), second = replica.say({{1, 100}, {12, 10}});
+  BatchDecision decision = replica.decide(*policy);
+  CHECK(indices(admitted(decision)) == Line{first.index});
+  replica.apply(decision);
+  replica.end(first);
+  replica.sequences[second.index].order = -1;
+  replica.waiting.clear();
+  const SeqId a = replica.say({{1, 100}, {13, 10}}), b = replica.say({{1, 100}, {14, 10}});
+  decision = replica.decide(*policy);
+  CHECK(items(decision) == Items{{a.index, 10}, {b.index, 10}});
+}
+
 }  // namespace test_batchllm

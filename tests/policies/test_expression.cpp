@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "policies/admission/request_rule.hpp"
@@ -215,6 +216,88 @@ TEST_CASE("names of expressions: sorted, once, described with a unit or without"
       if (i > 0) CHECK(std::string(subject.names[i - 1].name) < subject.names[i].name);
     }
   }
+}
+
+TEST_CASE("expression: what changes while it waits is kept by the policy's own line: passed over, held up, settled",
+          "[unit]") {
+  for (const char* score : {"order", "order - waited_s"}) {
+    CAPTURE(score);
+    PaperReplica replica(10);
+    replica.wait(161);  // never fits
+    const SeqId a = replica.wait(96), b = replica.wait(65);
+    replica.wait(10);
+    CHECK(admitted(replica.decide(*ordered(score))) == std::vector{a});  // 6 of 10 blocks; then 5 do not fit
+    replica.sequences[b.index].prefill_tokens = 64;
+    CHECK(admitted(replica.decide(*ordered(score))) == std::vector{a, b});
+    CHECK(items(replica.decide(*ordered(score, R"(, "token_budget": 100)"))) == Items{{a.index, 96}, {b.index, 4}});
+    CHECK(admitted(replica.decide(*ordered(score, R"(, "max_sequences": 1)"))) == std::vector{a});
+    PaperReplica alone(10);
+    alone.decode(20);
+    CHECK(alone.decide(*ordered(score)).stable_iterations == kStable);  // nobody waits
+  }
+}
+
+TEST_CASE("expression: equal scores that change stand by arrival too", "[unit]") {
+  PaperReplica replica(100);
+  std::vector<SeqId> line;
+  for (int i = 0; i < 4; ++i) line.push_back(replica.wait(10));
+  std::reverse(replica.waiting.begin(), replica.waiting.end());
+  CHECK(admitted(replica.decide(*ordered("0 * waited_s"))) == line);
+}
+
+TEST_CASE("expression: a policy with a fixed queue hears of who came back", "[unit]") {
+  PaperReplica replica(100);
+  const auto policy = ordered("order");
+  const SeqId one = replica.wait(10);
+  REQUIRE(admitted(replica.decide(*policy)) == std::vector{one});
+  CHECK(replica.decide(*policy).admit.empty());
+  policy->returned(one);
+  CHECK(admitted(replica.decide(*policy)) == std::vector{one});
+}
+
+TEST_CASE("expression: each name of a sequence is what it says", "[unit]") {
+  // A sequence and its replica on paper, and what every name has to give.
+  PaperReplica replica(10);
+  replica.now = sim::Time{3'000};
+  replica.decode(20);  // 2 blocks of 10
+  const SeqId id = replica.wait(40);
+  replica.wait(5);
+  Sequence& seq = replica.sequences[id.index];
+  seq.arrived = sim::Time{1'000};
+  seq.branches = 2;
+  seq.ready_tokens = 30;
+  seq.generated_then = 7;
+  seq.kv_then = 3;
+  seq.predicted_tokens = 9;
+  seq.preemptions = 4;
+  seq.prefill_tokens = 46;
+  seq.priority = -5;
+  seq.tenant = 6;
+  seq.deadline_ticks = 5'000;
+  BatchView view = replica.view();
+  view.ps_per_tick = 1'000'000'000;  // milliseconds
+  const auto value = [&](const std::string& name) { return SequenceScore(name)({view, id}); };
+  for (const auto& [name, expected] : std::vector<std::pair<std::string, double>>{
+           {"arrived_s", 1},      {"branches", 2},        {"compute_tokens", 16},
+           {"deadline_s", 5},     {"decoding", 1},        {"generated_tokens", 7},
+           {"kv_share", 0.2},     {"kv_tokens", 3},       {"now_s", 3},
+           {"order", 1},          {"predicted_left", 2},  {"predicted_tokens", 9},
+           {"preemptions", 4},    {"prefill_tokens", 46}, {"priority", -5},
+           {"prompt_tokens", 40}, {"running", 1},         {"tenant", 6},
+           {"waited_s", 2},       {"waiting", 2}}) {
+    CAPTURE(name);
+    CHECK(value(name) == Approx(expected));
+  }
+  CHECK(expression_subjects().front().names.size() == 20);
+  seq.predicted_tokens = 5;
+  CHECK(value("predicted_left") == 0);  // 7 are there
+  seq.predicted_tokens = 0;
+  CHECK(value("predicted_left") == 4096);
+  seq.deadline_ticks = std::numeric_limits<std::int64_t>::max();
+  CHECK(value("deadline_s") == kInfinity);
+  seq.phase = Phase::prefill;
+  seq.prefilled = 20;
+  CHECK(value("compute_tokens") == 26);
 }
 
 }  // namespace test_expression

@@ -20,20 +20,23 @@ TEST_CASE("fairness: without draws it is first come, first served, prompts first
   CHECK(out.preempt.empty());
 }
 
-TEST_CASE("fairness: one that comes back goes on beside the decodes", "[unit]") {
-  PaperReplica replica(100);
-  const auto policy = make_batching("fairness_priority", R"({"period": 0})");
-  replica.decode(20);
-  const SeqId back = replica.wait(30);
-  Sequence& seq = replica.sequences[back.index];
-  seq.generated_then = 5;
-  seq.prefill_tokens = 35;
-  seq.ready_tokens = 34;
-  seq.preemptions = 1;
-  const BatchDecision out = replica.decide(*policy);
-  REQUIRE(out.items.size() == 1);
-  CHECK(out.items[0].new_tokens == 1);
-  CHECK(out.decode_rest);
+TEST_CASE("fairness: one that comes back goes on beside the decodes, a prompt does not", "[unit]") {
+  for (const std::int64_t generated : {5, 1, 0}) {
+    PaperReplica replica(100);
+    const auto policy = make_batching("fairness_priority", R"({"period": 0})");
+    replica.decode(20);
+    const SeqId back = replica.wait(30);
+    Sequence& seq = replica.sequences[back.index];
+    seq.generated_then = generated;
+    seq.prefill_tokens = 30 + generated;
+    seq.ready_tokens = seq.prefill_tokens - 1;
+    seq.preemptions = 1;
+    const BatchDecision out = replica.decide(*policy);
+    REQUIRE(out.items.size() == 1);
+    CHECK(out.items[0].new_tokens == 1);
+    CHECK(out.decode_rest == (generated > 0));
+    CHECK(out.stable_iterations == 1);
+  }
 }
 
 TEST_CASE("fairness: one whose copy lacks more than a token holds the decodes up as a prompt does", "[unit]") {

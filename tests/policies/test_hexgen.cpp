@@ -108,4 +108,42 @@ TEST_CASE("hexgen: the least work at the base counts", "[unit]") {
   CHECK(engines.route(*make_hexgen(R"({"alpha": 0})"), 4) == Places{0, 1, 0, 0});
 }
 
+TEST_CASE("hexgen: what comes with a request is no work", "[unit]") {
+  // Alpha 0. 1,100 ps go to the base; then of 100 tokens 90 come along, and 10 and 10 more take the slow engine 400 ps.
+  Engines engines;
+  const auto router = make_hexgen(R"({"alpha": 0})");
+  CHECK(engines.route(*router) == 0);
+  Places places;
+  for (int i = 0; i < 4; ++i) {
+    RouteView view;
+    view.replicas = engines.facts;
+    view.request.prefill_tokens = 100;
+    view.request.ready_tokens = 90;
+    view.request.predicted_tokens = 11;
+    places.push_back(router->route(view));
+  }
+  CHECK(places == Places{1, 1, 1, 0});
+}
+
+TEST_CASE("hexgen: engines that take no time at all are alike", "[unit]") {
+  Engines engines;
+  engines.fast.each = engines.slow.each = 0;
+  CHECK(engines.route(*make_hexgen(R"({"alpha": 0})"), 4) == Places{0, 1, 0, 1});
+}
+
+TEST_CASE("hexgen: of several engines the highest score, the first of equals, by lasting numbers", "[unit]") {
+  // Engines 5, 2 and 9, the last the base; alpha 0.9. With work at the base alone the fast one scores 0.9 x 2 = 1.8.
+  Engines engines;
+  engines.facts.push_back(engines.facts[0]);
+  engines.facts[0].replica = 5;
+  engines.facts[1].replica = 2;
+  engines.facts[2].replica = 9;
+  engines.facts[2].pricer = &engines.slow;
+  const auto router = make_hexgen(R"({"alpha": 0.9, "base": 9})");
+  // Then 1,100 at the fast one: 1.8 - 0.1 x 0.5 against 0.9 for the other slow one.
+  CHECK(engines.route(*router, 3) == Places{2, 0, 0});
+  // Alpha 0: whoever has no work, the first of them.
+  CHECK(engines.route(*make_hexgen(R"({"alpha": 0, "base": 9})"), 4) == Places{2, 0, 1, 0});
+}
+
 }  // namespace test_hexgen

@@ -432,5 +432,89 @@ TEST_CASE("Accumulation names what it repeats and sums by the micro-batch", "[un
   CHECK(repeated[".micro1"] == repeated[".micro2"]);
 }
 
+namespace recomputed {
+
+/// exp and relu of a layer, whose tanh a neg outside reads; the backward pass reads all three.
+struct Small {
+  OpGraph graph;
+  TensorId a{}, b{}, c{};
+  explicit Small(bool output = false, bool optimizer = false) {
+    const TensorId x = graph.input("x", {kBatch, 8}, ElementType::fp32);
+    graph.set_scope("layer.0");
+    a = graph.emit(OpKind::exp, {x}, {}, "a");
+    b = graph.emit(OpKind::relu, {a}, {}, "b");
+    c = graph.emit(OpKind::tanh, {b}, {}, "c");
+    graph.set_scope("");
+    graph.mark_output(graph.emit(OpKind::neg, {c}, {}, "d"));
+    if (output) graph.mark_output(a);
+    graph.set_phase(models::Phase::backward);
+    const TensorId e = graph.emit(OpKind::mul, {a, c}, {}, "e");
+    graph.mark_output(graph.emit(OpKind::mul, {e, b}, {}, "f"));
+    graph.set_phase(models::Phase::optimizer);
+    if (optimizer) graph.mark_output(graph.emit(OpKind::neg, {a}, {}, "step"));
+  }
+};
+
+/// What each op reads, "reader < operand operand".
+std::vector<std::string> readers(const OpGraph& graph) {
+  std::vector<std::string> lines;
+  for (const OpId id : graph.ops()) {
+    std::string line = graph.op(id).name + " <";
+    for (const TensorId input : graph.op(id).inputs) {
+      const std::optional<OpId> maker = graph.producer(input);
+      line += " " + (maker ? graph.op(*maker).name : graph.tensor(input).name);
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace recomputed
+
+TEST_CASE("What the backward pass reads of a region is made again, and what others keep is not", "[unit][recompute]") {
+  using Lines = std::vector<std::string>;
+  const auto lines = [](const recomputed::Small& small, double again) {
+    PassReport report;
+    const OpGraph done = run_pass("recompute", small.graph, report, sim::Node::object(), {});
+    CHECK(figure(report, "ops_again") == again);
+    CHECK(figure(report, "regions") == (again > 0 ? 1 : 0));
+    return recomputed::readers(done);
+  };
+  CHECK(lines(recomputed::Small(), 2) == Lines{"a < x", "b < a", "c < b", "d < c", "a.again < x", "b.again < a.again",
+                                               "e < a.again c", "f < e b.again"});
+  // An output of the graph stays, and so does what the optimizer reads.
+  CHECK(lines(recomputed::Small(true), 1) ==
+        Lines{"a < x", "b < a", "c < b", "d < c", "e < a c", "b.again < a", "f < e b.again"});
+  CHECK(lines(recomputed::Small(false, true), 1) ==
+        Lines{"a < x", "b < a", "c < b", "d < c", "e < a c", "b.again < a", "f < e b.again", "step < a"});
+}
+
+TEST_CASE("Recomputing that would raise the peak is not done, and the pass says so", "[unit][recompute]") {
+  sim::RandomStream random(8, "recompute");
+  int kept = 0, left = 0;
+  for (int round = 0; round < 60; ++round) {
+    const OpGraph forward = models::test::random_graph(random, {.ops = 24, .matmul = 0.4});
+    if (forward.with_role(TensorRole::parameter).empty()) continue;
+    OpGraph scoped = differentiate(forward, {.loss = LossKind::mean_square}).graph;
+    std::int64_t n = 0;
+    for (const OpId id : scoped.ops())
+      if (scoped.op(id).phase == models::Phase::forward) scoped.annotate(id).scope = "layer." + std::to_string(n++ / 6);
+    PassReport report;
+    const OpGraph done = run_pass("recompute", scoped, report);
+    if (figure(report, "ops_again") == 0) continue;
+    const bool applied = figure(report, "applied") == 1;
+    if (!applied) CHECK(figure(report, "applied") == 0);
+    CHECK(figure(report, "live_before_bytes") == static_cast<double>(liveness(scoped, kSizes).peak));
+    CHECK(figure(report, "live_after_bytes") == static_cast<double>(liveness(done, kSizes).peak));
+    CHECK((to_string(done) == to_string(scoped)) == !applied);
+    CHECK(report.notes ==
+          (applied ? std::vector<std::string>{}
+                   : std::vector<std::string>{"recomputing would raise the peak: the graph stays as it was"}));
+    ++(applied ? kept : left);
+  }
+  CHECK(kept > 0);
+  CHECK(left > 0);
+}
+
 }  // namespace
 }  // namespace orrery::policies::test_training_passes

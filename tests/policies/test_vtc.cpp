@@ -274,4 +274,22 @@ TEST_CASE("vtc: who comes back stands by its arrival again, and its prompt is no
   CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{b, newer, other});
 }
 
+TEST_CASE("vtc: tenants of whom nobody runs do not cross", "[unit]") {
+  // Of three tenants two have ended with 30 and 80, and wait; a third has the decode that leaves them no room.
+  PaperReplica replica(12);
+  const auto policy = make_batching("vtc");
+  const SeqId a = from(replica, 1, 10);
+  from(replica, 1, 180);
+  const SeqId b = from(replica, 2, 60);
+  from(replica, 2, 180);
+  const SeqId c = from(replica, 3, 20);
+  const BatchDecision decision = replica.decide(*policy);
+  REQUIRE(admitted(decision) == std::vector<SeqId>{a, b, c});
+  apply(replica, decision);
+  end(replica, a);
+  end(replica, b);
+  CHECK(replica.decide(*policy).admit.empty());
+  CHECK(replica.decide(*policy).stable_iterations == kStable);
+}
+
 }  // namespace test_vtc
