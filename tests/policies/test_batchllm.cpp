@@ -579,4 +579,15 @@ TEST_CASE("batchllm: nobody waits for a prefix that the cache has, nor for one t
   CHECK(items(decision) == Items{{a.index, 10}, {b.index, 10}});
 }
 
+TEST_CASE("batchllm: the room is counted anew at every decision", "[unit]") {
+  // Two run that are to hold 80 each, and one waits that is to hold 81: of 240 pages there are 80, then 160.
+  TextReplica replica(240);
+  const auto policy = make_batching("batchllm");
+  for (int i = 0; i < 2; ++i) replica.sequences[replica.decode(50).index].predicted_tokens = 31;
+  const SeqId waits = replica.say({{1, 50}}, 32);
+  CHECK(replica.decide(*policy).admit.empty());
+  replica.end({1});
+  CHECK(indices(admitted(replica.decide(*policy))) == Line{waits.index});
+}
+
 }  // namespace test_batchllm

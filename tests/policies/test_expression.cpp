@@ -300,4 +300,22 @@ TEST_CASE("expression: each name of a sequence is what it says", "[unit]") {
   CHECK(value("compute_tokens") == 26);
 }
 
+TEST_CASE("names of expressions are components of their own, for those who list and describe", "[unit]") {
+  const std::vector<sim::ComponentInfo> components = expression_components();
+  REQUIRE(components.size() == expression_subjects().size());
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    const ExpressionSubject& subject = expression_subjects()[i];
+    CHECK(components[i].kind == subject.name + " expression");
+    CHECK(components[i].name == "expression");
+    CHECK(components[i].doc == subject.doc);
+    REQUIRE(components[i].fields.size() == subject.names.size());
+    for (std::size_t n = 0; n < subject.names.size(); ++n) {
+      CHECK(components[i].fields[n].name == subject.names[n].name);
+      CHECK(components[i].fields[n].type == "number");
+      CHECK(components[i].fields[n].unit == subject.names[n].unit);
+      CHECK(components[i].fields[n].doc == subject.names[n].doc);
+    }
+  }
+}
+
 }  // namespace test_expression

@@ -339,4 +339,16 @@ TEST_CASE("fairness: refuses a prompt past the budget, and a pipeline of several
                          "several batches"));
 }
 
+TEST_CASE("fairness: without a number the budget of prompts is the context limit, 2,048 at least", "[unit]") {
+  PaperReplica replica(10'000);
+  replica.wait(2000);
+  replica.wait(48);
+  replica.wait(1);
+  for (const std::int64_t context : {1000, 4096}) {
+    replica.limits.max_context = context;
+    const auto policy = make_batching("fairness_priority", R"({"period": 0, "watermark": 0})");
+    CHECK(replica.decide(*policy).admit.size() == (context == 1000 ? 2 : 3));
+  }
+}
+
 }  // namespace test_fairness_priority

@@ -340,4 +340,34 @@ TEST_CASE("seesaw: where decodes lack blocks the latest goes to the store, if th
   }
 }
 
+TEST_CASE("seesaw: the layouts are those that it was told", "[unit]") {
+  const std::string modes = R"({"prefill_mode": 2, "decode_mode": 3})";
+  PaperReplica prompts(100);
+  prompts.limits.tier_tokens = 1000;
+  prompts.wait(50);
+  CHECK(prompts.decide(*make_batching("seesaw", modes)).mode == 2);
+  PaperReplica decodes(100);
+  decodes.limits.tier_tokens = 1000;
+  decodes.decode(50);
+  decodes.mode = 1;
+  CHECK(decodes.decide(*make_batching("seesaw", modes)).mode == 3);
+  decodes.mode = 3;
+  CHECK_FALSE(decodes.decide(*make_batching("seesaw", modes)).mode);
+}
+
+TEST_CASE("seesaw: the first out of the store may have the whole device at a switch, and one token is stored too",
+          "[unit]") {
+  PaperReplica replica(100);
+  replica.limits.tier_tokens = 10'000;
+  const SeqId all = store(replica, 1599);
+  CHECK(admitted(replica.decide(*make_batching("seesaw", R"({"watermark": 0.1})"))) == std::vector<SeqId>{all});
+  PaperReplica small(100);
+  small.limits.tier_tokens = 10'000;
+  const SeqId one = store(small, 1);
+  small.wait(50);
+  const BatchDecision decision = small.decide(*make_batching("seesaw"));
+  CHECK(decision.mode == 1);
+  CHECK(admitted(decision) == std::vector<SeqId>{one});
+}
+
 }  // namespace test_seesaw

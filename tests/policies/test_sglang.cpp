@@ -208,6 +208,8 @@ TEST_CASE("sglang: who found no room is not asked again before a sequence has le
   // The same where all have left at once, and where somebody had to go.
   replica.sequences[large.index].prefill_tokens = 190;
   CHECK(replica.decide(*policy).admit.empty());
+  replica.sequences[large.index].prefill_tokens = 10;
+  CHECK(replica.decide(*policy).admit.empty());
   replica.end(a);
   CHECK(line_of(replica.decide(*policy)) == Line{large.index});
 }
@@ -398,6 +400,24 @@ TEST_CASE("sglang: an answer holds until decodes may evict, or for ever if no sl
   lacks.decode(50);
   CHECK(lacks.decide(*make_batching("sglang")).stable_iterations == 1);
   CHECK(lacks.decide(*make_batching("sglang", R"({"mixed": true})")).stable_iterations == 1);
+}
+
+TEST_CASE("sglang: only what is being computed now holds others back", "[unit]") {
+  TextReplica replica(10'000);
+  const auto policy = make_batching("sglang");
+  replica.say({{5, 100}, {6, 40}});
+  REQUIRE(line_of(replica.decide(*policy)) == Line{0});
+  replica.waiting.clear();  // it left before it computed anything
+  replica.say({{5, 100}, {7, 40}});
+  CHECK(line_of(replica.decide(*policy)) == Line{1});
+}
+
+TEST_CASE("sglang: while somebody runs, who finds no room holds up those behind it", "[unit]") {
+  TextReplica replica(100);
+  replica.decode(50);
+  replica.say({{1, 51}});
+  replica.say({{2, 5}});
+  CHECK(replica.decide(*make_batching("sglang", R"({"order": "fcfs", "watermark": 0})")).admit.empty());
 }
 
 }  // namespace test_sglang

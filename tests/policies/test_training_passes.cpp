@@ -516,5 +516,46 @@ TEST_CASE("Recomputing that would raise the peak is not done, and the pass says 
   CHECK(left > 0);
 }
 
+TEST_CASE("Mixed precision: the row sums that attention keeps stay in 32 bits", "[unit][amp]") {
+  OpGraph graph;
+  std::vector<TensorId> operands;
+  for (const char* name : {"q", "k", "v"}) operands.push_back(graph.input(name, {kBatch, 4, 16, 8}, ElementType::fp32));
+  const auto tensor = [](std::vector<SymExpr> shape) {
+    Tensor made;
+    made.shape = std::move(shape);
+    made.type = ElementType::fp32;
+    return made;
+  };
+  OpNode node;
+  node.kind = OpKind::attention;
+  node.inputs = operands;
+  const OpId attention = graph.add(node, {tensor({kBatch, 4, 16, 8}), tensor({kBatch, 4, 16})});
+  const std::vector<TensorId> made = graph.op(attention).outputs;
+  graph.mark_output(made[0]);
+  graph.set_phase(models::Phase::backward);
+  OpNode grad;
+  grad.kind = OpKind::attention_grad;
+  grad.inputs = {graph.input("d", {kBatch, 4, 16, 8}, ElementType::fp32), operands[0], operands[1], operands[2],
+                 made[1]};
+  const Tensor like = tensor({kBatch, 4, 16, 8});
+  const OpId backward = graph.add(grad, {like, like, like});
+  for (const TensorId output : std::vector<TensorId>(graph.op(backward).outputs)) graph.mark_output(output);
+  PassReport report;
+  const OpGraph mixed = run_pass("amp", graph, report);
+  CHECK(figure(report, "casts") == 4);  // three operands and a gradient
+  CHECK(figure(report, "low_ops") == 2);
+  for (const OpId id : mixed.ops()) {
+    const OpNode& op = mixed.op(id);
+    if (op.kind == OpKind::attention) {
+      CHECK(mixed.tensor(op.outputs[0]).type == ElementType::fp16);
+      CHECK(mixed.tensor(op.outputs[1]).type == ElementType::fp32);
+    }
+    if (op.kind != OpKind::attention_grad) continue;
+    for (std::size_t slot = 0; slot < op.inputs.size(); ++slot)
+      CHECK(mixed.tensor(op.inputs[slot]).type == (slot == 4 ? ElementType::fp32 : ElementType::fp16));
+    for (const TensorId output : op.outputs) CHECK(mixed.tensor(output).type == ElementType::fp16);
+  }
+}
+
 }  // namespace
 }  // namespace orrery::policies::test_training_passes

@@ -196,4 +196,23 @@ TEST_CASE("vllm_v1: the quick way and the walk agree", "[prop]") {
   }
 }
 
+TEST_CASE("policies without a memory decide twice alike", "[unit]") {
+  for (const char* name :
+       {"static", "orca", "fastertransformer", "vllm_v0", "vllm_v1", "sarathi", "lightllm", "seesaw"}) {
+    CAPTURE(name);
+    for (const bool running : {false, true}) {
+      PaperReplica replica(600);
+      replica.limits.tier_tokens = 5000;
+      if (running) replica.decode(100);
+      for (int i = 0; i < 3; ++i) replica.sequences[replica.wait(100).index].predicted_tokens = 50;
+      const auto policy = make_batching(name);
+      const BatchDecision once = replica.decide(*policy), twice = replica.decide(*policy);
+      CHECK(admitted(once) == admitted(twice));
+      CHECK(items(once) == items(twice));
+      CHECK(once.decode_rest == twice.decode_rest);
+      CHECK(once.stable_iterations == twice.stable_iterations);
+    }
+  }
+}
+
 }  // namespace test_vllm_v1

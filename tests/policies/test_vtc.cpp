@@ -188,25 +188,20 @@ TEST_CASE("vtc: tenants cross only if the first is served faster than the other"
     apply(replica, decision);
     CHECK(replica.decide(*policy).stable_iterations == kStable);
   }
-  PaperReplica replica(12);
-  const auto policy = make_batching("vtc");
-  for (int i = 0; i < 2; ++i) from(replica, 1, 10);
-  from(replica, 1, 180);
-  from(replica, 2, 38);
-  from(replica, 2, 180);
-  const BatchDecision decision = replica.decide(*policy);
-  REQUIRE(decision.admit.size() == 3);
-  apply(replica, decision);
-  // 20 + 2 x 2 = 24 against 38 + 2 = 40: 16 apart; four a step against two.
-  CHECK(replica.decide(*policy).stable_iterations == 8);
-  // Where no slot is free nobody could come, whoever is first.
-  PaperReplica full(100);
-  const auto three = make_batching("vtc", R"({"max_sequences": 1})");
-  from(full, 1, 10);
-  from(full, 1, 10);
-  from(full, 2, 10);
-  apply(full, full.decide(*three));
-  CHECK(full.decide(*three).stable_iterations == kStable);
+  // 20 + 2 x 2 = 24 against 38 + 2 = 40: 16 apart; four a step against two. Where no slot is free nobody could come,
+  // whoever is first.
+  for (const auto& [slots, steps] : {std::pair("4", std::int64_t{8}), std::pair("3", kStable)}) {
+    PaperReplica replica(12);
+    const auto policy = make_batching("vtc", std::string(R"({"max_sequences": )") + slots + "}");
+    for (int i = 0; i < 2; ++i) from(replica, 1, 10);
+    from(replica, 1, 180);
+    from(replica, 2, 38);
+    from(replica, 2, 180);
+    const BatchDecision decision = replica.decide(*policy);
+    REQUIRE(decision.admit.size() == 3);
+    apply(replica, decision);
+    CHECK(replica.decide(*policy).stable_iterations == steps);
+  }
 }
 
 TEST_CASE("vtc: who comes when nobody waits is lifted to whoever was admitted last", "[unit]") {
@@ -290,6 +285,28 @@ TEST_CASE("vtc: tenants of whom nobody runs do not cross", "[unit]") {
   end(replica, b);
   CHECK(replica.decide(*policy).admit.empty());
   CHECK(replica.decide(*policy).stable_iterations == kStable);
+}
+
+TEST_CASE("vtc: whoever was preempted is counted once when it runs again", "[unit]") {
+  // Tenant 1 has 10 in and 10 out when it goes back, then 8 more: 28; tenant 2 has 30 in and 1 out: 31.
+  PaperReplica replica(100);
+  const auto policy = make_batching("vtc", R"({"max_sequences": 2, "output_weight": 1})");
+  const SeqId a = from(replica, 1, 10), b = from(replica, 2, 30);
+  replica.sequences[b.index].output_tokens = 1;
+  const SeqId next = from(replica, 1, 10);
+  from(replica, 2, 10);
+  apply(replica, replica.decide(*policy));
+  REQUIRE(replica.running == std::vector<SeqId>{a, b});
+  replica.sequences[a.index].generated_then = 10;
+  replica.stop(a);
+  policy->returned(a);
+  const BatchDecision again = replica.decide(*policy);
+  REQUIRE(admitted(again) == std::vector<SeqId>{a});
+  apply(replica, again);
+  replica.sequences[a.index].generated_then = 18;
+  CHECK(replica.decide(*policy).admit.empty());
+  end(replica, b);
+  CHECK(admitted(replica.decide(*policy)) == std::vector<SeqId>{next});
 }
 
 }  // namespace test_vtc
