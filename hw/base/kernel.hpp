@@ -331,6 +331,7 @@ struct Cost {
   double compute_energy_j = 0;  ///< dynamic: by FLOP, and what a busy device draws above idle for the kernel's time
   double memory_energy_j = 0;   ///< dynamic, by byte
   Bound bound = Bound::launch;
+  bool beside = false;  ///< done by memory beside the device, to which `dram_bytes` then belong
 };
 
 }  // namespace orrery::hw

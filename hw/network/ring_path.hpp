@@ -20,9 +20,15 @@ struct RingPath {
   std::vector<LinkIndex> links;  ///< of all hops, rising, each once
 };
 
-/// Hop i is from hosts[i] to the next, the last one to the first; messages have this label. `routing` makes one for the
-/// topology. Throws std::invalid_argument for a host that is not there.
-RingPath ring_path(const Topology& topology, const RoutingRegistry::Choice& routing, NetworkParams params,
-                   std::span<const NodeIndex> hosts, std::uint64_t label);
+/// Hosts in a ring: hop i is from hosts[i] to the next, the last one to the first. Messages have this label.
+struct HostRing {
+  std::vector<NodeIndex> hosts;
+  std::uint64_t label = 0;
+};
+
+/// What each ring gets while the others are silent. `routing` makes one for the topology. Throws std::invalid_argument
+/// for a host that is not there.
+std::vector<RingPath> ring_paths(const Topology& topology, const RoutingRegistry::Choice& routing, NetworkParams params,
+                                 std::span<const HostRing> rings);
 
 }  // namespace orrery::hw

@@ -154,6 +154,7 @@ Cost attention_cost(const AttentionPimParams& pim, const AttentionDecode& shape,
                          8 * scores * (pim.dram.energy.group_bit_j + pim.dram.energy.tsv_bit_j) +
                          outside * pim.dram.access_bit_j();
   cost.bound = pim.launch_s + t.link_s > 0.5 * t.time_s ? Bound::launch : Bound::memory;
+  cost.beside = true;
   return cost;
 }
 
@@ -180,7 +181,12 @@ class AttentionPimCost final : public CostModel {
     const Cost here = attention_cost(pim_, *decode, kernel.dtype);
     if (here.time_s == 0) return on_host(kernel);
     if (pim_.offload == PimOffload::eligible || host_ == nullptr) return here;
-    const Cost host = host_->cost(kernel);
+    Cost host = host_->cost(kernel);
+    if (!pim_.shared_memory) {  // the keys are in the stacks: whoever attends elsewhere reads them over the link
+      const double cached = d(decode->context_tokens) * d(decode->kv_heads) * d(cached_elements(*decode));
+      host.time_s =
+          std::max(host.time_s, pim_.link_latency_s + cached * d(bytes_of(kernel.dtype)) / pim_.link_bandwidth);
+    }
     return here.time_s < host.time_s ? here : host;
   }
   std::optional<std::string> obstacle(const Kernel& kernel) const override {

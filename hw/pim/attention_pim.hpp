@@ -112,7 +112,8 @@ AttentionPimTime attention_time(const AttentionPimParams& pim, const AttentionDe
 /// Cost of decode attention on the device alone.
 Cost attention_cost(const AttentionPimParams& pim, const AttentionDecode& shape, DType dtype);
 
-/// Decode attention goes to the device (unless `offload` finds the host faster), everything else to `host`.
+/// Decode attention goes to the device (unless `offload` finds the host faster, which reads the keys of stacks that are
+/// not its own over their link), everything else to `host`.
 std::unique_ptr<CostModel> make_attention_pim_cost(const AttentionPimParams& pim, std::unique_ptr<CostModel> host);
 
 }  // namespace orrery::hw

@@ -144,7 +144,8 @@ class SeesawBatching final : public Batching {
       out.mode = params_.decode_mode;
       if (queue.stored > 0) {
         // What the last prompts left goes through the store too.
-        fill(view, clear_device(view, room, out), 0, out);
+        std::int64_t left = room;
+        fill(view, clear_device(view, left, out), 0, out);
         if (!out.admit.empty()) return;
         out.preempt.clear();
       }

@@ -39,7 +39,7 @@ IterationCost cost_of(IterationModel& model, const BatchShape& shape) {
 AttentionMemory beside(const hw::AttentionPimParams& memory, AttentionSchedule schedule,
                        std::int64_t kv_bytes = 16'384) {
   const hw::Device device = hw::with_attention_memory(hw::device_of(part<hw::GpuParams>("a100-sxm4-80gb")), memory);
-  return {std::make_unique<DeviceIterationModel>(llama(), device), memory, schedule, kv_bytes};
+  return {std::make_unique<DeviceIterationModel>(llama(), device), memory, schedule, kv_bytes, 1};
 }
 
 /// Requests of 200 tokens and 100 more on `machine`.
@@ -124,6 +124,21 @@ TEST_CASE("halves in the device's own memory wait for each other unless rows hav
   memory.dual_row_buffer = false;
   AttentionMemory blocked = beside(memory, AttentionSchedule::interleaved);
   CHECK(cost_of(blocked, shape_of(256, 1024)).time_ps > cost_of(two, shape_of(256, 1024)).time_ps);
+}
+
+TEST_CASE("memory that is too slow leaves attention to the device, which reads the keys over the link", "[unit]") {
+  auto memory = part<hw::AttentionPimParams>("attacc-bank");
+  memory.launch_s = 0.1;
+  AttentionMemory serial = beside(memory, AttentionSchedule::serial);
+  AttentionMemory turns = beside(memory, AttentionSchedule::interleaved);
+  const BatchShape shape = shape_of(64, 1024);
+  // 64 sequences of 1,024 tokens, 16,384 bytes of keys and values a token and layer: 3.6 ms over 300 GB/s, 32 times.
+  const IterationCost cost = cost_of(serial, shape);
+  const auto place = static_cast<std::size_t>(hw::OpClass::attention_decode);
+  CHECK(static_cast<double>(cost.class_ps[place]) == Approx(32e12 * (64 * 1024 * 16384 / 300e9 + 2e-6)).epsilon(1e-6));
+  CHECK(cost.beside_ps == 0);
+  // Nothing runs beside the device, so that halves only read the weights twice.
+  CHECK(cost_of(turns, shape).time_ps > cost.time_ps);
 }
 
 TEST_CASE("keys and values of prompts go over the link beside the iteration", "[unit]") {

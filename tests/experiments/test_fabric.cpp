@@ -73,7 +73,7 @@ TEST_CASE("a ring's share of a network is what its hops get when all send at onc
   const std::vector<hw::NodeIndex> pair{0, 1}, four{0, 1, 2, 3}, same_switch{0, 2}, lone{0};
   const auto narrow = topology(two_switches(4, "20 GB/s"));
   const auto ring = [&](const hw::Topology& on, const std::vector<hw::NodeIndex>& hosts, double overhead = 0) {
-    return hw::ring_path(on, routing, {.message_overhead_s = overhead}, hosts, 7);
+    return hw::ring_paths(on, routing, {.message_overhead_s = overhead}, std::vector{hw::HostRing{hosts, 7}}).front();
   };
   CHECK(ring(*narrow, pair).bandwidth == Approx(20e9).epsilon(1e-6));
   CHECK(ring(*narrow, pair).latency_s == Approx(3e-6));
@@ -84,6 +84,17 @@ TEST_CASE("a ring's share of a network is what its hops get when all send at onc
   CHECK(ring(*narrow, same_switch).links.size() == 4);
   // 0 -> 1 and 2 -> 3 share the trunk in one direction, 1 -> 2 and 3 -> 0 in the other.
   CHECK(ring(*narrow, four).bandwidth == Approx(10e9).epsilon(1e-6));
+  // A hop that is far is not one that is narrow: each hop by itself.
+  const auto far = topology(R"("topology": {"policy": "graph", "graph": {"network": {
+    "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}, {"name": "c", "kind": "host"}],
+    "cables": [{"from": "a", "to": "b", "bandwidth": "2 GB/s", "latency": "1 us"},
+               {"from": "b", "to": "c", "bandwidth": "100 GB/s", "latency": "50 ms"},
+               {"from": "c", "to": "a", "bandwidth": "100 GB/s", "latency": "1 us"}]}}})");
+  CHECK(ring(*far, {0, 1, 2}).bandwidth == Approx(2e9).epsilon(1e-6));
+  CHECK(ring(*far, {0, 1, 2}).latency_s == Approx(0.05));
+  // A cable that is slow beside others takes no longer to measure than the clock reaches.
+  const auto slow = topology(two_switches(2, "100 B/s"));
+  CHECK(ring(*slow, pair).bandwidth == Approx(100).epsilon(0.02));
   CHECK(ring(*narrow, lone).bandwidth == 0);
   CHECK(ring(*narrow, lone).links.empty());
 }
@@ -103,6 +114,25 @@ TEST_CASE("a replica that is alone in the machine's network is priced in closed 
       R"("topology": {"policy": "star", "star": {"hosts": 4, "bandwidth": "300 GB/s", "latency": "10 us"}})";
   CHECK(number(summary_of(config(4, slow, replicas(2), 2)), "tpot_s.mean") - number(own, "tpot_s.mean") ==
         Approx(163 * 20e-6).epsilon(1e-3));
+}
+
+TEST_CASE("replicas of a group are priced by the slowest of their rings, whichever comes first", "[unit]") {
+  // Two pairs on a switch each: one with cables of 1 us, one of 200 us.
+  const auto tbt = [](bool far_first) {
+    const auto cable = [&](int host, bool far) {
+      return fmt::format(R"({{"from": "gpu{}", "to": "{}", "bandwidth": "50 GB/s", "latency": "{}"}})", host,
+                         host < 2 ? "left" : "right", far ? "200 us" : "1 us");
+    };
+    std::string cables = cable(0, far_first);
+    for (int host = 1; host < 4; ++host) cables += ", " + cable(host, (host < 2) == far_first);
+    const std::string network = R"("topology": {"policy": "graph", "graph": {"network": {"nodes": [
+      {"name": "gpu0", "kind": "host"}, {"name": "gpu1", "kind": "host"}, {"name": "gpu2", "kind": "host"},
+      {"name": "gpu3", "kind": "host"}, {"name": "left", "kind": "switch"}, {"name": "right", "kind": "switch"}],
+      "cables": [{"from": "left", "to": "right", "bandwidth": "50 GB/s", "latency": "1 us"}, )" +
+                                cables + "]}}}";
+    return number(summary_of(config(4, network, replicas(2), 2)), "tbt_s.mean");
+  };
+  CHECK(tbt(true) == Approx(tbt(false)).epsilon(1e-9));
 }
 
 TEST_CASE("two replicas that share a cable have half of it each", "[unit]") {

@@ -324,6 +324,9 @@ TEST_CASE("faults of a platform name its place", "[unit]") {
         "`override` may name another gpu)\n");
   CHECK(faults_of(config(R"("devices": [{"part": "gh200-96gb", "count": 1}], "platform": {"part": "gh200-96gb"})"))
             .ends_with("/hw/catalog/gh200-96gb.json:/kind: expected \"platform\", got \"gpu\"\n"));
+  CHECK(faults_of(config(R"("devices": [{"part": "ascend-910b1", "count": 1}],
+    "platform": {"part": "platform-gh200", "override": {"gpu": "ascend-910b1"}})"))
+            .find("ascend-910b1.json:/kind: expected \"gpu\", got \"npu\"") != std::string::npos);
   // With the part overridden it is one.
   CHECK(faults_of(config(R"("devices": [{"part": "h100-pcie-80gb", "count": 1}],
     "platform": {"part": "platform-gh200", "override": {"gpu": "h100-pcie-80gb"}})")) == "");

@@ -109,7 +109,7 @@ std::string host_text(const Node& host) {
 
 /// What the machine's network made iterations wait, and the jobs beside the service.
 std::string network_text(const Node& network) {
-  std::string out = fmt::format("iterations lasted {} longer, in all, because others sent too",
+  std::string out = fmt::format("iterations lasted {} longer, in all, than alone",
                                 sim::humanise(number(network, "waited_s").value_or(0), Unit::seconds));
   if (const Node* jobs = network.at("jobs.by_name"))
     for (const auto& [name, job] : jobs->members())

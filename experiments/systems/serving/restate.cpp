@@ -55,8 +55,15 @@ std::string machine_of(const Node& resolved) {
     if (const Node* clock = group.find("clock"); clock != nullptr && clock->is_string())
       if (const auto hertz = sim::parse_quantity(clock->as_string(), sim::Unit::hertz))
         one += " at " + sim::humanise(*hertz, sim::Unit::hertz);
+    if (const Node* memory = group.find("attention"); memory != nullptr && memory->is_object())
+      one += " with " + name_of(text_at(*memory, "part"));
     append(text, one);
   }
+  const Node* machine = resolved.find("machine");
+  if (const Node* platform = machine->find("platform"); platform != nullptr && platform->is_object())
+    append(text, "launched by " + name_of(text_at(*platform, "part")));
+  if (const Node* network = machine->find("network"); network != nullptr && network->is_object())
+    append(text, "on a network of its own");
   return text;
 }
 

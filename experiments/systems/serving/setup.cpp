@@ -77,16 +77,17 @@ bool ServingSetup::State::measure_rings() {
   if (!config.fabric) return true;
   const FabricConfig& fabric = *config.fabric;
   bool hands_over = false;
+  std::vector<hw::HostRing> all;
   for (const ReplicaGroup& group : config.groups) {
     hands_over = hands_over || group.params.role == Role::prefill;
-    for (std::int64_t i = 0; i < group.params.count; ++i) {
-      const std::vector<hw::NodeIndex> hosts = hosts_of(config, rings.size());
-      rings.push_back(hw::ring_path(*fabric.topology, fabric.routing, fabric.network, hosts, ring_label(rings.size())));
-      if (hosts.size() < 2 || rings.back().bandwidth > 0) continue;
-      infeasible =
-          Infeasible{fmt::format("machine.network has no way between all devices of replica {}", rings.size() - 1)};
-      return false;
-    }
+    for (std::int64_t i = 0; i < group.params.count; ++i)
+      all.push_back({hosts_of(config, all.size()), ring_label(all.size())});
+  }
+  rings = hw::ring_paths(*fabric.topology, fabric.routing, fabric.network, all);
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    if (all[i].hosts.size() < 2 || rings[i].bandwidth > 0) continue;
+    infeasible = Infeasible{fmt::format("machine.network has no way between all devices of replica {}", i)};
+    return false;
   }
   const auto shares = [&](const hw::RingPath& a, const hw::RingPath& b) {
     std::vector<hw::LinkIndex> both;
@@ -95,7 +96,7 @@ bool ServingSetup::State::measure_rings() {
   };
   for (const hw::RingPath& ring : rings)
     meets_others.push_back(
-        is_shared(fabric) || hands_over ||
+        !config.network_workload.empty() || hands_over ||
         std::ranges::any_of(rings, [&](const hw::RingPath& other) { return &other != &ring && shares(ring, other); }));
   return true;
 }
@@ -105,7 +106,8 @@ hw::RingPath ServingSetup::State::slowest_ring(std::size_t group) const {
   std::size_t first = 0;
   for (std::size_t g = 0; g < group; ++g) first += static_cast<std::size_t>(config.groups[g].params.count);
   const auto all = std::span(rings).subspan(first, static_cast<std::size_t>(config.groups[group].params.count));
-  return *std::ranges::min_element(all, {}, &hw::RingPath::bandwidth);
+  return *std::ranges::min_element(all, {},
+                                   [](const hw::RingPath& ring) { return std::pair(ring.bandwidth, -ring.latency_s); });
 }
 
 /// The library's rings over that path: every step waits for its latency, and no switch adds anything up.
@@ -310,11 +312,16 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
   const auto usable = [&](double bytes) {
     return static_cast<std::int64_t>(bytes * (1 - config.replica.memory_margin));
   };
-  kind.usable_bytes = usable(static_cast<double>(device.memory_bytes));
+  kind.memory_bytes = static_cast<double>(device.memory_bytes);
   if (const auto& memory = part(kind).attention) {
     const auto stacks = static_cast<double>(memory->stacks) * static_cast<double>(memory->dram.capacity_bytes());
-    (memory->shared_memory ? kind.usable_bytes : kind.beside_bytes) = usable(stacks);
+    if (memory->shared_memory) {
+      kind.memory_bytes = stacks;
+    } else {
+      kind.beside_bytes = usable(stacks);
+    }
   }
+  kind.usable_bytes = usable(kind.memory_bytes);
   const KindLayout& first = kind.layouts.front();
   kind.cache_per_token = first.memory.whole_cache_per_token * first.params.tensor_parallel;
   kind.drafts = std::make_unique<DraftModels>(config, device, kind.transformer());
@@ -342,7 +349,8 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
     if (!memory) return exact;
     const auto& params = config.machine.devices[static_cast<std::size_t>(kind.device_group)].attention;
     return std::unique_ptr<IterationModel>(std::make_unique<AttentionMemory>(
-        std::move(exact), *memory, params->schedule, models::kv_bytes_per_token_layer(layout.transformer)));
+        std::move(exact), *memory, params->schedule, models::kv_bytes_per_token_layer(layout.transformer),
+        layout.params.tensor_parallel));
   };
   for (const KindLayout& layout : kind.layouts) {
     modes.push_back(beside(exact_model(kind, layout, device), layout));
@@ -421,12 +429,17 @@ bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaK
                             0, 0};
     return false;
   }
-  const hw::Device& device = config.parts[static_cast<std::size_t>(kind.device_group)].device;
+  const std::string& name = machine.devices[static_cast<std::size_t>(kind.device_group)].part;
+  if (kind.beside_bytes > 0) {
+    infeasible = Infeasible{fmt::format("the KV cache of one request of {} tokens does not fit the memory beside {}",
+                                        kind.limits.max_context, name),
+                            endless->used_bytes(), kind.beside_bytes};
+    return false;
+  }
   infeasible =
       Infeasible{fmt::format("weights and the KV cache of one request of {} tokens do not fit the memory of {} "
                              "(of {}, a share of {} is kept free)",
-                             kind.limits.max_context, machine.devices[static_cast<std::size_t>(kind.device_group)].part,
-                             sim::humanise(static_cast<double>(device.memory_bytes), sim::Unit::bytes),
+                             kind.limits.max_context, name, sim::humanise(kind.memory_bytes, sim::Unit::bytes),
                              config.replica.memory_margin),
                  kind.weight_bytes + endless->used_bytes(), kind.usable_bytes};
   return false;

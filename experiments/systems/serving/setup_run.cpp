@@ -96,23 +96,25 @@ std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfi
 
 /// The machine's network in a run, and what else goes over it.
 struct LiveFabric {
-  LiveFabric(const FabricConfig& config, sim::Engine& engine)
+  LiveFabric(const FabricConfig& config, sim::Engine& engine, const std::function<void(const Progress&)>& progress)
       : network(engine, *config.topology, config.routing.make(*config.topology), config.network),
-        workload(config, engine, network, result, nullptr, nobody) {}
-  std::function<void(const Progress&)> nobody;
+        workload(config, engine, network, result, nullptr, progress) {}
   hw::Network network;
   network::NetworkResult result;
   network::LiveWorkload workload;
 };
 
-/// What it comes to, as a network run has it; nothing of time that links did not work.
-sim::Node fabric_figures(const FabricConfig& config, LiveFabric& fabric, __int128 waited_ps) {
+/// What it comes to, as a network run has it. Of links nothing is known where collectives were priced by a formula.
+sim::Node fabric_figures(const ServingSetup::State& state, LiveFabric& fabric, __int128 waited_ps) {
+  const FabricConfig& config = *state.config.fabric;
   fabric.workload.finish();
   const sim::Node all = network::summarise(config, fabric.result);
   sim::Node node = sim::Node::object();
   node.set("waited_s", sim::Node::real(static_cast<double>(waited_ps) * 1e-12));
   for (const char* member : {"jobs", "flows", "links", "rerouted"})
     if (const sim::Node* part = all.find(member)) node.set(member, *part);
+  for (std::size_t i = 0; i < state.rings.size(); ++i)
+    if (state.rings[i].bandwidth > 0 && !state.meets_others[i]) node.set("links", sim::Node{});
   return node;
 }
 
@@ -286,7 +288,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   const AddedHostTime host(config.host.make(config.launch_costs), picoseconds(config.replica.iteration_overhead_s),
                            picoseconds(config.replica.sequence_overhead_s));
   std::optional<LiveFabric> fabric;
-  if (config.fabric) fabric.emplace(*config.fabric, engine);
+  if (config.fabric) fabric.emplace(*config.fabric, engine, progress);
   hw::MessageCarrier* const carrier = fabric ? &fabric->workload.run() : nullptr;
   RunMembers members(*state_, engine, host, seed, carrier);
   members.add_to(cluster);
@@ -297,14 +299,14 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   }
   cluster.start(config.cluster, std::move(wires));
   std::function<bool()> over;
-  if (fabric && is_shared(*config.fabric)) over = [&] { return load->exhausted() && cluster.in_system() == 0; };
+  if (fabric && !config.network_workload.empty()) over = [&] { return load->exhausted() && cluster.in_system() == 0; };
   run_until_end(engine, metrics, config.run, scale, over);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);
   result.events = engine.events();
   collect(cluster, config, members.stores(), result);
-  if (fabric) result.network = fabric_figures(*config.fabric, *fabric, result.wire_wait_ps);
+  if (fabric) result.network = fabric_figures(*state_, *fabric, result.wire_wait_ps);
   if (source) result.skipped = source->skipped();
   if (programs != nullptr) result.programs = programs->finish();
   return result;

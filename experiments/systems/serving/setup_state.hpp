@@ -38,6 +38,7 @@ struct ReplicaKind {
   std::vector<KindLayout> layouts;
   std::optional<models::OpGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
   policies::ReplicaLimits limits;
+  double memory_bytes = 0;  ///< of a device, or of the stacks that are its memory
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   std::int64_t beside_bytes = 0;  ///< of usable memory beside each device, which holds the KV cache; 0: there is none
   policies::KvGeometry geometry;  ///< of a lane, or of all lanes of one scheduler

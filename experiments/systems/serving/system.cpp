@@ -97,6 +97,9 @@ ServedKind served_kind(const ServingConfig& config) {
     }
     kind.part = name;
   }
+  const bool beside =
+      std::ranges::any_of(config.parts, [](const DevicePart& part) { return part.attention.has_value(); });
+  if (beside || config.fabric) kind.part.clear();  // no engine was measured with either
   kind.batching = config.policies.batching.name;
   kind.experts = models::load_model(config.model_file.string(), {}).experts.count > 0;
   return kind;

@@ -96,6 +96,11 @@ void read_platform(const Node& machine, ServingConfig& config, sim::Faults& faul
                  "its `override` may name another gpu");
       continue;
     }
+    if (part.device.as<hw::GpuParams>() == nullptr) {
+      faults.add(place_of(machine, "platform"),
+                 fmt::format("expected GPUs beside a platform, {} is none", part.device.name));
+      continue;
+    }
     part.device = hw::with_launch(part.device, launch.null_kernel_s);
     for (hw::Device& at_clock : part.at_clocks) at_clock = hw::with_launch(at_clock, launch.null_kernel_s);
   }

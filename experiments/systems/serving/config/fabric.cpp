@@ -9,10 +9,6 @@
 
 namespace orrery::experiments {
 
-bool is_shared(const FabricConfig& fabric) {
-  return !fabric.jobs.empty() || !fabric.flows.empty() || fabric.traffic || !fabric.events.empty();
-}
-
 std::optional<FabricConfig> read_fabric(const sim::Node& root, ServingConfig& config, sim::Faults& faults) {
   const sim::Node* written = root.find("network_workload");
   if (!config.machine.network) {

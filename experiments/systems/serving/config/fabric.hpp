@@ -20,9 +20,6 @@ struct ServingConfig;
 /// A network config that serving made: with a topology, and maybe without jobs and flows.
 using FabricConfig = network::NetworkConfig;
 
-/// Whether anything but the replicas may send, or change links.
-bool is_shared(const FabricConfig& fabric);
-
 /// Reads both sections of a config; nothing where it names no network. `config` gets what they resolve to.
 std::optional<FabricConfig> read_fabric(const sim::Node& root, ServingConfig& config, sim::Faults& faults);
 

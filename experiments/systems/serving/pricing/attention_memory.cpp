@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/systems/serving/pricing/picoseconds.hpp"
+#include "hw/memory/dram_rate.hpp"
 #include "hw/pim/decode_overlap.hpp"
 
 namespace orrery::experiments {
@@ -27,8 +28,6 @@ IterationCost AttentionMemory::interleaved(const BatchShape& shape) {
   half.logit_rows = 0;
   Segment& segment = half.segments.front();
   segment.tokens = (n + 1) / 2;
-  segment.decode = {};
-  const IterationCost products = of(half);
   segment.decode = {segment.tokens, (whole.decode.context_tokens * segment.tokens + n - 1) / n};
   const IterationCost both = of(half);
   BatchShape head = shape;
@@ -37,13 +36,14 @@ IterationCost AttentionMemory::interleaved(const BatchShape& shape) {
   if (head.logit_rows > 0) out = of(head);
 
   const double a_layer = 1e-12 / static_cast<double>(layers);
-  const double rate = static_cast<double>(memory_.stacks) * memory_.dram.peak_bandwidth();
-  const double products_s = static_cast<double>(products.time_ps) * 1e-12;
+  const double rate = static_cast<double>(memory_.stacks) * memory_.dram.peak_bandwidth() *
+                      hw::streaming_share(memory_.dram) * static_cast<double>(ranks_);
+  const std::int64_t device_ps = both.time_ps - both.beside_ps;  // attention that stays on the device is none of a turn
+  const double device_s = static_cast<double>(device_ps) * 1e-12;
   const hw::LayerPhases phases{
-      .gemm_half_s = static_cast<double>(products.time_ps) * a_layer,
-      .pim_attention_half_s = static_cast<double>(both.time_ps - products.time_ps) * a_layer,
-      .gemm_memory_share =
-          products_s > 0 ? std::min(1.0, static_cast<double>(products.dram_bytes) / rate / products_s) : 0,
+      .gemm_half_s = static_cast<double>(device_ps) * a_layer,
+      .pim_attention_half_s = static_cast<double>(both.beside_ps) * a_layer,
+      .gemm_memory_share = device_s > 0 ? std::min(1.0, static_cast<double>(both.dram_bytes) / rate / device_s) : 0,
       .layers = layers};
   const std::int64_t head_ps = out.time_ps;
   out.add_scaled(both, 2);

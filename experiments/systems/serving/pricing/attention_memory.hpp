@@ -26,11 +26,15 @@ constexpr auto enum_names(AttentionSchedule) {
 
 class AttentionMemory final : public IterationModel {
  public:
-  /// `serial` prices a device that has its attention of decodes done in this memory (hw::with_attention_memory). A
-  /// token takes `kv_bytes` of it a layer.
+  /// `serial` prices `ranks` devices that have their attention of decodes done in this memory
+  /// (hw::with_attention_memory). A token takes `kv_bytes` of it a layer.
   AttentionMemory(std::unique_ptr<IterationModel> serial, hw::AttentionPimParams memory, AttentionSchedule schedule,
-                  std::int64_t kv_bytes)
-      : serial_(std::move(serial)), memory_(std::move(memory)), schedule_(schedule), kv_bytes_(kv_bytes) {}
+                  std::int64_t kv_bytes, std::int64_t ranks)
+      : serial_(std::move(serial)),
+        memory_(std::move(memory)),
+        schedule_(schedule),
+        kv_bytes_(kv_bytes),
+        ranks_(ranks) {}
   void cost(const BatchShape& shape, IterationCost& out) override;
   std::int64_t switch_ps(std::int32_t from, std::int32_t to) const override { return serial_->switch_ps(from, to); }
 
@@ -43,7 +47,7 @@ class AttentionMemory final : public IterationModel {
   std::unique_ptr<IterationModel> serial_;
   hw::AttentionPimParams memory_;
   AttentionSchedule schedule_;
-  std::int64_t kv_bytes_;
+  std::int64_t kv_bytes_, ranks_;
 };
 
 }  // namespace orrery::experiments

@@ -138,7 +138,7 @@ std::int64_t layers_of(const BatchShape& shape) {
 }  // namespace
 
 void lengthen(const HostWork& work, IterationPrice& price) {
-  price.time_ps += work.longer_ps;
+  price.time_ps = std::max<std::int64_t>(0, price.time_ps + work.longer_ps);
   const std::int64_t beside = work.beside_ps();
   price.host = {.calls = work.calls,
                 .exposed_ps = work.exposed_ps,

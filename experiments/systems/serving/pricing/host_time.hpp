@@ -9,8 +9,9 @@
 // Where the machine names a platform (hw/coupling), launches are counted in place of the times above: a kernel costs
 // the framework's time of an operator and a call of the driver, a captured graph one call, graphs in pieces (those with
 // a graph_launch_layer) one for each layer and its attention as a kernel; kernels last as the platform's do, in a
-// stream or as nodes of a graph. The other stages take the platform's core as much longer as it is slower. Kernels run
-// while later ones are launched, so that launching and running never add up: whichever is longer counts.
+// stream or as nodes of a graph, collectives like them. The other stages take the platform's core as much longer as it
+// is slower. Kernels run while later ones are launched, so that launching and running never add up: whichever is longer
+// counts.
 //   exposed time of an iteration = the stages that are not hidden
 //   length = exposed + max(devices, launch + hidden stages)
 // Models that draft are launched likewise, pass by pass. In a pipeline the stages launch for themselves: a stage lasts

@@ -61,8 +61,9 @@ IterationCost share(const IterationCost& cost, std::int64_t numerator, std::int6
   const auto part = [&](std::int64_t value) {
     return static_cast<std::int64_t>(static_cast<__int128>(value) * numerator / denominator);
   };
-  IterationCost out{part(cost.time_ps),    part(cost.flops),      part(cost.dram_bytes), part(cost.launches),
-                    part(cost.wire_bytes), part(cost.compute_pj), part(cost.memory_pj),  part(cost.network_pj)};
+  IterationCost out{part(cost.time_ps),    part(cost.flops),      part(cost.dram_bytes),
+                    part(cost.launches),   part(cost.wire_bytes), part(cost.beside_ps),
+                    part(cost.compute_pj), part(cost.memory_pj),  part(cost.network_pj)};
   for (std::size_t i = 0; i < out.class_ps.size(); ++i) {
     out.class_ps[i] = part(cost.class_ps[i]);
     out.class_pj[i] = part(cost.class_pj[i]);

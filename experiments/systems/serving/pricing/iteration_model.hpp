@@ -59,9 +59,10 @@ template <class S>
 struct CostSums {
   S time_ps = 0;
   S flops = 0;
-  S dram_bytes = 0;  ///< over all devices of the replica
+  S dram_bytes = 0;  ///< over all devices of the replica, without memory beside them
   S launches = 0;    ///< kernels and collectives that one device is given
   S wire_bytes = 0;  ///< that one device sends to its like
+  S beside_ps = 0;   ///< of time_ps: what memory beside the device does
   S compute_pj = 0, memory_pj = 0, network_pj = 0;
   std::array<S, hw::kOpClasses> class_ps{};
   std::array<S, hw::kOpClasses> class_pj{};
@@ -73,6 +74,7 @@ struct CostSums {
     dram_bytes += other.dram_bytes;
     launches += other.launches;
     wire_bytes += other.wire_bytes;
+    beside_ps += other.beside_ps;
     compute_pj += other.compute_pj;
     memory_pj += other.memory_pj;
     network_pj += other.network_pj;
@@ -89,6 +91,7 @@ struct CostSums {
     dram_bytes += other.dram_bytes * times;
     launches += other.launches * times;
     wire_bytes += other.wire_bytes * times;
+    beside_ps += other.beside_ps * times;
     compute_pj += other.compute_pj * times;
     memory_pj += other.memory_pj * times;
     network_pj += other.network_pj * times;

@@ -37,7 +37,11 @@ void add_kernel(const hw::Device& device, const hw::Kernel& kernel, std::int64_t
   out.memory_pj += memory_pj;
   out.class_pj[op] += compute_pj + memory_pj;
   if (!std::holds_alternative<hw::Streaming>(kernel.shape)) out.flops += static_cast<std::int64_t>(cost.flops) * ranks;
-  out.dram_bytes += static_cast<std::int64_t>(cost.dram_bytes) * ranks;
+  if (cost.beside) {
+    out.beside_ps += ps;
+  } else {
+    out.dram_bytes += static_cast<std::int64_t>(cost.dram_bytes) * ranks;
+  }
 }
 
 void add_collective(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,

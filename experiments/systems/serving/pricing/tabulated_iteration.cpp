@@ -33,6 +33,7 @@ IterationCost slope_between(const IterationCost& a, const IterationCost& b, std:
   out.flops /= by;
   out.dram_bytes /= by;
   out.launches = out.wire_bytes = 0;  // a launch more at the end of a cell is none within it
+  out.beside_ps /= by;
   out.compute_pj /= by;
   out.memory_pj /= by;
   out.network_pj /= by;

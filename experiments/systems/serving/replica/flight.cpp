@@ -45,11 +45,14 @@ void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::in
 void Flight::await_wire() {
   const std::int64_t alone = wire_->alone_ps(leap_.price.wire_bytes);
   const std::int64_t before = std::max<std::int64_t>(0, leap_.price.time_ps + leap_.extra_ps - alone);
-  wire_->send(leap_.start.plus(before, leap_.ps_per_tick).tick(), leap_.price.wire_bytes, *this);
+  const ExactTime from = leap_.start.plus(before, leap_.ps_per_tick);
+  rounded_ps_ = from.ps > 0 ? leap_.ps_per_tick - from.ps : 0;
+  wire_->send(from.tick(), leap_.price.wire_bytes, *this);
 }
 
 void Flight::sent() {
-  const std::int64_t elapsed = instants_.now().minus(leap_.start, leap_.ps_per_tick);
+  // It was sent at a tick, up to so much later than it was ready: it ends within the tick that leads up to now.
+  const std::int64_t elapsed = instants_.now().minus(leap_.start, leap_.ps_per_tick) - rounded_ps_;
   on_.books.waited(elapsed - leap_.price.time_ps - leap_.extra_ps);
   leap_.price.time_ps = std::max<std::int64_t>(1, elapsed - leap_.extra_ps);
   leap_.open = false;
@@ -187,6 +190,7 @@ std::int64_t Flight::cut() {
   sync();
   if (leap_.open) {  // it has lasted for so long, and would go on
     const std::int64_t elapsed = instants_.now().minus(leap_.start, leap_.ps_per_tick);
+    on_.books.waited(elapsed - leap_.price.time_ps - leap_.extra_ps);
     leap_.price.time_ps = std::max(leap_.price.time_ps, elapsed + 1 - leap_.extra_ps);
     leap_.open = false;
     wire_->forget();

@@ -76,7 +76,8 @@ class Flight : private Wire::Listener {
   Wire* wire_;
   Leap leap_;
   bool under_way_ = false;
-  std::int64_t ahead_ = 0;  // what cut() returned last
+  std::int64_t rounded_ps_ = 0;  // that what goes over the wire was sent later than it was ready
+  std::int64_t ahead_ = 0;       // what cut() returned last
 };
 
 }  // namespace orrery::experiments
