@@ -332,4 +332,323 @@ TEST_CASE("a sign takes no room among the values that are held at a time", "[uni
   CHECK(Scene().number(text) == -120);
 }
 
+TEST_CASE("formula: names are counted by kind, in the order of declaration", "[unit]") {
+  FormulaNames names;
+  CHECK_FALSE(names.default_axis());
+  CHECK(names.scalar("a") == 0);
+  CHECK(names.series("b", {{"low", 1}, {"high", 2}}) == 0);
+  CHECK(names.scalar("c", {{"x", 3}}) == 1);
+  CHECK(names.series("d") == 1);
+  names.set_default_axis(1);
+  CHECK(names.default_axis() == 1U);
+  REQUIRE(names.all().size() == 4);
+  CHECK(names.all()[3].name == "d");
+  CHECK(names.find("b")->series);
+  CHECK(names.find("b")->labels[1].second == 2);
+  CHECK_FALSE(names.find("c")->series);
+  CHECK(names.find("c")->slot == 1);
+  CHECK(names.find("c")->labels.size() == 1);
+  CHECK(names.find("e") == nullptr);
+  CHECK_THROWS_WITH(names.series("a"), "the name 'a' is declared already");
+}
+
+TEST_CASE("formula: a name has letters, digits and underlines, and no digit first", "[unit]") {
+  for (const char* name : {"a", "z", "A", "Z", "_", "a0", "a9", "_9z", "aZ_"}) CHECK(is_formula_name(name));
+  for (const char* name : {"", "0", "9a", "a-b", "a.b", "a b", "@", "[", "`", "{", "a@", "a[", "a`", "a{", "a/", "a:"})
+    CHECK_FALSE(is_formula_name(name));
+}
+
+TEST_CASE("formula: comparisons below, at and above", "[unit]") {
+  const Scene scene;
+  const auto row = [&](const std::string& op) {
+    return scene.number("1" + op + "2") * 100 + scene.number("2" + op + "2") * 10 + scene.number("3" + op + "2");
+  };
+  CHECK(row("<") == 100);
+  CHECK(row("<=") == 110);
+  CHECK(row(">") == 1);
+  CHECK(row(">=") == 11);
+  CHECK(row("==") == 10);
+  CHECK(row("!=") == 101);
+}
+
+TEST_CASE("formula: functions on both sides of zero", "[unit]") {
+  const Scene scene;
+  for (const auto& [text, value] : {std::pair{"abs(3)", 3.0},
+                                    {"abs(-3)", 3},
+                                    {"ceil(-1.2)", -1},
+                                    {"floor(-1.2)", -2},
+                                    {"round(-2.5)", -3},
+                                    {"round(2.4)", 2},
+                                    {"exp(0)", 1},
+                                    {"log(1)", 0},
+                                    {"log10(1000)", 3},
+                                    {"log2(0.5)", -1},
+                                    {"sqrt(2.25)", 1.5},
+                                    {"max2(-1, -2)", -1},
+                                    {"min2(-1, -2)", -2},
+                                    {"max2(1, 2)", 2},
+                                    {"min2(1, 2)", 1},
+                                    {"!3", 0},
+                                    {"!0", 1},
+                                    {"!!3", 1},
+                                    {"-(2 - 5)", 3},
+                                    {"2 * -3", -6},
+                                    {"7 / 2", 3.5},
+                                    {"2 ^ 0.5 ^ 2", 1.189207115002721},  // 2^0.25
+                                    {"if(-1, 10, 20)", 10},
+                                    {"if(0, 10, if(1, 30, 40))", 30}}) {
+    CAPTURE(text);
+    CHECK(scene.number(text) == Approx(value).epsilon(1e-15));
+  }
+}
+
+TEST_CASE("formula: what is not there, in every operation", "[unit]") {
+  const Scene scene;
+  const std::string none = "last(dvm.stall)";  // not a number
+  for (const char* op : {"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!="}) {
+    CAPTURE(op);
+    CHECK(std::isnan(scene.number("1 " + std::string(op) + " " + none)));
+    CHECK(std::isnan(scene.number(none + " " + std::string(op) + " 1")));
+  }
+  for (const char* function : {"abs", "ceil", "floor", "round", "sqrt", "log", "exp"})
+    CHECK(std::isnan(scene.number(std::string(function) + "(" + none + ")")));
+  for (const char* function : {"max2", "min2"}) {
+    CHECK(std::isnan(scene.number(std::string(function) + "(1, " + none + ")")));
+    CHECK(std::isnan(scene.number(std::string(function) + "(" + none + ", 1)")));
+  }
+  CHECK(std::isnan(scene.number("-" + none)));
+  CHECK(std::isnan(scene.number("!" + none)));
+  CHECK(std::isnan(scene.number("if(" + none + ", 1, 2)")));
+  CHECK(scene.number("if(1, 5, " + none + ")") == 5);
+  // 0 && x is 0 and 1 || x is 1, whatever x.
+  CHECK(scene.number("0 && " + none) == 0);
+  CHECK(scene.number(none + " && 0") == 0);
+  CHECK(std::isnan(scene.number("1 && " + none)));
+  CHECK(std::isnan(scene.number(none + " && 1")));
+  CHECK(scene.number("2 && 3") == 1);
+  CHECK(scene.number("1 || " + none) == 1);
+  CHECK(scene.number(none + " || 2") == 1);
+  CHECK(std::isnan(scene.number("0 || " + none)));
+  CHECK(std::isnan(scene.number(none + " || 0")));
+  CHECK(scene.number("0 || 0") == 0);
+  CHECK(scene.number("0 || -2") == 1);
+}
+
+TEST_CASE("formula: reductions of values below zero, of one and of none", "[unit]") {
+  Scene scene;
+  scene.columns[0] = {-3, -1, -2, -4};
+  for (std::size_t i = 0; i < 4; ++i) scene.series[i] = scene.columns[i];
+  for (const auto& [text, value] : {std::pair{"max(jit.stall)", -1.0},
+                                    {"min(jit.stall)", -4},
+                                    {"sum(jit.stall)", -10},
+                                    {"mean(jit.stall)", -2.5},
+                                    {"first(jit.stall)", -3},
+                                    {"last(jit.stall)", -4},
+                                    {"all(jit.stall)", 1},  // not 0
+                                    {"any(jit.stall)", 1},
+                                    {"any(jit.stall > 0)", 0},
+                                    {"all(jit.stall < -1)", 0},
+                                    {"count(jit.stall)", 4},
+                                    {"count(jit.stall + 1)", 3},  // one is 0
+                                    {"count(model)", 2},
+                                    {"all(model)", 0},
+                                    {"any(model)", 1},
+                                    {"geomean(batch where batch < 3)", std::sqrt(2.0)},
+                                    {"geomean(batch where batch == 8)", 8},
+                                    {"mean(batch where batch >= 4)", 6},
+                                    {"min(jit.stall where batch != 8)", -3},
+                                    {"at(jit.stall where batch == 2)", -1},
+                                    {"at(jit.stall, 1)", -3},
+                                    {"first(jit.stall where batch > 1)", -1},
+                                    {"last(jit.stall where batch < 8)", -2}}) {
+    CAPTURE(text);
+    CHECK(scene.number(text) == Approx(value).epsilon(1e-15));
+  }
+  CHECK(std::isnan(scene.number("first(dvm.stall where batch == 8)")));
+  CHECK(scene.number("first(dvm.stall)") == 1);  // the rest does not matter
+  CHECK(scene.number("any(dvm.stall)") == 1);
+  CHECK(std::isnan(scene.number("any(dvm.stall > 9)")));
+  CHECK(std::isnan(scene.number("count(dvm.stall)")));
+}
+
+TEST_CASE("formula: a condition may be a scalar, a series or a reduction", "[unit]") {
+  const Scene scene;
+  CHECK(scene.number("sum(batch where 1)") == 15);
+  CHECK(scene.number("sum(batch where weight)") == 15);
+  CHECK(scene.number("sum(batch where batch == max(batch))") == 8);
+  CHECK(scene.number("sum(batch where 2 * batch > sum(batch))") == 8);
+  CHECK(scene.number("sum(2 * batch where model == 'bert' || batch == 8)") == 26);  // 2 * (1 + 4 + 8)
+  CHECK(scene.number("max(batch / sum(batch where batch > 2) where batch < 8)") == Approx(4.0 / 12));
+  CHECK(std::isnan(scene.number("count(1 where dvm.stall > 0)")));  // one condition is not there
+}
+
+TEST_CASE("formula: the inside of a reduction, element by element", "[unit]") {
+  const Scene scene;
+  std::vector<double> out;
+  scene.parse("sum(dvm.stall)").reduced(scene.values(), out);
+  REQUIRE(out.size() == 4);
+  CHECK(out[2] == 4);
+  scene.parse("sum(batch where dvm.stall < 4)").reduced(scene.values(), out);
+  REQUIRE(out.size() == 4);
+  CHECK(out[1] == 2);
+  CHECK(std::isnan(out[2]));                                            // left out
+  CHECK(std::isnan(out[3]));                                            // its condition is not there
+  scene.parse("sum(batch - max(batch))").reduced(scene.values(), out);  // the outer of two
+  CHECK(out == std::vector<double>{-7, -6, -4, 0});
+  scene.parse("-sum(batch)").reduced(scene.values(), out);
+  CHECK(out == std::vector<double>{-15});
+  scene.parse("batch + 1").reduced(scene.values(), out);
+  CHECK(out == std::vector<double>{2, 3, 5, 9});
+  scene.parse("7").reduced(scene.values(), out);
+  CHECK(out == std::vector<double>{7});
+}
+
+TEST_CASE("formula: steps of scalars in postfix order", "[unit]") {
+  const Scene scene;
+  std::string all;
+  for (const Formula::Step& step : scene.parse("if(!weight, -2.5, max2(request.wait, 4) ^ 2)").steps()) {
+    if (step.kind == Formula::Step::Kind::number) all += " " + std::to_string(static_cast<int>(step.number * 10));
+    if (step.kind == Formula::Step::Kind::scalar) all += " s" + std::to_string(step.slot);
+    if (step.kind == Formula::Step::Kind::function)
+      all += " " + std::string(step.function) + "/" + std::to_string(step.arguments);
+  }
+  CHECK(all == " s1 !/1 25 -/1 s0 40 max2/2 20 ^/2 if/3");
+  CHECK(scene.parse("max(batch)").steps().empty());
+  CHECK(scene.parse("batch").steps().empty());
+  CHECK(scene.parse("weight").steps().size() == 1);
+}
+
+TEST_CASE("formula: blanks, tabs and line ends may stand anywhere", "[unit]") {
+  const Scene scene;
+  CHECK(scene.number("\t1\n+ 2 *\n\t3 \n") == 7);
+  CHECK(scene.number(" max ( batch  where\tmodel =='gpt2' )") == 8);
+  CHECK(scene.number("at( jit.stall ,4 )") == 40);
+  CHECK(scene.all("model!= \"bert\"&&1||0") == std::vector<double>{0, 1, 0, 1});
+  CHECK(scene.number("1e2 - .25 + 2.") == 101.75);
+}
+
+TEST_CASE("formula: names in parts, and dots that no part follows", "[unit]") {
+  const Scene scene;
+  CHECK_THAT(scene.fault("batch."), Contains("column 6: expected an operator or the end, got '.'"));
+  CHECK_THAT(scene.fault("batch.2"), Contains("column 6: expected an operator or the end, got '.'"));
+  CHECK_THAT(scene.fault("jit..stall", 2), Contains("column 1: unknown name 'jit'"));
+  CHECK_THAT(scene.fault("jit.stall.x"), Contains("unknown name 'jit.stall.x' (did you mean 'jit.stall'?)"));
+  CHECK_THAT(scene.fault("#"), Contains("column 1: expected a number, a name or '(', got '#'"));
+  CHECK_THAT(scene.fault("  ."), Contains("column 3: expected a number such as 1.5 or 2e4"));
+  CHECK_THAT(scene.fault("1 +\t%"), Contains("column 5: expected a number, a name or '(', got '%'"));
+}
+
+TEST_CASE("formula: one fault leads to no further ones", "[unit]") {
+  const Scene scene;
+  CHECK(scene.fault("max(foo)") ==
+        "f.json:/value: formula \"max(foo)\", column 5: unknown name 'foo' "
+        "(known: batch, dvm.stall, jit.stall, model, request.wait, weight)");
+  scene.fault("at(jit.stall, foo)");
+  scene.fault("any(foo == 'bert')");
+  scene.fault("max(-foo)");
+  scene.fault("max(!foo)");
+  scene.fault("max((foo))");
+  scene.fault("max(1 + foo)");
+  scene.fault("max(foo + 1)");
+  scene.fault("max(abs(foo))");
+  scene.fault("(1 2");
+  scene.fault("max(batch 2");
+  scene.fault("abs(1 2");
+  scene.fault("max2(1 2, 3)");
+  scene.fault("at(batch, 1 2)");
+  CHECK(scene.fault("foo + bar + foo", 3).find("column 1: unknown name 'foo'") != std::string::npos);
+  CHECK_THAT(scene.fault("max(weight) + min(weight)", 2), Contains("elementwise it is max2(a, b)"));
+  CHECK_THAT(scene.fault("sum(weight)"), Contains("column 1: expected a series in sum(), got a scalar"));
+  CHECK(scene.fault("sum(weight)").find("elementwise") == std::string::npos);
+  CHECK_THAT(scene.fault("1 + sum(2)"), Contains("column 5: expected a series"));
+}
+
+TEST_CASE("formula: where the grammar wants something else", "[unit]") {
+  const Scene scene;
+  CHECK_THAT(scene.fault("max(batch, 2)"), Contains("(elementwise it is max2(a, b))"));
+  CHECK_THAT(scene.fault("min(batch, 2)"), Contains("(elementwise it is min2(a, b))"));
+  CHECK(scene.fault("sum(batch, 2)") ==
+        "f.json:/value: formula \"sum(batch, 2)\", column 11: expected ')' or 'where' in sum()");
+  CHECK_THAT(scene.fault("sum(batch whereas 1)"), Contains("column 11: expected ')' or 'where' in sum()"));
+  CHECK_THAT(scene.fault("max(batch"), Contains("column 10: expected ')' or 'where' in max()"));
+  CHECK_THAT(scene.fault("if(1, 2)"), Contains("expected 3 arguments of if(), got ')' after argument 2"));
+  CHECK_THAT(scene.fault("if(1)"), Contains("expected 3 arguments of if(), got ')' after argument 1"));
+  CHECK_THAT(scene.fault("if(1, 2, 3"), Contains("expected ')' after argument 3 of if(), got the end"));
+  CHECK_THAT(scene.fault("max2(1, 2, 3)"), Contains("expected ')' after argument 2 of max2(), got ','"));
+  CHECK_THAT(scene.fault("squrt(4)"), Contains("column 1: unknown function 'squrt' (did you mean 'sqrt'?)"));
+  CHECK_THAT(scene.fault("2 * fi(1, 2, 3)"), Contains("column 5: unknown function 'fi' (did you mean 'if'?)"));
+  CHECK_THAT(scene.fault("min3(4)"), Contains("'min' or 'min2'"));
+  CHECK_THAT(scene.fault("zzzzzz(4)"),
+             Contains("known: abs, all, any, at, ceil, count, exp, first, floor, geomean, if, last, log, log10, log2, "
+                      "max, max2, mean, min, min2, round, sqrt, sum)"));
+  CHECK_THAT(scene.fault("1 == 1 != 1"), Contains("column 8: comparisons do not chain"));
+  CHECK_THAT(scene.fault("model == 'bert' == 1"), Contains("comparisons do not chain"));
+  CHECK_THAT(scene.fault("'bert'"), Contains("column 1: expected a text only to the right of == or !="));
+  CHECK_THAT(scene.fault("1 + \"x\""), Contains("column 5: expected a text only to the right of == or !="));
+  CHECK_THAT(scene.fault("(model) == 'bert'"), Contains("column 12: expected a name that has texts as values"));
+  CHECK_THAT(scene.fault("-model == 'bert'"), Contains("expected a name that has texts as values"));
+  CHECK_THAT(scene.fault("model == \"bert'"), Contains("column 10: expected the closing quote of this text"));
+  CHECK_THAT(scene.fault("model >= 'bert'"), Contains("expected == or != before a text"));
+  CHECK_THAT(scene.fault("model == 'brt'"), Contains("column 10: 'model' is never \"brt\""));
+  CHECK_THAT(scene.fault("1e999"), Contains("column 1: expected a number such as 1.5 or 2e4"));
+  CHECK_THAT(scene.fault("1_0"), Contains("column 1: expected an operator after 1, got '_'"));
+}
+
+TEST_CASE("formula: as deep, as many values and reductions as are allowed", "[unit]") {
+  const Scene scene;
+  // 32 values at a time: 31 wait for the innermost one.
+  const auto waiting = [](int count) {
+    std::string text = "1";
+    for (int i = 0; i < count; ++i) text = "1+(" + text + ")";
+    return text;
+  };
+  CHECK(scene.number(waiting(31)) == 32);
+  CHECK_THAT(scene.fault(waiting(32)), Contains("expected at most 32 values at a time"));
+  const auto reductions = [](int count) {
+    std::string text = "0";
+    for (int i = 0; i < count; ++i) text += "+max(batch)";
+    return text;
+  };
+  CHECK(scene.number(reductions(32)) == 256);
+  CHECK_THAT(scene.fault(reductions(33)), Contains("expected at most 32 reductions"));
+  const auto levels = [](std::size_t count) { return std::string(count, '(') + "1" + std::string(count, ')'); };
+  CHECK(scene.number(levels(200)) == 1);
+  CHECK_THAT(scene.fault(levels(201)), Contains("expected fewer than 200 levels"));
+  // Each of these gives its room back: one, two and three values become one.
+  std::string flat = "0";
+  for (int i = 0; i < 40; ++i) flat += "+max2(1,2)+if(1,2,3)+abs(1)+max(batch)*0";
+  CHECK_THAT(scene.fault(flat), Contains("expected at most 32 reductions"));
+  flat = "0";
+  for (int i = 0; i < 40; ++i) flat += "+max2(1,2)+if(1,2,3)+abs(1)+(model=='bert')*0";
+  CHECK(scene.all(flat) == std::vector<double>(4, 200));  // 40 * (2 + 2 + 1)
+}
+
+TEST_CASE("formula: whose value is a series, and what is read", "[unit]") {
+  const Scene scene;
+  for (const char* text : {"batch", "-batch", "!batch", "batch + 1", "1 + batch", "if(1, batch, 2)", "if(batch, 1, 2)",
+                           "abs(batch)", "max2(1, batch)", "(batch)", "model == 'bert'", "+batch"})
+    CHECK(scene.parse(text).is_series());
+  for (const char* text : {"1", "weight", "max(batch)", "if(1, 2, 3)", "sum(batch where batch > 1)", "weight > 1"})
+    CHECK_FALSE(scene.parse(text).is_series());
+  const Formula both = scene.parse("sum(batch * weight where model == 'bert') + request.wait");
+  CHECK(both.scalars_used() == std::vector<std::size_t>{0, 1});
+  CHECK(both.series_used() == std::vector<std::size_t>{2, 3});
+  CHECK(scene.parse("1").scalars_used().empty());
+  CHECK(scene.parse("1").series_used().empty());
+  CHECK_THROWS_WITH(scene.parse("batch").number(scene.values()), "expected a formula whose value is a scalar");
+}
+
+TEST_CASE("formula: series of one expression must be as long, those of a condition too", "[unit]") {
+  Scene scene;
+  const std::vector<double> shorter{1, 2};
+  scene.series[1] = shorter;
+  for (const char* text :
+       {"sum(jit.stall + dvm.stall)", "sum(jit.stall where dvm.stall)", "sum(dvm.stall where batch)"})
+    CHECK_THROWS_WITH(scene.number(text), "series of one expression differ in length");
+  CHECK(scene.number("sum(dvm.stall)") == 3);
+  scene.series[1] = {};
+  CHECK(scene.number("sum(dvm.stall)") == 0);
+  CHECK(scene.all("dvm.stall").empty());
+}
+
 }  // namespace test_formula

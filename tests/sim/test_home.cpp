@@ -2,11 +2,13 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "sim/base/home.hpp"
+#include "tests/sim/input_support.hpp"
 
 namespace test_home {
 
@@ -22,6 +24,26 @@ TEST_CASE("the build note is the linker's digest of this very file", "[unit][hom
   const std::string content{std::istreambuf_iterator<char>(file), {}};
   CHECK(content.find(note) != std::string::npos);
   CHECK(own_build_note() == digits);
+}
+
+TEST_CASE("the shipped data lies where the environment says, or in the source tree", "[unit][home]") {
+  const orrery::test::Variable home("ORRERY_HOME");
+  const std::filesystem::path shipped = home_folder();
+  CHECK(std::filesystem::is_directory(shipped / "hw/catalog"));
+  home.set("/some/where");
+  CHECK(home_folder() == "/some/where");
+  home.set("");
+  CHECK(home_folder() == shipped);
+}
+
+TEST_CASE("a module lies beside the program, or in the folder that it was built in", "[unit][home]") {
+  CHECK(own_file() == "/proc/self/exe");  // a program, no shared object
+  const std::filesystem::path program = std::filesystem::canonical(own_file());
+  CHECK(module_file(program.filename().string()) == program);
+  const std::filesystem::path absent = module_file("no-such-module.so");
+  CHECK(absent.filename() == "no-such-module.so");
+  CHECK(absent.parent_path() != program.parent_path());
+  CHECK(std::filesystem::is_directory(absent.parent_path()));
 }
 
 }  // namespace test_home

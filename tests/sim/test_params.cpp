@@ -355,4 +355,289 @@ TEST_CASE("null takes back the object that is the default", "[unit]") {
   CHECK(faults.empty());
 }
 
+TEST_CASE("the ends of a range belong to it, unless it is open", "[unit]") {
+  const auto first = [](const char* json) {
+    const auto faults = faults_of(json);
+    return faults.empty() ? std::string("none") : faults.front();
+  };
+  CHECK(first(R"({"share": 0})") == "none");
+  CHECK(first(R"({"share": 1})") == "none");
+  CHECK(first(R"({"share": -0.001})") == "f.json:/share: expected 0 to 1, got -0.001");
+  CHECK(first(R"({"share": 1.001})") == "f.json:/share: expected 0 to 1, got 1.001");
+  CHECK(first(R"({"share": 0, "budget": 1})") == "none");
+  CHECK(first(R"({"share": 0, "memory": "0 B"})") == "f.json:/memory: expected > 0 B, got \"0 B\"");
+  CHECK(first(R"({"share": 0, "memory": "1 B"})") == "none");
+  CHECK(first(R"({"share": true})") == "f.json:/share: expected a number, got true");
+  CHECK(first(R"({"share": "0.5"})") == "f.json:/share: expected a number, got \"0.5\"");
+}
+
+TEST_CASE("a range as text", "[unit]") {
+  CHECK(range_text(any_value(), Unit::none) == "any value");
+  CHECK(range_text(at_least(1), Unit::none) == ">= 1");
+  CHECK(range_text(at_least(0.5), Unit::ratio) == ">= 0.5");
+  CHECK(range_text(positive(), Unit::bytes_per_s) == "> 0 B/s");
+  CHECK(range_text(between(-1, 2.5), Unit::none) == "-1 to 2.5");
+  CHECK(range_text(between(1e-3, 1), Unit::seconds) == "1 ms to 1 s");
+  CHECK(range_text(Range{.max = 5}, Unit::none) == "<= 5");
+  CHECK(range_text(at_least(123'456'789), Unit::tokens) == ">= 123456789");
+  CHECK(range_text(at_least(1e17), Unit::none) == ">= 1e+17");  // not written out
+  CHECK(range_text(at_least(999'999'999'999'999), Unit::none) == ">= 999999999999999");
+  CHECK(range_text(at_least(-1e17), Unit::none) == ">= -1e+17");
+}
+
+TEST_CASE("what is expected of a field, by its type", "[unit]") {
+  const auto of = [](const char* type, Unit unit = Unit::none) {
+    FieldInfo info;
+    info.type = type;
+    info.unit = unit;
+    return expectation(info);
+  };
+  CHECK(of("boolean") == "true or false");
+  CHECK(of("string") == "a string");
+  CHECK(of("list") == "a string with commas, or an array of strings and whole numbers");
+  CHECK(of("object") == "an object");
+  CHECK(of("integer") == "a whole number");
+  CHECK(of("number") == "a number");
+  CHECK(of("integer", Unit::bytes) == "a quantity in B such as \"80 GiB\"");
+  CHECK(of("number", Unit::watts) == "a quantity in W such as \"400 W\"");
+  FieldInfo choice;
+  choice.type = "string";
+  choice.choices = {"red", "green"};
+  CHECK(expectation(choice) == "one of red, green");
+}
+
+TEST_CASE("whole numbers are read exactly, as integers, reals or quantities", "[unit]") {
+  const auto budget = [](const char* value) {
+    Faults faults;
+    const auto p =
+        parse_params<Everything>(parse_json(R"({"share": 0, "budget": )" + std::string(value) + "}", "f.json"), faults);
+    return faults.empty() ? std::to_string(p.budget) : faults.all().front().text();
+  };
+  CHECK(budget("9007199254740993") == "9007199254740993");  // 2^53 + 1 is no double
+  CHECK(budget("9223372036854775807") == "9223372036854775807");
+  CHECK(budget("3.0") == "3");
+  CHECK(budget("9.0e18") == "9000000000000000000");
+  CHECK(budget("9.1e18") == "f.json:/budget: expected a whole number, got 9.1e+18");
+  CHECK(budget("2.5") == "f.json:/budget: expected a whole number, got 2.5");
+  CHECK(budget("null") == "f.json:/budget: expected a whole number, got null");
+}
+
+TEST_CASE("choices are spelt as people type", "[unit]") {
+  Faults faults;
+  const auto colour = [&](const char* json) { return parse_params<Everything>(parse_json(json, "f"), faults).colour; };
+  CHECK(colour(R"({"share": 0, "colour": "RED"})") == Colour::red);
+  CHECK(faults.empty());
+  CHECK(colour(R"({"share": 0, "colour": "blue"})") == Colour::green);  // the default
+  CHECK(faults.all().front().text() == "f:/colour: expected one of red, green, got \"blue\"");
+  CHECK(faults.size() == 1);
+  (void)colour(R"({"share": 0, "colour": 3})");
+  CHECK(faults.all().back().text() == "f:/colour: expected one of red, green, got 3");
+}
+
+TEST_CASE("null takes an optional's value, a fault leaves it", "[unit]") {
+  struct Times {
+    std::optional<double> end = 5;
+    std::optional<std::vector<double>> marks;
+    std::vector<double> steps{1, 2};
+    static constexpr auto fields() {
+      return sim::FieldTable{field("end", &Times::end, Unit::none, at_least(0), "An end."),
+                             field("marks", &Times::marks, "Marks."), field("steps", &Times::steps, "Steps.")};
+    }
+  };
+  Faults faults;
+  const auto read = [&](const char* json) { return parse_params<Times>(parse_json(json, "f"), faults); };
+  CHECK(read("{}").end == 5);
+  CHECK_FALSE(read(R"({"end": null})").end);
+  CHECK(read(R"({"end": 7, "steps": []})").steps.empty());
+  CHECK(read(R"({"steps": [3]})").steps == std::vector<double>{3});  // in place of the default's
+  CHECK(read(R"({"marks": [4, 5]})").marks == std::vector<double>{4, 5});
+  CHECK(faults.empty());
+  CHECK(read(R"({"end": -1})").end == 5);
+  CHECK(faults.all().front().text() == "f:/end: expected >= 0, got -1");
+  CHECK(write_params(read("{}")).dump() == R"({"end":5,"marks":null,"steps":[1,2]})");
+}
+
+namespace {
+
+struct Listed {
+  TextList cores;
+  static constexpr auto fields() { return sim::FieldTable{field("cores", &Listed::cores, "Cores.")}; }
+};
+
+}  // namespace
+
+TEST_CASE("lists of texts: a string with commas, or an array", "[unit]") {
+  Faults faults;
+  const auto read = [&](const std::string& value) {
+    return parse_params<Listed>(parse_json("{\"cores\": " + value + "}", "f"), faults);
+  };
+  using Items = std::vector<std::string>;
+  CHECK(read(R"("0-7,12")").cores.items == Items{"0-7", "12"});
+  CHECK(read(R"("a")").cores.items == Items{"a"});
+  CHECK(read(R"("a,")").cores.items == Items{"a", ""});
+  CHECK(read(R"(",a,,b")").cores.items == Items{"", "a", "", "b"});
+  CHECK(read(R"("")").cores.items == Items{""});
+  CHECK(read(R"(["a", 5, "b,c"])").cores.items == Items{"a", "5", "b,c"});
+  CHECK(read("[]").cores.items.empty());
+  CHECK(faults.empty());
+  CHECK(write_params(read(R"(["a", 5])")).dump() == R"({"cores":"a,5"})");
+  CHECK(write_params(read(R"(["a", "b,c"])")).dump() == R"({"cores":["a","b,c"]})");  // commas within
+  CHECK(write_params(read("[]")).dump() == R"({"cores":[]})");
+  for (const char* value : {"[1.5]", "3", "[\"a\", null]", "{}"}) CHECK(read(value).cores.items.empty());
+  REQUIRE(faults.size() == 4);
+  CHECK(faults.all()[1].text() ==
+        "f:/cores: expected a string with commas, or an array of strings and whole numbers, got 3");
+  CHECK(describe_params<Listed>()[0].type == "list");
+}
+
+TEST_CASE("paths count from the file that names them, catalog names and references do not", "[unit]") {
+  struct Files {
+    std::string path, part;
+    std::vector<std::string> more;
+    static constexpr auto fields() {
+      return sim::FieldTable{field("path", &Files::path, Unit::path, any_value(), "A file."),
+                             field("part", &Files::part, Unit::reference, any_value(), "A part."),
+                             field("more", &Files::more, Unit::path, any_value(), "Files.")};
+    }
+  };
+  Faults faults;
+  const auto read = [&](const char* json) { return parse_params<Files>(parse_json(json, "/a/b/f.json"), faults); };
+  CHECK(read(R"({"path": "t.csv"})").path == "/a/b/t.csv");
+  CHECK(read(R"({"path": "../x/./t.csv"})").path == "/a/x/t.csv");
+  CHECK(read(R"({"path": "/t.csv"})").path == "/t.csv");
+  CHECK(read(R"({"path": "catalog:t"})").path == "catalog:t");
+  CHECK(read(R"({"path": ""})").path.empty());
+  CHECK(read(R"({"part": "h100"})").part == "h100");
+  CHECK(read(R"({"more": ["t.csv", "catalog:t"]})").more == std::vector<std::string>{"/a/b/t.csv", "catalog:t"});
+  // All that name a file: a reference that is no name of the catalog too.
+  Node node = parse_json(R"({"path": "p", "part": "q", "more": ["r", "", "catalog:s", 3]})", "f");
+  std::string found;
+  const PathVisitor note = [&](Node& item) { found += item.as_string(); };
+  for_each_path(describe_params<Files>(), node, note);
+  CHECK(found == "pqr");
+  node = parse_json(R"({"more": "t", "path": ["u"]})", "f");  // no list, and a list that is none
+  for_each_path<Files>(RegistrySet{}, node, note);
+  CHECK(found == "pqrt");
+  CHECK(faults.empty());
+}
+
+TEST_CASE("a text may be put into its canonical form, with a note", "[unit]") {
+  struct Part {
+    std::string name = "none";
+    static constexpr auto fields() {
+      return sim::FieldTable{
+          canonical(field("name", &Part::name, "Its name."), [](std::string& text, const Origin& where, Faults& notes) {
+            if (text == "h100") text = "h100-sxm5", notes.note(where.pointer + " is that");
+          })};
+    }
+  };
+  Faults faults;
+  CHECK(parse_params<Part>(parse_json(R"({"name": "h100"})", "f"), faults).name == "h100-sxm5");
+  CHECK(faults.notes() == std::vector<std::string>{"/name is that"});
+  CHECK(parse_params<Part>(parse_json(R"({"name": "a100"})", "f"), faults).name == "a100");
+  CHECK(faults.empty());
+  CHECK(parse_params<Part>(parse_json(R"({"name": 3})", "f"), faults).name == "none");
+  CHECK(faults.size() == 1);
+}
+
+namespace {
+
+struct Base {
+  std::int64_t first = 1;
+  static constexpr auto fields() { return sim::FieldTable{field("first", &Base::first, "The first.")}; }
+};
+struct Other {
+  std::int64_t between = 2;
+};
+struct Derived : Other, Base {
+  std::int64_t second = 3, third = 4;
+  static constexpr auto fields() {
+    return joined(inherited<Derived>(Base::fields()), sim::FieldTable{field("second", &Derived::second, "The second.")},
+                  sim::FieldTable{field("third", &Derived::third, "The third.")});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tables are joined and inherited", "[unit]") {
+  Faults faults;
+  const auto read = parse_params<Derived>(parse_json(R"({"third": 40, "first": 10})", "f"), faults);
+  CHECK(faults.empty());
+  CHECK(read.first == 10);
+  CHECK(read.between == 2);
+  CHECK(read.second == 3);
+  CHECK(read.third == 40);
+  CHECK(write_params(read).dump() == R"({"first":10,"second":3,"third":40})");
+}
+
+TEST_CASE("a policy block that must be there is told with what may stand in it", "[unit]") {
+  struct Needs {
+    Shapes::Choice shape;
+    static constexpr auto fields() {
+      return sim::FieldTable{required(choice("shape", &Needs::shape, nullptr, "A shape."))};
+    }
+  };
+  const RegistrySet all = registries();
+  Faults faults;
+  (void)parse_params<Needs>(parse_json("{}", "f"), all, faults);
+  CHECK(faults.all().front().text() == "f:/shape: missing: expected a policy block (known: point, square)");
+  const auto infos = describe_params<Needs>(all);
+  CHECK(infos[0].default_value.is_null());
+  Faults unnamed;
+  (void)parse_params<Needs>(parse_json(R"({"shape": {}})", "f"), all, unnamed);
+  CHECK(unnamed.all().front().text() == "f:/shape: unknown shape policy '' (known: point, square)");
+  CHECK_THROWS_WITH(describe_params<Needs>(), "parameters with choices are read without registries");
+}
+
+TEST_CASE("a registry tells its components, sorted, with their fields", "[unit]") {
+  const Shapes registry = shapes();
+  CHECK(registry.kind() == "shape");
+  const auto all = registry.components();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].name == "point");
+  CHECK(all[0].kind == "shape");
+  CHECK(all[0].doc == "Nothing.");
+  CHECK(all[0].fields.empty());
+  CHECK(all[1].name == "square");
+  CHECK(all[1].fields.at(0).name == "side");
+  CHECK(registry.canonical("square") == "square");
+  CHECK(registry.canonical("SQUARE") == "square");
+  CHECK(registry.canonical("cube") == "cube");
+  Faults faults;
+  const auto choice = registry.prepare("Square", nullptr, {"f", "/x"}, faults);
+  CHECK(choice.name == "square");
+  CHECK(choice.make(2)->area() == 2);
+  CHECK(registry.prepare("cube", nullptr, {"f", "/x"}, faults).name.empty());
+  CHECK(faults.all().front().text() == "f:/x: unknown shape policy 'cube' (known: point, square)");
+  // A block by another spelling of a policy's name; parameters of policies that are not chosen are checked too.
+  Faults found;
+  const auto block = registry.parse_block(parse_json(R"({"policy": "SQUARE", "square": {"side": 2}})", "f"), "", found);
+  CHECK(block.make(1)->area() == 4);
+  CHECK(found.empty());
+  (void)registry.parse_block(parse_json(R"({"policy": "point", "square": {"sid": 2}})", "f"), "", found);
+  CHECK(found.all().front().text() == "f:/square/sid: unknown key 'sid' (did you mean 'side'?)");
+}
+
+TEST_CASE("descriptions: defaults, requirement and docs of every field", "[unit]") {
+  const auto infos = describe_params<Everything>();
+  REQUIRE(infos.size() == 9);
+  CHECK(infos[1].default_value.as_string() == "green");
+  CHECK(infos[2].default_value.is_null());
+  CHECK(infos[2].type == "number");
+  CHECK(infos[3].type == "object");
+  CHECK(infos[3].default_value.dump() == R"({"bandwidth":"1000000000 B/s"})");
+  CHECK(infos[4].default_value.dump() == "[]");
+  CHECK_FALSE(infos[4].optional);
+  CHECK_FALSE(infos[4].required);
+  CHECK(infos[5].default_value.is_null());  // it has to be told
+  CHECK(infos[7].type == "boolean");
+  CHECK(infos[7].default_value.kind() == Node::Kind::boolean);
+  CHECK(infos[8].type == "string");
+  CHECK(infos[8].doc == "A text.");
+  const auto annotated_infos = describe_params<House>(registries());
+  CHECK(annotated_infos[3].default_value.is_null());  // a section
+  CHECK(annotated_infos[2].nested[1].optional);
+  CHECK(annotated_infos[2].nested[1].default_value.is_null());
+}
+
 }  // namespace test_params
