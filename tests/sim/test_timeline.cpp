@@ -6,6 +6,8 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "decode_timeline.hpp"
@@ -367,6 +369,227 @@ TEST_CASE("field numbers on the wire", "[golden]") {
   trace.add_packet()->set_compressed_packets("z");
   // compressed_packets = 50: 50 << 3 | 2 = 402 (0x92 0x03).
   CHECK(trace.SerializeAsString() == std::string("\x0a\x04\x92\x03\x01z", 6));
+}
+
+namespace {
+
+/// Name and time of every event of a type, in the order of the file.
+std::vector<std::pair<std::string, std::uint64_t>> shown(const File& file, TrackEvent::Type type) {
+  std::vector<std::pair<std::string, std::uint64_t>> all;
+  for (const auto& packet : events(decode_timeline(file.path), type))
+    all.emplace_back(packet.track_event().name(), packet.timestamp());
+  return all;
+}
+using Shown = std::vector<std::pair<std::string, std::uint64_t>>;
+
+}  // namespace
+
+TEST_CASE("uuids are counted from 1 and name processes and threads too", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path);
+  const TrackId group = writer.group("g"), track = writer.track(group, "t"), level = writer.counter(group, "c", "B");
+  CHECK(group.uuid == 1);
+  CHECK(track.uuid == 2);
+  CHECK(level.uuid == 3);
+  CHECK(writer.new_flow() == 1);
+  CHECK(writer.new_flow() == 2);
+  writer.close();
+  const timeline::Trace trace = decode_timeline(file.path);
+  REQUIRE(trace.packet_size() == 3);
+  CHECK_FALSE(trace.packet(0).track_descriptor().has_parent_uuid());
+  CHECK(trace.packet(0).track_descriptor().process().pid() == 1);
+  CHECK(trace.packet(1).track_descriptor().thread().pid() == 1);
+  CHECK(trace.packet(1).track_descriptor().thread().tid() == 2);
+  CHECK(trace.packet(2).track_descriptor().parent_uuid() == 1);
+  CHECK(trace.packet(2).track_descriptor().name() == "c");
+  for (const auto& packet : trace.packet()) CHECK(packet.trusted_packet_sequence_id() == 1);
+  CHECK(trace.packet(0).sequence_flags() == timeline::TracePacket::SEQ_INCREMENTAL_STATE_CLEARED);
+  CHECK_FALSE(trace.packet(1).has_sequence_flags());
+}
+
+TEST_CASE("a window holds its beginning and not its end", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path, {.window = {100, 200}});
+  const TrackId track = writer.track(writer.group("g"), "t");
+  for (const std::int64_t at : {99, 100, 199, 200}) writer.instant(track, at, "i" + std::to_string(at));
+  writer.slice(track, 99, 99, "a");
+  writer.slice(track, 99, 100, "b");  // ends where it begins: nothing of it is inside
+  writer.slice(track, 99, 101, "c");
+  writer.slice(track, 199, 200, "d");
+  writer.slice(track, 199, 201, "e");
+  writer.slice(track, 200, 200, "f");
+  writer.slice(track, 0, 1000, "g");
+  writer.close();
+  CHECK(shown(file, TrackEvent::SLICE_BEGIN) == Shown{{"c", 100}, {"d", 199}, {"e", 199}, {"g", 100}});
+  CHECK(shown(file, TrackEvent::SLICE_END) == Shown{{"", 101}, {"", 200}, {"", 200}, {"", 200}});
+  const auto instants = shown(file, TrackEvent::INSTANT);
+  CHECK(instants == Shown{{"i100", 100}, {"i199", 199}, {"window: events outside are left out", 100}});
+  // Outside: two instants, a, b and f.
+  CHECK(arguments(events(decode_timeline(file.path), TrackEvent::INSTANT)[2]).at("left_out") == 5);
+}
+
+TEST_CASE("a window with one end open is one", "[unit]") {
+  for (const TimelineWindow window : {TimelineWindow{.begin_ns = 10}, TimelineWindow{.end_ns = 10}}) {
+    const File file;
+    TimelineWriter writer(file.path, {.window = window});
+    writer.close();
+    CHECK(events(decode_timeline(file.path), TrackEvent::INSTANT).size() == 1);
+  }
+  const File file;
+  TimelineWriter writer(file.path);  // all of it
+  const TrackId track = writer.track(writer.group("g"), "t");
+  writer.slice(track, 0, 0, "first");
+  writer.close();
+  CHECK(shown(file, TrackEvent::SLICE_BEGIN) == Shown{{"first", 0}});
+  CHECK(events(decode_timeline(file.path), TrackEvent::INSTANT).empty());
+}
+
+TEST_CASE("counters in a window: the value before it, then each of its own", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path, {.window = {100, 200}});
+  const TrackId group = writer.group("g");
+  const TrackId at_begin = writer.counter(group, "a", "1"), late = writer.counter(group, "b", "1");
+  writer.count(at_begin, 50, 1);
+  writer.count(at_begin, 100, 2);  // takes the place of the one before
+  writer.count(at_begin, 199, 3);
+  writer.count(at_begin, 200, 4);
+  writer.count(late, 150, 5);
+  writer.count(late, 150, 6);  // both are shown: only what waits gives way
+  writer.close();
+  std::vector<std::tuple<std::uint64_t, std::uint64_t, double>> values;
+  for (const auto& packet : events(decode_timeline(file.path), TrackEvent::COUNTER))
+    values.emplace_back(packet.track_event().track_uuid(), packet.timestamp(),
+                        packet.track_event().double_counter_value());
+  CHECK(values == std::vector<std::tuple<std::uint64_t, std::uint64_t, double>>{
+                      {at_begin.uuid, 100, 2}, {at_begin.uuid, 199, 3}, {late.uuid, 150, 5}, {late.uuid, 150, 6}});
+  // One before and one after; the value that gave way was inside as another's place.
+  CHECK(arguments(events(decode_timeline(file.path), TrackEvent::INSTANT)[0]).at("left_out") == 2);
+}
+
+TEST_CASE("sampled counters: what waits is shown when its interval is over, or at the end", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path, {.window = {100, 400}, .counter_interval_ns = 100});
+  const TrackId group = writer.group("g");
+  const TrackId level = writer.counter(group, "level", "1");
+  writer.count(level, 10, 1);   // outside, waits as 100
+  writer.count(level, 20, 2);   // outside, takes its place: not sampled away
+  writer.count(level, 150, 3);  // of the interval of 100: takes its place
+  writer.count(level, 199, 4);
+  writer.count(level, 200, 5);
+  writer.count(level, 400, 6);  // outside
+  writer.close();
+  std::vector<std::pair<std::uint64_t, double>> values;
+  const timeline::Trace trace = decode_timeline(file.path);
+  for (const auto& packet : events(trace, TrackEvent::COUNTER))
+    values.emplace_back(packet.timestamp(), packet.track_event().double_counter_value());
+  CHECK(values == std::vector<std::pair<std::uint64_t, double>>{{199, 4}, {200, 5}});
+  const auto notes = events(trace, TrackEvent::INSTANT);
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0].track_event().name() == "window: events outside are left out");
+  CHECK(arguments(notes[0]).at("left_out") == 3);
+  CHECK(notes[1].track_event().name() == "counters sampled: the last value of each interval is shown");
+  CHECK(notes[1].timestamp() == 100);
+  CHECK(arguments(notes[1]) == std::map<std::string, std::int64_t>{{"interval_ns", 100}, {"left_out", 2}});
+}
+
+TEST_CASE("a full timeline counts slices, instants and values alike, and stays full", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path, {.max_events = 3});
+  const TrackId group = writer.group("g"), track = writer.track(group, "t"), level = writer.counter(group, "c", "1");
+  writer.slice(track, 10, 20, "one");
+  writer.count(level, 15, 1);
+  CHECK(writer.left_out() == 0);
+  writer.instant(track, 30, "three");
+  CHECK(writer.left_out() == 0);
+  writer.instant(track, 50, "four");
+  writer.count(level, 40, 2);
+  writer.slice(track, 60, 70, "six");
+  CHECK(writer.left_out() == 3);
+  writer.close();
+  CHECK(shown(file, TrackEvent::INSTANT) ==
+        Shown{{"three", 30}, {"timeline full: from here on events are left out", 40}});
+  CHECK(events(decode_timeline(file.path), TrackEvent::COUNTER).size() == 1);
+}
+
+TEST_CASE("a file keeps to its size, notes and arrows' ends included", "[unit]") {
+  for (const std::int64_t most : {300'000, 600'000}) {
+    const File file;
+    TimelineWriter writer(file.path, {.max_bytes = most});
+    const TrackId group = writer.group("g"), track = writer.track(group, "t");
+    RandomStream random(4, "names");
+    std::int64_t at = 0;
+    while (writer.left_out() < 100) {
+      const std::uint64_t flow = writer.new_flow();  // never ends
+      writer.slice(track, at, at + 5, "n" + std::to_string(random.bits()), {}, {flow});
+      at += 10;
+      REQUIRE(at < 10'000'000);
+    }
+    writer.close();
+    const auto size = static_cast<std::int64_t>(std::filesystem::file_size(file.path));
+    CHECK(size <= most);
+    CHECK(size > most / 4);  // arrows that are open are counted at 64 bytes each, and take fewer
+  }
+}
+
+TEST_CASE("arrows that do not end are ended, each once", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path, {.window = {100, 200}});
+  const TrackId track = writer.track(writer.group("g"), "t");
+  const std::uint64_t ended = writer.new_flow(), open = writer.new_flow(), outside = writer.new_flow();
+  writer.slice(track, 110, 120, "a", {}, {ended});
+  writer.slice(track, 130, 140, "b", {}, {ended, true});
+  writer.instant(track, 150, "c", {}, {open});
+  writer.instant(track, 160, "d", {}, {open});
+  writer.instant(track, 50, "out", {}, {outside});
+  writer.instant(track, 170, "e", {}, {outside, true});  // its beginning is not shown
+  writer.instant(track, 250, "out", {}, {open, true});
+  writer.close();
+  const timeline::Trace trace = decode_timeline(file.path);
+  const auto instants = events(trace, TrackEvent::INSTANT);
+  REQUIRE(instants.size() == 5);
+  CHECK(instants[2].track_event().name() == "e");
+  CHECK(instants[2].track_event().terminating_flow_ids_size() == 0);
+  CHECK(instants[3].track_event().name() == "goes on");
+  CHECK(instants[3].timestamp() == 170);  // the latest that is shown
+  REQUIRE(instants[3].track_event().terminating_flow_ids_size() == 1);
+  CHECK(instants[3].track_event().terminating_flow_ids(0) == open);
+  std::vector<std::string> tracks;
+  for (const auto& packet : trace.packet()) {
+    if (packet.track_descriptor().has_process()) tracks.push_back(packet.track_descriptor().process().process_name());
+    if (packet.track_descriptor().has_thread()) tracks.push_back(packet.track_descriptor().thread().thread_name());
+  }
+  CHECK(tracks == std::vector<std::string>{"g", "t", "what this timeline leaves out", "arrows that go on", "limits"});
+}
+
+TEST_CASE("several arrows on a slice", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path);
+  const TrackId track = writer.track(writer.group("g"), "t");
+  const std::uint64_t a = writer.new_flow(), b = writer.new_flow();
+  writer.slice(track, 0, 1, "from", {}, std::vector<TimelineFlow>{{a}, {}, {b}});  // one of them is none
+  writer.slice(track, 2, 3, "to", {}, std::vector<TimelineFlow>{{a, true}, {b, true}});
+  writer.slice(track, 4, 5, "none", {}, std::vector<TimelineFlow>{});
+  writer.close();
+  const auto begins = events(decode_timeline(file.path), TrackEvent::SLICE_BEGIN);
+  CHECK(begins[0].track_event().flow_ids_size() == 2);
+  CHECK(begins[1].track_event().terminating_flow_ids_size() == 2);
+  CHECK(begins[2].track_event().flow_ids_size() == 0);
+  CHECK(events(decode_timeline(file.path), TrackEvent::INSTANT).empty());
+}
+
+TEST_CASE("blocks are written as they fill", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path);
+  const TrackId track = writer.track(writer.group("g"), "t");
+  const std::string name(1000, 'n');
+  // 4,096 names are kept by number, each written with its event: some 4 MB in blocks of 128 KiB.
+  for (int i = 0; i < 1000; ++i) writer.instant(track, i, name + std::to_string(i));
+  CHECK(std::filesystem::file_size(file.path) > 0);  // before it is closed
+  writer.close();
+  int blocks = 0;
+  CHECK(events(decode_timeline(file.path, &blocks), TrackEvent::INSTANT).size() == 1000);
+  CHECK(blocks >= 7);  // 1,000 of a thousand bytes are 7.6 blocks
+  CHECK(blocks <= 9);
 }
 
 }  // namespace test_timeline

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -357,6 +358,364 @@ TEST_CASE("a file with cut and flipped bits is refused by name or read with ever
     CHECK(refused > 100);           // a cut falls inside a packet or a block, nearly always
     CHECK((read > 0) == !checked);  // a compressed block has a checksum, and what is around it is known
   }
+}
+
+namespace {
+
+/// A field of bytes (fewer than 128) by its number.
+std::string field(unsigned number, const std::string& bytes) {
+  std::string out;
+  for (unsigned key = number << 3 | 2; key > 0; key >>= 7)
+    out += static_cast<char>((key & 0x7f) | (key > 0x7f ? 0x80 : 0));
+  return out + static_cast<char>(bytes.size()) + bytes;
+}
+std::string packet(const std::string& fields) {
+  return field(1, "\x50\x01" + fields);  // of sequence 1
+}
+Timeline read_bytes(const std::string& bytes) {
+  const File file;
+  std::ofstream(file.path, std::ios::binary) << bytes;
+  return read_timeline(file.path);
+}
+Timeline read_trace(const timeline::Trace& trace) {
+  return read_bytes(trace.SerializeAsString());
+}
+/// The faults of these bytes behind a described group, track and counter: three packets.
+std::string faults_behind(const std::string& bytes) {
+  std::string all;
+  for (const std::string& fault : read_bytes(described().SerializeAsString() + bytes).faults) all += fault + "\n";
+  return all;
+}
+/// A packet with a name by number, of a sequence.
+timeline::TracePacket& named(timeline::Trace& trace, std::uint64_t number, std::uint32_t sequence,
+                             std::uint32_t flags) {
+  add(trace, 5, TrackEvent::INSTANT).set_name_iid(number);
+  timeline::TracePacket& last = *trace.mutable_packet(trace.packet_size() - 1);
+  last.mutable_track_event()->clear_name();
+  last.set_trusted_packet_sequence_id(sequence);
+  if (flags != 0) last.set_sequence_flags(flags);
+  return last;
+}
+void give_name(timeline::TracePacket& to, std::uint64_t number, const std::string& name) {
+  auto& entry = *to.mutable_interned_data()->add_event_names();
+  entry.set_iid(number);
+  entry.set_name(name);
+}
+
+}  // namespace
+
+TEST_CASE("faults of a timeline, word by word", "[unit]") {
+  auto trace = described();
+  add(trace, 5, TrackEvent::SLICE_BEGIN);
+  CHECK(faults_of(trace) == "track t: the slice 's' at 5 ns has no end\n");
+  trace = described();
+  add(trace, 5, TrackEvent::SLICE_END);
+  CHECK(faults_of(trace) == "track t at 5 ns: an end without a slice\n");
+  trace = described();
+  add(trace, 5, TrackEvent::INSTANT, 9);
+  CHECK(faults_of(trace) == "packet 4: track 9 is unknown\n");
+  for (const std::uint64_t track : {1, 3}) {
+    trace = described();
+    add(trace, 5, TrackEvent::INSTANT, track);
+    CHECK(faults_of(trace) == "packet 4: the event does not suit track " + std::to_string(track) + "\n");
+  }
+  trace = described();
+  add(trace, 5, TrackEvent::COUNTER, 2).set_counter_value(1);
+  CHECK(faults_of(trace) == "packet 4: the event does not suit track 2\n");
+  trace = described();
+  add(trace, 5, TrackEvent::COUNTER, 3);
+  CHECK(faults_of(trace) == "packet 4: a counter without a value\n");
+  trace = described();
+  add(trace, 5, TrackEvent::UNSPECIFIED);
+  CHECK(faults_of(trace) == "packet 4: an event of type 0\n");
+  CHECK(faults_behind(packet(field(11, "\x48\x05\x58\x02"))) == "packet 4: an event of type 5\n");
+  trace = described();
+  add(trace, 5, TrackEvent::COUNTER, 3).set_double_counter_value(1);
+  add(trace, 5, TrackEvent::COUNTER, 3).set_counter_value(2);
+  CHECK(faults_of(trace).empty());
+  add(trace, 4, TrackEvent::COUNTER, 3).set_counter_value(1);
+  add(trace, 4, TrackEvent::COUNTER, 3).set_counter_value(1);  // not before the one before it
+  CHECK(faults_of(trace) == "counter c: time runs backwards at 4 ns\n");
+  trace = described();
+  auto& argument = *add(trace, 5, TrackEvent::INSTANT).add_debug_annotations();
+  argument.set_int_value(3);
+  CHECK(faults_of(trace) == "packet 4: an argument has no name\n");
+  argument.set_name_iid(6);
+  CHECK(faults_of(trace) == "packet 4: name 6 was never given\n");
+}
+
+TEST_CASE("faults of descriptions, word by word", "[unit]") {
+  const auto with = [](int index, const auto& change) {
+    auto trace = described();
+    change(*trace.mutable_packet(index)->mutable_track_descriptor());
+    return faults_of(trace);
+  };
+  using Descriptor = timeline::TrackDescriptor;
+  CHECK(with(2, [](Descriptor& d) { d.clear_name(); }) == "track 3: it has no name\n");
+  CHECK(with(1, [](Descriptor& d) { d.mutable_thread()->clear_thread_name(); }) == "track 2: it has no name\n");
+  CHECK(with(0, [](Descriptor& d) { d.mutable_process()->clear_process_name(); }) == "track 1: it has no name\n");
+  CHECK(with(2, [](Descriptor& d) { d.mutable_counter()->clear_unit_name(); }) == "counter c: it has no unit\n");
+  CHECK(with(2, [](Descriptor& d) { d.set_parent_uuid(7); }) == "track c: its group 7 is not one\n");
+  CHECK(with(2, [](Descriptor& d) { d.set_parent_uuid(2); }) == "track c: its group 2 is not one\n");  // a track
+  CHECK(with(1, [](Descriptor& d) { d.clear_parent_uuid(); }) == "track t: its group 0 is not one\n");
+  CHECK(with(0, [](Descriptor& d) { d.set_parent_uuid(5); }).empty());  // of a group nobody knows
+  CHECK(with(2, [](Descriptor& d) { d.clear_counter(); }) ==
+        "track 3: it is not one of process, thread and counter\ntrack c: its group 1 is not one\n");
+  CHECK(with(1, [](Descriptor& d) { d.mutable_process()->set_process_name("p"); }) ==
+        "track 2: it is not one of process, thread and counter\n");
+  auto trace = described();
+  auto* inner = trace.add_packet();
+  inner->set_trusted_packet_sequence_id(1);
+  inner->mutable_track_descriptor()->set_uuid(4);
+  inner->mutable_track_descriptor()->set_parent_uuid(1);
+  inner->mutable_track_descriptor()->mutable_process()->set_process_name("inner");
+  CHECK(faults_of(trace) == "track inner: its group 1 is not one\n");  // groups lie in none
+  inner->mutable_track_descriptor()->set_uuid(3);
+  CHECK_THAT(faults_of(trace), Catch::StartsWith("track 3: described twice\n"));
+  trace = described();
+  trace.mutable_packet(1)->clear_trusted_packet_sequence_id();
+  CHECK(faults_of(trace) == "packet 2: it names no sequence\n");
+}
+
+TEST_CASE("a field that is not ours is told with its message, wherever it stands", "[unit]") {
+  const std::string number("\x78\x07", 2);  // field 15, a number
+  const auto told = [](const std::string& packet_number, const std::string& message, const std::string& field_number) {
+    return "packet " + packet_number + ": " + message + " has a field " + field_number +
+           " that a timeline of ours has not\n";
+  };
+  CHECK(faults_behind(number) == told("3", "Trace", "15"));
+  CHECK(faults_behind(field(2, "x")) == told("3", "Trace", "2"));
+  CHECK(faults_behind(packet(number)) == told("3", "TracePacket", "15"));        // the one before is counted
+  CHECK(faults_behind(packet(field(8, "x"))) == told("3", "TracePacket", "8"));  // a number is wanted there
+  const std::string instant("\x48\x03\x58\x02\xba\x01\x01s", 8);                 // type, track and name
+  CHECK(faults_behind(packet(field(11, instant))).empty());
+  CHECK(faults_behind(packet(field(11, instant + number))) == told("4", "TrackEvent", "15"));
+  CHECK(faults_behind(packet(field(11, instant + field(4, field(10, "a") + number)))) ==
+        told("4", "DebugAnnotation", "15"));
+  CHECK(faults_behind(packet(field(12, number))) == told("4", "InternedData", "15"));
+  CHECK(faults_behind(packet(field(12, field(2, number)))) == told("4", "EventName", "15"));
+  CHECK(faults_behind(packet(field(12, field(3, number)))) == told("4", "EventName", "15"));
+  // Uuid 4, parent 1, and a thread, a process or a counter.
+  const std::string uuid("\x08\x04", 2), parent("\x28\x01", 2);
+  const std::string thread = field(4, field(5, "u"));
+  CHECK(faults_behind(packet(field(60, uuid + parent + thread))).empty());
+  CHECK(faults_behind(packet(field(60, uuid + parent + thread + number))) == told("4", "TrackDescriptor", "15"));
+  CHECK(faults_behind(packet(field(60, uuid + parent + field(4, field(5, "u") + "\x10\x03")))).empty());  // its tid
+  CHECK(faults_behind(packet(field(60, uuid + parent + field(4, field(5, "u") + "\x18\x03")))) ==
+        told("4", "ThreadDescriptor", "3"));
+  CHECK(faults_behind(packet(field(60, uuid + field(3, field(6, "p") + "\x08\x03")))).empty());  // its pid
+  CHECK(faults_behind(packet(field(60, uuid + field(3, field(6, "p") + "\x10\x03")))) ==
+        told("4", "ProcessDescriptor", "2"));
+  CHECK(faults_behind(packet(field(60, uuid + parent + field(2, "c") + field(8, field(6, "B") + "\x08\x03")))) ==
+        told("4", "CounterDescriptor", "1"));
+  CHECK(faults_behind(packet(field(60, uuid + parent + field(2, "c") + field(8, field(6, "B") + field(1, "x"))))) ==
+        told("4", "CounterDescriptor", "1"));
+}
+
+TEST_CASE("names by number belong to their sequence, and go when it is cleared", "[unit]") {
+  auto trace = described();
+  give_name(named(trace, 4, 1, 2), 4, "one");
+  give_name(named(trace, 4, 2, 3), 4, "two");  // cleared, and in need
+  named(trace, 4, 1, 2);
+  named(trace, 4, 2, 2);
+  const Timeline read = read_trace(trace);
+  CHECK(read.faults.empty());
+  REQUIRE(read.slices.size() == 4);
+  std::string all;
+  for (const Timeline::Slice& slice : read.slices) all += read.names[slice.name] + " ";
+  CHECK(all == "one two one two ");
+  CHECK(read.packets == 7);
+  // Sequence 3 was never cleared: what it gives is not looked up.
+  give_name(named(trace, 4, 3, 2), 4, "three");
+  CHECK(faults_of(trace) == "packet 8: name 4 was never given\n");
+  trace.mutable_packet()->RemoveLast();
+  named(trace, 4, 1, 3);  // cleared: gone
+  CHECK(faults_of(trace) == "packet 8: name 4 was never given\n");
+  trace.mutable_packet()->RemoveLast();
+  give_name(named(trace, 4, 1, 3), 4, "new");  // cleared: may be given again
+  CHECK(faults_of(trace).empty());
+  trace.mutable_packet()->RemoveLast();
+  give_name(named(trace, 4, 1, 2), 4, "again");
+  CHECK(faults_of(trace) == "packet 8: name 4 is given twice\n");
+}
+
+TEST_CASE("names of events and of arguments are counted apart", "[unit]") {
+  auto trace = described();
+  timeline::TracePacket& given = named(trace, 4, 1, 2);
+  give_name(given, 4, "event");
+  auto& entry = *given.mutable_interned_data()->add_debug_annotation_names();
+  entry.set_iid(4);
+  entry.set_name("argument");
+  auto& first = *given.mutable_track_event()->add_debug_annotations();
+  first.set_name_iid(4);
+  first.set_int_value(-3);
+  const Timeline read = read_trace(trace);
+  CHECK(read.faults.empty());
+  REQUIRE(read.slices.size() == 1);
+  CHECK(read.names[read.slices[0].name] == "event");
+  REQUIRE(read.arguments_of(read.slices[0]).size() == 1);
+  CHECK(read.names[read.arguments_of(read.slices[0])[0].name] == "argument");
+  CHECK(read.arguments_of(read.slices[0])[0].value == -3);
+  given.clear_sequence_flags();  // nothing is looked up
+  CHECK(faults_of(trace) == "packet 4: name 4 was never given\npacket 4: name 4 was never given\n");
+}
+
+TEST_CASE("slices nest by time and then by their order in the file", "[unit]") {
+  // Written: c 20-30, a 10-40, b 10-15, an instant at 12, then d from 50, which never ends, with an instant in it.
+  auto trace = described();
+  const auto begin = [&](std::uint64_t at, const char* name) {
+    add(trace, at, TrackEvent::SLICE_BEGIN).set_name(name);
+  };
+  begin(20, "c");
+  add(trace, 30, TrackEvent::SLICE_END);
+  begin(10, "a");
+  begin(10, "b");
+  add(trace, 15, TrackEvent::SLICE_END);
+  add(trace, 40, TrackEvent::SLICE_END);
+  add(trace, 12, TrackEvent::INSTANT).set_name("i");
+  begin(50, "d");
+  add(trace, 55, TrackEvent::INSTANT).set_name("j");
+  add(trace, 53, TrackEvent::INSTANT).set_name("k");
+  const Timeline read = read_trace(trace);
+  std::string all;
+  for (const Timeline::Slice& slice : read.slices)
+    all += read.names[slice.name] + " " + std::to_string(slice.begin_ns) + "-" + std::to_string(slice.end_ns) + " at " +
+           std::to_string(slice.depth) +
+           (slice.parent == Timeline::kNone ? "" : " in " + read.names[read.slices[slice.parent].name]) + "\n";
+  CHECK(all ==
+        "a 10-40 at 0\n"
+        "b 10-15 at 1 in a\n"
+        "i 12-12 at 2 in b\n"
+        "c 20-30 at 1 in a\n"
+        "d 50-55 at 0\n"  // to the last event of its track
+        "k 53-53 at 1 in d\n"
+        "j 55-55 at 1 in d\n");
+  CHECK(read.faults == std::vector<std::string>{"track t: the slice 'd' at 50 ns has no end"});
+}
+
+TEST_CASE("tracks do not mix, and each slice knows its own", "[unit]") {
+  auto trace = described();
+  auto* second = trace.add_packet();
+  second->set_trusted_packet_sequence_id(1);
+  second->mutable_track_descriptor()->set_uuid(4);
+  second->mutable_track_descriptor()->set_parent_uuid(1);
+  second->mutable_track_descriptor()->mutable_thread()->set_thread_name("u");
+  add(trace, 10, TrackEvent::SLICE_BEGIN, 4);
+  add(trace, 12, TrackEvent::SLICE_BEGIN, 2);
+  add(trace, 20, TrackEvent::SLICE_END, 4);
+  add(trace, 22, TrackEvent::SLICE_END, 2);
+  const Timeline read = read_trace(trace);
+  CHECK(read.faults.empty());
+  REQUIRE(read.tracks.size() == 4);
+  CHECK(read.tracks[0].kind == Timeline::Kind::group);
+  CHECK(read.tracks[0].group == Timeline::kNone);
+  CHECK(read.tracks[0].name == "g");
+  CHECK(read.tracks[1].kind == Timeline::Kind::slices);
+  CHECK(read.tracks[2].kind == Timeline::Kind::counter);
+  CHECK(read.tracks[3].uuid == 4);
+  CHECK(read.tracks[3].group == 0);
+  REQUIRE(read.slices.size() == 2);
+  CHECK(read.slices[0].track == 3);
+  CHECK(read.slices[0].end_ns == 20);
+  CHECK(read.slices[0].depth == 0);
+  CHECK(read.slices[1].track == 1);
+  CHECK(read.slices[1].end_ns == 22);
+  CHECK(read.slices[1].depth == 0);
+}
+
+TEST_CASE("arrows run in the order of time, however they were written", "[unit]") {
+  // 7 goes 10 -> 20 -> 30, 3 goes 20 -> 30; the one that ends 7 stands first in the file.
+  auto trace = described();
+  add(trace, 30, TrackEvent::INSTANT).add_terminating_flow_ids(7);
+  add(trace, 20, TrackEvent::INSTANT).add_flow_ids(7);
+  add(trace, 10, TrackEvent::INSTANT).add_flow_ids(7);
+  trace.mutable_packet(4)->mutable_track_event()->add_flow_ids(3);
+  trace.mutable_packet(3)->mutable_track_event()->add_terminating_flow_ids(3);
+  const Timeline read = read_trace(trace);
+  CHECK(read.faults.empty());
+  std::vector<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> arrows;
+  for (const Timeline::Arrow& arrow : read.arrows) arrows.emplace_back(arrow.id, arrow.from, arrow.to);
+  CHECK(arrows ==
+        std::vector<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>>{{3, 1, 2}, {7, 0, 1}, {7, 1, 2}});
+}
+
+TEST_CASE("faults of arrows, word by word", "[unit]") {
+  const auto faults = [](const std::vector<bool>& ends) {
+    auto trace = described();
+    std::uint64_t at = 5;
+    for (const bool last : ends) {
+      TrackEvent& event = add(trace, at++, TrackEvent::INSTANT);
+      last ? event.add_terminating_flow_ids(9) : event.add_flow_ids(9);
+    }
+    return faults_of(trace);
+  };
+  CHECK(faults({false, true}).empty());
+  CHECK(faults({false, false, true}).empty());
+  CHECK(faults({true}) == "flow 9: it goes from one event to nowhere\n");
+  CHECK(faults({false}) == "flow 9: it goes from one event to nowhere\nflow 9: it has no end\n");
+  CHECK(faults({false, false}) == "flow 9: it has no end\n");
+  CHECK(faults({false, true, true}) == "flow 9: it goes on after its end\n");
+  CHECK(faults({true, true, true}) == "flow 9: it goes on after its end\nflow 9: it goes on after its end\n");
+}
+
+TEST_CASE("a hundred faults are told at most", "[unit]") {
+  for (const int count : {99, 100, 101}) {
+    auto trace = described();
+    for (int i = 0; i < count; ++i) add(trace, static_cast<std::uint64_t>(i), TrackEvent::INSTANT, 9);
+    const Timeline read = read_trace(trace);
+    CHECK(read.faults.size() == static_cast<std::size_t>(std::min(count, 100)));
+    CHECK(read.faults.back() == "packet " + std::to_string(3 + std::min(count, 100)) + ": track 9 is unknown");
+  }
+}
+
+TEST_CASE("counters hold reals and whole numbers, in the order of the file", "[unit]") {
+  auto trace = described();
+  add(trace, 5, TrackEvent::COUNTER, 3).set_double_counter_value(0.25);
+  add(trace, 6, TrackEvent::COUNTER, 3).set_counter_value(-4);
+  const Timeline read = read_trace(trace);
+  CHECK(read.faults.empty());
+  REQUIRE(read.values.size() == 2);
+  CHECK(read.values[0].at_ns == 5);
+  CHECK(read.values[0].track == 2);
+  CHECK(read.values[0].value == 0.25);
+  CHECK(read.values[1].value == -4);
+}
+
+TEST_CASE("compressed blocks of any size are inflated, one in another is refused", "[unit]") {
+  const auto packed = [](const timeline::Trace& trace) {
+    const std::string plain = trace.SerializeAsString();
+    std::string out(::compressBound(plain.size()), '\0');
+    uLongf size = out.size();
+    REQUIRE(::compress(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(plain.data()),
+                       plain.size()) == Z_OK);
+    timeline::Trace outer;
+    outer.add_packet()->set_compressed_packets(out.substr(0, size));
+    return outer;
+  };
+  auto trace = described();
+  add(trace, 5, TrackEvent::INSTANT).set_name(std::string(3'000'000, 'n'));  // more than is made room for at once
+  const Timeline read = read_trace(packed(trace));
+  CHECK(read.faults.empty());
+  CHECK(read.packets == 4);
+  CHECK(read.names.at(read.slices.at(0).name) == std::string(3'000'000, 'n'));
+  timeline::Trace two = packed(described());  // a small one behind it
+  auto more = packed(trace);
+  add(more, 7, TrackEvent::INSTANT);
+  more.MergeFrom(packed([] {
+    timeline::Trace later;
+    add(later, 6, TrackEvent::INSTANT);
+    return later;
+  }()));
+  CHECK(read_trace(more).slices.size() == 3);
+  CHECK_THROWS_WITH(read_trace(packed(two)),
+                    Catch::EndsWith("not a whole timeline: a compressed block lies in another one"));
+  timeline::Trace cut = packed(trace);
+  std::string bytes = cut.packet(0).compressed_packets();
+  bytes.pop_back();
+  cut.mutable_packet(0)->set_compressed_packets(bytes);
+  CHECK_THROWS_WITH(read_trace(cut), Catch::EndsWith("not a whole timeline: a compressed block does not inflate"));
+  CHECK(read_bytes("").packets == 0);
+  CHECK(read_bytes("").faults.empty());
 }
 
 }  // namespace test_timeline_reader
