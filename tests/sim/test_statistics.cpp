@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "sim/base/random.hpp"
@@ -350,6 +352,193 @@ TEST_CASE("a time average agrees with samples at every tick", "[prop]") {
     CHECK((average.area(Time{now}) == area));
     CHECK(average.at_or_above(Time{now}).ticks == above);
   }
+}
+
+TEST_CASE("what is refused says so, exact or not", "[unit]") {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t limit : {SampleStats::kExactSamples, std::int64_t{0}}) {
+    SampleStats stats(limit);
+    stats.add(7);
+    const std::string of = limit == 0 ? "histogram: " : "statistics: ";
+    CHECK(stats.exact() == (limit > 0));
+    CHECK_THROWS_WITH(stats.add(-1), of + "a negative sample or count");
+    CHECK_THROWS_WITH(stats.add(1, -1), of + "a negative sample or count");
+    CHECK_THROWS_WITH(stats.add_run(1, 1, 2, -1), "statistics: a negative sample or count");
+    CHECK_THROWS_WITH(stats.add_run(1, 1, -2), "statistics: a negative sample or count");
+    CHECK_THROWS_WITH(stats.add_run(-1, 5, 2), of + "a run leaves the range of samples");
+    CHECK_THROWS_WITH(stats.add_run(4, -5, 2), of + "a run leaves the range of samples");
+    CHECK_THROWS_WITH(stats.add_run(kMost - 4, 5, 2), of + "a run leaves the range of samples");
+    CHECK(stats.count() == 1);
+    stats.add_run(5, -5, 2);  // to 0
+    stats.add_run(kMost - 5, 5, 2);
+    CHECK(stats.count() == 5);
+    CHECK(stats.max() == kMost);
+    CHECK((stats.sum() == static_cast<__int128>(kMost) * 2 - 5 + 5 + 7));
+    stats.add_run(1, 1, 5, 0);  // nothing
+    stats.add_run(1, 1, 0, 5);
+    CHECK(stats.count() == 5);
+    stats.add_run(9, 0, 3, 2);    // six of one value
+    stats.add_run(9, 100, 1, 2);  // a run of one has no slope
+    CHECK(stats.count() == 13);
+    CHECK((stats.sum() == static_cast<__int128>(kMost) * 2 + 7 + 8 * 9));
+    CHECK(stats.quantile(0.5) == 9);
+  }
+}
+
+TEST_CASE("a run of weight three is its samples three times", "[unit]") {
+  SampleStats stats;
+  stats.add_run(10, 10, 3, 3);  // 10 10 10 20 20 20 30 30 30
+  CHECK(stats.count() == 9);
+  CHECK((stats.sum() == 180));
+  CHECK(stats.mean() == 20);
+  CHECK(stats.quantile(0.25) == 10);    // rank 2
+  CHECK(stats.quantile(0.375) == 20);   // rank 3
+  CHECK(stats.quantile(0.3125) == 15);  // rank 2.5
+  CHECK(stats.quantile(0.625) == 20);
+  CHECK(stats.quantile(0.75) == 30);
+  stats.add(20);
+  stats.add(5, 2);  // 5 5, then as above with another 20
+  CHECK(stats.quantile(0) == 5);
+  CHECK(stats.quantile(1.0 / 11) == 5);
+  CHECK(stats.quantile(2.0 / 11) == Approx(10));
+  CHECK(stats.quantile(1) == 30);
+}
+
+TEST_CASE("the last that is exact, one by one, as a run and merged", "[unit]") {
+  SampleStats ones(4), run(4), merged(4), few(4);
+  for (int i = 0; i < 4; ++i) ones.add(3000 + i);
+  run.add_run(3000, 1, 4);
+  merged.add_run(3000, 1, 2);
+  few.add(3002);
+  few.add(3003);
+  merged.merge(few);
+  for (SampleStats* stats : {&ones, &run, &merged}) {
+    CHECK(stats->exact());
+    CHECK(stats->quantile(0.5) == 3001.5);
+    CHECK(stats->max() == 3003);
+    stats->merge(SampleStats{});  // nothing changes
+    CHECK(stats->exact());
+  }
+  ones.add(3004);
+  run.add_run(3004, 1, 1);
+  merged.merge(ones);  // of a histogram
+  for (SampleStats* stats : {&ones, &run, &merged}) CHECK_FALSE(stats->exact());
+  CHECK(ones.count() == 5);
+  CHECK(run.count() == 5);
+  CHECK(merged.count() == 9);
+  CHECK((merged.sum() == 9 * 3000 + 6 + 10));
+  SampleStats onto(4);
+  onto.add(1);
+  onto.merge(run);
+  CHECK_FALSE(onto.exact());
+  CHECK(onto.count() == 6);
+  SampleStats by_runs(4);
+  by_runs.add_run(10, 10, 5, 2);  // past the limit at once
+  CHECK_FALSE(by_runs.exact());
+  by_runs.merge(few);  // exact ones onto a histogram
+  CHECK(by_runs.count() == 12);
+  CHECK(by_runs.max() == 3003);
+  CHECK(by_runs.quantile(0) == 10);
+}
+
+TEST_CASE("samples added after a percentile was asked for count", "[unit]") {
+  SampleStats stats;
+  stats.add(10);
+  CHECK(stats.quantile(1) == 10);
+  stats.add(10);
+  stats.add(30);
+  CHECK(stats.quantile(0.5) == 10);
+  CHECK(stats.quantile(1) == 30);
+  stats.add_run(40, 10, 2);  // 10 10 30 40 50
+  CHECK(stats.quantile(0.5) == 30);
+  stats.add_run(60, 10, 2);
+  CHECK(stats.quantile(0.5) == 40);
+  stats.add(0, 4);  // 0 0 0 0 10 10 30 40 50 60 70
+  CHECK(stats.quantile(0.5) == 10);
+  SampleStats other;
+  other.add(5, 2);
+  stats.merge(other);
+  CHECK(stats.quantile(0.5) == 10);  // of 13 the seventh
+  CHECK(stats.quantile(5.0 / 12) == Approx(5));
+}
+
+TEST_CASE("what a rank's bucket holds, and what is below it", "[unit]") {
+  // From 2,048 on a bucket has two values, from 4,096 on four: 2,048 and 2,049, 4,100 to 4,103.
+  LogHistogram histogram;
+  for (const std::int64_t value : {0, 5, 5, 2047, 2048, 2049, 4101}) histogram.add(value);
+  const auto place = [&](std::int64_t rank) {
+    const LogHistogram::Place at = histogram.place_of(rank);
+    return std::vector<std::int64_t>{at.low, at.high, at.before};
+  };
+  using Row = std::vector<std::int64_t>;
+  CHECK(place(0) == Row{0, 0, 0});
+  CHECK(place(1) == Row{5, 5, 1});
+  CHECK(place(2) == Row{5, 5, 1});
+  CHECK(place(3) == Row{2047, 2047, 3});
+  CHECK(place(4) == Row{2048, 2049, 4});
+  CHECK(place(5) == Row{2048, 2049, 4});
+  CHECK(place(6) == Row{4100, 4103, 6});
+  CHECK(histogram.quantile(4.0 / 6) == 2049);  // the middle of two is the upper
+  CHECK(histogram.min() == 0);
+  CHECK(histogram.max() == 4101);
+  CHECK(LogHistogram().mean() == 0);
+  histogram.add(7, 0);
+  histogram.add_run(7, 1, 0);
+  histogram.add_run(7, 1, 5, 0);
+  CHECK(histogram.count() == 7);
+  histogram.add_run(7, 0, 2, 3);
+  histogram.add_run(9, -9, 1, 3);
+  CHECK(histogram.count() == 16);
+  CHECK((histogram.sum() == 0 + 5 + 5 + 2047 + 2048 + 2049 + 4101 + 6 * 7 + 3 * 9));
+  CHECK_THROWS_WITH(histogram.add_run(7, 1, 2, -1), "histogram: a negative sample or count");
+  CHECK_THROWS_WITH(histogram.add_run(7, 1, -2), "histogram: a negative sample or count");
+}
+
+TEST_CASE("histograms are equal by what they hold, not by how far they reach", "[unit]") {
+  LogHistogram a, b;
+  a.add(3);
+  b.add(3);
+  CHECK(a == b);
+  b.merge(LogHistogram{});
+  CHECK(a == b);
+  LogHistogram c;
+  c.add(4);
+  CHECK_FALSE(a == c);
+  // Count, sum, least and greatest alike, and the middle ones not: 1 + 5 = 2 + 4.
+  LogHistogram d, e;
+  for (const std::int64_t value : {0, 1, 5, 6}) d.add(value);
+  for (const std::int64_t value : {0, 2, 4, 6}) e.add(value);
+  CHECK_FALSE(d == e);
+  d.add_run(1, 1, 2);  // 1 and 2, and a run that reaches no further than before
+  e.add(1);
+  e.add(2);
+  CHECK(d.quantile(0.2) == 1);
+}
+
+TEST_CASE("a time average: levels that lasted, the mark and a restart", "[unit]") {
+  TimeAverage average(Time{10}, 4, 4);
+  average.set(Time{10}, 9);  // before any time had passed
+  average.set(Time{10}, 2);
+  CHECK(average.min() == 2);
+  CHECK(average.max() == 2);
+  CHECK(average.at_or_above(Time{20}) == Duration{0});
+  average.set(Time{20}, 4);  // at the mark
+  CHECK(average.at_or_above(Time{25}) == Duration{5});
+  CHECK(average.max() == 4);
+  average.add(Time{25}, -1);
+  CHECK(average.level() == 3);
+  CHECK(average.at_or_above(Time{40}) == Duration{5});
+  CHECK((average.area(Time{30}) == 2 * 10 + 4 * 5 + 3 * 5));
+  CHECK(average.mean(Time{30}) == 2.75);  // 55 of 20
+  average.restart(Time{30});
+  CHECK((average.area(Time{30}) == 0));
+  CHECK(average.mean(Time{30}) == 3);
+  CHECK(average.at_or_above(Time{40}) == Duration{0});
+  average.set(Time{32}, 5);
+  CHECK(average.at_or_above(Time{40}) == Duration{8});  // the mark stays
+  CHECK(average.min() == 3);
+  CHECK_THROWS_WITH(average.set(Time{31}, 1), "time average: time runs backwards");
+  CHECK(TimeAverage(Time{0}, 9).at_or_above(Time{50}) == Duration{0});  // without a mark
 }
 
 }  // namespace test_statistics

@@ -81,4 +81,48 @@ TEST_CASE("Noise alone rarely looks like growth", "[prop]") {
   CHECK(found <= 4);  // P(t > 3) with 38 degrees of freedom is 0.24 %: one of 400 expected
 }
 
+TEST_CASE("A trend of few values, of a level row and of a falling one", "[unit]") {
+  CHECK(trend_of(std::vector<double>{7}).mean == 7);
+  CHECK(trend_of(std::vector<double>{1, 9}).mean == 5);
+  CHECK(trend_of(std::vector<double>{1, 9}).growth == 0);
+  const Trend level = trend_of(std::vector<double>{1, 3, 1});
+  CHECK(level.growth == 0);
+  CHECK(level.t == 0);
+  CHECK(level.mean == Approx(5.0 / 3));
+  // 0, 1, 5: x = -1, 0, 1; y about 2 = -2, -1, 3: slope 5/2, growth 5; left 14 - 2.5 * 5 = 1.5, so the standard error
+  // is sqrt(1.5 / 1 / 2) and t = 2.5 / 0.8660.
+  const Trend three = trend_of(std::vector<double>{0, 1, 5});
+  CHECK(three.growth == Approx(5));
+  CHECK(three.t == Approx(2.5 / std::sqrt(0.75)));
+  const Trend falling = trend_of(std::vector<double>{5, 1, 0});
+  CHECK(falling.growth == Approx(-5));
+  CHECK(falling.t == Approx(-2.5 / std::sqrt(0.75)));
+  CHECK(std::isinf(trend_of(std::vector<double>{0, 1, 2}).t));
+  CHECK(trend_of(std::vector<double>{0, 1, 2}).t > 0);
+  CHECK(trend_of(std::vector<double>{2, 1, 0}).t < 0);
+}
+
+TEST_CASE("Stretches are joined as often as it takes, the odd one alone", "[unit]") {
+  PlaceMeans means;
+  for (std::int64_t i = 0; i < 3; ++i) means.add(i, 10.0 * static_cast<double>(i));
+  means.add(200, 7);  // 200 / 64 asks for stretches of 4: places 0 to 3, and 200 to 203
+  CHECK(means.means() == std::vector<double>{10, 7});
+  CHECK(means.count() == 4);
+  means.add(3, 50);
+  CHECK(means.means() == std::vector<double>{20, 7});  // (0 + 10 + 20 + 50) / 4
+  means.add(255, 9);
+  CHECK(means.means() == std::vector<double>{20, 7, 9});  // the 64th stretch is the last that fits
+  means.add(256, 9);                                      // of 8 each: 200 … 207, 248 … 255, 256 … 263
+  CHECK(means.means() == std::vector<double>{20, 7, 9, 9});
+  means.add(250, 3);
+  CHECK(means.means() == std::vector<double>{20, 7, 6, 9});
+  PlaceMeans other;
+  other.add(1, 80);  // a row that is shorter, and of shorter stretches
+  means.add(other);
+  CHECK(means.means() == std::vector<double>{32, 7, 6, 9});  // (80 + 80) / 5
+  CHECK(means.count() == 9);
+  CHECK(PlaceMeans().means().empty());
+  CHECK(PlaceMeans().count() == 0);
+}
+
 }  // namespace test_trend
