@@ -1,5 +1,7 @@
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
 
 #include "sim/base/random.hpp"
@@ -175,6 +177,138 @@ TEST_CASE("95 % of the intervals of M/M/1 waits hold the mean wait", "[theory]")
   CAPTURE(hits);
   CHECK(hits >= 1110);
   CHECK(hits <= 1170);
+}
+
+TEST_CASE("what is no confidence, and no degree of freedom, is refused", "[unit]") {
+  for (const double confidence : {0.0, 1.0, -0.1, 1.1, std::nan("")}) {
+    CHECK_THROWS_WITH(student_t(confidence, 3), "expected a confidence in (0, 1)");
+    CHECK_THROWS_WITH(normal_z(confidence), "expected a confidence in (0, 1)");
+    CHECK_THROWS_WITH(SteadyMean().interval(confidence), "expected a confidence in (0, 1)");
+  }
+  CHECK_THROWS_WITH(student_t(0.5, 0), "expected at least one degree of freedom");
+  CHECK(student_t(0.5, 1) == Approx(1).epsilon(1e-12));  // tan(pi / 4)
+  CHECK(student_t(0.5, 2) == Approx(std::sqrt(2.0 / 3)).epsilon(1e-12));
+}
+
+TEST_CASE("quantiles give these bits everywhere", "[golden]") {
+  // Golden values are this implementation's own, written down once.
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  const auto add = [&](double value) { hash = (hash ^ std::bit_cast<std::uint64_t>(value)) * 0x100000001b3ULL; };
+  for (const double confidence : {0.1, 0.5, 0.9, 0.95, 0.999}) {
+    add(normal_z(confidence));
+    for (std::int64_t degrees = 1; degrees <= 12; ++degrees) add(student_t(confidence, degrees));
+    for (const std::int64_t degrees : {31, 120, 399, 400, 401, 402, 5000, 1'000'000})
+      add(student_t(confidence, degrees));
+  }
+  CHECK(hash == 0x36e9083ced5561f5ULL);
+}
+
+TEST_CASE("batch means as they come: none, one, two and a half", "[unit]") {
+  BatchMeans means(3);
+  CHECK(means.mean() == 0);
+  CHECK(means.batches() == 0);
+  CHECK(means.half_width() == 0);
+  for (const double x : {1.0, 2.0, 6.0}) means.add(x);
+  CHECK(means.batches() == 1);
+  CHECK(means.mean() == 3);
+  CHECK(means.half_width() == 0);
+  for (const double x : {4.0, 5.0}) means.add(x);
+  CHECK(means.mean() == 3);  // two of three
+  means.add(6);
+  CHECK(means.batches() == 2);
+  CHECK(means.mean() == 4);  // of 3 and 5
+  for (const double x : {9.0, 10.0, 11.0}) means.add(x);
+  CHECK(means.mean() == Approx(6));  // of 3, 5 and 10
+  // Squares about 6: 9 + 1 + 16 = 26; t of two degrees 4.302653: 4.302653 sqrt(26 / 2 / 3).
+  CHECK(means.half_width() == Approx(4.302653 * std::sqrt(26.0 / 6)).epsilon(1e-6));
+  BatchMeans single(1);
+  single.add(5);
+  single.add(7);
+  CHECK(single.batches() == 2);
+}
+
+TEST_CASE("a steady mean of few samples", "[unit]") {
+  // Batches of five: up to nine samples there is one batch at most, and the mean is that of all samples.
+  SteadyMean mean;
+  CHECK(mean.count() == 0);
+  for (int i = 1; i <= 9; ++i) {
+    mean.add(i);
+    const SteadyMean::Interval interval = mean.interval();
+    CHECK(interval.mean == Approx((i + 1) / 2.0).epsilon(1e-15));
+    CHECK(interval.samples == i);
+    CHECK(interval.batches == 0);
+    CHECK(interval.half_width == 0);
+  }
+  mean.add(10);  // 3 and 8: mean 5.5, squares 12.5, t of one degree 12.7062: 12.7062 sqrt(12.5 / 1 / 2)
+  const SteadyMean::Interval two = mean.interval();
+  CHECK(two.mean == 5.5);
+  CHECK(two.batches == 2);
+  CHECK(two.samples == 10);
+  CHECK(two.half_width == Approx(12.7062047 * 2.5));
+  CHECK(mean.interval(0.9).half_width == Approx(6.3137515 * 2.5));
+  mean.add(100);  // alone in its batch
+  CHECK(mean.interval().mean == 5.5);
+  CHECK(mean.interval().samples == 10);
+  CHECK(mean.count() == 11);
+}
+
+TEST_CASE("small batches are joined in pairs when there are 2,048 of them", "[unit]") {
+  SteadyMean mean;
+  const auto add = [&](int count) {
+    for (int i = 0; i < count; ++i) mean.add(static_cast<double>(mean.count() % 7));
+    return mean.interval().samples;
+  };
+  CHECK(add(10'239) == 10'235);  // 2,047 of five
+  CHECK(add(1) == 10'240);       // 1,024 of ten
+  CHECK(add(9) == 10'240);
+  CHECK(add(1) == 10'250);
+  double sum = 0;
+  for (int i = 0; i < 10'250; ++i) sum += i % 7;
+  CHECK(mean.interval().mean == Approx(sum / 10'250).epsilon(1e-13));
+}
+
+TEST_CASE("a cut that falls into the second half says that the run is too short", "[unit]") {
+  // Twelve batches: four of 9, then eight of 1: all that is steady begins in the first half. With seven of 9 it does
+  // not.
+  const auto cut = [](int high, Transient transient) {
+    SteadyMean mean(transient);
+    for (int i = 0; i < 60; ++i) mean.add(i < 5 * high ? 9 : 1);
+    return mean.interval();
+  };
+  const SteadyMean::Interval early = cut(4, Transient::cut);
+  CHECK(early.skipped == 20);
+  CHECK(early.samples == 40);
+  CHECK(early.mean == 1);
+  CHECK(early.half_width == 0);
+  CHECK(early.batches == 8);
+  CHECK_FALSE(early.unsettled);
+  const SteadyMean::Interval late = cut(7, Transient::cut);
+  CHECK(late.unsettled);
+  CHECK(late.skipped == 30);  // half of them at most
+  CHECK(late.samples == 30);
+  CHECK(late.mean == Approx((9 + 5 * 1) / 6.0));
+  const SteadyMean::Interval kept = cut(7, Transient::keep);
+  CHECK_FALSE(kept.unsettled);
+  CHECK(kept.skipped == 0);
+  CHECK(kept.samples == 60);
+}
+
+TEST_CASE("intervals of a correlated series give these bits everywhere", "[golden]") {
+  // Golden values are this implementation's own, written down once; lengths that leave batches and groups uneven.
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  const auto add = [&](double value) { hash = (hash ^ std::bit_cast<std::uint64_t>(value)) * 0x100000001b3ULL; };
+  for (const Transient transient : {Transient::keep, Transient::cut})
+    for (const int length : {23, 50, 165, 999, 12'345, 30'001}) {
+      RandomStream random(3, "golden intervals");
+      SteadyMean mean(transient);
+      double x = 20;
+      for (int i = 0; i < length; ++i) mean.add(x = 0.95 * x + random.normal());
+      const SteadyMean::Interval interval = mean.interval(0.9);
+      add(interval.mean);
+      add(interval.half_width);
+      add(static_cast<double>(1'000'000 * interval.batches + 2 * interval.skipped + (interval.unsettled ? 1 : 0)));
+    }
+  CHECK(hash == 0x79665f16be970009ULL);
 }
 
 }  // namespace test_batch_means

@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include "tests/sim/input_support.hpp"
 
@@ -144,6 +146,32 @@ TEST_CASE("lines of a megabyte come whole, longer ones are dropped and counted",
   CHECK(loud.overlong() == 1);
   CHECK(loud.read(kEver) == "last");
   CHECK(loud.overlong() == 2);
+}
+
+namespace {
+
+/// Streams that this program has open.
+std::ptrdiff_t open_streams() {
+  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+}
+
+}  // namespace
+
+TEST_CASE("a program that is talked to leaves no stream open, and hears the end of its input", "[unit]") {
+  const std::ptrdiff_t before = open_streams();
+  const orrery::test::Scratch scratch;
+  const fs::path note = scratch.path() / "note";
+  {
+    LineProcess reader(shell("echo ready; while read line; do last=$line; done; echo $last > '" + note.string() + "'"));
+    CHECK(open_streams() == before + 2);
+    REQUIRE(reader.read(kEver) == "ready");
+    REQUIRE(reader.write("one", kEver));
+    REQUIRE(reader.write("two", kEver));
+  }
+  CHECK(open_streams() == before);
+  std::string last;
+  std::ifstream(note) >> last;  // waited for until it had ended
+  CHECK(last == "two");
 }
 
 }  // namespace test_child_process

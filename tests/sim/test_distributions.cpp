@@ -384,4 +384,157 @@ TEST_CASE("distributions draw these bits everywhere", "[golden]") {
   CHECK(hash([&](R& r) { return static_cast<std::int64_t>(discrete(r)); }) == 0x61adcf3262e1ab83ULL);
 }
 
+namespace {
+
+/// Of the first 5,000 draws of a stream, and of what the stream gives after them: as many were taken from it.
+template <class Draw>
+std::uint64_t hash_of_draws(Draw draw) {
+  RandomStream r(43, "golden branches");
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  const auto add = [&](auto value) {
+    h = (h ^ static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(value))) * 0x100000001b3ULL;
+  };
+  for (int i = 0; i < 5000; ++i) add(draw(r));
+  add(r.uniform());
+  return h;
+}
+
+}  // namespace
+
+TEST_CASE("distributions draw these bits everywhere, in every branch", "[golden]") {
+  // Golden values are this implementation's own, written down once.
+  const auto hash = [](auto draw) { return hash_of_draws(draw); };
+  using R = RandomStream;
+  CHECK(hash([](R& r) { return r.truncated_normal(1, 2, -3, 7); }) == 0xe4df546f52e9a6e3ULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 0, 1e9); }) == 0x2aabc79580061e22ULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, -1e9, 1); }) == 0xc413320c76a26f09ULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, -0.5, 0.7); }) == 0x90ff73b02797edbeULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 0.2, 0.4); }) == 0xe783f9075022294eULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 0.5, 1.5); }) == 0x69cce064ad66ee2eULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 0, 2.5); }) == 0xdf282fbe550a4f25ULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, -0.1, 2.6); }) == 0x0b4c6bb18d8b2cb9ULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 3, 1e9); }) == 0xb38db2edddd2fc84ULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(5, 2, -9, -3); }) == 0x2e71e2412bb2f565ULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 5, 5.1); }) == 0x4b5d9fcb0cb8229bULL);
+  CHECK(hash([](R& r) { return r.truncated_normal(0, 1, 1, 1.7); }) == 0xa76a272a95d25fe5ULL);
+  CHECK(hash([](R& r) { return r.poisson(0.2); }) == 0x2d2a79d7e7e990baULL);
+  CHECK(hash([](R& r) { return r.poisson(9.99); }) == 0xb67260c7d772f1feULL);
+  CHECK(hash([](R& r) { return r.poisson(10); }) == 0x4a170e24ee0a0c51ULL);
+  CHECK(hash([](R& r) { return r.poisson(12); }) == 0xc3630723971efefcULL);
+  CHECK(hash([](R& r) { return r.poisson(30); }) == 0xe870bf2bafa52ac1ULL);
+  CHECK(hash([](R& r) { return r.poisson(1e6); }) == 0x881c452c820f12b2ULL);
+  CHECK(hash([](R& r) { return r.poisson(0); }) == 0x94f2d19c4ceacc8fULL);
+  CHECK(hash([](R& r) { return r.gamma(0.05, 1); }) == 0xcc666e661bd79eaaULL);
+  CHECK(hash([](R& r) { return r.gamma(1, 3); }) == 0xb901517e42842ff0ULL);
+  CHECK(hash([](R& r) { return r.gamma(1.5, 0.5); }) == 0x88858f8656c99640ULL);
+  CHECK(hash([](R& r) { return r.gamma(400, 1); }) == 0x338cc222fbb02669ULL);
+  CHECK(hash([](R& r) { return r.hyper_exponential(3, 1); }) == 0x8cefd6b0a814f09aULL);
+  CHECK(hash([](R& r) { return r.hyper_exponential(3, 10); }) == 0x6091c49deaf53464ULL);
+  CHECK(hash([](R& r) { return r.triangular(-1, -1, 4); }) == 0x5e1e00d7b2d26405ULL);
+  CHECK(hash([](R& r) { return r.triangular(-1, 4, 4); }) == 0x26e191b5b2d05b03ULL);
+  CHECK(hash([](R& r) { return r.triangular(2, 2, 2); }) == 0x94f2d19c4ceacc8fULL);
+  CHECK(hash([](R& r) { return r.geometric(0.5); }) == 0xb4cf1f92cde697c3ULL);
+  CHECK(hash([](R& r) { return r.geometric(1e-12); }) == 0x7e8f458258823c1eULL);
+  CHECK(hash([](R& r) { return r.weibull(7, 0.5); }) == 0x7381ed7af076dacbULL);
+  CHECK(hash([](R& r) { return r.pareto(0.5, 0.3); }) == 0x8b7286b20d70dcf0ULL);
+  CHECK(hash([](R& r) { return r.lomax(0.5, 20); }) == 0xb33c2598c2a9ef9aULL);
+  CHECK(hash([](R& r) { return r.log_normal(1, 0); }) == 0x25ba48611a73a09eULL);
+  CHECK(hash([](R& r) { return r.uniform(3, 3); }) == 0xacc2d19c4ceacc8fULL);
+  CHECK(hash([](R& r) { return r.normal(-1, 50); }) == 0x49436412d142f891ULL);
+  CHECK(hash([](R& r) { return static_cast<double>(r.bernoulli(0.3)); }) == 0x0372d19c4ceacc8fULL);
+  CHECK(hash([](R& r) { return r.exponential(1e-9); }) == 0x3bc9d3d27febcdb0ULL);
+  CHECK(hash([](R& r) { return r.integer(-9'000'000, 1); }) == 0x0e0cfab607a816a9ULL);
+  CHECK(hash([](R& r) { return static_cast<std::int64_t>(r.below(3)); }) == 0x26a4e07f27888239ULL);
+  CHECK(hash([](R& r) { return static_cast<std::int64_t>(r.below(0xc000000000000000ULL) >> 1); }) ==
+        0xc41a113c238fd1c9ULL);
+}
+
+TEST_CASE("ranks and weights draw these bits everywhere", "[golden]") {
+  struct Ranks {
+    std::int64_t n;
+    double exponent;
+    std::uint64_t hash;
+  };
+  for (const Ranks& row : std::vector<Ranks>{
+           {1, 0, 0xbf3408b830223527ULL},
+           {2, 1, 0x635c95511342f8acULL},
+           {10, 0.5, 0x30560e189a588d93ULL},
+           {10, 7, 0x93835db52202ea30ULL},
+           {1000, 0, 0x4f735ab79b7d15c2ULL},
+           {1000, 1, 0xc4463a176de710faULL},
+           {1000, 100, 0xbf3408b830223527ULL},
+           {1'000'000'000'000, 1, 0x95a65c60e212d9f0ULL},
+           {1'000'000'000'000, 0.99999999999, 0xf12a5933cd18b5cdULL},
+           {1'000'000'000'000, 2.5, 0xc1520d2e7da05b03ULL},
+           {3, 0.3, 0x889fd281da670dc8ULL},
+       }) {
+    const Zipf zipf(row.n, row.exponent);
+    CAPTURE(row.n, row.exponent);
+    CHECK(hash_of_draws([&](RandomStream& r) { return zipf(r); }) == row.hash);
+  }
+  struct Weights {
+    std::vector<double> weights;
+    std::uint64_t hash;
+  };
+  for (const Weights& row : std::vector<Weights>{
+           {{3}, 0x416323ce29524c5eULL},
+           {{1, 1, 1, 1}, 0xae996244d9f4bc5eULL},
+           {{0, 0, 5, 0}, 0x84a3a8c3d8d8ce3eULL},
+           {{1, 2, 3, 4, 5, 6, 7}, 0xce5aad217ae3146cULL},
+           {{1e-9, 1, 1e9}, 0x84a3a8c3d8d8ce3eULL},
+           {{0.1, 0.2, 0.3, 0.4}, 0x0bb26154137ca471ULL},
+           {{8, 1, 1, 1, 1, 1, 1, 1, 1}, 0x13f88ce65554ad5dULL},
+       }) {
+    const Discrete discrete(row.weights);
+    CAPTURE(row.weights);
+    CHECK(discrete.size() == row.weights.size());
+    CHECK(hash_of_draws([&](RandomStream& r) { return static_cast<std::int64_t>(discrete(r)); }) == row.hash);
+  }
+}
+
+TEST_CASE("what a distribution refuses, word by word", "[unit]") {
+  RandomStream r(1, "words");
+  CHECK_THROWS_WITH(r.uniform(2, 1), "uniform: expected low <= high, got 2");
+  CHECK_THROWS_WITH(r.below(0), "below: expected n >= 1, got 0");
+  CHECK_THROWS_WITH(r.integer(2, 1), "integer: expected low <= high, got 2");
+  CHECK_THROWS_WITH(r.hyper_exponential(0, 2), "hyper_exponential: expected mean > 0, got 0");
+  CHECK_THROWS_WITH(r.hyper_exponential(1, 0.5), "hyper_exponential: expected variation >= 1, got 0.5");
+  CHECK_THROWS_WITH(r.normal(kNan, 1), "normal: expected a finite mean, got nan");
+  CHECK_THROWS_WITH(r.normal(0, -1), "normal: expected deviation >= 0, got -1");
+  CHECK_THROWS_WITH(r.truncated_normal(kInf, 1, 0, 1), "truncated_normal: expected a finite mean, got inf");
+  CHECK_THROWS_WITH(r.truncated_normal(0, 0, 0, 1), "truncated_normal: expected deviation > 0, got 0");
+  CHECK_THROWS_WITH(r.truncated_normal(0, 1, 1, 1), "truncated_normal: expected low < high, got 1");
+  CHECK_THROWS_WITH(r.log_normal(0, -1), "log_normal: expected log_sigma >= 0, got -1");
+  CHECK_THROWS_WITH(r.gamma(0, 1), "gamma: expected shape > 0, got 0");
+  CHECK_THROWS_WITH(r.gamma(1, 0), "gamma: expected scale > 0, got 0");
+  CHECK_THROWS_WITH(r.weibull(0, 1), "weibull: expected shape > 0, got 0");
+  CHECK_THROWS_WITH(r.weibull(1, 0), "weibull: expected scale > 0, got 0");
+  CHECK_THROWS_WITH(r.pareto(0, 1), "pareto: expected minimum > 0, got 0");
+  CHECK_THROWS_WITH(r.pareto(1, 0), "pareto: expected shape > 0, got 0");
+  CHECK_THROWS_WITH(r.lomax(0, 1), "lomax: expected scale > 0, got 0");
+  CHECK_THROWS_WITH(r.lomax(1, 0), "lomax: expected shape > 0, got 0");
+  CHECK_THROWS_WITH(r.triangular(1, 0, 2), "triangular: expected low <= mode, got 1");
+  CHECK_THROWS_WITH(r.triangular(0, 3, 2), "triangular: expected mode <= high, got 3");
+  CHECK_THROWS_WITH(r.poisson(-1), "poisson: expected mean in [0, 2^50], got -1");
+  CHECK_THROWS_WITH(r.geometric(0), "geometric: expected p in [1e-15, 1], got 0");
+  CHECK_THROWS_WITH(Zipf(0, 1), "zipf: expected n in 1 … 1e12, got 0");
+  CHECK_THROWS_WITH(Zipf(1'000'000'000'001, 1), "zipf: expected n in 1 … 1e12, got 1000000000001");
+  CHECK_THROWS_WITH(Zipf(3, 100.5), "zipf: expected an exponent in [0, 100], got 100.5");
+  CHECK_THROWS_WITH(Zipf(3, -0.5), "zipf: expected an exponent in [0, 100], got -0.5");
+  CHECK_THROWS_WITH(Discrete(std::vector<double>{1, -1}), "discrete: expected weights >= 0, got -1");
+  CHECK_THROWS_WITH(Discrete(std::vector<double>{1, kInf}), "discrete: expected weights >= 0, got inf");
+  CHECK_THROWS_WITH(Discrete(std::vector<double>{0}), "discrete: expected weights with a finite sum > 0, got 0");
+  CHECK_THROWS_WITH(Discrete(std::vector<double>{1e308, 1e308}),
+                    "discrete: expected weights with a finite sum > 0, got inf");
+  // The ends of the ranges are in.
+  CHECK(r.poisson(0) == 0);
+  CHECK(r.poisson(0x1p50) > 0);
+  CHECK(r.geometric(1e-15) >= 1);
+  CHECK(r.below(1) == 0);
+  CHECK(r.hyper_exponential(1, 1) > 0);
+  CHECK(r.normal(4, 0) == 4);
+  CHECK(r.uniform(5, 5) == 5);
+  CHECK(r.triangular(5, 5, 5) == 5);
+}
+
 }  // namespace test_distributions

@@ -134,4 +134,117 @@ TEST_CASE("the queue sorts like a stable sort", "[prop]") {
   }
 }
 
+TEST_CASE("an engine says what cannot be scheduled", "[unit]") {
+  Engine engine;
+  Recorder recorder(engine);
+  engine.schedule_at(Time{5}, recorder, 1);
+  engine.run();
+  CHECK_THROWS_WITH(engine.schedule_at(Time{4}, recorder), "an event was scheduled in the past");
+  CHECK_NOTHROW(engine.schedule_at(Time{5}, recorder, 2));  // now is not past
+  CHECK(engine.has_time_for(Duration{kNever.ticks - 5}));
+  CHECK_FALSE(engine.has_time_for(Duration{kNever.ticks - 4}));
+  CHECK_THROWS_WITH(engine.schedule_in(Duration{kNever.ticks - 4}, recorder), Catch::Contains("set run.tick to"));
+  CHECK_THROWS_AS(engine.expect_time_for(Duration{kNever.ticks}), std::overflow_error);
+  CHECK_NOTHROW(engine.expect_time_for(Duration{kNever.ticks - 5}));
+  CHECK(engine.pending() == 1);
+  engine.run();
+  CHECK(engine.events() == 2);
+  EventQueue queue(1ULL << EventQueue::kSequenceBits);
+  CHECK_THROWS_WITH(queue.push(Time{1}, 2), "event queue: 2^38 events have been scheduled");
+}
+
+TEST_CASE("a run that stops leaves the clock where it was told, one that ends at the last event", "[unit]") {
+  Engine engine;
+  Recorder recorder(engine);
+  CHECK_FALSE(engine.step());
+  engine.run(Time{7});
+  CHECK(engine.now() == Time{0});  // nothing to come
+  engine.schedule_at(Time{10}, recorder, 1);
+  engine.schedule_at(Time{20}, recorder, 2);
+  engine.run(Time{10});
+  CHECK(recorder.seen.size() == 1);
+  CHECK(engine.now() == Time{10});
+  engine.run(Time{3});  // the clock does not go back
+  CHECK(engine.now() == Time{10});
+  engine.run(Time{15});
+  CHECK(engine.now() == Time{15});
+  CHECK(engine.step());
+  CHECK(engine.now() == Time{20});
+  CHECK_FALSE(engine.step());
+  engine.run(Time{99});
+  CHECK(engine.now() == Time{20});
+  CHECK_FALSE(engine.more_now());
+}
+
+TEST_CASE("keys of cancelled events are swept out when they are more than half", "[unit]") {
+  // Swept where the queue has more than twice the live events and 1,024 more.
+  Engine engine;
+  Recorder recorder(engine);
+  std::vector<EventId> ids;
+  for (std::uint64_t i = 0; i < 3000; ++i)
+    ids.push_back(engine.schedule_at(Time{static_cast<std::int64_t>(i * 7919 % 3000)}, recorder, i));
+  std::size_t cancelled = 0;
+  for (; engine.queued() == 3000; ++cancelled) CHECK(engine.cancel(ids[cancelled]));
+  CHECK(cancelled == 2013);  // 3000 > 2 * (3000 - c) + 1024 from c = 2,013 on
+  CHECK(engine.queued() == 987);
+  CHECK(engine.pending() == 987);
+  engine.run();
+  CHECK(recorder.seen.size() == 987);
+  CHECK(std::is_sorted(recorder.seen.begin(), recorder.seen.end()));
+  for (const auto& [at, payload] : recorder.seen) CHECK(payload >= 2013);
+  CHECK_FALSE(engine.cancel(ids.back()));  // fired
+  CHECK_FALSE(engine.cancel(EventId{}));
+}
+
+TEST_CASE("the slot that comes after the top", "[unit]") {
+  EventQueue queue;
+  queue.push(Time{3}, 30);
+  CHECK(queue.top().slot() == 30);
+  CHECK(queue.next_slot() == 30);  // alone
+  for (const std::int64_t at : {9, 5, 7, 4, 8, 6}) queue.push(Time{at}, static_cast<std::uint32_t>(10 * at));
+  CHECK(queue.size() == 7);
+  for (std::uint32_t at = 3; at < 9; ++at) {
+    CHECK(queue.top().slot() == 10 * at);
+    CHECK(queue.next_slot() == 10 * (at + 1));
+    queue.pop();
+  }
+  CHECK(queue.size() == 1);
+  queue.push(Time{1}, 1, Rank::last);  // into the hole
+  queue.push(Time{1}, 2, Rank::late);
+  CHECK(queue.top().rank() == Rank::late);
+  CHECK(queue.next_slot() == 1);
+}
+
+TEST_CASE("a queue that loses any of its keys still sorts", "[prop]") {
+  RandomStream random(13, "sweeps");
+  for (std::size_t count = 0; count < 60; ++count) {
+    EventQueue queue;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> expected;
+    for (std::uint32_t slot = 0; slot < count; ++slot) {
+      const auto time = static_cast<std::int64_t>(random.below(20));
+      queue.push(Time{time}, slot);
+      if (slot % 3 != 0) expected.emplace_back(time, slot);
+    }
+    if (count % 2 == 0 && count > 0) {  // with a hole at the root
+      const std::uint32_t taken = queue.top().slot();
+      queue.pop();
+      std::erase_if(expected, [&](const auto& one) { return one.second == taken; });
+    }
+    queue.remove_if([](std::uint64_t order) { return (order & EventQueue::kSlotMask) % 3 == 0; });
+    std::stable_sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    REQUIRE(queue.size() == expected.size());
+    for (const auto& [time, slot] : expected) {
+      REQUIRE(queue.top().slot() == slot);
+      queue.pop();
+    }
+    CHECK(queue.empty());
+  }
+}
+
+TEST_CASE("streams of an engine are those of its seed", "[unit]") {
+  CHECK(Engine(7).stream("a").bits() == RandomStream(7, "a").bits());
+  CHECK(Engine().stream("a").bits() == RandomStream(1, "a").bits());
+  CHECK(Engine(1, TickScale(5)).scale().ps_per_tick() == 5);
+}
+
 }  // namespace test_engine

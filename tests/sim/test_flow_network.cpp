@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <stdexcept>
@@ -351,6 +352,240 @@ TEST_CASE("what is left of a delay goes along when a flow moves", "[unit]") {
   network.move(flow, four);
   engine.run();
   CHECK(arrivals.at[1] == 105'000'000);
+}
+
+TEST_CASE("flow network: what is refused changes nothing", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(1e9);
+  const auto path = network.add_path(Links{link}, Duration{10});
+  CHECK_THROWS_WITH(network.set_bandwidth(link, -1), "flow network: a bandwidth is negative or too large");
+  CHECK_THROWS_WITH(network.add_link(std::nan("")), "flow network: a bandwidth is negative or too large");
+  CHECK_NOTHROW(network.add_link(4e15));
+  CHECK_THROWS_WITH(network.start(path, 1, arrivals, 0, Duration{-1}), "flow network: negative bytes or delay");
+  CHECK_THROWS_WITH(network.start(path + 1, 1, arrivals), "flow network: a flow over a path that is not there");
+  const FlowId flow = network.start(path, 1000, arrivals, 5);
+  CHECK(network.active() == 1);
+  CHECK_THROWS_WITH(network.move(flow, path + 1), "flow network: a flow over a path that is not there");
+  const auto slow = network.add_path(Links{link}, Duration{kNever.ticks});
+  CHECK_THROWS_AS(network.move(flow, slow), std::overflow_error);
+  CHECK_THROWS_AS(network.start(slow, 1, arrivals), std::overflow_error);
+  CHECK_THROWS_AS(network.start(path, 1, arrivals, 0, Duration{kNever.ticks - 10}), std::overflow_error);
+  CHECK(network.active() == 1);
+  CHECK(network.path_of(flow) == path);
+  engine.run();
+  CHECK(arrivals.at == std::map<std::uint64_t, std::int64_t>{{5, 1'000'010}});
+  CHECK_THROWS_WITH(network.ends_of(network.add_path(Links{}, Duration{0})),
+                    "flow network: a path without links has no ends");
+  CHECK_THROWS_AS(network.ends_of(99), std::out_of_range);
+}
+
+TEST_CASE("a flow that would end after the clock does is an error that names the tick", "[unit]") {
+  // At a byte a second 1e7 bytes take 1e19 ps; at ticks of 1 ns that is 1e16.
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  network.start(network.add_path(Links{network.add_link(1)}, Duration{0}), 10'000'000, arrivals, 1);
+  CHECK_THROWS_WITH(engine.run(), Catch::Contains("set run.tick to \"1 ns\""));
+  Engine coarse(1, TickScale(1000));
+  FlowNetwork same(coarse);
+  Arrivals there(coarse);
+  same.start(same.add_path(Links{same.add_link(1)}, Duration{0}), 10'000'000, there, 1);
+  coarse.run();
+  CHECK(coarse.scale().seconds(Time{there.at[1]}) == Approx(1e7).epsilon(1e-3));
+}
+
+TEST_CASE("what is asked of flows: rate, bytes left, paths and ends", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto a = network.add_link(1e9), b = network.add_link(2e9), c = network.add_link(4e9);
+  const auto path = network.add_path(Links{a, b, c}, Duration{1000}), other = network.add_path(Links{c}, Duration{0});
+  CHECK(network.ends_of(path) == std::pair{a, c});
+  CHECK(network.ends_of(other) == std::pair{c, c});
+  const FlowId flow = network.start(path, 3000, arrivals, 1);
+  CHECK(network.rate(flow) == 0);  // it waits
+  CHECK(network.bytes_left(flow) == 3000);
+  CHECK(network.flows_on(b) == std::vector<FlowId>{flow});
+  const FlowId second = network.start(other, 4000, arrivals, 2);
+  CHECK(network.flows_on(c) == std::vector<FlowId>{flow, second});
+  CHECK(network.flows_on(a) == std::vector<FlowId>{flow});
+  CHECK(network.active() == 2);
+  CHECK(network.stalled() == 0);
+  engine.run(Time{501'000});
+  // The second has had c alone for 1,000 ps, 4 bytes, and 3e9 of it since: 1,500 more. The first has 500 at 1e9.
+  CHECK(network.rate(flow) == Approx(1e9).epsilon(1e-9));
+  CHECK(network.rate(second) == Approx(3e9).epsilon(1e-9));
+  CHECK(network.bytes_left(flow) == Approx(2500).epsilon(1e-6));
+  CHECK(network.bytes_left(second) == Approx(4000 - 4 - 1500).epsilon(1e-6));
+  CHECK(network.load(c) == Approx(4e9).epsilon(1e-9));
+  CHECK(network.load(a) == Approx(1e9).epsilon(1e-9));
+  CHECK(network.carried()[b] == Approx(500).epsilon(1e-6));
+  CHECK(network.carried()[c] == Approx(2004).epsilon(1e-6));
+  engine.run();
+  CHECK(network.rate(flow) == 0);
+  CHECK(network.bytes_left(flow) == 0);
+  CHECK(network.path_of(flow) == kNoRow);
+  CHECK(network.path_of(FlowId{}) == kNoRow);
+  CHECK(network.flows_on(c).empty());
+  CHECK(network.carried() == std::vector<double>{3000, 3000, 7000});
+  CHECK(network.load(c) == 0);
+}
+
+TEST_CASE("flows that wait are linked in the order of their start, whoever leaves", "[unit]") {
+  // Five start together; one in the middle, the first and the last are cancelled. Others start later, for another tick
+  // and for the same.
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(1e9);
+  const auto near = network.add_path(Links{link}, Duration{100}), far = network.add_path(Links{link}, Duration{200});
+  std::vector<FlowId> flows;
+  for (std::uint64_t i = 0; i < 5; ++i) flows.push_back(network.start(near, 10, arrivals, i));
+  for (const std::size_t gone : {2, 0, 4}) CHECK(network.cancel(flows[gone]));
+  network.start(far, 0, arrivals, 7);
+  network.start(near, 0, arrivals, 8);
+  CHECK(network.flows_on(link).size() == 4);
+  const FlowId again = network.start(near, 10, arrivals, 9);  // in a place that is free again
+  CHECK(network.active() == 5);
+  CHECK(again.value != flows[4].value);
+  CHECK_FALSE(network.cancel(flows[4]));
+  engine.run();
+  CHECK(arrivals.order == std::vector<std::uint64_t>{8, 7, 1, 3, 9});
+  CHECK(std::abs(arrivals.at[1] - 30'100) <= 3);  // three of ten bytes, together
+  CHECK(arrivals.at[8] == 100);
+  CHECK(arrivals.at[7] == 200);
+  // Whoever is alone in what waits may go too.
+  const FlowId alone = network.start(near, 10, arrivals, 10);
+  CHECK(network.cancel(alone));
+  network.start(near, 0, arrivals, 11);
+  engine.run();
+  CHECK(arrivals.order.back() == 11);
+  CHECK(arrivals.order.size() == 6);
+}
+
+TEST_CASE("flows of one path end by their size, those of others by what is left", "[unit]") {
+  // Four flows share 1 GB/s: sizes 1, 2, 3, 4 thousand. All have 1,000 at 4e6 ps; 2,000 at 4 + 3 = 7e6; 3,000 at 9e6;
+  // the last at 10e6.
+  for (const bool one_path : {true, false}) {
+    Engine engine;
+    FlowNetwork network(engine);
+    Arrivals arrivals(engine);
+    const auto link = network.add_link(1e9);
+    auto path = network.add_path(Links{link}, Duration{0});
+    for (const std::uint64_t size : {3, 1, 4, 2}) {
+      if (!one_path) path = network.add_path(Links{link}, Duration{0});
+      network.start(path, static_cast<std::int64_t>(1000 * size), arrivals, size);
+    }
+    engine.run();
+    CHECK(arrivals.order == std::vector<std::uint64_t>{1, 2, 3, 4});
+    for (const auto& [size, at] : std::map<std::uint64_t, std::int64_t>{{1, 4}, {2, 7}, {3, 9}, {4, 10}})
+      CHECK(std::abs(arrivals.at[size] - at * 1'000'000) <= 4);
+    CHECK(network.carried()[link] == 10'000);
+  }
+}
+
+TEST_CASE("a link that is down stalls its flows, and they go on where they were", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(0), up = network.add_link(1e9);
+  const auto path = network.add_path(Links{link, up}, Duration{0});
+  const FlowId a = network.start(path, 1000, arrivals, 1);
+  network.start(path, 0, arrivals, 2);
+  network.start(network.add_path(Links{up}, Duration{0}), 500, arrivals, 3);
+  engine.run();
+  CHECK(arrivals.order == std::vector<std::uint64_t>{2, 3});
+  CHECK(arrivals.at[3] == 500'000);  // all of `up`
+  CHECK(network.stalled() == 1);
+  CHECK(network.active() == 1);
+  CHECK(network.rate(a) == 0);
+  network.set_bandwidth(link, 1e9);
+  engine.run(Time{800'000});
+  network.set_bandwidth(link, 0);
+  engine.run();
+  CHECK(network.stalled() == 1);
+  CHECK(network.bytes_left(a) == Approx(700).epsilon(1e-6));  // from 500,000 to 800,000
+  network.set_bandwidth(link, 0.5e9);
+  engine.run();
+  CHECK(network.stalled() == 0);
+  CHECK(std::abs(arrivals.at[1] - 2'200'000) <= 2);  // 700 bytes at half the rate
+}
+
+TEST_CASE("handlers start, cancel and move flows at the instant of an end", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(1e9);
+  const auto path = network.add_path(Links{link}, Duration{0});
+  const auto far = network.add_path(Links{network.add_link(1e9)}, Duration{7});
+  network.start(path, 1000, arrivals, 1);
+  const FlowId cancelled = network.start(path, 1000, arrivals, 2);  // ends with the first: has left when that is told
+  const FlowId moved = network.start(path, 3000, arrivals, 3);
+  const FlowId stopped = network.start(path, 3000, arrivals, 4);
+  arrivals.act = [&](std::uint64_t payload) {
+    if (payload == 1) {
+      CHECK_FALSE(network.cancel(cancelled));
+      CHECK(network.move(moved, far));
+      CHECK(network.cancel(stopped));
+      network.start(path, 500, arrivals, 5);
+    }
+  };
+  engine.run();
+  // Four share until 4e6; then 5 has the link alone for 500 bytes, and 3 the other for 2,000 after 7 ps.
+  CHECK(arrivals.order == std::vector<std::uint64_t>{1, 2, 5, 3});
+  CHECK(std::abs(arrivals.at[2] - 4'000'000) <= 4);
+  CHECK(std::abs(arrivals.at[5] - 4'500'000) <= 5);
+  CHECK(std::abs(arrivals.at[3] - 6'000'007) <= 5);
+  CHECK(network.carried()[link] == Approx(1000 + 1000 + 1000 + 1000 + 500).epsilon(1e-6));
+}
+
+TEST_CASE("when flows end, to the tick, and what that takes", "[golden]") {
+  // Golden values are this implementation's own, written down once: starts, cancellations, moves, links that fail.
+  RandomStream random(21, "flows/golden");
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  const auto add = [&](std::int64_t value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL; };
+  std::uint64_t events = 0, solves = 0, freed = 0;
+  for (int round = 0; round < 20; ++round) {
+    Engine engine(1, TickScale(round % 2 == 0 ? 1 : 1000));
+    FlowNetwork network(engine);
+    Arrivals arrivals(engine);
+    const std::size_t links = 2 + random.below(9);
+    for (std::size_t l = 0; l < links; ++l) network.add_link(1e9 * static_cast<double>(1 + random.below(3)));
+    for (int p = 0; p < 15; ++p) {
+      Links route(links);
+      std::iota(route.begin(), route.end(), 0U);
+      for (std::size_t i = 0; i < links; ++i) std::swap(route[i], route[i + random.below(links - i)]);
+      route.resize(1 + random.below(std::min<std::size_t>(4, links)));
+      network.add_path(route, Duration{static_cast<std::int64_t>(random.below(4) * 100)});
+    }
+    std::vector<FlowId> flows;
+    for (int step = 0; step < 150; ++step) {
+      flows.push_back(network.start(static_cast<FlowNetwork::Path>(random.below(15)),
+                                    static_cast<std::int64_t>(random.below(20'000)), arrivals, flows.size(),
+                                    Duration{static_cast<std::int64_t>(random.below(3) * 50)}));
+      if (random.below(5) == 0) (void)network.cancel(flows[random.below(flows.size())]);
+      if (random.below(5) == 0)
+        (void)network.move(flows[random.below(flows.size())], static_cast<FlowNetwork::Path>(random.below(15)));
+      if (random.below(8) == 0)
+        network.set_bandwidth(static_cast<FlowNetwork::Link>(random.below(links)),
+                              1e9 * static_cast<double>(random.below(4)));
+      engine.run(engine.now() + Duration{static_cast<std::int64_t>(random.below(3000)) * (round % 2 == 0 ? 1000 : 1)});
+    }
+    for (FlowNetwork::Link l = 0; l < links; ++l) network.set_bandwidth(l, 2e9);
+    engine.run();
+    CHECK(network.active() == 0);
+    for (const auto& [payload, at] : arrivals.at) add(static_cast<std::int64_t>(payload)), add(at);
+    for (const std::uint64_t payload : arrivals.order) add(static_cast<std::int64_t>(payload));
+    events += engine.events();
+    solves += network.effort().solves;
+    freed += network.effort().freed;
+  }
+  CHECK(hash == 0x4c397394ce3480eaULL);
+  CHECK(events == 6916);
+  CHECK(solves == 6787);
+  CHECK(freed == 50698);
 }
 
 }  // namespace test_flow_network

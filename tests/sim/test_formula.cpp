@@ -531,6 +531,8 @@ TEST_CASE("formula: names in parts, and dots that no part follows", "[unit]") {
   const Scene scene;
   CHECK_THAT(scene.fault("batch."), Contains("column 6: expected an operator or the end, got '.'"));
   CHECK_THAT(scene.fault("batch.2"), Contains("column 6: expected an operator or the end, got '.'"));
+  CHECK_THAT(scene.fault("1 + batch."), Contains("column 10: expected an operator or the end, got '.'"));
+  CHECK_THAT(scene.fault("1 + jit.stall.-2"), Contains("column 14: expected an operator or the end, got '.'"));
   CHECK_THAT(scene.fault("jit..stall", 2), Contains("column 1: unknown name 'jit'"));
   CHECK_THAT(scene.fault("jit.stall.x"), Contains("unknown name 'jit.stall.x' (did you mean 'jit.stall'?)"));
   CHECK_THAT(scene.fault("#"), Contains("column 1: expected a number, a name or '(', got '#'"));

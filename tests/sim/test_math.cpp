@@ -1,11 +1,13 @@
 // The deterministic functions against the C library's long double ones (64-bit mantissas, so that their own error is
 // some thousandth of a unit of ours), at the edges, and bit for bit.
+#include <array>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "sim/base/math.hpp"
 #include "sim/base/random.hpp"
@@ -343,6 +345,81 @@ TEST_CASE("elementary functions give these bits everywhere", "[golden]") {
     CHECK(std::bit_cast<std::uint64_t>(g.function(1.0 / 3)) == g.at_one_third);
     CHECK(hash_of(g.function) == g.hash);
   }
+}
+
+namespace {
+
+std::uint64_t hashed(std::uint64_t hash, double value) {
+  return (hash ^ (std::isnan(value) ? 0 : std::bit_cast<std::uint64_t>(value))) * 0x100000001b3ULL;
+}
+/// A number of that binary exponent, the i-th of a row whose digits have no pattern.
+double sized(int i, int exponent) {
+  return std::ldexp(1 + std::fmod(i * 0.6180339887498949, 1.0), exponent);
+}
+/// Of f at numbers of every size, of both signs.
+std::uint64_t hash_at_all_sizes(double (*f)(double)) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (int i = 1; i <= 4000; ++i) {
+    const double x = sized(i, i * 7 % 2098 - 1074);
+    hash = hashed(hashed(hash, f(x)), f(-x));
+  }
+  return hash;
+}
+/// Of f between 2^-64 and 2^12, where most of them turn from one formula to another.
+std::uint64_t hash_around_one(double (*f)(double)) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (int i = 1; i <= 7600; ++i) {
+    const double x = sized(i, i % 76 - 64);
+    hash = hashed(hashed(hash, f(x)), f(-x));
+  }
+  return hash;
+}
+
+}  // namespace
+
+TEST_CASE("elementary functions give these bits at every size", "[golden]") {
+  struct Row {
+    const char* name;
+    double (*function)(double);
+    std::array<std::uint64_t, 2> hashes;  // at all sizes, around 1
+  };
+  for (const Row& row : std::vector<Row>{
+           {"exp", det_exp, {0x52a9541261bc8050ULL, 0xb4b212d1ecc1aa9aULL}},
+           {"exp2", det_exp2, {0x003a6ce9364d0c29ULL, 0xafdc08c1fc1a8b86ULL}},
+           {"expm1", det_expm1, {0x9f8df129c12ff5eaULL, 0xa4e8c4bfb233b36eULL}},
+           {"log", det_log, {0x489d918c3f2f1861ULL, 0x9b07f8d5f5e2b991ULL}},
+           {"log2", det_log2, {0xbfc0e42e897bc708ULL, 0x612f026089848c15ULL}},
+           {"log10", det_log10, {0x923e7a9a7678bbcbULL, 0x7ade0d6e49dffd93ULL}},
+           {"log1p", det_log1p, {0x87648656c70e1f43ULL, 0xc5df24819c85b5c2ULL}},
+           {"cbrt", det_cbrt, {0xe2cc56f32ed48e91ULL, 0xb87fff398044ce5fULL}},
+           {"sin", det_sin, {0x5d7d1f6c4d6a8a55ULL, 0x9072debbe04ce8b9ULL}},
+           {"cos", det_cos, {0xbd325af5148f3b15ULL, 0x05c2be3a66a17643ULL}},
+           {"tan", det_tan, {0xa63c8e558f6b810dULL, 0x2aadd82174d5d32dULL}},
+           {"atan", det_atan, {0x415be6cfcbc99fa1ULL, 0x870ac0bcfbd71441ULL}},
+           {"tanh", det_tanh, {0x24c18104db95a671ULL, 0x86d15826085f1b0dULL}},
+           {"erf", det_erf, {0xfce73d6c900af5d9ULL, 0xabf0296622ce5207ULL}},
+           {"erfc", det_erfc, {0x04e3ea5916e8170dULL, 0xce562f23a0a0a098ULL}},
+           {"lgamma", det_lgamma, {0x5f9f2de091d0e04dULL, 0x8d15dcc7bd1388a7ULL}},
+       }) {
+    CAPTURE(row.name);
+    CHECK(hash_at_all_sizes(row.function) == row.hashes[0]);
+    CHECK(hash_around_one(row.function) == row.hashes[1]);
+  }
+}
+
+TEST_CASE("powers and angles give these bits at every size", "[golden]") {
+  // Powers whose results run over all that a double holds, and near 1; angles of points near and far, all quadrants.
+  std::uint64_t powers = 0xcbf29ce484222325ULL, angles = powers;
+  for (int i = 1; i <= 8000; ++i) {
+    const double x = i % 3 == 0 ? sized(i, i * 11 % 2098 - 1074) : sized(i, i % 4 - 2);
+    const double y = (i % 2 == 0 ? 1 : -1) * sized(7 * i, i % 24 - 13);
+    powers = hashed(hashed(powers, det_pow(x, y)), det_pow(-x, std::floor(y)));
+    const double up = sized(3 * i, i % 5 == 0 ? i * 13 % 2098 - 1074 : i % 61 - 30);
+    for (const double sign : {1.0, -1.0})
+      angles = hashed(hashed(angles, det_atan2(sign * up, x)), det_atan2(sign * up, -x));
+  }
+  CHECK(powers == 0x0b699aaf8afbfeaaULL);
+  CHECK(angles == 0x31744e2d2b81c1f9ULL);
 }
 
 }  // namespace test_math

@@ -316,4 +316,151 @@ TEST_CASE("the order in which links, paths and changes come does not show", "[pr
   }
 }
 
+TEST_CASE("bad networks are refused at the ends of the ranges", "[unit]") {
+  MaxMinSolver solver;
+  CHECK(solver.add_link(0) == 0);
+  CHECK(solver.add_link(MaxMinSolver::kMaxCapacity) == 1);
+  CHECK_THROWS_WITH(solver.add_link(MaxMinSolver::kMaxCapacity + 1), "max-min: a capacity is not in 0 … 2^62");
+  CHECK_THROWS_WITH(solver.set_capacity(0, -1), "max-min: a capacity is not in 0 … 2^62");
+  CHECK_THROWS_WITH(solver.add_path(Route{2}), "max-min: a path over a link that is not there");
+  const auto path = solver.add_path(Route{1});
+  CHECK_THROWS_WITH(solver.set_flows(path, std::int64_t{1} << 32), "max-min: a number of flows is not in 0 … 2^32 - 1");
+  solver.set_flows(path, (std::int64_t{1} << 32) - 1);
+  solver.set_capacity(1, MaxMinSolver::kMaxCapacity);
+  solver.solve();
+  CHECK(solver.rate(path) == MaxMinSolver::kMaxCapacity / ((std::int64_t{1} << 32) - 1));
+  // Paths of 32,766 links are the longest.
+  MaxMinSolver wide;
+  Route all;
+  for (int i = 0; i < 32'767; ++i) all.push_back(wide.add_link(i == 30'000 ? 3 : 5));
+  CHECK_THROWS_WITH(wide.add_path(all), "max-min: a path too long");
+}
+
+TEST_CASE("links and paths are told as they were given", "[unit]") {
+  MaxMinSolver solver;
+  for (int i = 0; i < 8; ++i) solver.add_link(100 - i);
+  for (const std::size_t length : {1, 5, 6, 7, 8}) {  // six stand in place, longer ones elsewhere
+    Route route;
+    for (std::size_t i = 0; i < length; ++i) route.push_back(static_cast<MaxMinSolver::Link>(7 - i));
+    const auto path = solver.add_path(route);
+    CHECK(solver.hops(path) == length);
+    for (std::size_t i = 0; i < length; ++i) CHECK(solver.link_of(path, i) == 7 - i);
+    CHECK(solver.flows(path) == 0);
+    CHECK(solver.rate(path) == 0);
+    CHECK(solver.bottleneck(path) == MaxMinSolver::kNoLink);
+    solver.set_flows(path, 2);
+    CHECK(solver.flows(path) == 2);  // as set
+    CHECK(solver.rate(path) == 0);   // not solved yet
+    solver.solve();
+    CHECK(solver.rate(path) == 46);  // 93 / 2 of the narrowest
+    CHECK(solver.bottleneck(path) == 7);
+    CHECK(solver.load(7) == 92);
+    CHECK(solver.level(7) == 46);
+    solver.set_flows(path, 0);
+    solver.solve();
+    CHECK(solver.load(7) == 0);
+    CHECK(solver.bottleneck(path) == MaxMinSolver::kNoLink);
+  }
+  CHECK(solver.links() == 8);
+  CHECK(solver.paths() == 5);
+  CHECK(solver.capacity(3) == 97);
+}
+
+TEST_CASE("a path that shares no link needs no filling", "[unit]") {
+  MaxMinSolver solver;
+  for (const std::int64_t capacity : {30, 20, 20}) solver.add_link(capacity);
+  const auto path = solver.add_path(Route{0, 1, 2});
+  solver.set_flows(path, 3);
+  const auto first = solver.solve();
+  CHECK(solver.rate(path) == 6);        // 20 / 3
+  CHECK(solver.bottleneck(path) == 1);  // the first of two as narrow
+  CHECK(std::vector(first.placed.begin(), first.placed.end()) == std::vector<MaxMinSolver::Path>{path});
+  CHECK(std::vector(first.levels.begin(), first.levels.end()) == std::vector<MaxMinSolver::Link>{1, 2});
+  CHECK(solver.level(0) == -1);  // never full
+  CHECK(solver.load(0) == 18);
+  CHECK(solver.effort().freed == 0);
+  CHECK(solver.effort().levels == 0);
+  CHECK(solver.effort().changes == 1);
+  // The number of flows as it was: nothing changed. Another capacity of the narrowest: the other one is the bottleneck.
+  solver.set_flows(path, 4);
+  solver.set_flows(path, 3);
+  solver.set_capacity(1, 20);
+  solver.solve();
+  CHECK(solver.effort().changes == 1);
+  solver.set_flows(path, 1);
+  const auto alone = solver.solve();
+  CHECK(solver.rate(path) == 20);
+  CHECK(alone.placed.empty());
+  CHECK(alone.levels.size() == 2);
+  solver.set_capacity(1, 25);
+  const auto moved = solver.solve();
+  CHECK(solver.rate(path) == 20);
+  CHECK(solver.bottleneck(path) == 2);
+  CHECK(std::vector(moved.placed.begin(), moved.placed.end()) == std::vector<MaxMinSolver::Path>{path});
+}
+
+TEST_CASE("a bottleneck stays as long as it is one of those that limit", "[unit]") {
+  // Two links of 10 under a path and each a path of its own: full together at 5. It stays with the one that it had.
+  MaxMinSolver solver;
+  const auto a = solver.add_link(10), b = solver.add_link(12);
+  const auto both = solver.add_path(Route{a, b}), on_a = solver.add_path(Route{a}), on_b = solver.add_path(Route{b});
+  for (const auto path : {both, on_a, on_b}) solver.set_flows(path, 1);
+  solver.solve();
+  CHECK(solver.bottleneck(both) == a);
+  CHECK(solver.rate(on_b) == 7);
+  solver.set_capacity(b, 10);
+  const auto tie = solver.solve();
+  CHECK(solver.bottleneck(both) == a);
+  CHECK(tie.placed.empty());
+  CHECK(solver.rate(on_b) == 5);
+  solver.set_capacity(b, 8);
+  const auto lower = solver.solve();
+  CHECK(solver.bottleneck(both) == b);
+  CHECK(solver.rate(both) == 4);
+  CHECK(solver.rate(on_a) == 6);
+  CHECK(std::vector(lower.placed.begin(), lower.placed.end()) == std::vector<MaxMinSolver::Path>{both});
+  solver.set_capacity(b, 0);
+  solver.solve();
+  CHECK(solver.rate(both) == 0);
+  CHECK(solver.rate(on_a) == 10);
+  CHECK(solver.load(b) == 0);
+}
+
+TEST_CASE("rates, changes and effort of a network that changes", "[golden]") {
+  // Golden values are this implementation's own, written down once: results to the unit, and how much was filled again.
+  RandomStream random(17, "max-min/golden");
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  const auto add = [&](std::int64_t value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL; };
+  MaxMinSolver::Effort sum;
+  std::size_t levels = 0, placed = 0;
+  for (int round = 0; round < 40; ++round) {
+    Net net = random_net(random, 2 + random.below(24), 4 + random.below(60), 9);
+    MaxMinSolver solver;
+    for (const auto c : net.capacity) solver.add_link(c);
+    for (const auto& route : net.routes) solver.add_path(route);
+    for (int step = 0; step < 60; ++step) {
+      for (std::uint64_t change = random.below(4); change-- > 0;)
+        solver.set_flows(static_cast<std::uint32_t>(random.below(net.routes.size())),
+                         static_cast<std::int64_t>(random.below(4)));
+      if (random.below(5) == 0)
+        solver.set_capacity(static_cast<std::uint32_t>(random.below(net.capacity.size())),
+                            1'000'000'007 * static_cast<std::int64_t>(random.below(4)));
+      const auto changes = solver.solve();
+      levels += changes.levels.size();
+      placed += changes.placed.size();
+    }
+    for (std::uint32_t p = 0; p < net.routes.size(); ++p) add(solver.rate(p)), add(solver.bottleneck(p));
+    for (std::uint32_t l = 0; l < net.capacity.size(); ++l) add(solver.load(l)), add(solver.level(l));
+    sum.changes += solver.effort().changes;
+    sum.freed += solver.effort().freed;
+    sum.levels += solver.effort().levels;
+  }
+  CHECK(hash == 0xf3778963aa294e57ULL);
+  CHECK(sum.changes == 2986);
+  CHECK(sum.freed == 17953);
+  CHECK(sum.levels == 5626);
+  CHECK(levels == 3671);
+  CHECK(placed == 2208);
+}
+
 }  // namespace test_max_min

@@ -6,6 +6,7 @@
 #include "sim/base/fault.hpp"
 #include "sim/child_process.hpp"
 #include "sim/milp.hpp"
+#include "tests/sim/input_support.hpp"
 
 namespace orrery::sim::test_milp {
 namespace {
@@ -145,6 +146,85 @@ TEST_CASE("lines to a program and back", "[process]") {
   CHECK_FALSE(find_program("a-program-that-nobody-has"));
   CHECK_FALSE(run_program({"/bin/sleep", "60"}, 0.05));
   CHECK(run_program({"/bin/false"}, 10) == 1);
+}
+
+TEST_CASE("the text of every kind of bound, sense and number", "[milp][golden]") {
+  Milp milp;
+  milp.add_variable("two\nlines\r", Kind::real, -2.5, Milp::kFree);
+  milp.add_variable("low", Kind::integer, -Milp::kFree, 7);
+  milp.add_variable("binary beyond", Kind::binary, -3, 3);
+  milp.add_variable("one value", Kind::real, 4, 4);
+  CHECK(milp.variables() == 4);
+  CHECK(milp.name(1) == "low");
+  milp.minimise({{1, -1}, {0, 2}, {3, 0}});
+  milp.add_constraint("at\nleast", {{1, -2.5}, {1, 2.5}, {2, 1}}, Sense::at_least, -1.5);
+  CHECK(milp.lp_text() ==
+        "\\ x0: two lines \n\\ x1: low\n\\ x2: binary beyond\n\\ x3: one value\n"
+        "Minimize\n obj: 2 x0 - 1 x1\nSubject To\n"
+        "\\ at least\n c0: 1 x2 >= -1.5\n"
+        "Bounds\n -2.5 <= x0 <= inf\n -inf <= x1 <= 7\n 0 <= x2 <= 1\n 4 <= x3 <= 4\n"
+        "General\n x1\n x2\nEnd\n");
+  Milp plain;
+  plain.add_variable("v");
+  plain.maximise({{0, -3}});
+  CHECK(plain.lp_text() ==
+        "\\ x0: v\nMaximize\n obj: - 3 x0\nSubject To\n none: 0 x0 >= -1\nBounds\n 0 <= x0 <= inf\nEnd\n");
+  // Eight terms a line.
+  Milp wide;
+  Milp::Terms terms;
+  for (int i = 0; i < 9; ++i) terms.emplace_back(wide.add_variable("v"), i + 1);
+  wide.minimise(terms);
+  CHECK_THAT(wide.lp_text(), Catch::Contains(" + 7 x6 + 8 x7\n   + 9 x8\n"));
+}
+
+TEST_CASE("what makes no sense in a program is refused by name", "[milp]") {
+  Milp milp;
+  const auto x = milp.add_variable("x");
+  CHECK_THROWS_WITH(milp.add_variable("y", Kind::real, 2, 1), "variable 'y': low 2 above high 1");
+  CHECK_THROWS_WITH(milp.add_variable("z", Kind::binary, 2, 3), "variable 'z': low 2 above high 1");
+  CHECK_THROWS_WITH(milp.add_constraint("c", {{1, 1}}, Sense::equal, 0), "variable 1 of 1");
+  CHECK_THROWS_WITH(milp.add_constraint("c", {{x, Milp::kFree}}, Sense::equal, 0), "coefficient of 'x' is not finite");
+  CHECK_THROWS_WITH(milp.add_constraint("c", {{x, 1}}, Sense::equal, Milp::kFree), "bound of 'c' is not finite");
+  CHECK_THROWS_WITH(milp.minimise({{1, 1}}), "variable 1 of 1");
+  CHECK(milp.variables() == 1);
+  CHECK(Milp().solve().status == Status::optimal);  // of nothing
+}
+
+namespace {
+
+/// What is read from such a solution file of a solver that writes nothing else: x0 is whole, x1 real; 2 x0 - x1.
+Milp::Solution read(const std::string& solution) {
+  const orrery::test::Scratch scratch;
+  scratch.write("solution", solution);
+  const auto solver =
+      scratch.write("solver", "#!/bin/sh\ncp '" + (scratch.path() / "solution").string() + "' \"$8\"\n");
+  std::filesystem::permissions(solver, std::filesystem::perms::owner_all);
+  Milp milp;
+  milp.minimise({{milp.add_variable("a", Kind::integer), 2}, {milp.add_variable("b"), -1}});
+  return milp.solve(1, solver);
+}
+
+}  // namespace
+
+TEST_CASE("answers of a solver, by what their first line says", "[milp]") {
+  const std::string values = "      0 x0   2.9999999  2\n**    1 x1   0.25  -1\n   7 c0 4 0\n";
+  const Milp::Solution optimal = read("Optimal - objective value 5.75\n" + values);
+  CHECK(optimal.status == Status::optimal);
+  CHECK(optimal.values == std::vector<double>{3, 0.25});
+  CHECK(optimal.objective == 5.75);
+  CHECK(read("Stopped on time - objective value 5\n" + values).status == Status::feasible);
+  CHECK(read("Stopped on time - objective value 5\n" + values).values.size() == 2);
+  CHECK(read("Stopped on time (no integer solution - continuous used)\n" + values).status == Status::unknown);
+  CHECK(read("Stopped on time (no integer solution - continuous used)\n" + values).values.empty());
+  CHECK(read("Infeasible - objective value 0\n" + values).status == Status::infeasible);
+  CHECK(read("Integer infeasible - objective value 0\n").status == Status::infeasible);
+  CHECK(read("Unbounded - objective value 0\n").status == Status::unbounded);
+  CHECK(read("").status == Status::unknown);
+  CHECK_FALSE(read("").solved());
+  // A variable that is not told is 0, one that there is not is left out.
+  const Milp::Solution some = read("Optimal\n 1 x1 4 0\n 2 x2 9 0\n");
+  CHECK(some.values == std::vector<double>{0, 4});
+  CHECK(some.objective == -4);
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // Stations, pools, shared service, channels, signals: by hand.
 #include <catch2/catch.hpp>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "actors.hpp"
+#include "sim/base/document.hpp"
 #include "sim/resources.hpp"
 #include "sim/when.hpp"
 #include "tests/allocations.hpp"
@@ -375,6 +378,261 @@ TEST_CASE("statistics can start after a warm-up", "[unit][resources]") {
   CHECK(desk.mean_queue == Approx(5.0 / 15));
   CHECK(shared.statistics().arrived == 2);
   CHECK(shared.statistics().mean_jobs == Approx(2.0));
+}
+
+TEST_CASE("a station that preempts: who goes, who comes back, and what it counts", "[unit][resources]") {
+  // a (priority 5) 0 … 10; b (3) at 4 takes its server until 7; c (5) at 5 waits behind a, which came before it.
+  const auto run = [](Discipline discipline, ServerStatistics& statistics) {
+    Engine engine;
+    Server server(engine, "gpu", 1, discipline);
+    Log log;
+    engine.processes().spawn("a", customer(engine, server, log, "a", 0, 10, 5));
+    engine.processes().spawn("b", customer(engine, server, log, "b", 4, 3, 3));
+    engine.processes().spawn("c", customer(engine, server, log, "c", 5, 2, 5));
+    engine.processes().spawn("d", customer(engine, server, log, "d", 6, 1, 3));  // as urgent as b: waits
+    engine.run();
+    statistics = server.statistics();
+    return log;
+  };
+  ServerStatistics of;
+  // d 7 … 8; a has 6 left: 8 … 14; c 14 … 16.
+  CHECK(run(Discipline::preempt_resume, of) == Log{at(7, "b"), at(8, "d"), at(14, "a"), at(16, "c")});
+  CHECK(of.preempted == 1);
+  CHECK(of.arrived == 4);
+  CHECK(of.served == 4);
+  CHECK(static_cast<std::int64_t>(of.busy_ticks) == 16);
+  CHECK(static_cast<std::int64_t>(of.queued_ticks) == (8 - 4) + (14 - 5) + (7 - 6));
+  CHECK(of.utilisation == 1);
+  // From the start: 8 … 18.
+  CHECK(run(Discipline::preempt_restart, of) == Log{at(7, "b"), at(8, "d"), at(18, "a"), at(20, "c")});
+  CHECK(of.preempted == 1);
+  CHECK(static_cast<std::int64_t>(of.queued_ticks) == (8 - 4) + (18 - 5) + (7 - 6));
+}
+
+TEST_CASE("of several in service the least urgent goes, of equal ones the last to arrive", "[unit][resources]") {
+  Engine engine;
+  Server server(engine, "gpu", 3, Discipline::preempt_resume);
+  Log log;
+  engine.processes().spawn("a", customer(engine, server, log, "a", 0, 20, 5));
+  engine.processes().spawn("b", customer(engine, server, log, "b", 1, 20, 5));
+  engine.processes().spawn("c", customer(engine, server, log, "c", 2, 20, 4));
+  engine.processes().spawn("d", customer(engine, server, log, "d", 3, 10, 1));  // in place of b, until 13
+  engine.processes().spawn("e", customer(engine, server, log, "e", 5, 2, 1));   // in place of a, until 7
+  engine.processes().spawn("f", customer(engine, server, log, "f", 6, 1, 4));   // c is as urgent: waits
+  engine.run();
+  // At 7: f (4) goes before a and b, 7 … 8; a has 15 left: 8 … 23; b 18 from 13: 31; c 2 … 22.
+  CHECK(log == Log{at(7, "e"), at(8, "f"), at(13, "d"), at(22, "c"), at(23, "a"), at(31, "b")});
+  CHECK(server.statistics().preempted == 2);
+  CHECK(server.capacity() == 3);
+}
+
+TEST_CASE("a job that ends just then is not preempted", "[unit][resources]") {
+  // a ends at 10, when the urgent b comes; b begins then, and a was served in full.
+  Engine engine;
+  Server server(engine, "gpu", 1, Discipline::preempt_restart);
+  Log log;
+  engine.processes().spawn("b", customer(engine, server, log, "b", 10, 5, 0));  // its delay ends before a's service
+  engine.processes().spawn("a", customer(engine, server, log, "a", 0, 10, 9));
+  engine.run();
+  CHECK(log == Log{at(10, "a"), at(15, "b")});
+  CHECK(server.statistics().preempted == 0);
+}
+
+TEST_CASE("jobs that are cancelled leave from wherever they are", "[unit][resources]") {
+  for (const Discipline discipline :
+       {Discipline::fifo, Discipline::priority, Discipline::preempt_resume, Discipline::preempt_restart}) {
+    Engine engine;
+    Server server(engine, "desk", 1, discipline);
+    Log log;
+    std::vector<ProcessHandle> jobs;
+    for (const char* name : {"a", "b", "c", "d"})
+      jobs.push_back(engine.processes().spawn(name, customer(engine, server, log, name, 0, 10)));
+    engine.run(Time{4});
+    CHECK(server.busy() == 1);
+    CHECK(server.waiting() == 3);
+    jobs[2].cancel();  // waits
+    CHECK(server.waiting() == 2);
+    CHECK(server.busy() == 1);
+    jobs[0].cancel();  // is served: b begins at 4
+    CHECK(server.waiting() == 1);
+    CHECK(server.busy() == 1);
+    engine.run();
+    CHECK(log == Log{at(14, "b"), at(24, "d")});
+    const ServerStatistics statistics = server.statistics();
+    CHECK(statistics.arrived == 4);
+    CHECK(statistics.served == 2);
+    CHECK(statistics.cancelled == 2);
+    CHECK(static_cast<std::int64_t>(statistics.busy_ticks) == 24);
+    CHECK(static_cast<std::int64_t>(statistics.queued_ticks) == 4 + 4 + 14);
+    CHECK(statistics.mean_queue == Approx(22.0 / 24));
+    server.restart_statistics();
+    CHECK(server.statistics().arrived == 0);
+    CHECK(server.statistics().cancelled == 0);
+  }
+}
+
+TEST_CASE("servers that are taken and given back are counted", "[unit][resources]") {
+  Engine engine;
+  Server server(engine, "room", 2);
+  {
+    const std::optional<Hold> one = server.try_acquire(), two = server.try_acquire();
+    CHECK(server.busy() == 2);
+    CHECK_FALSE(server.try_acquire());
+    CHECK(server.statistics().arrived == 2);
+    CHECK(server.statistics().served == 0);
+    server.restart_statistics();
+    CHECK(server.statistics().arrived == 2);  // those inside
+  }
+  CHECK(server.busy() == 0);
+  CHECK(server.statistics().served == 2);
+}
+
+TEST_CASE("a pool gives all that there is, and nothing too", "[unit][resources]") {
+  Engine engine;
+  TokenPool pool(engine, "memory", 4);
+  CHECK(pool.capacity() == 4);
+  std::optional<Tokens> all = pool.try_acquire(4);
+  REQUIRE(all);
+  CHECK(all->units() == 4);
+  CHECK(pool.free() == 0);
+  CHECK_FALSE(pool.try_acquire(1));
+  const std::optional<Tokens> nothing = pool.try_acquire(0);
+  REQUIRE(nothing);
+  CHECK(nothing->units() == 0);
+  all.reset();
+  CHECK(pool.free() == 4);
+  CHECK_THROWS_WITH(pool.acquire(-1), "'memory': a negative number of tokens was asked for");
+  CHECK_THROWS_WITH(pool.try_acquire(5), "'memory': 5 tokens were asked for, of 4 there are");
+  TokenPool none(engine, "none", 0);
+  CHECK(none.try_acquire(0));
+  CHECK_FALSE(none.free());
+}
+
+TEST_CASE("a pool does not let anybody pass who came later, unless it is told to", "[unit][resources]") {
+  for (const Admission admission : {Admission::fifo, Admission::best_effort}) {
+    Engine engine;
+    TokenPool pool(engine, "memory", 4, admission);
+    Log log;
+    engine.processes().spawn("a", taker(engine, pool, log, "a", 0, 3, 10));
+    engine.processes().spawn("b", taker(engine, pool, log, "b", 1, 2, 10));  // waits until 10
+    engine.run(Time{2});
+    CHECK(pool.waiting() == 1);
+    CHECK(pool.try_acquire(1).has_value() == (admission == Admission::best_effort));
+    engine.processes().spawn("c", taker(engine, pool, log, "c", 0, 3, 10));
+    engine.processes().spawn("d", taker(engine, pool, log, "d", 0, 1, 20));
+    engine.run();
+    // In order: b at 10 and then c at 20, d behind it. Else d at 2; at 10 three are free: b and not c, at 20 c.
+    CHECK(log == (admission == Admission::fifo ? Log{at(0, "a"), at(10, "b"), at(20, "c"), at(20, "d")}
+                                               : Log{at(0, "a"), at(2, "d"), at(10, "b"), at(20, "c")}));
+    // Requests waited 1 … 10, 2 … 20 and, in order, 2 … 20.
+    CHECK(static_cast<std::int64_t>(pool.waiting_over_time().area(engine.now())) ==
+          9 + 18 + (admission == Admission::fifo ? 18 : 0));
+    CHECK(pool.free() == 4);
+  }
+}
+
+TEST_CASE("shared service: cancelled jobs leave their share to the others", "[unit][resources]") {
+  Engine engine;
+  ProcessorSharing shared(engine, "cpu");
+  Log log;
+  engine.processes().spawn("a", sharer(engine, shared, log, "a", 0, 10));
+  const ProcessHandle b = engine.processes().spawn("b", sharer(engine, shared, log, "b", 0, 10));
+  engine.run(Time{8});  // four each
+  CHECK(shared.jobs() == 2);
+  b.cancel();
+  CHECK(shared.jobs() == 1);
+  engine.run();
+  CHECK(log == Log{at(14, "a")});  // six alone
+  const SharingStatistics of = shared.statistics();
+  CHECK(of.arrived == 2);
+  CHECK(of.served == 1);
+  CHECK(of.cancelled == 1);
+  CHECK(static_cast<std::int64_t>(of.job_ticks) == 2 * 8 + 6);
+  CHECK(static_cast<std::int64_t>(of.busy_ticks) == 14);
+  CHECK(of.mean_jobs == Approx(22.0 / 14));
+}
+
+namespace {
+
+/// Jobs that come at random, a few of which are cancelled; what happened in the end.
+template <class Spawn>
+Log random_traffic(Engine& engine, Log& log, Spawn spawn) {
+  RandomStream random(31, "traffic");
+  std::vector<ProcessHandle> jobs;
+  std::int64_t when = 0;
+  for (int i = 0; i < 400; ++i) {
+    when += static_cast<std::int64_t>(random.below(12));
+    const auto length = static_cast<std::int64_t>(random.below(30));
+    const auto third = static_cast<std::int64_t>(1 + random.below(4));
+    jobs.push_back(spawn(std::to_string(i), when, length, third));
+  }
+  for (std::int64_t now = 50; now < 2500; now += 50) {
+    engine.run(Time{now});
+    jobs[random.below(jobs.size())].cancel();
+  }
+  engine.run();
+  return log;
+}
+std::uint64_t hash_of(const Log& log) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const auto& [when, name] : log)
+    hash = hash_text(name, (hash ^ static_cast<std::uint64_t>(when)) * 0x100000001b3ULL);
+  return hash;
+}
+
+}  // namespace
+
+TEST_CASE("random traffic at a station adds up, and is the same everywhere", "[golden][resources]") {
+  // Golden values are this implementation's own, written down once.
+  struct Row {
+    Discipline discipline;
+    std::uint64_t hash;
+    std::int64_t preempted, busy, queued;
+  };
+  for (const Row& row : std::vector<Row>{{Discipline::fifo, 0x501ea956901385f7ULL, 0, 5822, 2279},
+                                         {Discipline::priority, 0x4dd18aa047c6cb32ULL, 0, 5821, 2283},
+                                         {Discipline::preempt_resume, 0x9bbb55767577b997ULL, 127, 5813, 2781},
+                                         {Discipline::preempt_restart, 0x234422d3e02dbbdbULL, 215, 7140, 31143}}) {
+    Engine engine;
+    Server server(engine, "desk", 3, row.discipline);
+    Log log;
+    random_traffic(engine, log,
+                   [&](const std::string& name, std::int64_t when, std::int64_t length, std::int64_t urgency) {
+                     return engine.processes().spawn(name, customer(engine, server, log, name, when, length, urgency));
+                   });
+    const ServerStatistics of = server.statistics();
+    CHECK(of.arrived == of.served + of.cancelled);
+    CHECK(of.served == static_cast<std::int64_t>(log.size()));
+    CHECK(hash_of(log) == row.hash);
+    CHECK(of.preempted == row.preempted);
+    CHECK(static_cast<std::int64_t>(of.busy_ticks) == row.busy);
+    CHECK(static_cast<std::int64_t>(of.queued_ticks) == row.queued);
+  }
+}
+
+TEST_CASE("random traffic in shared service adds up, and is the same everywhere", "[golden][resources]") {
+  struct Row {
+    double servers, cap;
+    std::uint64_t hash;
+    std::int64_t jobs, busy;
+  };
+  for (const Row& row : std::vector<Row>{{3, 1, 0x419b961c51e50bf7ULL, 8142, 2146},
+                                         {2.5, 2.5, 0x49d18a72dfe3c49aULL, 22260, 2328},
+                                         {0.7, 0.3, 0x0dc16a2a8da6ae0cULL, 1352459, 7830}}) {
+    Engine engine;
+    ProcessorSharing shared(engine, "cpu", row.servers, row.cap);
+    Log log;
+    random_traffic(engine, log,
+                   [&](const std::string& name, std::int64_t when, std::int64_t work, std::int64_t weight) {
+                     return engine.processes().spawn(name, sharer(engine, shared, log, name, when, work, weight));
+                   });
+    const SharingStatistics of = shared.statistics();
+    CHECK(of.arrived == of.served + of.cancelled);
+    CHECK(of.served == static_cast<std::int64_t>(log.size()));
+    CHECK(hash_of(log) == row.hash);
+    CHECK(static_cast<std::int64_t>(of.job_ticks) == row.jobs);
+    CHECK(static_cast<std::int64_t>(of.busy_ticks) == row.busy);
+  }
 }
 
 }  // namespace test_resources

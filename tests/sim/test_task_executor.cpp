@@ -1,5 +1,7 @@
 // Small graphs, solved by hand.
 #include <catch2/catch.hpp>
+#include <stdexcept>
+#include <vector>
 
 #include "tests/sim/task_support.hpp"
 
@@ -245,6 +247,164 @@ TEST_CASE("two graphs run side by side on one engine", "[unit]") {
   engine.run();
   CHECK(a.makespan() == Duration{10});
   CHECK(b.makespan() == Duration{10});
+}
+
+TEST_CASE("what an executor refuses, word by word", "[unit]") {
+  Engine engine;
+  TaskGraph flows;
+  flows.add({.flow = FlowSpec{}});
+  CHECK_THROWS_WITH(TaskExecutor(engine, flows).start(),
+                    "task executor: the graph has flows, but there is no transport");
+  TaskGraph graph;
+  graph.add({.duration = Duration{5}, .name = "x"});
+  TaskExecutor executor(engine, graph);
+  CHECK(executor.runs().empty());
+  executor.start();
+  CHECK_THROWS_WITH(executor.start(), "task executor: started twice");
+  CHECK_THROWS_WITH(executor.add({.flow = FlowSpec{}}), "task executor: a flow was added, but there is no transport");
+  CHECK(graph.tasks() == 1);
+  engine.run(Time{2});
+  const TaskId later = executor.add({.duration = Duration{1}, .name = "y"});
+  CHECK_THROWS_WITH(executor.add_dependency(later, TaskId{0}),
+                    "task executor: task 0 'x' has started, and cannot be made to wait for task 1 'y'");
+  CHECK(graph.edges() == 0);
+  CHECK_THROWS_AS(executor.add_dependency(later, later), std::invalid_argument);
+  graph.add({});
+  CHECK_THROWS_WITH(executor.add({}), "task executor: the graph was changed behind its back");
+  Engine other;
+  TaskGraph changed;
+  changed.add({});
+  TaskExecutor early(other, changed);
+  early.start();
+  changed.add({});
+  CHECK_THROWS_WITH(other.run(), "task executor: the graph was changed behind its back");
+}
+
+TEST_CASE("flows may be added before a start that finds the transport missing", "[unit]") {
+  Engine engine;
+  TaskGraph graph;
+  TaskExecutor executor(engine, graph);
+  CHECK_NOTHROW(executor.add({.flow = FlowSpec{}}));
+  CHECK_THROWS_AS(executor.start(), std::invalid_argument);
+}
+
+TEST_CASE("running and unfinished tasks are counted as a run goes on", "[unit]") {
+  // Two machines' worth: 0 and 1 run from 0 to 4 and 7, 2 from 4 to 10; 3 is released at 12, for 1.
+  Engine engine;
+  TaskGraph graph;
+  const ResourceId machines = graph.add_resource({.capacity = 2});
+  for (const std::int64_t length : {4, 7, 6}) graph.add({.duration = Duration{length}, .on = {machines}});
+  graph.add({.duration = Duration{1}, .on = {machines}, .release = Time{12}});
+  TaskExecutor executor(engine, graph);
+  executor.start();
+  CHECK(executor.running() == 0);
+  CHECK(executor.unfinished() == 4);
+  CHECK(executor.runs().size() == 4);
+  CHECK(executor[TaskId{0}].ready == kNever);
+  struct Row {
+    std::int64_t at;
+    std::size_t running, unfinished;
+    std::int64_t makespan;
+  };
+  for (const Row& row : std::vector<Row>{{0, 2, 4, 0}, {4, 2, 3, 4}, {8, 1, 2, 7}, {10, 0, 1, 10}, {12, 1, 1, 10}}) {
+    engine.run(Time{row.at});
+    CAPTURE(row.at);
+    CHECK(executor.running() == row.running);
+    CHECK(executor.unfinished() == row.unfinished);
+    CHECK(executor.makespan() == Duration{row.makespan});
+  }
+  executor.run();
+  CHECK(executor.running() == 0);
+  CHECK(executor.makespan() == Duration{13});
+  CHECK(executor[TaskId{3}].ready == Time{12});
+  CHECK(executor[TaskId{2}].ready == Time{0});
+  CHECK(executor[TaskId{2}].start == Time{4});
+}
+
+TEST_CASE("a task costs one event of the engine", "[unit]") {
+  // The begin, an end a task, and a release time; none for milestones.
+  Engine engine;
+  TaskGraph graph;
+  const ResourceId machine = graph.add_resource({});
+  TaskId last = graph.add({.duration = Duration{2}, .on = {machine}});
+  for (int i = 0; i < 9; ++i) last = graph.add({.duration = Duration{2}, .on = {machine}, .after = {last}});
+  graph.add({.after = {last}});
+  graph.add({.duration = Duration{2}, .on = {machine}, .release = Time{30}});
+  TaskExecutor executor(engine, graph);
+  executor.run();
+  CHECK(executor.makespan() == Duration{32});
+  CHECK(engine.events() == 1 + 11 + 1);
+}
+
+TEST_CASE("tasks without demands start in the order of their numbers, whatever sets them off", "[unit]") {
+  struct Order final : TaskObserver {
+    std::vector<std::uint32_t> started, finished;
+    void on_start(TaskId task, Time) override { started.push_back(task.index); }
+    void on_finish(TaskId task, Time) override { finished.push_back(task.index); }
+  } order;
+  Engine engine;
+  TaskGraph graph;
+  const TaskId first = graph.add({.duration = Duration{3}});
+  for (int i = 0; i < 5; ++i) graph.add({});
+  for (const std::uint32_t after : {4, 1, 5, 2}) graph.add_dependency(first, TaskId{after});
+  graph.add_dependency(TaskId{5}, TaskId{3});  // behind the last of them
+  TaskExecutor executor(engine, graph, nullptr, &order);
+  executor.run();
+  CHECK(order.started == std::vector<std::uint32_t>{0, 1, 2, 4, 5, 3});
+  CHECK(order.finished == std::vector<std::uint32_t>{0, 1, 2, 4, 5, 3});
+}
+
+TEST_CASE("of tasks that become ready together, the one that followed the earlier resource goes first", "[unit]") {
+  // All end at 4. On c, then: 5 has no cause (released at 4), 6 follows a milestone-like delay without demands (0 too),
+  // 7 follows a (place 1), 8 follows b (2), and 9 both: the later place.
+  Engine engine;
+  TaskGraph graph;
+  const ResourceId a = graph.add_resource({}), b = graph.add_resource({}), c = graph.add_resource({});
+  const TaskId on_b = graph.add({.duration = Duration{4}, .on = {b}});
+  const TaskId on_a = graph.add({.duration = Duration{4}, .on = {a}});
+  const TaskId nowhere = graph.add({.duration = Duration{4}});
+  const TaskId both = graph.add({.duration = Duration{1}, .on = {c}, .after = {on_a, on_b}});
+  const TaskId after_b = graph.add({.duration = Duration{1}, .on = {c}, .after = {on_b}});
+  const TaskId after_a = graph.add({.duration = Duration{1}, .on = {c}, .after = {on_a}});
+  const TaskId after_none = graph.add({.duration = Duration{1}, .on = {c}, .after = {nowhere}});
+  const TaskId released = graph.add({.duration = Duration{1}, .on = {c}, .release = Time{4}});
+  const auto runs = run_alone(graph);
+  std::vector<std::int64_t> starts;
+  for (const TaskId task : {after_none, released, after_a, both, after_b})
+    starts.push_back(runs[task.index].start.ticks);
+  CHECK(starts == std::vector<std::int64_t>{4, 5, 6, 7, 8});
+  CHECK(runs[both.index].cause == 2);
+  CHECK(runs[after_a.index].cause == 1);
+  CHECK(runs[after_none.index].cause == 0);
+}
+
+TEST_CASE("a predecessor that ended earlier gives no cause", "[unit]") {
+  // 2 waits for a task on b until 3 and one on a until 4: only a counts. 3 follows b at 4.
+  Engine engine;
+  TaskGraph graph;
+  const ResourceId a = graph.add_resource({}), b = graph.add_resource({.capacity = 2}), c = graph.add_resource({});
+  const TaskId early = graph.add({.duration = Duration{3}, .on = {b}});
+  const TaskId on_a = graph.add({.duration = Duration{4}, .on = {a}});
+  const TaskId on_b = graph.add({.duration = Duration{4}, .on = {b}});
+  const TaskId follows_b = graph.add({.duration = Duration{1}, .on = {c}, .after = {on_b}});
+  const TaskId follows_a = graph.add({.duration = Duration{1}, .on = {c}, .after = {early, on_a}});
+  // Its release time came last: neither.
+  const TaskId released = graph.add({.duration = Duration{1}, .on = {c}, .after = {on_b}, .release = Time{20}});
+  const auto runs = run_alone(graph);
+  CHECK(runs[follows_a.index].start == Time{4});
+  CHECK(runs[follows_b.index].start == Time{5});
+  CHECK(runs[released.index].start == Time{20});
+  CHECK(runs[released.index].cause == 0);
+}
+
+TEST_CASE("a long line of a stream is served in its order", "[unit]") {
+  // 300 kernels issued at once to a stream of two slots, the last ones ready first.
+  TaskGraph graph;
+  const ResourceId stream = graph.add_resource({.capacity = 2, .order = TaskOrder::program});
+  for (std::int64_t i = 0; i < 300; ++i) graph.add({.duration = Duration{2}, .on = {stream}, .release = Time{300 - i}});
+  const auto runs = run_alone(graph);
+  // The first is ready at 300; two at a time from then on.
+  for (std::int64_t i = 0; i < 300; ++i) CHECK(runs[static_cast<std::size_t>(i)].start == Time{300 + i / 2 * 2});
 }
 
 }  // namespace test_task_executor
