@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "sim/flow_network.hpp"
@@ -586,6 +587,27 @@ TEST_CASE("when flows end, to the tick, and what that takes", "[golden]") {
   CHECK(events == 6916);
   CHECK(solves == 6787);
   CHECK(freed == 50698);
+}
+
+TEST_CASE("a time that does not fit is told in seconds, every part of it", "[unit]") {
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(1);
+  const auto far = network.add_path(Links{link}, Duration{3'000'000'000'000'000'000});
+  engine.schedule_at(Time{5'000'000'000'000'000'000}, arrivals, 1);
+  engine.run();
+  // 5e6 s now, 3e6 of latency and 2e6 of delay; one tick less than the rest of time would do.
+  const std::string ten = "a time of 1e+07 s does not fit 63 bits of 1 ps ticks: set run.tick to \"1 ns\"";
+  CHECK_THROWS_WITH(network.start(far, 0, arrivals, 2, Duration{2'000'000'000'000'000'000}), ten);
+  const std::int64_t rest = kNever.ticks - 8'000'000'000'000'000'000;
+  CHECK_THROWS_AS(network.start(far, 0, arrivals, 2, Duration{rest}), std::overflow_error);
+  CHECK_NOTHROW(network.cancel(network.start(far, 0, arrivals, 2, Duration{rest - 1})));
+  CHECK_THROWS_WITH(engine.schedule_in(Duration{5'000'000'000'000'000'000}, arrivals), ten);
+  // A byte a second is 1,126 units a tick, of 1,125.9: 5e6 bytes take 4.99956e6 s more.
+  network.start(network.add_path(Links{link}, Duration{0}), 5'000'000, arrivals, 3);
+  CHECK_THROWS_WITH(engine.run(),
+                    "a time of 9.99956e+06 s does not fit 63 bits of 1 ps ticks: set run.tick to \"1 ns\"");
 }
 
 }  // namespace test_flow_network

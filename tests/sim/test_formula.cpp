@@ -653,4 +653,14 @@ TEST_CASE("formula: series of one expression must be as long, those of a conditi
   CHECK(scene.all("dvm.stall").empty());
 }
 
+TEST_CASE("formula: values held in a condition do not count among those of what it selects", "[unit]") {
+  const Scene scene;
+  std::string deep = "batch";
+  for (int i = 0; i < 31; ++i) deep = "1+(" + deep + ")";  // 32 at a time, each by itself
+  CHECK(scene.number("sum(" + deep + " where " + deep + " > 0)") == 31 * 4 + 15);
+  CHECK(scene.number("max(" + deep + ") + max(" + deep + ")") == 78);
+  CHECK_THAT(scene.fault("sum(1+(" + deep + ") where 1)"), Contains("expected at most 32 values at a time"));
+  CHECK_THAT(scene.fault("sum(1 where batch + (" + deep + "))"), Contains("expected at most 32 values at a time"));
+}
+
 }  // namespace test_formula

@@ -592,4 +592,42 @@ TEST_CASE("blocks are written as they fill", "[unit]") {
   CHECK(blocks <= 9);
 }
 
+TEST_CASE("an event is shown only where it, its arrows and the notes have room", "[unit]") {
+  // Of a file with nothing in it: 128 bytes around a block, 1,536 for an event and the notes, 64 for an arrow.
+  const auto fits = [](std::int64_t most, std::size_t arrows) {
+    const File file;
+    TimelineWriter writer(file.path, {.max_bytes = most});
+    std::vector<TimelineFlow> flows(arrows);
+    for (TimelineFlow& flow : flows) flow.id = writer.new_flow();
+    writer.slice(TrackId{1}, 0, 1, "s", {}, flows);
+    return writer.left_out() == 0;
+  };
+  CHECK(fits(1664, 0));
+  CHECK_FALSE(fits(1663, 0));
+  CHECK(fits(1664 + 64, 1));
+  CHECK_FALSE(fits(1664 + 63, 1));
+  CHECK(fits(1664 + 128, 2));
+  CHECK_FALSE(fits(1664 + 127, 2));
+}
+
+TEST_CASE("memory is that of names and of arrows that have not ended", "[unit]") {
+  const File file;
+  TimelineWriter writer(file.path);
+  const TrackId track = writer.track(writer.group("g"), "t");
+  const std::size_t before = writer.memory();
+  writer.instant(track, 1, "abc");
+  CHECK(writer.memory() == before + 3 + 96);  // a name's letters, and what keeps it
+  writer.instant(track, 2, "abc", {{"of an argument", 1}});
+  CHECK(writer.memory() == before + 99 + 14 + 96);
+  const std::size_t named = writer.memory();
+  const std::uint64_t a = writer.new_flow(), b = writer.new_flow();
+  writer.instant(track, 3, "abc", {}, {a});
+  writer.instant(track, 4, "abc", {}, {a});
+  writer.instant(track, 5, "abc", {}, {b});
+  CHECK(writer.memory() == named + 2 * 48);
+  writer.instant(track, 6, "abc", {}, {a, true});
+  CHECK(writer.memory() == named + 48);
+  writer.close();
+}
+
 }  // namespace test_timeline
