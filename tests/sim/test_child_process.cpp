@@ -108,6 +108,9 @@ TEST_CASE("lines go to a program and come back", "[unit]") {
   CHECK_FALSE(echo.read(0));
   CHECK(echo.write("five", kEver));
   CHECK(echo.read(kEver) == "five");
+  CHECK(echo.write("", kEver));
+  CHECK(echo.read(kEver) == "");  // one byte alone is no end
+  CHECK_FALSE(echo.ended());
   CHECK(echo.overlong() == 0);
 }
 

@@ -610,4 +610,46 @@ TEST_CASE("a time that does not fit is told in seconds, every part of it", "[uni
                     "a time of 9.99956e+06 s does not fit 63 bits of 1 ps ticks: set run.tick to \"1 ns\"");
 }
 
+TEST_CASE("the next flow ends in time also where an end leaves the level as it was", "[unit]") {
+  // A link of 100 units a tick (2^-50 bytes each) gives 5 to each of 20 flows, and rounded down to each of 19, 18
+  // and 17.
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto path = network.add_path(Links{network.add_link(100e12 / 0x1p50)}, Duration{0});
+  for (std::uint64_t i = 1; i <= 20; ++i)
+    network.start(path, static_cast<std::int64_t>(std::min<std::uint64_t>(i, 4)), arrivals, i);
+  engine.run();
+  // k bytes at 5 units a tick: k 2^50 / 5, rounded up.
+  CHECK(arrivals.at[1] == 225'179'981'368'525);
+  CHECK(arrivals.at[2] == 450'359'962'737'050);
+  CHECK(arrivals.at[3] == 675'539'944'105'575);
+  CHECK(arrivals.at[4] == 900'719'925'474'100);
+  CHECK(arrivals.at[20] == 900'719'925'474'100);
+}
+
+TEST_CASE("a flow may be cancelled at the instant at which its latency is over", "[unit]") {
+  // Its path has flows and no rate when the canceller comes, and no flows when rates are shared out.
+  struct Canceller final : EventHandler {
+    std::function<void()> act;
+    void on_event(std::uint64_t) override { act(); }
+  } canceller;
+  Engine engine;
+  FlowNetwork network(engine);
+  Arrivals arrivals(engine);
+  const auto link = network.add_link(1e9);
+  const auto one = network.add_path(Links{link}, Duration{5}), two = network.add_path(Links{link}, Duration{5});
+  const FlowId flow = network.start(one, 1000, arrivals, 1);
+  network.start(two, 1000, arrivals, 2);
+  canceller.act = [&] {
+    CHECK(network.bytes_left(flow) == 1000);
+    CHECK(network.cancel(flow));
+  };
+  engine.schedule_at(Time{5}, canceller);
+  engine.run();
+  CHECK(arrivals.at == std::map<std::uint64_t, std::int64_t>{{2, 1'000'005}});
+  CHECK(network.carried()[link] == 1000);
+  CHECK(network.active() == 0);
+}
+
 }  // namespace test_flow_network

@@ -1,5 +1,6 @@
 // Shared service at the ends of its ranges: weights, rates, many jobs, the end of time.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,24 @@ TEST_CASE("shared service beyond the end of time fails where it is asked, or whe
   CHECK(engine.now() == kNever);
   CHECK(shared.jobs() == 1);
   CHECK_THROWS_AS(engine.run(), Deadlock);
+}
+
+TEST_CASE("rates and weights of shared service have their ends", "[unit][resources]") {
+  Engine engine;
+  const auto make = [&](double servers, double cap) { ProcessorSharing(engine, "p", servers, cap); };
+  for (const double rate : {0x1p-17, 0x1p16, 1.0}) {
+    CHECK_NOTHROW(make(rate, 1));
+    CHECK_NOTHROW(make(1, rate));
+  }
+  for (const double rate : {0x1p-18, 65'537.0, 0.0, -1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(make(rate, 1), "'p': servers and cap must be 2^-17 to 2^16");
+    CHECK_THROWS_WITH(make(1, rate), "'p': servers and cap must be 2^-17 to 2^16");
+  }
+  ProcessorSharing shared(engine, "p");
+  CHECK_NOTHROW(shared.use(Duration{0}, 65'536));
+  CHECK_THROWS_WITH(shared.use(Duration{0}, 65'537), "'p': a weight is outside 1 to 2^16");
+  CHECK_THROWS_WITH(shared.use(Duration{0}, 0), "'p': a weight is outside 1 to 2^16");
+  CHECK_THROWS_WITH(shared.use(Duration{-1}), "'p': a job has negative work");
 }
 
 }  // namespace test_processor_sharing

@@ -635,4 +635,24 @@ TEST_CASE("random traffic in shared service adds up, and is the same everywhere"
   }
 }
 
+TEST_CASE("a resource that is made late counts from then on", "[unit][resources]") {
+  Engine engine;
+  Later later(engine);  // at 1000
+  engine.run();
+  REQUIRE(engine.now() == Time{1000});
+  Server server(engine, "late", 2);
+  TokenPool pool(engine, "late", 4);
+  ProcessorSharing shared(engine, "late");
+  Log log;
+  engine.processes().spawn("a", customer(engine, server, log, "a", 0, 10));
+  engine.processes().spawn("b", taker(engine, pool, log, "b", 0, 3, 10));
+  engine.processes().spawn("c", sharer(engine, shared, log, "c", 0, 10));
+  engine.run();
+  CHECK(server.statistics().utilisation == 0.5);
+  CHECK(server.statistics().mean_queue == 0);
+  CHECK(pool.used_over_time().mean(engine.now()) == 3);
+  CHECK(pool.waiting_over_time().mean(engine.now()) == 0);
+  CHECK(shared.statistics().mean_jobs == 1);
+}
+
 }  // namespace test_resources

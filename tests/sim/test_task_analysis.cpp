@@ -268,8 +268,10 @@ TEST_CASE("a resource holds back by its units: the first demand that was short, 
   CHECK(path.steps[0].wait == Duration{0});
   CHECK(path.makespan() == Duration{13});
   // A run that no resource can explain is refused.
-  std::vector<TaskRun> runs{run_of(0, 0, 4), run_of(0, 0, 4), run_of(0, 0, 6), run_of(0, 5, 14)};
-  CHECK_THROWS_WITH(critical_path(graph, runs, Time{0}), "task analysis: nothing held back task 3");
+  for (const std::int64_t start : {3, 5}) {  // nobody ends then: at 3 it had not enough, at 5 it had
+    const std::vector<TaskRun> runs{run_of(0, 0, 4), run_of(0, 0, 4), run_of(0, 0, 6), run_of(0, start, 14)};
+    CHECK_THROWS_WITH(critical_path(graph, runs, Time{0}), "task analysis: nothing held back task 3");
+  }
 }
 
 TEST_CASE("a task that took no time frees nothing that was held before", "[unit]") {
@@ -377,6 +379,28 @@ TEST_CASE("the time of a resource with several pauses, and of one that is never 
   const ResourceId one = instant.add_resource({});
   instant.add({.on = {one}});
   CHECK(resource_use(instant, std::vector<TaskRun>{run_of(5, 5, 5)}, Time{5})[0].utilisation() == 0);
+}
+
+TEST_CASE("a resource is asked about several instants of a run", "[unit]") {
+  // b has two units: 0 holds one until 5, 1 from then until 10. a is held by 2 until 10. 3 wants one of each: only a
+  // was short, at 10. 4 wants both units of b, from 12 on, and gets them when 3 ends, at 20.
+  TaskGraph graph;
+  const ResourceId b = graph.add_resource({.capacity = 2}), a = graph.add_resource({});
+  const TaskId first = graph.add({.duration = Duration{5}, .on = {b}});
+  graph.add({.duration = Duration{5}, .on = {b}, .after = {first}});
+  graph.add({.duration = Duration{10}, .on = {a}});
+  graph.add({.duration = Duration{10}, .on = {b, a}});
+  graph.add({.duration = Duration{3}, .on = {{b, 2}}, .release = Time{12}});
+  const CriticalPath path = critical_path(graph, run_alone(graph), Time{0});
+  REQUIRE(path.steps.size() == 3);
+  CHECK(path.steps[2].task == TaskId{4});
+  CHECK(path.steps[2].by == TaskId{3});
+  CHECK(path.steps[2].at == b);
+  CHECK(path.steps[2].queued == Duration{8});
+  CHECK(path.steps[1].by == TaskId{2});
+  CHECK(path.steps[1].at == a);
+  CHECK(path.steps[0].task == TaskId{2});
+  CHECK(path.makespan() == Duration{23});
 }
 
 }  // namespace test_task_analysis
