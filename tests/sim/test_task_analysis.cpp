@@ -324,6 +324,15 @@ TEST_CASE("the longest path: ties, releases, flows as they went and the origin",
   CHECK(longest_path(graph, runs).tasks == std::vector<TaskId>{{0}, {4}, {5}});
   CHECK(longest_path(graph, runs).length == Duration{10});
   CHECK(makespan_bound(graph, runs) == Duration{10});
+  // A longer predecessor takes the place of a shorter one, whichever is seen first.
+  for (const bool first : {true, false}) {
+    TaskGraph two;
+    two.add({.duration = Duration{first ? 9 : 4}});
+    two.add({.duration = Duration{first ? 4 : 9}});
+    two.add({.duration = Duration{1}, .after = {TaskId{0}, TaskId{1}}});
+    CHECK(longest_path(two).tasks == std::vector<TaskId>{{first ? 0U : 1U}, {2}});
+    CHECK(longest_path(two).length == Duration{10});
+  }
   // Releases count from the origin.
   TaskGraph released;
   const TaskId first = released.add({.duration = Duration{5}, .release = Time{100}});

@@ -529,6 +529,9 @@ TEST_CASE("names by number belong to their sequence, and go when it is cleared",
   give_name(named(trace, 4, 3, 2), 4, "three");
   CHECK(faults_of(trace) == "packet 8: name 4 was never given\n");
   trace.mutable_packet()->RemoveLast();
+  give_name(named(trace, 4, 4, 1), 4, "four");  // cleared, and in no need
+  CHECK(faults_of(trace) == "packet 8: name 4 was never given\n");
+  trace.mutable_packet()->RemoveLast();
   named(trace, 4, 1, 3);  // cleared: gone
   CHECK(faults_of(trace) == "packet 8: name 4 was never given\n");
   trace.mutable_packet()->RemoveLast();
