@@ -200,4 +200,116 @@ TEST_CASE("one kernel has one phase, one target and one dialect", "[unit]") {
   }
 }
 
+TEST_CASE("the largest saving is taken first, of equals the first", "[unit]") {
+  const char* pairs = R"({"max_ops": 2})";
+  const auto row = [](std::initializer_list<OpKind> kinds) {
+    OpGraph graph;
+    TensorId x = graph.input("x", {64}, ElementType::fp16);
+    for (const OpKind kind : kinds)
+      x = kind == OpKind::cast ? graph.emit(kind, {x}, {{"to", std::string("fp32")}}) : graph.emit(kind, {x});
+    graph.mark_output(x);
+    return graph;
+  };
+  const OpGraph plain = row({OpKind::relu, OpKind::exp, OpKind::tanh});
+  CHECK(fused_kinds(apply("loop_fusion", plain, {}, pairs)) == Kinds{{OpKind::relu, OpKind::exp}});
+  // The cast's result has four bytes an element, what it reads two.
+  const OpGraph wide = row({OpKind::relu, OpKind::cast, OpKind::exp});
+  CHECK(fused_kinds(apply("loop_fusion", wide, {}, pairs)) == Kinds{{OpKind::cast, OpKind::exp}});
+  // What is given or read elsewhere too is written all the same: half is saved.
+  OpGraph given = row({OpKind::relu, OpKind::exp, OpKind::tanh});
+  given.mark_output(given.op(models::OpId{0}).outputs.front());
+  CHECK(fused_kinds(apply("loop_fusion", given, {}, pairs)) == Kinds{{OpKind::exp, OpKind::tanh}});
+  OpGraph read = row({OpKind::relu, OpKind::exp, OpKind::tanh});
+  read.mark_output(read.emit(OpKind::custom, {read.op(models::OpId{0}).outputs.front()}, {64}, ElementType::fp16));
+  CHECK(fused_kinds(apply("loop_fusion", read, {}, pairs)) == Kinds{{OpKind::exp, OpKind::tanh}});
+}
+
+TEST_CASE("groups grow up to so many ops", "[unit]") {
+  OpGraph graph;
+  TensorId x = graph.input("x", {64}, ElementType::fp16);
+  for (int i = 0; i < 5; ++i) x = graph.emit(OpKind::relu, {x});
+  graph.mark_output(x);
+  const auto sizes = [&](const char* params) {
+    std::vector<std::size_t> all;
+    for (const auto& group : fused_kinds(apply("loop_fusion", graph, {}, params))) all.push_back(group.size());
+    return all;
+  };
+  using Sizes = std::vector<std::size_t>;
+  CHECK(sizes(R"({"max_ops": 3})") == Sizes{3, 2});
+  CHECK(sizes(R"({"max_ops": 4})") == Sizes{4});
+  CHECK(sizes(R"({"max_ops": 5})") == Sizes{5});
+  // A group of two that the next two have joined: the fifth is a third of the last.
+  CHECK(sizes(R"({"max_ops": 2})") == Sizes{2, 2});
+}
+
+TEST_CASE("reductions along different rows are not in one loop, along the same rows they are", "[unit]") {
+  const auto groups = [](OpKind second, models::Attributes attributes, const char* params = "{}") {
+    OpGraph graph;
+    const TensorId a = graph.emit(OpKind::relu, {graph.input("x", {8, 64}, ElementType::fp16)});
+    graph.mark_output(graph.emit(OpKind::softmax, {a}));
+    graph.mark_output(graph.emit(second, {a}, std::move(attributes)));
+    return fused_kinds(apply("loop_fusion", graph, {}, params));
+  };
+  CHECK(groups(OpKind::layer_norm, {}) == Kinds{{OpKind::relu, OpKind::softmax, OpKind::layer_norm}});
+  CHECK(groups(OpKind::reduce_sum, {{"axes", std::vector<SymExpr>{1}}}) ==
+        Kinds{{OpKind::relu, OpKind::softmax, OpKind::reduce_sum}});
+  CHECK(groups(OpKind::reduce_sum, {{"axes", std::vector<SymExpr>{0}}}) == Kinds{{OpKind::relu, OpKind::softmax}});
+}
+
+TEST_CASE("a product takes passes after it, no reduction and nothing before it", "[unit]") {
+  const auto groups = [](std::initializer_list<OpKind> kinds, const char* params = "{}") {
+    OpGraph graph;
+    TensorId x = graph.input("x", {8, 64}, ElementType::fp16);
+    for (const OpKind kind : kinds)
+      x = kind == OpKind::matmul ? graph.emit(kind, {x, graph.parameter("w", {64, 64}, ElementType::fp16)})
+                                 : graph.emit(kind, {x});
+    graph.mark_output(x);
+    return fused_kinds(apply("loop_fusion", graph, {}, params));
+  };
+  CHECK(groups({OpKind::relu, OpKind::matmul}).empty());
+  CHECK(groups({OpKind::matmul, OpKind::softmax}).empty());
+  CHECK(groups({OpKind::matmul, OpKind::relu, OpKind::softmax}) == Kinds{{OpKind::matmul, OpKind::relu}});
+  CHECK(groups({OpKind::matmul, OpKind::relu, OpKind::softmax}, R"({"epilogues": false})") ==
+        Kinds{{OpKind::relu, OpKind::softmax}});
+  CHECK(groups({OpKind::matmul, OpKind::softmax, OpKind::relu}, R"({"past_reductions": true})") ==
+        Kinds{{OpKind::softmax, OpKind::relu}});
+  CHECK(groups({OpKind::softmax, OpKind::relu}).empty());
+  CHECK(groups({OpKind::softmax, OpKind::softmax}, R"({"past_reductions": true})") ==
+        Kinds{{OpKind::softmax, OpKind::softmax}});
+}
+
+TEST_CASE("what a reduction made smaller is not gone on with", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {8, 64}, ElementType::fp16);
+  const TensorId sum = graph.emit(OpKind::reduce_sum, {x}, {{"axes", std::vector<SymExpr>{1}}});
+  graph.mark_output(graph.emit(OpKind::relu, {sum}));
+  CHECK(to_string(apply("loop_fusion", graph, {}, R"({"past_reductions": true})")) == to_string(graph));
+}
+
+TEST_CASE("an edge through a view that moves elements keeps two ops apart, whatever else joins them", "[unit]") {
+  // 64 elements, half of them twice: as many as before, in other places.
+  OpGraph graph;
+  const TensorId a = graph.emit(OpKind::relu, {graph.input("x", {64}, ElementType::fp16)});
+  const TensorId half = graph.emit(OpKind::slice, {a}, {32}, ElementType::fp16);
+  const TensorId twice = graph.emit(OpKind::expand, {half}, {2, 32}, ElementType::fp16);
+  const TensorId again = graph.emit(OpKind::reshape, {twice}, {64}, ElementType::fp16);
+  OpGraph both = graph;
+  graph.mark_output(graph.emit(OpKind::exp, {again}));
+  CHECK(to_string(apply("loop_fusion", graph, {})) == to_string(graph));
+  both.mark_output(both.emit(OpKind::sub, {a, again}));
+  CHECK(to_string(apply("loop_fusion", both, {})) == to_string(both));
+}
+
+TEST_CASE("a forward and a backward pass are two kernels", "[unit]") {
+  OpGraph graph;
+  TensorId x = graph.input("x", {64}, ElementType::fp16);
+  for (int i = 0; i < 4; ++i) {
+    if (i == 2) graph.set_phase(models::Phase::backward);
+    x = graph.emit(OpKind::relu, {x});
+  }
+  graph.mark_output(x);
+  CHECK(fused_kinds(apply("loop_fusion", graph, {})) ==
+        Kinds{{OpKind::relu, OpKind::relu}, {OpKind::relu, OpKind::relu}});
+}
+
 }  // namespace test_fusion_loop
