@@ -163,4 +163,121 @@ TEST_CASE("slabs are moved together in the order in which they lie, the smallest
   CHECK(small->used_bytes() == 12);
 }
 
+TEST_CASE("a slab grows into the hole behind it only as far as that goes, and fails where all is too little",
+          "[unit]") {
+  const auto kv = make_cache("contiguous", "{}", 100);
+  REQUIRE(kv->reserve({0}, kOne, 20));  // [0, 20)
+  REQUIRE(kv->reserve({1}, kOne, 30));  // [20, 50)
+  REQUIRE(kv->reserve({2}, kOne, 40));  // [50, 90)
+  REQUIRE(kv->reserve({2}, kOne, 50));  // all of what is behind
+  CHECK(kv->free_blocks() == 0);
+  CHECK(kv->counters().moved_tokens == 0);
+  kv->release({1}, kOne, 0, Leave::keep);  // a hole of 30
+  CHECK_FALSE(kv->reserve({2}, kOne, 81));
+  CHECK(kv->held_blocks({2}) == 50);
+  CHECK(kv->counters().moved_tokens == 0);
+  CHECK(kv->free_blocks() == 30);
+  REQUIRE(kv->reserve({0}, kOne, 10));  // fewer than it has
+  CHECK(kv->held_blocks({0}) == 20);
+  REQUIRE(kv->reserve({2}, kOne, 80));  // moves down, and fills all
+  CHECK(kv->counters().moved_tokens == 50);
+  CHECK(kv->free_blocks() == 0);
+  CHECK(kv->allocated_tokens() == 100);
+}
+
+TEST_CASE("holes of a slab's neighbours join, on either side", "[unit]") {
+  const auto kv = make_cache("contiguous", "{}", 40);
+  for (std::uint32_t i = 0; i < 4; ++i) REQUIRE(kv->reserve({i}, kOne, 10));
+  kv->release({0}, kOne, 0, Leave::keep);
+  kv->release({2}, kOne, 0, Leave::keep);
+  CHECK(kv->free_blocks() == 10);
+  kv->release({1}, kOne, 0, Leave::keep);  // between both
+  CHECK(kv->free_blocks() == 30);
+  kv->release({3}, kOne, 0, Leave::keep);  // behind
+  CHECK(kv->free_blocks() == 40);
+  kv->release({3}, kOne, 0, Leave::keep);  // has nothing
+  kv->release({9}, kOne, 0, Leave::keep);
+  CHECK(kv->free_blocks() == 40);
+  // The first hole that is large enough, not the smallest: 8 of [0, 10), though [20, 28) would do.
+  REQUIRE(kv->reserve({0}, kOne, 10));
+  REQUIRE(kv->reserve({1}, kOne, 10));
+  REQUIRE(kv->reserve({2}, kOne, 8));
+  REQUIRE(kv->reserve({3}, kOne, 12));
+  kv->release({0}, kOne, 0, Leave::keep);
+  kv->release({2}, kOne, 0, Leave::keep);
+  REQUIRE(kv->reserve({4}, kOne, 8));
+  CHECK(kv->free_blocks() == 8);
+}
+
+TEST_CASE("slabs and chunks hold all branches of a sequence", "[unit]") {
+  Sequence three;
+  three.branches = 3;
+  const auto slabs = make_cache("contiguous", "{}", 100);
+  REQUIRE(slabs->reserve({0}, three, 20));
+  CHECK(slabs->held_blocks({0}) == 60);
+  CHECK(slabs->capacity({0}, three) == 20);
+  CHECK(slabs->block_bytes() == 1);
+  const auto chunks = make_cache("buddy", "{}", 400, 4);
+  REQUIRE(chunks->reserve({0}, three, 20));
+  CHECK(chunks->held_blocks({0}) == 64);
+  CHECK(chunks->capacity({0}, three) == 21);
+  CHECK(chunks->allocated_tokens() == 60);
+  CHECK(chunks->block_bytes() == 4);
+  CHECK(chunks->used_bytes() == 256);
+  CHECK(chunks->pieces({1}) == 0);
+  for (const std::string name : {"contiguous", "buddy"}) {
+    CHECK(make_cache(name, "{}", 100, 0)->total_blocks() == 0);  // a token that takes nothing
+    CHECK(make_cache(name, "{}", -5)->total_blocks() == 0);
+    CHECK(make_cache(name, "{}", -5)->free_blocks() == 0);
+  }
+}
+
+TEST_CASE("the smallest chunk that is large enough is halved, and only its own half joins it", "[unit]") {
+  const auto kv = make_cache("buddy", "{}", 48);  // [0, 32) and [32, 48)
+  CHECK(kv->free_blocks() == 32);
+  REQUIRE(kv->reserve({0}, kOne, 16));  // [32, 48)
+  CHECK(kv->free_blocks() == 32);
+  REQUIRE(kv->reserve({1}, kOne, 16));  // [0, 16)
+  CHECK(kv->free_blocks() == 16);
+  REQUIRE(kv->reserve({2}, kOne, 16));  // [16, 32)
+  CHECK(kv->free_blocks() == 0);
+  kv->release({2}, kOne, 0, Leave::keep);
+  kv->release({0}, kOne, 0, Leave::keep);  // side by side, of two chunks
+  CHECK(kv->free_blocks() == 16);
+  kv->release({1}, kOne, 0, Leave::keep);
+  CHECK(kv->free_blocks() == 32);
+  kv->release({1}, kOne, 0, Leave::keep);  // has nothing
+  CHECK(kv->free_blocks() == 32);
+  CHECK(kv->allocated_tokens() == 0);
+  // Halved three times: 32 into 16, 8, 4 and 4.
+  REQUIRE(kv->reserve({0}, kOne, 16));
+  REQUIRE(kv->reserve({1}, kOne, 3));
+  CHECK(kv->free_blocks() == 16);
+  REQUIRE(kv->reserve({2}, kOne, 16));
+  CHECK(kv->free_blocks() == 8);
+  REQUIRE(kv->reserve({3}, kOne, 4));
+  CHECK(kv->free_blocks() == 8);
+}
+
+TEST_CASE("a chunk grows where the sum of the sizes allows it, and remembers the most that was asked for", "[unit]") {
+  const auto kv = make_cache("buddy", "{}", 64);
+  REQUIRE(kv->reserve({0}, kOne, 20));  // 32
+  CHECK(kv->allocated_tokens() == 20);
+  REQUIRE(kv->reserve({0}, kOne, 25));  // in place
+  REQUIRE(kv->reserve({0}, kOne, 10));
+  CHECK(kv->allocated_tokens() == 25);
+  CHECK(kv->counters().moved_tokens == 0);
+  REQUIRE(kv->reserve({1}, kOne, 16));
+  CHECK_FALSE(kv->reserve({0}, kOne, 33));  // 32 more, of 16
+  CHECK(kv->held_blocks({0}) == 32);
+  CHECK(kv->allocated_tokens() == 25 + 16);
+  kv->release({1}, kOne, 0, Leave::keep);
+  REQUIRE(kv->reserve({0}, kOne, 33));  // all: packed where it stands
+  CHECK(kv->held_blocks({0}) == 64);
+  CHECK(kv->used_bytes() == 64);
+  CHECK(kv->allocated_tokens() == 33);
+  CHECK(kv->counters().moved_tokens == 0);
+  CHECK_FALSE(kv->reserve({1}, kOne, 1));
+}
+
 }  // namespace test_contiguous

@@ -134,4 +134,64 @@ TEST_CASE("blocks are conserved whatever happens", "[prop]") {
   }
 }
 
+TEST_CASE("a beam's copies are its mean of ancestors, to the nearest whole number", "[unit]") {
+  // Width 3, half of the branches replaced: 3, then 3 - 0.5 x 3 x 2 / 2 = 1.5, rounded to 2, then
+  // 1.5 - 0.5 x 1.5 x 0.5 / 2 = 1.3125: one. Of 16 tokens of prompt a block is common.
+  Sequence three;
+  three.prompt_tokens = 16;
+  three.branches = 3;
+  const auto beam = make_cache("paged", R"({"sharing": "beam"})", 1600, 1);
+  CHECK(beam->blocks_of(three, 17) == 1 + 3);
+  CHECK(beam->blocks_of(three, 32) == 1 + 3);      // the block ends in the newest token
+  CHECK(beam->blocks_of(three, 33) == 1 + 2 + 3);  // that block is a step old
+  CHECK(beam->blocks_of(three, 34) == 1 + 1 + 3);  // two steps: all stem from one
+  CHECK(beam->blocks_of(three, 48) == 1 + 1 + 3);
+  CHECK(beam->blocks_of(three, 10) == 1);
+  // What dies is given back.
+  REQUIRE(beam->reserve({0}, three, 33));
+  CHECK(beam->free_blocks() == 94);
+  REQUIRE(beam->reserve({0}, three, 34));
+  CHECK(beam->held_blocks({0}) == 5);
+  CHECK(beam->free_blocks() == 95);
+  CHECK(beam->capacity({0}, three) == 0);  // asks at every step
+  beam->release({0}, three, 34, Leave::keep);
+  CHECK(beam->free_blocks() == 100);
+  // Tokens 17 to 32 at 4 of 6 blocks, 33 at 6 and 34 at 5 of 9.
+  CHECK(beam->counters().shared_steps == 16 * 4 + 6 + 5);
+  CHECK(beam->counters().unshared_steps == 16 * 6 + 2 * 9);
+  // All of them replaced: 3 - 1 x 3 x 2 / 2 = 0, no fewer than one.
+  const auto all = make_cache("paged", R"({"sharing": "beam", "fork_rate": 1})", 1600, 1);
+  CHECK(all->blocks_of(three, 33) == 1 + 1 + 3);
+  Sequence one = three;
+  one.branches = 1;
+  CHECK(beam->blocks_of(one, 33) == 3);
+}
+
+TEST_CASE("what a sequence may grow to without asking follows from what its branches share", "[unit]") {
+  Sequence two;
+  two.prompt_tokens = 16;
+  two.branches = 2;
+  const auto none = make_cache("paged", R"({"sharing": "none", "split": true})", 1600, 1);
+  REQUIRE(none->reserve({0}, two, 17));
+  CHECK(none->held_blocks({0}) == 4);
+  CHECK(none->capacity({0}, two) == 32);
+  CHECK(none->growth_tokens() == 16);
+  CHECK(none->reports_split());
+  const auto prompts = make_cache("paged", "{}", 1600, 1);
+  REQUIRE(prompts->reserve({0}, two, 17));
+  CHECK(prompts->held_blocks({0}) == 3);
+  CHECK(prompts->capacity({0}, two) == 32);
+  CHECK_FALSE(prompts->reports_split());
+  CHECK(prompts->releasable_blocks({0}) == 3);
+  CHECK(prompts->pieces({0}) == 3);
+  // One branch that was released for good counts no steps.
+  REQUIRE(prompts->reserve({1}, kOne, 17));
+  prompts->release({1}, kOne, 17, Leave::keep);
+  CHECK(prompts->counters().shared_steps == 0);
+  CHECK(make_cache("paged", "{}", 1600, 0)->total_blocks() == 0);  // a token that takes nothing
+  CHECK_THROWS_WITH(prompts->take(98), "paged cache: more blocks taken than are free");
+  prompts->take(97);
+  CHECK_THROWS_WITH(prompts->settle({0}, kOne, 16 * 101), "paged cache: a sequence settles blocks nobody took");
+}
+
 }  // namespace test_paged
