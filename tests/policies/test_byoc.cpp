@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 
@@ -337,6 +338,224 @@ TEST_CASE("Units are given back until no more pays, and what the host keeps is m
   problem.units.resize(2);
   CHECK(byoc::merge_adjacent(problem, {0, -1}) == byoc::Regions{0, -1});
   CHECK(byoc::merge_adjacent(problem, {-1, 1}) == byoc::Regions{-1, 1});
+}
+
+namespace {
+
+/// Regions of a problem at random: units of one target that are drawn together, named after the first of them.
+byoc::Regions random_regions(sim::RandomStream& random, const byoc::Problem& problem) {
+  byoc::Regions regions(problem.units.size(), -1);
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (problem.units[i].target < 0 || random.bernoulli(0.3)) continue;
+    regions[i] = static_cast<std::int32_t>(i);
+    for (std::size_t j = 0; j < i; ++j)
+      if (regions[j] == static_cast<std::int32_t>(j) && problem.units[j].target == problem.units[i].target &&
+          random.bernoulli(0.4))
+        regions[i] = regions[j];
+  }
+  return regions;
+}
+
+/// What a region's units read from outside or give to it, counted value by value.
+std::vector<std::int64_t> copies_of(const byoc::Problem& problem, const byoc::Regions& regions, std::int32_t region) {
+  std::vector<std::int64_t> bytes;
+  for (const byoc::Value& value : problem.values) {
+    const auto at = [&](std::int32_t unit) { return regions[static_cast<std::size_t>(unit)]; };
+    const bool made = value.maker >= 0 && at(value.maker) == region;
+    bool inside = false, outside = value.result;
+    for (const std::int32_t reader : value.readers) (at(reader) == region ? inside : outside) = true;
+    if (made ? outside : inside) bytes.push_back(value.bytes);
+  }
+  return bytes;
+}
+
+/// Whether a path leads from a unit of a region out of it and back.
+bool sound_slowly(const byoc::Problem& problem, const byoc::Regions& regions) {
+  // Reachability among regions and units of the host, closed by as many rounds as there are units.
+  const std::size_t n = regions.size();
+  const auto node = [&](std::size_t unit) {
+    return regions[unit] >= 0 ? static_cast<std::size_t>(regions[unit]) : n + unit;
+  };
+  std::vector<std::vector<bool>> reaches(2 * n, std::vector<bool>(2 * n, false));
+  for (const byoc::Value& value : problem.values)
+    for (const std::int32_t reader : value.readers) {
+      if (value.maker < 0) continue;
+      const std::size_t from = node(static_cast<std::size_t>(value.maker)), to = node(static_cast<std::size_t>(reader));
+      if (from != to) reaches[from][to] = true;
+    }
+  for (std::size_t by = 0; by < 2 * n; ++by)
+    for (std::size_t from = 0; from < 2 * n; ++from)
+      for (std::size_t to = 0; to < 2 * n; ++to)
+        if (reaches[from][by] && reaches[by][to]) reaches[from][to] = true;
+  for (std::size_t i = 0; i < 2 * n; ++i)
+    if (reaches[i][i]) return false;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("Prices of any partition are those of its copies, calls and units; soundness is that of all paths",
+          "[prop]") {
+  sim::RandomStream random(17, "byoc/prices");
+  int sound = 0;
+  for (int run = 0; run < 200; ++run) {
+    const byoc::Problem problem = random_problem(random, 3 + static_cast<int>(random.below(8)));
+    const byoc::Regions regions = random_regions(random, problem);
+    byoc::Price slow;
+    for (std::int32_t region = 0; region < std::ssize(regions); ++region) {
+      byoc::RegionPrice own;
+      std::int32_t target = -1;
+      for (std::size_t i = 0; i < regions.size(); ++i)
+        if (regions[i] == region) {
+          target = problem.units[i].target;
+          own.host_s += problem.units[i].host_s;
+          own.target_s += problem.units[i].target_s;
+        }
+      const byoc::RegionPrice told = byoc::region_price(problem, regions, region);
+      if (target >= 0) {
+        ++slow.regions;
+        const byoc::Target& there = problem.targets[static_cast<std::size_t>(target)];
+        own.target_s += there.call_s;
+        for (const std::int64_t bytes : copies_of(problem, regions, region)) {
+          ++slow.transfers;
+          slow.bytes += bytes;
+          own.target_s += there.copy_latency_s + static_cast<double>(bytes) / there.copy_bandwidth;
+        }
+      }
+      CHECK(told.host_s == Approx(own.host_s));
+      CHECK(told.target_s == Approx(own.target_s));
+      slow.latency_s += own.target_s;
+    }
+    for (std::size_t i = 0; i < regions.size(); ++i)
+      if (regions[i] < 0) slow.latency_s += problem.units[i].host_s;
+    const byoc::Price told = byoc::price(problem, regions);
+    CHECK(told.latency_s == Approx(slow.latency_s));
+    CHECK(told.transfers == slow.transfers);
+    CHECK(told.bytes == slow.bytes);
+    CHECK(told.regions == slow.regions);
+    CHECK(byoc::is_sound(problem, regions) == sound_slowly(problem, regions));
+    sound += byoc::is_sound(problem, regions) ? 1 : 0;
+  }
+  CHECK(sound > 20);
+  CHECK(sound < 180);
+}
+
+TEST_CASE("A region that costs as much as the host stays there, and a unit that changes nothing in its region",
+          "[unit]") {
+  byoc::Problem problem;
+  problem.targets.push_back({2, 1, 10});
+  problem.units = {{0, 5, 1}};
+  problem.values = {{-1, {0}, false, 0}, {0, {}, true, 0}};  // 2 + 1 + 1 + 1 s
+  CHECK(byoc::accept_by_cost(problem, {0}, true) == byoc::Regions{-1});
+  problem.units[0].host_s = 5.5;
+  CHECK(byoc::accept_by_cost(problem, {0}, true) == byoc::Regions{0});
+  // A second unit, apart from the first, that takes as long with its copy as on the host.
+  problem.units.push_back({0, 3, 2});
+  problem.values.push_back({-1, {1}, false, 0});
+  CHECK(byoc::accept_by_cost(problem, {0, 0}, true) == byoc::Regions{0, 0});
+  problem.units[1].target_s = 2.25;
+  CHECK(byoc::accept_by_cost(problem, {0, 0}, true) == byoc::Regions{0, -1});
+  CHECK(byoc::accept_by_cost(problem, {0, 0}, false) == byoc::Regions{0, 0});
+  CHECK(byoc::accept_by_cost(problem, {-1, -1}, true) == byoc::Regions{-1, -1});
+}
+
+TEST_CASE("Neighbours merge by the order of the tensors between them, whichever target has the lower number",
+          "[unit]") {
+  // 0 and 1 of the second target, 2 of the first: 0 -> 1 -> 2, 0 -> 2.
+  byoc::Problem problem;
+  problem.targets.assign(2, {0, 1, 10});
+  problem.units = {{1, 1, 1}, {1, 1, 1}, {0, 1, 1}};
+  problem.values = {{-1, {0, 2}, false, 1}, {0, {1, 2}, false, 1}, {1, {2}, false, 1}, {2, {}, true, 1}};
+  CHECK(byoc::offload_each(problem) == byoc::Regions{0, 1, 2});
+  CHECK(byoc::merge_adjacent(problem, byoc::offload_each(problem)) == byoc::Regions{0, 0, 2});
+  problem.units[1].target = -1;
+  CHECK(byoc::offload_each(problem) == byoc::Regions{0, -1, 2});
+  // A region is named after the one that makes the tensor.
+  problem.units = {{0, 1, 1}, {0, 1, 1}, {0, 1, 1}};
+  problem.values = {{1, {2}, false, 1}, {0, {1}, false, 1}};
+  CHECK(byoc::merge_adjacent(problem, {0, 1, 2}) == byoc::Regions{0, 0, 0});
+  CHECK(byoc::merge_adjacent(problem, {-1, 1, 2}) == byoc::Regions{-1, 1, 1});
+}
+
+TEST_CASE("Targets of one priority take in the order of the list, each at its own share", "[unit]") {
+  OpGraph graph;
+  TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  for (int i = 0; i < 3; ++i) x = graph.emit(OpKind::relu, {x});
+  graph.mark_output(x);
+  const auto targets_of = [&](const std::string& targets) {
+    policies::PassReport report;
+    const OpGraph placed = make_pass("byoc", R"({"merge": "none", "host": {}, "targets": [)" + targets + "]}")
+                               ->run(graph, context_of(), report);
+    std::vector<std::string> all;
+    for (const OpId op : placed.ops())
+      if (placed.op(op).kind == OpKind::relu) all.push_back(placed.op(op).target);
+    CHECK(figure(report, "supported_share") ==
+          static_cast<double>(std::count_if(all.begin(), all.end(), [](auto& one) { return !one.empty(); })) / 3);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  const std::string a = R"({"name": "a", "ops": ["relu"]})", b = R"({"name": "b", "ops": ["relu"]})";
+  CHECK(targets_of(a + "," + b) == Names{"a", "a", "a"});
+  CHECK(targets_of(b + "," + a) == Names{"b", "b", "b"});
+  CHECK(targets_of(a + R"(, {"name": "b", "ops": ["relu"], "priority": 11})") == Names{"b", "b", "b"});
+  CHECK(targets_of(a + R"(, {"name": "b", "ops": ["relu"], "priority": 9})") == Names{"a", "a", "a"});
+  CHECK(targets_of(R"({"name": "a", "ops": ["relu"], "share": 0}, )" + b) == Names{"b", "b", "b"});
+  CHECK(targets_of(R"({"name": "a", "ops": ["exp"]})") == Names{"", "", ""});
+}
+
+TEST_CASE("A view follows what makes its operand, unless its target leaves views to the host", "[unit]") {
+  OpGraph graph;
+  const SymExpr batch = SymExpr::dim("batch");
+  const TensorId x = graph.input("x", {batch, 64}, ElementType::fp16);
+  const TensorId first = graph.emit(OpKind::reshape, {x}, {batch * 64}, ElementType::fp16);  // of an input: the host's
+  const TensorId y = graph.emit(OpKind::relu, {first});
+  graph.mark_output(graph.emit(OpKind::reshape, {y}, {batch, 64}, ElementType::fp16));
+  const auto count_regions = [&](const std::string& more) {
+    policies::PassReport report;
+    const OpGraph placed =
+        make_pass("byoc", R"({"host": {}, "targets": [{"name": "npu", "ops": ["relu"])" + more + "}]}")
+            ->run(graph, context_of(), report);
+    REQUIRE(verify(placed).empty());
+    CHECK(figure(report, "regions") == 1);
+    CHECK(figure(report, "offloaded_ops") == 1);
+    CHECK(figure(report, "supported_share") == 1);
+    return count(placed, OpKind::fused);
+  };
+  CHECK(count_regions("") == 1);  // relu and the view after it
+  CHECK(count_regions(R"(, "views": false)") == 0);
+  policies::PassReport report;
+  CHECK(to_string(make_pass("byoc", R"({"targets": []})")->run(graph, context_of(), report)) == to_string(graph));
+  CHECK(report.figures.empty());
+}
+
+TEST_CASE("A tensor that a region reads twice is copied once, and copies carry the region's place", "[unit]") {
+  OpGraph graph;
+  const TensorId x = graph.input("x", {SymExpr::dim("batch"), 64}, ElementType::fp16);
+  const TensorId w = graph.parameter("w", {64}, ElementType::fp16);
+  graph.set_scope("layer.1");
+  graph.set_phase(Phase::backward);
+  const TensorId y = graph.emit(OpKind::mul, {x, x});
+  graph.mark_output(graph.emit(OpKind::add, {y, w}));
+  policies::PassReport report;
+  const OpGraph placed = make_pass("byoc", R"({"host": {}, "targets": [{"name": "npu", "ops": ["mul", "add"]}]})")
+                             ->run(graph, context_of(), report);
+  REQUIRE(placed.op_count() == 3);  // there, the region, back
+  const OpNode &there = placed.op(OpId{0}), &region = placed.op(OpId{1}), &back = placed.op(OpId{2});
+  CHECK(there.kind == OpKind::to_device);
+  CHECK(there.name == "x.to_npu." + region.name);
+  CHECK(back.kind == OpKind::to_host);
+  CHECK(back.name.ends_with(".to_host"));
+  CHECK(region.kind == OpKind::fused);
+  for (const OpNode* op : {&there, &region, &back}) {
+    CHECK(op->target == "npu");
+    CHECK(op->scope == "layer.1");
+    CHECK(op->phase == Phase::backward);
+  }
+  CHECK(there.op_class == hw::OpClass::copy);
+  CHECK(region.inputs.size() == 2);  // x and w, which is bound
+  CHECK(figure(report, "transfers") == 2);
+  CHECK(figure(report, "transfer_bytes") == 2 * 16 * 64 * 2);
+  CHECK(placed.outputs().front() == back.outputs.front());
 }
 
 }  // namespace test_byoc

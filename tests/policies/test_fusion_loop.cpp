@@ -312,4 +312,23 @@ TEST_CASE("a forward and a backward pass are two kernels", "[unit]") {
         Kinds{{OpKind::relu, OpKind::relu}, {OpKind::relu, OpKind::relu}});
 }
 
+TEST_CASE("a product counts wherever in its group it came from", "[unit]") {
+  // A relu joins the group of a product and the sum after it: a softmax and a second product stay out as before.
+  OpGraph graph;
+  const TensorId x = graph.input("x", {8, 64}, ElementType::fp16), y = graph.input("y", {8, 64}, ElementType::fp16);
+  const auto times = [&](TensorId of, const char* name) {
+    return graph.emit(OpKind::matmul, {of, graph.parameter(name, {64, 64}, ElementType::fp16)});
+  };
+  const TensorId sum = graph.emit(OpKind::add, {times(x, "w"), graph.emit(OpKind::relu, {y})});
+  graph.mark_output(graph.emit(OpKind::softmax, {graph.emit(OpKind::mul, {sum, times(y, "v")})}));
+  const Kinds kinds = fused_kinds(apply("loop_fusion", graph, {}));
+  REQUIRE(!kinds.empty());
+  for (const auto& group : kinds) {
+    CHECK(std::count(group.begin(), group.end(), OpKind::matmul) <= 1);
+    if (std::count(group.begin(), group.end(), OpKind::matmul) == 1)
+      CHECK(std::count(group.begin(), group.end(), OpKind::softmax) == 0);
+  }
+  CHECK(kinds.front() == std::vector<OpKind>{OpKind::matmul, OpKind::relu, OpKind::add, OpKind::mul});
+}
+
 }  // namespace test_fusion_loop

@@ -9,6 +9,7 @@ using namespace orrery::policies::test;
 using models::ElementType;
 using models::OpGraph;
 using models::OpKind;
+using models::OpNode;
 using models::SymExpr;
 using models::TensorId;
 
@@ -233,6 +234,168 @@ TEST_CASE("what is read outside alone does not wait on chip, and a kernel needs 
   CHECK(segments.best() == segments.greedy());
   CHECK(Segments(graph, sized(1024), {1 << 20, 16, 32, 2}).greedy() ==
         std::vector<Segment>{{0, 2}, {2, 3}, {3, 4}, {4, 6}});
+}
+
+namespace {
+
+/// relu, exp, tanh … over [64, 64] of two bytes, one after another.
+OpGraph row(std::initializer_list<OpKind> kinds) {
+  OpGraph graph;
+  TensorId x = graph.input("x", {64, 64}, ElementType::fp16);
+  for (const OpKind kind : kinds) x = graph.emit(kind, {x});
+  graph.mark_output(x);
+  return graph;
+}
+constexpr double kTensor = 64 * 64 * 2 * 1e-12, kLaunch = 1e-6;  // what a tensor less and a launch less are worth
+
+}  // namespace
+
+TEST_CASE("a segment saves what only it reads, what it reads again, and launches", "[unit]") {
+  const OpGraph graph = row({OpKind::relu, OpKind::exp, OpKind::tanh});
+  const SegmentLimits limits{1 << 30, 16, 64, 16};
+  const Segments three(graph, {}, limits);
+  CHECK(three.gain_s({0, 2}) == Approx(2 * kTensor + kLaunch));
+  CHECK(three.gain_s({0, 3}) == Approx(4 * kTensor + 2 * kLaunch));
+  CHECK(three.gain_s({2, 3}) == 0);
+  // What is given as well is written all the same, and only its read is saved; so is what others read.
+  OpGraph given = graph;
+  given.mark_output(given.op(models::OpId{0}).outputs.front());
+  CHECK(Segments(given, {}, limits).gain_s({0, 2}) == Approx(kTensor + kLaunch));
+  OpGraph seen = graph;  // a view of it is given
+  seen.mark_output(seen.emit(OpKind::reshape, {seen.op(models::OpId{0}).outputs.front()}, {4096}, ElementType::fp16));
+  CHECK(Segments(seen, {}, limits).gain_s({0, 2}) == Approx(kTensor + kLaunch));
+  OpGraph read = graph;
+  read.mark_output(read.emit(OpKind::neg, {read.op(models::OpId{0}).outputs.front()}));
+  CHECK(Segments(read, {}, limits).gain_s({0, 2}) == Approx(kTensor + kLaunch));
+  CHECK(Segments(read, {}, limits).gain_s({0, 4}) == Approx(5 * kTensor + 3 * kLaunch));  // now nobody else does
+  // An input that two read is read once; one that an op has twice was always.
+  OpGraph shared;
+  const TensorId x = shared.input("x", {64, 64}, ElementType::fp16);
+  shared.mark_output(shared.emit(OpKind::relu, {x}));
+  shared.mark_output(shared.emit(OpKind::mul, {x, x}));
+  CHECK(Segments(shared, {}, limits).gain_s({0, 2}) == Approx(kTensor + kLaunch));
+  OpGraph twice;
+  const TensorId y = twice.emit(OpKind::relu, {twice.input("y", {64, 64}, ElementType::fp16)});
+  twice.mark_output(twice.emit(OpKind::mul, {y, y}));
+  CHECK(Segments(twice, {}, limits).gain_s({0, 2}) == Approx(2 * kTensor + kLaunch));
+  // What was expanded is read at the size that it had: a write and a read of one row of 64.
+  OpGraph wide;
+  const TensorId small = wide.emit(OpKind::relu, {wide.input("s", {1, 64}, ElementType::fp16)});
+  wide.mark_output(wide.emit(OpKind::exp, {wide.emit(OpKind::expand, {small}, {64, 64}, ElementType::fp16)}));
+  CHECK(Segments(wide, {}, limits).gain_s({0, 2}) == Approx(2 * kTensor / 64 + kLaunch));
+}
+
+TEST_CASE("panels of a right operand have all rows and some columns, or some rows where it is transposed", "[unit]") {
+  // [64, 32] times [32, 256]: a tile of 16 x 32 x 2 B and one of 16 x 256 x 2 B; a panel of 8 columns is 32 x 8 x 2 B.
+  const auto working_set = [](bool transposed, std::int64_t panel, std::int64_t rows) {
+    OpGraph graph;
+    const TensorId x = graph.input("x", {64, 32}, ElementType::fp16);
+    const std::vector<SymExpr> shape = transposed ? std::vector<SymExpr>{256, 32} : std::vector<SymExpr>{32, 256};
+    graph.mark_output(graph.emit(OpKind::matmul, {x, graph.parameter("w", shape, ElementType::fp16)},
+                                 {{"trans_b", SymExpr(transposed ? 1 : 0)}}));
+    return Segments(graph, {}, {1 << 30, rows, panel, 16}).working_set({0, 1});
+  };
+  CHECK(working_set(false, 8, 16) == 16 * 32 * 2 + 16 * 256 * 2 + 32 * 8 * 2);
+  CHECK(working_set(true, 8, 16) == 16 * 32 * 2 + 16 * 256 * 2 + 8 * 32 * 2);
+  CHECK(working_set(false, 1000, 16) == 16 * 32 * 2 + 16 * 256 * 2 + 32 * 256 * 2);  // no more than all
+  CHECK(working_set(true, 1000, 16) == 16 * 32 * 2 + 16 * 256 * 2 + 32 * 256 * 2);
+  CHECK(working_set(false, 8, 1000) == 64 * 32 * 2 + 64 * 256 * 2 + 32 * 8 * 2);
+  CHECK(working_set(false, 8, 1) == 32 * 2 + 256 * 2 + 32 * 8 * 2);
+  // A bias is an operand like others: one tile, no larger than it is.
+  OpGraph biased;
+  const TensorId x = biased.input("x", {64, 32}, ElementType::fp16);
+  biased.mark_output(biased.emit(OpKind::matmul, {x, biased.parameter("w", {32, 256}, ElementType::fp16),
+                                                  biased.parameter("b", {256}, ElementType::fp16)}));
+  CHECK(Segments(biased, {}, {1 << 30, 16, 8, 16}).working_set({0, 1}) ==
+        16 * 32 * 2 + 16 * 256 * 2 + 32 * 8 * 2 + 256 * 2);
+}
+
+TEST_CASE("a tensor that is read in other rows must be there whole", "[unit]") {
+  // relu over [64, 64] (a tile of 16 rows: 2,048 B, all of it 8,192 B), then exp of a view of it.
+  const auto working_set = [](OpKind view, std::vector<SymExpr> shape) {
+    OpGraph graph;
+    const TensorId a = graph.emit(OpKind::relu, {graph.input("x", {64, 64}, ElementType::fp16)});
+    graph.mark_output(graph.emit(OpKind::exp, {graph.emit(view, {a}, std::move(shape), ElementType::fp16)}));
+    return Segments(graph, {}, {1 << 30, 16, 64, 16}).working_set({0, 2});
+  };
+  CHECK(working_set(OpKind::reshape, {8, 8, 64}) == 2 * 2048);    // the same rows
+  CHECK(working_set(OpKind::reshape, {32, 128}) == 8192 + 4096);  // rows of 128: a tile has 4,096 B
+  CHECK(working_set(OpKind::slice, {32, 64}) == 8192 + 2048);     // moves elements
+  CHECK(working_set(OpKind::transpose, {64, 64}) == 2 * 2048);    // looks the same
+}
+
+TEST_CASE("a kernel of several results holds each as long as it waits", "[unit]") {
+  OpGraph graph;
+  OpNode norm;
+  norm.kind = OpKind::layer_norm;
+  norm.inputs = {graph.input("x", {64, 64}, ElementType::fp16)};
+  const models::OpId made =
+      graph.add(std::move(norm), {{.shape = {64, 64}}, {.shape = {64, 1}, .type = ElementType::fp32}});
+  const std::vector<TensorId> outputs = graph.op(made).outputs;
+  const TensorId b = graph.emit(OpKind::relu, {outputs[0]});
+  graph.mark_output(graph.emit(OpKind::mul, {b, outputs[1]}));
+  const Segments segments(graph, {}, {1 << 30, 16, 64, 16});
+  // Norm: x, its result and 16 statistics of 4 B. Then the result, the statistics and the relu's; then the relu's, the
+  // statistics and the product.
+  CHECK(segments.working_set({0, 1}) == 2048 + 2048 + 64);
+  CHECK(segments.working_set({0, 2}) == 2048 + 2048 + 64);  // at the norm
+  CHECK(segments.working_set({1, 2}) == 4096);
+  CHECK(segments.working_set({0, 3}) == 4096 + 64);
+  CHECK(segments.working_set({1, 3}) == 4096 + 64);
+}
+
+TEST_CASE("segments have so many ops at most, of one place, and fit to the byte", "[unit]") {
+  OpGraph graph = row({OpKind::relu, OpKind::exp, OpKind::tanh, OpKind::neg, OpKind::abs});
+  const auto fits = [&](const SegmentLimits& limits, Segment segment) {
+    return Segments(graph, {}, limits).fits(segment);
+  };
+  CHECK(fits({4096, 16, 64, 16}, {0, 5}));
+  CHECK_FALSE(fits({4095, 16, 64, 16}, {0, 5}));
+  CHECK(fits({0, 16, 64, 16}, {2, 3}));  // one always
+  CHECK(fits({4096, 16, 64, 4}, {0, 4}));
+  CHECK_FALSE(fits({4096, 16, 64, 4}, {0, 5}));
+  using Parts = std::vector<Segment>;
+  const auto best = [&](std::int64_t ops) { return Segments(graph, {}, {4096, 16, 64, ops}).best(); };
+  CHECK(best(16) == Parts{{0, 5}});
+  CHECK(best(5) == Parts{{0, 5}});
+  CHECK(best(1) == Parts{{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}});
+  const Parts four = best(4);
+  CHECK(four.size() == 2);
+  graph.annotate(models::OpId{2}).phase = models::Phase::backward;
+  CHECK_FALSE(fits({4096, 16, 64, 16}, {1, 3}));
+  CHECK(best(16) == Parts{{0, 2}, {2, 3}, {3, 5}});
+  CHECK(Segments(graph, {}, {4096, 16, 64, 16}).greedy() == best(16));
+}
+
+TEST_CASE("segments of two ops or more are groups, numbered by their first", "[unit]") {
+  CHECK(groups_of({{0, 1}, {1, 4}, {4, 5}, {5, 7}}, 7) == UnitGroups{-1, 1, 1, 1, -1, 5, 5});
+  CHECK(groups_of({}, 0).empty());
+  CHECK(groups_of({{0, 2}}, 3) == UnitGroups{0, 0, -1});
+}
+
+TEST_CASE("what segment fusion tells is what it chose", "[unit]") {
+  const OpGraph graph = row({OpKind::relu, OpKind::exp, OpKind::tanh});
+  for (const char* name : {"greedy_fusion", "dp_fusion"}) {
+    const auto told = [&](const char* params, std::int64_t device = 0) {
+      PassContext context;
+      context.scratch_bytes = device;
+      PassReport report;
+      const OpGraph fused = apply(name, graph, context, params, &report);
+      CHECK(report.notes.size() == (std::string(params) == "{}" && device == 0 ? 1 : 0));
+      CHECK(figure(report, "groups") == (fused.op_count() < 3 ? 1 : 0));
+      if (fused.op_count() == 1) CHECK(figure(report, "gain_s") == Approx(4 * kTensor + 2 * kLaunch));
+      if (fused.op_count() == 3) CHECK(figure(report, "gain_s") == 0);
+      return std::pair(fused.op_count(), figure(report, "largest_working_set"));
+    };
+    using Told = std::pair<std::size_t, double>;
+    CHECK(told(R"({"scratch": "4096 B"})") == Told{1, 4096});
+    CHECK(told(R"({"scratch": "4095 B"})") == Told{3, 0});
+    CHECK(told("{}", 4096) == Told{1, 4096});
+    CHECK(told("{}") == Told{3, 0});
+    CHECK(told(R"({"scratch": "0 B"})", 4096) == Told{3, 0});
+    CHECK(told(R"({"scratch": "4096 B", "max_ops": 2})").first == 2);
+    CHECK(told(R"({"scratch": "4096 B", "tile_rows": 8})").second == 2048);
+  }
 }
 
 }  // namespace test_fusion_segments

@@ -375,6 +375,22 @@ TEST_CASE("a price is asked once for equal ops, and anew for whatever differs", 
   CHECK(asked(fused(OpKind::exp, false)) == 0);
   CHECK(asked(fused(OpKind::tanh, false)) == 1);
   CHECK(asked(fused(OpKind::exp, true)) == 1);  // who makes what inside
+  const auto giving = [](std::size_t output) {
+    OpGraph graph;
+    std::vector<TensorId> made{graph.emit(OpKind::relu, {graph.input("x", {64}, ElementType::fp16)})};
+    for (int i = 0; i < 2; ++i) made.push_back(graph.emit(OpKind::relu, {made.back()}));
+    graph.mark_output(made[output]);
+    if (output < 2) graph.emit(OpKind::custom, {made[2]}, {64}, ElementType::fp16);
+    return contract(graph, launch_graph(graph), output < 2 ? UnitGroups{0, 0, 0, -1} : UnitGroups{0, 0, 0});
+  };
+  const auto asked_first = [&](const OpGraph& graph) {
+    const int before = device.asked;
+    prices.time_s(graph, OpId{0});
+    return device.asked - before;
+  };
+  CHECK(asked_first(giving(0)) == 1);
+  CHECK(asked_first(giving(1)) == 1);  // which of the inner results leave
+  CHECK(asked_first(giving(1)) == 0);
 }
 
 TEST_CASE("an op that reads a view is priced by the graph around it every time", "[unit]") {

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "policies/placement/proteus_parts.hpp"
@@ -358,6 +359,180 @@ TEST_CASE("Sentinels of foreign ops alone have kinds that the model lacks, of on
   }
   CHECK(seen == std::set<OpKind>{OpKind::sigmoid, OpKind::silu, OpKind::abs, OpKind::sqrt, OpKind::exp, OpKind::sub,
                                  OpKind::mul, OpKind::div, OpKind::maximum});
+}
+
+TEST_CASE("More tries never give parts that are less alike", "[prop]") {
+  const auto squares = [](const std::vector<std::int32_t>& part_of) {
+    std::map<std::int32_t, double> sizes;
+    for (const std::int32_t part : part_of) sizes[part] += 1;
+    double sum = 0;
+    for (const auto& [part, size] : sizes) sum += size * size;
+    return sum;
+  };
+  const OpGraph graph = chain(40);
+  int better = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const sim::RandomStream random(seed, "tries");
+    std::vector<std::int32_t> last = proteus::partition(graph, 6, 1, random);
+    for (std::int64_t tries = 2; tries <= 8; ++tries) {
+      const std::vector<std::int32_t> now = proteus::partition(graph, 6, tries, random);
+      CHECK(squares(now) <= squares(last));
+      CHECK((now == last) == (squares(now) == squares(last)));  // of equals the first
+      better += squares(now) < squares(last) ? 1 : 0;
+      last = now;
+    }
+  }
+  CHECK(better > 10);
+}
+
+TEST_CASE("Parts that do not hang together stay apart, and are numbered by their first ops", "[unit]") {
+  OpGraph graph;  // two rows, one op of each in turn
+  TensorId x = graph.input("x", {8}, ElementType::fp16), y = graph.input("y", {8}, ElementType::fp16);
+  for (int i = 0; i < 4; ++i) {
+    x = graph.emit(OpKind::relu, {x});
+    y = graph.emit(OpKind::exp, {y});
+  }
+  graph.mark_output(x);
+  graph.mark_output(y);
+  CHECK(proteus::partition(graph, 1, 3, sim::RandomStream(1, "rows")) ==
+        std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1});
+  CHECK(proteus::partition(graph, 0, 1, sim::RandomStream(1, "rows")).back() == 1);
+  const std::vector<Subgraph> parts = proteus::cut(graph, std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1});
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0].graph.op_count() == 4);
+  CHECK(parts[1].graph.name == ".part1");
+}
+
+TEST_CASE("Parts keep parameters and constants for what they are, and other parts' results are inputs", "[unit]") {
+  OpGraph graph;
+  graph.name = "model";
+  const TensorId x = graph.input("x", {8, 8}, ElementType::fp16);
+  const TensorId a = graph.emit(OpKind::matmul, {x, graph.parameter("w", {8, 8}, ElementType::fp16)});
+  graph.mark_output(graph.emit(OpKind::add, {a, graph.constant("c", {8}, ElementType::fp16)}));
+  const std::vector<Subgraph> parts = proteus::cut(graph, std::vector<std::int32_t>{0, 1});
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0].graph.name == "model.part0");
+  const auto role = [](const Subgraph& part, int tensor) { return part.graph.tensor(TensorId{tensor}).role; };
+  CHECK(role(parts[0], 0) == TensorRole::input);
+  CHECK(role(parts[0], 1) == TensorRole::parameter);
+  CHECK(role(parts[1], 0) == TensorRole::input);
+  CHECK(role(parts[1], 1) == TensorRole::constant);
+  CHECK(parts[1].inputs == std::vector<TensorId>{a, *graph.find_tensor("c")});
+  CHECK(parts[0].outputs == std::vector<TensorId>{a});
+}
+
+TEST_CASE("Parts that wait for each other, or lack a tensor, are told", "[unit]") {
+  // 0 -> 1 -> 2: the first and the last as one part, which an optimiser made one op of.
+  const OpGraph graph = chain(3);
+  const std::vector<Subgraph> parts = proteus::cut(graph, std::vector<std::int32_t>{0, 1, 0});
+  std::vector<OpGraph> optimised = graphs_of(parts);
+  CHECK(to_string(proteus::assemble(graph, parts, optimised)) == to_string(graph));  // op by op there is an order
+  optimised[0] = fuse_groups(optimised[0], {0, 0});
+  CHECK_THROWS_WITH(proteus::assemble(graph, parts, optimised),
+                    "parts wait for each other: one was optimised across a path outside of it");
+  OpGraph stranger;
+  stranger.mark_output(
+      stranger.emit(OpKind::relu, {stranger.input("nobody", {SymExpr::dim("batch"), 8}, ElementType::fp16)}));
+  optimised = graphs_of(parts);
+  optimised[1] = stranger;
+  // An input that the part did not have is one of the optimiser's own.
+  CHECK(proteus::assemble(graph, parts, optimised).find_tensor("nobody"));
+}
+
+TEST_CASE("The number of parts is that of ops over the ops of a part, to the nearest, and one at least", "[unit]") {
+  const auto parts = [](int ops, int part_ops) {
+    policies::PassReport report;
+    static_cast<void>(make_pass("proteus", R"({"sentinels": 0, "part_ops": )" + std::to_string(part_ops) + "}")
+                          ->run(chain(ops), {}, report));
+    return figure(report, "parts");
+  };
+  CHECK(parts(32, 16) == 2);
+  CHECK(parts(39, 16) == 2);
+  CHECK(parts(40, 16) == 3);
+  CHECK(parts(3, 16) == 1);
+  CHECK(parts(1, 16) == 1);
+  CHECK(parts(5, 1) == 5);
+  policies::PassReport report;
+  OpGraph empty;
+  CHECK(make_pass("proteus")->run(empty, {}, report).op_count() == 0);
+  CHECK(report.figures.empty());
+}
+
+namespace {
+
+/// Every kernel takes a second.
+class Second final : public hw::CostModel {
+ public:
+  hw::Cost cost(const hw::Kernel&) const override { return {.time_s = 1}; }
+};
+
+}  // namespace
+
+TEST_CASE("What hiding costs: kernels and time of the whole, of the parts, and of neither", "[unit]") {
+  // Twelve passes in a row become one kernel as a whole, and one of each of three parts.
+  const Second cost;
+  policies::PassContext context;
+  context.typical = {{"batch", 4}};
+  policies::PassReport report;
+  const std::string inner = R"("inner": {"policy": "loop_fusion"}, "sentinels": 2, "parts": 3)";
+  static_cast<void>(make_pass("proteus", "{" + inner + "}")->run(chain(12), context, report));
+  CHECK(figure(report, "kernels_before") == 12);
+  CHECK(figure(report, "kernels_whole") == 1);
+  CHECK(figure(report, "kernels") == 3);
+  CHECK(figure(report, "graphs_optimised") == 9);
+  CHECK_THROWS_AS(figure(report, "time_s"), std::out_of_range);  // no device
+  context.cost = &cost;
+  policies::PassReport timed;
+  static_cast<void>(make_pass("proteus", "{" + inner + "}")->run(chain(12), context, timed));
+  CHECK(figure(timed, "time_before_s") == 12);
+  CHECK(figure(timed, "time_whole_s") == 1);
+  CHECK(figure(timed, "time_s") == figure(timed, "kernels"));
+  CHECK(figure(timed, "slowdown") == figure(timed, "time_s"));
+  CHECK(figure(timed, "whole_gain") == 12);
+  // Every part three times; without sentinels once.
+  policies::PassReport alone;
+  static_cast<void>(make_pass("proteus", R"({"sentinels": 0, "parts": 3})")->run(chain(12), context, alone));
+  CHECK(figure(alone, "optimiser_cost_ratio") == 1);
+  CHECK(figure(alone, "log10_alternatives") == 0);
+  CHECK(figure(alone, "slowdown") == 1);
+}
+
+TEST_CASE("Sentinels of parts without inputs, and of models of several types, are sound", "[unit]") {
+  OpGraph bound;
+  const TensorId w = bound.parameter("w", {8, 8}, ElementType::fp16);
+  TensorId y = bound.emit(OpKind::relu, {w});
+  for (int i = 0; i < 4; ++i) y = bound.emit(OpKind::exp, {y});
+  bound.mark_output(y);
+  for (const OpGraph& sentinel : sentinels_of(bound)) {
+    CHECK(!sentinel.with_role(TensorRole::input).empty());
+    for (const TensorId id : sentinel.with_role(TensorRole::input)) {
+      CHECK(sizes_of(sentinel.tensor(id)) == std::vector<std::int64_t>{8, 8});
+      CHECK(sentinel.tensor(id).type == ElementType::fp16);
+    }
+  }
+  // A product and passes in half precision, a cast, passes in single, and a sum over the last axis.
+  OpGraph mixed;
+  TensorId x = mixed.input("x", {SymExpr::dim("batch"), 16}, ElementType::fp16);
+  x = mixed.emit(OpKind::relu, {mixed.emit(OpKind::matmul, {x, mixed.parameter("v", {16, 16}, ElementType::fp16)})});
+  x = mixed.emit(OpKind::cast, {x}, {{"to", std::string("fp32")}});
+  x = mixed.emit(OpKind::add, {mixed.emit(OpKind::exp, {x}), x});
+  mixed.mark_output(mixed.emit(OpKind::reduce_sum, {x}, {{"axes", std::vector<SymExpr>{1}}}));
+  std::set<ElementType> types;
+  std::set<std::size_t> ranks;
+  for (const OpGraph& sentinel : sentinels_of(mixed))
+    for (const OpId id : sentinel.ops()) {
+      const OpNode& op = sentinel.op(id);
+      const Tensor &first = sentinel.tensor(op.inputs.front()), &made = sentinel.tensor(op.outputs.front());
+      types.insert(made.type);
+      ranks.insert(made.shape.size());
+      if (op.kind == OpKind::matmul) CHECK(sentinel.tensor(op.inputs[1]).type == first.type);
+      if (op.kind == OpKind::add) CHECK(sentinel.tensor(op.inputs[1]).type == first.type);
+      if (op.kind == OpKind::cast) CHECK(first.type == ElementType::fp16);  // as in the model
+      if (op.kind == OpKind::exp) CHECK(first.type == ElementType::fp32);
+      if (op.kind == OpKind::reduce_sum) CHECK(first.shape.size() == 2);
+    }
+  CHECK(types == std::set<ElementType>{ElementType::fp16, ElementType::fp32});
+  CHECK(ranks == std::set<std::size_t>{1, 2});
 }
 
 }  // namespace test_proteus

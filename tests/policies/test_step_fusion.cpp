@@ -113,6 +113,85 @@ TEST_CASE("step fusion: a graph without steps is left alone", "[unit]") {
   const Fused f = fused(graph, "{}");
   CHECK(launches(f.graph) == 3);
   CHECK(f.figure("steps") == 0);
+  CHECK(f.figure("carried_bytes") == 0);
+  CHECK(f.figure("room_bytes") == 1020);
+  CHECK(f.figure("steps_a_launch") == 1);
+}
+
+namespace {
+
+/// A relu a scope, one after another over [batch, 8] of two bytes, the last one given.
+OpGraph scoped(const std::vector<std::string>& scopes) {
+  OpGraph graph;
+  models::TensorId x = graph.input("x", {models::SymExpr::dim("batch"), 8}, models::ElementType::fp16);
+  for (const std::string& scope : scopes) {
+    x = graph.emit(models::OpKind::relu, {x});
+    graph.annotate(*graph.producer(x)).scope = scope;
+  }
+  graph.mark_output(x);
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("step fusion: steps are told by their scopes, joined by number, and others stay alone", "[unit]") {
+  const OpGraph row = scoped({"step.0", "step.0.act", "step.1", "step.2", "step.3", "end"});
+  const Fused pairs = fused(row, R"({"steps": 2})");
+  CHECK(pairs.figure("steps") == 4);
+  CHECK(pairs.figure("steps_a_launch") == 2);
+  CHECK(launches(pairs.graph) == 3);           // steps 0 and 1, 2 and 3, the end
+  CHECK(pairs.figure("carried_bytes") == 16);  // a row of 8, of two bytes
+  CHECK(pairs.figure("launches_before") == 6);
+  CHECK(pairs.figure("launches_after") == 3);
+  CHECK(launches(fused(row, R"({"steps": 1})").graph) == 5);
+  CHECK(launches(fused(row, R"({"steps": 3})").graph) == 3);
+  CHECK(fused(row, R"({"steps": 100})").figure("steps_a_launch") == 4);  // no more than there are
+  CHECK(launches(fused(row, R"({"steps": 100})").graph) == 2);
+  // Another prefix, and numbers of more than a digit.
+  CHECK(fused(row, R"({"prefix": "end"})").figure("steps") == 0);
+  CHECK(launches(fused(scoped({"turn.9", "turn.10", "turn.11"}), R"({"steps": 10, "prefix": "turn"})").graph) == 2);
+}
+
+TEST_CASE("step fusion: what is carried is what a later step reads, at the cut where most is", "[unit]") {
+  const auto carried = [](const OpGraph& graph) { return fused(graph, "{}").figure("carried_bytes"); };
+  CHECK(carried(scoped({"step.0", "step.0"})) == 0);  // within a step
+  CHECK(carried(scoped({"step.0", "step.1"})) == 16);
+  CHECK(carried(scoped({"step.0", "end"})) == 0);                // read outside
+  CHECK(carried(scoped({"first", "step.1"})) == 0);              // made outside
+  CHECK(carried(scoped({"step.0", "step.1", "step.2"})) == 16);  // one after the other
+  OpGraph both = scoped({"step.0", "step.1", "step.2"});  // the first is read in the third too: both pass the cut
+  const models::TensorId first = both.op(models::OpId{0}).outputs.front();
+  const models::TensorId sum = both.emit(models::OpKind::add, {first, both.outputs()[0]});
+  both.annotate(*both.producer(sum)).scope = "step.2";
+  both.mark_output(sum);
+  CHECK(carried(both) == 32);
+  // A view launches nothing, and what reads it reads what it shows.
+  OpGraph seen = scoped({"step.0"});
+  const models::SymExpr batch = models::SymExpr::dim("batch");
+  const models::TensorId view =
+      seen.emit(models::OpKind::reshape, {seen.outputs()[0]}, {batch, 2, 4}, models::ElementType::fp16);
+  seen.annotate(*seen.producer(view)).scope = "step.0";
+  const models::TensorId reader = seen.emit(models::OpKind::relu, {view});
+  seen.annotate(*seen.producer(reader)).scope = "step.3";
+  seen.mark_output(reader);
+  CHECK(carried(seen) == 16);
+  CHECK(fused(seen, "{}").figure("steps") == 4);
+}
+
+TEST_CASE("step fusion: a thread's room is its registers or its share of the device's memory", "[unit]") {
+  const OpGraph row = scoped({"step.0", "step.1"});  // carries 16 bytes
+  const auto joined = [&](const std::string& params, std::int64_t scratch) {
+    const Fused f = fused(row, params, scratch);
+    CHECK(f.report.notes.size() == (f.figure("steps_a_launch") == 1 ? 1 : 0));
+    return std::pair(f.figure("room_bytes"), f.figure("steps_a_launch"));
+  };
+  using Told = std::pair<double, double>;
+  CHECK(joined(R"({"thread_bytes": 16})", 0) == Told{16, 2});
+  CHECK(joined(R"({"thread_bytes": 15})", 0) == Told{15, 1});
+  CHECK(joined(R"({"thread_bytes": 15, "lanes": 10})", 160) == Told{16, 2});
+  CHECK(joined(R"({"thread_bytes": 15, "lanes": 10})", 159) == Told{15, 1});
+  CHECK(joined(R"({"thread_bytes": 15})", 1000) == Told{15, 1});  // nobody shares
+  CHECK(joined(R"({"thread_bytes": 0, "lanes": 1})", 100) == Told{100, 2});
 }
 
 }  // namespace test_step_fusion

@@ -276,5 +276,199 @@ TEST_CASE("Dialects go by registered priority; patterns first, rules after", "[u
   CHECK_THROWS_WITH(run(nobody, alone), Catch::Contains("raf_dialect: no enabled dialect has softmax"));
 }
 
+TEST_CASE("The layer of a scope is the number behind its beginning", "[unit][tempo]") {
+  CHECK(layer_of("layer.3", "layer.") == 3);
+  CHECK(layer_of("layer.12.attention", "layer.") == 12);
+  CHECK(layer_of("layer.0", "layer.") == 0);
+  CHECK(layer_of("block.3", "layer.") < 0);
+  CHECK(layer_of("layer.x", "layer.") < 0);
+  CHECK(layer_of("layer.", "layer.") < 0);
+  CHECK(layer_of("", "layer.") < 0);
+  CHECK(layer_of("5.x", "") == 5);
+}
+
+TEST_CASE("Tempo rewrites the first layers, by the scopes of their ops", "[unit][tempo]") {
+  const OpGraph training = differentiate(layers(3, kB), {.optimizer = OptimizerKind::sgd}).graph;
+  const auto counts = [&](std::int64_t scopes, const std::string& layer = "layer.") {
+    TempoCounts found;
+    static_cast<void>(rewrite_saved_tensors(training, {true, true, true, scopes, layer}, found));
+    CHECK(found.all() == found.gelus + found.norms + found.attentions);
+    return std::tuple(found.gelus, found.norms, found.attentions);
+  };
+  using Counts = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+  CHECK(counts(-1) == Counts{3, 6, 3});
+  CHECK(counts(3) == Counts{3, 6, 3});
+  CHECK(counts(9) == Counts{3, 6, 3});
+  CHECK(counts(2) == Counts{2, 4, 2});
+  CHECK(counts(1) == Counts{1, 2, 1});
+  CHECK(counts(0) == Counts{0, 0, 0});
+  CHECK(counts(1, "block.") == Counts{0, 0, 0});
+  CHECK(counts(-1, "block.") == Counts{3, 6, 3});  // all is all
+  // The first layer's gradients read a mask as well, the others' do not.
+  TempoCounts found;
+  const OpGraph one = rewrite_saved_tensors(training, {true, false, false, 1}, found);
+  for (const OpId id : one.ops()) {
+    const OpNode& op = one.op(id);
+    if (op.kind == OpKind::gelu) {
+      CHECK(op.outputs.size() == (op.scope == "layer.0" ? 2 : 1));
+      if (op.outputs.size() == 2) {
+        const Tensor &made = one.tensor(op.outputs[0]), &mask = one.tensor(op.outputs[1]);
+        CHECK(mask.type == ElementType::boolean);
+        CHECK(mask.shape == made.shape);
+        CHECK(mask.name == made.name + ".mask");
+      }
+    }
+    if (op.kind == OpKind::gelu_grad) CHECK(op.inputs.size() == (op.scope == "layer.0" ? 3 : 2));
+  }
+}
+
+TEST_CASE("Tempo rewrites no GELU whose input is there anyway", "[unit][tempo]") {
+  const auto gelus = [](bool made, bool given) {
+    OpGraph graph;
+    TensorId x = graph.input("x", {8, 8}, ElementType::fp32);
+    const TensorId w = graph.parameter("w", {8, 8}, ElementType::fp32);
+    x = graph.emit(OpKind::matmul, {x, w});
+    if (!made) x = w;
+    const TensorId y = graph.emit(OpKind::gelu, {x});
+    graph.mark_output(graph.emit(OpKind::matmul, {y, graph.parameter("v", {8, 8}, ElementType::fp32)}));
+    OpGraph training = differentiate(graph, {.loss = LossKind::sum, .optimizer = OptimizerKind::none}).graph;
+    if (given) training.mark_output(x);
+    TempoCounts counts;
+    static_cast<void>(rewrite_saved_tensors(training, {}, counts));
+    return counts.gelus;
+  };
+  CHECK(gelus(true, false) == 1);
+  CHECK(gelus(false, false) == 0);  // of a parameter
+  CHECK(gelus(true, true) == 0);    // the graph gives it
+}
+
+TEST_CASE("The pass tells what it rewrote, and measures only where there is a device with memory", "[unit][tempo]") {
+  PassRegistry registry("pass");
+  register_memory_passes(registry);
+  const OpGraph training = differentiate(layers(2, kB), {.optimizer = OptimizerKind::sgd}).graph;
+  const auto told = [&](const std::string& params) {
+    PassReport report;
+    run_pass(registry, "tempo", training, {}, params, report);
+    CHECK(std::ranges::none_of(report.figures, [](const auto& one) { return one.first == "layers"; }));
+    return std::vector<double>{figure(report, "gelus"), figure(report, "norms"), figure(report, "attentions"),
+                               figure(report, "applied")};
+  };
+  using Told = std::vector<double>;
+  CHECK(told("{}") == Told{2, 4, 2, 1});
+  CHECK(told(R"({"layers": 1})") == Told{1, 2, 1, 1});
+  CHECK(told(R"({"layers": 0})") == Told{0, 0, 0, 0});
+  CHECK(told(R"({"layers": 1, "layer": "block."})") == Told{0, 0, 0, 0});
+  CHECK(told(R"({"gelu": false})") == Told{0, 4, 2, 1});
+  CHECK(told(R"({"norm": false, "attention": false})") == Told{2, 0, 0, 1});
+  const Second cost;
+  PassReport report;
+  const std::string needs = "tempo: 'fast' and 'smart' measure steps: they need a device with memory";
+  PassContext priced{.cost = &cost}, roomy{.memory_bytes = 1 << 30};
+  for (const std::string params : {R"({"apply": "fast"})", R"({"apply": "smart"})"}) {
+    CHECK_THROWS_WITH(run_pass(registry, "tempo", training, priced, params, report), needs);
+    CHECK_THROWS_WITH(run_pass(registry, "tempo", training, roomy, params, report), needs);
+  }
+}
+
+/// A pass takes as long as it writes, whatever the batch; nothing else takes time.
+class Saturated final : public hw::CostModel {
+ public:
+  hw::Cost cost(const hw::Kernel& kernel) const override {
+    const auto* pass = std::get_if<hw::Streaming>(&kernel.shape);
+    return {.time_s = pass == nullptr ? 0 : static_cast<double>(pass->write_bytes)};
+  }
+};
+
+TEST_CASE("AutoTempo-Fast rewrites where the device has room, or where no more than two batches fit", "[unit][tempo]") {
+  PassRegistry registry("pass");
+  register_memory_passes(registry);
+  const OpGraph training = differentiate(layers(1, SymExpr::dim("n")), {.optimizer = OptimizerKind::none}).graph;
+  const Liveness one = liveness(training, {{"n", 1}});
+  const auto applied = [&](const hw::CostModel& cost, std::int64_t memory, const std::string& more) {
+    PassContext context{.cost = &cost, .memory_bytes = memory, .typical = {{"n", 2}}};
+    PassReport report;
+    run_pass(registry, "tempo", training, context, R"({"apply": "fast", "symbol": "n")" + more + "}", report);
+    return figure(report, "applied");
+  };
+  const Second idle;
+  const Saturated busy;
+  const std::int64_t ample = one.persistent + 40 * one.peak, tight = one.persistent + 3 * one.peak;
+  CHECK(applied(idle, ample, "") == 1);
+  CHECK(applied(busy, ample, "") == 0);  // time doubles with the batch
+  CHECK(applied(busy, ample, R"(, "saturation": 1.5)") == 1);
+  CHECK(applied(busy, tight, "") == 1);  // a curve of batches of one and two
+}
+
+TEST_CASE("Dialects: who runs an op, what is counted, and what a bias becomes", "[unit][raf_dialect]") {
+  PassRegistry registry("pass");
+  add_raf_dialect(registry);
+  OpGraph graph;  // a product with a bias, relu, softmax
+  const TensorId x = graph.input("x", {8, 16}, ElementType::fp16);
+  const TensorId y =
+      graph.emit(OpKind::matmul,
+                 {x, graph.parameter("w", {16, 16}, ElementType::fp16), graph.parameter("b", {16}, ElementType::fp16)},
+                 {}, "linear");
+  graph.mark_output(graph.emit(OpKind::softmax, {graph.emit(OpKind::relu, {y})}));
+  const auto run = [&](const std::string& params, PassReport& report) {
+    return run_pass(registry, "raf_dialect", graph, {}, params, report);
+  };
+  const auto dialects = [](const OpGraph& of) {
+    std::vector<std::string> all;
+    for (const OpId id : of.ops()) all.push_back(of.op(id).dialect);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  PassReport patterned;
+  CHECK(run("{}", patterned).op_count() == 2);
+  CHECK(figure(patterned, "base_ops") == 4);  // the bias is an addition
+  CHECK(figure(patterned, "fused_by_pattern") == 2);
+  CHECK(figure(patterned, "fused_by_rule") == 0);
+  CHECK(figure(patterned, "cudnn_kernels") == 1);
+  CHECK(figure(patterned, "cublas_kernels") == 0);
+  CHECK(figure(patterned, "tvm_kernels") == 0);
+
+  PassReport plain;
+  const OpGraph apart = run(R"({"enabled": ["cublas", "cudnn", "tvm"]})", plain);
+  CHECK(dialects(apart) == Names{"cublas", "tvm", "cudnn"});
+  CHECK(figure(plain, "base_ops") == 4);
+  CHECK(figure(plain, "fused_by_pattern") == 0);  // without CUTLASS
+  CHECK(figure(plain, "fused_by_rule") == 1);     // the addition and the relu
+  CHECK(figure(plain, "tvm_kernels") == 1);
+  CHECK(figure(plain, "cublas_kernels") == 1);
+  PassReport without;
+  CHECK(dialects(run(R"({"patterns": [], "fuse": ""})", without)) == Names{"cublas", "tvm", "tvm", "cudnn"});
+  CHECK(figure(without, "tvm_kernels") == 2);
+  PassReport kept;
+  const OpGraph whole = run(R"({"patterns": [], "fuse": "", "split_bias": false})", kept);
+  CHECK(dialects(whole) == Names{"cublas", "tvm", "cudnn"});
+  CHECK(whole.op(OpId{0}).inputs.size() == 3);
+  CHECK(figure(kept, "base_ops") == 3);
+
+  const OpGraph split = run(R"({"patterns": [], "fuse": ""})", without);
+  CHECK(split.op(OpId{0}).inputs.size() == 2);
+  CHECK(split.op(OpId{0}).name == graph.op(OpId{0}).name + ".product");
+  CHECK(split.op(OpId{1}).kind == OpKind::add);
+  CHECK(split.op(OpId{1}).inputs[0] == split.op(OpId{0}).outputs.front());
+  CHECK(split.tensor(split.op(OpId{1}).inputs[1]).name == "b");
+  CHECK(split.tensor(split.op(OpId{1}).outputs.front()).name == graph.tensor(y).name);
+
+  // Entries of a registry: kinds, classes of them, or all; the highest priority, of equals the first.
+  const auto by = [&](const std::string& entries, const std::string& enabled = R"(["a", "b"])") {
+    PassReport report;
+    return dialects(run(R"({"patterns": [], "fuse": "", "split_bias": false, "enabled": )" + enabled +
+                            R"(, "registry": [)" + entries + "]}",
+                        report));
+  };
+  const std::string a = R"({"dialect": "a", "ops": "*"})";
+  CHECK(by(a + R"(, {"dialect": "b", "ops": "*"})") == Names{"a", "a", "a"});
+  CHECK(by(a + R"(, {"dialect": "b", "ops": "*", "priority": 11})") == Names{"b", "b", "b"});
+  CHECK(by(a + R"(, {"dialect": "b", "ops": "*", "priority": 9})") == Names{"a", "a", "a"});
+  CHECK(by(a + R"(, {"dialect": "b", "ops": "*", "priority": 11})", R"(["a"])") == Names{"a", "a", "a"});
+  CHECK(by(a + R"(, {"dialect": "b", "ops": ["elementwise"], "priority": 11})") == Names{"a", "b", "a"});
+  CHECK(by(a + R"(, {"dialect": "b", "ops": ["softmax", "matrix"], "priority": 11})") == Names{"b", "a", "b"});
+  CHECK_THROWS_WITH(by(R"({"dialect": "a", "ops": ["matmul", "softmax"]})"),
+                    Catch::StartsWith("raf_dialect: no enabled dialect has relu '"));
+}
+
 }  // namespace
 }  // namespace orrery::policies::test_tempo
