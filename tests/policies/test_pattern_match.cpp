@@ -254,7 +254,8 @@ TEST_CASE("nodes that share an input read one tensor in that slot", "[unit]") {
 
 TEST_CASE("a pattern with a diamond needs all of its edges", "[unit]") {
   const FusionRule diamond = rule(
-      R"({"name": "a", "op": "relu"}, {"name": "b", "op": "exp"}, {"name": "c", "op": "tanh"}, {"name": "d", "op": "sub"})",
+      R"({"name": "a", "op": "relu"}, {"name": "b", "op": "exp"}, {"name": "c", "op": "tanh"},
+         {"name": "d", "op": "sub"})",
       R"("edges": [{"from": "a", "to": "b"}, {"from": "a", "to": "c"}, {"from": "b", "to": "d", "slot": 0},
                    {"from": "c", "to": "d", "slot": 1}], "escapes": ["d"])");
   const auto made = [](bool one, bool turned) {

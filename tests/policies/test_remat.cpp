@@ -5,6 +5,7 @@
 #include "policies/memory/graph_buffers.hpp"
 #include "policies/memory/remat.hpp"
 #include "policies/memory/schedule.hpp"
+#include "tests/models/random_graph.hpp"
 #include "tests/policies/pass_run.hpp"
 
 namespace test_remat {
@@ -448,6 +449,73 @@ TEST_CASE("a graph needs no more by either of two measures", "[unit]") {
   CHECK(buffers[0] == Buffer{0, 1, 8192, 256});
   CHECK(graph_peak(graph, {}).live == 8192);
   CHECK(graph_peak(graph, {}).planned == 8192);
+}
+
+TEST_CASE("reads that are left are counted from the next one on", "[unit]") {
+  // relu is read before a wide stretch and twice after it: two reads are left when it may be dropped.
+  OpGraph graph;
+  const TensorId x = input(graph, "x", 64);
+  const TensorId c = graph.emit(OpKind::relu, {x});                                                // 0
+  graph.mark_output(graph.emit(OpKind::reduce_sum, {c}, {{"axes", std::vector<SymExpr>{0, 1}}}));  // 1
+  const TensorId sum = graph.emit(OpKind::add, {c, wide(graph, x)});                               // 2 to 4, and 5
+  graph.mark_output(graph.emit(OpKind::mul, {sum, c}));                                            // 6
+  std::vector<Droppable> seen;
+  const RematResult result = walk(graph, kWide, [&](const Droppable& one) {
+    seen.push_back(one);
+    return 1.0;
+  });
+  REQUIRE(!seen.empty());
+  CHECK(seen[0].uses_left == 2);
+  CHECK(seen[0].steps_away == 2);  // from the second product to the sum
+  CHECK(result.dropped == 1);
+}
+
+TEST_CASE("a tensor's longest stretch decides, wherever it stands", "[unit]") {
+  // c is made of a wider tensor, read two ops later, when that tensor still lives on, and again long after its end.
+  const auto candidates = [](bool again) {
+    OpGraph graph;
+    const TensorId x = input(graph, "x", 16);
+    TensorId start = x;
+    for (int i = 0; i < 6; ++i) start = graph.emit(OpKind::relu, {start});  // so that numbers of ops are large
+    const TensorId from = product(graph, start, 65);
+    const TensorId c = product(graph, from, 64);
+    const TensorId other = graph.emit(OpKind::exp, {from});
+    const TensorId first = graph.emit(OpKind::add, {c, product(graph, other, 64)});
+    TensorId sum = graph.emit(OpKind::add, {first, product(graph, graph.emit(OpKind::neg, {from}), 64)});
+    for (int i = 0; i < 6; ++i) sum = graph.emit(OpKind::tanh, {sum});
+    if (again) sum = graph.emit(OpKind::mul, {sum, c});
+    graph.mark_output(sum);
+    const Storages storages(graph);
+    PassReport report;
+    static_cast<void>(make_pass("symbolic_remat")->run(graph, {}, report));
+    return figure(report, "candidates");
+  };
+  // Read once, c may be made again of what lives on; read at the end, its wider ingredient would have to be, too.
+  CHECK(candidates(false) - candidates(true) >= 1);
+}
+
+TEST_CASE("an order that would need more at a size that is known is not taken, and that is told", "[prop]") {
+  sim::RandomStream random(21, "orders");
+  int kept = 0, left = 0;
+  for (int round = 0; round < 60; ++round) {
+    const OpGraph graph = models::test::random_graph(random, {.ops = 14});
+    for (const char* name : {"symbolic_schedule", "exact_schedule"}) {
+      PassContext context;
+      context.typical = {{"batch", 16}};
+      PassReport report;
+      const OpGraph next = make_pass(name)->run(graph, context, report);
+      const OpGraph ordered = reordered(graph, order_by_memory(Storages(graph), nullptr).ops);
+      const GraphPeak before = graph_peak(graph, context.typical), after = graph_peak(ordered, context.typical);
+      const bool good = after.never_above(before);
+      REQUIRE(figure(report, "reordered") == (good ? 1 : 0));
+      REQUIRE(to_string(next) == to_string(good ? ordered : graph));
+      CHECK(figure(report, "live_before") == static_cast<double>(before.live));
+      CHECK(figure(report, "live_after") == static_cast<double>(after.live));
+      (good ? kept : left) += 1;
+    }
+  }
+  CHECK(kept > 0);
+  CHECK(left > 0);
 }
 
 }  // namespace test_remat

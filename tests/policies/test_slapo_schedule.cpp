@@ -285,4 +285,12 @@ TEST_CASE("an entry of a schedule is exactly one primitive", "[unit]") {
   }
 }
 
+TEST_CASE("what is live is counted without reuse in place, gradients of parameters apart", "[unit]") {
+  // Two passes over [8, 8] of two bytes: at the second both its operand and its result are there.
+  policies::PassReport report;
+  static_cast<void>(make_pass("slapo")->run(row({{"a", OpKind::relu}, {"a", OpKind::exp}}), {}, report));
+  CHECK(figure(report, "live_bytes") == 2 * 128);
+  CHECK(figure(report, "memory_bytes") == 2 * 128);
+}
+
 }  // namespace test_slapo_schedule

@@ -143,4 +143,17 @@ TEST_CASE("A descent begins where least is demanded, and walks as far as values 
   CHECK(tried.size() <= 6);
 }
 
+TEST_CASE("Rounds over the axes go on as long as one of them moved something", "[unit]") {
+  // Stairs: (0, 0), (1, 0), (1, 1), (2, 1), (2, 2) … each a step up, everything beside them worth nothing.
+  const slapo::TuneSpace space{{6, 6}, {0, 0}};
+  const slapo::Evaluate stairs = [](const GridPoint& p) -> std::optional<double> {
+    return p[0] == p[1] || p[0] == p[1] + 1 ? static_cast<double>(p[0] + p[1]) : -1.0;
+  };
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const slapo::TuneResult found = slapo::coordinate_descent(space, stairs, {}, sim::RandomStream(seed, "t"));
+    CHECK(found.best == GridPoint{5, 5});
+    CHECK(found.value == 10.0);
+  }
+}
+
 }  // namespace test_slapo_tune

@@ -399,6 +399,18 @@ TEST_CASE("AutoTempo-Fast rewrites where the device has room, or where no more t
   CHECK(applied(busy, tight, "") == 1);  // a curve of batches of one and two
 }
 
+TEST_CASE("AutoTempo-Smart rewrites nothing where nothing fits, and the fewest layers of equals", "[unit][tempo]") {
+  PassRegistry registry("pass");
+  register_memory_passes(registry);
+  const OpGraph training = differentiate(layers(2, SymExpr::dim("batch")), {.optimizer = OptimizerKind::none}).graph;
+  const Second cost;
+  PassContext context{.cost = &cost, .memory_bytes = 1, .typical = {{"batch", 2}}};
+  PassReport report;
+  run_pass(registry, "tempo", training, context, R"({"apply": "smart"})", report);
+  CHECK(figure(report, "layers") == 0);
+  CHECK(figure(report, "applied") == 0);
+}
+
 TEST_CASE("Dialects: who runs an op, what is counted, and what a bias becomes", "[unit][raf_dialect]") {
   PassRegistry registry("pass");
   add_raf_dialect(registry);
