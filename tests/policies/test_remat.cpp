@@ -471,8 +471,9 @@ TEST_CASE("reads that are left are counted from the next one on", "[unit]") {
 }
 
 TEST_CASE("a tensor's longest stretch decides, wherever it stands", "[unit]") {
-  // c is made of a wider tensor, read two ops later, when that tensor still lives on, and again long after its end.
-  const auto candidates = [](bool again) {
+  // c is made of a wider tensor, read three ops later, when that tensor still lives on, and again long after its end.
+  enum class Again { no, soon, late };
+  const auto candidates = [](Again again) {
     OpGraph graph;
     const TensorId x = input(graph, "x", 16);
     TensorId start = x;
@@ -481,17 +482,27 @@ TEST_CASE("a tensor's longest stretch decides, wherever it stands", "[unit]") {
     const TensorId c = product(graph, from, 64);
     const TensorId other = graph.emit(OpKind::exp, {from});
     const TensorId first = graph.emit(OpKind::add, {c, product(graph, other, 64)});
-    TensorId sum = graph.emit(OpKind::add, {first, product(graph, graph.emit(OpKind::neg, {from}), 64)});
+    std::vector<TensorId> terms{first, product(graph, graph.emit(OpKind::neg, {from}), 64)};
+    if (again == Again::soon) terms.push_back(c);  // as long after the first read as that is after c
+    TensorId sum = graph.emit(OpKind::add_n, terms);
     for (int i = 0; i < 6; ++i) sum = graph.emit(OpKind::tanh, {sum});
-    if (again) sum = graph.emit(OpKind::mul, {sum, c});
+    if (again == Again::late) sum = graph.emit(OpKind::mul, {sum, c});
     graph.mark_output(sum);
-    const Storages storages(graph);
     PassReport report;
     static_cast<void>(make_pass("symbolic_remat")->run(graph, {}, report));
     return figure(report, "candidates");
   };
   // Read once, c may be made again of what lives on; read at the end, its wider ingredient would have to be, too.
-  CHECK(candidates(false) - candidates(true) >= 1);
+  CHECK(candidates(Again::no) - candidates(Again::late) == 1);
+  CHECK(candidates(Again::soon) == candidates(Again::no));  // of equal stretches the first
+  // A long stretch, and one op later another read.
+  OpGraph graph;
+  const TensorId x = input(graph, "x", 64);
+  const TensorId c = graph.emit(OpKind::relu, {x});
+  graph.mark_output(graph.emit(OpKind::mul, {graph.emit(OpKind::add, {c, wide(graph, x)}), c}));
+  PassReport report;
+  static_cast<void>(make_pass("symbolic_remat")->run(graph, {}, report));
+  CHECK(figure(report, "candidates") == 1);
 }
 
 TEST_CASE("an order that would need more at a size that is known is not taken, and that is told", "[prop]") {
