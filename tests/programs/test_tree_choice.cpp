@@ -1,4 +1,6 @@
 // REBASE's shares by hand, and ETS's integer program against all 2^N choices.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "experiments/systems/serving/programs/tree_choice.hpp"
@@ -23,6 +25,36 @@ double brute_force(const SearchTree& tree, const std::vector<double>& shares, do
   return best;
 }
 
+/// A tree of up to 8 inner nodes below the root and `most` leaves, whose shares sum up to 1, in clusters across
+/// branches.
+struct Problem {
+  SearchTree tree;
+  std::vector<double> shares;
+  double lambda_c = 0, lambda_s = 0;
+};
+Problem random_problem(sim::RandomStream& random, std::uint64_t most = 11) {
+  Problem p;
+  p.tree.parent.push_back(-1);
+  const auto inner = 1 + static_cast<std::int32_t>(random.below(8));
+  for (std::int32_t i = 1; i <= inner; ++i)
+    p.tree.parent.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i))));
+  const std::size_t n = 1 + random.below(most);
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    p.tree.leaves.push_back(static_cast<std::int32_t>(p.tree.parent.size()));
+    p.tree.parent.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inner + 1))));
+    p.shares.push_back(random.exponential(1));
+    sum += p.shares.back();
+  }
+  const std::size_t clusters = 1 + random.below(n);
+  for (std::size_t i = 0; i < n; ++i)  // every cluster has a leaf
+    p.tree.clusters.push_back(static_cast<std::int32_t>(i < clusters ? i : random.below(clusters)));
+  for (double& share : p.shares) share /= sum;
+  p.lambda_c = random.uniform(0.2, 4);
+  p.lambda_s = random.uniform(0, 2);
+  return p;
+}
+
 }  // namespace
 
 TEST_CASE("rebase shares: rounded up in falling order until the width is gone", "[unit]") {
@@ -33,6 +65,9 @@ TEST_CASE("rebase shares: rounded up in falling order until the width is gone", 
   // e^(0.2 ln 3 / 0.2) = 3 to 1: ceil(8 * 3/4) = 6, then 2.
   CHECK(rebase_shares({0.2 * 1.0986122886681098, 0}, 8, 0.2) == std::vector<std::int64_t>{6, 2});
   CHECK(rebase_shares({0.3}, 5, 0.2) == std::vector<std::int64_t>{5});
+  // Ties go by index, and who comes late gets nothing.
+  CHECK(rebase_shares({0.1, 0.5, 0.5}, 1, 0.2) == std::vector<std::int64_t>{0, 1, 0});
+  CHECK(rebase_shares({0.5, 0.5, 0.5, 0.5}, 3, 0.2) == std::vector<std::int64_t>{1, 1, 1, 0});
   // Only differences count: e^(1e5) would be infinite.
   CHECK(rebase_shares({1e4, 1e4}, 8, 0.1) == std::vector<std::int64_t>{4, 4});
 }
@@ -64,30 +99,61 @@ TEST_CASE("the objective by hand", "[unit]") {
 TEST_CASE("choices are optimal on random trees, clusters across branches included", "[prop]") {
   sim::RandomStream random(3, "trees");
   for (int round = 0; round < 120; ++round) {
-    SearchTree tree;
-    tree.parent.push_back(-1);
-    const auto inner = 1 + static_cast<std::int32_t>(random.below(8));
-    for (std::int32_t i = 1; i <= inner; ++i)
-      tree.parent.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i))));
-    const std::size_t n = 1 + random.below(11);
-    std::vector<double> shares;
-    double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      tree.leaves.push_back(static_cast<std::int32_t>(tree.parent.size()));
-      tree.parent.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inner + 1))));
-      shares.push_back(random.exponential(1));
-      sum += shares.back();
-    }
-    const std::size_t clusters = 1 + random.below(n);
-    for (std::size_t i = 0; i < n; ++i)  // every cluster has a leaf
-      tree.clusters.push_back(static_cast<std::int32_t>(i < clusters ? i : random.below(clusters)));
-    for (double& share : shares) share /= sum;
-    const double lambda_c = random.uniform(0.2, 4), lambda_s = random.uniform(0, 2);
-    const TreeChoice choice = choose_leaves(tree, shares, lambda_c, lambda_s, 100'000);
+    const Problem p = random_problem(random);
+    const TreeChoice choice = choose_leaves(p.tree, p.shares, p.lambda_c, p.lambda_s, 100'000);
     CHECK(choice.exact());
-    CHECK(choice.value == Approx(brute_force(tree, shares, lambda_c, lambda_s)).margin(1e-9));
-    CHECK(choice.value == Approx(choice_value(tree, shares, lambda_c, lambda_s, choice.keep)).margin(1e-12));
+    CHECK(choice.value == Approx(brute_force(p.tree, p.shares, p.lambda_c, p.lambda_s)).margin(1e-9));
+    CHECK(choice.value == Approx(choice_value(p.tree, p.shares, p.lambda_c, p.lambda_s, choice.keep)).margin(1e-12));
   }
+}
+
+TEST_CASE("choices are optimal where there are no clusters, in one node if any of them is worth it", "[prop]") {
+  sim::RandomStream random(8, "trees");
+  for (int round = 0; round < 60; ++round) {
+    Problem p = random_problem(random);
+    p.tree.clusters.clear();
+    const TreeChoice choice = choose_leaves(p.tree, p.shares, p.lambda_c, p.lambda_s);
+    CHECK(choice.exact());
+    if (choice.value > 0) CHECK(choice.nodes == 1);
+    CHECK(choice.value == Approx(brute_force(p.tree, p.shares, p.lambda_c, p.lambda_s)).margin(1e-9));
+  }
+}
+
+TEST_CASE("branches that no leaf stands under cost nothing", "[prop]") {
+  sim::RandomStream random(9, "trees");
+  for (int round = 0; round < 40; ++round) {
+    const Problem p = random_problem(random);
+    SearchTree dead = p.tree;
+    for (int i = 0; i < 5; ++i) dead.parent.push_back(static_cast<std::int32_t>(random.below(dead.parent.size())));
+    // Dead nodes under a leaf make it no ancestor of a leaf either.
+    const TreeChoice choice = choose_leaves(p.tree, p.shares, p.lambda_c, p.lambda_s);
+    const TreeChoice other = choose_leaves(dead, p.shares, p.lambda_c, p.lambda_s);
+    CHECK(other.value == choice.value);
+    CHECK(other.keep == choice.keep);
+    CHECK(other.nodes == choice.nodes);
+  }
+}
+
+TEST_CASE("a search takes no more nodes than it did, and tells how far it is", "[golden]") {
+  const auto effort = [](std::int64_t most_nodes) {
+    sim::RandomStream random(11, "trees");
+    std::int64_t nodes = 0, exact = 0;
+    double value = 0, bound = 0;
+    for (int round = 0; round < 150; ++round) {
+      const Problem p = random_problem(random, 24);
+      const TreeChoice choice = choose_leaves(p.tree, p.shares, p.lambda_c, p.lambda_s, most_nodes);
+      CHECK(choice.nodes <= most_nodes);
+      CHECK(choice.bound >= choice.value);
+      nodes += choice.nodes;
+      exact += choice.exact() ? 1 : 0;
+      value += choice.value;
+      bound += choice.bound;
+    }
+    return fmt::format("{} nodes, {} exact, {:.6f} to {:.6f}", nodes, exact, value, bound);
+  };
+  CHECK(effort(1) == "150 nodes, 92 exact, 83.361061 to 101.557139");
+  CHECK(effort(4) == "312 nodes, 104 exact, 84.477663 to 97.020675");
+  CHECK(effort(100'000) == "1122 nodes, 150 exact, 85.409403 to 85.409403");
 }
 
 TEST_CASE("without a search the best is all leaves or one of them", "[prop]") {
