@@ -457,7 +457,7 @@ TEST_CASE("a captured graph is for so many tokens, of the segment with most of t
 
 TEST_CASE("a horizon ends where the pace changes hands", "[unit]") {
   HostStages stages;
-  stages.launch_s = 100e-12;
+  stages.graph_launch_s = 100e-12;
   const auto applied = [&](std::int64_t time, std::int64_t step, std::int64_t horizon) {
     IterationPrice price{.time_ps = time, .step_ps = step, .horizon = horizon};
     StagedHostTime(stages, {}).apply({}, price);
