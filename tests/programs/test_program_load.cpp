@@ -1,4 +1,6 @@
 // How instances of programs are started, and what is booked of them.
+#include <cmath>
+
 #include "fake_port.hpp"
 
 namespace test_program_load {
@@ -119,6 +121,64 @@ TEST_CASE("an answer that takes longer than the timeout is given up, and the eng
   CHECK(completed.completed == 2);
   CHECK(completed.figures.count("timeouts") == 0);
   CHECK(completed.latency.mean() == 3 * kSecond);
+}
+
+TEST_CASE("how many instances: as the config says, as the program has, or a hundred", "[unit]") {
+  const auto instances = [](const std::string& params) {
+    const ProgramsParams read = programs(params);
+    return instances_of(read, *read.does.make());
+  };
+  const std::string chat = R"("does": {"policy": "conversation"}})";
+  const std::string drawn = R"("does": {"policy": "workflow_trace", "workflow_trace": {"drawn": 7}}})";
+  CHECK(instances("{" + chat) == 100);
+  CHECK(instances(R"({"instances": 5, )" + chat) == 5);
+  CHECK(instances("{" + drawn) == 7);
+  CHECK(instances(R"({"instances": 5, )" + drawn) == 5);
+  CHECK(instances(R"({"instances": 9, )" + drawn) == 7);
+}
+
+TEST_CASE("programs: arrivals at another rate, instances before the warm-up, predictions of their own", "[unit]") {
+  const ProgramsParams params =
+      programs(std::string(R"({"instances": 4, "arrivals": {"policy": "fixed", "fixed": {"rate": "0.5 req/s"}}, )") +
+               kOneCall + "}");
+  FakePort port;
+  ProgramLoad load(params, 1, 2.0, Predictor(PredictorParams{0}, 1), sim::Time{2 * kSecond});
+  port.run(load);
+  std::vector<std::int64_t> starts;
+  for (const Sent& sent : port.sent) {
+    starts.push_back(sent.at_s);
+    CHECK(sent.predicted == 3);
+  }
+  CHECK(starts == std::vector<std::int64_t>{1, 2, 3, 4});
+  const ProgramMetrics metrics = load.finish();
+  CHECK(metrics.started == 4);
+  CHECK(metrics.completed == 4);
+  CHECK(metrics.latency.count() == 3);
+  CHECK(metrics.call_time.sum() == 9 * kSecond);
+  CHECK(metrics.critical_path.sum() == 9 * kSecond);
+  CHECK(metrics.wait_time.sum() == 0);
+  CHECK(metrics.records[3].id == 3);
+  CHECK(metrics.records[3].started.ticks == 4 * kSecond);
+  CHECK(metrics.records[3].finished->ticks == 7 * kSecond);
+}
+
+TEST_CASE("laws of tokens and times have the mean and the deviation that they say", "[theory]") {
+  sim::RandomStream random(3, "laws");
+  CHECK(TokenLaw{12.4, 0}.draw(random) == 12);
+  CHECK(TokenLaw{1, 0}.draw(random) == 1);
+  CHECK(TimeLaw{0, 3}.draw_s(random) == 0);
+  CHECK(TimeLaw{2.5, 0}.draw_s(random) == 2.5);
+  double tokens = 0, squares = 0, seconds = 0;
+  constexpr int kDraws = 40'000;
+  for (int i = 0; i < kDraws; ++i) {
+    const auto drawn = static_cast<double>(TokenLaw{1000, 0.5}.draw(random));
+    tokens += drawn / kDraws;
+    squares += drawn * drawn / kDraws;
+    seconds += TimeLaw{3, 1}.draw_s(random) / kDraws;
+  }
+  CHECK(tokens == Approx(1000).epsilon(0.015));
+  CHECK(std::sqrt(squares - tokens * tokens) == Approx(500).epsilon(0.04));
+  CHECK(seconds == Approx(3).epsilon(0.03));
 }
 
 TEST_CASE("faults of workload.program name their places", "[unit]") {
