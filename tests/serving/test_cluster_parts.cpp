@@ -427,6 +427,72 @@ TEST_CASE("failures: requests start over so many times, and those of replicas th
   CHECK(w.watch.events == Texts{"0s off 1", "2s failed 1", "5s returned 1"});
 }
 
+TEST_CASE("admission sees the replicas, the request and who waits, and whom it turns away goes nowhere", "[unit]") {
+  struct Odd final : policies::AdmissionControl {
+    Texts* seen = nullptr;
+    std::optional<std::string_view> reject(const policies::AdmissionView& view) override {
+      seen->push_back(fmt::format("{}s r{} {} of {} parked {} ttft {}", s_of(view.now), view.request.id,
+                                  view.request.prefill_tokens, view.replicas.size(), view.parked,
+                                  view.ttft_ps.value_or(-1)));
+      return view.request.id % 2 == 1 ? std::optional<std::string_view>("odd") : std::nullopt;
+    }
+  };
+  Texts seen;
+  ClusterPolicies policies;
+  auto admission = std::make_unique<Odd>();
+  admission->seen = &seen;
+  policies.admission = std::move(admission);
+  auto scaling = std::make_unique<Wants>();
+  scaling->wants = {1};
+  policies.scaling = std::move(scaling);
+  Watched w(std::move(policies));
+  w.metrics.slo.ttft = sim::Duration{7};
+  w.add(1);
+  w.ask(1, 10, 1);
+  w.ask(1.5, 20, 1);
+  w.ask(1.75, 30, 1);
+  ClusterParams params;
+  params.scaling.least = 0;
+  params.scaling.start.storage_bandwidth = 5e9;  // up at 3 s
+  w.run(params);
+  CHECK(seen ==
+        Texts{"1s r0 10 of 0 parked 0 ttft 7", "1.5s r1 20 of 0 parked 1 ttft 7", "1.75s r2 30 of 0 parked 1 ttft 7"});
+  CHECK(w.ends() == "r1@0 never r0@0 4s r2@0 4s ");
+  CHECK(w.metrics.rejected_by_reason.at("odd") == 1);
+  CHECK(w.metrics.arrived == 3);
+  CHECK(w.cluster.totals().parked == 2);
+  CHECK(w.cluster.result(0).requests == 2);
+}
+
+TEST_CASE("migration: nothing is looked at without a link, nor once nobody is left", "[unit]") {
+  struct Looks final : policies::Migration {
+    Texts* seen = nullptr;
+    sim::Engine* engine = nullptr;
+    std::vector<policies::MigrationPair> pair(std::span<const policies::LoadReport> loads) override {
+      seen->push_back(fmt::format("{}s of {}", s_of(engine->now()), loads.size()));
+      return {};
+    }
+    std::optional<policies::SeqId> victim(const policies::BatchView&) override { return std::nullopt; }
+  };
+  const auto looks = [](double bandwidth, Role second) {
+    Texts seen;
+    Watched w;
+    w.add(1, second == Role::both ? Role::both : Role::prefill);
+    w.add(1, second);
+    auto policy = std::make_unique<Looks>();
+    policy->seen = &seen;
+    policy->engine = &w.engine;
+    w.cluster.migrate(std::move(policy), {.bandwidth = bandwidth, .handshake_s = 0, .interval_s = 2});
+    w.ask(1, 10, 4);
+    w.run();
+    CHECK(w.metrics.completed == 1);
+    return seen;
+  };
+  CHECK(looks(1e6, Role::both) == Texts{"3s of 2"});  // the request is over at 5, as the next look is due
+  CHECK(looks(0, Role::both).empty());
+  CHECK(looks(1e6, Role::decode).front() == "3s of 1");  // who only prefills has nothing to move
+}
+
 TEST_CASE("hand-overs: what is told of them, and what is left of them when a run is cut short", "[unit]") {
   ClusterParams params;
   params.transfer = {.bandwidth = 50'000, .latency_s = 0, .fixed_s = 0};

@@ -1,4 +1,6 @@
 // Tables of iterations and what stands beside them: knots, what is in the table and what is not, shares, the host.
+#include <fmt/format.h>
+
 #include <bit>
 
 #include "experiments/systems/serving/pricing/clocked.hpp"
@@ -8,7 +10,9 @@
 #include "experiments/systems/serving/pricing/kernel_cost.hpp"
 #include "experiments/systems/serving/pricing/lane_share.hpp"
 #include "experiments/systems/serving/pricing/modal_iteration.hpp"
+#include "experiments/systems/serving/pricing/op_profile.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
+#include "tests/experiments/support.hpp"
 #include "tests/policies/view.hpp"
 #include "tests/serving/replica_parts.hpp"
 
@@ -548,6 +552,88 @@ TEST_CASE("a power policy can choose the clocks that there are, whose decisions 
   batching.says.decode_rest = false;
   CHECK(paper.decide(*governed).mode == 0);
   CHECK(policy.seen.back().decodes == 0);
+}
+
+TEST_CASE("measured curves: level before the first knot, straight between knots, going on past the last", "[unit]") {
+  const OpProfile::Curve curve{{1, 4, 10, 20}, {10, 40, 70, 50}};
+  std::vector<double> at;
+  for (const double size : {0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0, 20.0, 30.0, 45.0, 50.0}) at.push_back(curve(size));
+  CHECK(at == std::vector<double>{10, 10, 20, 40, 55, 70, 60, 50, 30, 0, 0});
+  const OpProfile::Curve one{{8}, {3}};
+  CHECK(one(1) == 3);
+  CHECK(one(100) == 3);
+}
+
+TEST_CASE("operator tables: each module that a layer needs is there, and none that nobody knows", "[unit]") {
+  const Scratch scratch;
+  const auto read = [&](const std::string& left_out, const std::string& dense_more = "", bool experts = false,
+                        const std::string& rows = "lm_head,1,10\n") {
+    std::string dense = "layer,tokens,time_us\n" + dense_more;
+    for (const char* name : {"layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate_up_proj", "act_fn", "down_proj"})
+      if (name != left_out) dense += std::string(name) + ",1,2\n";
+    scratch.write("dense.csv", dense);
+    scratch.write("per_sequence.csv", "layer,sequences,time_us\n" + rows);
+    scratch.write("attention.csv", "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,1,100,10\n10,0,0,0,8\n");
+    fs::remove(scratch / "moe.csv");
+    if (experts) scratch.write("moe.csv", "tokens,activated_experts,time_us\n4,6,1\n4,2,3\n8,2,5\n");
+    try {
+      const OpProfile profile = OpProfile::read(scratch / "");
+      return fmt::format("{} {} {} experts {} of {}", profile.layer().size(), profile.once().size(),
+                         profile.head().size(), profile.experts_per_token(), profile.experts());
+    } catch (const sim::ConfigError& error) {
+      return error.faults().front().message;
+    }
+  };
+  CHECK(read("") == "7 0 1 experts 0 of 0");
+  CHECK(read("", "embedding,1,2\nfinal_layernorm,1,2\nqk_norm,1,2\n", false, "lm_head,1,10\nsampler,1,1\n") ==
+        "8 2 2 experts 0 of 0");
+  for (const char* name : {"layernorm", "qkv_proj", "rotary_emb", "o_proj"})
+    for (const bool experts : {false, true})
+      CHECK(read(name, "", experts) == fmt::format("expected rows of '{}', found none", name));
+  for (const char* name : {"gate_up_proj", "act_fn", "down_proj"}) {
+    CHECK(read(name) == fmt::format("expected rows of '{}', found none", name));
+    CHECK(read(name, "", true) == "6 0 1 experts 2 of 6");
+  }
+  CHECK(read("", "gate,1,2\n") == "module 'gate' is not known");
+  CHECK(read("", "", false, "lm_head,1,10\nbeam,1,1\n") == "module 'beam' is not known");
+  CHECK(read("", "", false, "sampler,1,1\n") == "expected rows of 'lm_head', found none");
+  try {
+    (void)OpProfile::read(scratch / "nowhere");
+    FAIL();
+  } catch (const sim::ConfigError& error) {
+    CHECK(error.faults().front().message == "expected a folder with dense.csv, per_sequence.csv and attention.csv");
+  }
+}
+
+TEST_CASE("measured experts and attention stand between their tables' rows", "[unit]") {
+  const Scratch scratch;
+  std::string dense = "layer,tokens,time_us\n";
+  for (const char* name : {"layernorm", "qkv_proj", "rotary_emb", "o_proj"}) dense += std::string(name) + ",1,2\n";
+  scratch.write("dense.csv", dense);
+  scratch.write("per_sequence.csv", "layer,sequences,time_us\nlm_head,1,10\n");
+  scratch.write("moe.csv", "tokens,activated_experts,time_us\n4,6,10\n4,2,2\n8,2,6\n8,6,14\n");
+  scratch.write("attention.csv",
+                "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,1,100,10\n0,0,3,100,40\n"
+                "10,0,0,0,8\n30,0,0,0,48\n10,20,0,0,18\n30,20,0,0,78\n");
+  const OpProfile profile = OpProfile::read(scratch / "");
+  CHECK(profile.has_experts());
+  CHECK(profile.experts_us(4, 2) == Approx(2));
+  CHECK(profile.experts_us(4, 4) == Approx(6));
+  CHECK(profile.experts_us(6, 4) == Approx(8));  // 6 and 10
+  CHECK(profile.experts_us(12, 2) == Approx(10));
+  CHECK(profile.experts_us(1, 6) == Approx(10));
+  CHECK(profile.attention_us(0, 0, 2, 100) == Approx(25));
+  CHECK(profile.attention_us(-1, 0, 2, 100) == Approx(25));
+  CHECK(profile.attention_us(20, 0, 0, 0) == Approx(28));
+  CHECK(profile.attention_us(20, 10, 0, 0) == Approx((28 + 48) / 2.0));
+  models::PrefillSums none;
+  CHECK(profile.attention_us(none, 2, 100) == Approx(25));
+  CHECK(profile.attention_us(none, 0, 100) == 0);
+  // Several chunks with fewer pairs than one of their tokens: what a chunk of one token takes, and a share of the rest.
+  models::PrefillSums three;
+  for (int i = 0; i < 3; ++i) three.add(10, 0);
+  const double least = 8, whole = 48;
+  CHECK(profile.attention_us(three, 0, 0) == Approx(whole - (whole - least) * (1 - 165.0 / 465)));
 }
 
 }  // namespace test_pricing_tables

@@ -612,6 +612,7 @@ TEST_CASE("gaps count in latencies of measured requests by branch, and in verdic
     loop.engine.run();
     CHECK(loop.metrics.tbt.count() == 4);
     CHECK(loop.metrics.tbt.sum() == 40);
+    CHECK(loop.metrics.verifications == 0);  // nothing was proposed
     for (const Request& request : loop.requests) CHECK(request.tbts.attained(target) == (target == 10));
   }
 }

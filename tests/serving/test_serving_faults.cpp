@@ -101,7 +101,7 @@ TEST_CASE("clocks are those of the part, from the highest down, and somebody cho
   CHECK(faults({"machine.devices.0.part=neupims", "machine.devices.0.clock=3 GHz"}) ==
         "--set:/machine/devices/0/clock: expected 1 GHz, the one clock of neupims, got 3 GHz");
   // The edges of the range are in it.
-  const hw::DeviceClocks& range = config({}).parts[0].device.clocks;
+  const hw::DeviceClocks range = config({}).parts[0].device.clocks;
   const auto at = [](double hertz) { return fmt::format("machine.devices.0.clock={} Hz", hertz); };
   CHECK(faults({at(range.lowest_hz)}) == "none");
   CHECK(faults({at(range.highest_hz)}) == "none");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/systems/serving/load/workload.hpp"
 #include "experiments/systems/serving/pricing/operator_times.hpp"
 #include "experiments/systems/serving/restate.hpp"
 #include "experiments/systems/serving/setup_state.hpp"
@@ -107,6 +108,7 @@ TEST_CASE("stages have the layers that the policy gives them, or there are none"
   // Stages without an edge are alike where their layers are.
   CHECK(stages({replicas(R"({"pipeline_parallel": 4})")}) == "0-8 8-16 16-24= 24-32 ");
   CHECK(stages(listed("2, 10, 10, 10", 4)) == "0-2 2-12 12-22= 22-32 ");
+  CHECK(stages(listed("10, 10, 10, 2", 4)) == "0-10 10-20 20-30= 30-32 ");
   CHECK(stages(listed("2, 10, 9, 11", 4)) == "0-2 2-12 12-21 21-32 ");
   CHECK(reason(listed("2, 10, 10, 9", 4)) ==
         "policies.partition gives stages of [2, 10, 10, 9] layers, the model has 32 layers and the replica 4 stages");
@@ -423,6 +425,65 @@ TEST_CASE("a config in words", "[unit]") {
         "targets: TTFT 1.5 s, TBT 50 ms, p99 of e2e 30 s, for 95 % of requests\n");
   CHECK(words(R"({"model": {"config": "config.json"}, "cluster": {"replicas": []}})") ==
         "model: config\nmachine: ; \npolicies: \ntargets: none (slo.ttft, slo.tbt)\n");
+}
+
+TEST_CASE("how many requests a run will have at most, as far as its config says", "[unit]") {
+  const Scratch scratch;
+  const std::string none = "workload.generator=null";
+  const auto trace = [&](const char* name) {
+    return R"(workload.trace={"format": "orrery_csv", "path": ")" + scratch.write(name, small_trace()).string() + "\"}";
+  };
+  const auto expected = [](const Changes& changes) { return expected_requests(read(changes)); };
+  CHECK(expected({}) == 40);
+  CHECK(expected({"workload.limit=7"}) == 7);
+  CHECK(expected({"workload.limit=41"}) == 40);
+  CHECK(expected({none, trace("t.csv")}) == 11);  // lines, the head included
+  CHECK(expected({none, trace("t.csv"), "workload.limit=10"}) == 10);
+  CHECK(expected({none, trace("t.csv.gz")}) == std::nullopt);
+  CHECK(expected({none, trace("t.csv.zst"), "workload.limit=99"}) == 99);
+  const std::string chats = R"(workload.program={"does": {"policy": "conversation"}})";
+  CHECK(expected({none, chats}) == std::nullopt);
+  CHECK_THROWS_WITH(open_workload(read({none, chats}), 1),
+                    "c:/workload/program: expected a trace or a generator, which this needs");
+}
+
+TEST_CASE("a limit on a load of programs is one on their instances", "[unit]") {
+  const auto started = [](const std::string& instances, const Changes& more) {
+    Changes changes{"workload.generator=null",
+                    "workload.program={" + instances + R"("does": {"policy": "conversation", "conversation": {
+                        "one_turn": 1, "message": {"mean": 5, "cv": 0}, "output": {"mean": 2, "cv": 0}}}})"};
+    changes.insert(changes.end(), more.begin(), more.end());
+    return ServingSetup(read(changes)).run(nullptr).programs->started;
+  };
+  CHECK(started("", {}) == 100);
+  CHECK(started(R"("instances": 6, )", {}) == 6);
+  CHECK(started(R"("instances": 6, )", {"workload.limit=4"}) == 4);
+  CHECK(started(R"("instances": 6, )", {"workload.limit=8"}) == 6);
+  CHECK(started("", {"workload.limit=8"}) == 8);
+}
+
+TEST_CASE("the files that decide a result: the models', the parts', and those that the config names", "[unit]") {
+  const Scratch scratch;
+  scratch.write("dense.csv", "x");
+  scratch.write("moe.csv", "x");
+  const std::string trace = scratch.write("t.csv", small_trace()).string();
+  const auto names = [](const Changes& changes) {
+    std::string text;
+    for (const fs::path& file : serving_inputs(read(changes))) text += file.filename().string() + " ";
+    return text;
+  };
+  CHECK(names({}) == "llama-2-7b.json a100-sxm4-80gb.json ");
+  CHECK(names({R"(policies.speculation={"policy": "draft_model", "draft_model": {"model": "catalog:llama-2-13b"}})"}) ==
+        "llama-2-7b.json llama-2-13b.json a100-sxm4-80gb.json ");
+  CHECK(names({"workload.generator=null", R"(workload.trace={"format": "orrery_csv", "path": ")" + trace + "\"}"}) ==
+        "llama-2-7b.json a100-sxm4-80gb.json t.csv ");
+  CHECK(names({"machine.profile.path=" + (scratch / "").string()}) ==
+        "llama-2-7b.json a100-sxm4-80gb.json dense.csv moe.csv ");
+  // What decides the result is not where they lie.
+  CHECK(serving_identity(read({"machine.profile.path=" + (scratch / "").string()}))
+            .at("machine.profile.path")
+            ->as_string() == "an input");
+  CHECK(serving_identity(read({})).find("parts")->items().size() == 1);
 }
 
 }  // namespace test_setup_parts
