@@ -57,8 +57,9 @@ class EvenLayers final : public IterationModel {
 
 /// A replica of three layers in as many stages, and of all in one stage in mode 1; so many lanes.
 struct Lanes {
-  explicit Lanes(std::int64_t lanes, Decide decide, bool modes = false, std::int64_t layer_ps = 0)
-      : cluster(engine, metrics, nullptr, load) {
+  explicit Lanes(std::int64_t lanes, Decide decide, bool modes = false, std::int64_t layer_ps = 0,
+                 const HostTime* host = nullptr)
+      : cluster(engine, metrics, &log, load) {
     model.layer_ps = layer_ps;
     MemberParts member;
     std::vector<std::vector<StageLayers>> stages{{{0, 1}, {1, 2}, {2, 3}}};
@@ -71,6 +72,7 @@ struct Lanes {
     auto policy = std::make_shared<Says>(std::move(decide));
     says = policy.get();
     parts.batching = std::move(policy);
+    parts.host = host;
     parts.kv = kv;
     parts.limits = {.max_context = 500, .layers = 3, .batches = lanes, .modes = modes ? 2 : 0};
     cluster.add(std::move(member));
@@ -87,6 +89,7 @@ struct Lanes {
   sim::Engine engine;
   EvenLayers model;
   ServingMetrics metrics;
+  Log log;
   ListLoad load;
   std::shared_ptr<PlainKv> kv = std::make_shared<PlainKv>(1000, 4);
   Says* says = nullptr;
@@ -222,6 +225,21 @@ TEST_CASE("a mode is changed once nothing is in flight, with all sequences in th
   CHECK(seen == Texts{"30: 0 1 in 0", "50: 0 1 2 3 4 5 in 0", "80: 0 1 2 3 4 5 in 1"});
   CHECK(lanes.cluster.replica(0, 0).switches() == 1);
   CHECK(lanes.cluster.replica(0, 1).sequences().running().empty());
+}
+
+TEST_CASE("lanes of a host that decides ahead let in who came before any of them began", "[unit]") {
+  // A batch takes three stages of 10. The first request runs from 0 on, with a batch every 30. The second comes at 5,
+  // when the batch of 0 was settled: it is let in by that of 30, and has its first token at 70, the third stage being
+  // free of the other lane's batch at 60.
+  const StagedHostTime ahead({}, {.ahead = true});
+  Lanes lanes(
+      2, [](const BatchView& view, BatchDecision& out) { admit(view, out, 9); }, false, 10, &ahead);
+  lanes.load.entries = {{0, 4, 6, -1, {}}, {5, 4, 1, -1, {}}};
+  lanes.run(1000);
+  REQUIRE(lanes.log.requests.size() == 2);
+  CHECK(lanes.log.requests[0].id == 1);
+  CHECK(lanes.log.requests[0].admitted->ticks == 30);
+  CHECK(lanes.log.requests[0].first_token->ticks == 70);
 }
 
 TEST_CASE("lanes that were given nothing although something waits or runs are a broken policy", "[unit]") {
