@@ -87,6 +87,7 @@ TEST_CASE("a rejected call ends its instance as failed, and never hangs", "[unit
     INFO(policy);
     CHECK(metrics.started == 4);
     CHECK(metrics.completed + metrics.failed == 4);
+    CHECK(metrics.latency.count() == metrics.completed);
     if (std::string(policy) != "opus") CHECK(metrics.failed == 4);  // a workflow may need no call
   }
 }

@@ -300,4 +300,18 @@ TEST_CASE("proposals take the blocks that the decision leaves, one sequence afte
   CHECK(drafts(6, 17) == Drafts{17, 17});
 }
 
+TEST_CASE("proposals beside a token that needs a block of its own share that block", "[unit]") {
+  // The decode has 16 tokens: its next one is in a block that is set aside for it, and so are 15 proposals; the 16th
+  // would need another.
+  for (const std::int64_t most : {15, 16}) {
+    Builder b(100, std::make_shared<Proposer>());
+    b.proposer->most = most;
+    b.steadily(16);
+    b.kv->total = b.kv->used + 1;
+    CHECK(b.build());
+    REQUIRE(b.decision.items.size() == 1);
+    CHECK(b.decision.items[0].draft_tokens == 15);
+  }
+}
+
 }  // namespace test_batch_builder
