@@ -23,7 +23,7 @@ double det_log(double x);
 /// Logarithms of base 2 and 10; 0.6 ulp, exact where the result is an integer.
 double det_log2(double x);
 double det_log10(double x);
-/// ln(1 + x) without cancellation near 0; 0.9 ulp. -infinity at -1, NaN below.
+/// ln(1 + x) without cancellation near 0; 1 ulp. -infinity at -1, NaN below.
 double det_log1p(double x);
 /// x^y; 0.8 ulp also where the result is huge or tiny, exact where x, y and result are small integers. Negative x needs
 /// an integer y (else NaN); all special cases as C's pow.

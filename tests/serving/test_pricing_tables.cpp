@@ -376,7 +376,7 @@ TEST_CASE("engines by name: what their hosts add to an iteration", "[unit]") {
     const sim::Node node = sim::parse_json(params, "test");
     const auto choice = registry.prepare(name, &node, {}, faults);
     faults.throw_if_any();
-    return choice.make();
+    return choice.make(std::nullopt);
   };
   const auto time = [](const HostTime& of, std::int64_t devices_us, std::int64_t tokens, bool prompt = false) {
     BatchShape shape;

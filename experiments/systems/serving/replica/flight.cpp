@@ -99,8 +99,11 @@ void Flight::take_blocks_ahead() {
 void Flight::complete(std::int64_t upto) {
   const std::int64_t from = leap_.done;
   const std::int64_t steps = upto - from;
-  if (steps <= 0) return;
   const bool steady = steady_takes_part();
+  if (steps <= 0) {  // nothing is over since, but the next may have begun
+    if (steady && from < leap_.planned && instants_.begun(on_.time.at)) take_growth(from + 1);
+    return;
+  }
   if (steady) take_growth(from + 1);
   if (kv_.reports_split()) book_split(steps);
   on_.books.iterations(on_.batch.shape(), steps);
