@@ -128,13 +128,13 @@ function(orrery_folder name)
 endfunction()
 
 # orrery_test(NAME [SLOW] [EXCEPT ...] DEPENDS ...): one Catch2 program a folder, registered as two ctest entries: everything but
-# the cases tagged [slow] (label "default"), and those alone (label "slow"). Its files are compiled six at a time, so the
+# the cases tagged [slow] (label "default"), and those alone (label "slow"). Its files are compiled nine at a time, so the
 # names of each stand in a namespace of its own.
 function(orrery_test name)
   cmake_parse_arguments(ARG "SLOW" "" "EXCEPT;DEPENDS;ALONE" ${ARGN})
   orrery_sources(sources EXCEPT ${ARG_EXCEPT})
   add_executable(test_${name} ${sources})
-  orrery_units(test_${name} 6 ALONE ${ARG_ALONE})
+  orrery_units(test_${name} 9 ALONE ${ARG_ALONE})
   target_link_libraries(test_${name} PRIVATE orrery_flags orrery_catch_main ${ARG_DEPENDS})
   target_compile_options(test_${name} PRIVATE -O1)  # of the tests alone: they are compiled often and run for seconds
   target_compile_definitions(test_${name} PRIVATE ORRERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
