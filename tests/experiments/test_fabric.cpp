@@ -107,6 +107,7 @@ TEST_CASE("a replica that is alone in the machine's network is priced in closed 
   const sim::Node on_star = summary_of(config(4, star, replicas(2), 2));
   CHECK(number(on_star, "network.waited_s") == 0);
   CHECK(on_star.at("network.jobs") == nullptr);
+  CHECK(on_star.find("network")->find("links")->is_null());  // a formula says how long, not over which links
   CHECK(on_star.at("tpot_s.mean")->as_number() == Approx(own.at("tpot_s.mean")->as_number()).epsilon(1e-6));
   CHECK(number(on_star, "events") == number(own, "events"));  // it leaps
   // The latency of a hop is a step's: 81 all-reduces of two steps and a gather of one.

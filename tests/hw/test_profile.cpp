@@ -118,7 +118,7 @@ TEST_CASE("outside its tables the profile refuses, and says where it ends", "[un
 TEST_CASE("scaling keeps the ratio that the tiled model sees", "[unit][profile]") {
   const Folder folder;
   const auto model = profile(R"({"outside": "scale", "gemm": ")" + folder.file("gemm.csv", kGemm) + R"("})");
-  const auto tiled = test::model("tiled", part("a100-sxm4-80gb"));
+  const auto tiled = hw::test::model("tiled", part("a100-sxm4-80gb"));
   const double ratio = tiled->cost(product(1024)).time_s / tiled->cost(product(256)).time_s;
   CHECK(model->cost(product(1024)).time_s == Approx(80e-6 * ratio));
   const Kernel norm{OpClass::norm, DType::fp16, Streaming{1'000'000, 1'000'000}};
@@ -129,7 +129,7 @@ TEST_CASE("a pass that is scaled keeps its rows as long as they were", "[unit][p
   const Folder folder;
   const auto model = profile(R"({"outside": "scale", "stream": ")" +
                              folder.file("s.csv", "op,bytes,time_us\nnorm,1000000,5\n") + R"("})");
-  const auto tiled = test::model("tiled", part("a100-sxm4-80gb"));
+  const auto tiled = hw::test::model("tiled", part("a100-sxm4-80gb"));
   // 4,000 rows of 1,000 bytes in and out, four times what was measured: there, 500 rows of the same length.
   const auto norm = [](std::int64_t rows) {
     return Kernel{OpClass::norm, DType::fp16, Streaming{rows * 1000, rows * 1000, rows * 4000, rows}};
@@ -146,7 +146,7 @@ TEST_CASE("what a table did not measure is outside it", "[unit][profile]") {
       R"({"gemm": ")" + folder.file("gemm.csv", kGemm) + R"(", "attention_prefill": ")" +
       folder.file("p.csv", "batch,tokens," + heads + ",time_us\n2,128,32,8,128,30\n") + R"(", "attention_decode": ")" +
       folder.file("d.csv", "batch,context," + heads + ",time_us\n2,128,32,8,128,20\n") + R"("})");
-  AttentionPrefill prompts = test::prompts(2, 128, 32, 8);
+  AttentionPrefill prompts = hw::test::prompts(2, 128, 32, 8);
   const auto prefill = [&] { return model->cost({OpClass::attention_prefill, DType::fp16, prompts}).time_s; };
   CHECK(prefill() == Approx(30e-6));
   prompts.causal = false;
@@ -164,7 +164,7 @@ TEST_CASE("the power of a busy device goes with the measured time", "[unit][prof
   const Folder folder;
   const GpuParams gpu = part("a100-sxm4-80gb");
   const auto model = profile(R"({"gemm": ")" + folder.file("gemm.csv", kGemm) + R"("})");
-  const Cost measured = model->cost(product(64)), tiled = test::model("tiled", gpu)->cost(product(64));
+  const Cost measured = model->cost(product(64)), tiled = hw::test::model("tiled", gpu)->cost(product(64));
   CHECK(measured.compute_energy_j - gpu.power.active_w * measured.time_s ==
         Approx(tiled.compute_energy_j - gpu.power.active_w * tiled.time_s));
 }
