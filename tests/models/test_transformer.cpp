@@ -27,6 +27,9 @@ TEST_CASE("parameter counts are the published ones", "[unit]") {
   // 32 (2*4096^2 + 2*4096*1024 + 3*4096*14336 + 2*4096) + 2*128256*4096 + 4096 = 32*218112000 + 1050673152 + 4096
   CHECK(parameters(test::model("llama-3-8b")) == 8'030'261'248);
   CHECK(parameters(test::model("llama-3.1-8b")) == 8'030'261'248);
+  // The head is the embedding, held once:
+  // 16 (2*2048^2 + 2*2048*512 + 3*2048*8192 + 2*2048) + 128256*2048 + 2048 = 16*60821504 + 262668288 + 2048
+  CHECK(parameters(test::model("llama-3.2-1b")) == 1'235'814'400);
   // 80*855654400 + 2*128256*8192 + 8192 = 68452352000 + 2101346304 + 8192
   CHECK(parameters(test::model("llama-3-70b")) == 70'553'706'496);
   CHECK(parameters(test::model("llama-3.1-70b")) == 70'553'706'496);
