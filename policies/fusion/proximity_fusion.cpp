@@ -6,6 +6,8 @@
 // Source: SKIP (arXiv 2504.11750).
 #include "policies/fusion/proximity.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -30,11 +32,21 @@ struct ProximityParams {
   }
 };
 
+/// What two launches of one kernel have in common: kind, types and sizes; of a fused kernel those of all its ops and
+/// who reads whose result. Names of tensors say nothing: each layer has its own.
 std::string kernel_name(const models::OpGraph& graph, const models::OpNode& op) {
   std::string name(to_string(op.kind));
   for (const models::TensorId id : op.inputs) name += ' ' + models::shape_string(graph.tensor(id));
   for (const models::TensorId id : op.outputs) name += ' ' + models::shape_string(graph.tensor(id));
-  if (op.kind == models::OpKind::fused) name += to_string(*op.regions.front());
+  if (op.kind != models::OpKind::fused) return name;
+  const models::OpGraph& region = *op.regions.front();
+  for (const models::OpId id : region.ops()) {
+    const models::OpNode& inner = region.op(id);
+    name += '(' + kernel_name(region, inner);
+    for (const models::TensorId read : inner.inputs) name += fmt::format(" {}", static_cast<std::int32_t>(read));
+    for (const models::TensorId made : inner.outputs) name += fmt::format(" {}", static_cast<std::int32_t>(made));
+    name += ')';
+  }
   return name;
 }
 

@@ -276,6 +276,32 @@ TEST_CASE("kernels of one kind and other sizes are different kernels for proximi
   CHECK(chains(made(32), R"({"length": 2})") == Marks{0, 0, 1, 1, 2, 2});
 }
 
+TEST_CASE("fused kernels of the same ops, sizes and wiring are one kernel for proximity, whatever their tensors' names",
+          "[unit]") {
+  using Inner = std::initializer_list<OpKind>;
+  const auto found = [](const Inner& first, const Inner& second, std::int64_t size) {
+    OpGraph graph;  // two runs of ops that are fused, each before an op that is not
+    const auto add = [&graph](const char* name, const Inner& kinds, std::int64_t n) {
+      const TensorId x = extend(graph, graph.input(name, {n}, ElementType::fp16), kinds);
+      graph.mark_output(graph.emit(OpKind::custom, {x}, {64}, ElementType::fp16));
+    };
+    add("x", first, 64);
+    add("y", second, size);
+    const OpGraph fused = apply("loop_fusion", graph, {});
+    REQUIRE(fused.op(OpId{0}).kind == OpKind::fused);
+    PassReport report;
+    apply("proximity_fusion", fused, {}, R"({"length": 2})", &report);
+    return figure(report, "chains");
+  };
+  // fused, custom, fused, custom: the fused kernel always goes to the custom one.
+  CHECK(found({OpKind::relu, OpKind::exp}, {OpKind::relu, OpKind::exp}, 64) == 1);
+  // Two fused kernels, each always before a custom one.
+  CHECK(found({OpKind::relu, OpKind::exp}, {OpKind::exp, OpKind::relu}, 64) == 2);
+  CHECK(found({OpKind::relu, OpKind::exp}, {OpKind::relu, OpKind::exp, OpKind::neg}, 64) == 2);
+  // Over other sizes: fused, custom, fused', custom', of which each has one successor.
+  CHECK(found({OpKind::relu, OpKind::exp}, {OpKind::relu, OpKind::exp}, 32) == 3);
+}
+
 TEST_CASE("chains end at copies to the host", "[unit]") {
   const OpGraph graph = row({OpKind::relu, OpKind::exp, OpKind::to_host, OpKind::relu, OpKind::exp});
   // exp goes to the host the first time and nowhere the second: with the cut after the copy relu exp is sure.
