@@ -1,5 +1,7 @@
 #include "experiments/base/platform_choice.hpp"
 
+#include <fmt/format.h>
+
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/experiment.hpp"
 
@@ -8,19 +10,26 @@ namespace orrery::experiments {
 using sim::Node;
 
 Node read_part_entry(const Node& choice, const std::string& part, std::vector<std::filesystem::path>& inputs,
-                     sim::Faults& faults) {
+                     sim::Faults& faults, std::string_view kind) {
   const Node* name = choice.find("part");
   if (name == nullptr || !name->is_string()) return {};
   const std::filesystem::path file = part_file(part, name->origin(), faults);
   if (file.empty()) return {};
   inputs.push_back(file);
-  return sim::read_config(file);
+  Node entry = sim::read_config(file);
+  const Node* own = entry.is_object() ? entry.find("kind") : nullptr;
+  if (!kind.empty() && own != nullptr && own->is_string() && own->as_string() != kind) {
+    faults.add(name->origin(),
+               fmt::format("expected a part of kind {}, '{}' is of kind {}", kind, part, own->as_string()));
+    return {};
+  }
+  return entry;
 }
 
 std::optional<hw::Platform> read_platform_choice(const Node& node, const PlatformChoice& choice,
                                                  std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
   const std::size_t before = faults.size();
-  Node entry = read_part_entry(node, choice.part, inputs, faults);
+  Node entry = read_part_entry(node, choice.part, inputs, faults, hw::PlatformParams::kKind);
   if (!entry.is_object()) return std::nullopt;
   if (choice.override_.is_object()) sim::merge_over(entry, choice.override_);
   const std::filesystem::path folder = home_folder() / "hw/catalog";

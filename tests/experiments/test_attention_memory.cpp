@@ -216,8 +216,9 @@ TEST_CASE("faults of attention in memory name its place", "[unit]") {
   };
   CHECK(faults_of(config(a100(1, R"({"part": "attacc-bnak"})")))
             .starts_with("my.json:/machine/devices/0/attention/part: expected a part of the catalog"));
-  CHECK(faults_of(config(a100(1, R"({"part": "gddr6-aim"})")))
-            .ends_with("gddr6-aim.json:/kind: expected \"attention_pim\", got \"bank_pim\"\n"));
+  CHECK(faults_of(config(a100(1, R"({"part": "gddr6-aim"})"))) ==
+        "my.json:/machine/devices/0/attention/part: expected a part of kind attention_pim, 'gddr6-aim' is of kind "
+        "bank_pim\n");
   CHECK(faults_of(config(a100(1, R"({"part": "attacc-bank", "schedule": "turns"})")))
             .starts_with("my.json:/machine/devices/0/attention/schedule: expected"));
   CHECK(faults_of(config(a100(1, R"({"part": "attacc-bank", "override": {"stacks": 0}})"))).find("stacks") !=

@@ -109,13 +109,12 @@ void read_platform(const Node& machine, ServingConfig& config, sim::Faults& faul
 /// Attention of decodes in memory beside the devices of a group.
 void read_attention(const Node& group, const DeviceGroup& params, DevicePart& device, sim::Faults& faults) {
   if (!params.attention || device.device.model == nullptr) return;
-  const Node& block = *group.find("attention");
-  const Node* part = block.find("part");
-  if (part == nullptr || !part->is_string()) return;
-  device.attention_file = part_file(part->as_string(), part->origin(), faults);
-  if (device.attention_file.empty()) return;
+  std::vector<std::filesystem::path> files;
+  Node entry =
+      read_part_entry(*group.find("attention"), params.attention->part, files, faults, hw::AttentionPimParams::kKind);
+  if (!entry.is_object()) return;
+  device.attention_file = files.front();
   const std::size_t before = faults.size();
-  Node entry = sim::read_config(device.attention_file);
   if (params.attention->override_.is_object()) sim::merge_over(entry, params.attention->override_);
   const auto memory = hw::parse_part<hw::AttentionPimParams>(entry, faults).part;
   if (faults.size() != before) return;
