@@ -27,6 +27,7 @@ class RandomStream;
   KIND(power, register_clock_policies, ClockPolicy)                        /* at which clock a device runs */      \
   KIND(routing, register_routers, Router, sim::RandomStream)               /* which replica a request goes to */   \
   KIND(scaling, register_scalings, Scaling)                                /* how many replicas are up */          \
+  KIND(schedule, register_schedules, PipelineSchedule)                     /* order of a stage's passes */         \
   KIND(speculation, register_speculation, Speculator, const StepPrices&, std::uint64_t) /* who proposes tokens */
 // clang-format on
 

@@ -13,7 +13,7 @@ struct Gpt2Params {
   FloatType dtype = FloatType::fp16;
   AttentionForm attention = AttentionForm::sdpa;
   PassForm passes = PassForm::library;
-  bool all_logits = false, loss = false;
+  bool all_logits = false, loss = false, wide_softmax = false, wide_loss = false;
   double dropout = 0;
 
   static constexpr auto fields() {
@@ -32,6 +32,8 @@ struct Gpt2Params {
         sim::field("passes", &G::passes, "GELU as one kernel, or as eight passes."),
         sim::field("all_logits", &G::all_logits, "Logits of all positions, not of the last alone."),
         sim::field("loss", &G::loss, "Whether the graph ends in the cross entropy with labels."),
+        sim::field("wide_softmax", &G::wide_softmax, "Eager attention: softmax in fp32, cast back."),
+        sim::field("wide_loss", &G::wide_loss, "Cross entropy of logits that are cast to fp32 first."),
         sim::field("dropout", &G::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout, as in training."),
     };
   }
@@ -59,6 +61,7 @@ class Gpt2Writer {
     net_.own("embed");
     x = net_.linear(x, net_.parameter("words.weight", {p_.vocab, p_.hidden}), nullptr, OpClass::lm_head);
     if (!p_.loss) return net_.finish({x});
+    if (p_.wide_loss) x = net_.cast(x, ElementType::fp32);
     return net_.finish({net_.cross_entropy(x, graph.input("labels", {batch_, tokens_}, ElementType::int64))});
   }
 
@@ -70,6 +73,7 @@ class Gpt2Writer {
     for (std::size_t i = 0; i < 3; ++i)
       parts[i] = net_.split_heads(net_.slice(all, -1, static_cast<std::int64_t>(i) * p_.hidden, p_.hidden), p_.heads);
     AttentionSpec spec{.form = p_.attention, .causal = true, .dropout = p_.dropout};
+    spec.wide_softmax = p_.wide_softmax;
     if (mask_) spec.mask = &*mask_;
     const TensorId attended = attend(net_, parts[0], parts[1], parts[2], spec);
     const TensorId out = net_.linear(attended, p_.hidden, true, OpClass::out_proj, "c_proj");

@@ -135,7 +135,9 @@ class SlapoPass final : public GraphPass {
       else
         break;
     }
-    return params_.ranks == 1 ? graph : slapo::shard(graph, shards, syncs, params_.ranks);
+    return params_.ranks == 1
+               ? graph
+               : slapo::shard(graph, slapo::divided_tensors(graph, shards, params_.ranks), syncs, params_.ranks);
   }
 
   void tell(const OpGraph& before, const OpGraph& graph, const PassContext& context, PassReport& report) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -142,10 +143,23 @@ struct PlacedSync {
   SyncParams params;
   Place place;
 };
-/// Divides parameters and everything that follows from them among `ranks`, and sums partial results where a sync says
-/// so: slapo_shard.cpp.
-models::OpGraph shard(const models::OpGraph& graph, const std::vector<PlacedShard>& shards,
-                      const std::vector<PlacedSync>& syncs, std::int64_t ranks);
+/// A tensor that exists before the run, and the axis along which ranks share it out.
+struct DividedTensor {
+  models::TensorId id{};
+  int axis = 0;
+};
+/// Parameters and inputs that shard primitives name. Fails at their places.
+std::vector<DividedTensor> divided_tensors(const models::OpGraph& graph, const std::vector<PlacedShard>& shards,
+                                           std::int64_t ranks);
+
+struct ShardOptions {
+  bool sync_all = false;  ///< partial sums are made whole wherever that is needed, without a sync
+  bool sequence = false;  ///< between a layer's products, tokens are divided
+};
+/// Divides tensors and everything that follows from them among `ranks`, and sums partial results where a sync says so:
+/// slapo_shard.cpp.
+models::OpGraph shard(const models::OpGraph& graph, std::span<const DividedTensor> divisions,
+                      const std::vector<PlacedSync>& syncs, std::int64_t ranks, const ShardOptions& options = {});
 
 constexpr auto SyncParams::fields() {
   return sim::FieldTable{

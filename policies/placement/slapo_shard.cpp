@@ -9,9 +9,16 @@
 // terms that are added anyway are added first. Anything else that would be wrong is a fault. A bias inside a product of
 // partial sums is taken as added once, after the sum. A slice along a divided axis takes the rank's share of it:
 // libraries order fused weights (q, k, v) so that this is right.
+//
+// With `sequence` (Korthikanti et al., 2022: sequence parallelism) a partial sum that a layer makes of [batch, tokens,
+// width] is scattered along its tokens in place of made whole everywhere, so that norms, dropouts and sums run on a
+// share of the tokens. It is gathered in front of a product whose weight is divided, of one that folds tokens into
+// rows, and of whatever no layer is; once in the forward pass and once more in the backward pass, so that no rank keeps
+// the whole.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "models/autodiff/autodiff.hpp"
@@ -33,18 +40,20 @@ using models::TensorRole;
 
 class Sharder {
  public:
-  Sharder(const OpGraph& graph, const std::vector<PlacedShard>& shards, const std::vector<PlacedSync>& syncs,
-          std::int64_t ranks)
+  Sharder(const OpGraph& graph, std::span<const DividedTensor> divisions, const std::vector<PlacedSync>& syncs,
+          std::int64_t ranks, const ShardOptions& options)
       : graph_(graph),
         rules_(graph, ranks),
         syncs_(syncs),
         ranks_(ranks),
+        options_(options),
         states_(graph.tensor_count()),
         now_(graph.tensor_count()),
         summed_(graph.tensor_count()) {
+    for (auto& moved : moved_) moved.resize(graph.tensor_count());
     out_.name = graph.name;
     out_.facts = graph.facts;
-    for (const PlacedShard& shard : shards) divide(shard);
+    for (const DividedTensor& d : divisions) states_[index(d.id)].axis = d.axis;
     divide_states();
     for (const TensorId id : graph.tensors())
       if (graph.tensor(id).role != TensorRole::activation) now_[index(id)] = out_.add_tensor(divided(id));
@@ -53,7 +62,8 @@ class Sharder {
   OpGraph run() {
     for (const OpId op : graph_.ops()) convert(op);
     for (const TensorId output : graph_.outputs())
-      out_.mark_output(states_[index(output)].partial ? whole(output, "the model's results") : *now_[index(output)]);
+      out_.mark_output(states_[index(output)].partial ? summed(output, "the model's results").id
+                                                      : *now_[index(output)]);
     for (const PlacedSync& sync : syncs_)
       if (std::find(used_.begin(), used_.end(), &sync) == used_.end())
         sync.place.fail("scope", fmt::format("expected a module that makes partial sums, got '{}'", sync.params.scope),
@@ -64,35 +74,6 @@ class Sharder {
 
  private:
   // ---- parameters
-
-  void divide(const PlacedShard& shard) {
-    const ShardParams& p = shard.params;
-    static_cast<void>(modules(graph_, p.scope, shard.place));
-    bool any = false;
-    std::vector<std::string> known;
-    for (const TensorId id : graph_.tensors()) {
-      if (graph_.tensor(id).role != TensorRole::parameter && graph_.tensor(id).role != TensorRole::input) continue;
-      const Tensor& tensor = graph_.tensor(id);
-      const auto owner = module_of(p.scope, tensor.name);
-      if (!owner || owner->size() + 1 >= tensor.name.size()) continue;
-      const std::string rest = tensor.name.substr(owner->size() + 1);
-      known.push_back(rest);
-      const auto match = module_of(p.param, rest);
-      if (!match || *match != rest) continue;
-      any = true;
-      if (p.axis >= static_cast<std::int64_t>(tensor.shape.size()))
-        shard.place.fail("axis", fmt::format("expected an axis of {} {}, got {}", tensor.name,
-                                             models::shape_string(tensor), p.axis));
-      const SymExpr& size = tensor.shape[static_cast<std::size_t>(p.axis)];
-      if (size.constant().value_or(0) % ranks_ != 0)
-        shard.place.fail("axis", fmt::format("expected a size that {} ranks divide, got {} of {}", ranks_,
-                                             size.to_string(), tensor.name));
-      states_[index(id)].axis = static_cast<int>(p.axis);
-    }
-    if (!any)
-      shard.place.fail("param", fmt::format("expected a parameter of '{}', got '{}'", p.scope, p.param),
-                       sim::name_hint(p.param, std::move(known)));
-  }
 
   /// Optimizer state lies as its parameter does.
   void divide_states() {
@@ -121,17 +102,24 @@ class Sharder {
 
   // ---- partial sums
 
+  /// A tensor of the new graph, and how it lies.
+  struct Placed {
+    TensorId id{};
+    State state;
+  };
+
   /// The tensor summed over ranks, by a sync of the module that made it.
-  TensorId whole(TensorId id, const std::string& reader) {
+  Placed summed(TensorId id, const std::string& reader) {
     if (!summed_[index(id)]) {
       const OpNode& maker = graph_.op(*graph_.producer(id));
       use_sync(id, maker, reader);
-      summed_[index(id)] = all_reduce(*now_[index(id)], maker);
+      summed_[index(id)] = sum_over_ranks(*now_[index(id)], maker);
     }
     return *summed_[index(id)];
   }
 
   void use_sync(TensorId id, const OpNode& maker, const std::string& reader) {
+    if (options_.sync_all) return;
     const bool forward = maker.phase == models::Phase::forward;
     for (const PlacedSync& sync : syncs_) {
       if ((sync.params.direction == SyncDirection::forward) != forward) continue;
@@ -144,23 +132,33 @@ class Sharder {
         graph_.tensor(id).name, maker.scope, forward ? "forward" : "backward"));
   }
 
-  TensorId all_reduce(TensorId tensor, const OpNode& maker) {
-    OpNode node;
-    node.kind = OpKind::all_reduce;
-    node.inputs = {tensor};
-    node.name = out_.tensor(tensor).name + ".sum";
-    node.scope = maker.scope;
-    node.phase = maker.phase;
-    node.op_class = hw::OpClass::all_reduce;
-    node.set("ranks", SymExpr(ranks_));
-    Tensor sum = out_.tensor(tensor);
-    sum.name = node.name;
-    return out_.op(out_.add(std::move(node), {sum})).outputs.front();
+  Placed sum_over_ranks(TensorId tensor, const OpNode& maker) {
+    const bool scatter = in_layer(maker) && has_tokens(out_.tensor(tensor));
+    return {communicate(scatter ? OpKind::reduce_scatter : OpKind::all_reduce, tensor, maker),
+            scatter ? State{kTokenAxis, false} : State{}};
   }
 
-  /// Terms that are partial, of a sum with others that are not: added first, in one all_reduce.
-  TensorId sum_of(const OpNode& op, const std::vector<TensorId>& partial) {
-    if (partial.size() == 1) return whole(partial.front(), op.name);
+  /// Adds a collective of `tensor` in the name of `of`.
+  TensorId communicate(OpKind kind, TensorId tensor, const OpNode& of) {
+    OpNode node;
+    node.kind = kind;
+    node.inputs = {tensor};
+    node.name = out_.tensor(tensor).name + (kind == OpKind::all_gather ? ".whole" : ".sum");
+    node.scope = of.scope;
+    node.phase = of.phase;
+    node.op_class = hw::OpClass::all_reduce;
+    node.set("ranks", SymExpr(ranks_));
+    Tensor result = out_.tensor(tensor);
+    result.name = node.name;
+    result.role = TensorRole::activation;
+    if (kind == OpKind::all_gather) result.shape[kTokenAxis] = result.shape[kTokenAxis] * ranks_;
+    if (kind == OpKind::reduce_scatter) result.shape[kTokenAxis] = models::floor_div(result.shape[kTokenAxis], ranks_);
+    return out_.op(out_.add(std::move(node), {result})).outputs.front();
+  }
+
+  /// Terms that are partial, of a sum with others that are not: added first, in one collective.
+  Placed sum_of(const OpNode& op, const std::vector<TensorId>& partial) {
+    if (partial.size() == 1) return summed(partial.front(), op.name);
     OpNode node;
     node.kind = OpKind::add_n;
     node.name = op.name + ".partial";
@@ -172,7 +170,68 @@ class Sharder {
       node.inputs.push_back(*now_[index(id)]);
     }
     const TensorId sum = out_.op(out_.add(std::move(node))).outputs.front();
-    return all_reduce(sum, graph_.op(*graph_.producer(partial.back())));
+    return sum_over_ranks(sum, graph_.op(*graph_.producer(partial.back())));
+  }
+
+  // ---- tokens
+
+  static constexpr int kTokenAxis = 1;
+
+  bool in_layer(const OpNode& op) const { return options_.sequence && op.scope.starts_with("layer."); }
+  /// [batch, tokens, width]: what is divided along its tokens between the products of a layer.
+  static bool has_tokens(const Tensor& tensor) {
+    return tensor.role == TensorRole::activation && tensor.shape.size() == 3 && !tensor.shape[kTokenAxis].constant();
+  }
+
+  /// Whether an op that reads input `slot` divided along its tokens needs it whole.
+  bool wants_whole(const OpNode& op, std::size_t slot, const std::vector<State>& in) const {
+    if (!in_layer(op)) return true;
+    if (op.kind == OpKind::reshape)  // tokens are folded into rows
+      return graph_.tensor(op.outputs[0]).shape.size() < graph_.tensor(op.inputs[0]).shape.size();
+    return op.kind == OpKind::matmul && slot < 2 && in[1 - slot].axis >= 0 && in[1 - slot].axis != kTokenAxis - 3 &&
+           !divided_tokens(op.inputs[1 - slot], in[1 - slot]);
+  }
+  bool divided_tokens(TensorId id, const State& state) const {
+    return state.axis == kTokenAxis && has_tokens(graph_.tensor(id));
+  }
+
+  /// The tensor gathered, or this rank's share of its tokens: once a phase.
+  Placed moved(TensorId id, TensorId present, const OpNode& reader, bool gather) {
+    std::optional<Placed>& done = moved_[static_cast<std::size_t>(reader.phase)][index(id)];
+    if (done && (done->state.axis < 0) == gather) return *done;
+    if (gather) {
+      done = Placed{communicate(OpKind::all_gather, present, reader), State{}};
+      return *done;
+    }
+    OpNode node;
+    node.kind = OpKind::slice;
+    node.inputs = {present};
+    node.name = out_.tensor(present).name + ".share";
+    node.scope = reader.scope;
+    node.phase = reader.phase;
+    node.set("axis", SymExpr(kTokenAxis));
+    node.set("start", SymExpr(0));
+    Tensor share = out_.tensor(present);
+    share.name = node.name;
+    share.shape[kTokenAxis] = models::floor_div(share.shape[kTokenAxis], ranks_);
+    done = Placed{out_.op(out_.add(std::move(node), {share})).outputs.front(), State{kTokenAxis, false}};
+    return *done;
+  }
+
+  /// Gathers and shares out what an op of a layer reads, or reads of a layer.
+  void place_tokens(const OpNode& op, OpNode& node, std::vector<State>& in) {
+    if (!options_.sequence) return;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const TensorId input = op.inputs[i];
+      if (!has_tokens(graph_.tensor(input))) continue;
+      const auto maker = graph_.producer(input);
+      const bool enters = in_layer(op) && in[i].whole() && maker && !graph_.op(*maker).scope.starts_with("layer.");
+      if (enters || (divided_tokens(input, in[i]) && wants_whole(op, i, in))) {
+        const Placed now = moved(input, node.inputs[i], op, !enters);
+        node.inputs[i] = now.id;
+        in[i] = now.state;
+      }
+    }
   }
 
   // ---- ops
@@ -191,20 +250,28 @@ class Sharder {
     const bool linear = passes_partial(op);
     if (linear_sum && !partial.empty() && partial.size() < op.inputs.size()) {
       node.kind = OpKind::add_n;
-      node.inputs = {sum_of(op, partial)};
+      const Placed sum = sum_of(op, partial);
+      node.inputs = {sum.id};
       for (std::size_t i = 0; i < op.inputs.size(); ++i)
         if (!in[i].partial) node.inputs.push_back(*now_[index(op.inputs[i])]);
       if (node.inputs.size() == 2) node.kind = op.kind == OpKind::add ? OpKind::add : OpKind::add_n;
-      std::erase_if(in, [](const State& s) { return s.partial; });
-      in.emplace_back();
+      std::vector<State> states{sum.state};
+      for (const State& s : in)
+        if (!s.partial) states.push_back(s);
+      in = std::move(states);
+      share_sum(op, node, in);
     } else {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        const bool keep = linear || !in[i].partial;
-        node.inputs[i] = keep ? *now_[index(op.inputs[i])] : whole(op.inputs[i], op.name);
-        if (!keep) in[i] = {};
+        node.inputs[i] = *now_[index(op.inputs[i])];
+        if (linear || !in[i].partial) continue;
+        const Placed sum = summed(op.inputs[i], op.name);
+        node.inputs[i] = sum.id;
+        in[i] = sum.state;
       }
+      place_tokens(op, node, in);
     }
-    const std::vector<State> out = rules_.outcome(op, in);
+    std::vector<State> out = rules_.outcome(op, in);
+    if (op.kind == OpKind::embedding_grad && in[0].whole() && table_rows_divided(op)) out[0] = {0, false};
     std::vector<Tensor> outputs;
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       states_[index(op.outputs[i])] = out[i];
@@ -214,6 +281,30 @@ class Sharder {
       node.set("start", models::floor_div(op.expr("start", 0), ranks_));
     const OpId added = out_.add(std::move(node), std::move(outputs));
     for (std::size_t i = 0; i < op.outputs.size(); ++i) now_[index(op.outputs[i])] = out_.op(added).outputs[i];
+  }
+
+  /// Whether the table whose gradient this is has its rows divided: the rank then makes the gradient of its own.
+  bool table_rows_divided(const OpNode& grad) const {
+    for (const OpId reader : graph_.consumers(grad.inputs[1])) {
+      const OpNode& op = graph_.op(reader);
+      if (op.kind == OpKind::embedding && op.scope == grad.scope) return states_[index(op.inputs[0])].axis == 0;
+    }
+    return false;
+  }
+
+  /// Of a sum whose partial terms have been added and scattered: the other terms' shares.
+  void share_sum(const OpNode& op, OpNode& node, std::vector<State>& in) {
+    if (!options_.sequence || in[0].axis != kTokenAxis) return;
+    std::size_t slot = 1;
+    for (const TensorId input : op.inputs) {
+      if (states_[index(input)].partial) continue;
+      if (in[slot].whole() && has_tokens(graph_.tensor(input))) {
+        const Placed now = moved(input, node.inputs[slot], op, false);
+        node.inputs[slot] = now.id;
+        in[slot] = now.state;
+      }
+      ++slot;
+    }
   }
 
   /// Ops that give the sum over ranks of what they make of each term.
@@ -236,17 +327,57 @@ class Sharder {
   StateRules rules_;
   const std::vector<PlacedSync>& syncs_;
   std::int64_t ranks_;
+  ShardOptions options_;
   OpGraph out_;
   std::vector<State> states_;
-  std::vector<std::optional<TensorId>> now_, summed_;
+  std::vector<std::optional<TensorId>> now_;
+  std::vector<std::optional<Placed>> summed_;
+  std::array<std::vector<std::optional<Placed>>, 3> moved_;  // by phase: gathered, or a share of the tokens
   std::vector<const PlacedSync*> used_;
 };
 
+/// What a shard primitive divides. Fails at its place for a parameter that is not there or that ranks do not divide.
+void divide(const OpGraph& graph, const PlacedShard& shard, std::int64_t ranks, std::vector<DividedTensor>& out) {
+  const ShardParams& p = shard.params;
+  static_cast<void>(modules(graph, p.scope, shard.place));
+  bool any = false;
+  std::vector<std::string> known;
+  for (const TensorId id : graph.tensors()) {
+    if (graph.tensor(id).role != TensorRole::parameter && graph.tensor(id).role != TensorRole::input) continue;
+    const Tensor& tensor = graph.tensor(id);
+    const auto owner = module_of(p.scope, tensor.name);
+    if (!owner || owner->size() + 1 >= tensor.name.size()) continue;
+    const std::string rest = tensor.name.substr(owner->size() + 1);
+    known.push_back(rest);
+    const auto match = module_of(p.param, rest);
+    if (!match || *match != rest) continue;
+    any = true;
+    if (p.axis >= static_cast<std::int64_t>(tensor.shape.size()))
+      shard.place.fail(
+          "axis", fmt::format("expected an axis of {} {}, got {}", tensor.name, models::shape_string(tensor), p.axis));
+    const SymExpr& size = tensor.shape[static_cast<std::size_t>(p.axis)];
+    if (size.constant().value_or(0) % ranks != 0)
+      shard.place.fail("axis", fmt::format("expected a size that {} ranks divide, got {} of {}", ranks,
+                                           size.to_string(), tensor.name));
+    out.push_back({id, static_cast<int>(p.axis)});
+  }
+  if (!any)
+    shard.place.fail("param", fmt::format("expected a parameter of '{}', got '{}'", p.scope, p.param),
+                     sim::name_hint(p.param, std::move(known)));
+}
+
 }  // namespace
 
-OpGraph shard(const OpGraph& graph, const std::vector<PlacedShard>& shards, const std::vector<PlacedSync>& syncs,
-              std::int64_t ranks) {
-  return Sharder(graph, shards, syncs, ranks).run();
+std::vector<DividedTensor> divided_tensors(const OpGraph& graph, const std::vector<PlacedShard>& shards,
+                                           std::int64_t ranks) {
+  std::vector<DividedTensor> all;
+  for (const PlacedShard& entry : shards) divide(graph, entry, ranks, all);
+  return all;
+}
+
+OpGraph shard(const OpGraph& graph, std::span<const DividedTensor> divisions, const std::vector<PlacedSync>& syncs,
+              std::int64_t ranks, const ShardOptions& options) {
+  return Sharder(graph, divisions, syncs, ranks, options).run();
 }
 
 }  // namespace orrery::policies::slapo

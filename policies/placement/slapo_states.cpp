@@ -44,6 +44,19 @@ std::vector<State> StateRules::outcome(const OpNode& op, const std::vector<State
     case OpKind::embedding:  // (table, ids)
       out[0] = in[0].axis == 0 ? State{-1, true} : State{rank_of(op.outputs[0]) - 1, false};
       return out;
+    case OpKind::concat:
+      out[0] = joined_state(op, in);
+      return out;
+    case OpKind::layer_norm_grad:
+    case OpKind::rms_norm_grad:
+      return norm_grad_states(op, in);
+    case OpKind::cross_entropy:  // (logits, labels): each rank's part of the vocabulary, or of the rows
+      if (in[0].axis < 0) refuse(op, "its labels are divided, its logits are not");
+      std::fill(out.begin(), out.end(), State{-1, true});
+      return out;
+    case OpKind::cross_entropy_grad:  // (logits, labels, gradient of a loss that every rank has)
+      out[0] = in[0];
+      return out;
     case OpKind::embedding_grad:  // (dy, ids)
       if (in[0].axis != rank_of(op.inputs[0]) - 1) refuse(op, "its table is divided along the width or not at all");
       out[0].axis = 1;
@@ -136,6 +149,23 @@ State StateRules::aligned_state(const OpNode& op, const std::vector<State>& in) 
                            graph_.tensor(op.inputs[i]).name));
   }
   return {rank - from_right, false};
+}
+
+/// Parts that are all divided along one axis; joined along it, each rank has its share of every part.
+State StateRules::joined_state(const OpNode& op, const std::vector<State>& in) const {
+  for (const State& s : in)
+    if (!(s == in[0])) refuse(op, "its parts lie differently on the ranks");
+  return in[0];
+}
+
+/// (dy, x, statistics, weight): rows that each rank has some of give the gradient of the rows, and terms of those of
+/// weight and bias.
+std::vector<State> StateRules::norm_grad_states(const OpNode& op, const std::vector<State>& in) const {
+  if (in[0].axis == rank_of(op.inputs[0]) - 1)
+    refuse(op, "its operand is divided along the rows that it reads as a whole; sync it before");
+  std::vector<State> out(op.outputs.size(), State{-1, true});
+  out[0] = in[0];
+  return out;
 }
 
 /// Heads are the third axis from the right of queries, keys and values, and the same axis of everything else.

@@ -33,6 +33,8 @@ class StateRules {
   int rank_of(models::TensorId id) const { return static_cast<int>(graph_.tensor(id).shape.size()); }
   State product_state(const OpNode& op, const std::vector<State>& in) const;
   State aligned_state(const OpNode& op, const std::vector<State>& in) const;
+  State joined_state(const OpNode& op, const std::vector<State>& in) const;
+  std::vector<State> norm_grad_states(const OpNode& op, const std::vector<State>& in) const;
   std::vector<State> head_states(const OpNode& op, const std::vector<State>& in) const;
   std::vector<State> step_states(const OpNode& op, const std::vector<State>& in) const;
   State reduced_state(const OpNode& op, const State& in) const;

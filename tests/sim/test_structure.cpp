@@ -38,6 +38,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/pim", {"base"}},
     {"systems/serving", {"base", "systems/network"}},
     {"systems/tasks", {"base", "systems/network"}},
+    {"systems/training", {"base"}},
     {"import", {"base"}},
     {"tune", {"base", "search"}},
     {"capacity", {"base", "systems/serving"}},
@@ -49,7 +50,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"rl/learners", {"base", "rl/core"}},
     {"rl/envs", {"base", "rl/core", "systems/serving", "claims", "study"}},
     {"rl", {"base", "rl/core", "rl/learners", "rl/envs"}},
-    {"fidelity", {"base", "systems/serving"}},
+    {"fidelity", {"base", "systems/serving", "systems/training"}},
     {"all", {"*"}},  // the roof, which lists every system
     {"answers", {"*"}},
 };

@@ -29,6 +29,7 @@ std::string plans_table(const sim::Node& summary);
 std::string graph_table(const sim::Node& summary);
 /// The same for a replay of traces.
 std::string tasks_table(const sim::Node& summary);
+std::string training_table(const sim::Node& summary);
 /// The same for a training.
 std::string rl_table(const sim::Node& summary);
 

@@ -1,0 +1,103 @@
+#include "experiments/systems/training/config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace orrery::experiments::training {
+namespace {
+
+using sim::Node;
+
+void read_devices(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
+  const Node* groups = machine.find("devices");
+  if (groups == nullptr || params.devices.empty()) return;
+  if (params.devices.size() > 1) {
+    faults.add(groups->origin(), "expected one group: unlike devices in one training run are not modelled");
+    return;
+  }
+  const DeviceGroup& group = params.devices.front();
+  const Node& node = groups->items().front();
+  const Node entry = read_part_entry(node, group.part, config.inputs, faults);
+  if (!entry.is_object() || !params.cost.make) return;
+  const auto part = hw::parse_computing_part(entry, group.override_, faults);
+  if (!part) return;
+  auto device = hw::make_device(part->name, part->part, params.cost, place_of(machine, "cost"), faults);
+  if (!device) return;
+  if (const auto why = device->alone_obstacle()) {
+    faults.add(place_of(node, "part"), *why);
+    return;
+  }
+  config.machine.device = *std::move(device);
+  config.machine.devices = group.count;
+}
+
+void read_nodes(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
+  config.machine.node_devices = params.node.devices;
+  if (config.machine.devices <= params.node.devices) return;
+  const Node node = section(machine, "node");
+  Node choice = Node::object();
+  choice.set("part", Node::string(params.node.nic));
+  const std::filesystem::path file = part_file(params.node.nic, place_of(node, "nic"), faults);
+  if (file.empty()) return;
+  config.inputs.push_back(file);
+  try {
+    config.machine.nics = NodeNics{hw::read_part<hw::NicPart>(file).part, params.node.nics};
+  } catch (const sim::ConfigError& error) {
+    for (const sim::Fault& fault : error.faults()) faults.add(place_of(node, "nic"), fault.message, fault.hint);
+  }
+}
+
+void read_model(const Node& node, const ModelParams& params, TrainingConfig& config, sim::Faults& faults) {
+  if (!node.is_object()) return;
+  if ((node.find("builder") == nullptr) == (node.find("import") == nullptr)) {
+    faults.add(node.origin(), "expected either a 'builder' or an 'import'");
+    return;
+  }
+  auto loaded = build_or_import(params.builder, params.import_, node.origin(), faults);
+  if (!loaded) return;
+  if (loaded->file) config.inputs.push_back(*loaded->file);
+  config.notes = std::move(loaded->notes);
+  config.model.forward = std::move(loaded->graph);
+  for (const models::Symbol symbol : config.model.forward.symbols())
+    if (symbol.name() != "batch" && symbol.name() != "tokens") {
+      faults.add(node.origin(),
+                 fmt::format("expected a graph over 'batch' and 'tokens', it has dimension '{}' too", symbol.name()));
+      return;
+    }
+  try {
+    (void)one_layer(config.model.forward);
+  } catch (const models::GraphError& error) {
+    faults.add(node.origin(), error.what());
+  }
+}
+
+}  // namespace
+
+TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
+  TrainingConfig config;
+  config.file = root.origin().file;
+  config.params = read_sections<TrainingParams>(root, registries, faults);
+  TrainingParams& params = config.params;
+  check_tick(section(root, "run"), params.run.tick_s, faults);
+  const Node machine = section(root, "machine");
+  if (machine.is_object() && faults.empty()) {
+    read_devices(machine, params.machine, config, faults);
+    read_nodes(machine, params.machine, config, faults);
+    const HostParams& host = params.machine.host;
+    config.machine.host = {host.operator_s, host.view_s, host.backward_s};
+    config.machine.in_situ = {.kernel = params.machine.in_situ.kernel, .collective = params.machine.in_situ.collective};
+  }
+  if (faults.empty()) read_model(section(root, "model"), params.model, config, faults);
+  config.model.sequence = params.workload.sequence;
+  const Node policies = section(root, "policies");
+  if (policies.is_object()) {
+    const Node passes = section(policies, "passes");
+    config.model.passes_at = passes.origin();
+    params.policies.passes = read_passes(passes, registries.get<policies::PassRegistry>(), config.model.passes, faults);
+  }
+  if (faults.empty()) config.resolved = resolved_config("training", params);
+  return config;
+}
+
+}  // namespace orrery::experiments::training

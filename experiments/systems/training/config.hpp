@@ -1,0 +1,172 @@
+// The config of a training run: a machine, a model, a batch, a plan.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/base/config_parts.hpp"
+#include "experiments/base/platform_choice.hpp"
+#include "experiments/systems/training/part_costs.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "policies/partition/partition.hpp"
+#include "policies/schedule/schedule.hpp"
+
+namespace orrery::experiments::training {
+
+struct DeviceGroup {
+  std::string part;
+  std::int64_t count = 1;
+  sim::Node override_;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using D = DeviceGroup;
+    return sim::FieldTable{
+        names_part(sim::required(
+            sim::field("part", &D::part, Unit::reference, sim::any_value(), "A computing part of the catalog."))),
+        sim::field("count", &D::count, Unit::count, sim::between(1, 1 << 20), "How many of them, in all nodes."),
+        sim::annotated(
+            sim::field("override", &D::override_, "Fields of the part to change."),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); })};
+  }
+};
+
+struct NodeParams {
+  std::int64_t devices = 8, nics = 8;
+  std::string nic = "ib-hdr-4x";
+  static constexpr auto fields() {
+    using sim::Unit;
+    using N = NodeParams;
+    return sim::FieldTable{
+        sim::field("devices", &N::devices, Unit::count, sim::between(1, 4096),
+                   "Devices of a node, joined by their links."),
+        sim::field("nic", &N::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog."),
+        sim::field("nics", &N::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
+  }
+};
+
+struct HostParams {
+  double operator_s = 0, view_s = 0, backward_s = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using H = HostParams;
+    constexpr sim::Range kTime = sim::between(0, 1);
+    return sim::FieldTable{
+        sim::field("operator", &H::operator_s, Unit::seconds, kTime,
+                   "Of an op of the forward pass that launches a kernel."),
+        sim::field("view", &H::view_s, Unit::seconds, kTime, "Of an op of it that launches none."),
+        sim::field("backward", &H::backward_s, Unit::seconds, kTime, "Of an op of the backward pass.")};
+  }
+};
+
+struct InSituParams {
+  double kernel = 1, collective = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    constexpr sim::Range kShare = sim::between(0.01, 10);
+    return sim::FieldTable{sim::field("kernel", &InSituParams::kernel, Unit::ratio, kShare,
+                                      "Speed of kernels in the run over that of the device's model."),
+                           sim::field("collective", &InSituParams::collective, Unit::ratio, kShare,
+                                      "The same of collectives and messages.")};
+  }
+};
+
+struct MachineParams {
+  std::vector<DeviceGroup> devices;
+  NodeParams node;
+  HostParams host;
+  InSituParams in_situ;
+  hw::CostModelRegistry::Choice cost;
+  static constexpr auto fields() {
+    using M = MachineParams;
+    return sim::FieldTable{
+        sim::required(sim::field("devices", &M::devices, "Equal devices: one group.")),
+        sim::field("node", &M::node, "What a node has of them, and what joins nodes."),
+        sim::field("host", &M::host, "Of the thread that launches kernels; zero: it is never waited for."),
+        sim::field("in_situ", &M::in_situ, "What a run takes beside its kernels alone, as measured on a run."),
+        sim::choice("cost", &M::cost, "by_kind", "Cost model of the devices.")};
+  }
+};
+
+struct ModelParams {
+  std::optional<models::BuilderRegistry::Choice> builder;
+  std::optional<ImportParams> import_;
+  static constexpr auto fields() { return graph_source_fields<ModelParams>(); }
+};
+
+struct WorkloadParams {
+  std::int64_t sequence = 2048, global_batch = 1;
+  double tokens = 0, price_per_hour = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    return sim::FieldTable{
+        sim::field("sequence", &W::sequence, Unit::tokens, sim::between(1, 1 << 24), "Tokens of a sequence."),
+        sim::field("global_batch", &W::global_batch, Unit::count, sim::between(1, 1 << 24), "Sequences of a step."),
+        sim::field("tokens", &W::tokens, Unit::tokens, sim::between(0, 1e18), "To be trained on in all; 0: not asked."),
+        sim::field("price", &W::price_per_hour, Unit::none, sim::at_least(0),
+                   "Of a device for an hour; 0: not known.")};
+  }
+};
+
+struct PoliciesParams {
+  policies::ScheduleRegistry::Choice schedule;
+  policies::PartitionRegistry::Choice partition;
+  sim::Node passes;
+  static constexpr auto fields() {
+    using P = PoliciesParams;
+    return sim::FieldTable{sim::choice("schedule", &P::schedule, "1f1b", "Order of the passes of a pipeline's stages."),
+                           sim::choice("partition", &P::partition, "even", "Layers of each stage."),
+                           passes_field(&P::passes)};
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  bool timeline = true;
+  static constexpr auto fields() {
+    using sim::Unit;
+    return sim::FieldTable{sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Of passes that draw."),
+                           sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                                      "Resolution of time, a whole number of ps."),
+                           sim::field("timeline", &RunParams::timeline, "Whether timeline.pftrace is written.")};
+  }
+};
+
+struct TrainingParams {
+  MachineParams machine;
+  ModelParams model;
+  WorkloadParams workload;
+  PlanParams plan;
+  PoliciesParams policies;
+  RunParams run;
+  static constexpr auto fields() {
+    using S = TrainingParams;
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &S::machine, "Devices, nodes, host.")),
+        sim::required(sim::section("model", &S::model, "The forward graph, of one layer after the other.")),
+        sim::section("workload", &S::workload, "Sequences, and how many a step."),
+        sim::section("plan", &S::plan, "How ranks share the work."),
+        sim::section("policies", &S::policies, "Schedule, partition, passes."),
+        sim::section("run", &S::run, "Resolution of the run.")};
+  }
+};
+
+/// A validated config.
+struct TrainingConfig {
+  std::string file;
+  TrainingParams params;
+  TrainingMachine machine;
+  TrainedModel model;
+  std::vector<std::filesystem::path> inputs;
+  std::vector<std::string> notes;
+  sim::Node resolved;
+};
+
+TrainingConfig read_training_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,280 @@
+#include "experiments/systems/training/iteration.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+#include "sim/engine.hpp"
+#include "sim/task/executor.hpp"
+#include "sim/task/graph.hpp"
+
+namespace orrery::experiments::training {
+namespace {
+
+using policies::PassKind;
+using policies::StageChunk;
+using policies::StagePass;
+using sim::TaskId;
+
+/// Ends of summing a stage's gradients that begins with its last backward pass.
+double gradients_end_s(const StageCosts& stage, const Plan& plan, double backward_begin, double backward_end) {
+  if (plan.data < 2) return backward_end;
+  if (!plan.overlap_gradients) return backward_end + stage.gradients_s;
+  double layers = 0;
+  for (const ChunkCosts& chunk : stage.chunks) layers += static_cast<double>(chunk.layers);
+  layers = std::max(1.0, layers);
+  const double backward = backward_end - backward_begin;
+  // A layer's gradients go out when its backward pass ends, one after the other.
+  return std::max(backward_end + stage.gradients_s / layers, backward_begin + backward / layers + stage.gradients_s);
+}
+
+double pass_s(const ChunkCosts& chunk, PassKind kind) {
+  switch (kind) {
+    case PassKind::forward:
+      return chunk.forward_s();
+    case PassKind::backward:
+      return chunk.backward_s();
+    case PassKind::backward_input: {
+      PassCost sum = chunk.again;
+      sum += chunk.backward_input;
+      return sum.length_s();
+    }
+    case PassKind::backward_weight:
+      return chunk.backward_weight.length_s();
+  }
+  return 0;
+}
+
+/// The task graph of a step.
+class StepGraph {
+ public:
+  StepGraph(const StepCosts& costs, const policies::PipelineSchedule& schedule, sim::TickScale scale)
+      : costs_(costs),
+        schedule_(schedule),
+        scale_(scale),
+        view_{.devices = costs.plan.pipeline,
+              .micro_batches = costs.plan.micro_batches,
+              .chunks = costs.plan.chunks,
+              .forward = costs.stages.front().chunks.front().forward_s(),
+              .backward_input = pass_s(costs.stages.front().chunks.front(), PassKind::backward_input),
+              .backward_weight = pass_s(costs.stages.front().chunks.front(), PassKind::backward_weight),
+              .transfer = costs.activation_s},
+        routes_(schedule.routes(view_)),
+        order_(schedule.order(view_)) {}
+
+  StepRun run() {
+    build();
+    sim::Engine engine;
+    sim::TaskExecutor executor(engine, graph_);
+    executor.run();
+    StepRun out;
+    out.events = engine.events();
+    for (std::size_t i = 0; i < graph_.tasks(); ++i) {
+      const sim::TaskRun& times = executor[TaskId{static_cast<std::uint32_t>(i)}];
+      const Entry& entry = entries_[i];
+      if (entry.message)
+        out.messages.push_back({entry.stage, entry.to, entry.pass.micro_batch, entry.pass.kind == PassKind::forward,
+                                times.start, times.finish});
+      else
+        out.passes.push_back({entry.stage, entry.pass, times.start, times.finish});
+    }
+    finish(out);
+    return out;
+  }
+
+ private:
+  struct Entry {
+    bool message = false;
+    std::int32_t stage = 0, to = 0;
+    StagePass pass;
+  };
+  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t, PassKind>;
+
+  const ChunkCosts& chunk(const StageChunk& at) const {
+    return costs_.stages[static_cast<std::size_t>(at.device)].chunks[static_cast<std::size_t>(at.chunk)];
+  }
+
+  void build() {
+    std::vector<sim::ResourceId> devices, forward_links, backward_links;
+    for (std::int64_t s = 0; s < view_.devices; ++s) {
+      devices.push_back(graph_.add_resource({.order = sim::TaskOrder::program}));
+      forward_links.push_back(graph_.add_resource({}));
+      backward_links.push_back(graph_.add_resource({}));
+    }
+    for (std::size_t s = 0; s < order_.size(); ++s)
+      for (const StagePass& pass : order_[s]) {
+        const auto stage = static_cast<std::int32_t>(s);
+        const sim::Duration time = scale_.duration(pass_s(chunk({stage, pass.chunk}), pass.kind));
+        tasks_[{stage, pass.chunk, pass.micro_batch, pass.kind}] = graph_.add({.duration = time, .on = {devices[s]}});
+        entries_.push_back({.stage = stage, .pass = pass});
+      }
+    for (std::int32_t m = 0; m < view_.micro_batches; ++m) {
+      const policies::PipelineRoute& route = routes_[static_cast<std::size_t>(schedule_.route_of(view_, m))];
+      for (std::size_t hop = 0; hop < route.size(); ++hop) {
+        const StageChunk at = route[hop];
+        const TaskId forward = task(at, m, PassKind::forward);
+        const bool halves = !tasks_.contains({at.device, at.chunk, m, PassKind::backward});
+        const TaskId back = task(at, m, halves ? PassKind::backward_input : PassKind::backward);
+        graph_.add_dependency(forward, back);
+        if (halves) graph_.add_dependency(back, task(at, m, PassKind::backward_weight));
+        if (hop + 1 == route.size()) continue;
+        const StageChunk next = route[hop + 1];
+        const bool next_halves = !tasks_.contains({next.device, next.chunk, m, PassKind::backward});
+        send(forward, task(next, m, PassKind::forward), at, next, m, PassKind::forward,
+             forward_links[static_cast<std::size_t>(at.device)]);
+        send(task(next, m, next_halves ? PassKind::backward_input : PassKind::backward), back, next, at, m,
+             PassKind::backward, backward_links[static_cast<std::size_t>(next.device)]);
+      }
+    }
+  }
+
+  TaskId task(const StageChunk& at, std::int32_t micro_batch, PassKind kind) const {
+    return tasks_.at({at.device, at.chunk, micro_batch, kind});
+  }
+
+  void send(TaskId from, TaskId to, const StageChunk& source, const StageChunk& target, std::int32_t micro_batch,
+            PassKind kind, sim::ResourceId link) {
+    if (source.device == target.device) {
+      graph_.add_dependency(from, to);
+      return;
+    }
+    const bool next = source.device + 1 == target.device || target.device + 1 == source.device;
+    const TaskId message = graph_.add(
+        {.duration = scale_.duration(next ? costs_.activation_s : costs_.wrap_s), .on = {link}, .after = {from}});
+    entries_.push_back(
+        {.message = true, .stage = source.device, .to = target.device, .pass = {kind, micro_batch, source.chunk}});
+    graph_.add_dependency(message, to);
+  }
+
+  /// Gradients and the optimizer, and what each part of the time went to.
+  void finish(StepRun& out) const {
+    const auto stages = static_cast<std::size_t>(view_.devices);
+    std::vector<sim::Time> last_begin(stages), last_end(stages);
+    std::vector<sim::Time> first_backward(stages, sim::kNever);
+    out.busy_s.assign(stages, 0);
+    for (const PassRun& run : out.passes) {
+      const auto s = static_cast<std::size_t>(run.stage);
+      out.busy_s[s] += scale_.seconds(run.end - run.start);
+      if (run.end < last_end[s]) continue;
+      last_end[s] = run.end;
+      last_begin[s] = run.start;
+    }
+    sim::Time all;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const StageCosts& stage = costs_.stages[s];
+      const double end =
+          gradients_end_s(stage, costs_.plan, scale_.seconds(last_begin[s]), scale_.seconds(last_end[s]));
+      out.passes_end.push_back(last_end[s]);
+      out.gradients_end.push_back(sim::Time{} + scale_.duration(end + stage.shared_s));
+      all = std::max(all, out.gradients_end.back());
+    }
+    // Gradients are clipped by the norm of all of them, so every stage's step waits for the last sum.
+    std::size_t slowest = 0;
+    double tail = -1;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const double own = costs_.stages[s].optimizer_s + costs_.stages[s].gathers_s;
+      out.end.push_back(all + scale_.duration(own));
+      if (own > tail) tail = own, slowest = s;
+    }
+    account(out, scale_.seconds(all), slowest);
+    out.peak_kept_bytes = kept(out);
+  }
+
+  void account(StepRun& out, double gradients_end, std::size_t slowest) const {
+    StepTimes& times = out.times;
+    const StageCosts& stage = costs_.stages[slowest];
+    times.optimizer_s = stage.optimizer_s + stage.gathers_s;
+    times.time_s = gradients_end + times.optimizer_s;
+    // By the busiest stage: what it does, and what it waits.
+    const auto busiest =
+        static_cast<std::size_t>(std::max_element(out.busy_s.begin(), out.busy_s.end()) - out.busy_s.begin());
+    const auto micro = static_cast<double>(view_.micro_batches);
+    for (const ChunkCosts& chunk : costs_.stages[busiest].chunks) {
+      times.recompute_s += micro * chunk.again.length_s();
+      times.collective_s += micro * (chunk.forward.collective_s + chunk.again.collective_s +
+                                     chunk.backward_input.collective_s + chunk.backward_weight.collective_s);
+    }
+    const double passes_end = scale_.seconds(out.passes_end[busiest]);
+    times.bubble_s = passes_end - out.busy_s[busiest];
+    times.compute_s = out.busy_s[busiest] - times.collective_s - times.recompute_s;
+    times.gradients_s = gradients_end - passes_end;
+  }
+
+  std::vector<std::int64_t> kept(const StepRun& out) const {
+    struct Change {
+      sim::Time at;
+      std::int64_t bytes;
+    };
+    std::vector<std::vector<Change>> changes(static_cast<std::size_t>(view_.devices));
+    for (const PassRun& run : out.passes) {
+      const std::int64_t bytes = chunk({run.stage, run.pass.chunk}).kept_bytes;
+      auto& own = changes[static_cast<std::size_t>(run.stage)];
+      if (run.pass.kind == PassKind::forward) own.push_back({run.start, bytes});
+      if (run.pass.kind == PassKind::backward || run.pass.kind == PassKind::backward_weight)
+        own.push_back({run.end, -bytes});
+    }
+    std::vector<std::int64_t> peaks;
+    for (auto& own : changes) {
+      std::stable_sort(own.begin(), own.end(), [](const Change& a, const Change& b) {
+        return std::tuple(a.at, a.bytes) < std::tuple(b.at, b.bytes);  // what ends makes room first
+      });
+      std::int64_t now = 0, peak = 0;
+      for (const Change& change : own) peak = std::max(peak, now += change.bytes);
+      peaks.push_back(peak);
+    }
+    return peaks;
+  }
+
+  const StepCosts& costs_;
+  const policies::PipelineSchedule& schedule_;
+  sim::TickScale scale_;
+  policies::ScheduleView view_;
+  std::vector<policies::PipelineRoute> routes_;
+  policies::ScheduleOrder order_;
+  sim::TaskGraph graph_;
+  std::map<Key, TaskId> tasks_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+StepTimes closed_form(const StepCosts& costs) {
+  StepTimes times;
+  const Plan& plan = costs.plan;
+  const auto micro = static_cast<double>(plan.micro_batches), chunks = static_cast<double>(plan.chunks);
+  double through = 0, slowest = 0;
+  std::size_t busiest = 0;
+  for (std::size_t s = 0; s < costs.stages.size(); ++s) {
+    double stage_s = 0;
+    for (const ChunkCosts& chunk : costs.stages[s].chunks) stage_s += chunk.forward_s() + chunk.backward_s();
+    through += stage_s;
+    if (stage_s > slowest) slowest = stage_s, busiest = s;
+  }
+  const double hops = 2 * (static_cast<double>(plan.pipeline) - 1) * costs.activation_s;
+  const double fill = (through - slowest) / chunks + hops;
+  const StageCosts& stage = costs.stages[busiest];
+  for (const ChunkCosts& chunk : stage.chunks) {
+    times.recompute_s += micro * chunk.again.length_s();
+    times.collective_s += micro * (chunk.forward.collective_s + chunk.again.collective_s +
+                                   chunk.backward_input.collective_s + chunk.backward_weight.collective_s);
+  }
+  times.bubble_s = fill;
+  times.compute_s = micro * slowest - times.collective_s - times.recompute_s;
+  double passes = micro * slowest + fill, gradients = 0, tail = 0;
+  for (const StageCosts& own : costs.stages) {
+    const double last = own.chunks.front().backward_s();
+    gradients = std::max(gradients, gradients_end_s(own, plan, passes - last, passes) - passes + own.shared_s);
+    tail = std::max(tail, own.optimizer_s + own.gathers_s);
+  }
+  times.gradients_s = gradients;
+  times.optimizer_s = tail;
+  times.time_s = passes + gradients + tail;
+  return times;
+}
+
+StepRun run_step(const StepCosts& costs, const policies::PipelineSchedule& schedule, sim::TickScale scale) {
+  return StepGraph(costs, schedule, scale).run();
+}
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,93 @@
+// One training step: closed form, and event by event.
+//
+// Both are made of the same stage times. A stage runs its chunks' passes in the order of the schedule; activations and
+// their gradients travel to the stage that reads them; when a stage has run its last backward pass, its gradients are
+// summed over the copies (while the pass goes on, where the plan overlaps them), and the optimizer's step ends it.
+// Copies are alike and start together, so one stands for all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/systems/training/part_costs.hpp"
+#include "policies/partition/partition.hpp"
+#include "policies/schedule/schedule.hpp"
+#include "sim/base/units.hpp"
+
+namespace orrery::experiments::training {
+
+/// A chunk of a stage: so many layers, and the edges it has.
+struct ChunkCosts {
+  std::int64_t layers = 0;
+  bool first = false, last = false;
+  PassCost forward, again;  ///< again: of the forward pass, in the backward pass
+  PassCost backward_input, backward_weight;
+  std::int64_t kept_bytes = 0;  ///< of a micro-batch, from its forward to its backward pass
+  double forward_s() const { return forward.length_s(); }
+  double backward_s() const;
+};
+
+/// A stage, for one rank.
+struct StageCosts {
+  std::vector<ChunkCosts> chunks;
+  double gradients_s = 0;  ///< of summing them over the copies
+  double gathers_s = 0;    ///< of the weights that the copies share out, after the step
+  double shared_s = 0;     ///< of summing a table's gradients over first and last stage
+  double optimizer_s = 0;
+  PassCost optimizer;
+  std::int64_t parameters = 0;
+  std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
+};
+
+/// Everything that decides a step, beside the schedule.
+struct StepCosts {
+  Plan plan;
+  std::vector<StageCosts> stages;
+  double activation_s = 0;      ///< of a message from a stage to the next
+  double wrap_s = 0;            ///< from the last to the first, where stages have several chunks
+  double layer_backward_s = 0;  ///< of one layer: what is left to sum when the last backward pass ends
+};
+
+StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
+                     const std::vector<std::int64_t>& layers);
+
+/// Where a step's time goes, s; of the stage that ends last. Parts add up to `time`.
+struct StepTimes {
+  double time_s = 0;
+  double compute_s = 0;  ///< kernels, and the host where they wait for it
+  double recompute_s = 0;
+  double collective_s = 0;  ///< of tensor parallelism
+  double bubble_s = 0;      ///< of the pipeline: the stage waits
+  double gradients_s = 0;   ///< exposed
+  double optimizer_s = 0;
+};
+
+/// The closed form: passes of all micro-batches through the slowest stage, one micro-batch through the others.
+StepTimes closed_form(const StepCosts& costs);
+
+/// What an event run adds.
+struct PassRun {
+  std::int32_t stage = 0;
+  policies::StagePass pass;
+  sim::Time start, end;
+};
+struct MessageRun {
+  std::int32_t from = 0, to = 0, micro_batch = 0;
+  bool forward = true;
+  sim::Time start, end;
+};
+struct StepRun {
+  StepTimes times;
+  std::vector<PassRun> passes;
+  std::vector<MessageRun> messages;
+  std::vector<sim::Time> passes_end, gradients_end, end;  ///< by stage
+  std::vector<std::int64_t> peak_kept_bytes;              ///< activations of a stage at their most
+  std::vector<double> busy_s;
+  std::uint64_t events = 0;
+};
+
+/// Runs the step. Throws sim::ConfigError-free: the order must be sound (policies::check_order).
+StepRun run_step(const StepCosts& costs, const policies::PipelineSchedule& schedule, sim::TickScale scale);
+
+}  // namespace orrery::experiments::training

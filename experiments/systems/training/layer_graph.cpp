@@ -1,0 +1,142 @@
+#include "experiments/systems/training/layer_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "models/graph/graph_rewrite.hpp"
+
+namespace orrery::experiments::training {
+namespace {
+
+using models::index;
+using models::OpGraph;
+using models::OpId;
+using models::OpKind;
+using models::OpNode;
+using models::Phase;
+using models::TensorId;
+using models::TensorRole;
+
+constexpr std::string_view kLayer = "layer.";
+
+/// Number of the layer that a scope lies in; -1: none.
+std::int64_t layer_of(std::string_view scope) {
+  if (!scope.starts_with(kLayer)) return -1;
+  scope.remove_prefix(kLayer.size());
+  std::int64_t number = 0;
+  std::size_t digits = 0;
+  for (; digits < scope.size() && scope[digits] >= '0' && scope[digits] <= '9' && digits < 9; ++digits)
+    number = 10 * number + (scope[digits] - '0');
+  return digits > 0 ? number : -1;
+}
+
+/// The part that a scope, or the name of a parameter, lies in.
+PartName part_of(std::string_view scope) {
+  if (layer_of(scope) >= 0) return PartName::layer;
+  return scope.starts_with("head") ? PartName::head : PartName::embedding;
+}
+
+/// What two alike layers have in common: kinds and shapes, in order.
+std::string layer_text(const OpGraph& graph, const std::vector<OpId>& ops) {
+  std::string text;
+  for (const OpId id : ops) {
+    const OpNode& op = graph.op(id);
+    text += models::to_string(op.kind);
+    for (const TensorId output : op.outputs) text += models::shape_string(graph.tensor(output));
+    text += ';';
+  }
+  return text;
+}
+
+/// The tensor of a layer that others read: there is one, the stream of activations.
+TensorId stream_of(const OpGraph& graph, std::int64_t layer, const std::vector<OpId>& ops) {
+  std::optional<TensorId> found;
+  for (const OpId id : ops)
+    for (const TensorId output : graph.op(id).outputs) {
+      const auto readers = graph.consumers(output);
+      const bool leaves = std::any_of(readers.begin(), readers.end(),
+                                      [&](OpId reader) { return layer_of(graph.op(reader).scope) != layer; });
+      if (!leaves && !graph.is_output(output)) continue;
+      if (found) throw models::GraphError(fmt::format("layer {} hands on more than one tensor", layer));
+      found = output;
+    }
+  if (!found) throw models::GraphError(fmt::format("nobody reads what layer {} makes", layer));
+  return *found;
+}
+
+/// Backward ops that lead to the gradient of what the part before reads: all others are weights' gradients.
+std::vector<bool> leads_to_input(const OpGraph& graph) {
+  // An op of a layer leads on if an op of the embedding's backward pass needs it; one of the head, if a layer's does.
+  const auto rank = [&](OpId id) {
+    const std::string& scope = graph.op(id).scope;
+    return layer_of(scope) >= 0 ? 1 : scope.starts_with("head") ? 2 : 0;
+  };
+  std::vector<bool> leads(graph.op_count(), false);
+  for (std::size_t i = graph.op_count(); i-- > 0;) {
+    const auto id = static_cast<OpId>(i);
+    const OpNode& op = graph.op(id);
+    if (op.phase != Phase::backward) continue;
+    for (const TensorId output : op.outputs)
+      for (const OpId reader : graph.consumers(output)) {
+        if (graph.op(reader).phase != Phase::backward) continue;
+        // What sums the gradients of a table that two parts share is the optimizer's affair.
+        if (rank(reader) < rank(id) && graph.op(reader).kind != OpKind::add_n) leads[i] = true;
+        if (rank(reader) == rank(id) && leads[index(reader)]) leads[i] = true;
+      }
+  }
+  return leads;
+}
+
+}  // namespace
+
+OneLayer one_layer(const OpGraph& model) {
+  std::map<std::int64_t, std::vector<OpId>> layers;
+  for (const OpId id : model.ops())
+    if (const std::int64_t layer = layer_of(model.op(id).scope); layer >= 0) layers[layer].push_back(id);
+  if (layers.empty())
+    throw models::GraphError(
+        "expected ops in scopes layer.0, layer.1 …: a model without layers cannot be cut into stages");
+  const std::string first = layer_text(model, layers.begin()->second);
+  for (const auto& [layer, ops] : layers)
+    if (layer_text(model, ops) != first)
+      throw models::GraphError(fmt::format("layer {} is not like layer {}", layer, layers.begin()->first));
+  const TensorId kept = stream_of(model, layers.begin()->first, layers.begin()->second);
+  const TensorId last = stream_of(model, layers.rbegin()->first, layers.rbegin()->second);
+  models::GraphCopy copy(model);
+  for (const OpId id : model.ops()) {
+    const std::int64_t layer = layer_of(model.op(id).scope);
+    if (layer >= 0 && layer != layers.begin()->first) continue;
+    copy.copy(id);
+    const auto& outputs = model.op(id).outputs;
+    if (std::find(outputs.begin(), outputs.end(), kept) != outputs.end()) copy.put(last, copy.at(kept));
+  }
+  return {copy.finish(), static_cast<std::int64_t>(layers.size())};
+}
+
+LayerGraph placed_graph(OpGraph graph, std::int64_t layers) {
+  const std::vector<bool> leads = leads_to_input(graph);
+  std::vector<OpPlace> places;
+  for (const OpId id : graph.ops()) {
+    const OpNode& op = graph.op(id);
+    OpPlace place;
+    place.part = part_of(op.scope);
+    if (op.phase == Phase::optimizer) {
+      place.phase = StepPhase::optimizer;
+      place.part = part_of(graph.tensor(op.inputs.front()).name);  // a step has its parameter's
+    } else if (op.phase == Phase::backward)
+      place.phase = leads[index(id)] ? StepPhase::backward_input : StepPhase::backward_weight;
+    if (op.phase == Phase::forward && place.part == PartName::layer) {
+      const bool probabilities = op.kind == OpKind::dropout &&
+                                 graph.tensor(op.inputs.front()).shape.size() == 4;  // [batch, heads, tokens, tokens]
+      place.core = op.op_class == hw::OpClass::softmax || probabilities ||
+                   (op.op_class == hw::OpClass::attention_prefill && op.kind == OpKind::matmul);
+    }
+    places.push_back(place);
+  }
+  return {std::move(graph), std::move(places), layers};
+}
+
+}  // namespace orrery::experiments::training

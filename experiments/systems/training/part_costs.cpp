@@ -1,0 +1,233 @@
+#include "experiments/systems/training/part_costs.hpp"
+
+#include <algorithm>
+
+#include "models/autodiff/autodiff.hpp"
+#include "models/graph/graph_lowering.hpp"
+#include "models/graph/op_work.hpp"
+
+namespace orrery::experiments::training {
+namespace {
+
+using models::index;
+using models::OpGraph;
+using models::OpId;
+using models::OpKind;
+using models::OpNode;
+using models::Phase;
+using models::Tensor;
+using models::TensorId;
+using models::TensorRole;
+
+models::OpGraph training_step(const OpGraph& forward) {
+  return std::move(
+      models::differentiate(forward, {.optimizer = models::OptimizerKind::adam, .master_weights = true}).graph);
+}
+
+std::int64_t bytes_at(const Tensor& tensor, const models::Bindings& sizes) {
+  return tensor.bytes().eval(sizes);
+}
+
+hw::LibraryCall call_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_gather:
+      return hw::LibraryCall::all_gather;
+    case OpKind::reduce_scatter:
+      return hw::LibraryCall::reduce_scatter;
+    case OpKind::all_to_all:
+      return hw::LibraryCall::all_to_all;
+    default:
+      return hw::LibraryCall::all_reduce;
+  }
+}
+
+/// Adds up one graph for one micro-batch.
+class Pricer {
+ public:
+  Pricer(const TrainingMachine& machine, const LayerGraph& layer, const models::Bindings& sizes)
+      : machine_(machine), layer_(layer), graph_(layer.graph), sizes_(sizes) {
+    costs_.layers = layer.layers;
+  }
+
+  ModelCosts run() {
+    for (const OpId id : graph_.ops()) price(id);
+    parameters();
+    activations();
+    return costs_;
+  }
+
+ private:
+  PartCosts& part(PartName name) { return costs_.parts[training::index(name)]; }
+
+  void price(OpId id) {
+    const OpPlace& place = layer_.places[index(id)];
+    const PassCost cost = op_cost(id);
+    PartCosts& own = part(place.part);
+    switch (place.phase) {
+      case StepPhase::forward:
+        own.forward += cost;
+        if (place.core) own.core += cost;
+        return;
+      case StepPhase::backward_input:
+        own.backward_input += cost;
+        return;
+      case StepPhase::backward_weight:
+        own.backward_weight += cost;
+        return;
+      case StepPhase::optimizer:
+        own.optimizer += cost;
+        return;
+    }
+  }
+
+  PassCost op_cost(OpId id) {
+    models::GraphLaunches launches;
+    models::lower(graph_, id, sizes_, launches);
+    PassCost sum;
+    for (const models::GraphKernel& launch : launches.kernels) {
+      const hw::Cost cost = machine_.device.cost(launch.kernel);
+      sum.kernel_s += cost.time_s / machine_.in_situ.kernel;
+      sum.energy_j += cost.compute_energy_j + cost.memory_energy_j;
+      if (models::info(graph_.op(id).kind).pattern == models::Pattern::matrix) sum.flops += cost.flops;
+      ++sum.kernels;
+    }
+    for (const models::GraphTransfer& transfer : launches.transfers) {
+      const bool gather = transfer.kind == OpKind::all_gather;
+      const double bytes = static_cast<double>(transfer.bytes) * static_cast<double>(gather ? transfer.ranks : 1);
+      sum.collective_s +=
+          collective_s(machine_, call_of(transfer.kind), rank_group(machine_, transfer.ranks, 1), bytes);
+      ++sum.kernels;
+    }
+    const auto launched = static_cast<double>(launches.kernels.size() + launches.transfers.size());
+    const LaunchHost& host = machine_.host;
+    const bool engine = graph_.op(id).phase != Phase::forward;
+    sum.host_s = launched > 0 ? launched * (engine ? host.backward_s : host.operator_s) : engine ? 0 : host.view_s;
+    return sum;
+  }
+
+  /// Whose a parameter is: the parts whose forward ops read it.
+  std::array<bool, kParts> readers_of(TensorId id) const {
+    std::array<bool, kParts> readers{};
+    for (const OpId reader : graph_.consumers(id))
+      if (graph_.op(reader).phase == Phase::forward) readers[training::index(layer_.places[index(reader)].part)] = true;
+    return readers;
+  }
+
+  void parameters() {
+    for (const TensorId id : graph_.with_role(TensorRole::parameter)) {
+      const std::array<bool, kParts> readers = readers_of(id);
+      const std::int64_t count = graph_.tensor(id).elements().eval(sizes_), bytes = bytes_at(graph_.tensor(id), sizes_);
+      for (std::size_t i = 0; i < kParts; ++i) {
+        if (!readers[i]) continue;
+        costs_.parts[i].parameters += count;
+        costs_.parts[i].weight_bytes += bytes;
+      }
+      if (readers[training::index(PartName::embedding)] && readers[training::index(PartName::head)]) {
+        costs_.shared_bytes += bytes;
+        costs_.shared_parameters += count;
+      }
+    }
+  }
+
+  /// Tensors of the forward pass that backward ops read, by who made them.
+  void activations() {
+    for (const TensorId id : graph_.tensors()) {
+      const Tensor& tensor = graph_.tensor(id);
+      if (!tensor.saved || tensor.role != TensorRole::activation) continue;
+      const auto maker = graph_.producer(id);
+      if (!maker) continue;
+      const OpPlace& place = layer_.places[index(*maker)];
+      if (place.phase != StepPhase::forward) continue;
+      const std::int64_t bytes = bytes_at(tensor, sizes_);
+      part(place.part).saved_bytes += bytes;
+      if (place.core && !kept_of_core(*maker)) part(place.part).core_saved_bytes += bytes;
+    }
+    for (const OpId id : graph_.ops()) {
+      if (layer_.places[index(id)].part != PartName::layer || graph_.op(id).phase != Phase::forward) continue;
+      for (const TensorId input : graph_.op(id).inputs) {
+        const auto maker = graph_.producer(input);
+        if (maker && layer_.places[index(*maker)].part == PartName::embedding && graph_.tensor(input).shape.size() == 3)
+          costs_.boundary_bytes = std::max(costs_.boundary_bytes, bytes_at(graph_.tensor(input), sizes_));
+      }
+    }
+  }
+
+  /// The product with the values ends the core: what it makes is read on and kept.
+  bool kept_of_core(OpId maker) const {
+    const OpNode& op = graph_.op(maker);
+    if (op.kind != OpKind::matmul) return false;
+    for (const TensorId output : op.outputs)
+      for (const OpId reader : graph_.consumers(output))
+        if (graph_.op(reader).phase == Phase::forward && layer_.places[index(reader)].core) return false;
+    return true;
+  }
+
+  const TrainingMachine& machine_;
+  const LayerGraph& layer_;
+  const OpGraph& graph_;
+  const models::Bindings& sizes_;
+  ModelCosts costs_;
+};
+
+}  // namespace
+
+PassCost& PassCost::operator+=(const PassCost& other) {
+  kernel_s += other.kernel_s;
+  collective_s += other.collective_s;
+  host_s += other.host_s;
+  flops += other.flops;
+  energy_j += other.energy_j;
+  kernels += other.kernels;
+  return *this;
+}
+
+PassCost PassCost::times(double count) const {
+  PassCost all = *this;
+  all.kernel_s *= count;
+  all.collective_s *= count;
+  all.host_s *= count;
+  all.flops *= count;
+  all.energy_j *= count;
+  all.kernels = static_cast<std::int64_t>(static_cast<double>(all.kernels) * count);
+  return all;
+}
+
+CostTable::CostTable(const TrainingMachine& machine, const TrainedModel& model) : machine_(machine), model_(model) {
+  OneLayer one = one_layer(model.forward);
+  layers_ = one.layers;
+  step_ = training_step(one.forward);
+}
+
+std::optional<std::string> CostTable::obstacle(std::int64_t tensor) {
+  return policies::tensor_parallel_obstacle(step_, {.ranks = tensor});
+}
+
+const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence) {
+  const auto [place, fresh] = graphs_.try_emplace({tensor, sequence});
+  if (fresh) {
+    OpGraph graph = policies::tensor_parallel(step_, {.ranks = tensor, .sequence = sequence});
+    models::Bindings typical;
+    typical.set("batch", 1);
+    typical.set("tokens", model_.sequence);
+    const policies::PassContext context = pass_context(machine_.device, std::move(typical));
+    for (const ChosenPass& pass : model_.passes) {
+      policies::PassReport report;
+      graph = run_pass(pass, graph, context, model_.passes_at, report);
+    }
+    place->second = placed_graph(std::move(graph), layers_);
+  }
+  return place->second;
+}
+
+const ModelCosts& CostTable::costs(std::int64_t tensor, bool sequence, std::int64_t micro_batch) {
+  const auto [place, fresh] = costs_.try_emplace({tensor, sequence, micro_batch});
+  if (fresh) {
+    models::Bindings sizes;
+    sizes.set("batch", micro_batch);
+    sizes.set("tokens", model_.sequence);
+    place->second = Pricer(machine_, graph(tensor, sequence), sizes).run();
+  }
+  return place->second;
+}
+
+}  // namespace orrery::experiments::training

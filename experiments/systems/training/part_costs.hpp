@@ -1,0 +1,82 @@
+// What a part of the model costs a rank: the kernels of its graph on the machine's device, its collectives, its
+// launches.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "experiments/base/graph_model.hpp"
+#include "experiments/systems/training/layer_graph.hpp"
+#include "experiments/systems/training/machine.hpp"
+#include "experiments/systems/training/plan.hpp"
+
+namespace orrery::experiments::training {
+
+/// One pass of a micro-batch through a part. Seconds, joules.
+struct PassCost {
+  double kernel_s = 0;      ///< on the device, one after the other
+  double collective_s = 0;  ///< of tensor parallelism, between the kernels
+  double host_s = 0;        ///< of the thread that launches them
+  double flops = 0;         ///< of products
+  double energy_j = 0;      ///< dynamic
+  std::int64_t kernels = 0;
+
+  PassCost& operator+=(const PassCost& other);
+  PassCost times(double count) const;
+  /// The device waits for the host, or the host runs ahead of it.
+  double length_s() const { return std::max(kernel_s + collective_s, host_s); }
+};
+
+/// A part for a micro-batch; bytes are of one rank.
+struct PartCosts {
+  PassCost forward, core;  ///< core: of the forward pass, what selective recomputation repeats
+  PassCost backward_input, backward_weight;
+  PassCost optimizer;           ///< of all its parameters
+  std::int64_t parameters = 0;  ///< that the rank holds
+  std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
+  std::int64_t saved_bytes = 0;       ///< activations kept from the forward to the backward pass
+  std::int64_t core_saved_bytes = 0;  ///< of these, what selective recomputation makes anew
+  std::int64_t working_bytes = 0;     ///< most that is live at a time in a pass beside what is kept
+};
+
+struct ModelCosts {
+  std::array<PartCosts, kParts> parts;
+  std::int64_t boundary_bytes = 0;  ///< of the activations between two layers, of a rank
+  std::int64_t layers = 0;
+  std::int64_t shared_bytes = 0;  ///< gradients of a table that embedding and head both read, of a rank
+  std::int64_t shared_parameters = 0;
+  const PartCosts& part(PartName name) const { return parts[index(name)]; }
+};
+
+/// The model of a config: its forward graph, what it trains by, and what passes are run.
+struct TrainedModel {
+  models::OpGraph forward;
+  std::vector<ChosenPass> passes;  ///< on the differentiated graph of a rank
+  sim::Origin passes_at;
+  std::int64_t sequence = 1024;
+};
+
+/// Costs by (tensor parallelism, sequence parallelism, micro-batch), each worked out once.
+class CostTable {
+ public:
+  CostTable(const TrainingMachine& machine, const TrainedModel& model);
+  /// Why ranks cannot share the model so; nothing if they can.
+  std::optional<std::string> obstacle(std::int64_t tensor);
+  const ModelCosts& costs(std::int64_t tensor, bool sequence, std::int64_t micro_batch);
+  const LayerGraph& graph(std::int64_t tensor, bool sequence);
+  std::int64_t layers() const { return layers_; }
+
+ private:
+  const TrainingMachine& machine_;
+  const TrainedModel& model_;
+  models::OpGraph step_;  ///< differentiated, of one layer, undivided
+  std::int64_t layers_ = 0;
+  std::map<std::pair<std::int64_t, bool>, LayerGraph> graphs_;
+  std::map<std::tuple<std::int64_t, bool, std::int64_t>, ModelCosts> costs_;
+};
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,36 @@
+#include "experiments/systems/training/plan.hpp"
+
+#include <fmt/format.h>
+
+namespace orrery::experiments::training {
+
+Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t global_batch,
+               std::optional<std::string>& why) {
+  Plan plan{.tensor = params.tensor_parallel,
+            .pipeline = params.pipeline_parallel,
+            .micro_batch = params.micro_batch,
+            .chunks = params.interleave,
+            .sequence = params.sequence_parallel && params.tensor_parallel > 1,
+            .overlap_gradients = params.overlap_gradients,
+            .zero = params.zero,
+            .recompute = params.recompute,
+            .recompute_layers = params.recompute_layers};
+  const std::int64_t copy = plan.tensor * plan.pipeline;
+  plan.data = params.data_parallel.value_or(std::max<std::int64_t>(1, devices / copy));
+  const auto refuse = [&](std::string reason) {
+    if (!why) why = std::move(reason);
+  };
+  if (plan.ranks() > devices)
+    refuse(fmt::format("tensor {} x pipeline {} x data {} are {} ranks, the machine has {} devices", plan.tensor,
+                       plan.pipeline, plan.data, plan.ranks(), devices));
+  else if (!params.data_parallel && plan.ranks() != devices)
+    refuse(fmt::format("tensor {} x pipeline {} do not divide {} devices", plan.tensor, plan.pipeline, devices));
+  const std::int64_t step = plan.data * plan.micro_batch;
+  if (global_batch % step != 0)
+    refuse(fmt::format("{} copies with micro-batches of {} do not divide a batch of {}", plan.data, plan.micro_batch,
+                       global_batch));
+  plan.micro_batches = std::max<std::int64_t>(1, global_batch / step);
+  return plan;
+}
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,132 @@
+#include "experiments/systems/training/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace orrery::experiments::training {
+namespace {
+
+/// Why the schedule cannot run the plan; nothing if it can.
+std::optional<std::string> schedule_obstacle(const policies::PipelineSchedule& schedule, const Plan& plan) {
+  const policies::ScheduleView view{
+      .devices = plan.pipeline, .micro_batches = plan.micro_batches, .chunks = plan.chunks};
+  return schedule.obstacle(view);
+}
+
+double step_energy(const TrainingMachine& machine, const TrainingResult& result) {
+  double dynamic = 0;
+  for (const StageCosts& stage : result.costs.stages) {
+    for (const ChunkCosts& chunk : stage.chunks)
+      dynamic += static_cast<double>(result.plan.micro_batches) *
+                 (chunk.forward.energy_j + chunk.again.energy_j + chunk.backward_input.energy_j +
+                  chunk.backward_weight.energy_j);
+    dynamic += stage.optimizer.energy_j;
+  }
+  return dynamic * static_cast<double>(result.plan.tensor * result.plan.data) +
+         machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(machine.devices);
+}
+
+void refuse(TrainingResult& result, std::string reason) {
+  result.status = "infeasible";
+  result.reason = std::move(reason);
+}
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> stage_layers(const policies::PartitionRegistry::Choice& partition,
+                                                      const ModelCosts& model, const Plan& plan, std::string& why) {
+  if (plan.pipeline * plan.chunks > model.layers) {
+    why = fmt::format("{} stages of {} chunks want as many layers, the model has {}", plan.pipeline, plan.chunks,
+                      model.layers);
+    return std::nullopt;
+  }
+  const std::vector<std::int64_t> weights(static_cast<std::size_t>(model.layers),
+                                          std::max<std::int64_t>(1, model.part(PartName::layer).weight_bytes));
+  const policies::PartitionView view{.stages = plan.pipeline,
+                                     .layers = weights,
+                                     .embedding = model.part(PartName::embedding).weight_bytes,
+                                     .head = model.part(PartName::head).weight_bytes};
+  std::vector<std::int64_t> layers = partition.make()->divide(view);
+  if (std::ssize(layers) != plan.pipeline ||
+      std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) != model.layers) {
+    why = fmt::format("the partition lists {} stages of {} layers in all, the plan has {} stages, the model {} layers",
+                      layers.size(), std::accumulate(layers.begin(), layers.end(), std::int64_t{0}), plan.pipeline,
+                      model.layers);
+    return std::nullopt;
+  }
+  for (const std::int64_t count : layers)
+    if (count < plan.chunks) {
+      why = fmt::format("a stage of {} layers has no {} chunks", count, plan.chunks);
+      return std::nullopt;
+    }
+  return layers;
+}
+
+StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const Plan& plan, std::int64_t kept_bytes) {
+  StageMemory memory{.weights = stage.weight_bytes,
+                     .gradients = stage.gradient_bytes,
+                     .optimizer = stage.state_bytes,
+                     .activations = kept_bytes};
+  // A layer that runs again holds what it made until its backward pass is through.
+  const PartCosts& layer = model.part(PartName::layer);
+  if (plan.recompute == Recompute::full) memory.working = layer.saved_bytes;
+  if (plan.recompute == Recompute::selective) memory.working = layer.core_saved_bytes;
+  memory.working = std::max(memory.working, layer.working_bytes);
+  for (const ChunkCosts& chunk : stage.chunks) {
+    if (chunk.first) memory.working = std::max(memory.working, model.part(PartName::embedding).working_bytes);
+    if (chunk.last) memory.working = std::max(memory.working, model.part(PartName::head).working_bytes);
+  }
+  return memory;
+}
+
+TrainingResult train(const TrainingConfig& config) {
+  TrainingResult result;
+  std::optional<std::string> why;
+  result.plan = make_plan(config.params.plan, config.machine.devices, config.params.workload.global_batch, why);
+  const std::unique_ptr<policies::PipelineSchedule> schedule = config.params.policies.schedule.make();
+  if (const auto own = schedule->own_chunks()) result.plan.chunks = *own;
+  if (!why) why = schedule_obstacle(*schedule, result.plan);
+  CostTable table(config.machine, config.model);
+  if (!why) why = table.obstacle(result.plan.tensor);
+  if (!why && result.plan.sequence && config.model.sequence % result.plan.tensor != 0)
+    why = fmt::format("{} ranks of sequence parallelism do not divide {} tokens", result.plan.tensor,
+                      config.model.sequence);
+  if (why) {
+    refuse(result, *why);
+    return result;
+  }
+  const ModelCosts& model = table.costs(result.plan.tensor, result.plan.sequence, result.plan.micro_batch);
+  std::string reason;
+  const auto layers = stage_layers(config.params.policies.partition, model, result.plan, reason);
+  if (!layers) {
+    refuse(result, std::move(reason));
+    return result;
+  }
+  result.layers = *layers;
+  result.costs = step_costs(table, config.machine, result.plan, result.layers);
+  result.run = run_step(result.costs, *schedule, tick_scale(config.params.run.tick_s));
+  result.closed = closed_form(result.costs);
+  result.timed = true;
+  for (std::size_t s = 0; s < result.costs.stages.size(); ++s)
+    result.memory.push_back(stage_memory(model, result.costs.stages[s], result.plan, result.run.peak_kept_bytes[s]));
+  for (const StageCosts& stage : result.costs.stages)
+    for (const ChunkCosts& chunk : stage.chunks)
+      result.model_flops += (chunk.forward.flops + chunk.backward_input.flops + chunk.backward_weight.flops) *
+                            static_cast<double>(result.plan.micro_batches * result.plan.tensor * result.plan.data);
+  result.idle_j =
+      config.machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(config.machine.devices);
+  result.energy_j = step_energy(config.machine, result);
+  const auto fullest =
+      std::max_element(result.memory.begin(), result.memory.end(),
+                       [](const StageMemory& a, const StageMemory& b) { return a.total() < b.total(); });
+  if (fullest->total() > config.machine.device.memory_bytes)
+    refuse(result,
+           fmt::format("stage {} needs {}, a device has {}", fullest - result.memory.begin(),
+                       sim::humanise(static_cast<double>(fullest->total()), sim::Unit::bytes),
+                       sim::humanise(static_cast<double>(config.machine.device.memory_bytes), sim::Unit::bytes)));
+  return result;
+}
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,43 @@
+// One training run: the plan checked, its step run event by event, its memory and energy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/systems/training/config.hpp"
+#include "experiments/systems/training/iteration.hpp"
+
+namespace orrery::experiments::training {
+
+/// What a rank of a stage holds at its fullest, bytes.
+struct StageMemory {
+  std::int64_t weights = 0, gradients = 0, optimizer = 0;
+  std::int64_t activations = 0;  ///< kept between passes, when most are
+  std::int64_t working = 0;      ///< of the pass that needs most beside them
+  std::int64_t total() const { return weights + gradients + optimizer + activations + working; }
+};
+
+struct TrainingResult {
+  std::string status = "ok", reason;  ///< "infeasible" where the plan does not fit; the rest is then empty, …
+  bool timed = false;                 ///< … unless it is memory alone that does not suffice
+  Plan plan;
+  std::vector<std::int64_t> layers;  ///< by stage
+  StepCosts costs;
+  StepRun run;
+  StepTimes closed;
+  std::vector<StageMemory> memory;  ///< by stage
+  double model_flops = 0;           ///< of a step, all ranks, nothing run again
+  double energy_j = 0, idle_j = 0;  ///< of a step, all devices
+};
+
+/// Layers of each stage by the partition policy; nothing, with the reason, where it cannot be.
+std::optional<std::vector<std::int64_t>> stage_layers(const policies::PartitionRegistry::Choice& partition,
+                                                      const ModelCosts& model, const Plan& plan, std::string& why);
+
+StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const Plan& plan, std::int64_t kept_bytes);
+
+TrainingResult train(const TrainingConfig& config);
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,115 @@
+#include <algorithm>
+
+#include "experiments/systems/training/iteration.hpp"
+
+namespace orrery::experiments::training {
+namespace {
+
+/// Adds `count` layers' passes to a chunk, of which `again` run their forward pass again.
+void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, std::int64_t again,
+                std::int64_t boundary_bytes, ChunkCosts& chunk) {
+  const auto layers = static_cast<double>(count), repeated = static_cast<double>(again);
+  chunk.layers += count;
+  chunk.forward += layer.forward.times(layers);
+  chunk.backward_input += layer.backward_input.times(layers);
+  chunk.backward_weight += layer.backward_weight.times(layers);
+  if (plan.recompute == Recompute::full) chunk.again += layer.forward.times(repeated);
+  if (plan.recompute == Recompute::selective) chunk.again += layer.core.times(repeated);
+  std::int64_t left = layer.saved_bytes;
+  if (plan.recompute == Recompute::full) left = boundary_bytes;
+  if (plan.recompute == Recompute::selective) left = layer.saved_bytes - layer.core_saved_bytes;
+  chunk.kept_bytes += (count - again) * layer.saved_bytes + again * left;
+}
+
+void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
+  chunk.forward += edge.forward;
+  chunk.backward_input += edge.backward_input;
+  chunk.backward_weight += edge.backward_weight;
+  chunk.kept_bytes += edge.saved_bytes;
+}
+
+void add_states(const PartCosts& part, double count, StageCosts& stage) {
+  stage.optimizer += part.optimizer.times(count);
+  stage.parameters += part.parameters * static_cast<std::int64_t>(count);
+  stage.weight_bytes += part.weight_bytes * static_cast<std::int64_t>(count);
+}
+
+}  // namespace
+
+double ChunkCosts::backward_s() const {
+  PassCost sum = again;
+  sum += backward_input;
+  sum += backward_weight;
+  return sum.length_s();
+}
+
+StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
+                     const std::vector<std::int64_t>& layers) {
+  const ModelCosts& model = table.costs(plan.tensor, plan.sequence, plan.micro_batch);
+  StepCosts step;
+  step.plan = plan;
+  const std::int64_t stages = plan.pipeline;
+  for (std::int64_t s = 0; s < stages; ++s) {
+    StageCosts stage;
+    std::int64_t left = layers[static_cast<std::size_t>(s)];
+    std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
+    for (std::int64_t c = 0; c < plan.chunks; ++c) {
+      ChunkCosts chunk;
+      const std::int64_t count = left / (plan.chunks - c);
+      const std::int64_t repeated = std::min(count, again);
+      left -= count;
+      again -= repeated;
+      add_layers(model.part(PartName::layer), plan, count, repeated, model.boundary_bytes, chunk);
+      chunk.first = s == 0 && c == 0;
+      chunk.last = s == stages - 1 && c == plan.chunks - 1;
+      if (chunk.first) add_edge(model.part(PartName::embedding), chunk);
+      if (chunk.last) add_edge(model.part(PartName::head), chunk);
+      stage.chunks.push_back(chunk);
+    }
+    add_states(model.part(PartName::layer), static_cast<double>(layers[static_cast<std::size_t>(s)]), stage);
+    if (s == 0) add_states(model.part(PartName::embedding), 1, stage);
+    if (s == stages - 1) {
+      add_states(model.part(PartName::head), 1, stage);
+      if (s == 0) {  // one stage holds the table once
+        stage.parameters -= model.shared_parameters;
+        stage.weight_bytes -= model.shared_bytes;
+      }
+    }
+    const RankGroup copies = rank_group(machine, plan.data, plan.tensor);
+    stage.gradient_bytes = stage.weight_bytes;
+    stage.state_bytes = 12 * stage.parameters;  // fp32: weights, mean, variance
+    const double share = static_cast<double>(plan.data);
+    const auto gradients = static_cast<double>(stage.gradient_bytes);
+    stage.optimizer_s = stage.optimizer.kernel_s;
+    if (plan.zero == Zero::none) {
+      stage.gradients_s = collective_s(machine, hw::LibraryCall::all_reduce, copies, gradients);
+    } else {
+      stage.gradients_s = collective_s(machine, hw::LibraryCall::reduce_scatter, copies, gradients);
+      if (plan.zero != Zero::weights)
+        stage.gathers_s =
+            collective_s(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(stage.weight_bytes));
+      stage.optimizer_s /= share;
+      stage.state_bytes = (stage.state_bytes + plan.data - 1) / plan.data;
+    }
+    if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
+      stage.gradient_bytes = (stage.gradient_bytes + plan.data - 1) / plan.data;
+    if (plan.zero == Zero::weights) stage.weight_bytes = (stage.weight_bytes + plan.data - 1) / plan.data;
+    if (stages > 1 && (s == 0 || s == stages - 1))
+      stage.shared_s = collective_s(machine, hw::LibraryCall::all_reduce,
+                                    rank_group(machine, 2, plan.tensor * plan.data * (stages - 1)),
+                                    static_cast<double>(model.shared_bytes));
+    step.stages.push_back(std::move(stage));
+  }
+  if (stages > 1) {
+    const double bytes =
+        static_cast<double>(model.boundary_bytes) / static_cast<double>(plan.sequence ? plan.tensor : 1);
+    step.activation_s = message_s(machine, plan.tensor * plan.data, bytes);
+    step.wrap_s = message_s(machine, plan.tensor * plan.data * (stages - 1), bytes);
+  }
+  ChunkCosts one;
+  add_layers(model.part(PartName::layer), plan, 1, 0, 0, one);
+  step.layer_backward_s = one.backward_s();
+  return step;
+}
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,154 @@
+#include "experiments/systems/training/summary.hpp"
+
+#include <algorithm>
+
+namespace orrery::experiments::training {
+namespace {
+
+using sim::Node;
+
+struct Source {
+  const TrainingConfig& config;
+  const TrainingResult& result;
+  const StepTimes& times() const { return result.run.times; }
+  double tokens() const {
+    return static_cast<double>(config.params.workload.global_batch) *
+           static_cast<double>(config.params.workload.sequence);
+  }
+  double seconds_for_tokens() const { return config.params.workload.tokens / tokens() * times().time_s; }
+};
+
+struct StageSource {
+  const Source& of;
+  std::size_t stage;
+  const StageCosts& costs() const { return of.result.costs.stages[stage]; }
+  const StageMemory& memory() const { return of.result.memory[stage]; }
+  double sum(double (ChunkCosts::*seconds)() const) const {
+    double all = 0;
+    for (const ChunkCosts& chunk : costs().chunks) all += (chunk.*seconds)();
+    return all;
+  }
+};
+
+FigureValue bytes(std::int64_t value) {
+  return value;
+}
+
+const FigureTable<StageSource>& stage_table() {
+  using S = StageSource;
+  static const FigureTable<S> table{
+      {"layers", "layers", "Of this stage.", [](const S& s) { return s.of.result.layers[s.stage]; }},
+      {"{forward_s,backward_s}", "s", "Of a micro-batch through all its chunks; backward with what runs again.",
+       [](const S& s) { return s.sum(&ChunkCosts::forward_s); },
+       [](const S& s) { return s.sum(&ChunkCosts::backward_s); }},
+      {"{busy_s,gradients_s,optimizer_s}", "s",
+       "In passes; summing gradients over the copies, were it alone; the optimizer's step.",
+       [](const S& s) { return s.of.result.run.busy_s[s.stage]; }, [](const S& s) { return s.costs().gradients_s; },
+       [](const S& s) { return s.costs().optimizer_s + s.costs().gathers_s; }},
+      {"parameters", "count", "That a rank of it holds.", [](const S& s) { return s.costs().parameters; }},
+      {"memory_bytes.{peak,weights,gradients,optimizer,activations,working}", "B",
+       "Of a rank at its fullest: all; weights; gradients; optimizer states; activations kept between passes; of the "
+       "pass that needs most beside them.",
+       [](const S& s) { return bytes(s.memory().total()); }, [](const S& s) { return bytes(s.memory().weights); },
+       [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
+       [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); }}};
+  return table;
+}
+
+const FigureTable<Source>& step_table() {
+  using S = Source;
+  static const FigureTable<S> table{
+      {"iteration_s", "s", "A training step.", [](const S& s) { return s.times().time_s; }},
+      {"closed_form_s", "s", "The same in closed form, as searches reckon with.",
+       [](const S& s) { return s.result.closed.time_s; }},
+      {"breakdown_s.{compute,recompute,collectives,bubble,gradients,optimizer}", "s",
+       "Of the busiest stage; they add up to iteration_s: kernels (or the host, where they wait for it); forward "
+       "passes "
+       "run again; collectives of tensor parallelism; waiting for other stages; gradients' sums that nothing hides; "
+       "the "
+       "optimizer's step.",
+       [](const S& s) { return s.times().compute_s; }, [](const S& s) { return s.times().recompute_s; },
+       [](const S& s) { return s.times().collective_s; }, [](const S& s) { return s.times().bubble_s; },
+       [](const S& s) { return s.times().gradients_s; }, [](const S& s) { return s.times().optimizer_s; }},
+      {"tokens_per_s", "1/s", "Of the whole batch.", [](const S& s) { return s.tokens() / s.times().time_s; }},
+      {"utilisation.{mfu,bubble}", "ratio",
+       "FLOPs of the model's products (nothing run again) over the devices' peak; waiting for other stages over the "
+       "step.",
+       [](const S& s) {
+         const double peak =
+             s.config.machine.device.peak(hw::DType::fp16) * static_cast<double>(s.config.machine.devices);
+         return s.result.model_flops / (s.times().time_s * peak);
+       },
+       [](const S& s) { return s.times().bubble_s / s.times().time_s; }},
+      {"model_flops", "FLOP", "Of a step.", [](const S& s) { return s.result.model_flops; }},
+      {"plan.{tensor_parallel,pipeline_parallel,data_parallel,micro_batches}", "count", "As run.",
+       [](const S& s) { return s.result.plan.tensor; }, [](const S& s) { return s.result.plan.pipeline; },
+       [](const S& s) { return s.result.plan.data; }, [](const S& s) { return s.result.plan.micro_batches; }},
+      {"memory_bytes.{peak,available}", "B", "Of the fullest rank; of a device.",
+       [](const S& s) {
+         std::int64_t most = 0;
+         for (const StageMemory& memory : s.result.memory) most = std::max(most, memory.total());
+         return most;
+       },
+       [](const S& s) { return s.config.machine.device.memory_bytes; }},
+      {"energy_j.{total,idle}", "J", "Of a step, all devices; what they draw without work.",
+       [](const S& s) { return s.result.energy_j; }, [](const S& s) { return s.result.idle_j; }},
+      {"whole.{days,device_hours,energy_j}", "",
+       "For workload.tokens, where they are given: days, hours of devices, J.",
+       [](const S& s) -> FigureValue {
+         if (s.config.params.workload.tokens <= 0) return std::nullopt;
+         return s.seconds_for_tokens() / 86400;
+       },
+       [](const S& s) -> FigureValue {
+         if (s.config.params.workload.tokens <= 0) return std::nullopt;
+         return s.seconds_for_tokens() / 3600 * static_cast<double>(s.config.machine.devices);
+       },
+       [](const S& s) -> FigureValue {
+         if (s.config.params.workload.tokens <= 0) return std::nullopt;
+         return s.config.params.workload.tokens / s.tokens() * s.result.energy_j;
+       }},
+      {"whole.cost", "", "What those device hours cost at workload.price.",
+       [](const S& s) -> FigureValue {
+         const WorkloadParams& w = s.config.params.workload;
+         if (w.tokens <= 0 || w.price_per_hour <= 0) return std::nullopt;
+         return s.seconds_for_tokens() / 3600 * static_cast<double>(s.config.machine.devices) * w.price_per_hour;
+       }},
+      {"stages.*", stage_table().infos(),
+       [](const S& s) {
+         Node list = Node::array();
+         for (std::size_t i = 0; i < s.result.costs.stages.size(); ++i) list.push(stage_table().written({s, i}));
+         return list;
+       }},
+      {"events", "count", "Events of the engine.",
+       [](const S& s) { return static_cast<std::int64_t>(s.result.run.events); }}};
+  return table;
+}
+
+const FigureTable<Source>& status_table() {
+  using S = Source;
+  static const FigureTable<S> table{{"status", "", "`ok` or `infeasible`.", [](const S& s) { return s.result.status; }},
+                                    {"reason", "", "Why it is infeasible.", [](const S& s) -> FigureValue {
+                                       if (s.result.reason.empty()) return std::nullopt;
+                                       return s.result.reason;
+                                     }}};
+  return table;
+}
+
+}  // namespace
+
+Node summarise(const TrainingConfig& config, const TrainingResult& result) {
+  const Source source{config, result};
+  Node summary = status_table().written(source);
+  if (!result.timed) return summary;
+  const Node step = step_table().written(source);
+  for (const auto& [name, value] : step.members()) summary.set(name, value);
+  return summary;
+}
+
+std::vector<FigureInfo> training_figures() {
+  std::vector<FigureInfo> all = status_table().infos();
+  for (FigureInfo& info : step_table().infos()) all.push_back(std::move(info));
+  return all;
+}
+
+}  // namespace orrery::experiments::training

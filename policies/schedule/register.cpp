@@ -1,0 +1,14 @@
+#include "policies/schedule/schedule.hpp"
+
+namespace orrery::policies {
+
+// One line a policy: each is declared and called here, and defined in its own file.
+// clang-format off
+void register_schedules(ScheduleRegistry& registry) {
+  void add_gpipe(ScheduleRegistry&); add_gpipe(registry);
+  void add_one_f_one_b(ScheduleRegistry&); add_one_f_one_b(registry);
+  void add_interleaved(ScheduleRegistry&); add_interleaved(registry);
+}
+// clang-format on
+
+}  // namespace orrery::policies
