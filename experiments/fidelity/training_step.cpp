@@ -36,21 +36,22 @@ StepPredictor::Trained& StepPredictor::trained(const GptSizes& sizes) {
   set("intermediate", 4 * sizes.hidden);
   set("vocab", sizes.vocabulary);
   set("positions", sizes.sequence);
-  params.set("attention", sim::Node::string("eager"));
+  params.set("attention", sim::Node::string(sizes.flash ? "sdpa" : "eager"));
   params.set("loss", sim::Node::boolean(true));
   params.set("wide_softmax", sim::Node::boolean(!sizes.fused_softmax));
   params.set("wide_loss", sim::Node::boolean(true));
-  params.set("dropout", sim::Node::real(0.1));
+  params.set("dropout", sim::Node::real(sizes.flash ? 0 : 0.1));
   sim::Faults faults;
   const auto choice = builders_.prepare("gpt2", &params, {"training table", ""}, faults);
   faults.throw_if_any();
   slot->model.forward = choice.make()->build();
   slot->model.sequence = sizes.sequence;
-  // What Megatron-LM fuses: scale, mask and softmax; bias and GELU; dropout and residual.
-  sim::Node fusion = sim::Node::object();
-  fusion.set("epilogues", sim::Node::boolean(false));
-  slot->model.passes.push_back(
-      {"loop_fusion", passes_.prepare("loop_fusion", &fusion, {"training table", ""}, faults), false});
+  if (!sizes.flash) {  // what Megatron-LM fuses: scale, mask and softmax; bias and GELU; dropout and residual
+    sim::Node fusion = sim::Node::object();
+    fusion.set("epilogues", sim::Node::boolean(false));
+    slot->model.passes.push_back(
+        {"loop_fusion", passes_.prepare("loop_fusion", &fusion, {"training table", ""}, faults), false});
+  }
   slot->table = std::make_unique<training::CostTable>(machine_, slot->model);
   return *slot;
 }

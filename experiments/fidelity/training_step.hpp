@@ -1,4 +1,5 @@
-// Training steps that papers measured, predicted by system `training`: a GPT by its sizes, a plan, a machine of one part.
+// Training steps that papers measured, predicted by system `training`: a GPT by its sizes, a plan, a machine of one
+// part.
 #pragma once
 
 #include <map>
@@ -18,6 +19,8 @@ struct GptSizes {
   std::int64_t layers = 12, hidden = 768, heads = 12, sequence = 1024, vocabulary = 51200;
   /// Scale, mask and softmax of attention in one kernel; else passes in fp32.
   bool fused_softmax = true;
+  /// Attention in one kernel that keeps no scores (then none of the above), and no dropout.
+  bool flash = false;
   friend auto operator<=>(const GptSizes&, const GptSizes&) = default;
 };
 

@@ -29,7 +29,11 @@ Work prefill_work(const AttentionPrefill& a, double element) {
   const double cached = a.cache_element > 0 ? d(a.cache_element) : element;
   const double read =
       rows * d(a.head_dim) * element + keys * dims * cached + page_table_bytes(a.kv_tokens, a.page_tokens);
-  return {2 * d(a.heads) * dims * d(a.pairs), read, rows * d(a.values()) * element};
+  const double flops = 2 * d(a.heads) * dims * d(a.pairs);
+  if (a.backward)  // three products along keys, two along values; outputs and their gradients are read too
+    return {2 * d(a.heads) * (3 * d(a.head_dim) + 2 * d(a.values())) * d(a.pairs),
+            read + 2 * rows * d(a.values()) * element, rows * d(a.head_dim) * element + keys * dims * cached};
+  return {flops, read, rows * d(a.values()) * element};
 }
 
 Work decode_work(const AttentionDecode& a, double element) {

@@ -176,6 +176,7 @@ struct AttentionPrefill {
   bool causal = true;              ///< a tile of queries stops at its last query's keys; the mask itself is in `pairs`
   std::int64_t page_tokens = 0;    ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
   std::int64_t cache_element = 0;  ///< bytes of an element of the cache; 0: as the kernel's dtype
+  bool backward = false;  ///< the gradient: five products for two, scores made anew from queries and keys
 
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };

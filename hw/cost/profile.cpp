@@ -146,7 +146,7 @@ class Profile final : public CostModel {
     if (const auto* g = std::get_if<Gemm>(&kernel.shape))
       return {&gemm_, {g->n, g->k, bytes_of(kernel.dtype)}, d(g->batch), d(g->m), "a matrix product"};
     if (const auto* p = std::get_if<AttentionPrefill>(&kernel.shape)) {
-      const bool measured = p->kv_tokens == p->q_tokens && p->causal && p->values() == p->head_dim;
+      const bool measured = p->kv_tokens == p->q_tokens && p->causal && !p->backward && p->values() == p->head_dim;
       return {
           measured ? &prefill_ : nullptr,
           {p->heads, p->kv_heads, p->head_dim},

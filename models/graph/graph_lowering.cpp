@@ -282,7 +282,13 @@ hw::KernelShape shape_of(const Sizes& s, OpId id) {
       return fft_shape(s);
     case OpKind::fused:
       return fused_shape(s, work(s.graph, id, s.bindings));
-    case OpKind::attention_grad: {
+    case OpKind::attention_grad: {  // (q, k, v, …) as its forward op has them; a decode has no gradient
+      hw::KernelShape shape = attention_shape(s);
+      auto* prefill = std::get_if<hw::AttentionPrefill>(&shape);
+      if (prefill != nullptr) {
+        prefill->backward = true;
+        return shape;
+      }
       const OpWork own = work(s.graph, id, s.bindings);
       hw::Fused fused;
       fused.other_matrix_flops = value(own.matrix_flops);

@@ -86,7 +86,8 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
     read_nodes(machine, params.machine, config, faults);
     const HostParams& host = params.machine.host;
     config.machine.host = {host.operator_s, host.view_s, host.backward_s};
-    config.machine.in_situ = {.kernel = params.machine.in_situ.kernel, .collective = params.machine.in_situ.collective};
+    const InSituParams& in_situ = params.machine.in_situ;
+    config.machine.in_situ = {in_situ.kernel, in_situ.collective, in_situ.attention, in_situ.overlapped};
   }
   if (faults.empty()) read_model(section(root, "model"), params.model, config, faults);
   config.model.sequence = params.workload.sequence;

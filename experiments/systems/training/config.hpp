@@ -63,14 +63,18 @@ struct HostParams {
 };
 
 struct InSituParams {
-  double kernel = 1, collective = 1;
+  double kernel = 1, collective = 1, attention = 1, overlapped = 1;
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kShare = sim::between(0.01, 10);
     return sim::FieldTable{sim::field("kernel", &InSituParams::kernel, Unit::ratio, kShare,
                                       "Speed of kernels in the run over that of the device's model."),
                            sim::field("collective", &InSituParams::collective, Unit::ratio, kShare,
-                                      "The same of collectives and messages.")};
+                                      "The same of collectives and messages."),
+                           sim::field("attention", &InSituParams::attention, Unit::ratio, kShare,
+                                      "Of attention in one kernel, beside `kernel`."),
+                           sim::field("overlapped", &InSituParams::overlapped, Unit::ratio, kShare,
+                                      "Of collectives that run beside kernels, beside `collective`.")};
   }
 };
 

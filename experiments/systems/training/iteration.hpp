@@ -24,7 +24,11 @@ struct ChunkCosts {
   PassCost forward, again;  ///< again: of the forward pass, in the backward pass
   PassCost backward_input, backward_weight;
   std::int64_t kept_bytes = 0;  ///< of a micro-batch, from its forward to its backward pass
-  double forward_s() const { return forward.length_s(); }
+  /// Where copies share out weights or gradients: gathering and summing them beside the passes, and what of it nothing
+  /// hides, the first layer's weights or the last layer's gradients.
+  double forward_beside_s = 0, backward_beside_s = 0;
+  double forward_exposed_s = 0, backward_exposed_s = 0;
+  double forward_s() const;
   double backward_s() const;
 };
 

@@ -33,6 +33,7 @@ struct LaunchHost {
 struct InSitu {
   double kernel = 1;      ///< of the speed that the device's model gives its kernels
   double collective = 1;  ///< the same for collectives
+  double attention = 1;   ///< of attention in one kernel, beside `kernel`: libraries differ by generation
   double overlapped = 1;  ///< of the speed of collectives that run beside kernels
 };
 

@@ -86,7 +86,8 @@ class Pricer {
     PassCost sum;
     for (const models::GraphKernel& launch : launches.kernels) {
       const hw::Cost cost = machine_.device.cost(launch.kernel);
-      sum.kernel_s += cost.time_s / machine_.in_situ.kernel;
+      const bool attention = std::holds_alternative<hw::AttentionPrefill>(launch.kernel.shape);
+      sum.kernel_s += cost.time_s / (machine_.in_situ.kernel * (attention ? machine_.in_situ.attention : 1));
       sum.energy_j += cost.compute_energy_j + cost.memory_energy_j;
       if (models::info(graph_.op(id).kind).pattern == models::Pattern::matrix) sum.flops += cost.flops;
       ++sum.kernels;

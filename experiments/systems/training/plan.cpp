@@ -12,6 +12,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .chunks = params.interleave,
             .sequence = params.sequence_parallel && params.tensor_parallel > 1,
             .overlap_gradients = params.overlap_gradients,
+            .gradients_fp32 = params.gradients_fp32,
             .zero = params.zero,
             .recompute = params.recompute,
             .recompute_layers = params.recompute_layers};

@@ -37,7 +37,7 @@ struct PlanParams {
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
-  bool overlap_gradients = true;
+  bool overlap_gradients = true, gradients_fp32 = false;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -59,6 +59,8 @@ struct PlanParams {
                    "Layers of a stage that do so, the first ones; null: all."),
         sim::field("overlap_gradients", &P::overlap_gradients,
                    "Whether gradients are summed over the copies while the backward pass goes on."),
+        sim::field("gradients_fp32", &P::gradients_fp32,
+                   "Whether gradients are kept and summed in fp32; else in the weights' type."),
     };
   }
 };
@@ -67,7 +69,7 @@ struct PlanParams {
 struct Plan {
   std::int64_t tensor = 1, pipeline = 1, data = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
-  bool sequence = false, overlap_gradients = true;
+  bool sequence = false, overlap_gradients = true, gradients_fp32 = false;
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;

@@ -5,6 +5,11 @@
 namespace orrery::experiments::training {
 namespace {
 
+/// Bytes in which a part's gradients are summed over the copies.
+std::int64_t gradient_bytes(const PartCosts& part, const Plan& plan) {
+  return plan.gradients_fp32 ? 4 * part.parameters : part.weight_bytes;
+}
+
 /// Adds `count` layers' passes to a chunk, of which `again` run their forward pass again.
 void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, std::int64_t again,
                 std::int64_t boundary_bytes, ChunkCosts& chunk) {
@@ -28,6 +33,36 @@ void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
   chunk.kept_bytes += edge.saved_bytes;
 }
 
+/// What the copies' shared weights and gradients add to a chunk's passes (ZeRO, FSDP): before a layer runs, its weights
+/// are gathered, forward and backward; after it ran backward, its gradients are summed and each copy keeps a share.
+void add_shared(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, const RankGroup& copies,
+                ChunkCosts& chunk) {
+  if (plan.data < 2 || plan.zero < Zero::gradients) return;
+  const auto gather = [&](const PartCosts& part) {
+    if (plan.zero != Zero::weights) return 0.0;
+    return collective_s(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(part.weight_bytes));
+  };
+  const auto scatter = [&](const PartCosts& part) {
+    return collective_s(machine, hw::LibraryCall::reduce_scatter, copies,
+                        static_cast<double>(gradient_bytes(part, plan)));
+  };
+  const PartCosts& layer = model.part(PartName::layer);
+  const auto layers = static_cast<double>(chunk.layers);
+  chunk.forward_beside_s = layers * gather(layer);
+  chunk.backward_beside_s = layers * (gather(layer) + scatter(layer));
+  for (const PartName edge : {PartName::embedding, PartName::head}) {
+    if (edge == PartName::embedding ? !chunk.first : !chunk.last) continue;
+    PartCosts part = model.part(edge);
+    if (edge == PartName::head && chunk.first) part.weight_bytes -= model.shared_bytes;  // gathered once
+    chunk.forward_beside_s += gather(part);
+    chunk.backward_beside_s += gather(part) + scatter(part);
+  }
+  chunk.forward_beside_s /= machine.in_situ.overlapped;
+  chunk.backward_beside_s /= machine.in_situ.overlapped;
+  chunk.forward_exposed_s = gather(layer);
+  chunk.backward_exposed_s = scatter(layer);
+}
+
 void add_states(const PartCosts& part, double count, StageCosts& stage) {
   stage.optimizer += part.optimizer.times(count);
   stage.parameters += part.parameters * static_cast<std::int64_t>(count);
@@ -36,11 +71,15 @@ void add_states(const PartCosts& part, double count, StageCosts& stage) {
 
 }  // namespace
 
+double ChunkCosts::forward_s() const {
+  return std::max(forward.length_s(), forward_beside_s) + forward_exposed_s;
+}
+
 double ChunkCosts::backward_s() const {
   PassCost sum = again;
   sum += backward_input;
   sum += backward_weight;
-  return sum.length_s();
+  return std::max(sum.length_s(), backward_beside_s) + backward_exposed_s;
 }
 
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
@@ -51,6 +90,7 @@ StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Pla
   const std::int64_t stages = plan.pipeline;
   for (std::int64_t s = 0; s < stages; ++s) {
     StageCosts stage;
+    const RankGroup copies = rank_group(machine, plan.data, plan.tensor);
     std::int64_t left = layers[static_cast<std::size_t>(s)];
     std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
     for (std::int64_t c = 0; c < plan.chunks; ++c) {
@@ -64,6 +104,7 @@ StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Pla
       chunk.last = s == stages - 1 && c == plan.chunks - 1;
       if (chunk.first) add_edge(model.part(PartName::embedding), chunk);
       if (chunk.last) add_edge(model.part(PartName::head), chunk);
+      add_shared(model, machine, plan, copies, chunk);
       stage.chunks.push_back(chunk);
     }
     add_states(model.part(PartName::layer), static_cast<double>(layers[static_cast<std::size_t>(s)]), stage);
@@ -75,8 +116,7 @@ StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Pla
         stage.weight_bytes -= model.shared_bytes;
       }
     }
-    const RankGroup copies = rank_group(machine, plan.data, plan.tensor);
-    stage.gradient_bytes = stage.weight_bytes;
+    stage.gradient_bytes = plan.gradients_fp32 ? 4 * stage.parameters : stage.weight_bytes;
     stage.state_bytes = 12 * stage.parameters;  // fp32: weights, mean, variance
     const double share = static_cast<double>(plan.data);
     const auto gradients = static_cast<double>(stage.gradient_bytes);
@@ -84,7 +124,8 @@ StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Pla
     if (plan.zero == Zero::none) {
       stage.gradients_s = collective_s(machine, hw::LibraryCall::all_reduce, copies, gradients);
     } else {
-      stage.gradients_s = collective_s(machine, hw::LibraryCall::reduce_scatter, copies, gradients);
+      if (plan.zero == Zero::optimizer)
+        stage.gradients_s = collective_s(machine, hw::LibraryCall::reduce_scatter, copies, gradients);
       if (plan.zero != Zero::weights)
         stage.gathers_s =
             collective_s(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(stage.weight_bytes));
