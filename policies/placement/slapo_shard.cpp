@@ -226,7 +226,8 @@ class Sharder {
       if (!has_tokens(graph_.tensor(input))) continue;
       const auto maker = graph_.producer(input);
       const bool enters = in_layer(op) && in[i].whole() && maker && !graph_.op(*maker).scope.starts_with("layer.");
-      if (enters || (divided_tokens(input, in[i]) && wants_whole(op, i, in))) {
+      const bool whole = wants_whole(op, i, in);
+      if (enters ? !whole : whole && divided_tokens(input, in[i])) {
         const Placed now = moved(input, node.inputs[i], op, !enters);
         node.inputs[i] = now.id;
         in[i] = now.state;

@@ -150,5 +150,18 @@ def other_runs() -> list[dict]:
 TUNE_TABLE = "batch,speed\n" + "".join(f"{batch},{batch * (9 - batch)}\n" for batch in range(1, 9))
 
 
+def training_runs() -> list[dict]:
+    """A pipeline with everything that is asked of it, and a plan that does not fit."""
+    config = {
+        "system": "training",
+        "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 4}]},
+        "model": {"builder": {"policy": "gpt2", "gpt2": {"layers": 4, "hidden": 256, "heads": 4, "intermediate": 1024,
+                                                         "loss": True}}},
+        "workload": {"sequence": 256, "global_batch": 8, "tokens": 1e9, "price": 2},
+        "plan": {"pipeline_parallel": 2},
+    }
+    return [config, merged(config, plan__pipeline_parallel=3)]
+
+
 def all_runs() -> list[dict]:
-    return serving_runs() + question_runs() + graph_runs() + network_runs() + other_runs()
+    return serving_runs() + question_runs() + graph_runs() + network_runs() + training_runs() + other_runs()

@@ -39,10 +39,15 @@ Shape shape_of(const OpGraph& graph, const char* tensor) {
   return graph.tensor(*graph.find_tensor(tensor)).shape;
 }
 
+OpGraph sharded(const OpGraph& graph, const std::vector<slapo::PlacedShard>& shards,
+                const std::vector<slapo::PlacedSync>& syncs, std::int64_t ranks) {
+  return slapo::shard(graph, slapo::divided_tensors(graph, shards, ranks), syncs, ranks);
+}
+
 std::string why(const OpGraph& graph, const std::vector<slapo::PlacedShard>& shards,
                 const std::vector<slapo::PlacedSync>& syncs = {}, std::int64_t ranks = 2) {
   try {
-    static_cast<void>(slapo::shard(graph, shards, syncs, ranks));
+    static_cast<void>(sharded(graph, shards, syncs, ranks));
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -55,7 +60,7 @@ TEST_CASE("a divided parameter is a rank's part of it, and so is what follows un
   Layer layer;
   layer.graph.mark_output(layer.graph.emit(OpKind::exp, {layer.y}));
   layer.graph.mark_output(layer.graph.emit(OpKind::tanh, {layer.y}));
-  const OpGraph split = slapo::shard(layer.graph, kPair, {sum("ffn")}, 4);
+  const OpGraph split = sharded(layer.graph, kPair, {sum("ffn")}, 4);
   REQUIRE(verify(split).empty());
   CHECK(shape_of(split, "ffn.up") == Shape{16, 8});
   CHECK(shape_of(split, "ffn.down") == Shape{8, 4});
@@ -79,7 +84,7 @@ TEST_CASE("a divided parameter is a rank's part of it, and so is what follows un
 TEST_CASE("partial sums that a model gives are made whole, by a sync of the module that made them", "[unit]") {
   Layer layer;
   layer.graph.mark_output(layer.y);
-  const OpGraph split = slapo::shard(layer.graph, kPair, {sum("ffn")}, 2);
+  const OpGraph split = sharded(layer.graph, kPair, {sum("ffn")}, 2);
   CHECK(split.op(OpId{3}).kind == OpKind::all_reduce);
   CHECK(split.outputs().front() == split.op(OpId{3}).outputs.front());
   const std::string name = layer.graph.tensor(layer.y).name;
@@ -100,7 +105,7 @@ TEST_CASE("sums of the backward pass are those of gradients", "[unit]") {
   const TensorId grad = layer.graph.emit(OpKind::matmul, {layer.h, layer.down});
   layer.graph.mark_output(grad);
   CHECK_THAT(why(layer.graph, kPair, {sum("ffn")}), Catch::EndsWith(R"("direction": "backward"}})"));
-  const OpGraph split = slapo::shard(layer.graph, kPair, {sum("ffn", SyncDirection::backward)}, 2);
+  const OpGraph split = sharded(layer.graph, kPair, {sum("ffn", SyncDirection::backward)}, 2);
   CHECK(split.op(OpId{4}).phase == Phase::backward);
 }
 
@@ -119,7 +124,7 @@ TEST_CASE("what a shard names: parameters and inputs of a module, by the rest of
   graph.constant("a.k", {8, 4}, ElementType::fp16);
   graph.mark_output(graph.emit(OpKind::relu, {graph.input("x", {8, 4}, ElementType::fp16)}));
   const auto divided = [&](const char* param, std::int64_t axis = 0) {
-    const OpGraph split = slapo::shard(graph, {divide("a", param, axis)}, {}, 2);
+    const OpGraph split = sharded(graph, {divide("a", param, axis)}, {}, 2);
     std::vector<std::string> names;
     for (const TensorId id : split.tensors())
       if (const auto before = graph.find_tensor(split.tensor(id).name);
@@ -164,7 +169,7 @@ TEST_CASE("optimizer state lies as the parameter that it is named after", "[unit
   step.inputs.insert(step.inputs.end(), states.begin(), states.end());
   step.attributes = {{"parameters", SymExpr(2)}, {"updates", Shape{0, 1}}};
   for (const TensorId made : graph.op(graph.add(std::move(step), next)).outputs) graph.mark_output(made);
-  const OpGraph split = slapo::shard(graph, {divide("a", "w"), divide("a", "w.grad")}, {}, 2);
+  const OpGraph split = sharded(graph, {divide("a", "w"), divide("a", "w.grad")}, {}, 2);
   CHECK(shape_of(split, "a.w") == Shape{4, 4});
   CHECK(shape_of(split, "a.w.moment") == Shape{4, 4});
   CHECK(shape_of(split, "a.w.next") == Shape{4, 4});
@@ -180,7 +185,7 @@ TEST_CASE("partial sums pass what is linear and are whole before what is not", "
     if (between == OpKind::cast) attributes = {{"to", std::string("fp32")}};
     const TensorId mid = layer.graph.emit(between, {layer.y}, std::move(shape), ElementType::fp16, attributes);
     layer.graph.mark_output(layer.graph.emit(OpKind::exp, {mid}));
-    const OpGraph split = slapo::shard(layer.graph, kPair, {sum("ffn")}, 2);
+    const OpGraph split = sharded(layer.graph, kPair, {sum("ffn")}, 2);
     std::vector<OpKind> all;
     for (const OpId id : split.ops())
       if (index(id) > 2) all.push_back(split.op(id).kind);

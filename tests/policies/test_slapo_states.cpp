@@ -287,12 +287,31 @@ TEST_CASE("norms and softmax keep what is divided beside their rows, and other o
   const OneOp grad{OpKind::softmax_grad, {{8, 16}, {8, 16}}, {8, 16}};
   CHECK(grad.of({along(0), along(0)}) == along(0));
   CHECK(grad.why({along(1), along(1)}) != "none");
-  for (const OpKind kind :
-       {OpKind::batch_norm, OpKind::concat, OpKind::custom, OpKind::all_reduce, OpKind::layer_norm_grad})
+  for (const OpKind kind : {OpKind::batch_norm, OpKind::custom, OpKind::all_reduce})
     CHECK(OneOp{kind, {{8, 16}}, {8, 16}}.why({along(0)}) ==
           "cannot be divided among ranks; gather its operands or shard another parameter");
   // The last axis of an elementwise op is one like others.
   CHECK(OneOp{OpKind::gelu, {{8, 16}}, {8, 16}}.of({along(1)}) == along(1));
+}
+
+TEST_CASE("what a training step of divided tokens or a divided vocabulary asks of ops", "[unit]") {
+  // Parts that lie alike are joined as they lie.
+  const OneOp join{OpKind::concat, {{8, 16}, {8, 16}}, {8, 32}};
+  CHECK(join.of({along(1), along(1)}) == along(1));
+  CHECK(join.why({along(1), kAll}) == "its parts lie differently on the ranks");
+  // A norm's gradient over a rank's rows: those rows, and terms of the gradients of weight and bias.
+  for (const OpKind kind : {OpKind::layer_norm_grad, OpKind::rms_norm_grad}) {
+    const OneOp norm{kind, {{8, 16}, {8, 16}}, {8, 16}, {}, 3};
+    CHECK(norm.outcome({along(0), along(0)}) == States{along(0), kPartial, kPartial});
+    CHECK(norm.why({along(1), along(1)}) ==
+          "its operand is divided along the rows that it reads as a whole; sync it before");
+  }
+  // Logits by vocabulary: every rank has a term of the loss, and the gradient of its own logits.
+  const OneOp loss{OpKind::cross_entropy, {{8, 16}, {8}}, {}};
+  CHECK(loss.of({along(1), kAll}) == kPartial);
+  CHECK(loss.why({kAll, along(0)}) == "its labels are divided, its logits are not");
+  const OneOp gradient{OpKind::cross_entropy_grad, {{8, 16}, {8}, {}}, {8, 16}};
+  CHECK(gradient.of({along(1), kAll, kAll}) == along(1));
 }
 
 }  // namespace test_slapo_states

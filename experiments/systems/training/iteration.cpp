@@ -243,16 +243,29 @@ StepTimes closed_form(const StepCosts& costs) {
   StepTimes times;
   const Plan& plan = costs.plan;
   const auto micro = static_cast<double>(plan.micro_batches), chunks = static_cast<double>(plan.chunks);
-  double through = 0, slowest = 0;
-  std::size_t busiest = 0;
-  for (std::size_t s = 0; s < costs.stages.size(); ++s) {
-    double stage_s = 0;
-    for (const ChunkCosts& chunk : costs.stages[s].chunks) stage_s += chunk.forward_s() + chunk.backward_s();
-    through += stage_s;
-    if (stage_s > slowest) slowest = stage_s, busiest = s;
+  const std::size_t stages = costs.stages.size();
+  std::vector<double> forward(stages, 0), whole(stages, 0);
+  double after = 0, before = 0;  // of a micro-batch through the stages on either side, there and back
+  for (std::size_t s = 0; s < stages; ++s) {
+    for (const ChunkCosts& chunk : costs.stages[s].chunks) {
+      forward[s] += chunk.forward_s();
+      whole[s] += chunk.forward_s() + chunk.backward_s();
+    }
+    after += whole[s];
   }
-  const double hops = 2 * (static_cast<double>(plan.pipeline) - 1) * costs.activation_s;
-  const double fill = (through - slowest) / chunks + hops;
+  // A stage is reached through those before it, does its passes, and waits for the first gradient from those after it,
+  // less what it runs ahead meanwhile; the stage that ends last decides.
+  double slowest = 0, fill = 0;
+  std::size_t busiest = 0;
+  for (std::size_t s = 0; s < stages; ++s) {
+    after -= whole[s];
+    const double later = static_cast<double>(stages - 1 - s), hops = 2 * costs.activation_s;
+    const double ahead = std::min(later, micro - 1);
+    const double waits = std::max(0.0, after + later * hops - ahead * forward[s]);
+    const double idle = (before + waits) / chunks + static_cast<double>(s) * hops;
+    if (micro * whole[s] + idle > slowest + fill) slowest = micro * whole[s], fill = idle, busiest = s;
+    before += whole[s];
+  }
   const StageCosts& stage = costs.stages[busiest];
   for (const ChunkCosts& chunk : stage.chunks) {
     times.recompute_s += micro * chunk.again.length_s();
@@ -260,8 +273,8 @@ StepTimes closed_form(const StepCosts& costs) {
                                    chunk.backward_input.collective_s + chunk.backward_weight.collective_s);
   }
   times.bubble_s = fill;
-  times.compute_s = micro * slowest - times.collective_s - times.recompute_s;
-  double passes = micro * slowest + fill, gradients = 0, tail = 0;
+  times.compute_s = slowest - times.collective_s - times.recompute_s;
+  double passes = slowest + fill, gradients = 0, tail = 0;
   for (const StageCosts& own : costs.stages) {
     const double last = own.chunks.front().backward_s();
     gradients = std::max(gradients, gradients_end_s(own, plan, passes - last, passes) - passes + own.shared_s);

@@ -67,7 +67,8 @@ struct StepTimes {
   double optimizer_s = 0;
 };
 
-/// The closed form: passes of all micro-batches through the slowest stage, one micro-batch through the others.
+/// The closed form of 1F1B: what the stage that ends last does and waits. No schedule that keeps so few activations is
+/// faster; the run is slower where stages hold each other up.
 StepTimes closed_form(const StepCosts& costs);
 
 /// What an event run adds.
