@@ -22,6 +22,7 @@
 #include "experiments/systems/pim/system.hpp"
 #include "experiments/systems/serving/system.hpp"
 #include "experiments/systems/tasks/system.hpp"
+#include "experiments/systems/training/plans_system.hpp"
 #include "experiments/systems/training/system.hpp"
 #include "experiments/tune/system.hpp"
 #include "policies/expression_subjects.hpp"
@@ -29,11 +30,11 @@
 namespace orrery::experiments {
 
 Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
-  std::vector<System> all{serving_system(),       capacity_system(), slo_sweep_system(), plans_system(),
-                          network_system(),       launch_system(),   graph_system(),     tune_system(),
-                          dram_system(),          pim_system(),      rl_system(),        search::function_system(),
-                          study::search_system(), hls_system(),      aggregate_system(), tasks_system(),
-                          training_system()};
+  std::vector<System> all{serving_system(),       capacity_system(),      slo_sweep_system(), plans_system(),
+                          network_system(),       launch_system(),        graph_system(),     tune_system(),
+                          dram_system(),          pim_system(),           rl_system(),        search::function_system(),
+                          study::search_system(), hls_system(),           aggregate_system(), tasks_system(),
+                          training_system(),      training_plans_system()};
   return {std::move(all), all_registries(plugins)};
 }
 

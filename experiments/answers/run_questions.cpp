@@ -104,7 +104,7 @@ RunQuestion slo() {
 RunQuestion plans() {
   using F = OptionForm;
   return {"plans",
-          "Compare machines and parallelism for a workload: latency, energy, cost, capacity",
+          "Compare machines and parallelism for a workload: latency, energy, cost, capacity; or plans to train a model",
           "plans",
           {{"parts", "plans.parts", F::part, true, "Parts of the catalog, with commas (default: the config's)"},
            {"devices", "plans.devices", F::value, true, "Numbers of devices"},
@@ -131,7 +131,8 @@ RunQuestion plans() {
            {"once", "plans.once", F::enabled, false, "Run the workload once, as it is: a job to be done, not a load"},
            {"disaggregated", "plans.disaggregated", F::enabled, false,
             "Also divide the devices between prefill and decode, in every way"},
-           {"jobs", "plans.jobs", F::value, false, "Threads; results are the same for any number"}}};
+           {"jobs", "plans.jobs", F::value, false, "Threads; results are the same for any number"}},
+          {{"training", "training_plans"}}};
 }
 
 RunQuestion train() {
@@ -156,6 +157,12 @@ RunQuestion run_question(const std::string& name) {
   for (const RunQuestion& question : run_questions())
     if (question.name == name) return question;
   throw std::logic_error("no question is called '" + name + "'");
+}
+
+const std::string& RunQuestion::answered_by(std::string_view config_system) const {
+  for (const auto& [of, by] : others)
+    if (of == config_system) return by;
+  return system;
 }
 
 std::string option_assignment(const RunOption& option, const std::vector<std::string>& texts) {

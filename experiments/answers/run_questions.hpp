@@ -44,6 +44,10 @@ struct RunOption {
 struct RunQuestion {
   std::string name, doc, system;
   std::vector<RunOption> options;
+  /// The system that answers for configs of another system than services: {"training", "training_plans"}.
+  std::vector<std::pair<std::string, std::string>> others{};
+  /// The one that answers for a config of `system`.
+  const std::string& answered_by(std::string_view config_system) const;
 };
 
 std::vector<RunQuestion> run_questions();

@@ -1,0 +1,74 @@
+// Every plan for a model on a machine, by closed form; the best of them run event by event.
+//
+// The space: tensor parallelism over divisors of the devices that a node holds and heads allow, pipelines over divisors
+// of the rest up to the layers, data parallelism the rest of it; micro-batches that divide a copy's share of the batch;
+// chunks that divide a stage's layers; sequence parallelism, recomputation and ZeRO as listed. A plan's time is
+// closed_form()'s, its memory the stages' with what 1F1B or its interleaved form keeps at most. Plans that do not fit
+// are counted by reason. The best are run, and ranked by that.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/systems/training/run.hpp"
+
+namespace orrery::experiments::training {
+
+/// What a plan is to be best at.
+enum class PlanRank : std::uint8_t { time, memory };
+constexpr auto enum_names(PlanRank) {
+  using enum PlanRank;
+  return sim::names<PlanRank>({{"time", time}, {"memory", memory}});
+}
+
+/// Section `plans`: lists that span the space; an empty list is everything.
+struct PlannerParams {
+  std::vector<std::int64_t> tensor_parallel, pipeline_parallel, micro_batch, interleave;
+  std::vector<Recompute> recompute;
+  std::vector<Zero> zero;
+  PlanRank rank = PlanRank::time;
+  std::int64_t show = 10, run = 20;
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = PlannerParams;
+    constexpr sim::Range kSize = sim::between(1, 1 << 20);
+    return sim::FieldTable{
+        sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kSize, "Ranks that share a layer; none: all."),
+        sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kSize, "Stages; none: all."),
+        sim::field("micro_batch", &P::micro_batch, Unit::count, kSize, "Sequences at a time; none: all up to 64."),
+        sim::field("interleave", &P::interleave, Unit::count, kSize, "Chunks a stage; none: all up to 8."),
+        sim::field("recompute", &P::recompute, "What runs again; none: all of it in turn."),
+        sim::field("zero", &P::zero, "What copies share out; none: all of it in turn."),
+        sim::field("rank", &P::rank, "time: the shortest step; memory: the most headroom."),
+        sim::field("show", &P::show, Unit::count, sim::between(1, 1000), "Plans that are listed."),
+        sim::field("run", &P::run, Unit::count, sim::between(1, 10'000), "Best plans that are run event by event."),
+    };
+  }
+};
+
+/// A plan, and what came of it.
+struct ScoredPlan {
+  Plan plan;
+  double closed_s = 0;
+  double time_s = 0;  ///< of the run; 0: not run
+  StepTimes times;    ///< of the run
+  std::int64_t memory_bytes = 0;
+};
+
+struct PlannerResult {
+  std::int64_t evaluated = 0;                             ///< plans whose time and memory were worked out
+  std::map<std::string, std::int64_t> left_out;           ///< plans that cannot be, by reason
+  std::vector<ScoredPlan> best;                           ///< in order
+  std::vector<std::pair<std::string, ScoredPlan>> kinds;  ///< the best that does without something, in closed form
+};
+
+/// Closed form of one plan: its time, and the memory of its fullest stage.
+ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers);
+
+PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries);
+
+}  // namespace orrery::experiments::training

@@ -1,0 +1,175 @@
+#include "experiments/systems/training/plans_system.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "experiments/base/config_experiment.hpp"
+#include "experiments/base/figure_table.hpp"
+#include "experiments/base/text_file.hpp"
+#include "experiments/systems/training/planner.hpp"
+
+namespace orrery::experiments {
+namespace training {
+namespace {
+
+using sim::Node;
+
+struct PlannerSections : TrainingParams {
+  PlannerParams plans;
+  static constexpr auto fields() {
+    return sim::joined(sim::inherited<PlannerSections>(TrainingParams::fields()),
+                       sim::FieldTable{sim::section("plans", &PlannerSections::plans, "Which plans are looked at.")});
+  }
+};
+
+struct PlanSource {
+  const TrainingConfig& config;
+  const ScoredPlan& plan;
+  double tokens_per_s() const {
+    const WorkloadParams& w = config.params.workload;
+    const double step_s = plan.time_s > 0 ? plan.time_s : plan.closed_s;
+    return static_cast<double>(w.global_batch) * static_cast<double>(w.sequence) / step_s;
+  }
+};
+
+const FigureTable<PlanSource>& plan_table() {
+  using S = PlanSource;
+  static const FigureTable<S> table{
+      {"{tensor_parallel,pipeline_parallel,data_parallel,micro_batch,interleave}", "count", "Of the plan.",
+       [](const S& s) { return s.plan.plan.tensor; }, [](const S& s) { return s.plan.plan.pipeline; },
+       [](const S& s) { return s.plan.plan.data; }, [](const S& s) { return s.plan.plan.micro_batch; },
+       [](const S& s) { return s.plan.plan.chunks; }},
+      {"sequence_parallel", "", "Whether tokens are divided between the products of a layer.",
+       [](const S& s) { return Node::boolean(s.plan.plan.sequence); }},
+      {"{recompute,zero}", "", "Of the plan.",
+       [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
+       [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
+      {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
+      {"iteration_s", "s", "A step, run event by event, where it was.",
+       [](const S& s) -> FigureValue {
+         if (s.plan.time_s <= 0) return std::nullopt;
+         return s.plan.time_s;
+       }},
+      {"tokens_per_s", "1/s", "Of the whole batch.", [](const S& s) { return s.tokens_per_s(); }},
+      {"bubble", "ratio", "Waiting for other stages over the step, where it was run.",
+       [](const S& s) -> FigureValue {
+         if (s.plan.time_s <= 0) return std::nullopt;
+         return s.plan.times.bubble_s / s.plan.time_s;
+       }},
+      {"memory_bytes", "B", "Of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }}};
+  return table;
+}
+
+struct ResultSource {
+  const TrainingConfig& config;
+  const PlannerResult& result;
+};
+
+const FigureTable<ResultSource>& result_table() {
+  using S = ResultSource;
+  static const FigureTable<S> table{
+      {"status", "", "`ok`, or `infeasible` where no plan fits.",
+       [](const S& s) { return std::string(s.result.best.empty() ? "infeasible" : "ok"); }},
+      {"reason", "", "Why there is none.",
+       [](const S& s) -> FigureValue {
+         if (!s.result.best.empty()) return std::nullopt;
+         return std::string("no plan of the space fits: left_out counts why");
+       }},
+      {"evaluated", "count", "Plans whose time and memory were worked out.",
+       [](const S& s) { return s.result.evaluated; }},
+      {"left_out.*", "count", "Plans that cannot be, by reason.",
+       [](const S& s) {
+         Node counts = Node::object();
+         for (const auto& [reason, count] : s.result.left_out) counts.set(reason, Node::integer(count));
+         return counts;
+       }},
+      {"training_plans.*", plan_table().infos(),
+       [](const S& s) {
+         Node list = Node::array();
+         for (const ScoredPlan& plan : s.result.best) list.push(plan_table().written({s.config, plan}));
+         return list;
+       }},
+      {"kinds.*", plan_table().infos(), [](const S& s) {
+         Node kinds = Node::object();
+         for (const auto& [name, plan] : s.result.kinds) kinds.set(name, plan_table().written({s.config, plan}));
+         return kinds;
+       }}};
+  return table;
+}
+
+class TrainingPlansExperiment final : public ConfigExperiment {
+ public:
+  TrainingPlansExperiment(TrainingConfig config, PlannerParams params, SharedRegistries registries, Node resolved)
+      : config_(std::move(config)), params_(std::move(params)), registries_(std::move(registries)) {
+    resolved_ = std::move(resolved);
+    inputs_ = config_.inputs;
+    seed_ = config_.params.run.seed;
+  }
+
+  std::vector<std::pair<std::string, std::string>> restated() const override {
+    return {{"model", config_.model.forward.name},
+            {"machine", fmt::format("{} {}", config_.machine.devices, config_.machine.device.name)},
+            {"batch", fmt::format("{} sequences of {} tokens", config_.params.workload.global_batch,
+                                  config_.params.workload.sequence)}};
+  }
+
+  Outcome run(const RunSink& sink) const override {
+    try {
+      const PlannerResult result = find_plans(config_, params_, *registries_);
+      if (sink.folder) write_plans(*sink.folder / "plans.csv", result);
+      return {.summary = result_table().written({config_, result}),
+              .events = static_cast<std::uint64_t>(result.evaluated),
+              .notes = config_.notes};
+    } catch (const models::GraphError& error) {
+      sim::throw_fault({config_.file, "/model"}, error.what());
+    }
+  }
+
+ private:
+  static void write_plans(const std::filesystem::path& path, const PlannerResult& result) {
+    BufferedFile file(path);
+    file.buffer() +=
+        "tensor_parallel,pipeline_parallel,data_parallel,micro_batch,interleave,sequence_parallel,recompute,zero,"
+        "closed_form_s,iteration_s,memory_bytes\n";
+    file.line_done();
+    for (const ScoredPlan& scored : result.best) {
+      const Plan& p = scored.plan;
+      append(file.buffer(), "{},{},{},{},{},{},{},{},{:.9g},{:.9g},{}\n", p.tensor, p.pipeline, p.data, p.micro_batch,
+             p.chunks, p.sequence ? 1 : 0, sim::to_string(p.recompute), sim::to_string(p.zero), scored.closed_s,
+             scored.time_s, scored.memory_bytes);
+      file.line_done();
+    }
+    file.close();
+  }
+
+  TrainingConfig config_;
+  PlannerParams params_;
+  SharedRegistries registries_;
+};
+
+}  // namespace
+}  // namespace training
+
+System training_plans_system() {
+  return {
+      .name = "training_plans",
+      .doc = "Every plan for a model on a machine: the best by time or memory, and what fits in none.",
+      .fields = describe_sections<training::PlannerSections>,
+      .figures = training::result_table().infos(),
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        sim::Node own = root;
+        own.erase("plans");
+        training::TrainingConfig config = training::read_training_config(own, *systems.registries(), faults);
+        const sim::Node node = section(root, "plans");
+        const auto params = sim::parse_params<training::PlannerParams>(node, *systems.registries(), faults);
+        faults.throw_if_any();
+        sim::Node resolved = config.resolved;
+        resolved.set("system", sim::Node::string("training_plans"));
+        resolved.set("plans", sim::write_params(params));
+        return std::make_unique<training::TrainingPlansExperiment>(std::move(config), params, systems.registries(),
+                                                                   std::move(resolved));
+      }};
+}
+
+}  // namespace orrery::experiments
