@@ -196,7 +196,7 @@ class StepGraph {
                                      chunk.backward_input.collective_s + chunk.backward_weight.collective_s);
     }
     const double passes_end = scale_.seconds(*std::max_element(out.passes_end.begin(), out.passes_end.end()));
-    times.bubble_s = passes_end - out.busy_s[busiest];
+    times.bubble_s = std::max(0.0, passes_end - out.busy_s[busiest]);
     times.compute_s = out.busy_s[busiest] - times.collective_s - times.recompute_s;
     times.gradients_s = gradients_end - passes_end;
   }

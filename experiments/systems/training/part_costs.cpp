@@ -143,6 +143,7 @@ class Pricer {
       part(place.part).saved_bytes += bytes;
       if (place.core && !kept_of_core(*maker)) part(place.part).core_saved_bytes += bytes;
     }
+    for (const OpId id : graph_.ops()) working(id);
     for (const OpId id : graph_.ops()) {
       if (layer_.places[index(id)].part != PartName::layer || graph_.op(id).phase != Phase::forward) continue;
       for (const TensorId input : graph_.op(id).inputs) {
@@ -151,6 +152,21 @@ class Pricer {
           costs_.boundary_bytes = std::max(costs_.boundary_bytes, bytes_at(graph_.tensor(input), sizes_));
       }
     }
+  }
+
+  /// What an op reads and makes beside what is kept anyway.
+  void working(OpId id) {
+    const OpNode& op = graph_.op(id);
+    if (op.phase == Phase::optimizer) return;
+    std::int64_t bytes = 0;
+    const auto add = [&](TensorId tensor) {
+      if (graph_.tensor(tensor).role == TensorRole::activation && !graph_.tensor(tensor).saved)
+        bytes += bytes_at(graph_.tensor(tensor), sizes_);
+    };
+    for (const TensorId input : op.inputs) add(input);
+    for (const TensorId output : op.outputs) add(output);
+    PartCosts& own = part(layer_.places[index(id)].part);
+    own.working_bytes = std::max(own.working_bytes, bytes);
   }
 
   /// The product with the values ends the core: what it makes is read on and kept.

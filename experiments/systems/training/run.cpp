@@ -74,6 +74,9 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   if (plan.recompute == Recompute::full) memory.working = layer.saved_bytes;
   if (plan.recompute == Recompute::selective) memory.working = layer.core_saved_bytes;
   memory.working = std::max(memory.working, layer.working_bytes);
+  // Of weights that copies share out, the layer at hand and the next are there whole, and one layer's gradients.
+  if (plan.zero == Zero::weights && plan.data > 1)
+    memory.working += 2 * layer.weight_bytes + (plan.gradients_fp32 ? 4 * layer.parameters : layer.weight_bytes);
   for (const ChunkCosts& chunk : stage.chunks) {
     if (chunk.first) memory.working = std::max(memory.working, model.part(PartName::embedding).working_bytes);
     if (chunk.last) memory.working = std::max(memory.working, model.part(PartName::head).working_bytes);
