@@ -48,11 +48,15 @@ struct StageCosts {
 struct StepCosts {
   Plan plan;
   std::vector<StageCosts> stages;
-  double activation_s = 0;      ///< of a message from a stage to the next
-  double wrap_s = 0;            ///< from the last to the first, where stages have several chunks
-  double layer_backward_s = 0;  ///< of one layer: what is left to sum when the last backward pass ends
+  double activation_s = 0;  ///< of a message from a stage to the next
+  double wrap_s = 0;        ///< from the last to the first, where stages have several chunks
 };
 
+/// Stage `s` of the plan, with so many layers.
+StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
+                       std::int64_t layers);
+/// Fills the times of messages between stages.
+void add_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StepCosts& step);
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
                      const std::vector<std::int64_t>& layers);
 

@@ -82,6 +82,68 @@ double ChunkCosts::backward_s() const {
   return std::max(sum.length_s(), backward_beside_s) + backward_exposed_s;
 }
 
+StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
+                       std::int64_t layers) {
+  StageCosts stage;
+  const RankGroup copies = rank_group(machine, plan.data, plan.tensor);
+  std::int64_t left = layers;
+  std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
+  for (std::int64_t c = 0; c < plan.chunks; ++c) {
+    ChunkCosts chunk;
+    const std::int64_t count = left / (plan.chunks - c);
+    const std::int64_t repeated = std::min(count, again);
+    left -= count;
+    again -= repeated;
+    add_layers(model.part(PartName::layer), plan, count, repeated, model.boundary_bytes, chunk);
+    chunk.first = s == 0 && c == 0;
+    chunk.last = s == plan.pipeline - 1 && c == plan.chunks - 1;
+    if (chunk.first) add_edge(model.part(PartName::embedding), chunk);
+    if (chunk.last) add_edge(model.part(PartName::head), chunk);
+    add_shared(model, machine, plan, copies, chunk);
+    stage.chunks.push_back(chunk);
+  }
+  add_states(model.part(PartName::layer), static_cast<double>(layers), stage);
+  if (s == 0) add_states(model.part(PartName::embedding), 1, stage);
+  if (s == plan.pipeline - 1) {
+    add_states(model.part(PartName::head), 1, stage);
+    if (s == 0) {  // one stage holds the table once
+      stage.parameters -= model.shared_parameters;
+      stage.weight_bytes -= model.shared_bytes;
+    }
+  }
+  stage.gradient_bytes = plan.gradients_fp32 ? 4 * stage.parameters : stage.weight_bytes;
+  stage.state_bytes = 12 * stage.parameters;  // fp32: weights, mean, variance
+  const double share = static_cast<double>(plan.data);
+  const auto gradients = static_cast<double>(stage.gradient_bytes);
+  stage.optimizer_s = stage.optimizer.kernel_s;
+  if (plan.zero == Zero::none) {
+    stage.gradients_s = collective_s(machine, hw::LibraryCall::all_reduce, copies, gradients);
+  } else {
+    if (plan.zero == Zero::optimizer)
+      stage.gradients_s = collective_s(machine, hw::LibraryCall::reduce_scatter, copies, gradients);
+    if (plan.zero != Zero::weights)
+      stage.gathers_s =
+          collective_s(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(stage.weight_bytes));
+    stage.optimizer_s /= share;
+    stage.state_bytes = (stage.state_bytes + plan.data - 1) / plan.data;
+  }
+  if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
+    stage.gradient_bytes = (stage.gradient_bytes + plan.data - 1) / plan.data;
+  if (plan.zero == Zero::weights) stage.weight_bytes = (stage.weight_bytes + plan.data - 1) / plan.data;
+  if (plan.pipeline > 1 && (s == 0 || s == plan.pipeline - 1))
+    stage.shared_s = collective_s(machine, hw::LibraryCall::all_reduce,
+                                  rank_group(machine, 2, plan.tensor * plan.data * (plan.pipeline - 1)),
+                                  static_cast<double>(model.shared_bytes));
+  return stage;
+}
+
+void add_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StepCosts& step) {
+  if (plan.pipeline < 2) return;
+  const double bytes = static_cast<double>(model.boundary_bytes) / static_cast<double>(plan.sequence ? plan.tensor : 1);
+  step.activation_s = message_s(machine, plan.tensor * plan.data, bytes);
+  step.wrap_s = message_s(machine, plan.tensor * plan.data * (plan.pipeline - 1), bytes);
+}
+
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
                      const std::vector<std::int64_t>& layers) {
   const ModelCosts& model = table.costs(plan.tensor, plan.sequence, plan.micro_batch);
@@ -89,67 +151,9 @@ StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Pla
   step.plan = plan;
   const std::int64_t stages = plan.pipeline;
   for (std::int64_t s = 0; s < stages; ++s) {
-    StageCosts stage;
-    const RankGroup copies = rank_group(machine, plan.data, plan.tensor);
-    std::int64_t left = layers[static_cast<std::size_t>(s)];
-    std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
-    for (std::int64_t c = 0; c < plan.chunks; ++c) {
-      ChunkCosts chunk;
-      const std::int64_t count = left / (plan.chunks - c);
-      const std::int64_t repeated = std::min(count, again);
-      left -= count;
-      again -= repeated;
-      add_layers(model.part(PartName::layer), plan, count, repeated, model.boundary_bytes, chunk);
-      chunk.first = s == 0 && c == 0;
-      chunk.last = s == stages - 1 && c == plan.chunks - 1;
-      if (chunk.first) add_edge(model.part(PartName::embedding), chunk);
-      if (chunk.last) add_edge(model.part(PartName::head), chunk);
-      add_shared(model, machine, plan, copies, chunk);
-      stage.chunks.push_back(chunk);
-    }
-    add_states(model.part(PartName::layer), static_cast<double>(layers[static_cast<std::size_t>(s)]), stage);
-    if (s == 0) add_states(model.part(PartName::embedding), 1, stage);
-    if (s == stages - 1) {
-      add_states(model.part(PartName::head), 1, stage);
-      if (s == 0) {  // one stage holds the table once
-        stage.parameters -= model.shared_parameters;
-        stage.weight_bytes -= model.shared_bytes;
-      }
-    }
-    stage.gradient_bytes = plan.gradients_fp32 ? 4 * stage.parameters : stage.weight_bytes;
-    stage.state_bytes = 12 * stage.parameters;  // fp32: weights, mean, variance
-    const double share = static_cast<double>(plan.data);
-    const auto gradients = static_cast<double>(stage.gradient_bytes);
-    stage.optimizer_s = stage.optimizer.kernel_s;
-    if (plan.zero == Zero::none) {
-      stage.gradients_s = collective_s(machine, hw::LibraryCall::all_reduce, copies, gradients);
-    } else {
-      if (plan.zero == Zero::optimizer)
-        stage.gradients_s = collective_s(machine, hw::LibraryCall::reduce_scatter, copies, gradients);
-      if (plan.zero != Zero::weights)
-        stage.gathers_s =
-            collective_s(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(stage.weight_bytes));
-      stage.optimizer_s /= share;
-      stage.state_bytes = (stage.state_bytes + plan.data - 1) / plan.data;
-    }
-    if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
-      stage.gradient_bytes = (stage.gradient_bytes + plan.data - 1) / plan.data;
-    if (plan.zero == Zero::weights) stage.weight_bytes = (stage.weight_bytes + plan.data - 1) / plan.data;
-    if (stages > 1 && (s == 0 || s == stages - 1))
-      stage.shared_s = collective_s(machine, hw::LibraryCall::all_reduce,
-                                    rank_group(machine, 2, plan.tensor * plan.data * (stages - 1)),
-                                    static_cast<double>(model.shared_bytes));
-    step.stages.push_back(std::move(stage));
+    step.stages.push_back(stage_costs(model, machine, plan, s, layers[static_cast<std::size_t>(s)]));
   }
-  if (stages > 1) {
-    const double bytes =
-        static_cast<double>(model.boundary_bytes) / static_cast<double>(plan.sequence ? plan.tensor : 1);
-    step.activation_s = message_s(machine, plan.tensor * plan.data, bytes);
-    step.wrap_s = message_s(machine, plan.tensor * plan.data * (stages - 1), bytes);
-  }
-  ChunkCosts one;
-  add_layers(model.part(PartName::layer), plan, 1, 0, 0, one);
-  step.layer_backward_s = one.backward_s();
+  add_messages(model, machine, plan, step);
   return step;
 }
 
