@@ -160,7 +160,11 @@ def training_runs() -> list[dict]:
         "workload": {"sequence": 256, "global_batch": 8, "tokens": 1e9, "price": 2},
         "plan": {"pipeline_parallel": 2},
     }
-    return [config, merged(config, plan__pipeline_parallel=3)]
+    plans = merged(config, system="training_plans", plans={"show": 2})
+    nothing_fits = merged(plans, plans={"tensor_parallel": [1], "pipeline_parallel": [1], "zero": ["none"]},
+                          machine__devices=[{"part": "t4", "count": 1}], workload__global_batch=64,
+                          model__builder__gpt2__layers=200)
+    return [config, merged(config, plan__pipeline_parallel=3), plans, nothing_fits]
 
 
 def all_runs() -> list[dict]:

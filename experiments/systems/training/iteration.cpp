@@ -239,17 +239,21 @@ class StepGraph {
 
 }  // namespace
 
-StepTimes closed_form(const StepCosts& costs) {
+StepTimes closed_form(const Plan& plan, double activation_s, std::span<const StageCosts* const> stages_at) {
   StepTimes times;
-  const Plan& plan = costs.plan;
   const auto micro = static_cast<double>(plan.micro_batches), chunks = static_cast<double>(plan.chunks);
-  const std::size_t stages = costs.stages.size();
+  const std::size_t stages = stages_at.size();
   std::vector<double> forward(stages, 0), whole(stages, 0);
   double after = 0, before = 0;  // of a micro-batch through the stages on either side, there and back
   for (std::size_t s = 0; s < stages; ++s) {
-    for (const ChunkCosts& chunk : costs.stages[s].chunks) {
-      forward[s] += chunk.forward_s();
-      whole[s] += chunk.forward_s() + chunk.backward_s();
+    if (s > 0 && stages_at[s] == stages_at[s - 1]) {
+      forward[s] = forward[s - 1];
+      whole[s] = whole[s - 1];
+    } else {
+      for (const ChunkCosts& chunk : stages_at[s]->chunks) {
+        forward[s] += chunk.forward_s();
+        whole[s] += chunk.forward_s() + chunk.backward_s();
+      }
     }
     after += whole[s];
   }
@@ -259,14 +263,14 @@ StepTimes closed_form(const StepCosts& costs) {
   std::size_t busiest = 0;
   for (std::size_t s = 0; s < stages; ++s) {
     after -= whole[s];
-    const double later = static_cast<double>(stages - 1 - s), hops = 2 * costs.activation_s;
+    const double later = static_cast<double>(stages - 1 - s), hops = 2 * activation_s;
     const double ahead = std::min(later, micro - 1);
     const double waits = std::max(0.0, after + later * hops - ahead * forward[s]);
     const double idle = (before + waits) / chunks + static_cast<double>(s) * hops;
     if (micro * whole[s] + idle > slowest + fill) slowest = micro * whole[s], fill = idle, busiest = s;
     before += whole[s];
   }
-  const StageCosts& stage = costs.stages[busiest];
+  const StageCosts& stage = *stages_at[busiest];
   for (const ChunkCosts& chunk : stage.chunks) {
     times.recompute_s += micro * chunk.again.length_s();
     times.collective_s += micro * (chunk.forward.collective_s + chunk.again.collective_s +
@@ -275,15 +279,24 @@ StepTimes closed_form(const StepCosts& costs) {
   times.bubble_s = fill;
   times.compute_s = slowest - times.collective_s - times.recompute_s;
   double passes = slowest + fill, gradients = 0, tail = 0;
-  for (const StageCosts& own : costs.stages) {
-    const double last = own.chunks.front().backward_s();
-    gradients = std::max(gradients, gradients_end_s(own, plan, passes - last, passes) - passes + own.shared_s);
-    tail = std::max(tail, own.optimizer_s + own.gathers_s);
+  const StageCosts* before_this = nullptr;
+  for (const StageCosts* own : stages_at) {
+    if (own == before_this) continue;
+    before_this = own;
+    const double last = own->chunks.front().backward_s();
+    gradients = std::max(gradients, gradients_end_s(*own, plan, passes - last, passes) - passes + own->shared_s);
+    tail = std::max(tail, own->optimizer_s + own->gathers_s);
   }
   times.gradients_s = gradients;
   times.optimizer_s = tail;
   times.time_s = passes + gradients + tail;
   return times;
+}
+
+StepTimes closed_form(const StepCosts& costs) {
+  std::vector<const StageCosts*> stages;
+  for (const StageCosts& stage : costs.stages) stages.push_back(&stage);
+  return closed_form(costs.plan, costs.activation_s, stages);
 }
 
 StepRun run_step(const StepCosts& costs, const policies::PipelineSchedule& schedule, sim::TickScale scale) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,8 @@ struct StepTimes {
 /// The closed form of 1F1B: what the stage that ends last does and waits. No schedule that keeps so few activations is
 /// faster; the run is slower where stages hold each other up.
 StepTimes closed_form(const StepCosts& costs);
+/// The same for stages that may be one object: a planner has three kinds, whatever the pipeline's length.
+StepTimes closed_form(const Plan& plan, double activation_s, std::span<const StageCosts* const> stages);
 
 /// What an event run adds.
 struct PassRun {

@@ -30,11 +30,21 @@ std::vector<T> chosen_kinds(const std::vector<T>& asked, std::initializer_list<T
   return asked.empty() ? std::vector<T>(all) : asked;
 }
 
-/// Chunks' worth of micro-batches that a device keeps at its most, under 1F1B or its interleaved form.
-std::int64_t most_kept(const Plan& plan, std::int64_t stage) {
-  const std::int64_t total = plan.micro_batches * plan.chunks, later = plan.pipeline - 1 - stage;
-  const std::int64_t ahead = plan.chunks == 1 ? later : 2 * later + (plan.chunks - 1) * plan.pipeline;
-  return std::min(total, ahead + 1);
+/// Bytes of activations that a stage keeps at its most, under 1F1B or its interleaved form (policies/schedule).
+std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s) {
+  const std::int64_t later = plan.pipeline - 1 - s, micro = plan.micro_batches, chunks = plan.chunks;
+  if (chunks == 1) return std::min(micro, later + 1) * stage.chunks.front().kept_bytes;
+  const std::int64_t total = micro * chunks, round = plan.pipeline * chunks;
+  const std::int64_t warm = std::min(total, 2 * later + (chunks - 1) * plan.pipeline);
+  const auto kept = [&](std::int64_t chunk) { return stage.chunks[static_cast<std::size_t>(chunk)].kept_bytes; };
+  // What happens in the third round happens in all.
+  const std::int64_t passes = std::min(total, warm + 2 * round);
+  std::int64_t now = 0, most = 0;
+  for (std::int64_t i = 0; i < passes; ++i) {
+    most = std::max(most, now += kept(i % round / plan.pipeline));
+    if (i >= warm) now -= kept(chunks - 1 - (i - warm) % round / plan.pipeline);
+  }
+  return most;
 }
 
 class PlanSearch {
@@ -171,20 +181,37 @@ class PlanSearch {
 }  // namespace
 
 ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers) {
-  std::vector<std::int64_t> of_stage;
-  of_stage.reserve(static_cast<std::size_t>(plan.pipeline));
-  for (std::int64_t s = 0; s < plan.pipeline; ++s)
-    of_stage.push_back(layers * (s + 1) / plan.pipeline - layers * s / plan.pipeline);
-  const StepCosts costs = step_costs(table, machine, plan, of_stage);
   const ModelCosts& model = table.costs(plan.tensor, plan.sequence, plan.micro_batch);
-  ScoredPlan scored{.plan = plan, .closed_s = closed_form(costs).time_s};
+  // Stages that are neither first nor last are alike where they have as many layers: an even partition has two lengths.
+  struct Kind {
+    std::int64_t layers = 0;
+    bool first = false, last = false;
+    StageCosts costs;
+  };
+  ScoredPlan scored{.plan = plan};
+  std::vector<Kind> kinds;
+  kinds.reserve(4);
+  std::vector<std::uint8_t> kind_of(static_cast<std::size_t>(plan.pipeline));
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
-    std::int64_t most = 0;
-    for (const ChunkCosts& chunk : stage.chunks) most = std::max(most, chunk.kept_bytes);
-    const StageMemory memory = stage_memory(model, stage, plan, most * most_kept(plan, s));
-    scored.memory_bytes = std::max(scored.memory_bytes, memory.total());
+    const std::int64_t count = layers * (s + 1) / plan.pipeline - layers * s / plan.pipeline;
+    const bool first = s == 0, last = s == plan.pipeline - 1;
+    std::size_t k = 0;
+    while (k < kinds.size() && !(kinds[k].layers == count && kinds[k].first == first && kinds[k].last == last)) ++k;
+    if (k == kinds.size()) {
+      kinds.push_back({count, first, last, stage_costs(model, machine, plan, s, count)});
+      // The first of a kind runs ahead the farthest.
+      const StageCosts& costs = kinds.back().costs;
+      const StageMemory memory = stage_memory(model, costs, plan, most_kept(costs, plan, s));
+      scored.memory_bytes = std::max(scored.memory_bytes, memory.total());
+    }
+    kind_of[static_cast<std::size_t>(s)] = static_cast<std::uint8_t>(k);
   }
+  std::vector<const StageCosts*> stages;
+  stages.reserve(kind_of.size());
+  for (const std::uint8_t kind : kind_of) stages.push_back(&kinds[kind].costs);
+  StepCosts messages;
+  add_messages(model, machine, plan, messages);
+  scored.closed_s = closed_form(plan, messages.activation_s, stages).time_s;
   return scored;
 }
 
