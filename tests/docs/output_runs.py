@@ -163,7 +163,7 @@ def training_runs() -> list[dict]:
     plans = merged(config, system="training_plans", plans={"show": 2})
     nothing_fits = merged(plans, plans={"tensor_parallel": [1], "pipeline_parallel": [1], "zero": ["none"]},
                           machine__devices=[{"part": "t4", "count": 1}], workload__global_batch=64,
-                          model__builder__gpt2__layers=200)
+                          model__builder__gpt2__hidden=8192)
     return [config, merged(config, plan__pipeline_parallel=3), plans, nothing_fits]
 
 

@@ -46,19 +46,32 @@ const FigureTable<PlanSource>& plan_table() {
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
       {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
-      {"iteration_s", "s", "A step, run event by event, where it was.",
-       [](const S& s) -> FigureValue {
-         if (s.plan.time_s <= 0) return std::nullopt;
-         return s.plan.time_s;
-       }},
       {"tokens_per_s", "1/s", "Of the whole batch.", [](const S& s) { return s.tokens_per_s(); }},
-      {"bubble", "ratio", "Waiting for other stages over the step, where it was run.",
-       [](const S& s) -> FigureValue {
-         if (s.plan.time_s <= 0) return std::nullopt;
-         return s.plan.times.bubble_s / s.plan.time_s;
-       }},
       {"memory_bytes", "B", "Of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }}};
   return table;
+}
+
+/// Of a plan that was run.
+const FigureTable<PlanSource>& run_table() {
+  using S = PlanSource;
+  static const FigureTable<S> table{
+      {"iteration_s", "s", "A step, run event by event.", [](const S& s) { return s.plan.time_s; }},
+      {"bubble", "ratio", "Waiting for other stages over the step.",
+       [](const S& s) { return s.plan.times.bubble_s / s.plan.time_s; }}};
+  return table;
+}
+
+std::vector<FigureInfo> run_plan_infos() {
+  std::vector<FigureInfo> all = plan_table().infos();
+  for (FigureInfo& info : run_table().infos()) all.push_back(std::move(info));
+  return all;
+}
+
+Node run_plan(const PlanSource& source) {
+  Node node = plan_table().written(source);
+  const Node ran = run_table().written(source);
+  for (const auto& [name, value] : ran.members()) node.set(name, value);
+  return node;
 }
 
 struct ResultSource {
@@ -84,10 +97,10 @@ const FigureTable<ResultSource>& result_table() {
          for (const auto& [reason, count] : s.result.left_out) counts.set(reason, Node::integer(count));
          return counts;
        }},
-      {"training_plans.*", plan_table().infos(),
+      {"training_plans.*", run_plan_infos(),
        [](const S& s) {
          Node list = Node::array();
-         for (const ScoredPlan& plan : s.result.best) list.push(plan_table().written({s.config, plan}));
+         for (const ScoredPlan& plan : s.result.best) list.push(run_plan({s.config, plan}));
          return list;
        }},
       {"kinds.*", plan_table().infos(), [](const S& s) {
