@@ -87,7 +87,9 @@ const FigureTable<ResultSource>& result_table() {
       {"reason", "", "Why there is none.",
        [](const S& s) -> FigureValue {
          if (!s.result.best.empty()) return std::nullopt;
-         return std::string("no plan of the space fits: left_out counts why");
+         std::string why = "no plan of the space fits";
+         for (const auto& [reason, count] : s.result.left_out) why += fmt::format("; {}: {}", count, reason);
+         return why;
        }},
       {"evaluated", "count", "Plans whose time and memory were worked out.",
        [](const S& s) { return s.result.evaluated; }},
@@ -98,7 +100,8 @@ const FigureTable<ResultSource>& result_table() {
          return counts;
        }},
       {"training_plans.*", run_plan_infos(),
-       [](const S& s) {
+       [](const S& s) -> FigureValue {
+         if (s.result.best.empty()) return std::nullopt;
          Node list = Node::array();
          for (const ScoredPlan& plan : s.result.best) list.push(run_plan({s.config, plan}));
          return list;
