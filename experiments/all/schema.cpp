@@ -51,6 +51,7 @@ Node claim_schema() {
   Node list = typed("array", "What is claimed.");
   list.set("items", std::move(claim));
   properties.set("claims", std::move(list));
+  properties.set("sensitivity", axis_schema());
   Node node = typed("object", "A claim study: what a paper says of a system, and the experiment that judges it.");
   node.set("properties", std::move(properties));
   Node required = Node::array();

@@ -169,6 +169,8 @@ std::vector<Answer> answers() {
                               }),
       make_answer<ReproduceParams>("reproduce", "Runs claim studies: what papers claim, and what comes out.",
                                    [](const ReproduceParams& p, const Systems& systems, const Asking& asking) {
+                                     if (p.sensitivity)
+                                       return claims::sensitivity_json(claim_sensitivity(systems, p, asking));
                                      return claims::claims_json(reproduce_claims(systems, p, asking));
                                    }),
   };

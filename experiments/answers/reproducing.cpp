@@ -26,6 +26,15 @@ std::vector<claims::ClaimStudy> read_studies(const ReproduceParams& params) {
   return studies;
 }
 
+claims::RunOptions run_options(const ReproduceParams& params, const Asking& asking) {
+  return {.jobs = jobs_or_all(params.jobs),
+          .progress =
+              [&asking](std::int64_t done, std::int64_t total) {
+                if (asking.progress) asking.progress({.done = done, .total = total, .what = "runs"});
+              },
+          .stop = asking.stop};
+}
+
 }  // namespace
 
 std::ofstream writable_file(const fs::path& path) {
@@ -41,17 +50,15 @@ std::vector<claims::JudgedStudy> reproduce_claims(const Systems& systems, const 
   std::vector<claims::ClaimStudy> studies = read_studies(params);
   std::ofstream points;
   if (!params.points.empty()) points = writable_file(params.points);
-  auto results = claims::run_studies(systems, std::move(studies),
-                                     {.jobs = jobs_or_all(params.jobs),
-                                      .progress =
-                                          [&](std::int64_t done, std::int64_t total) {
-                                            if (asking.progress)
-                                              asking.progress({.done = done, .total = total, .what = "runs"});
-                                          },
-                                      .stop = asking.stop});
+  auto results = claims::run_studies(systems, std::move(studies), run_options(params, asking));
   auto judged = claims::judge_studies(std::move(results));
   if (points.is_open()) claims::write_points(judged, points);
   return judged;
+}
+
+std::vector<claims::Sensitivity> claim_sensitivity(const Systems& systems, const ReproduceParams& params,
+                                                   const Asking& asking) {
+  return claims::sensitivities(systems, read_studies(params), run_options(params, asking));
 }
 
 }  // namespace orrery::experiments

@@ -8,6 +8,7 @@
 
 #include "experiments/answers/answer.hpp"
 #include "experiments/claims/report.hpp"
+#include "experiments/claims/sensitivity.hpp"
 
 namespace orrery::experiments {
 
@@ -15,6 +16,7 @@ struct ReproduceParams {
   std::vector<std::string> studies, set;
   std::int64_t jobs = 0;
   std::string points;
+  bool sensitivity = false;
   static constexpr auto fields() {
     using P = ReproduceParams;
     using sim::Unit;
@@ -24,7 +26,9 @@ struct ReproduceParams {
         sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes of every study, as of --set."),
         sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Runs at a time; 0: as many as cores."),
         sim::field("points", &P::points, Unit::path, sim::any_value(),
-                   "CSV file for the figures at every point; empty: none.")};
+                   "CSV file for the figures at every point; empty: none."),
+        sim::field("sensitivity", &P::sensitivity,
+                   "Whether to judge the claims over the parameters that studies name under `sensitivity` instead.")};
   }
 };
 
@@ -37,5 +41,9 @@ std::ofstream writable_file(const std::filesystem::path& path);
 /// Runs and judges; writes `points`. Throws sim::ConfigError with the faults of all studies, Stopped.
 std::vector<claims::JudgedStudy> reproduce_claims(const Systems& systems, const ReproduceParams& params,
                                                   const Asking& asking);
+
+/// Judges the claims at every value of the studies' parameters. Throws likewise.
+std::vector<claims::Sensitivity> claim_sensitivity(const Systems& systems, const ReproduceParams& params,
+                                                   const Asking& asking);
 
 }  // namespace orrery::experiments

@@ -32,10 +32,25 @@ struct Axis {
   std::vector<Choice> values;
 };
 
+/// A parameter that no source gives, with values that are as good.
+struct Parameter {
+  Axis axis;
+  std::vector<std::string> variants;  ///< whose it is, over what they set themselves; none: the base's
+};
+
+/// What a claim rests on.
+enum class Basis : std::uint8_t { published, reading, control, construction };
+constexpr auto enum_names(Basis) {
+  using enum Basis;
+  return sim::names<Basis>(
+      {{"published", published}, {"reading", reading}, {"control", control}, {"construction", construction}});
+}
+
 /// As it stands in the file.
 struct ClaimParams {
   std::string claim, source, value, note;
   std::vector<std::optional<double>> expected;
+  Basis basis = Basis::published;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -47,6 +62,10 @@ struct ClaimParams {
                                  "Formula over VARIANT.MEASURE and axes whose value is one number.")),
         sim::required(sim::field("expected", &C::expected, Unit::none, sim::any_value(),
                                  "Band of that value, ends included; null: open.")),
+        sim::field(
+            "basis", &C::basis,
+            "published: a figure of its source; reading: a sign, an order or a bound of ours; control: a case in "
+            "which an effect must vanish; construction: what holds however the model is, a check of the code."),
         sim::field("note", &C::note, Unit::text, sim::any_value(), "What it rests on; if it is missed, why."),
     };
   }
@@ -56,6 +75,10 @@ struct Claim {
   std::string text, source, note;
   sim::Formula value;
   std::optional<double> low, high;
+  Basis basis = Basis::published;
+
+  /// Whether it is tied to a published figure from both sides, so that too much is a miss as well as too little.
+  bool tied() const { return basis == Basis::published && low && high && *low < *high; }
 };
 
 struct ClaimStudy {
@@ -67,6 +90,7 @@ struct ClaimStudy {
   std::vector<Axis> axes;         ///< the last one varies fastest
   std::vector<Measure> measures;  ///< in whose paths {AXIS} and {variant} stand for what a run is at
   std::vector<Claim> claims;
+  std::vector<Parameter> sensitivity;
 
   std::size_t points() const;
   /// Position on an axis of a point of the grid.

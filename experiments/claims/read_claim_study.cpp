@@ -25,28 +25,34 @@ void read_variants(const Node& root, ClaimStudy& study, Faults& faults) {
       study.variants.push_back({name, read_assignments(node, faults)});
 }
 
-void read_axis(const Node& node, ClaimStudy& study, Faults& faults) {
+/// An axis of the grid or the values of a parameter (`what`); nothing for one whose name is in `taken` already.
+std::optional<Axis> read_axis(const Node& node, const char* what, const std::vector<std::string>& keys,
+                              std::vector<std::string>& taken, Faults& faults) {
   if (!node.is_object()) {
     faults.add(node.origin(), fmt::format("expected an object with path, name and values, got {}", node.shown()));
-    return;
+    return std::nullopt;
   }
-  check_keys_of(node, {"path", "name", "values"}, faults);
+  check_keys_of(node, keys, faults);
   const std::vector<std::string> paths = read_paths(node, faults);
   Axis axis{.name = text_member(node, "name", paths.empty(), faults)};
   if (axis.name.empty() && !paths.empty()) axis.name = paths.front().substr(paths.front().rfind('.') + 1);
-  if (!axis.name.empty()) check_name(axis.name, place_of(node, "name"), "an axis", faults);
+  if (!axis.name.empty()) check_name(axis.name, place_of(node, "name"), what, faults);
   axis.values = read_choices(node, paths, faults);
-  const auto same_name = [&](const Axis& other) { return other.name == axis.name; };
-  if (std::any_of(study.axes.begin(), study.axes.end(), same_name))
+  if (std::find(taken.begin(), taken.end(), axis.name) != taken.end()) {
     faults.add(node.origin(), fmt::format("another axis is named '{}'", axis.name), "give it a 'name'");
-  else
-    study.axes.push_back(std::move(axis));
+    return std::nullopt;
+  }
+  taken.push_back(axis.name);
+  return axis;
 }
 
 void read_axes(const Node& root, ClaimStudy& study, Faults& faults) {
   const Node* list = member(root, "x", Node::Kind::array, "a list of axes", false, faults);
   if (list == nullptr) return;
-  for (const Node& item : list->items()) read_axis(item, study, faults);
+  std::vector<std::string> taken;
+  for (const Node& item : list->items())
+    if (std::optional<Axis> axis = read_axis(item, "an axis", {"path", "name", "values"}, taken, faults))
+      study.axes.push_back(std::move(*axis));
   for (const Variant& variant : study.variants)
     for (const Axis& axis : study.axes)
       if (axis.name == variant.name)
@@ -115,7 +121,7 @@ void read_claim(const Node& node, const sim::FormulaNames& names, ClaimStudy& st
     faults.add(where, fmt::format("expected one number, got a series of {} points", study.points()),
                "reduce it with min, max, mean, geomean, all, any, at …");
   if (faults.size() != before) return;
-  study.claims.push_back({params.claim, params.source, params.note, std::move(*value), low, high});
+  study.claims.push_back({params.claim, params.source, params.note, std::move(*value), low, high, params.basis});
 }
 
 void read_claims(const Node& root, ClaimStudy& study, Faults& faults) {
@@ -124,6 +130,26 @@ void read_claims(const Node& root, ClaimStudy& study, Faults& faults) {
   if (list->items().empty()) faults.add(list->origin(), "expected at least one claim");
   const sim::FormulaNames names = formula_names(study);
   for (const Node& item : list->items()) read_claim(item, names, study, faults);
+}
+
+void read_sensitivity(const Node& root, ClaimStudy& study, Faults& faults) {
+  const Node* list = member(root, "sensitivity", Node::Kind::array, "a list of parameters", false, faults);
+  if (list == nullptr) return;
+  std::vector<std::string> known, taken;
+  for (const Variant& variant : study.variants) known.push_back(variant.name);
+  for (const Node& item : list->items()) {
+    std::optional<Axis> axis = read_axis(item, "a parameter", {"path", "name", "values", "variants"}, taken, faults);
+    if (!axis) continue;
+    Parameter& parameter = study.sensitivity.emplace_back(Parameter{std::move(*axis), {}});
+    const Node* of = member(item, "variants", Node::Kind::array, "a list of variants", false, faults);
+    if (of == nullptr) continue;
+    for (const Node& name : of->items())
+      if (name.is_string() && std::find(known.begin(), known.end(), name.as_string()) != known.end())
+        parameter.variants.push_back(name.as_string());
+      else
+        faults.add(name.origin(), fmt::format("expected the name of a variant, got {}", name.shown()),
+                   name.is_string() ? sim::name_hint(name.as_string(), known) : "");
+  }
 }
 
 }  // namespace
@@ -135,8 +161,10 @@ ClaimStudy read_study(const fs::path& file, const std::vector<std::string>& assi
     faults.add(root.is_object() ? place_of(root, "kind") : root.origin(), "expected a study of \"kind\": \"claim\"");
     faults.throw_if_any();
   }
-  check_keys_of(root, {"$schema", "kind", "version", "system", "title", "base", "variants", "x", "measures", "claims"},
-                faults);
+  check_keys_of(
+      root,
+      {"$schema", "kind", "version", "system", "title", "base", "variants", "x", "measures", "claims", "sensitivity"},
+      faults);
   check_version(root, faults);
   ClaimStudy study{.name = file.stem().string(), .file = file};
   study.system = text_member(root, "system", true, faults);
@@ -147,6 +175,7 @@ ClaimStudy read_study(const fs::path& file, const std::vector<std::string>& assi
   read_variants(root, study, faults);
   read_axes(root, study, faults);
   read_measures_of(root, study, faults);
+  read_sensitivity(root, study, faults);
   if (faults.size() == before) read_claims(root, study, faults);  // else every formula would be at fault too
   faults.throw_if_any();
   return study;

@@ -76,6 +76,7 @@ Node claims_json(const std::vector<JudgedStudy>& studies) {
       node.set("claim", Node::string(claim.text));
       node.set("source", Node::string(claim.source));
       node.set("expected", std::move(band));
+      node.set("basis", Node::string(std::string(sim::to_string(claim.basis))));
       node.set("simulated", number_or_null(verdict.simulated));
       node.set("holds", Node::boolean(verdict.holds));
       node.set("note", Node::string(verdict.note));
@@ -88,7 +89,7 @@ Node claims_json(const std::vector<JudgedStudy>& studies) {
 
 std::string claims_text(const std::vector<JudgedStudy>& studies) {
   std::string text;
-  std::size_t claims = 0, held = 0, unjudged = 0;
+  std::size_t claims = 0, held = 0, unjudged = 0, tied = 0, tied_held = 0;
   for (const JudgedStudy& one : studies) {
     const ClaimStudy& study = one.result.study;
     text += fmt::format("{} ({}){}{}\n", study.system, study.name, study.title.empty() ? "" : ": ", study.title);
@@ -97,16 +98,21 @@ std::string claims_text(const std::vector<JudgedStudy>& studies) {
       const Verdict& verdict = one.verdicts[i];
       ++claims;
       held += verdict.holds ? 1 : 0;
+      tied += claim.tied() ? 1 : 0;
+      tied_held += claim.tied() && verdict.holds ? 1 : 0;
       unjudged += verdict.simulated ? 0 : 1;
       const char* word = verdict.holds ? "holds" : verdict.simulated ? "MISSED" : "not judged";
       const std::string value = verdict.simulated ? fmt::format("{:.4g}", *verdict.simulated) : "-";
-      text += fmt::format("  {:<10} {:>10}   expected {}\n", word, value, band_text(claim));
+      const char* how = claim.basis == Basis::construction ? ", by construction" : "";
+      text += fmt::format("  {:<10} {:>10}   expected {}{}\n", word, value, band_text(claim), how);
       text += wrapped(claim.text, 6);
       text += wrapped("source: " + claim.source, 6);
       if (!verdict.note.empty()) text += wrapped("note: " + verdict.note, 6);
     }
     text += '\n';
   }
+  text += fmt::format("{} of {} hold that a published figure ties from both sides, {} of {} others\n", tied_held, tied,
+                      held - tied_held, claims - tied);
   text +=
       fmt::format("{} of {} claims hold, {} missed, {} not judged\n", held, claims, claims - held - unjudged, unjudged);
   return text;

@@ -9,11 +9,12 @@
 
 namespace orrery::experiments::claims {
 
-/// {"claims": [{study, system, claim, source, expected: [low, high], simulated, holds, note}]}; open ends and values
-/// that were not judged are null.
+/// {"claims": [{study, system, claim, source, expected: [low, high], basis, simulated, holds, note}]}; open ends and
+/// values that were not judged are null.
 sim::Node claims_json(const std::vector<JudgedStudy>& studies);
 
-/// A heading a study, a paragraph a claim, how many hold.
+/// A heading a study, a paragraph a claim, how many hold: of those that a published figure ties from both sides, of the
+/// others, of all.
 std::string claims_text(const std::vector<JudgedStudy>& studies);
 
 /// study,variant,point,x,measure,value: figures by variant and point, and for claim number i of the study what its

@@ -24,7 +24,7 @@ bool contains(const std::vector<std::string>& all, std::string_view one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-/// Part of `kind` that a table stands for, by the notes of the catalog; empty for none.
+/// Part of `kind` that a table stands for, by the notes of the catalog or by its name; empty for none.
 std::string part_of(const PartShelf& parts, const std::string& kind, const std::string& stem) {
   for (const std::string& name : parts.names()) {
     const hw::CatalogNotes& notes = parts.notes(name);
@@ -32,7 +32,7 @@ std::string part_of(const PartShelf& parts, const std::string& kind, const std::
     for (const auto& [table, library] : notes.tables)
       if (table == stem) return name;
   }
-  return {};
+  return contains(parts.names(), stem) && parts.notes(stem).kind == kind ? stem : std::string();
 }
 
 /// The word of a table's path that catalog entries name: the stem of the file, or the folder of the GPU

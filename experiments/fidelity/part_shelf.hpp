@@ -30,7 +30,8 @@ class PartShelf {
     explicit operator bool() const { return entry != nullptr; }
   };
 
-  /// The part of kind P that stands for tables of this stem. The pointer holds until a field of the part is set.
+  /// The part of kind P that stands for tables of this stem: the one whose entry says so, else the one of that name,
+  /// measured as kernels. The pointer holds until a field of the part is set.
   template <hw::CatalogPart P>
   Found<P> for_table(std::string_view stem) const {
     for (auto& [name, slot] : slots_) {
@@ -38,6 +39,7 @@ class PartShelf {
       for (const auto& [table, library] : slot.notes.tables)
         if (table == stem) return {&parsed<P>(slot), library};
     }
+    if (const auto* named = find<P>(stem)) return {named, "kernel"};
     return {};
   }
 

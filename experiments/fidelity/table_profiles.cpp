@@ -195,7 +195,7 @@ class ProfileTables final : public TableKind {
     const Place place = place_of(table.name());
     const auto found = parts.for_table<hw::GpuParams>(place.gpu);
     if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
-    if (found.measured_as != kMeasuredAs)
+    if (found.measured_as != kMeasuredAs && found.entry->name != place.gpu)
       return out.skip_all("time", table, fmt::format("nothing is known of profiles as '{}'", found.measured_as));
     const Model* model = model_named(place.model);
     if (!model) return out.skip_all("time", table, fmt::format("layers of model '{}' are not known", place.model));

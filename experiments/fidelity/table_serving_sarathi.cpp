@@ -3,9 +3,10 @@
 //
 // Priced by the analytic models of the catalog, plus what the engine's CPU takes (pricing/host_time.hpp): launches one
 // by one, which set the pace of small iterations, and a time for each sequence in the batch, which nothing hides. These
-// two constants are fitted to the decode and prefill tables; hybrid iterations are predicted. The tables do not say how
-// long the decodes' contexts are: kContext is an assumption. The first batch of a process (Batch Id 0) is not covered:
-// it warms up.
+// two constants are fitted to the decode and prefill tables; hybrid iterations are predicted. Contexts of decodes are
+// those of the scripts that made the tables (osdi-experiments/figure-2, table-2): prompts of 1,020 or 1,024 tokens and
+// the first few tokens after them. The first batch of a process (Batch Id 0) is not covered: it warms up. Figure 2 is
+// in s, table 2 and figure 9 are in ms.
 #include <algorithm>
 
 #include "experiments/base/experiment.hpp"
@@ -21,9 +22,14 @@ namespace sarathi_table {
 constexpr std::string_view kFolder = "serving/sarathi_osdi24/";
 constexpr const char* kPart = "a100-sxm4-80gb";
 constexpr std::int64_t kRanks = 2;
-constexpr std::int64_t kContext = 1024;  ///< tokens of a decode's context: an assumption
+constexpr std::int64_t kContext = 1024;  ///< tokens of a decode's context: the scripts', a few tokens away
 constexpr double kLaunchLayer = 780e-6;  ///< s: fitted, four decode iterations of 46.8 to 48.8 ms, 60 layers
 constexpr double kSequence = 1.15e-3;    ///< s for each decode in a batch: fitted to the decode table
+
+/// What a cell of time holds, in s.
+double unit_of(std::string_view stem) {
+  return stem.starts_with("table2") || stem.starts_with("fig9") ? 1e-3 : 1;
+}
 
 /// The public config.json of 01-ai/Yi-34B-200K.
 models::ModelConfig yi_34b() {
@@ -58,6 +64,7 @@ class SarathiIterations final : public TableKind {
     stages.launch_layer_s = kLaunchLayer;
     stages.sample_sequence_s = kSequence;
     const StagedHostTime host(stages, {});
+    const double unit = unit_of(table.stem());
     out.each_row("time", table, [&](std::size_t row) {
       if (table.has("Batch Id") && table.number(row, "Batch Id") == 0)
         return out.skip("time", row, "the first batch of a process warms up");
@@ -73,7 +80,7 @@ class SarathiIterations final : public TableKind {
       shape.sequences = decodes;  // the constant is that of decodes
       host.apply(shape, price);
       const std::string_view regime = chunk == 0 ? "decode only" : decodes == 0 ? "prefill only" : "hybrid";
-      out.add("time", row, table.number(row, "batch_execution_time"), static_cast<double>(price.time_ps) * 1e-12,
+      out.add("time", row, unit * table.number(row, "batch_execution_time"), static_cast<double>(price.time_ps) * 1e-12,
               {regime});
     });
   }

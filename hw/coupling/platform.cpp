@@ -72,7 +72,8 @@ Platform read_platform(const std::string& name, const std::filesystem::path& cat
 
 double dispatch_time(const Platform& platform, std::int64_t views) {
   const DispatchParams& dispatch = platform.params.dispatch;
-  return (dispatch.operator_s + static_cast<double>(views) * dispatch.view_s) / platform.cpu.single_thread;
+  return (dispatch.operator_s + dispatch.tracer_s + static_cast<double>(views) * dispatch.view_s) /
+         platform.cpu.single_thread;
 }
 
 namespace {

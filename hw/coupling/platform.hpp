@@ -8,8 +8,8 @@
 //             kernel that does nothing, entries of the launch queue, costs of graphs and persistent kernels.
 //   copies    fixed cost + bytes / bandwidth per direction; pageable memory goes through a pinned staging buffer that a
 //             CPU thread fills, unless the link is coherent; pages migrate on a fault, unless the link is coherent.
-// Left out: several dispatching threads, interrupts and scheduling noise, the profiler's own cost, contention of copies
-// with kernels for device memory.
+// Left out: several dispatching threads, interrupts and scheduling noise, contention of copies with kernels for device
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ constexpr bool is_coherent(HostLink link) {
 
 /// CPU time of the framework, on a core of single_thread speed 1, driver calls excluded.
 struct DispatchParams {
-  double operator_s = 0, view_s = 0;
+  double operator_s = 0, view_s = 0, tracer_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
@@ -49,6 +49,9 @@ struct DispatchParams {
                                  "Framework time of an operator that launches kernels, the launch calls excluded.")),
         sim::field("view", &DispatchParams::view_s, Unit::seconds, sim::between(0, 1),
                    "Framework time of an operator that makes a view and launches nothing."),
+        sim::field("tracer", &DispatchParams::tracer_s, Unit::seconds, sim::between(0, 1),
+                   "What a tracer that records the run adds to an operator that launches kernels, with all that nests "
+                   "in it; 0: nothing is traced."),
     };
   }
 };

@@ -6,6 +6,7 @@
 
 #include "experiments/claims/figure.hpp"
 #include "experiments/claims/report.hpp"
+#include "experiments/claims/sensitivity.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -302,6 +303,82 @@ TEST_CASE("claims: equal runs are shared, and the number of threads changes noth
   CHECK_THAT(before, Contains("ring,few,0,quantile=p50;bytes=1 MiB,time,"));
 }
 
+TEST_CASE("claims: what a published figure ties from both sides is counted apart", "[unit]") {
+  const Scratch scratch;
+  Parts parts;
+  parts.claims = R"j([
+    {"claim": "a", "source": "s", "value": "max(all.time / few.time)", "expected": [1, 3]},
+    {"claim": "b", "source": "s", "value": "max(all.time / few.time)", "expected": [5, 6]},
+    {"claim": "c", "source": "s", "value": "max(all.time / few.time)", "expected": [1, null]},
+    {"claim": "d", "source": "s", "value": "all(all.feasible)", "expected": [1, 1]},
+    {"claim": "e", "source": "s", "value": "max(all.time / few.time)", "expected": [1, 3], "basis": "reading"},
+    {"claim": "f", "source": "s", "value": "max(all.time / few.time)", "expected": [1, 3], "basis": "control"},
+    {"claim": "g", "source": "s", "value": "max(all.time / few.time)", "expected": [1, 3], "basis": "construction"}])j";
+  const JudgedStudy study = judged(scratch, parts);
+  std::vector<bool> tied;
+  for (const Claim& claim : study.result.study.claims) tied.push_back(claim.tied());
+  CHECK(tied == std::vector<bool>{true, true, false, false, false, false, false});
+  std::vector<JudgedStudy> one;
+  one.push_back(judged(scratch, parts));
+  const std::string text = claims_text(one);
+  CHECK_THAT(text, Contains("1 of 2 hold that a published figure ties from both sides, 5 of 5 others\n"
+                            "6 of 7 claims hold, 1 missed, 0 not judged\n"));
+  CHECK_THAT(text, Contains("expected 1 to 3, by construction\n      g\n"));
+  CHECK_THAT(text, !Contains("by construction\n      f"));
+  parts.claims = R"j([{"claim": "a", "source": "s", "value": "max(all.time)", "expected": [0, 1], "basis": "guess"}])j";
+  CHECK_THAT(faults_of(parts), Contains("/claims/0/basis: "));
+}
+
+TEST_CASE("claims: over a parameter, in the base or in the variants that it names", "[unit]") {
+  const Scratch scratch;
+  Parts parts;
+  parts.x = "[]";
+  // T = 2 (n - 1) (S / (n B) + 500 ns): of 64 MiB among 8, 2.18 ms at 50 GiB/s, half at 100, twice at 25; `all` keeps
+  // the bandwidth it sets itself.
+  const std::string bandwidth = "machine.network.topology.star.bandwidth";
+  parts.variants = R"j({"few": {}, "all": {"workload.jobs.0.ranks": "0-15", ")j" + bandwidth + R"j(": "50 GiB/s"}})j";
+  parts.claims = R"j([
+    {"claim": "few", "source": "s", "value": "1000 * few.time", "expected": [2, 3]},
+    {"claim": "all", "source": "s", "value": "1000 * all.time", "expected": [2, 3]}])j";
+  parts.extra = R"j(, "sensitivity": [
+    {"name": "link", "path": ")j" +
+                bandwidth + R"j(", "values": ["25 GiB/s", "50 GiB/s", "100 GiB/s"]},
+    {"name": "of_all", "path": ")j" +
+                bandwidth + R"j(", "values": ["50 GiB/s", "100 GiB/s"], "variants": ["all"]}])j";
+  std::vector<ClaimStudy> studies;
+  studies.push_back(study_of(scratch, parts));
+  const std::vector<Sensitivity> out = sensitivities(test_systems(), studies, {});
+  REQUIRE(out.size() == 2);
+  CHECK(out[0].parameter == "link");
+  CHECK(out[0].values == std::vector<std::string>{"25 GiB/s", "50 GiB/s", "100 GiB/s"});
+  const auto ms = [&](std::size_t parameter, std::size_t claim, std::size_t value) {
+    return *out[parameter].claims[claim].verdicts[value].simulated;
+  };
+  const auto expected_ms = [](double n, double gib) {
+    return 1e3 * 2 * (n - 1) * ((1 << 26) / (n * gib * 1073741824.0) + 500e-9);
+  };
+  CHECK(ms(0, 0, 0) == Approx(expected_ms(8, 25)).epsilon(1e-5));
+  CHECK(ms(0, 0, 2) == Approx(expected_ms(8, 100)).epsilon(1e-5));
+  CHECK(ms(0, 1, 0) == Approx(expected_ms(16, 50)).epsilon(1e-5));
+  CHECK(out[0].claims[0].decided());
+  CHECK_FALSE(out[0].claims[1].decided());
+  CHECK(ms(1, 0, 1) == Approx(expected_ms(8, 50)).epsilon(1e-5));
+  CHECK(ms(1, 1, 1) == Approx(expected_ms(16, 100)).epsilon(1e-5));
+  CHECK_FALSE(out[1].claims[0].decided());
+  CHECK(out[1].claims[1].decided());
+  const std::string text = sensitivity_text(out);
+  CHECK_THAT(text, Contains("ring: link at 25 GiB/s, 50 GiB/s, 100 GiB/s\n  decides 1 of 2 claims\n"
+                            "  holds at 50 GiB/s: few\n      comes out as 4.382, 2.19"));
+  CHECK(sensitivity_json(out).find("sensitivity")->items()[1].find("claims")->items()[1].find("holds")->dump() ==
+        "[true,false]");
+  CHECK_THAT(sensitivity_text({}), Contains("no study among these"));
+  parts.extra = R"j(, "sensitivity": [{"path": "run.seed", "values": [1], "variants": ["alll"]}])j";
+  CHECK_THAT(faults_of(parts),
+             Contains("/sensitivity/0/variants/0: expected the name of a variant, got \"alll\" (did you mean 'all'?)"));
+  parts.extra = R"j(, "sensitivity": [{"path": "run.seed", "values": []}])j";
+  CHECK_THAT(faults_of(parts), Contains("/sensitivity/0/values: expected at least one value"));
+}
+
 TEST_CASE("orrery reproduce: text, JSON, points and exit codes", "[cli]") {
   const Scratch scratch;
   Parts parts;
@@ -313,7 +390,8 @@ TEST_CASE("orrery reproduce: text, JSON, points and exit codes", "[cli]") {
   CHECK(text.exit_code == 0);  // a miss is a result
   CHECK_THAT(text.out, Contains("Ring (ring)"));
   CHECK_THAT(text.out, Contains("MISSED") && Contains("expected 10 to 20") && Contains("note: a reason"));
-  CHECK_THAT(text.out, Contains("1 of 2 claims hold, 1 missed, 0 not judged"));
+  CHECK_THAT(text.out, Contains("0 of 1 hold that a published figure ties from both sides, 1 of 1 others\n"
+                                "1 of 2 claims hold, 1 missed, 0 not judged"));
   CHECK_THAT(text.err, Contains("4 runs in"));
   CHECK(read_csv(scratch / "points.csv").size() == 8);  // 2 variants x 2 sizes, and 2 claims over 2 sizes
 
@@ -324,8 +402,9 @@ TEST_CASE("orrery reproduce: text, JSON, points and exit codes", "[cli]") {
   const sim::Node& claim = root.find("claims")->items()[0];
   std::vector<std::string> keys;
   for (const auto& member : claim.members()) keys.push_back(member.first);
-  CHECK(keys ==
-        std::vector<std::string>{"study", "system", "claim", "source", "expected", "simulated", "holds", "note"});
+  CHECK(keys == std::vector<std::string>{"study", "system", "claim", "source", "expected", "basis", "simulated",
+                                         "holds", "note"});
+  CHECK(claim.find("basis")->as_string() == "published");
   CHECK(claim.find("expected")->dump() == "[1,null]");
   CHECK(claim.find("study")->as_string() == "ring");
 

@@ -195,6 +195,37 @@ TEST_CASE("tables of devices that the open data leaves out find their part", "[u
     CHECK(gpu(stem) == "jetson-agx-thor");
 }
 
+TEST_CASE("a table whose stem is a part's name is that part's, measured as kernels", "[unit][fidelity]") {
+  const auto found = shelf().for_table<hw::GpuParams>("mi300x");
+  REQUIRE(found);
+  CHECK(found.entry->name == "mi300x");
+  CHECK(found.measured_as == "kernel");
+  CHECK_FALSE(shelf().for_table<hw::NpuParams>("mi300x"));  // of another kind
+  const auto column = first_column("gemm/mi300x.csv", "dtype,m,n,k,time_us\nfp16,4096,4096,4096,300\n");
+  REQUIRE(column.rows.size() == 1);
+  CHECK(column.uncovered == 0);
+  // 2 x 4096^3 FLOPs at 1,307 TFLOP/s take 105 us at least.
+  CHECK(column.rows[0].predicted > 105);
+  // What an entry says of a stem goes before a name: h100_sxm is measured with operands in the cache.
+  CHECK(shelf().for_table<hw::GpuParams>("h100_sxm").measured_as == "vllm_hot_cache");
+}
+
+TEST_CASE("iteration times of Sarathi's artifact: figure 2 in s, table 2 and figure 9 in ms", "[unit][fidelity]") {
+  const std::string header = "batch_num_decode_tokens,batch_num_prefill_tokens,Batch Id,batch_execution_time\n";
+  const auto row = [&](const char* file, const char* cells) {
+    const auto column = first_column(std::string("serving/sarathi_osdi24/") + file, header + cells);
+    REQUIRE(column.rows.size() == 1);
+    return column.rows[0];
+  };
+  const auto in_s = row("fig2_decode_exec_time.csv", "4,0,8,0.0488\n");
+  CHECK(in_s.measured == Approx(0.0488));
+  for (const char* file : {"table2_exec_time.csv", "fig9_chunking_overhead.csv"}) {
+    const auto in_ms = row(file, "4,0,8,48.8\n");
+    CHECK(in_ms.measured == Approx(0.0488));
+    CHECK(in_ms.predicted == in_s.predicted);
+  }
+}
+
 TEST_CASE("a model that is not in the list is taken by its sizes", "[unit][fidelity]") {
   const std::string header = "model,op,tokens,hidden,ffn,tp,time_us\n";
   const auto us = [&](const std::string& row) {

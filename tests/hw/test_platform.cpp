@@ -129,6 +129,14 @@ TEST_CASE("platform: styles of launching by hand", "[unit]") {
   CHECK(kScale.seconds(stream[0].host) == Approx(28e-6));
   CHECK(stream[1].host == sim::Duration{});
   CHECK(kScale.seconds(stream[2].host) == Approx(20e-6));
+  // A tracer adds its time once an operator, whatever its views and kernels: (10 + 5 + 2 x 2) / 0.5 and (10 + 5) / 0.5.
+  Platform traced = platform;
+  traced.params.dispatch.tracer_s = 5e-6;
+  const auto recorded = build_program(traced, *cost, kernels, LaunchStyle::stream, kScale);
+  CHECK(kScale.seconds(recorded[0].host) == Approx(38e-6));
+  CHECK(recorded[1].host == sim::Duration{});
+  CHECK(kScale.seconds(recorded[2].host) == Approx(30e-6));
+  CHECK(recorded[2].device == stream[2].device);
   CHECK(stream[1].call == kScale.duration(3e-6));
   CHECK(stream[1].device == kScale.duration(1440e-9));
   const auto graph = build_program(platform, *cost, kernels, LaunchStyle::graph, kScale);

@@ -14,7 +14,7 @@ sys.path.insert(0, str(PACKAGE))
 
 import table  # noqa: E402
 
-KEYS = ["study", "system", "claim", "source", "expected", "simulated", "holds", "note"]
+KEYS = ["study", "system", "claim", "source", "expected", "basis", "simulated", "holds", "note"]
 
 
 def orrery(*arguments):

@@ -42,15 +42,23 @@ int reproduce(const Systems& systems, const ReproduceOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   std::int64_t runs = 0;
   std::vector<claims::JudgedStudy> judged;
+  std::vector<claims::Sensitivity> parameters;
   {
     ProgressBar bar(options.quiet);
-    judged =
-        experiments::reproduce_claims(systems, options.params, {.progress = [&](const experiments::Progress& progress) {
-                                        runs = progress.total.value_or(0);
-                                        bar.update(progress);
-                                      }});
+    const experiments::Asking asking{.progress = [&](const experiments::Progress& progress) {
+      runs = progress.total.value_or(0);
+      bar.update(progress);
+    }};
+    if (options.params.sensitivity)
+      parameters = experiments::claim_sensitivity(systems, options.params, asking);
+    else
+      judged = experiments::reproduce_claims(systems, options.params, asking);
   }
-  if (options.json) {
+  if (options.params.sensitivity && options.json) {
+    fmt::print("{}\n", claims::sensitivity_json(parameters).dump(2));
+  } else if (options.params.sensitivity) {
+    fmt::print("{}", claims::sensitivity_text(parameters));
+  } else if (options.json) {
     fmt::print("{}\n", claims::claims_json(judged).dump(2));
   } else {
     fmt::print("{}", claims::claims_text(judged));
@@ -74,8 +82,11 @@ void add_reproduce(CLI::App& app, Action& action) {
   command->add_option("--jobs", options->params.jobs, "Runs at a time (default: as many as cores); changes no result")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "As JSON");
-  command->add_option("--points", options->params.points, "CSV file for the figures at every point of every study");
-  command->add_option("--png", options->png, "Folder for plots, one a study");
+  auto* sensitivity = command->add_flag("--sensitivity", options->params.sensitivity,
+                                        "Judge the claims over the parameters that studies name as chosen, instead");
+  command->add_option("--points", options->params.points, "CSV file for the figures at every point of every study")
+      ->excludes(sensitivity);
+  command->add_option("--png", options->png, "Folder for plots, one a study")->excludes(sensitivity);
   command->add_flag("--quiet", options->quiet, "No progress");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return reproduce(systems, *options); }; });

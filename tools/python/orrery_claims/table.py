@@ -29,17 +29,27 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+def tied(claim: dict) -> bool:
+    """Whether a published figure ties the claim from both sides (Claim::tied in experiments/claims/claim_study.hpp)."""
+    low, high = claim["expected"]
+    return claim["basis"] == "published" and low is not None and high is not None and low < high
+
+
 def table(claims: list[dict]) -> str:
     """Markdown: a heading and a table a study."""
     lines = []
     held = sum(claim["holds"] for claim in claims)
-    lines += [f"{len(claims)} claims: {held} hold, {len(claims) - held} do not.", ""]
+    lines += [f"{len(claims)} claims: {held} hold, {len(claims) - held} do not."]
+    tied_held = sum(claim["holds"] for claim in claims if tied(claim))
+    ties = sum(tied(claim) for claim in claims)
+    lines += [f"Tied to a published figure from both sides: {tied_held} of {ties} hold; "
+              f"others (signs, orders, bounds of ours, controls, checks): {held - tied_held} of {len(claims) - ties}.", ""]
     for study in dict.fromkeys(claim["study"] for claim in claims):
         own = [claim for claim in claims if claim["study"] == study]
         lines += [f"### {own[0]['system']} ([{study}](../experiments/studies/{study}.json), [figure](claims/{study}.png))", ""]
         lines += ["| claim | source | expected | simulated | | note |", "| --- | --- | --- | --- | --- | --- |"]
         for claim in own:
-            word = "holds" if claim["holds"] else "**missed**" if claim["simulated"] is not None else "not judged"
+            word = ("holds by construction" if claim["basis"] == "construction" else "holds") if claim["holds"] else "**missed**" if claim["simulated"] is not None else "not judged"
             lines.append(f"| {cell(claim['claim'])} | {cell(claim['source'])} | {band(claim['expected'])} | "
                          f"{number(claim['simulated'])} | {word} | {cell(claim['note'])} |")
         lines.append("")
