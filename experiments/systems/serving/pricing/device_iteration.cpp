@@ -21,7 +21,7 @@ hw::LibraryCall library_call(models::Collective kind) {
   throw std::logic_error("a collective that no library has");
 }
 
-DeviceIterationModel::DeviceIterationModel(std::unique_ptr<DecoderKernels> kernels, hw::Device device)
+DeviceIterationModel::DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device)
     : kernels_(std::move(kernels)), device_(std::move(device)) {
   const std::vector<std::int32_t>& kind_of = kernels_->kind_of();
   const auto kinds = static_cast<std::size_t>(*std::max_element(kind_of.begin(), kind_of.end())) + 1;

@@ -28,7 +28,7 @@ hw::LibraryCall library_call(models::Collective kind);
 
 class DeviceIterationModel final : public IterationModel {
  public:
-  DeviceIterationModel(std::unique_ptr<DecoderKernels> kernels, hw::Device device);
+  DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device);
   DeviceIterationModel(models::Transformer transformer, hw::Device device)
       : DeviceIterationModel(model_kernels(std::move(transformer)), std::move(device)) {}
   void cost(const BatchShape& shape, IterationCost& out) override;
@@ -58,7 +58,7 @@ class DeviceIterationModel final : public IterationModel {
   /// Adds the dense part of `layers` layers of a kind.
   void add_dense(std::size_t kind, const models::TokenMix& mix, std::int64_t layers, CostParts& out);
 
-  std::unique_ptr<DecoderKernels> kernels_;
+  std::shared_ptr<const DecoderKernels> kernels_;
   hw::Device device_;
   models::Launches launches_;
   std::deque<IterationCost> entries_;
