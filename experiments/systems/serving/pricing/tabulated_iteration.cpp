@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <stdexcept>
+#include <utility>
 
 namespace orrery::experiments {
 namespace {
@@ -18,10 +19,6 @@ std::int64_t knot_value(std::size_t knot) {
   if (knot < (2U << kBits)) return static_cast<std::int64_t>(knot);
   const std::size_t shift = (knot >> kBits) - 1;
   return static_cast<std::int64_t>((knot - (shift << kBits)) << shift);
-}
-
-std::int64_t energy(const IterationCost& cost) {
-  return cost.compute_pj + cost.memory_pj + cost.network_pj;
 }
 
 /// (b - a) / by, component by component, rounded towards zero.
@@ -68,11 +65,16 @@ class TabulatedLedger final : public CostLedger {
     RunCost total = rest_;
     for (std::size_t i = 0; i < uses_.size(); ++i) {
       if (uses_[i].times == 0) continue;
-      total.add_scaled(model_.cells_[i]->base, static_cast<__int128>(uses_[i].times));
-      total.add_scaled(model_.cells_[i]->slope, uses_[i].past_knot);
+      total.add_scaled(model_.cells_[i]->base, uses_[i].times);
+      const auto past_knot = static_cast<std::int64_t>(uses_[i].past_knot);
+      if (past_knot == uses_[i].past_knot) {
+        total.add_scaled(model_.cells_[i]->slope, past_knot);
+      } else {
+        total.add_scaled(model_.cells_[i]->slope, uses_[i].past_knot);
+      }
     }
     for (std::size_t i = 0; i < entry_uses_.size(); ++i)
-      if (entry_uses_[i] != 0) total.add_scaled(model_.exact_.entry(i), static_cast<__int128>(entry_uses_[i]));
+      if (entry_uses_[i] != 0) total.add_scaled(model_.exact_.entry(i), entry_uses_[i]);
     return total;
   }
 
@@ -91,6 +93,7 @@ class TabulatedLedger final : public CostLedger {
       if (part.entry >= entry_uses_.size()) entry_uses_.resize(part.entry + part.entry / 2 + 64);
       entry_uses_[part.entry] += part.times;
     }
+    for (const CostParts::Launched& launched : mixed.parts.launched) rest_.add_scaled(launched.cost, launched.times);
     if (mixed.parts.has_rest) rest_.add(mixed.parts.rest);
     if (mixed.attention != nullptr) use(*mixed.attention, 1, mixed.past_knot);
   }
@@ -125,8 +128,8 @@ TabulatedIteration::Cell& TabulatedIteration::make(std::int32_t mode, const Deco
   cell.slope = slope_between(cell.base, at(cell.next), cell.next - cell.knot);
   cell.time_ps = cell.base.time_ps;
   cell.slope_ps = cell.slope.time_ps;
-  cell.energy_pj = energy(cell.base);
-  cell.slope_pj = energy(cell.slope);
+  cell.energy_pj = cell.base.energy_pj();
+  cell.slope_pj = cell.slope.energy_pj();
   cell.launches = cell.base.launches;
   cell.wire_bytes = cell.base.wire_bytes;
   return cell;
@@ -168,30 +171,32 @@ const TabulatedIteration::Cell* TabulatedIteration::find_attention(const BatchSh
 }
 
 const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& shape) {
-  if (shape == mixed_.shape) return mixed_;
-  mixed_.shape.clear();  // what throws below leaves no answer
+  if (mixed_.known && shape == mixed_.shape) return mixed_;
+  mixed_.known = false;  // what throws below leaves no answer
+  mixed_.shape = shape;
   mixed_.parts.clear();
   mixed_.attention = find_attention(shape);
   mixed_.time_ps = mixed_.energy_pj = mixed_.launches = mixed_.wire_bytes = 0;
-  const auto add = [&](const IterationCost& cost, std::int64_t times) {
+  const auto add = [&](const auto& cost, std::int64_t times) {
     mixed_.time_ps += cost.time_ps * times;
-    mixed_.energy_pj += energy(cost) * times;
+    mixed_.energy_pj += cost.energy_pj() * times;
     mixed_.launches += cost.launches * times;
     mixed_.wire_bytes += cost.wire_bytes * times;
   };
   if (mixed_.attention == nullptr) {
     exact_.parts(shape, mixed_.parts);
   } else {
-    rest_ = shape;
-    rest_.segments.front().decode = {};
-    exact_.parts(rest_, mixed_.parts);
-    mixed_.past_knot = shape.segments.front().decode.context_tokens - mixed_.attention->knot;
+    const DecodeSums decode = std::exchange(mixed_.shape.segments.front().decode, {});
+    exact_.parts(mixed_.shape, mixed_.parts);
+    mixed_.shape.segments.front().decode = decode;
+    mixed_.past_knot = decode.context_tokens - mixed_.attention->knot;
     add(mixed_.attention->base, 1);
     add(mixed_.attention->slope, mixed_.past_knot);
   }
   for (const CostParts::Use& use : mixed_.parts.uses) add(exact_.entry(use.entry), use.times);
-  add(mixed_.parts.rest, 1);
-  mixed_.shape = shape;
+  for (const CostParts::Launched& launched : mixed_.parts.launched) add(launched.cost, launched.times);
+  if (mixed_.parts.has_rest) add(mixed_.parts.rest, 1);
+  mixed_.known = true;
   return mixed_;
 }
 
@@ -203,7 +208,8 @@ void TabulatedIteration::cost(const BatchShape& shape, IterationCost& out) {
   }
   const Mixed& whole = mixed(shape);
   for (const CostParts::Use& use : whole.parts.uses) out.add_scaled(exact_.entry(use.entry), use.times);
-  out.add(whole.parts.rest);
+  for (const CostParts::Launched& launched : whole.parts.launched) out.add_scaled(launched.cost, launched.times);
+  if (whole.parts.has_rest) out.add(whole.parts.rest);
   if (whole.attention == nullptr) return;
   out.add(whole.attention->base);
   out.add_scaled(whole.attention->slope, whole.past_knot);

@@ -50,6 +50,7 @@ class TabulatedIteration final : public IterationModel {
   /// second table that entry.
   struct Mixed {
     BatchShape shape;
+    bool known = false;  ///< it is priced
     CostParts parts;
     const Cell* attention = nullptr;
     std::int64_t past_knot = 0;  ///< of the attention's entry, tokens of context
@@ -62,7 +63,7 @@ class TabulatedIteration final : public IterationModel {
   std::int32_t layers_;
   Rows rows_, attention_rows_;
   std::vector<std::unique_ptr<Cell>> cells_;
-  BatchShape sample_, rest_;
+  BatchShape sample_;
   Mixed mixed_;
 };
 
