@@ -84,17 +84,24 @@ std::uint64_t DeviceIterationModel::Attention::hash() const {
   std::uint64_t hash = kind;
   for (const std::int64_t sum : {prefill.q_tokens, prefill.pairs, decode.sequences, decode.context_tokens})
     hash = (hash ^ (hash >> 32) ^ static_cast<std::uint64_t>(sum)) * kOdd;
-  return hash;
+  return hash ^ (hash >> 32);
 }
 
 void DeviceIterationModel::add_attention(const Attention& attention, std::int64_t layers, CostParts& out) {
   if (attention.prefill.sequences == 0 && attention.decode.sequences == 0) return;
-  const std::vector<KernelCost>& kernels = attentions_.get(attention, [&](std::vector<KernelCost>& costs) {
-    costs.clear();
+  const AttentionCost& cost = attentions_.get(attention, [&](AttentionCost& made) {
+    made.first = {};
+    made.others.clear();
     price([&](models::Launches& to) { kernels_->attention(attention.kind, attention.prefill, attention.decode, to); },
-          [&](const KernelCost& cost) { costs.push_back(cost); });
+          [&](const KernelCost& kernel) {
+            if (made.first.launches == 0)
+              made.first = kernel;
+            else
+              made.others.push_back(kernel);
+          });
   });
-  for (const KernelCost& kernel : kernels) out.launched.push_back({kernel, layers});
+  out.launched.push_back({cost.first, layers});
+  for (const KernelCost& kernel : cost.others) out.launched.push_back({kernel, layers});
 }
 
 void DeviceIterationModel::parts(const BatchShape& shape, CostParts& out) {

@@ -41,7 +41,7 @@ class DeviceIterationModel final : public IterationModel {
   /// Entries by token count: an array for the counts of ordinary batches, a map for the rare large ones.
   static constexpr std::size_t kFlat = 16'384;
   static constexpr std::size_t kMixes = 1 << 16;
-  static constexpr unsigned kAttentionBits = 14;  // of how many attentions are remembered
+  static constexpr std::size_t kAttentions = 1 << 14;  // that are remembered
   static constexpr std::size_t kNone = SIZE_MAX;
   struct Table {
     std::vector<std::size_t> near;
@@ -55,6 +55,11 @@ class DeviceIterationModel final : public IterationModel {
     DecodeSums decode;
     std::uint64_t hash() const;
     friend bool operator==(const Attention&, const Attention&) = default;
+  };
+  /// Of its kernels: mostly one.
+  struct AttentionCost {
+    KernelCost first;
+    std::vector<KernelCost> others;
   };
 
   /// What `lower(launches)` appends; each(cost) for all of it.
@@ -78,7 +83,7 @@ class DeviceIterationModel final : public IterationModel {
   std::map<std::array<std::int64_t, 4>, std::size_t> mixed_;  // by kind, decodes, prompt tokens, prompts
   std::vector<std::vector<std::int64_t>> layers_before_;      // by kind, then layer: layers of the kind before it
   Table embedding_, head_, ending_;
-  Memo<Attention, std::vector<KernelCost>> attentions_{kAttentionBits};
+  Memo<Attention, AttentionCost> attentions_{kAttentions};
   CostParts parts_;
 };
 

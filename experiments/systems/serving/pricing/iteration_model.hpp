@@ -76,6 +76,17 @@ struct CostSums {
   std::array<S, hw::kOpClasses> class_pj{};
   S energy_pj() const { return compute_pj + memory_pj + network_pj; }
 
+  static constexpr std::size_t kFigures = 9 + 2 * hw::kOpClasses;
+  /// each(figure) for all of them, always in the same order.
+  template <class Each>
+  void each(Each each) {
+    walk(*this, each);
+  }
+  template <class Each>
+  void each(Each each) const {
+    walk(*this, each);
+  }
+
   template <class T>
   void add(const CostSums<T>& other) {
     time_ps += other.time_ps;
@@ -109,6 +120,15 @@ struct CostSums {
   }
 
  private:
+  template <class Self, class Each>
+  static void walk(Self& self, Each& each) {
+    for (auto figure :
+         {&CostSums::time_ps, &CostSums::flops, &CostSums::dram_bytes, &CostSums::launches, &CostSums::wire_bytes,
+          &CostSums::beside_ps, &CostSums::compute_pj, &CostSums::memory_pj, &CostSums::network_pj})
+      each(self.*figure);
+    for (auto& figure : self.class_ps) each(figure);
+    for (auto& figure : self.class_pj) each(figure);
+  }
   /// All but what goes by class.
   template <class Cost, class M>
   void add_launches(const Cost& other, M times) {
