@@ -93,21 +93,23 @@ double LogHistogram::at_rank(std::int64_t rank) const {
   if (rank <= 0) return static_cast<double>(min_);
   if (rank >= count_ - 1) return static_cast<double>(max_);
   const auto it = std::upper_bound(ranks_.begin(), ranks_.end(), rank);
-  const std::int64_t middle = bucket_middle(static_cast<std::size_t>(it - ranks_.begin()));
+  const std::int64_t middle = bucket_middle(bucket_of(min_) + static_cast<std::size_t>(it - ranks_.begin()));
   return static_cast<double>(std::clamp(middle, min_, max_));
 }
 
 void LogHistogram::count_ranks() const {
   if (!ranks_.empty()) return;
-  ranks_.resize(buckets_.size());
+  const std::size_t first = bucket_of(min_);
+  ranks_.resize(bucket_of(max_) + 1 - first);
   std::int64_t total = 0;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) ranks_[i] = total += buckets_[i];
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i] = total += buckets_[first + i];
 }
 
 LogHistogram::Place LogHistogram::place_of(std::int64_t rank) const {
   count_ranks();
-  const auto bucket = static_cast<std::size_t>(std::upper_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
-  return {bucket_low(bucket), bucket_low(bucket + 1) - 1, bucket == 0 ? 0 : ranks_[bucket - 1]};
+  const auto it = std::upper_bound(ranks_.begin(), ranks_.end(), rank);
+  const std::size_t bucket = bucket_of(min_) + static_cast<std::size_t>(it - ranks_.begin());
+  return {bucket_low(bucket), bucket_low(bucket + 1) - 1, it == ranks_.begin() ? 0 : *(it - 1)};
 }
 
 double LogHistogram::quantile(double q) const {

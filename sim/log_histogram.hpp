@@ -58,7 +58,7 @@ class LogHistogram {
   std::int64_t max_ = 0;
   std::int64_t min_ = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int64_t> buckets_;        // up to that of the greatest value, or a little further
-  mutable std::vector<std::int64_t> ranks_;  // cumulative counts, when they fit `count_`
+  mutable std::vector<std::int64_t> ranks_;  // cumulative counts from the bucket of the least value, if they fit count_
 };
 
 }  // namespace orrery::sim

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "sim/base/radix_sort.hpp"
+
 namespace orrery::sim {
 
 void SampleStats::throw_negative() {
@@ -59,7 +61,7 @@ void SampleStats::merge(const SampleStats& other) {
 
 /// Without slopes: values sorted, equal ones together.
 void SampleStats::sort_runs() const {
-  std::sort(runs_.begin(), runs_.end());
+  radix_sort(runs_, [](const auto& run) { return static_cast<std::uint64_t>(run.first); });
   std::size_t kept = 0;
   for (std::size_t i = 1; i < runs_.size(); ++i) {
     if (runs_[i].first == runs_[kept].first)
@@ -68,23 +70,24 @@ void SampleStats::sort_runs() const {
       runs_[++kept] = runs_[i];
   }
   runs_.resize(std::min(runs_.size(), kept + 1));
+  ranks_.clear();
+  dirty_ = false;
+  if (std::ssize(runs_) == count_) return;  // each run is one sample, in the place of its rank
   ranks_.resize(runs_.size());
   std::int64_t total = 0;
   for (std::size_t i = 0; i < runs_.size(); ++i) ranks_[i] = total += runs_[i].second;
-  dirty_ = false;
 }
 
-double SampleStats::at_rank(std::int64_t rank) const {
-  if (rank >= count_ - 1) return static_cast<double>(max_);
+/// Without slopes: the value of a rank below the last.
+std::int64_t SampleStats::at_rank(std::int64_t rank) const {
+  if (ranks_.empty()) return runs_[static_cast<std::size_t>(rank)].first;
   const auto it = std::upper_bound(ranks_.begin(), ranks_.end(), rank);
-  return static_cast<double>(runs_[static_cast<std::size_t>(it - ranks_.begin())].first);
+  return runs_[static_cast<std::size_t>(it - ranks_.begin())].first;
 }
 
-/// With slopes: the value of a rank. The bucket that holds it is known from the index; within it, runs are counted.
-double SampleStats::among_slopes(std::int64_t rank) const {
-  if (rank >= count_ - 1) return static_cast<double>(max_);
-  const LogHistogram::Place place = index_->place_of(rank);
-  std::vector<Slope> here;  // rising, as far as they lie in the bucket
+/// Samples of a bucket of the index as rising runs.
+std::vector<SampleStats::Slope> SampleStats::slopes_in(const LogHistogram::Place& place) const {
+  std::vector<Slope> here;
   const auto add = [&](Slope run) {
     if (run.slope < 0) {
       run.first += run.slope * (run.count - 1);
@@ -101,7 +104,11 @@ double SampleStats::among_slopes(std::int64_t rank) const {
   };
   for (const auto& [value, count] : runs_) add({value, 1, 1, count});
   for (const Slope& run : slopes_) add(run);
-  // The least value with more than `rank` samples up to it.
+  return here;
+}
+
+/// The value of a rank in a bucket that holds these: the least with more than `rank` samples up to it.
+std::int64_t SampleStats::at_rank(std::int64_t rank, const LogHistogram::Place& place, const std::vector<Slope>& here) {
   std::int64_t low = place.low;
   std::int64_t high = place.high;
   while (low < high) {
@@ -115,7 +122,20 @@ double SampleStats::among_slopes(std::int64_t rank) const {
       low = middle + 1;
     }
   }
-  return static_cast<double>(low);
+  return low;
+}
+
+/// With slopes: the values of a rank below the last and of the next, which mostly share a bucket.
+std::pair<std::int64_t, std::int64_t> SampleStats::among_slopes(std::int64_t rank) const {
+  LogHistogram::Place place = index_->place_of(rank);
+  std::vector<Slope> here = slopes_in(place);
+  const std::int64_t value = at_rank(rank, place, here);
+  if (rank + 1 >= count_ - 1) return {value, max_};
+  if (const LogHistogram::Place next = index_->place_of(rank + 1); next.low != place.low) {
+    place = next;
+    here = slopes_in(place);
+  }
+  return {value, at_rank(rank + 1, place, here)};
 }
 
 double SampleStats::quantile(double q) const {
@@ -132,13 +152,10 @@ double SampleStats::quantile(double q) const {
   }
   const double h = static_cast<double>(count_ - 1) * q;
   const double low = std::floor(h);
-  const auto at = [&](double rank) {
-    const auto r = static_cast<std::int64_t>(rank);
-    return sloping ? among_slopes(r) : at_rank(r);
-  };
-  const double a = at(low);
-  if (h == low) return a;
-  const double b = at(low + 1);
+  const auto rank = static_cast<std::int64_t>(low);
+  if (rank >= count_ - 1) return static_cast<double>(max_);
+  const auto [lower, upper] = sloping ? among_slopes(rank) : std::pair(at_rank(rank), at_rank(rank + 1));
+  const auto a = static_cast<double>(lower), b = static_cast<double>(upper);
   return a + (h - low) * (b - a);
 }
 

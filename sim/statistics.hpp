@@ -68,9 +68,11 @@ class SampleStats {
   };
   [[noreturn]] static void throw_negative();
   void sort_runs() const;
-  double among_slopes(std::int64_t rank) const;
   void to_histogram();
-  double at_rank(std::int64_t rank) const;
+  std::int64_t at_rank(std::int64_t rank) const;
+  std::vector<Slope> slopes_in(const LogHistogram::Place& place) const;
+  static std::int64_t at_rank(std::int64_t rank, const LogHistogram::Place& place, const std::vector<Slope>& here);
+  std::pair<std::int64_t, std::int64_t> among_slopes(std::int64_t rank) const;
 
   std::int64_t exact_;  ///< the limit
   std::int64_t count_ = 0;
@@ -78,7 +80,7 @@ class SampleStats {
   std::int64_t max_ = 0;
   mutable std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // (value, count)
   std::vector<Slope> slopes_;                                        // all samples are these and runs_
-  mutable std::vector<std::int64_t> ranks_;    // without slopes: cumulative counts of runs_, unless dirty
+  mutable std::vector<std::int64_t> ranks_;  // without slopes: cumulative counts of runs_, unless dirty or all are one
   mutable std::optional<LogHistogram> index_;  // with slopes: all samples, unless dirty
   mutable bool dirty_ = false;
   std::optional<LogHistogram> histogram_;  // instead of all above, past the limit

@@ -42,6 +42,12 @@ struct Digits {
   }
 };
 
+/// Appends the digits at `at` to a number; returns where they end. Only up to 18 of them may be used.
+const char* append_digits(const char* at, const char* stop, std::uint64_t& number) {
+  for (; at != stop && is_digit(*at); ++at) number = number * 10 + static_cast<std::uint64_t>(*at - '0');
+  return at;
+}
+
 /// value * 10^exponent, rounded half up, if it fits 63 bits.
 std::optional<std::int64_t> scale(std::uint64_t value, int exponent) {
   if (value == 0 || exponent < -kMostDigits) return 0;  // value < 10^19: less than a tenth
@@ -78,6 +84,19 @@ std::string_view trim(std::string_view text) {
 std::optional<std::int64_t> parse_decimal(std::string_view text, int shift) {
   text = trim(text);
   const bool negative = text.starts_with('-');
+  const auto with_sign = [&](std::optional<std::int64_t> magnitude) {
+    return magnitude && negative ? std::optional(-*magnitude) : magnitude;
+  };
+  // The usual case, few digits and no exponent, without counting them one by one.
+  const char* const stop = text.data() + text.size();
+  const char* const first = text.data() + (negative ? 1 : 0);
+  if (stop - first <= 18) {
+    std::uint64_t value = 0;
+    const char* const point = append_digits(first, stop, value);
+    const char* const end = point != stop && *point == '.' ? append_digits(point + 1, stop, value) : point;
+    const auto places = static_cast<int>(end == point ? 0 : end - point - 1);
+    if (end == stop && (point != first || places > 0)) return with_sign(scale(value, shift - places));
+  }
   std::size_t i = negative ? 1 : 0;
   Digits digits;
   for (; i < text.size() && is_digit(text[i]); ++i) digits.take(text[i], false);
@@ -94,8 +113,7 @@ std::optional<std::int64_t> parse_decimal(std::string_view text, int shift) {
     i = static_cast<std::size_t>(end - text.data());
   }
   if (i != text.size()) return std::nullopt;
-  const std::optional<std::int64_t> magnitude = scale(digits.value, digits.exponent + shift);
-  return magnitude && negative ? std::optional(-*magnitude) : magnitude;
+  return with_sign(scale(digits.value, digits.exponent + shift));
 }
 
 std::optional<std::int64_t> parse_whole(std::string_view text) {

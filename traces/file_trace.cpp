@@ -23,6 +23,7 @@ class FileTrace final : public TraceSource {
     const Format& format = choose(params, formats);
     parser_ = format.make(params);
     if (parser_->read_header(line_, lines_.here())) have_line_ = false;
+    has_arrivals_ = parser_->columns().arrivals;
   }
 
   bool next(TraceRecord& record) override {
@@ -87,7 +88,7 @@ class FileTrace final : public TraceSource {
   }
 
   bool in_order(TraceRecord& record) {
-    if (!parser_->columns().arrivals) return true;
+    if (!has_arrivals_) return true;
     const std::int64_t arrival = record.arrival_ns;
     if (parser_->any_order()) return true;
     if (records_ == 0) {
@@ -118,6 +119,7 @@ class FileTrace final : public TraceSource {
   LineSource lines_;
   bool stop_;
   std::unique_ptr<LineParser> parser_;
+  bool has_arrivals_ = false;
   std::string_view line_;
   bool have_line_ = false;  // line_ is read and not yet used
   Rejection rejection_;

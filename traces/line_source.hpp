@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "sim/base/fault.hpp"
 #include "traces/byte_source.hpp"
@@ -33,11 +32,13 @@ class LineSource {
 
  private:
   bool refill();
+  void widen();
 
   std::string path_;
   std::unique_ptr<ByteSource> bytes_;
-  std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // unread part of the buffer
+  std::size_t size_;                // of the buffer
+  std::unique_ptr<char[]> buffer_;  // not cleared: that would touch all of it
+  std::size_t begin_ = 0;           // unread part of it
   std::size_t end_ = 0;
   std::int64_t number_ = 0;
 };

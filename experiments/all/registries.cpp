@@ -2,6 +2,7 @@
 #include "policies/registries.hpp"
 
 #include "experiments/all/systems.hpp"
+#include "experiments/base/built_graphs.hpp"
 #include "experiments/rl/core/env.hpp"
 #include "experiments/rl/core/learner.hpp"
 #include "experiments/search/driver.hpp"
@@ -48,6 +49,7 @@ SharedRegistries all_registries(std::span<const policies::LoadedPlugin> plugins)
   add_filled(*all, "driver", search::register_drivers);
   add_filled(*all, "env", rl::register_envs);
   add_filled(*all, "learner", rl::register_learners);
+  all->add(BuiltGraphs());
   return all;
 }
 

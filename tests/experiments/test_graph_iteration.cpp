@@ -75,7 +75,8 @@ IterationCost price(IterationModel& model, const BatchShape& shape) {
 /// What prices a graph of four layers.
 std::unique_ptr<DeviceIterationModel> served(models::OpGraph graph, const hw::Device& device, std::int64_t layers = 4,
                                              std::int64_t ranks = 1, std::optional<RoutedExperts> routed = {}) {
-  return std::make_unique<DeviceIterationModel>(graph_kernels(std::move(graph), layers, ranks, std::move(routed)),
+  auto shared = std::make_shared<const models::OpGraph>(std::move(graph));
+  return std::make_unique<DeviceIterationModel>(graph_kernels(std::move(shared), layers, ranks, std::move(routed)),
                                                 device);
 }
 

@@ -29,8 +29,7 @@ from orrery_properties.command import GIB, Ended, Orrery, cpu_seconds, fault_of 
 from orrery_properties.shrink import shrink  # noqa: E402
 
 SECONDS = 5  # of processor time
-# Studies of which a sample of points takes seconds to validate: half of space_machine's points build the model's graph.
-SLOW = {"space_gpu.json": 20, "space_npu.json": 20, "space_machine.json": 20}
+SLOW = {"space_gpu.json": 20, "space_npu.json": 20}  # studies of which a sample of points takes seconds to validate
 
 
 class Bench:

@@ -111,7 +111,7 @@ std::vector<StageLayers> stages_of(const std::vector<std::int64_t>& counts, std:
 /// Which layers each stage of a layout has; or why the policy's answer is none.
 std::optional<std::string> divide_layers(const policies::Partition& policy, KindLayout& layout) {
   const std::int64_t stages = layout.params.pipeline_parallel;
-  const std::vector<std::int32_t>& kind_of = layout.kind_of;
+  const std::vector<std::int32_t>& kind_of = layout.kernels->kind_of();
   if (stages == 1) {
     layout.layers_of = {{0, static_cast<std::int32_t>(kind_of.size())}};
     return std::nullopt;
@@ -200,9 +200,8 @@ std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup&
     layout.params = params;
     layout.transformer =
         models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
-    layout.memory = kind.graph ? graph_memory(*kind.graph, kind.limits.layers) : model_memory(layout.transformer);
-    layout.kind_of =
-        kind.graph ? graph_kernels(*kind.graph, kind.limits.layers)->kind_of() : layout.transformer.kind_of;
+    layout.memory = kind.graph ? graph_memory(kind.graph->graph, kind.limits.layers) : model_memory(layout.transformer);
+    layout.kernels = make_kernels(kind, layout);
     if (const auto why = divide_layers(*partition, layout)) return why;
     divide_weights(layout);
   }
@@ -216,33 +215,49 @@ std::optional<std::string> ServingSetup::State::make_graph(const ReplicaGroup& g
   if (model.weights != hw::WeightFormat::as_dtype || model.expert_weights != hw::WeightFormat::as_dtype)
     return "the model is published with quantised weights, which operator graphs do not have";
   const hw::Device& device = part(kind).device;
-  models::Bindings typical;
-  for (const auto& [name, size] : kTypicalStep) typical.set(name, size);
-  policies::PassContext context = pass_context(device, std::move(typical));
-  context.seed = static_cast<std::uint64_t>(config.run.seed);
-  models::OpGraph graph = config.graph->graph;
-  std::vector<PassOutcome> outcomes;
-  for (const ChosenPass& pass : config.passes) {
-    outcomes.push_back({.name = pass.name, .report = {}});
-    graph = run_pass(pass, graph, context, {config.file, "/policies/passes/order"}, outcomes.back().report);
-  }
-  if (machine.passes.is_null()) machine.passes = passes_node(outcomes);  // of the first kind of replica
+  std::shared_ptr<const BuiltGraph> graph = config.passes.empty() ? config.graph : shared_rewritten(part(kind));
+  if (machine.passes.is_null()) machine.passes = passes_node(graph->passes);  // of the first kind of replica
   for (const LayoutParams& layout : group.layouts)
-    if (const auto why = graph_obstacle(graph, device, kind.limits.layers, layout.tensor_parallel)) return why;
+    if (const auto why = graph_obstacle(graph->graph, device, kind.limits.layers, layout.tensor_parallel)) return why;
   kind.graph = std::move(graph);
   return std::nullopt;
 }
 
-std::unique_ptr<IterationModel> ServingSetup::State::exact_model(const ReplicaKind& kind, const KindLayout& layout,
-                                                                 const hw::Device& device) const {
-  if (kind.graph) {
-    std::optional<RoutedExperts> routed;
-    if (config.own_graph && model.experts.count > 0)
-      routed = {.router = layout.transformer.router, .experts = model.experts.count};
-    return std::make_unique<DeviceIterationModel>(
-        graph_kernels(*kind.graph, kind.limits.layers, layout.params.tensor_parallel, std::move(routed)), device);
+BuiltGraph ServingSetup::State::rewritten(const hw::Device& device) const {
+  models::Bindings typical;
+  for (const auto& [name, size] : kTypicalStep) typical.set(name, size);
+  policies::PassContext context = pass_context(device, std::move(typical));
+  context.seed = static_cast<std::uint64_t>(config.run.seed);
+  BuiltGraph out;
+  const models::OpGraph* graph = &config.graph->graph;
+  for (const ChosenPass& pass : config.passes) {
+    PassOutcome& outcome = out.passes.emplace_back(PassOutcome{.name = pass.name, .report = {}});
+    out.graph = run_pass(pass, *graph, context, {config.file, "/policies/passes/order"}, outcome.report);
+    graph = &out.graph;
   }
-  return std::make_unique<DeviceIterationModel>(layout.transformer, device);
+  return out;
+}
+
+std::shared_ptr<const BuiltGraph> ServingSetup::State::shared_rewritten(const DevicePart& part) const {
+  const auto build = [&] { return std::make_shared<const BuiltGraph>(rewritten(part.device)); };
+  if (config.graph_key.empty()) return build();
+  // A device follows from its part, the cost model that was chosen, and the memory beside it.
+  std::string key =
+      fmt::format("{}\n{}\n{} {}\n{} {}", config.graph_key, config.policies.passes.dump(), part.device.name,
+                  std::visit([](const auto& params) { return sim::write_params(params).dump(); }, part.device.part),
+                  config.machine.cost.name, config.machine.cost.params.dump());
+  if (part.attention) key += sim::write_params(*part.attention).dump();
+  return config.registries->get<BuiltGraphs>().get(fmt::format("{}\n{}", key, config.run.seed), build);
+}
+
+std::shared_ptr<const DecoderKernels> ServingSetup::State::make_kernels(const ReplicaKind& kind,
+                                                                        const KindLayout& layout) const {
+  if (!kind.graph) return model_kernels(layout.transformer);
+  std::optional<RoutedExperts> routed;
+  if (!config.graph_key.empty() && model.experts.count > 0)
+    routed = {.router = layout.transformer.router, .experts = model.experts.count};
+  return graph_kernels({kind.graph, &kind.graph->graph}, kind.limits.layers, layout.params.tensor_parallel,
+                       std::move(routed));
 }
 
 /// Weights, and what is left for the KV cache.
@@ -296,7 +311,7 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
         layout.params.tensor_parallel));
   };
   for (const KindLayout& layout : kind.layouts) {
-    modes.push_back(beside(exact_model(kind, layout, device), layout));
+    modes.push_back(beside(std::make_unique<DeviceIterationModel>(layout.kernels, device), layout));
     if (kind.layouts.size() > 1)
       switch_ps.push_back(copy_picoseconds(static_cast<double>(layout.weight_bytes) / config.layouts.host_bandwidth));
   }
@@ -304,7 +319,8 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
     modes.clear();
     for (const hw::Device& at_clock : clocks)
       modes.push_back(
-          beside(exact_model(kind, kind.layouts.front(), on_network(kind, at_clock)), kind.layouts.front()));
+          beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels, on_network(kind, at_clock)),
+                 kind.layouts.front()));
     kind.clocked = true;
   }
   if (modes.size() > 1 || kind.clocked) {

@@ -155,6 +155,7 @@ void collect(const Cluster& cluster, const ServingConfig& config,
   result.totals = cluster.totals();
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     result.replicas.push_back(cluster.result(i));
+    result.metrics.cost.add(result.replicas.back().cost);
     for (std::size_t lane = 0; lane < cluster.lanes(i); ++lane) {
       const ReplicaCounts& counts = cluster.replica(i, lane).counts();
       result.kv.split.add(counts.split);

@@ -21,12 +21,12 @@ std::uint64_t ring_label(std::size_t replica);
 /// A layout of a kind of replica: its mode.
 struct KindLayout {
   LayoutParams params;
-  models::Transformer transformer;     ///< the share of one of tensor_parallel devices
-  DecoderMemory memory;                ///< the same share's bytes
-  std::vector<std::int32_t> kind_of;   ///< a layer: those of one kind cost alike
-  std::vector<StageLayers> layers_of;  ///< a stage
-  std::int64_t weight_bytes = 0;       ///< on a device of the stage that has most of them
-  std::int64_t cache_per_token = 0;    ///< bytes on a device of the stage that has most layers
+  models::Transformer transformer;                ///< the share of one of tensor_parallel devices
+  DecoderMemory memory;                           ///< the same share's bytes
+  std::shared_ptr<const DecoderKernels> kernels;  ///< that one of them launches
+  std::vector<StageLayers> layers_of;             ///< a stage
+  std::int64_t weight_bytes = 0;                  ///< on a device of the stage that has most of them
+  std::int64_t cache_per_token = 0;               ///< bytes on a device of the stage that has most layers
 };
 
 /// Devices, model share and prices of one kind of replica; equal groups share it.
@@ -36,7 +36,7 @@ struct ReplicaKind {
   std::int64_t data_parallel = 1, expert_parallel = 1;
   hw::RingPath ring;  ///< of machine.network, bandwidth 0 without: the slowest of its replicas
   std::vector<KindLayout> layouts;
-  std::optional<models::OpGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
+  std::shared_ptr<const BuiltGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
   policies::ReplicaLimits limits;
   double memory_bytes = 0;  ///< of a device, or of the stacks that are its memory
   std::int64_t weight_bytes = 0, usable_bytes = 0;
@@ -76,9 +76,12 @@ struct ServingSetup::State {
   }
   /// Rewrites the config's graph for the kind's device; says why it cannot serve in one of the group's layouts.
   std::optional<std::string> make_graph(const ReplicaGroup& group, ReplicaKind& kind);
-  /// What prices all layers on a device.
-  std::unique_ptr<IterationModel> exact_model(const ReplicaKind& kind, const KindLayout& layout,
-                                              const hw::Device& device) const;
+  /// What the passes make of it for a device.
+  BuiltGraph rewritten(const hw::Device& device) const;
+  /// The same, once for all configs of this model, device and passes.
+  std::shared_ptr<const BuiltGraph> shared_rewritten(const DevicePart& part) const;
+  /// What one of a layout's devices launches.
+  std::shared_ptr<const DecoderKernels> make_kernels(const ReplicaKind& kind, const KindLayout& layout) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind, const LayoutParams& layout) const;
   std::optional<std::string> make_layouts(const ReplicaGroup& group, ReplicaKind& kind);

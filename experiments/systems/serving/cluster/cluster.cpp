@@ -228,8 +228,6 @@ void Cluster::finish() {
     for (const auto& lane : member.lanes) lane->lane().halt();
     for (const auto& lane : member.lanes) lane->flush_unfinished();
   }
-  for (const Member& member : fleet_)
-    for (const auto& lane : member.lanes) metrics_.cost.add(lane->cost());
   for (Member& member : fleet_) {
     if (member.power == Power::off) {
       member.off_ticks += (engine_.now() - member.off_since).ticks;

@@ -63,7 +63,7 @@ class Cluster final : public RequestSink, public RequestPort {
   }
   /// Once all replicas are there. `wires`: how KV caches go from one to another, where the machine has a network.
   void start(const ClusterParams& params = {}, KvWires wires = {});
-  /// The run was cut short, or is over: whatever is still here is unfinished. Sums costs into the metrics.
+  /// The run was cut short, or is over: whatever is still here is unfinished.
   void finish();
 
   Request& make_request() override;

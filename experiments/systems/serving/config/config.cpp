@@ -8,6 +8,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
 #include "policies/fusion/engine_kernels.hpp"
+#include "sim/base/input_limits.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -183,11 +184,23 @@ std::optional<models::BuilderRegistry::Choice> own_graph(const ServingConfig& co
                                                                    faults);
 }
 
+/// It with an engine's kernels, built for all configs of this model together; null where there are faults.
+BuiltGraphs::Shared shared_own_graph(const models::BuilderRegistry::Choice& builder, const ServingConfig& config,
+                                     const Node& model, sim::Faults& faults) {
+  return config.registries->get<BuiltGraphs>().get(config.graph_key, [&]() -> BuiltGraphs::Shared {
+    auto loaded = build_or_import(builder, std::nullopt, model.origin(), faults);
+    if (!loaded) return nullptr;
+    loaded->graph.name = config.model.config;
+    policies::EngineKernels made;
+    return std::make_shared<BuiltGraph>(BuiltGraph{policies::with_engine_kernels(loaded->graph, made), {}});
+  });
+}
+
 /// What a named graph computes in is its own affair; a model.dtype that says otherwise is a fault.
-void check_type(const Node& model, const LoadedGraph& loaded, hw::DType dtype, sim::Faults& faults) {
-  const std::vector<models::TensorId> parameters = loaded.graph.with_role(models::TensorRole::parameter);
+void check_type(const Node& model, const models::OpGraph& graph, hw::DType dtype, sim::Faults& faults) {
+  const std::vector<models::TensorId> parameters = graph.with_role(models::TensorRole::parameter);
   if (parameters.empty() || model.find("dtype") == nullptr) return;
-  const hw::DType own = models::dtype_of(loaded.graph.tensor(parameters.front()).type);
+  const hw::DType own = models::dtype_of(graph.tensor(parameters.front()).type);
   if (own != dtype)
     faults.add(place_of(model, "dtype"), fmt::format("expected {}, the type of the graph's parameters, got {}",
                                                      sim::to_string(own), sim::to_string(dtype)));
@@ -217,14 +230,18 @@ void read_graph(const Node& model, const Node& policies, ServingConfig& config, 
   if (config.machine.profile.path)
     faults.add(named ? model.origin() : block->origin(), "expected no operator graph beside machine.profile");
   if (!faults.empty()) return;
-  const auto builder = named ? config.model.builder : own_graph(config, model, faults);
-  config.graph = build_or_import(builder, config.model.import_, model.origin(), faults);
-  if (!config.graph) return;
-  if (named) return check_type(model, *config.graph, config.model.dtype, faults);
-  config.own_graph = true;
-  config.graph->graph.name = config.model.config;
-  policies::EngineKernels made;
-  config.graph->graph = policies::with_engine_kernels(config.graph->graph, made);
+  if (!named) {
+    const auto builder = own_graph(config, model, faults);
+    if (!builder || !builder->make) return;  // told already
+    config.graph_key = fmt::format("{}\n{}\n{}", config.model.config, builder->params.dump(),
+                                   sim::read_whole(config.model_file, "model"));
+    config.graph = shared_own_graph(*builder, config, model, faults);
+    return;
+  }
+  auto loaded = build_or_import(config.model.builder, config.model.import_, model.origin(), faults);
+  if (!loaded) return;
+  check_type(model, loaded->graph, config.model.dtype, faults);
+  config.graph = std::make_shared<BuiltGraph>(BuiltGraph{std::move(loaded->graph), {}});
 }
 
 /// Bounds of what scales against the replicas there are.

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/built_graphs.hpp"
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
-#include "experiments/base/graph_model.hpp"
 #include "experiments/base/platform_choice.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "experiments/systems/serving/config/fabric.hpp"
@@ -370,8 +370,9 @@ struct ServingConfig : ServingParams {
   std::optional<FabricConfig> fabric;                 ///< machine.network and network_workload
   std::filesystem::path model_file;                   ///< what model.config stands for
   std::filesystem::path draft_file;                   ///< of the model that drafts, if there is one
-  std::optional<LoadedGraph> graph;  ///< that iterations are priced by, before any pass; none: by the model's kernels
-  bool own_graph = false;            ///< it is the model's, not one that the config names
+  /// That iterations are priced by, before any pass; null: by the model's kernels.
+  std::shared_ptr<const BuiltGraph> graph;
+  std::string graph_key;  ///< all that it follows from, where it is the model's; empty: the config names it
   std::vector<ChosenPass> passes;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
   sim::Node resolved;

@@ -21,7 +21,7 @@ hw::LibraryCall library_call(models::Collective kind) {
   throw std::logic_error("a collective that no library has");
 }
 
-DeviceIterationModel::DeviceIterationModel(std::unique_ptr<DecoderKernels> kernels, hw::Device device)
+DeviceIterationModel::DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device)
     : kernels_(std::move(kernels)), device_(std::move(device)) {
   const std::vector<std::int32_t>& kind_of = kernels_->kind_of();
   const auto kinds = static_cast<std::size_t>(*std::max_element(kind_of.begin(), kind_of.end())) + 1;
@@ -32,21 +32,21 @@ DeviceIterationModel::DeviceIterationModel(std::unique_ptr<DecoderKernels> kerne
       layers_before_[kind].push_back(layers_before_[kind].back() + (static_cast<std::size_t>(of) == kind ? 1 : 0));
 }
 
-template <class Lower>
-IterationCost DeviceIterationModel::price(Lower lower) {
+template <class Lower, class Each>
+void DeviceIterationModel::price(Lower lower, Each each) {
   launches_.clear();
   lower(launches_);
   const std::int64_t ranks = kernels_->ranks();
-  IterationCost out;
-  for (const hw::Kernel& kernel : launches_.kernels) add_kernel(device_, kernel, ranks, out);
+  for (const hw::Kernel& kernel : launches_.kernels) each(kernel_cost(device_, kernel, ranks));
   for (const models::Communication& c : launches_.communications)
-    add_collective(device_, library_call(c.kind), c.ranks, c.bytes, c.op, ranks, out);
-  return out;
+    each(collective_cost(device_, library_call(c.kind), c.ranks, c.bytes, c.op, ranks));
 }
 
 template <class Lower>
 std::size_t DeviceIterationModel::keep(Lower lower) {
-  entries_.push_back(price(lower));
+  IterationCost cost;
+  price(lower, [&](const KernelCost& kernel) { cost.add_scaled(kernel, 1); });
+  entries_.push_back(cost);
   return entries_.size() - 1;
 }
 
@@ -71,10 +71,37 @@ void DeviceIterationModel::add_dense(std::size_t kind, const models::TokenMix& m
   const std::array key{static_cast<std::int64_t>(kind), mix.decode, mix.prompt, mix.prompts};
   auto known = mixed_.find(key);
   if (known == mixed_.end()) {
-    if (mixed_.size() >= kMixes) return out.add_rest(price(lower), layers);
+    if (mixed_.size() >= kMixes)
+      return price(lower, [&](const KernelCost& kernel) { out.launched.push_back({kernel, layers}); });
     known = mixed_.emplace(key, keep(lower)).first;
   }
   out.uses.push_back({known->second, layers});
+}
+
+/// A multiplicative hash of the sums that differ most.
+std::uint64_t DeviceIterationModel::Attention::hash() const {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;  // 2^64 over the golden ratio
+  std::uint64_t hash = kind;
+  for (const std::int64_t sum : {prefill.q_tokens, prefill.pairs, decode.sequences, decode.context_tokens})
+    hash = (hash ^ (hash >> 32) ^ static_cast<std::uint64_t>(sum)) * kOdd;
+  return hash ^ (hash >> 32);
+}
+
+void DeviceIterationModel::add_attention(const Attention& attention, std::int64_t layers, CostParts& out) {
+  if (attention.prefill.sequences == 0 && attention.decode.sequences == 0) return;
+  const AttentionCost& cost = attentions_.get(attention, [&](AttentionCost& made) {
+    made.first = {};
+    made.others.clear();
+    price([&](models::Launches& to) { kernels_->attention(attention.kind, attention.prefill, attention.decode, to); },
+          [&](const KernelCost& kernel) {
+            if (made.first.launches == 0)
+              made.first = kernel;
+            else
+              made.others.push_back(kernel);
+          });
+  });
+  out.launched.push_back({cost.first, layers});
+  for (const KernelCost& kernel : cost.others) out.launched.push_back({kernel, layers});
 }
 
 void DeviceIterationModel::parts(const BatchShape& shape, CostParts& out) {
@@ -95,10 +122,7 @@ void DeviceIterationModel::parts(const BatchShape& shape, CostParts& out) {
           before[static_cast<std::size_t>(segment.last)] - before[static_cast<std::size_t>(segment.first)];
       if (layers == 0) continue;
       add_dense(kind, mix, layers, out);
-      out.add_rest(price([&](models::Launches& launches) {
-                     kernels_->attention(kind, segment.prefill, segment.decode, launches);
-                   }),
-                   layers);
+      add_attention({kind, segment.prefill, segment.decode}, layers, out);
     }
     if (kernels_->has_ending() && segment.last == std::ssize(kernels_->kind_of()))
       edge(ending_, tokens, [&](models::Launches& launches) { kernels_->ending(tokens, launches); });
@@ -111,7 +135,7 @@ void DeviceIterationModel::cost(const BatchShape& shape, IterationCost& out) {
   parts_.clear();
   parts(shape, parts_);
   for (const CostParts::Use& use : parts_.uses) out.add_scaled(entries_[use.entry], use.times);
-  if (parts_.has_rest) out.add(parts_.rest);
+  for (const CostParts::Launched& launched : parts_.launched) out.add_scaled(launched.cost, launched.times);
 }
 
 }  // namespace orrery::experiments

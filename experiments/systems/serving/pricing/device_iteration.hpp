@@ -4,9 +4,9 @@
 // What is launched comes from DecoderKernels: the model's own list, or an operator graph that passes have rewritten.
 // Dense parts depend on the number of tokens alone, so their cost is computed once for each number that occurs and
 // kept, by kind of layer; with experts they depend on where tokens come from as well, and the first kMixes batches with
-// prompts are kept too. Attention is priced from its sums at every call. Each kernel's time is rounded up to a whole
-// picosecond and each energy to the nearest picojoule, then everything is integer arithmetic. All ranks do the same
-// work at the same time; energy, FLOPs and traffic are of all ranks together, time is of one.
+// prompts are kept too. Attention is priced from its sums; what was asked lately is remembered. Each kernel's time is
+// rounded up to a whole picosecond and each energy to the nearest picojoule, then everything is integer arithmetic. All
+// ranks do the same work at the same time; energy, FLOPs and traffic are of all ranks together, time is of one.
 #pragma once
 
 #include <array>
@@ -18,6 +18,7 @@
 
 #include "experiments/systems/serving/pricing/decoder_kernels.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
+#include "experiments/systems/serving/pricing/memo.hpp"
 #include "hw/device/device.hpp"
 #include "hw/network/library_collective.hpp"
 
@@ -28,7 +29,7 @@ hw::LibraryCall library_call(models::Collective kind);
 
 class DeviceIterationModel final : public IterationModel {
  public:
-  DeviceIterationModel(std::unique_ptr<DecoderKernels> kernels, hw::Device device);
+  DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device);
   DeviceIterationModel(models::Transformer transformer, hw::Device device)
       : DeviceIterationModel(model_kernels(std::move(transformer)), std::move(device)) {}
   void cost(const BatchShape& shape, IterationCost& out) override;
@@ -40,25 +41,41 @@ class DeviceIterationModel final : public IterationModel {
   /// Entries by token count: an array for the counts of ordinary batches, a map for the rare large ones.
   static constexpr std::size_t kFlat = 16'384;
   static constexpr std::size_t kMixes = 1 << 16;
+  static constexpr std::size_t kAttentions = 1 << 14;  // that are remembered
   static constexpr std::size_t kNone = SIZE_MAX;
   struct Table {
     std::vector<std::size_t> near;
     std::map<std::int64_t, std::size_t> far;
   };
 
-  /// Cost of what `lower(launches)` appends.
-  template <class Lower>
-  IterationCost price(Lower lower);
-  /// The same, kept.
+  /// Attention of a layer.
+  struct Attention {
+    std::size_t kind = 0;
+    PrefillSums prefill;
+    DecodeSums decode;
+    std::uint64_t hash() const;
+    friend bool operator==(const Attention&, const Attention&) = default;
+  };
+  /// Of its kernels: mostly one.
+  struct AttentionCost {
+    KernelCost first;
+    std::vector<KernelCost> others;
+  };
+
+  /// What `lower(launches)` appends; each(cost) for all of it.
+  template <class Lower, class Each>
+  void price(Lower lower, Each each);
+  /// Its cost, kept.
   template <class Lower>
   std::size_t keep(Lower lower);
   /// Entry of a table, which is made when it is first asked for.
   template <class Lower>
   std::size_t tabulated(Table& table, std::int64_t index, Lower lower);
-  /// Adds the dense part of `layers` layers of a kind.
+  /// Adds the dense part of `layers` layers of a kind, or their attention.
   void add_dense(std::size_t kind, const models::TokenMix& mix, std::int64_t layers, CostParts& out);
+  void add_attention(const Attention& attention, std::int64_t layers, CostParts& out);
 
-  std::unique_ptr<DecoderKernels> kernels_;
+  std::shared_ptr<const DecoderKernels> kernels_;
   hw::Device device_;
   models::Launches launches_;
   std::deque<IterationCost> entries_;
@@ -66,6 +83,7 @@ class DeviceIterationModel final : public IterationModel {
   std::map<std::array<std::int64_t, 4>, std::size_t> mixed_;  // by kind, decodes, prompt tokens, prompts
   std::vector<std::vector<std::int64_t>> layers_before_;      // by kind, then layer: layers of the kind before it
   Table embedding_, head_, ending_;
+  Memo<Attention, AttentionCost> attentions_{kAttentions};
   CostParts parts_;
 };
 

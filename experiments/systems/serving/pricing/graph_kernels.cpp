@@ -126,7 +126,8 @@ struct PartOps {
 
 class GraphKernels final : public DecoderKernels {
  public:
-  GraphKernels(OpGraph graph, std::int64_t layers, std::int64_t ranks, std::optional<RoutedExperts> routed);
+  GraphKernels(std::shared_ptr<const OpGraph> graph, std::int64_t layers, std::int64_t ranks,
+               std::optional<RoutedExperts> routed);
   const std::vector<std::int32_t>& kind_of() const override { return kind_of_; }
   bool by_mix(std::size_t kind) const override { return by_mix_[kind]; }
   std::int64_t ranks() const override { return ranks_; }
@@ -146,7 +147,8 @@ class GraphKernels final : public DecoderKernels {
   /// Appends one op's launches for equal sequences, `times` times.
   void lower(const PartOps& part, std::int64_t times, const models::Bindings& at, models::Launches& out) const;
 
-  OpGraph graph_;
+  std::shared_ptr<const OpGraph> held_;
+  const OpGraph& graph_;  // the same
   std::int64_t ranks_;
   std::optional<RoutedExperts> routed_;
   std::vector<PartOps> parts_;
@@ -196,8 +198,9 @@ std::optional<std::string> graph_obstacle(const OpGraph& graph, const hw::Device
 
 namespace {
 
-GraphKernels::GraphKernels(OpGraph graph, std::int64_t layers, std::int64_t ranks, std::optional<RoutedExperts> routed)
-    : graph_(std::move(graph)), ranks_(ranks), routed_(std::move(routed)) {
+GraphKernels::GraphKernels(std::shared_ptr<const OpGraph> graph, std::int64_t layers, std::int64_t ranks,
+                           std::optional<RoutedExperts> routed)
+    : held_(std::move(graph)), graph_(*held_), ranks_(ranks), routed_(std::move(routed)) {
   const OpId inside = first_in_layers(graph_);
   for (const models::OpGroup& equal : models::group_ops(graph_)) {
     PartOps part{.first = equal.first};
@@ -344,8 +347,8 @@ void GraphKernels::head(std::int64_t rows, models::Launches& out) const {
 
 }  // namespace
 
-std::unique_ptr<DecoderKernels> graph_kernels(OpGraph graph, std::int64_t layers, std::int64_t ranks,
-                                              std::optional<RoutedExperts> routed) {
+std::unique_ptr<DecoderKernels> graph_kernels(std::shared_ptr<const OpGraph> graph, std::int64_t layers,
+                                              std::int64_t ranks, std::optional<RoutedExperts> routed) {
   return std::make_unique<GraphKernels>(std::move(graph), layers, ranks, std::move(routed));
 }
 

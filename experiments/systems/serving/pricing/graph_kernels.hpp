@@ -39,7 +39,8 @@ struct RoutedExperts {
 };
 
 /// Kernels of a graph without obstacle, one rank's.
-std::unique_ptr<DecoderKernels> graph_kernels(models::OpGraph graph, std::int64_t layers, std::int64_t ranks = 1,
+std::unique_ptr<DecoderKernels> graph_kernels(std::shared_ptr<const models::OpGraph> graph, std::int64_t layers,
+                                              std::int64_t ranks = 1,
                                               std::optional<RoutedExperts> routed = std::nullopt);
 
 /// Bytes of a rank's share of a decoder: of each layer, and of the edges beside the first and the last.

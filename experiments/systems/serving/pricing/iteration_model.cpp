@@ -43,10 +43,7 @@ const IterationCost& IterationModel::entry(std::size_t) const {
 IterationPrice IterationModel::price(const BatchShape& shape) {
   IterationCost out;
   cost(shape, out);
-  return {.time_ps = out.time_ps,
-          .energy_pj = out.compute_pj + out.memory_pj + out.network_pj,
-          .launches = out.launches,
-          .wire_bytes = out.wire_bytes};
+  return {.time_ps = out.time_ps, .energy_pj = out.energy_pj(), .launches = out.launches, .wire_bytes = out.wire_bytes};
 }
 
 std::unique_ptr<CostLedger> IterationModel::ledger() {

@@ -54,6 +54,14 @@ struct BatchShape {
   friend bool operator==(const BatchShape&, const BatchShape&) = default;
 };
 
+/// What launches of one class cost.
+struct KernelCost {
+  hw::OpClass op{};
+  std::int64_t time_ps = 0, flops = 0, dram_bytes = 0, launches = 0, wire_bytes = 0, beside_ps = 0;
+  std::int64_t compute_pj = 0, memory_pj = 0, network_pj = 0;
+  std::int64_t energy_pj() const { return compute_pj + memory_pj + network_pj; }
+};
+
 /// Cost of one iteration, or of many when summed (S is then a 128-bit integer).
 template <class S>
 struct CostSums {
@@ -66,6 +74,18 @@ struct CostSums {
   S compute_pj = 0, memory_pj = 0, network_pj = 0;
   std::array<S, hw::kOpClasses> class_ps{};
   std::array<S, hw::kOpClasses> class_pj{};
+  S energy_pj() const { return compute_pj + memory_pj + network_pj; }
+
+  static constexpr std::size_t kFigures = 9 + 2 * hw::kOpClasses;
+  /// each(figure) for all of them, always in the same order.
+  template <class Each>
+  void each(Each each) {
+    walk(*this, each);
+  }
+  template <class Each>
+  void each(Each each) const {
+    walk(*this, each);
+  }
 
   template <class T>
   void add(const CostSums<T>& other) {
@@ -83,40 +103,68 @@ struct CostSums {
       class_pj[i] += other.class_pj[i];
     }
   }
-  /// Adds `times` times another.
-  template <class T>
-  void add_scaled(const CostSums<T>& other, S times) {
-    time_ps += other.time_ps * times;
-    flops += other.flops * times;
-    dram_bytes += other.dram_bytes * times;
-    launches += other.launches * times;
-    wire_bytes += other.wire_bytes * times;
-    beside_ps += other.beside_ps * times;
-    compute_pj += other.compute_pj * times;
-    memory_pj += other.memory_pj * times;
-    network_pj += other.network_pj * times;
+  /// Adds `times` times what launches of a class cost.
+  void add_scaled(const KernelCost& other, std::int64_t times) {
+    add_launches(other, times);
+    class_ps[static_cast<std::size_t>(other.op)] += static_cast<S>(other.time_ps) * times;
+    class_pj[static_cast<std::size_t>(other.op)] += static_cast<S>(other.energy_pj()) * times;
+  }
+  /// Adds `times` times another. A factor of 64 bits takes a third of the time of one of 128.
+  template <class T, class M>
+  void add_scaled(const CostSums<T>& other, M times) {
+    add_launches(other, times);
     for (std::size_t i = 0; i < class_ps.size(); ++i) {
-      class_ps[i] += other.class_ps[i] * times;
-      class_pj[i] += other.class_pj[i] * times;
+      class_ps[i] += static_cast<S>(other.class_ps[i]) * times;
+      class_pj[i] += static_cast<S>(other.class_pj[i]) * times;
     }
+  }
+
+ private:
+  template <class Self, class Each>
+  static void walk(Self& self, Each& each) {
+    for (auto figure :
+         {&CostSums::time_ps, &CostSums::flops, &CostSums::dram_bytes, &CostSums::launches, &CostSums::wire_bytes,
+          &CostSums::beside_ps, &CostSums::compute_pj, &CostSums::memory_pj, &CostSums::network_pj})
+      each(self.*figure);
+    for (auto& figure : self.class_ps) each(figure);
+    for (auto& figure : self.class_pj) each(figure);
+  }
+  /// All but what goes by class.
+  template <class Cost, class M>
+  void add_launches(const Cost& other, M times) {
+    time_ps += static_cast<S>(other.time_ps) * times;
+    flops += static_cast<S>(other.flops) * times;
+    dram_bytes += static_cast<S>(other.dram_bytes) * times;
+    launches += static_cast<S>(other.launches) * times;
+    wire_bytes += static_cast<S>(other.wire_bytes) * times;
+    beside_ps += static_cast<S>(other.beside_ps) * times;
+    compute_pj += static_cast<S>(other.compute_pj) * times;
+    memory_pj += static_cast<S>(other.memory_pj) * times;
+    network_pj += static_cast<S>(other.network_pj) * times;
   }
 };
 using IterationCost = CostSums<std::int64_t>;
 using RunCost = CostSums<__int128>;
 
-/// A cost as uses of costs that a model keeps, and the rest of it. What is kept is a table's entry of some 500 bytes,
-/// of which an iteration uses half a dozen: counting them is cheaper than adding them up.
+/// A cost as uses of costs that a model keeps, launches beside these, and the rest of it. What is kept is a table's
+/// entry of some 500 bytes, of which an iteration uses half a dozen: counting them is cheaper than adding them up.
 struct CostParts {
   struct Use {
     std::size_t entry;  ///< of the model that gave it: the same cost for as long as that lives
     std::int64_t times;
   };
+  struct Launched {
+    KernelCost cost;
+    std::int64_t times;
+  };
   std::vector<Use> uses;
+  std::vector<Launched> launched;
   IterationCost rest;
   bool has_rest = false;  ///< set by whoever writes `rest`; else that is zero
 
   void clear() {
     uses.clear();
+    launched.clear();
     if (has_rest) rest = {};
     has_rest = false;
   }

@@ -24,40 +24,29 @@ std::int64_t kernel_pj(double joules) {
   return whole(std::floor(joules * 1e12 + 0.5), "J");
 }
 
-void add_kernel(const hw::Device& device, const hw::Kernel& kernel, std::int64_t ranks, IterationCost& out) {
+KernelCost kernel_cost(const hw::Device& device, const hw::Kernel& kernel, std::int64_t ranks) {
   const hw::Cost cost = device.cost(kernel);
-  const auto op = static_cast<std::size_t>(kernel.op);
+  const bool streams = std::holds_alternative<hw::Streaming>(kernel.shape);
   const std::int64_t ps = kernel_ps(cost.time_s);
-  const std::int64_t compute_pj = kernel_pj(cost.compute_energy_j) * ranks;
-  const std::int64_t memory_pj = kernel_pj(cost.memory_energy_j) * ranks;
-  out.time_ps += ps;
-  ++out.launches;
-  out.class_ps[op] += ps;
-  out.compute_pj += compute_pj;
-  out.memory_pj += memory_pj;
-  out.class_pj[op] += compute_pj + memory_pj;
-  if (!std::holds_alternative<hw::Streaming>(kernel.shape)) out.flops += static_cast<std::int64_t>(cost.flops) * ranks;
-  if (cost.beside) {
-    out.beside_ps += ps;
-  } else {
-    out.dram_bytes += static_cast<std::int64_t>(cost.dram_bytes) * ranks;
-  }
+  return {.op = kernel.op,
+          .time_ps = ps,
+          .flops = streams ? 0 : static_cast<std::int64_t>(cost.flops) * ranks,
+          .dram_bytes = cost.beside ? 0 : static_cast<std::int64_t>(cost.dram_bytes) * ranks,
+          .launches = 1,
+          .beside_ps = cost.beside ? ps : 0,
+          .compute_pj = kernel_pj(cost.compute_energy_j) * ranks,
+          .memory_pj = kernel_pj(cost.memory_energy_j) * ranks};
 }
 
-void add_collective(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,
-                    hw::OpClass op, std::int64_t devices, IterationCost& out) {
+KernelCost collective_cost(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,
+                           hw::OpClass op, std::int64_t devices) {
   const hw::CollectiveCost cost = hw::library_collective(device.link, call, ranks, bytes);
-  const auto place = static_cast<std::size_t>(op);
-  const std::int64_t ps = kernel_ps(cost.time_s);
-  const std::int64_t link_pj = kernel_pj(cost.link_energy_j) * devices;
-  const std::int64_t active_pj = kernel_pj(device.power.active_w * cost.time_s) * devices;
-  out.time_ps += ps;
-  ++out.launches;
-  out.wire_bytes += static_cast<std::int64_t>(std::ceil(cost.link_bytes));
-  out.class_ps[place] += ps;
-  out.network_pj += link_pj;
-  out.compute_pj += active_pj;
-  out.class_pj[place] += link_pj + active_pj;
+  return {.op = op,
+          .time_ps = kernel_ps(cost.time_s),
+          .launches = 1,
+          .wire_bytes = static_cast<std::int64_t>(std::ceil(cost.link_bytes)),
+          .compute_pj = kernel_pj(device.power.active_w * cost.time_s) * devices,
+          .network_pj = kernel_pj(cost.link_energy_j) * devices};
 }
 
 }  // namespace orrery::experiments

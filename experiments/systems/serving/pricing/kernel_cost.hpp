@@ -13,14 +13,14 @@ namespace orrery::experiments {
 std::int64_t kernel_ps(double seconds);
 std::int64_t kernel_pj(double joules);
 
-/// Adds a kernel that `ranks` devices run at once: time is of one, all else of all of them. FLOPs are the model's,
-/// which MFU counts: products and attention, not passes over memory.
-void add_kernel(const hw::Device& device, const hw::Kernel& kernel, std::int64_t ranks, IterationCost& out);
+/// Of a kernel that `ranks` devices run at once: time is of one, all else of all of them. FLOPs are the model's, which
+/// MFU counts: products and attention, not passes over memory.
+KernelCost kernel_cost(const hw::Device& device, const hw::Kernel& kernel, std::int64_t ranks);
 
-/// Adds a library's collective among `ranks` of the replica's `devices`, which all take part in one. Bytes of an
+/// Of a library's collective among `ranks` of the replica's `devices`, which all take part in one. Bytes of an
 /// all-gather are what it leaves on every rank. The kernel that moves the data keeps the device awake as any other
 /// does.
-void add_collective(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,
-                    hw::OpClass op, std::int64_t devices, IterationCost& out);
+KernelCost collective_cost(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,
+                           hw::OpClass op, std::int64_t devices);
 
 }  // namespace orrery::experiments

@@ -4,11 +4,12 @@
 // contexts have four knots an octave, and between knots every figure is linear, in integers. So the price of the
 // iterations to come is known exactly up to the next knot (docs/serving.md), and a ledger only counts how often,
 // and how far from its knot, each entry was used. Entries are computed when first asked for, from the model below.
-// Iterations with prompts in them are that model's own, but for the attention of decodes beside them where that adds
-// to the rest: it comes from a second table of the same kind. Smoothed
+// Where the attention of decodes adds to the rest, entries are of attention alone and a row has the rest once; they
+// then also price the attention of decodes beside prompts, whose iterations are the model's own otherwise. Smoothed
 // away: what bends the cost between two knots (waves, whole tiles of KV; the mean error is below 0.2 %).
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -31,25 +32,45 @@ class TabulatedIteration final : public IterationModel {
   friend class TabulatedLedger;
   static constexpr std::int64_t kRows = 8'192;  ///< sequences tabulated; larger batches are priced one by one
 
+  /// A figure of a cost (CostSums::each) that is not zero: an entry has few, and a run sums up thousands of entries.
+  struct Figure {
+    std::size_t which;
+    std::int64_t value;
+  };
   struct Cell {
     std::int64_t knot = 0, next = 0;  ///< contexts at which it begins and ends
     std::size_t index = 0;            ///< in cells_
-    IterationCost base, slope;        ///< at the knot, and a token of context
+    /// In figures_: at the knot, and a token of context.
+    std::size_t base = 0, slope = 0, end = 0;
     std::int64_t time_ps = 0, slope_ps = 0, energy_pj = 0, slope_pj = 0;
     std::int64_t launches = 0, wire_bytes = 0;  ///< all over the cell
   };
-  /// Entries by mode, sequences and knot.
-  using Rows = std::vector<std::vector<std::vector<Cell*>>>;
-  /// The entry of a batch of decodes alone; null for others.
-  const Cell* find(const BatchShape& shape);
-  /// That of the attention of decodes among others; null if they have no place in the table.
-  const Cell* find_attention(const BatchShape& shape);
-  Cell*& place(Rows& rows, std::int32_t mode, const DecodeSums& decode);
-  Cell& make(std::int32_t mode, const DecodeSums& decode, bool attention);
+  /// So many decodes: what they cost whatever their contexts (nothing unless attention adds to it), and by knot.
+  struct Row {
+    std::size_t index = 0;  ///< in rests_
+    bool made = false;
+    std::vector<Cell*> cells;
+  };
+  /// The entry of a batch of decodes alone; nulls for others.
+  struct Entry {
+    const Row* row = nullptr;
+    const Cell* cell = nullptr;
+  };
+  Entry find(const BatchShape& shape);
+  /// That of the decodes in a segment, alone or beside prompts; nulls if they have no place in the table.
+  Entry find(std::int32_t mode, const Segment& segment);
+  void make(std::int32_t mode, std::int64_t sequences, Row& row);
+  Cell& make(std::int32_t mode, const DecodeSums& decode, const Row& row);
+  IterationCost sampled(std::int32_t mode, const DecodeSums& decode);
+  void keep(const IterationCost& cost);
+  /// Adds the figures [begin, end), `times` times.
+  void add(std::size_t begin, std::size_t end, std::int64_t times, IterationCost& out) const;
+
   /// Cost of a shape that has no entry: the model's own parts, and where the attention of its decodes stands in the
-  /// second table that entry.
+  /// table that entry.
   struct Mixed {
     BatchShape shape;
+    bool known = false;  ///< it is priced
     CostParts parts;
     const Cell* attention = nullptr;
     std::int64_t past_knot = 0;  ///< of the attention's entry, tokens of context
@@ -60,9 +81,11 @@ class TabulatedIteration final : public IterationModel {
 
   IterationModel& exact_;
   std::int32_t layers_;
-  Rows rows_, attention_rows_;
-  std::vector<std::unique_ptr<Cell>> cells_;
-  BatchShape sample_, rest_;
+  std::vector<std::vector<Row>> rows_;  // by mode and sequences
+  std::deque<Cell> cells_;
+  std::vector<Figure> figures_;
+  std::deque<IterationCost> rests_;
+  BatchShape sample_;
   Mixed mixed_;
 };
 
