@@ -55,6 +55,8 @@ struct ScheduleView {
   std::int64_t micro_batches = 1;
   std::int64_t chunks = 1;  ///< of a device: plan.interleave
   double forward = 1, backward_input = 1, backward_weight = 1, transfer = 0;
+  /// Share of a micro-batch's activations that the gradients of weights still need once those of inputs are made.
+  double kept_for_weights = 1;
 };
 
 /// Orders by device.

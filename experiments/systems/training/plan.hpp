@@ -73,6 +73,8 @@ struct Plan {
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
+  std::optional<std::int64_t> head_stage;  ///< that has the head; none: the last
+  std::int64_t head() const { return head_stage.value_or(pipeline - 1); }
   std::int64_t ranks() const { return tensor * pipeline * data; }
 };
 

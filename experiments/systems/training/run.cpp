@@ -90,6 +90,8 @@ TrainingResult train(const TrainingConfig& config) {
   result.plan = make_plan(config.params.plan, config.machine.devices, config.params.workload.global_batch, why);
   const std::unique_ptr<policies::PipelineSchedule> schedule = config.params.policies.schedule.make();
   if (const auto own = schedule->own_chunks()) result.plan.chunks = *own;
+  result.plan.head_stage =
+      schedule->routes({.devices = result.plan.pipeline, .chunks = result.plan.chunks}).front().back().device;
   if (!why) why = schedule_obstacle(*schedule, result.plan);
   CostTable table(config.machine, config.model);
   if (!why) why = table.obstacle(result.plan.tensor);

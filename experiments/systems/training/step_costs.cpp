@@ -96,7 +96,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     again -= repeated;
     add_layers(model.part(PartName::layer), plan, count, repeated, model.boundary_bytes, chunk);
     chunk.first = s == 0 && c == 0;
-    chunk.last = s == plan.pipeline - 1 && c == plan.chunks - 1;
+    chunk.last = s == plan.head() && c == plan.chunks - 1;
     if (chunk.first) add_edge(model.part(PartName::embedding), chunk);
     if (chunk.last) add_edge(model.part(PartName::head), chunk);
     add_shared(model, machine, plan, copies, chunk);
@@ -104,7 +104,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   }
   add_states(model.part(PartName::layer), static_cast<double>(layers), stage);
   if (s == 0) add_states(model.part(PartName::embedding), 1, stage);
-  if (s == plan.pipeline - 1) {
+  if (s == plan.head()) {
     add_states(model.part(PartName::head), 1, stage);
     if (s == 0) {  // one stage holds the table once
       stage.parameters -= model.shared_parameters;
@@ -130,9 +130,9 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
     stage.gradient_bytes = (stage.gradient_bytes + plan.data - 1) / plan.data;
   if (plan.zero == Zero::weights) stage.weight_bytes = (stage.weight_bytes + plan.data - 1) / plan.data;
-  if (plan.pipeline > 1 && (s == 0 || s == plan.pipeline - 1))
+  if (plan.head() > 0 && (s == 0 || s == plan.head()))
     stage.shared_s = collective_s(machine, hw::LibraryCall::all_reduce,
-                                  rank_group(machine, 2, plan.tensor * plan.data * (plan.pipeline - 1)),
+                                  rank_group(machine, 2, plan.tensor * plan.data * plan.head()),
                                   static_cast<double>(model.shared_bytes));
   return stage;
 }
