@@ -20,6 +20,16 @@ if(ORRERY_SANITIZE)
   target_compile_options(orrery_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(orrery_flags INTERFACE -fsanitize=address,undefined)
 endif()
+# Both steps in one build folder: a profile is found by the path of the object file. Threads that count at once may lose counts.
+if(ORRERY_PROFILE STREQUAL "record")
+  target_compile_options(orrery_flags INTERFACE $<BUILD_INTERFACE:-fprofile-generate=${PROJECT_BINARY_DIR}/profile>)
+  target_link_options(orrery_flags INTERFACE $<BUILD_INTERFACE:-fprofile-generate=${PROJECT_BINARY_DIR}/profile>)
+elseif(ORRERY_PROFILE STREQUAL "use")
+  target_compile_options(orrery_flags INTERFACE
+    "$<BUILD_INTERFACE:-fprofile-use=${PROJECT_BINARY_DIR}/profile;-fprofile-correction;-Wno-missing-profile;-Wno-coverage-mismatch>")
+elseif(NOT ORRERY_PROFILE STREQUAL "")
+  message(FATAL_ERROR "ORRERY_PROFILE: expected record, use or nothing, got '${ORRERY_PROFILE}'")
+endif()
 
 # orrery_units(TARGET SIZE [ALONE ...]): compiles the files of a target several at a time, because most of a file's time
 # goes to headers that its neighbours include too. A unit holds files of one folder, SIZE at most on average, and a file's

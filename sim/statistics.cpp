@@ -28,11 +28,23 @@ void SampleStats::add_run(std::int64_t first, std::int64_t slope, std::int64_t c
   if (count_ > exact_) to_histogram();
 }
 
+/// One that must not have a run for itself: it has a count, or is equal to the one before.
+void SampleStats::add_counted(std::int64_t value, std::int64_t count) {
+  if (counts_.empty()) counts_.assign(values_.size(), 1);
+  if (!values_.empty() && values_.back() == value) {
+    counts_.back() += count;
+  } else {
+    values_.push_back(value);
+    counts_.push_back(count);
+  }
+}
+
 void SampleStats::to_histogram() {
   histogram_.emplace();
-  for (const auto& [value, count] : runs_) histogram_->add(value, count);
+  for (std::size_t i = 0; i < values_.size(); ++i) histogram_->add(values_[i], count_of(i));
   for (const Slope& run : slopes_) histogram_->add_run(run.first, run.slope, run.count, run.weight);
-  runs_ = {};
+  values_ = {};
+  counts_ = {};
   slopes_ = {};
   ranks_ = {};
   index_.reset();
@@ -45,7 +57,11 @@ void SampleStats::merge(const SampleStats& other) {
     return merge(copy);
   }
   if (exact() && other.exact() && count_ + other.count_ <= exact_) {
-    runs_.insert(runs_.end(), other.runs_.begin(), other.runs_.end());
+    if (!counts_.empty() || !other.counts_.empty()) {
+      counts_.resize(values_.size(), 1);
+      for (std::size_t i = 0; i < other.values_.size(); ++i) counts_.push_back(other.count_of(i));
+    }
+    values_.insert(values_.end(), other.values_.begin(), other.values_.end());
     slopes_.insert(slopes_.end(), other.slopes_.begin(), other.slopes_.end());
     count_ += other.count_;
     sum_ += other.sum_;
@@ -55,34 +71,42 @@ void SampleStats::merge(const SampleStats& other) {
   }
   if (exact()) to_histogram();
   if (other.histogram_) return histogram_->merge(*other.histogram_);
-  for (const auto& [value, count] : other.runs_) histogram_->add(value, count);
+  for (std::size_t i = 0; i < other.values_.size(); ++i) histogram_->add(other.values_[i], other.count_of(i));
   for (const Slope& run : other.slopes_) histogram_->add_run(run.first, run.slope, run.count, run.weight);
 }
 
-/// Without slopes: values sorted, equal ones together.
+/// Without slopes: values sorted, equal ones with counts together.
 void SampleStats::sort_runs() const {
-  radix_sort(runs_, [](const auto& run) { return static_cast<std::uint64_t>(run.first); });
-  std::size_t kept = 0;
-  for (std::size_t i = 1; i < runs_.size(); ++i) {
-    if (runs_[i].first == runs_[kept].first)
-      runs_[kept].second += runs_[i].second;
-    else
-      runs_[++kept] = runs_[i];
-  }
-  runs_.resize(std::min(runs_.size(), kept + 1));
   ranks_.clear();
   dirty_ = false;
-  if (std::ssize(runs_) == count_) return;  // each run is one sample, in the place of its rank
-  ranks_.resize(runs_.size());
+  if (counts_.empty()) return radix_sort(values_, [](std::int64_t value) { return static_cast<std::uint64_t>(value); });
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs(values_.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i] = {values_[i], counts_[i]};
+  radix_sort(runs, [](const auto& run) { return static_cast<std::uint64_t>(run.first); });
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    if (runs[i].first == runs[kept].first)
+      runs[kept].second += runs[i].second;
+    else
+      runs[++kept] = runs[i];
+  }
+  runs.resize(std::min(runs.size(), kept + 1));
+  values_.resize(runs.size());
+  counts_.resize(runs.size());
+  ranks_.resize(runs.size());
   std::int64_t total = 0;
-  for (std::size_t i = 0; i < runs_.size(); ++i) ranks_[i] = total += runs_[i].second;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    values_[i] = runs[i].first;
+    counts_[i] = runs[i].second;
+    ranks_[i] = total += counts_[i];
+  }
 }
 
 /// Without slopes: the value of a rank below the last.
 std::int64_t SampleStats::at_rank(std::int64_t rank) const {
-  if (ranks_.empty()) return runs_[static_cast<std::size_t>(rank)].first;
+  if (ranks_.empty()) return values_[static_cast<std::size_t>(rank)];
   const auto it = std::upper_bound(ranks_.begin(), ranks_.end(), rank);
-  return runs_[static_cast<std::size_t>(it - ranks_.begin())].first;
+  return values_[static_cast<std::size_t>(it - ranks_.begin())];
 }
 
 /// Samples of a bucket of the index as rising runs.
@@ -102,7 +126,8 @@ std::vector<SampleStats::Slope> SampleStats::slopes_in(const LogHistogram::Place
     }
     if (run.count > 0 && run.first <= place.high) here.push_back(run);
   };
-  for (const auto& [value, count] : runs_) add({value, 1, 1, count});
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    if (values_[i] >= place.low && values_[i] <= place.high) here.push_back({values_[i], 1, 1, count_of(i)});
   for (const Slope& run : slopes_) add(run);
   return here;
 }
@@ -144,7 +169,7 @@ double SampleStats::quantile(double q) const {
   const bool sloping = !slopes_.empty();
   if (dirty_ && sloping) {
     index_.emplace();
-    for (const auto& [value, count] : runs_) index_->add(value, count);
+    for (std::size_t i = 0; i < values_.size(); ++i) index_->add(values_[i], count_of(i));
     for (const Slope& run : slopes_) index_->add_run(run.first, run.slope, run.count, run.weight);
     dirty_ = false;
   } else if (dirty_) {

@@ -24,7 +24,8 @@ class SampleStats {
  public:
   static constexpr std::int64_t kExactSamples = 1'000'000;
 
-  /// Percentiles are exact up to `exact` samples: 16 bytes each where no two in a row are equal or an arithmetic run.
+  /// Percentiles are exact up to `exact` samples: 8 bytes each where each differs from the one before; 16 where some
+  /// are equal, or were given with a count, and then once for equal ones in a row; arithmetic runs take 32.
   explicit SampleStats(std::int64_t exact = kExactSamples) : exact_(exact) {}
 
   /// Adds `count` >= 0 samples of `value` >= 0; std::logic_error else. Amortised constant time.
@@ -35,10 +36,10 @@ class SampleStats {
     count_ += count;
     sum_ += static_cast<__int128>(value) * count;
     if (value > max_) max_ = value;
-    if (!runs_.empty() && runs_.back().first == value) {
-      runs_.back().second += count;
+    if (count == 1 && counts_.empty() && (values_.empty() || values_.back() != value)) {
+      values_.push_back(value);
     } else {
-      runs_.emplace_back(value, count);
+      add_counted(value, count);
     }
     dirty_ = true;
     if (count_ > exact_) to_histogram();
@@ -67,6 +68,8 @@ class SampleStats {
     std::int64_t first, slope, count, weight;
   };
   [[noreturn]] static void throw_negative();
+  void add_counted(std::int64_t value, std::int64_t count);
+  std::int64_t count_of(std::size_t run) const { return counts_.empty() ? 1 : counts_[run]; }
   void sort_runs() const;
   void to_histogram();
   std::int64_t at_rank(std::int64_t rank) const;
@@ -78,9 +81,10 @@ class SampleStats {
   std::int64_t count_ = 0;
   __int128 sum_ = 0;
   std::int64_t max_ = 0;
-  mutable std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // (value, count)
-  std::vector<Slope> slopes_;                                        // all samples are these and runs_
-  mutable std::vector<std::int64_t> ranks_;  // without slopes: cumulative counts of runs_, unless dirty or all are one
+  mutable std::vector<std::int64_t> values_;   // of runs of equal samples, …
+  mutable std::vector<std::int64_t> counts_;   // … how many each has; empty: one
+  std::vector<Slope> slopes_;                  // all samples are these and the runs of values_
+  mutable std::vector<std::int64_t> ranks_;    // without slopes: cumulative counts, unless dirty or all are one
   mutable std::optional<LogHistogram> index_;  // with slopes: all samples, unless dirty
   mutable bool dirty_ = false;
   std::optional<LogHistogram> histogram_;  // instead of all above, past the limit

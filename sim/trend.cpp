@@ -8,8 +8,8 @@ namespace orrery::sim {
 
 void PlaceMeans::add(std::int64_t place, double value) {
   if (place < 0) throw std::invalid_argument("a place in a row is not negative");
-  while (place / length_ >= static_cast<std::int64_t>(kMost)) join_pairs();
-  const auto at = static_cast<std::size_t>(place / length_);
+  while (place >> shift_ >= static_cast<std::int64_t>(kMost)) join_pairs();
+  const auto at = static_cast<std::size_t>(place >> shift_);
   if (at >= stretches_.size()) stretches_.resize(at + 1);
   stretches_[at].sum += value;
   ++stretches_[at].count;
@@ -17,8 +17,8 @@ void PlaceMeans::add(std::int64_t place, double value) {
 
 void PlaceMeans::add(const PlaceMeans& other) {
   PlaceMeans theirs = other;
-  while (theirs.length_ < length_) theirs.join_pairs();
-  while (length_ < theirs.length_) join_pairs();
+  while (theirs.shift_ < shift_) theirs.join_pairs();
+  while (shift_ < theirs.shift_) join_pairs();
   if (stretches_.size() < theirs.stretches_.size()) stretches_.resize(theirs.stretches_.size());
   for (std::size_t i = 0; i < theirs.stretches_.size(); ++i) {
     stretches_[i].sum += theirs.stretches_[i].sum;
@@ -27,7 +27,7 @@ void PlaceMeans::add(const PlaceMeans& other) {
 }
 
 void PlaceMeans::join_pairs() {
-  length_ *= 2;
+  ++shift_;
   for (std::size_t i = 0; i < stretches_.size(); ++i) {
     if (i % 2 == 0) {
       stretches_[i / 2] = stretches_[i];

@@ -33,7 +33,7 @@ class PlaceMeans {
   void join_pairs();
 
   std::vector<Stretch> stretches_;
-  std::int64_t length_ = 1;  // places in a stretch
+  int shift_ = 0;  // 2^shift_ places in a stretch
 };
 
 /// A straight line through equally spaced values.

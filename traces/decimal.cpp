@@ -120,8 +120,17 @@ std::optional<std::int64_t> parse_whole(std::string_view text) {
   text = trim(text);
   std::int64_t value = 0;
   const char* const stop = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), stop, value);
-  if (error != std::errc{}) return std::nullopt;
+  const char* end = text.data();
+  if (text.size() <= 18) {
+    std::uint64_t digits = 0;
+    end = append_digits(text.data(), stop, digits);
+    value = static_cast<std::int64_t>(digits);
+  }
+  if (end == text.data()) {  // long, or with a sign
+    const auto [after, error] = std::from_chars(text.data(), stop, value);
+    if (error != std::errc{}) return std::nullopt;
+    end = after;
+  }
   if (end == stop) return value;
   if (*end != '.') return std::nullopt;
   for (const char* c = end + 1; c != stop; ++c)

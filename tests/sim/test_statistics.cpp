@@ -42,6 +42,41 @@ TEST_CASE("no sample of count 0 counts, and negative ones are refused, exact or 
   }
 }
 
+TEST_CASE("samples with and without counts, in a row and apart, sorted and added to again", "[unit]") {
+  // 3 1 2, then 2 again (a count), a 5 twice, and after a percentile 0: 0 1 2 2 3 5 5.
+  SampleStats stats, parts, more;
+  for (const std::int64_t value : {3, 1, 2}) stats.add(value);
+  CHECK(stats.quantile(0.5) == 2);  // all once: 1 2 3
+  stats.add(3);                     // equal to the last of those sorted
+  CHECK(stats.quantile(0.75) == 3);
+  parts.add(3);
+  parts.add(1);
+  parts.add(2, 2);
+  more.add(5);
+  more.add(5);
+  parts.merge(more);
+  CHECK(parts.quantile(1) == 5);
+  parts.add(0);
+  for (int i = 0; i < 7; ++i)
+    CHECK(parts.quantile(i / 6.0) == Approx(std::vector<double>{0, 1, 2, 2, 3, 5, 5}[static_cast<std::size_t>(i)]));
+  CHECK(parts.count() == 7);
+  // What has counts is merged into what has none, and the other way round.
+  SampleStats plain, counted;
+  plain.add(7);
+  plain.add(4);
+  counted.add(6, 3);
+  SampleStats both = plain;
+  both.merge(counted);
+  counted.merge(plain);
+  for (const SampleStats* all : {&both, &counted}) {
+    CHECK(all->count() == 5);
+    CHECK(all->quantile(0) == 4);
+    CHECK(all->quantile(0.25) == 6);
+    CHECK(all->quantile(0.75) == 6);
+    CHECK(all->quantile(1) == 7);
+  }
+}
+
 TEST_CASE("merged with itself every sample counts twice", "[unit]") {
   // 1,500 runs and a slope of 6 samples, doubled twice; then past the exact limit.
   SampleStats stats, twice;

@@ -138,6 +138,15 @@ WorkloadParams changed_workload(WorkloadParams workload, const RunChange& change
   return workload;
 }
 
+/// What the host does, and the overheads beside it where there are any.
+std::unique_ptr<HostTime> host_of(const ServingConfig& config) {
+  std::unique_ptr<HostTime> host = config.host.make(config.launch_costs);
+  const std::int64_t iteration_ps = picoseconds(config.replica.iteration_overhead_s);
+  const std::int64_t sequence_ps = picoseconds(config.replica.sequence_overhead_s);
+  if (iteration_ps == 0 && sequence_ps == 0) return host;
+  return std::make_unique<AddedHostTime>(std::move(host), iteration_ps, sequence_ps);
+}
+
 /// Who decides in the cluster of a run.
 ClusterPolicies deciders(const ServingConfig& config, sim::Engine& engine) {
   ClusterPolicies all;
@@ -286,12 +295,11 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load,
                   deciders(config, engine));
   cluster.migrate(config.policies.migration.make(), config.migration);
-  const AddedHostTime host(config.host.make(config.launch_costs), picoseconds(config.replica.iteration_overhead_s),
-                           picoseconds(config.replica.sequence_overhead_s));
+  const std::unique_ptr<HostTime> host = host_of(config);
   std::optional<LiveFabric> fabric;
   if (config.fabric) fabric.emplace(*config.fabric, engine, progress);
   hw::MessageCarrier* const carrier = fabric ? &fabric->workload.run() : nullptr;
-  RunMembers members(*state_, engine, host, seed, carrier);
+  RunMembers members(*state_, engine, *host, seed, carrier);
   members.add_to(cluster);
   KvWires wires{.network = carrier, .hosts = {}};
   if (fabric) {

@@ -36,12 +36,12 @@ struct ExactTime {
   friend constexpr auto operator<=>(const ExactTime&, const ExactTime&) = default;
 };
 
-struct Request : traces::Asked {
+/// All of a request but its text: what is new when its slot is used again.
+struct RequestState : traces::Asked {
   std::int64_t id = 0;
   sim::Time arrived;
   std::int64_t session = -1;  ///< conversation or workflow; -1: none
   std::int32_t kind = 0;      ///< what a workload wants to know again when the request ends (stage, step)
-  policies::Text text;        ///< what prompt and output say; empty: like no other
   // as it stands
   std::int64_t generated = 0;     ///< output tokens emitted, when it is not in a replica
   std::int64_t ready_tokens = 0;  ///< tokens whose KV travels with it to the next replica
@@ -54,6 +54,10 @@ struct Request : traces::Asked {
   std::int32_t lane = 0;                            ///< of that replica
   bool placed = false;                              ///< a replica has it, or it is on its way to one
   std::int64_t queued_tokens = 0, load_tokens = 0;  ///< what the cluster counts it for at its replica
+};
+
+struct Request : RequestState {
+  policies::Text text;  ///< what prompt and output say; empty: like no other
 };
 
 /// What is reported of a request when it is over.
@@ -71,15 +75,14 @@ class RequestPool {
     if (free_.empty()) return requests_.emplace_back();
     Request& request = *free_.back();
     free_.pop_back();
-    policies::Text text = std::move(request.text);  // keep its memory
-    text.clear();
-    request = {};
-    request.text = std::move(text);
+    static_cast<RequestState&>(request) = kFresh;
+    request.text.clear();  // its memory is kept
     return request;
   }
   void recycle(Request& request) { free_.push_back(&request); }
 
  private:
+  static constexpr RequestState kFresh{};
   std::deque<Request> requests_;
   std::vector<Request*> free_;
 };

@@ -48,6 +48,8 @@ void RequestMetrics::request_ended(const RequestRecord& record, const TbtVerdict
   e2e.add(whole.ticks);
   queueing.add((*record.admitted - record.arrived).ticks);
   const auto per_token = [&](sim::Duration time, std::int64_t tokens) {
+    std::int64_t ps = 0;
+    if (!__builtin_mul_overflow(time.ticks, ps_per_tick, &ps)) return ps / tokens;
     return to_ps(static_cast<__int128>(time.ticks) * ps_per_tick / tokens, 1);
   };
   normalised.add(per_token(whole, record.output_tokens));

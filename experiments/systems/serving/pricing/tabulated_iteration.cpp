@@ -71,8 +71,11 @@ class TabulatedLedger final : public CostLedger {
       const TabulatedIteration::Figure* const figures = model_.figures_.data();
       for (std::size_t f = cell.base; f < cell.slope; ++f)
         sums[figures[f].which] += static_cast<__int128>(figures[f].value) * uses_[i].times;
+      const __int128 past_knot = uses_[i].past_knot;
+      const auto few = static_cast<std::int64_t>(past_knot);
       for (std::size_t f = cell.slope; f < cell.end; ++f)
-        sums[figures[f].which] += figures[f].value * uses_[i].past_knot;
+        sums[figures[f].which] +=
+            few == past_knot ? static_cast<__int128>(figures[f].value) * few : figures[f].value * past_knot;
     }
     RunCost total = rest_;
     total.each([&, i = std::size_t{0}](__int128& sum) mutable { sum += sums[i++]; });
@@ -124,7 +127,12 @@ IterationCost TabulatedIteration::sampled(std::int32_t mode, const DecodeSums& d
 
 void TabulatedIteration::make(std::int32_t mode, std::int64_t sequences, Row& row) {
   rests_.push_back(exact_.additive() ? sampled(mode, {sequences, 0}) : IterationCost{});
+  const IterationCost& rest = rests_.back();
   row.index = rests_.size() - 1;
+  row.time_ps = rest.time_ps;
+  row.energy_pj = rest.energy_pj();
+  row.launches = rest.launches;
+  row.wire_bytes = rest.wire_bytes;
   row.made = true;
 }
 
@@ -249,16 +257,15 @@ IterationPrice TabulatedIteration::price(const BatchShape& shape) {
             .launches = whole.launches,
             .wire_bytes = whole.wire_bytes};
   }
-  const IterationCost& rest = rests_[row->index];
   const DecodeSums& decode = shape.segments.front().decode;
   const std::int64_t past = decode.context_tokens - cell->knot;
-  return {.time_ps = rest.time_ps + cell->time_ps + past * cell->slope_ps,
+  return {.time_ps = row->time_ps + cell->time_ps + past * cell->slope_ps,
           .step_ps = decode.sequences * cell->slope_ps,
-          .energy_pj = rest.energy_pj() + cell->energy_pj + past * cell->slope_pj,
+          .energy_pj = row->energy_pj + cell->energy_pj + past * cell->slope_pj,
           .step_energy_pj = decode.sequences * cell->slope_pj,
           .horizon = (cell->next - decode.context_tokens + decode.sequences - 1) / decode.sequences,
-          .launches = rest.launches + cell->launches,
-          .wire_bytes = rest.wire_bytes + cell->wire_bytes};
+          .launches = row->launches + cell->launches,
+          .wire_bytes = row->wire_bytes + cell->wire_bytes};
 }
 
 std::unique_ptr<CostLedger> TabulatedIteration::ledger() {

@@ -49,6 +49,7 @@ class TabulatedIteration final : public IterationModel {
   struct Row {
     std::size_t index = 0;  ///< in rests_
     bool made = false;
+    std::int64_t time_ps = 0, energy_pj = 0, launches = 0, wire_bytes = 0;  ///< of the rest
     std::vector<Cell*> cells;
   };
   /// The entry of a batch of decodes alone; nulls for others.

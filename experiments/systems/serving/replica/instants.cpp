@@ -97,7 +97,7 @@ void Instants::decide() {
   decided_ = now();
   deciding_ = true;
   turns_.swap(asking_);
-  std::ranges::sort(turns_);
+  if (turns_.size() > 1) std::ranges::sort(turns_);
   for (const std::size_t who : turns_) {
     of_[who].asks = false;
     of_[who].taker->take_turn();

@@ -10,12 +10,20 @@ using policies::Phase;
 using policies::SeqId;
 using policies::Sequence;
 
+namespace {
+
+// Copied from, which takes a third of the time of making them where they go.
+constexpr Sequence kFreshSequence{};
+constexpr Account kFreshAccount{};
+
+}  // namespace
+
 SeqId SequenceTable::new_slot() {
   if (!pool_->free.empty()) {
     const SeqId id = pool_->free.back();
     pool_->free.pop_back();
-    (*this)[id] = {};
-    account(id) = {};
+    (*this)[id] = kFreshSequence;
+    account(id) = kFreshAccount;
     return id;
   }
   const SeqId id{static_cast<std::uint32_t>(pool_->sequences.size())};
@@ -142,8 +150,12 @@ void SequenceTable::erase_prefilling(SeqId id) {
 
 void SequenceTable::remove(SeqId id) {
   stop(id);
-  const auto at = std::lower_bound(running_.begin(), running_.end(), (*this)[id].turn,
-                                   [&](SeqId a, std::int64_t turn) { return (*this)[a].turn < turn; });
+  // A few hundred numbers in a row are looked through sooner than the turns of a few sequences here and there.
+  constexpr std::size_t kFew = 512;
+  const auto at = running_.size() <= kFew
+                      ? std::find(running_.begin(), running_.end(), id)
+                      : std::lower_bound(running_.begin(), running_.end(), (*this)[id].turn,
+                                         [&](SeqId a, std::int64_t turn) { return (*this)[a].turn < turn; });
   if (at == running_.end() || *at != id) broken_policy("it preempted a sequence that does not run");
   running_.erase(at);
 }

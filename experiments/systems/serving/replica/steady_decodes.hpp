@@ -65,9 +65,11 @@ class SteadyDecodes {
   struct ClockEvent {
     std::int64_t clock, order;
     policies::SeqId seq;
-    friend bool operator>(const ClockEvent& a, const ClockEvent& b) {
-      return a.clock != b.clock ? a.clock > b.clock : a.order > b.order;
+    /// Both are not negative, so they compare as one number, without a branch.
+    unsigned __int128 key() const {
+      return static_cast<unsigned __int128>(clock) << 64 | static_cast<std::uint64_t>(order);
     }
+    friend bool operator>(const ClockEvent& a, const ClockEvent& b) { return a.key() > b.key(); }
   };
   SteadyState& state(policies::SeqId id) { return sequences_.account(id).steady; }
   bool measured(policies::SeqId id) const { return metrics_.measures(sequences_[id].arrived); }
