@@ -185,13 +185,38 @@ TEST_CASE("rows of a table end at 8191 sequences", "[unit]") {
   CHECK(on_the_line(81'921) != 81'921LL * 81'921);
   CHECK(table.price(decodes(8192, 81'921)).time_ps == straight(8192));
   // Attention beside prompts likewise.
-  exact.adds = true;
-  const auto mixed = [&](std::int64_t n) { return table.price(decodes(n, 81'921, 5)).time_ps - 5000; };
+  Squares adding;
+  adding.adds = true;
+  TabulatedIteration beside(adding, kLayers);
+  const auto mixed = [&](std::int64_t n) { return beside.price(decodes(n, 81'921, 5)).time_ps - 5000; };
   CHECK(mixed(8191) == 1000 * 8191 + on_the_line(81'921));
   CHECK(mixed(8192) == straight(8192));
 }
 
-TEST_CASE("the attention of decodes beside a prompt has a table of its own where it adds", "[unit]") {
+TEST_CASE("decodes alone and decodes beside a prompt share entries where attention adds", "[unit]") {
+  // A row is its tokens once (without contexts), an entry two samples with contexts, at 80 and 96.
+  Squares exact;
+  exact.adds = true;
+  TabulatedIteration table(exact, kLayers);
+  CHECK(table.price(decodes(9, 83)).time_ps == 9'000 + on_the_line(83));
+  CHECK(exact.asked == 3);
+  CHECK(table.price(decodes(9, 84, 7)).time_ps == 16'000 + on_the_line(84));
+  CHECK(exact.asked == 4);  // the prompt alone
+  CHECK(table.price(decodes(9, 85)).time_ps == 9'000 + on_the_line(85));
+  CHECK(exact.asked == 4);
+
+  const auto ledger = table.ledger();
+  ledger->book(decodes(9, 83), 1);
+  ledger->book(decodes(9, 84, 7), 1);
+  ledger->book(decodes(9, 82), 2);  // at 82 and 91
+  const RunCost total = ledger->total();
+  const std::int64_t time = 9'000 * 3 + 16'000 + on_the_line(83) + on_the_line(84) + on_the_line(82) + on_the_line(91);
+  CHECK((total.time_ps == time));
+  CHECK((total.flops == 2 * time));
+  CHECK((total.class_pj.back() == (50 + hw::kOpClasses - 1) * static_cast<__int128>(time)));
+}
+
+TEST_CASE("the attention of decodes beside a prompt stands in the table where it adds", "[unit]") {
   for (const bool keeps : {false, true}) {
     CAPTURE(keeps);
     Squares exact;

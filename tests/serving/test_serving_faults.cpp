@@ -251,8 +251,8 @@ TEST_CASE("faults of measured tables and of operator graphs beside other things"
   CHECK(faults({R"(policies.passes={"order": [], "per_size": ["runtime_fusion"]})"}) ==
         "--set:/policies/passes/per_size: expected no passes per size: a service has one graph for all");
   CHECK(faults({"policies.passes=null", "model.dtype=int8"}) == "none");
-  CHECK(config({passes}).own_graph);
-  CHECK_FALSE(config({}).own_graph);
+  CHECK_FALSE(config({passes}).graph_key.empty());
+  CHECK(config({}).graph_key.empty());
 }
 
 }  // namespace test_serving_faults
