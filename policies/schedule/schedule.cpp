@@ -15,6 +15,13 @@ std::vector<PipelineRoute> PipelineSchedule::routes(const ScheduleView& view) co
   return {route};
 }
 
+PipelineRoute folded_route(std::int64_t devices) {
+  PipelineRoute route;
+  for (std::int64_t device = 0; device < devices; ++device) route.push_back({static_cast<std::int32_t>(device), 0});
+  for (std::int64_t device = devices; device-- > 0;) route.push_back({static_cast<std::int32_t>(device), 1});
+  return route;
+}
+
 std::int64_t PipelineSchedule::route_of(const ScheduleView&, std::int64_t) const {
   return 0;
 }

@@ -48,6 +48,9 @@ struct StageChunk {
 /// Where the layers lie: hop i has the i-th part of the model.
 using PipelineRoute = std::vector<StageChunk>;
 
+/// Two chunks a device: down the devices and back up, so that the first device has the first and the last part.
+PipelineRoute folded_route(std::int64_t devices);
+
 /// What a schedule may know: sizes, and the times of a pass through a chunk, the same for all where nothing else is
 /// known, in any unit.
 struct ScheduleView {

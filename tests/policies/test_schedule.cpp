@@ -54,7 +54,8 @@ const std::vector<std::pair<std::string, std::string>> kAll{{"gpipe", "{}"},
                                                             {"zb_h1", "{}"},
                                                             {"zb_h2", "{}"},
                                                             {"zb_auto", R"({"kept": 1})"},
-                                                            {"zb_auto", R"({"kept": 2})"}};
+                                                            {"zb_auto", R"({"kept": 2})"},
+                                                            {"zb_v", "{}"}};
 
 }  // namespace
 
@@ -84,6 +85,8 @@ TEST_CASE("Bubbles of uniform passes are the published ones", "[theory]") {
     CHECK(judged(*made("1f1b"), view).bubble_s == Approx(3 * late));
     CHECK(judged(*made("zb_h1"), view).bubble_s == Approx(late));
     CHECK(judged(*made("zb_h2"), view).bubble_s == Approx(0).margin(1e-9));
+    CHECK(judged(*made("zb_v"), {.devices = p, .micro_batches = 4 * p, .chunks = 2}).bubble_s ==
+          Approx(0).margin(1e-9));
     ScheduleView chunked = view;
     for (const std::int64_t chunks : {2, 4}) {  // (P - 1)(F + B) / C, passes of a C-th
       chunked.chunks = chunks;
@@ -115,6 +118,9 @@ TEST_CASE("Schedules keep what they say", "[theory]") {
   CHECK(judged(*made("zb_h2"), view).kept == std::vector<std::int64_t>{7, 7, 7, 7});
   CHECK(most(judged(*made("zb_auto", R"({"kept": 1})"), view).kept) == 4);
   CHECK(most(judged(*made("zb_auto", R"({"kept": 2})"), view).kept) <= 8);
+  // 2 P chunks of half the size: what 1F1B keeps on its first device.
+  CHECK(judged(*made("zb_v"), {.devices = 4, .micro_batches = 16, .chunks = 2}).kept ==
+        std::vector<std::int64_t>{8, 8, 8, 8});
   // Interleaved, two chunks: 2 (P - 1) + (C - 1) P + 1 chunks on the first device.
   CHECK(judged(*made("interleaved"), {.devices = 4, .micro_batches = 16, .chunks = 2}).kept.front() == 11);
 }
@@ -141,6 +147,30 @@ TEST_CASE("An order that is not sound is told", "[unit]") {
              Contains("interleaved has several"));
   CHECK_THAT(*made("interleaved")->obstacle({.devices = 4, .micro_batches = 6, .chunks = 2}),
              Contains("groups of 4 micro-batches, which do not divide 6"));
+}
+
+TEST_CASE("A listed order runs as given, and one that is not sound is refused", "[unit]") {
+  const auto listed = made("listed", R"({"orders": ["F0 F1 I0 W0 B1", "F0 B0 F1 B1"]})");
+  const ScheduleView view{.devices = 2, .micro_batches = 2};
+  REQUIRE_FALSE(listed->obstacle(view));
+  CHECK(listed->order(view)[0][2] == StagePass{PassKind::backward_input, 0, 0});
+  CHECK(listed->order(view)[1][1] == StagePass{PassKind::backward, 0, 0});
+  // By hand: device 1 runs F0 from 1 to 2, B0 to 4; device 0 F0, F1 to 2, then waits for B0: I0 from 4, W0, B1. On
+  // device 1 F1 ends at 5 and B1 at 7, so B1 runs on device 0 from 7 to 9.
+  CHECK(judged(*listed, view).span == Approx(9));
+  // Folded: down 0.0, 1.0 and up 1.1, 0.1.
+  const ScheduleView two{.devices = 2, .micro_batches = 1, .chunks = 2};
+  const auto folded = made("listed", R"({"orders": ["F0 F0.1 B0.1 B0", "F0 F0.1 B0.1 B0"], "route": "folded"})");
+  CHECK(judged(*folded, two).span == Approx(12));  // four forward passes, four backward passes of 2, one after another
+  const auto refusal = [&](const char* params) { return made("listed", params)->obstacle(view).value_or("none"); };
+  CHECK_THAT(refusal(R"({"orders": ["F0 F1 B0 B1", "B0 F0 F1 B1"]})"), Contains("never starts"));
+  CHECK_THAT(refusal(R"({"orders": ["F0 F1 B0 B1", "F0 B0 F1"]})"), Contains("is missing"));
+  CHECK_THAT(refusal(R"({"orders": ["F0 F0 F1 B0 B1", "F0 B0 F1 B1"]})"), Contains("is there twice"));
+  CHECK_THAT(refusal(R"({"orders": ["F0 F1 B0 B1", "F0 B0 F1 B1 F2"]})"), Contains("belong to no"));
+  CHECK_THAT(refusal(R"({"orders": ["F0 F1 B0 B1", "F0 X0"]})"), Contains("'X0' is no pass"));
+  CHECK_THAT(refusal(R"({"orders": ["F0 F1 B0 B1", "F0."]})"), Contains("'F0.' is no pass"));
+  CHECK_THAT(refusal(R"({"orders": ["F0 F1 B0 B1"]})"), Contains("1 orders are listed"));
+  CHECK_THAT(*folded->obstacle(view), Contains("a folded route has two chunks"));
 }
 
 }  // namespace test_schedule
