@@ -2,7 +2,9 @@
 // device, so that a device has its layers once. In the steady part a forward pass of one chunk follows a backward pass
 // of the other, which lets kernels of one hide messages of the other; here they run one after the other, as whole
 // passes. Backward passes are cut in two only where weights can wait for a gap: while the pipeline fills, and at its
-// end. Needs 2 D micro-batches.
+// end. Needs 2 D micro-batches. The published bubble, (D - 1)(F&B + B - 3 W) of a
+// chunk, takes a pair for one pass whose results leave at its end: so run, this order has it for uniform passes. Here
+// each pass's result leaves when that pass ends, and the bubble is shorter.
 #include <fmt/format.h>
 
 #include "policies/schedule/schedule.hpp"
