@@ -55,7 +55,9 @@ const std::vector<std::pair<std::string, std::string>> kAll{{"gpipe", "{}"},
                                                             {"zb_h2", "{}"},
                                                             {"zb_auto", R"({"kept": 1})"},
                                                             {"zb_auto", R"({"kept": 2})"},
-                                                            {"zb_v", "{}"}};
+                                                            {"zb_v", "{}"},
+                                                            {"v_half", "{}"},
+                                                            {"v_min", "{}"}};
 
 }  // namespace
 
@@ -147,6 +149,49 @@ TEST_CASE("An order that is not sound is told", "[unit]") {
              Contains("interleaved has several"));
   CHECK_THAT(*made("interleaved")->obstacle({.devices = 4, .micro_batches = 6, .chunks = 2}),
              Contains("groups of 4 micro-batches, which do not divide 6"));
+}
+
+TEST_CASE("V-Half and V-Min trade bubbles for activations as published", "[theory]") {
+  // In uniform passes of a chunk the bubble of 1F1B is 6 (P - 1) and it keeps 2 P chunks. Published: V-Half about a
+  // half of both, V-Min two thirds of the bubble at a third of the activations. Hops that would make passes clash add a
+  // few slots, and so a few chunks: the rest of six slots at each of two chunks.
+  for (const std::int64_t p : {4, 6, 8, 9, 16, 32})
+    for (const std::int64_t turns : {2, 4, 8}) {
+      const ScheduleView view{.devices = p, .micro_batches = turns * p, .chunks = 2};
+      const double whole = 6 * static_cast<double>(p - 1);
+      const Judged half = judged(*made("v_half"), view), least = judged(*made("v_min"), view);
+      CAPTURE(p, turns);
+      CHECK(half.bubble_s >= 0.5 * whole);
+      CHECK(half.bubble_s <= 0.62 * whole);
+      CHECK(most(half.kept) <= p + 3);
+      CHECK(least.bubble_s >= 0.6 * whole);
+      CHECK(least.bubble_s <= 0.7 * whole + 1);
+      CHECK(3 * most(least.kept) <= 2 * p + 12);
+    }
+}
+
+TEST_CASE("DualPipeV keeps as much as published and waits no longer", "[theory]") {
+  struct Lengths {
+    double forward, input, weight;
+  };
+  for (const std::int64_t p : {1, 2, 3, 4, 8, 16})
+    for (const std::int64_t micro : {2 * p, 2 * p + 1, 5 * p})
+      for (const Lengths& l : {Lengths{1, 1, 1}, {2, 3, 1}, {1, 2, 1}, {2, 1, 1}}) {
+        const ScheduleView view{.devices = p,
+                                .micro_batches = micro,
+                                .chunks = 2,
+                                .forward = l.forward,
+                                .backward_input = l.input,
+                                .backward_weight = l.weight};
+        CAPTURE(p, micro, l.forward, l.input);
+        const Judged all = judged(*made("dualpipe_v"), view);
+        // Published, with a forward and a backward pass side by side as long as both: (P - 1)(F&B + B - 3 W).
+        const double backward = l.input + l.weight;
+        CHECK(all.bubble_s <= static_cast<double>(p - 1) * (l.forward + 2 * backward - 3 * l.weight) + 1e-9);
+        CHECK(most(all.kept) == 2 * p + 1);
+      }
+  CHECK_THAT(*made("dualpipe_v")->obstacle({.devices = 4, .micro_batches = 7, .chunks = 2}),
+             Contains("needs 8 micro-batches on 4 devices, there are 7"));
 }
 
 TEST_CASE("A listed order runs as given, and one that is not sound is refused", "[unit]") {
