@@ -51,7 +51,11 @@ Node claim_schema() {
   Node list = typed("array", "What is claimed.");
   list.set("items", std::move(claim));
   properties.set("claims", std::move(list));
-  properties.set("sensitivity", axis_schema());
+  Node parameters = axis_schema();
+  parameters.find("items")
+      ->find("properties")
+      ->set("variants", typed("array", "Variants that the parameter is of; none: all."));
+  properties.set("sensitivity", std::move(parameters));
   Node node = typed("object", "A claim study: what a paper says of a system, and the experiment that judges it.");
   node.set("properties", std::move(properties));
   Node required = Node::array();

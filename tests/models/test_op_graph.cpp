@@ -100,10 +100,10 @@ TEST_CASE("op work: attention, by hand, and its kernels", "[unit]") {
   check_lowered(graph, {{"batch", 2}, {"tokens", 7}, {"past", 0}});
   check_lowered(graph, {{"batch", 4}, {"tokens", 1}, {"past", 100}});  // a decode kernel
   // The gradient: five products where the forward pass has two.
-  const TensorId dy = graph.input("dy", {kBatch, 8, tokens, 64}, kHalf);
+  const TensorId out = graph.op(OpId{0}).outputs.front(), dy = graph.input("dy", {kBatch, 8, tokens, 64}, kHalf);
   std::vector<Tensor> grads(3);
   for (int i = 0; i < 3; ++i) grads[static_cast<std::size_t>(i)] = graph.tensor(i == 0 ? q : i == 1 ? k : v);
-  graph.add(node(OpKind::attention_grad, {q, k, v, dy}, {{"causal", SymExpr(1)}}), grads);
+  graph.add(node(OpKind::attention_grad, {q, k, v, out, dy}, {{"causal", SymExpr(1)}}), grads);
   CHECK(work(graph, OpId{1}, {{"batch", 2}, {"tokens", 3}, {"past", 5}}).flops() == SymExpr(21 * 10 * 64 * 2 * 8));
   check_lowered(graph, {{"batch", 2}, {"tokens", 3}, {"past", 5}});
 }

@@ -80,7 +80,7 @@ const FigureTable<Source>& step_table() {
          return s.result.model_flops / (s.times().time_s * peak);
        },
        [](const S& s) { return s.times().bubble_s / s.times().time_s; }},
-      {"model_flops", "FLOP", "Of a step.", [](const S& s) { return s.result.model_flops; }},
+      {"model_flops", "", "FLOPs of a step, nothing run again.", [](const S& s) { return s.result.model_flops; }},
       {"plan.{tensor_parallel,pipeline_parallel,data_parallel,micro_batches}", "count", "As run.",
        [](const S& s) { return s.result.plan.tensor; }, [](const S& s) { return s.result.plan.pipeline; },
        [](const S& s) { return s.result.plan.data; }, [](const S& s) { return s.result.plan.micro_batches; }},
