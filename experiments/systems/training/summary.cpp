@@ -93,8 +93,7 @@ const FigureTable<Source>& step_table() {
        [](const S& s) { return s.config.machine.device.memory_bytes; }},
       {"energy_j.{total,idle}", "J", "Of a step, all devices; what they draw without work.",
        [](const S& s) { return s.result.energy_j; }, [](const S& s) { return s.result.idle_j; }},
-      {"whole.{days,device_hours,energy_j}", "",
-       "For workload.tokens, where they are given: days, hours of devices, J.",
+      {"whole.{days,device_hours}", "", "For workload.tokens, where they are given.",
        [](const S& s) -> FigureValue {
          if (s.config.params.workload.tokens <= 0) return std::nullopt;
          return s.seconds_for_tokens() / 86400;
@@ -102,7 +101,8 @@ const FigureTable<Source>& step_table() {
        [](const S& s) -> FigureValue {
          if (s.config.params.workload.tokens <= 0) return std::nullopt;
          return s.seconds_for_tokens() / 3600 * static_cast<double>(s.config.machine.devices);
-       },
+       }},
+      {"whole.energy_j", "J", "What all devices draw for them.",
        [](const S& s) -> FigureValue {
          if (s.config.params.workload.tokens <= 0) return std::nullopt;
          return s.config.params.workload.tokens / s.tokens() * s.result.energy_j;
