@@ -303,7 +303,12 @@ TEST_CASE("Plans that do not fit say why", "[unit]") {
   CHECK_THAT(
       why(R"({"plan": {"tensor_parallel": 8, "pipeline_parallel": 1, "sequence_parallel": true}, "workload": {"sequence": 1001, "global_batch": 32}})"),
       Contains("8 ranks of sequence parallelism do not divide 1001 tokens"));
-  // 2048 sequences at once keep far more than 80 GB.
+  CHECK_THAT(why(R"({"machine": {"devices": [{"part": "epyc-9654", "count": 8}]}})"),
+             Contains("has no link over which"));
+  CHECK_THAT(why(R"({"plan": {"pipeline_parallel": 8, "tensor_parallel": 1, "micro_batch": 1, "data_parallel": 1},
+                     "workload": {"sequence": 1024, "global_batch": 1000000}})"),
+             Contains("24000000 passes of stages are more than the 4000000 that are run"));
+  // 512 sequences at once keep far more than 80 GB.
   CHECK_THAT(
       why(R"({"plan": {"micro_batch": 512, "data_parallel": 1}, "workload": {"sequence": 1024, "global_batch": 512}})"),
       Contains(" needs ") && Contains("a device has 80 GiB"));

@@ -99,7 +99,14 @@ struct StepRun {
   std::uint64_t events = 0;
 };
 
-/// Runs the step. Throws sim::ConfigError-free: the order must be sound (policies::check_order).
+/// Most passes of stages that a run takes on: beyond, memory and time are no longer those of an answer.
+inline constexpr std::int64_t kMostPasses = 4'000'000;
+/// Passes of a plan's step, halves of backward passes counted.
+constexpr std::int64_t pass_count(const Plan& plan) {
+  return 3 * plan.pipeline * plan.micro_batches * plan.chunks;
+}
+
+/// Runs the step; the order must be sound (policies::check_order).
 StepRun run_step(const StepCosts& costs, const policies::PipelineSchedule& schedule, sim::TickScale scale);
 
 }  // namespace orrery::experiments::training

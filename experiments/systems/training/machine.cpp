@@ -35,6 +35,11 @@ double tree_rounds(double nodes) {
 
 }  // namespace
 
+std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks) {
+  const std::int64_t in_node = std::min(ranks, machine.node_devices);
+  return in_node > 1 ? machine.device.rank_obstacle(in_node) : std::nullopt;
+}
+
 RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std::int64_t stride) {
   const std::int64_t apart = std::max<std::int64_t>(1, stride);
   const std::int64_t fit = (machine.node_devices + apart - 1) / apart;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "hw/device/device.hpp"
 #include "hw/network/library_collective.hpp"
@@ -55,6 +56,9 @@ RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std::in
 
 /// Seconds of a collective on `bytes` (as library_collective has them) in a group, all such groups at once.
 double collective_s(const TrainingMachine& machine, hw::LibraryCall call, const RankGroup& group, double bytes);
+
+/// Why so many devices cannot share a step: they have no links to each other. Nothing if they can.
+std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks);
 
 /// Seconds of a message to the rank that is `stride` further, every rank at once.
 double message_s(const TrainingMachine& machine, std::int64_t stride, double bytes);

@@ -55,6 +55,10 @@ class PlanSearch {
   PlannerResult run() {
     const std::int64_t devices = config_.machine.devices;
     const std::int64_t node = std::min(devices, config_.machine.node_devices);
+    if (const auto why = machine_obstacle(config_.machine, devices)) {
+      ++result_.left_out[*why];
+      return std::move(result_);
+    }
     for (const std::int64_t tensor : chosen(divisors(devices), params_.tensor_parallel)) {
       if (tensor > node) continue;  // across nodes it never pays, and is asked for by name only
       if (const auto why = table_.obstacle(tensor)) {
@@ -154,6 +158,7 @@ class PlanSearch {
     const auto plain = schedules.prepare("1f1b", nullptr, {}, faults).make();
     const auto chunked = schedules.prepare("interleaved", nullptr, {}, faults).make();
     for (ScoredPlan& plan : all_) {
+      if (pass_count(plan.plan) > kMostPasses) continue;  // ranked by its closed form
       const StepRun run = run_step(costs_of(plan.plan), plan.plan.chunks > 1 ? *chunked : *plain,
                                    tick_scale(config_.params.run.tick_s));
       plan.time_s = run.times.time_s;

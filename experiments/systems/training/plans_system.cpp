@@ -137,6 +137,8 @@ class TrainingPlansExperiment final : public ConfigExperiment {
       return {.summary = result_table().written({config_, result}),
               .events = static_cast<std::uint64_t>(result.evaluated),
               .notes = config_.notes};
+    } catch (const std::invalid_argument& error) {  // a kernel that the part cannot run
+      sim::throw_fault({config_.file, "/machine/devices/0/part"}, error.what());
     } catch (const models::GraphError& error) {
       sim::throw_fault({config_.file, "/model"}, error.what());
     }

@@ -90,11 +90,19 @@ TrainingResult train(const TrainingConfig& config) {
   result.plan = make_plan(config.params.plan, config.machine.devices, config.params.workload.global_batch, why);
   const std::unique_ptr<policies::PipelineSchedule> schedule = config.params.policies.schedule.make();
   if (const auto own = schedule->own_chunks()) result.plan.chunks = *own;
+  if (!why && pass_count(result.plan) > kMostPasses)
+    why = fmt::format("{} passes of stages are more than the {} that are run: larger micro-batches make fewer",
+                      pass_count(result.plan), kMostPasses);
+  if (!why) why = schedule_obstacle(*schedule, result.plan);
+  if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
+  if (why) {
+    refuse(result, *why);
+    return result;
+  }
   result.plan.head_stage =
       schedule->routes({.devices = result.plan.pipeline, .chunks = result.plan.chunks}).front().back().device;
-  if (!why) why = schedule_obstacle(*schedule, result.plan);
   CostTable table(config.machine, config.model);
-  if (!why) why = table.obstacle(result.plan.tensor);
+  why = table.obstacle(result.plan.tensor);
   if (!why && result.plan.sequence && config.model.sequence % result.plan.tensor != 0)
     why = fmt::format("{} ranks of sequence parallelism do not divide {} tokens", result.plan.tensor,
                       config.model.sequence);

@@ -40,6 +40,8 @@ class TrainingExperiment final : public ConfigExperiment {
       return {.summary = summarise(config_, result), .events = result.run.events, .notes = config_.notes};
     } catch (const std::overflow_error& error) {
       sim::throw_fault({config_.file, ""}, error.what());
+    } catch (const std::invalid_argument& error) {  // a kernel that the part cannot run
+      sim::throw_fault({config_.file, "/machine/devices/0/part"}, error.what());
     } catch (const models::GraphError& error) {
       sim::throw_fault({config_.file, "/model"}, error.what());
     }
