@@ -32,7 +32,7 @@ class ReadmeTest(unittest.TestCase):
                 checked += 1
         self.assertGreater(checked, 12)
         pages = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
-        for figure in ("406,000", "290 to 350 requests/s", "16.0 s, 365 MB"):
+        for figure in ("711,000", "290 to 350 requests/s", "16.0 s, 365 MB"):
             self.assertIn(figure, PARTS["Beside other simulators"])
             self.assertIn(figure, pages)
 

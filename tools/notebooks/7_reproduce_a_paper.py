@@ -130,7 +130,8 @@ print("control: vLLM's batch over Orca's (Max): " + ", ".join(f"{value:.2f} ({na
 assert mechanism.held == len(mechanism)
 assert 0 < len(promise.missed) < len(promise) / 2 and promise.missed.claim.str.contains("175b|FasterTransformer").all()
 assert promise.missed.note.str.contains("MISS").all()
-assert gain.iloc[0] > 2.7 and gain.iloc[1] < gain.iloc[0] / 2 and abs(gain.iloc[2] - 1) < 0.05
+# Reserved are 2,048 tokens; on the way to 1,948 an answer holds half of them in the mean, beside the prompt's 100.
+assert gain.iloc[0] > 2.7 and abs(gain.iloc[1] - 2048 / (100 + 1948 / 2)) < 0.2 and abs(gain.iloc[2] - 1) < 0.05
 
 # %% [markdown]
 # The cause comes out close to the paper's, the effect for two of three models; of the third the simulation says less
