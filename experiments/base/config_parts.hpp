@@ -45,6 +45,22 @@ void check_tick(const sim::Node& run, double tick_s, sim::Faults& faults);
 /// The scale of a tick that passed check_tick.
 sim::TickScale tick_scale(double tick_s);
 
+/// The section `run` of a system that makes one run of one thing.
+struct PlainRunParams {
+  std::int64_t seed = 1;
+  double tick_s = 1e-12;
+  bool timeline = true;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using R = PlainRunParams;
+    return sim::FieldTable{
+        sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Of all that is drawn at random."),
+        sim::field("tick", &R::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                   "Resolution of time, a whole number of ps."),
+        sim::field("timeline", &R::timeline, "Whether timeline.pftrace is written.")};
+  }
+};
+
 /// The part of a timeline that is shown, as fields of parameters `P` with begin_s, end_s, counter_interval_s and
 /// limit_bytes.
 template <class P>

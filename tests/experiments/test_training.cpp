@@ -336,16 +336,82 @@ TEST_CASE("More nodes: a group across nodes is as fast as its share of the adapt
   // Two ranks, one a node: an adapter each. All-reduce of 1 GB among two sends 1 GB: 1 / 25 s and some latency.
   const auto pair = training::rank_group(machine, 2, 8);
   CHECK(pair.in_node == 1);
-  CHECK(training::collective_s(machine, hw::LibraryCall::all_reduce, pair, 1e9) == Approx(0.04).epsilon(0.02));
+  CHECK(training::collective(machine, hw::LibraryCall::all_reduce, pair, 1e9).time_s == Approx(0.04).epsilon(0.02));
   // Sixteen ranks, eight a node: all adapters, 2 x 15/16 of the bytes at 200 GB/s.
   const auto all = training::rank_group(machine, 16, 1);
   CHECK(all.in_node == 8);
-  CHECK(training::collective_s(machine, hw::LibraryCall::all_reduce, all, 1e9) == Approx(1.875 / 200).epsilon(0.1));
+  CHECK(training::collective(machine, hw::LibraryCall::all_reduce, all, 1e9).time_s ==
+        Approx(1.875 / 200).epsilon(0.1));
   // Ranks six apart in a node of eight: two of them share it.
   CHECK(training::rank_group(machine, 2, 6).in_node == 2);
   // A group in a node is the library's affair.
-  CHECK(training::collective_s(machine, hw::LibraryCall::all_reduce, {8, 8}, 1e9) ==
+  CHECK(training::collective(machine, hw::LibraryCall::all_reduce, {8, 8}, 1e9).time_s ==
         hw::library_collective(machine.device.link, hw::LibraryCall::all_reduce, 8, 1'000'000'000).time_s);
+}
+
+TEST_CASE("Split backward passes gather weights and sum gradients as whole ones do", "[unit]") {
+  ChunkCosts chunk;
+  chunk.forward.kernel_s = 2;
+  chunk.backward_input.kernel_s = 2;
+  chunk.backward_weight.kernel_s = 2;
+  chunk.gathers_beside_s = 3;
+  chunk.scatters_beside_s = 5;
+  chunk.gathers_exposed_s = 0.5;
+  chunk.scatters_exposed_s = 0.25;
+  CHECK(chunk.forward_s() == 3.5);           // max(2, 3) + 0.5
+  CHECK(chunk.backward_s() == 8.25);         // max(4, 3 + 5) + 0.25
+  CHECK(chunk.backward_input_s() == 3);      // max(2, 3): weights are read
+  CHECK(chunk.backward_weight_s() == 8.25);  // max(2, 3 + 5) + 0.25: read once more, and gradients are made
+  // In a run: one stage, one micro-batch, halves one after the other.
+  StepCosts costs = uniform(1, 1, 2, 2);
+  costs.stages.front().chunks.front() = chunk;
+  CHECK(training::run_step(costs, *schedule("zb_h1"), sim::TickScale(1000)).times.time_s == Approx(3.5 + 3 + 8.25));
+}
+
+TEST_CASE("Collectives of a forward pass that runs again count once", "[unit]") {
+  StepCosts costs = uniform(1, 4, 2, 3);
+  ChunkCosts& chunk = costs.stages.front().chunks.front();
+  chunk.forward.collective_s = 0.5;
+  chunk.again = chunk.forward;
+  // A micro-batch: forward 2 + 0.5, again 2 + 0.5, backward 3.
+  for (const training::StepTimes& times :
+       {training::run_step(costs, *schedule("1f1b"), sim::TickScale(1000)).times, training::closed_form(costs)}) {
+    CHECK(times.recompute_s == Approx(8));   // 4 x 2
+    CHECK(times.collective_s == Approx(4));  // 4 x (0.5 + 0.5)
+    CHECK(times.compute_s == Approx(20));    // 4 x (2 + 3)
+    CHECK(times.time_s == Approx(32));
+  }
+}
+
+TEST_CASE("Ranks of sequence parallelism keep and send a share of what lies between layers", "[unit]") {
+  // fp16 [2, 1024, 1024] is 4 MiB; full recomputation keeps that of each of a stage's two layers.
+  const auto model = [](bool sequence) {
+    sim::Faults faults;
+    const auto read = training::read_training_config(config(), *test_systems().registries(), faults);
+    training::CostTable table(read.machine, read.model);
+    return table.costs(2, sequence, 2).boundary_bytes;
+  };
+  CHECK(model(false) == 4 << 20);
+  CHECK(model(true) == 2 << 20);
+  const auto kept = [](const std::string& sequence) {
+    return of_stage(run(R"({"plan": {"recompute": "full", "sequence_parallel": )" + sequence + "}}"),
+                    "memory_bytes.activations");
+  };
+  CHECK(kept("true") < kept("false") - 2 * 2 * (2 << 20) + 1);  // two micro-batches, two layers, 2 MiB each
+}
+
+TEST_CASE("Weights in fp32 have no second copy", "[unit]") {
+  // Adam: mean and variance, 8 bytes a parameter; 12 with fp32 weights beside 16-bit ones.
+  const auto share = [](const std::string& type) {
+    const sim::Node summary =
+        run(R"({"model": {"builder": {"policy": "gpt2", "gpt2": {"layers": 4, "hidden": 1024, "heads": 16,
+                "intermediate": 4096, "vocab": 51200, "positions": 1024, "attention": "eager", "loss": true,
+                "dtype": ")" +
+            type + R"("}}}})");
+    return of_stage(summary, "memory_bytes.optimizer") / of_stage(summary, "parameters");
+  };
+  CHECK(share("fp32") == 8);
+  CHECK(share("fp16") == 12);
 }
 
 }  // namespace test_training

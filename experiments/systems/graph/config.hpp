@@ -92,22 +92,6 @@ struct WorkloadParams {
   }
 };
 
-struct RunParams {
-  std::int64_t seed = 1;
-  double tick_s = 1e-12;
-  bool timeline = true;
-
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Of sizes and of passes that draw."),
-        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
-                   "Resolution of time, a whole number of ps."),
-        sim::field("timeline", &RunParams::timeline, "Whether timeline.pftrace shows the first request."),
-    };
-  }
-};
-
 struct ModelParams {
   std::optional<models::BuilderRegistry::Choice> builder;
   std::optional<ImportParams> import_;
@@ -136,7 +120,7 @@ struct GraphParams {
   ModelParams model;
   WorkloadParams workload;
   PoliciesParams policies;
-  RunParams run;
+  PlainRunParams run;
 
   static constexpr auto fields() {
     using G = GraphParams;
@@ -169,7 +153,7 @@ struct GraphConfig {
   models::Bindings bind;
   std::vector<Vary> vary;
   WorkloadParams workload;
-  RunParams run;
+  PlainRunParams run;
   std::vector<std::filesystem::path> inputs;
   sim::Node resolved;
 };

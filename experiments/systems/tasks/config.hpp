@@ -61,24 +61,10 @@ struct WorkloadParams {
   }
 };
 
-struct RunParams {
-  std::int64_t seed = 1;
-  double tick_s = 1e-12;
-  bool timeline = true;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Of the routing's choices."),
-        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
-                   "Resolution of time, a whole number of ps."),
-        sim::field("timeline", &RunParams::timeline, "Whether timeline.pftrace is written.")};
-  }
-};
-
 struct TasksParams {
   MachineParams machine;
   WorkloadParams workload;
-  RunParams run;
+  PlainRunParams run;
   static constexpr auto fields() {
     using S = TasksParams;
     return sim::FieldTable{

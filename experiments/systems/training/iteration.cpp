@@ -35,13 +35,10 @@ double pass_s(const ChunkCosts& chunk, PassKind kind) {
       return chunk.forward_s();
     case PassKind::backward:
       return chunk.backward_s();
-    case PassKind::backward_input: {
-      PassCost sum = chunk.again;
-      sum += chunk.backward_input;
-      return sum.length_s();
-    }
+    case PassKind::backward_input:
+      return chunk.backward_input_s();
     case PassKind::backward_weight:
-      return chunk.backward_weight.length_s();
+      return chunk.backward_weight_s();
   }
   return 0;
 }
@@ -151,7 +148,6 @@ class StepGraph {
   void finish(StepRun& out) const {
     const auto stages = static_cast<std::size_t>(view_.devices);
     std::vector<sim::Time> last_begin(stages), last_end(stages);
-    std::vector<sim::Time> first_backward(stages, sim::kNever);
     out.busy_s.assign(stages, 0);
     for (const PassRun& run : out.passes) {
       const auto s = static_cast<std::size_t>(run.stage);
@@ -191,9 +187,8 @@ class StepGraph {
         static_cast<std::size_t>(std::max_element(out.busy_s.begin(), out.busy_s.end()) - out.busy_s.begin());
     const auto micro = static_cast<double>(view_.micro_batches);
     for (const ChunkCosts& chunk : costs_.stages[busiest].chunks) {
-      times.recompute_s += micro * chunk.again.length_s();
-      times.collective_s += micro * (chunk.forward.collective_s + chunk.again.collective_s +
-                                     chunk.backward_input.collective_s + chunk.backward_weight.collective_s);
+      times.recompute_s += micro * chunk.recompute_s();
+      times.collective_s += micro * chunk.collective_s();
     }
     const double passes_end = scale_.seconds(*std::max_element(out.passes_end.begin(), out.passes_end.end()));
     times.bubble_s = std::max(0.0, passes_end - out.busy_s[busiest]);
@@ -272,9 +267,8 @@ StepTimes closed_form(const Plan& plan, double activation_s, std::span<const Sta
   }
   const StageCosts& stage = *stages_at[busiest];
   for (const ChunkCosts& chunk : stage.chunks) {
-    times.recompute_s += micro * chunk.again.length_s();
-    times.collective_s += micro * (chunk.forward.collective_s + chunk.again.collective_s +
-                                   chunk.backward_input.collective_s + chunk.backward_weight.collective_s);
+    times.recompute_s += micro * chunk.recompute_s();
+    times.collective_s += micro * chunk.collective_s();
   }
   times.bubble_s = fill;
   times.compute_s = slowest - times.collective_s - times.recompute_s;

@@ -25,12 +25,21 @@ struct ChunkCosts {
   PassCost forward, again;  ///< again: of the forward pass, in the backward pass
   PassCost backward_input, backward_weight;
   std::int64_t kept_bytes = 0;  ///< of a micro-batch, from its forward to its backward pass
-  /// Where copies share out weights or gradients: gathering and summing them beside the passes, and what of it nothing
-  /// hides, the first layer's weights or the last layer's gradients.
-  double forward_beside_s = 0, backward_beside_s = 0;
-  double forward_exposed_s = 0, backward_exposed_s = 0;
+  /// Where copies share out weights or gradients: gathering weights beside every pass, summing gradients beside the
+  /// pass that makes those of weights; and what of it nothing hides, the first layer's weights of a forward pass and
+  /// the last layer's gradients.
+  double gathers_beside_s = 0, scatters_beside_s = 0;
+  double gathers_exposed_s = 0, scatters_exposed_s = 0;
+  double shared_j = 0;  ///< of sending them, a micro-batch
   double forward_s() const;
   double backward_s() const;
+  /// The halves of a backward pass that is split: each gathers the weights that it reads or whose gradients it makes.
+  double backward_input_s() const;
+  double backward_weight_s() const;
+  /// What a micro-batch takes in collectives of tensor parallelism, and in running its forward pass again (without
+  /// the collectives of that).
+  double collective_s() const;
+  double recompute_s() const;
 };
 
 /// A stage, for one rank.
@@ -40,6 +49,7 @@ struct StageCosts {
   double gathers_s = 0;    ///< of the weights that the copies share out, after the step
   double shared_s = 0;     ///< of summing a table's gradients over first and last stage
   double optimizer_s = 0;
+  double network_j = 0;  ///< of what a rank sends for all this, once a step
   PassCost optimizer;
   std::int64_t parameters = 0;
   std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
@@ -50,6 +60,7 @@ struct StepCosts {
   Plan plan;
   std::vector<StageCosts> stages;
   double activation_s = 0;  ///< of a message from a stage to the next
+  double activation_j = 0;  ///< of sending it
   double wrap_s = 0;        ///< from the last to the first, where stages have several chunks
 };
 

@@ -116,6 +116,16 @@ OneLayer one_layer(const OpGraph& model) {
   return {copy.finish(), static_cast<std::int64_t>(layers.size())};
 }
 
+hw::DType product_type(const OpGraph& model) {
+  hw::DType type = hw::DType::fp16;
+  std::int64_t most = 0;
+  for (const TensorId id : model.with_role(TensorRole::parameter)) {
+    const std::int64_t elements = model.tensor(id).elements().eval(models::Bindings{});
+    if (elements > most) most = elements, type = models::dtype_of(model.tensor(id).type);
+  }
+  return type;
+}
+
 LayerGraph placed_graph(OpGraph graph, std::int64_t layers) {
   const std::vector<bool> leads = leads_to_input(graph);
   std::vector<OpPlace> places;

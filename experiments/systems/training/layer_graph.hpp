@@ -30,6 +30,9 @@ struct OneLayer {
 /// Throws models::GraphError, with the reason, for a model that has no layers, or layers that are not alike.
 OneLayer one_layer(const models::OpGraph& model);
 
+/// The type of the model's largest parameter: its products run at a device's rate for it.
+hw::DType product_type(const models::OpGraph& model);
+
 /// Which part an op of a training graph is of, and when it runs.
 enum class StepPhase : std::uint8_t { forward, backward_input, backward_weight, optimizer };
 struct OpPlace {

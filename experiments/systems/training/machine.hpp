@@ -1,8 +1,5 @@
-// The machine of a training run: equal devices in equal nodes, and what a group of ranks has between them.
-//
-// A collective inside a node costs what its library makes of the device's link (hw/network/library_collective.hpp).
-// Across nodes it is a ring, or a tree where that is sooner, whose slowest hop is the node's adapters: a group that has
-// g ranks in a node gets g / D of its adapters, for the other D - g devices' groups send at the same time.
+// The machine of a training run: equal devices in equal nodes, and what a group of ranks has between them
+// (hw/network/node_collective.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +7,7 @@
 #include <string>
 
 #include "hw/device/device.hpp"
-#include "hw/network/library_collective.hpp"
-#include "hw/parts/nic.hpp"
+#include "hw/network/node_collective.hpp"
 
 namespace orrery::experiments::training {
 
@@ -29,8 +25,8 @@ struct LaunchHost {
   double backward_s = 0;  ///< an op of the backward pass with a kernel
 };
 
-/// What training adds to a kernel's price on an idle device; shares above 0. `--training` of `orrery calibrate` fits
-/// these.
+/// What training adds to a kernel's price on an idle device; shares above 0, measured on whole runs (docs/fidelity.md
+/// says on which rows).
 struct InSitu {
   double kernel = 1;      ///< of the speed that the device's model gives its kernels
   double collective = 1;  ///< the same for collectives
@@ -44,23 +40,23 @@ struct TrainingMachine {
   std::optional<NodeNics> nics;                ///< none: one node
   LaunchHost host;
   InSitu in_situ;
-};
 
-/// Ranks that communicate: how many, and how many of them lie in a node.
-struct RankGroup {
-  std::int64_t ranks = 1, in_node = 1;
+  hw::NodeFabric fabric() const {
+    return {device.link, node_devices, nics ? &nics->nic : nullptr, nics ? nics->count : 1};
+  }
 };
 
 /// Members of a group that are `stride` ranks apart, the first one at a node's begin.
-RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std::int64_t stride);
+hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std::int64_t stride);
 
-/// Seconds of a collective on `bytes` (as library_collective has them) in a group, all such groups at once.
-double collective_s(const TrainingMachine& machine, hw::LibraryCall call, const RankGroup& group, double bytes);
+/// A collective on `bytes` (as library_collective has them) in a group, all such groups at once, as in_situ has it.
+hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group,
+                         double bytes);
 
 /// Why so many devices cannot share a step: they have no links to each other. Nothing if they can.
 std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks);
 
-/// Seconds of a message to the rank that is `stride` further, every rank at once.
-double message_s(const TrainingMachine& machine, std::int64_t stride, double bytes);
+/// A message to the rank that is `stride` further, every rank at once.
+hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes);
 
 }  // namespace orrery::experiments::training

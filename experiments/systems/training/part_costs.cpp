@@ -95,8 +95,10 @@ class Pricer {
     for (const models::GraphTransfer& transfer : launches.transfers) {
       const bool gather = transfer.kind == OpKind::all_gather;
       const double bytes = static_cast<double>(transfer.bytes) * static_cast<double>(gather ? transfer.ranks : 1);
-      sum.collective_s +=
-          collective_s(machine_, call_of(transfer.kind), rank_group(machine_, transfer.ranks, 1), bytes);
+      const hw::GroupCost cost =
+          collective(machine_, call_of(transfer.kind), rank_group(machine_, transfer.ranks, 1), bytes);
+      sum.collective_s += cost.time_s;
+      sum.energy_j += cost.energy_j;
       ++sum.kernels;
     }
     const auto launched = static_cast<double>(launches.kernels.size() + launches.transfers.size());
@@ -114,18 +116,32 @@ class Pricer {
     return readers;
   }
 
+  /// Of the optimizer's states of a parameter: Adam's mean and variance, and fp32 weights where it has fewer bits.
+  std::int64_t state_bytes(TensorId parameter) const {
+    std::int64_t bytes = 0;
+    for (const OpId reader : graph_.consumers(parameter)) {
+      if (graph_.op(reader).phase != Phase::optimizer) continue;
+      for (const TensorId input : graph_.op(reader).inputs)
+        if (graph_.tensor(input).role == TensorRole::state) bytes += bytes_at(graph_.tensor(input), sizes_);
+    }
+    return bytes;
+  }
+
   void parameters() {
     for (const TensorId id : graph_.with_role(TensorRole::parameter)) {
       const std::array<bool, kParts> readers = readers_of(id);
       const std::int64_t count = graph_.tensor(id).elements().eval(sizes_), bytes = bytes_at(graph_.tensor(id), sizes_);
+      const std::int64_t states = state_bytes(id);
       for (std::size_t i = 0; i < kParts; ++i) {
         if (!readers[i]) continue;
         costs_.parts[i].parameters += count;
         costs_.parts[i].weight_bytes += bytes;
+        costs_.parts[i].state_bytes += states;
       }
       if (readers[training::index(PartName::embedding)] && readers[training::index(PartName::head)]) {
         costs_.shared_bytes += bytes;
         costs_.shared_parameters += count;
+        costs_.shared_state_bytes += states;
       }
     }
   }
@@ -243,6 +259,8 @@ const ModelCosts& CostTable::costs(std::int64_t tensor, bool sequence, std::int6
     sizes.set("batch", micro_batch);
     sizes.set("tokens", model_.sequence);
     place->second = Pricer(machine_, graph(tensor, sequence), sizes).run();
+    // Between layers ranks of sequence parallelism hold a share of the tokens each.
+    if (sequence) place->second.boundary_bytes = (place->second.boundary_bytes + tensor - 1) / tensor;
   }
   return place->second;
 }

@@ -22,7 +22,7 @@ struct PassCost {
   double collective_s = 0;  ///< of tensor parallelism, between the kernels
   double host_s = 0;        ///< of the thread that launches them
   double flops = 0;         ///< of products
-  double energy_j = 0;      ///< dynamic
+  double energy_j = 0;      ///< dynamic, of kernels and of what the rank sends
   std::int64_t kernels = 0;
 
   PassCost& operator+=(const PassCost& other);
@@ -35,12 +35,12 @@ struct PassCost {
 struct PartCosts {
   PassCost forward, core;  ///< core: of the forward pass, what selective recomputation repeats
   PassCost backward_input, backward_weight;
-  PassCost optimizer;           ///< of all its parameters
-  std::int64_t parameters = 0;  ///< that the rank holds
-  std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
-  std::int64_t saved_bytes = 0;       ///< activations kept from the forward to the backward pass
-  std::int64_t core_saved_bytes = 0;  ///< of these, what selective recomputation makes anew
-  std::int64_t working_bytes = 0;     ///< most that is live at a time in a pass beside what is kept
+  PassCost optimizer;                              ///< of all its parameters
+  std::int64_t parameters = 0;                     ///< that the rank holds
+  std::int64_t weight_bytes = 0, state_bytes = 0;  ///< state: of the optimizer
+  std::int64_t saved_bytes = 0;                    ///< activations kept from the forward to the backward pass
+  std::int64_t core_saved_bytes = 0;               ///< of these, what selective recomputation makes anew
+  std::int64_t working_bytes = 0;                  ///< most that is live at a time in a pass beside what is kept
 };
 
 struct ModelCosts {
@@ -48,7 +48,7 @@ struct ModelCosts {
   std::int64_t boundary_bytes = 0;  ///< of the activations between two layers, of a rank
   std::int64_t layers = 0;
   std::int64_t shared_bytes = 0;  ///< gradients of a table that embedding and head both read, of a rank
-  std::int64_t shared_parameters = 0;
+  std::int64_t shared_parameters = 0, shared_state_bytes = 0;
   const PartCosts& part(PartName name) const { return parts[index(name)]; }
 };
 

@@ -17,13 +17,14 @@ std::optional<std::string> schedule_obstacle(const policies::PipelineSchedule& s
 
 double step_energy(const TrainingMachine& machine, const TrainingResult& result) {
   double dynamic = 0;
+  const auto micro = static_cast<double>(result.plan.micro_batches);
   for (const StageCosts& stage : result.costs.stages) {
     for (const ChunkCosts& chunk : stage.chunks)
-      dynamic += static_cast<double>(result.plan.micro_batches) *
-                 (chunk.forward.energy_j + chunk.again.energy_j + chunk.backward_input.energy_j +
-                  chunk.backward_weight.energy_j);
-    dynamic += stage.optimizer.energy_j;
+      dynamic += micro * (chunk.forward.energy_j + chunk.again.energy_j + chunk.backward_input.energy_j +
+                          chunk.backward_weight.energy_j + chunk.shared_j);
+    dynamic += stage.optimizer.energy_j + stage.network_j;
   }
+  dynamic += static_cast<double>(result.run.messages.size()) * result.costs.activation_j;
   return dynamic * static_cast<double>(result.plan.tensor * result.plan.data) +
          machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(machine.devices);
 }

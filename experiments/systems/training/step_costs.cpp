@@ -35,57 +35,79 @@ void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
 
 /// What the copies' shared weights and gradients add to a chunk's passes (ZeRO, FSDP): before a layer runs, its weights
 /// are gathered, forward and backward; after it ran backward, its gradients are summed and each copy keeps a share.
-void add_shared(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, const RankGroup& copies,
+void add_shared(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, const hw::RankGroup& copies,
                 ChunkCosts& chunk) {
   if (plan.data < 2 || plan.zero < Zero::gradients) return;
   const auto gather = [&](const PartCosts& part) {
-    if (plan.zero != Zero::weights) return 0.0;
-    return collective_s(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(part.weight_bytes));
+    if (plan.zero != Zero::weights) return hw::GroupCost{};
+    return collective(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(part.weight_bytes));
   };
   const auto scatter = [&](const PartCosts& part) {
-    return collective_s(machine, hw::LibraryCall::reduce_scatter, copies,
-                        static_cast<double>(gradient_bytes(part, plan)));
+    return collective(machine, hw::LibraryCall::reduce_scatter, copies,
+                      static_cast<double>(gradient_bytes(part, plan)));
+  };
+  const auto add = [&](const PartCosts& part, double count) {
+    const hw::GroupCost weights = gather(part), gradients = scatter(part);
+    chunk.gathers_beside_s += count * weights.time_s;
+    chunk.scatters_beside_s += count * gradients.time_s;
+    chunk.shared_j += count * (2 * weights.energy_j + gradients.energy_j);  // gathered forward and backward
   };
   const PartCosts& layer = model.part(PartName::layer);
-  const auto layers = static_cast<double>(chunk.layers);
-  chunk.forward_beside_s = layers * gather(layer);
-  chunk.backward_beside_s = layers * (gather(layer) + scatter(layer));
+  add(layer, static_cast<double>(chunk.layers));
   for (const PartName edge : {PartName::embedding, PartName::head}) {
     if (edge == PartName::embedding ? !chunk.first : !chunk.last) continue;
     PartCosts part = model.part(edge);
     if (edge == PartName::head && chunk.first) part.weight_bytes -= model.shared_bytes;  // gathered once
-    chunk.forward_beside_s += gather(part);
-    chunk.backward_beside_s += gather(part) + scatter(part);
+    add(part, 1);
   }
-  chunk.forward_beside_s /= machine.in_situ.overlapped;
-  chunk.backward_beside_s /= machine.in_situ.overlapped;
-  chunk.forward_exposed_s = gather(layer);
-  chunk.backward_exposed_s = scatter(layer);
+  chunk.gathers_beside_s /= machine.in_situ.overlapped;
+  chunk.scatters_beside_s /= machine.in_situ.overlapped;
+  chunk.gathers_exposed_s = gather(layer).time_s;
+  chunk.scatters_exposed_s = scatter(layer).time_s;
 }
 
 void add_states(const PartCosts& part, double count, StageCosts& stage) {
   stage.optimizer += part.optimizer.times(count);
   stage.parameters += part.parameters * static_cast<std::int64_t>(count);
   stage.weight_bytes += part.weight_bytes * static_cast<std::int64_t>(count);
+  stage.state_bytes += part.state_bytes * static_cast<std::int64_t>(count);
 }
 
 }  // namespace
 
 double ChunkCosts::forward_s() const {
-  return std::max(forward.length_s(), forward_beside_s) + forward_exposed_s;
+  return std::max(forward.length_s(), gathers_beside_s) + gathers_exposed_s;
 }
 
 double ChunkCosts::backward_s() const {
   PassCost sum = again;
   sum += backward_input;
   sum += backward_weight;
-  return std::max(sum.length_s(), backward_beside_s) + backward_exposed_s;
+  return std::max(sum.length_s(), gathers_beside_s + scatters_beside_s) + scatters_exposed_s;
+}
+
+double ChunkCosts::backward_input_s() const {
+  PassCost sum = again;
+  sum += backward_input;
+  return std::max(sum.length_s(), gathers_beside_s);
+}
+
+double ChunkCosts::backward_weight_s() const {
+  return std::max(backward_weight.length_s(), gathers_beside_s + scatters_beside_s) + scatters_exposed_s;
+}
+
+double ChunkCosts::collective_s() const {
+  return forward.collective_s + again.collective_s + backward_input.collective_s + backward_weight.collective_s;
+}
+
+double ChunkCosts::recompute_s() const {
+  return std::max(0.0, again.length_s() - again.collective_s);
 }
 
 StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                        std::int64_t layers) {
   StageCosts stage;
-  const RankGroup copies = rank_group(machine, plan.data, plan.tensor);
+  const hw::RankGroup copies = rank_group(machine, plan.data, plan.tensor);
   std::int64_t left = layers;
   std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
@@ -109,39 +131,43 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     if (s == 0) {  // one stage holds the table once
       stage.parameters -= model.shared_parameters;
       stage.weight_bytes -= model.shared_bytes;
+      stage.state_bytes -= model.shared_state_bytes;
     }
   }
   stage.gradient_bytes = plan.gradients_fp32 ? 4 * stage.parameters : stage.weight_bytes;
-  stage.state_bytes = 12 * stage.parameters;  // fp32: weights, mean, variance
   const double share = static_cast<double>(plan.data);
-  const auto gradients = static_cast<double>(stage.gradient_bytes);
+  const auto send = [&](hw::LibraryCall call, const hw::RankGroup& group, std::int64_t bytes) {
+    const hw::GroupCost cost = collective(machine, call, group, static_cast<double>(bytes));
+    stage.network_j += cost.energy_j;
+    return cost.time_s;
+  };
   stage.optimizer_s = stage.optimizer.kernel_s;
   if (plan.zero == Zero::none) {
-    stage.gradients_s = collective_s(machine, hw::LibraryCall::all_reduce, copies, gradients);
+    stage.gradients_s = send(hw::LibraryCall::all_reduce, copies, stage.gradient_bytes);
   } else {
     if (plan.zero == Zero::optimizer)
-      stage.gradients_s = collective_s(machine, hw::LibraryCall::reduce_scatter, copies, gradients);
-    if (plan.zero != Zero::weights)
-      stage.gathers_s =
-          collective_s(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(stage.weight_bytes));
+      stage.gradients_s = send(hw::LibraryCall::reduce_scatter, copies, stage.gradient_bytes);
+    if (plan.zero != Zero::weights) stage.gathers_s = send(hw::LibraryCall::all_gather, copies, stage.weight_bytes);
     stage.optimizer_s /= share;
+    stage.optimizer.energy_j /= share;
     stage.state_bytes = (stage.state_bytes + plan.data - 1) / plan.data;
   }
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
     stage.gradient_bytes = (stage.gradient_bytes + plan.data - 1) / plan.data;
   if (plan.zero == Zero::weights) stage.weight_bytes = (stage.weight_bytes + plan.data - 1) / plan.data;
   if (plan.head() > 0 && (s == 0 || s == plan.head()))
-    stage.shared_s = collective_s(machine, hw::LibraryCall::all_reduce,
-                                  rank_group(machine, 2, plan.tensor * plan.data * plan.head()),
-                                  static_cast<double>(model.shared_bytes));
+    stage.shared_s = send(hw::LibraryCall::all_reduce, rank_group(machine, 2, plan.tensor * plan.data * plan.head()),
+                          model.shared_bytes);
   return stage;
 }
 
 void add_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StepCosts& step) {
   if (plan.pipeline < 2) return;
-  const double bytes = static_cast<double>(model.boundary_bytes) / static_cast<double>(plan.sequence ? plan.tensor : 1);
-  step.activation_s = message_s(machine, plan.tensor * plan.data, bytes);
-  step.wrap_s = message_s(machine, plan.tensor * plan.data * (plan.pipeline - 1), bytes);
+  const auto bytes = static_cast<double>(model.boundary_bytes);
+  const hw::GroupCost next = message(machine, plan.tensor * plan.data, bytes);
+  step.activation_s = next.time_s;
+  step.activation_j = next.energy_j;
+  step.wrap_s = message(machine, plan.tensor * plan.data * (plan.pipeline - 1), bytes).time_s;
 }
 
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,

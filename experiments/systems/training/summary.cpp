@@ -72,11 +72,12 @@ const FigureTable<Source>& step_table() {
        [](const S& s) { return s.times().gradients_s; }, [](const S& s) { return s.times().optimizer_s; }},
       {"tokens_per_s", "1/s", "Of the whole batch.", [](const S& s) { return s.tokens() / s.times().time_s; }},
       {"utilisation.{mfu,bubble}", "ratio",
-       "FLOPs of the model's products (nothing run again) over the devices' peak; waiting for other stages over the "
+       "FLOPs of the model's products (nothing run again) over the devices' peak in its type; waiting for other stages "
+       "over the "
        "step.",
        [](const S& s) {
-         const double peak =
-             s.config.machine.device.peak(hw::DType::fp16) * static_cast<double>(s.config.machine.devices);
+         const double peak = s.config.machine.device.peak(product_type(s.config.model.forward)) *
+                             static_cast<double>(s.config.machine.devices);
          return s.result.model_flops / (s.times().time_s * peak);
        },
        [](const S& s) { return s.times().bubble_s / s.times().time_s; }},

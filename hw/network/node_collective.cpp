@@ -1,0 +1,94 @@
+#include "hw/network/node_collective.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery::hw {
+namespace {
+
+/// Bytes that a rank sends over bytes of the buffer.
+double sent_share(LibraryCall call, double ranks) {
+  switch (call) {
+    case LibraryCall::all_reduce:
+      return 2 * (ranks - 1) / ranks;
+    case LibraryCall::broadcast:
+    case LibraryCall::reduce:
+    case LibraryCall::send_recv:
+      return 1;
+    default:
+      return (ranks - 1) / ranks;
+  }
+}
+
+std::int64_t whole_bytes(double bytes) {
+  return static_cast<std::int64_t>(std::ceil(bytes));
+}
+
+/// Rounds of a tree over `nodes`: up, and down again.
+double tree_rounds(double nodes) {
+  double rounds = 0;
+  for (double reached = 1; reached < nodes; reached *= 2) ++rounds;
+  return 2 * rounds;
+}
+
+/// Every rank sends a part to each other one: those of its node over its link, the others through its share of the
+/// adapters, both at once.
+GroupCost all_to_all_across(const NodeFabric& fabric, const RankGroup& group, double bytes) {
+  const double ranks = static_cast<double>(group.ranks), inside = static_cast<double>(group.in_node);
+  const LinkParams& link = fabric.link;
+  const double share =
+      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) / static_cast<double>(fabric.devices);
+  const double far = bytes * (ranks - inside) / ranks, near = bytes * (inside - 1) / ranks;
+  const double local = near > 0 ? near / (link.ring.simple_efficiency * link.bandwidth) : 0;
+  const double start = link.ring.base_s + link.ring.simple_start_s + message_latency(*fabric.nic);
+  return {start + std::max(far / share, local), far * fabric.nic->byte_j + near * link.byte_j};
+}
+
+}  // namespace
+
+RankGroup rank_group(const NodeFabric& fabric, std::int64_t ranks, std::int64_t stride) {
+  const std::int64_t apart = std::max<std::int64_t>(1, stride);
+  const std::int64_t fit = (fabric.devices + apart - 1) / apart;
+  return {ranks, std::min(ranks, fit)};
+}
+
+GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const RankGroup& group, double bytes) {
+  if (group.ranks < 2 || !(bytes > 0)) return {};
+  const LinkParams& link = fabric.link;
+  if (group.in_node == group.ranks || fabric.nic == nullptr) {
+    const CollectiveCost inside = library_collective(link, call, group.ranks, whole_bytes(bytes));
+    return {inside.time_s, inside.link_energy_j};
+  }
+  if (call == LibraryCall::all_to_all) return all_to_all_across(fabric, group, bytes);
+  const double ranks = static_cast<double>(group.ranks), inside = static_cast<double>(group.in_node);
+  const double nodes = std::ceil(ranks / inside);
+  // The group's share of the node's adapters, at the share of a link that the library's large messages reach.
+  const double adapters =
+      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) * inside / static_cast<double>(fabric.devices);
+  double bandwidth = adapters;
+  if (group.in_node > 1) bandwidth = std::min(bandwidth, link.ring.simple_efficiency * link.bandwidth);
+  const double steps = call == LibraryCall::all_reduce ? 2 * (ranks - 1) : ranks - 1;
+  const double hops = call == LibraryCall::all_reduce ? 2 * (nodes - 1) : nodes - 1;
+  const double wire = message_latency(*fabric.nic);
+  const double ring = (steps - hops) * link.ring.ll128_step_s + hops * (wire + link.ring.ll128_step_s);
+  const double tree = tree_rounds(nodes) * (wire + link.ring.ll128_step_s) + 2 * (inside - 1) * link.ring.ll128_step_s;
+  const double latency = call == LibraryCall::all_reduce ? std::min(ring, tree) : ring;
+  const double start = link.ring.base_s + link.ring.simple_start_s;
+  // Of the ring's ranks one a node sends through an adapter, the others over their links.
+  const double sent = sent_share(call, ranks) * bytes;
+  const double through = nodes / ranks;
+  return {start + latency + sent / bandwidth, sent * (through * fabric.nic->byte_j + (1 - through) * link.byte_j)};
+}
+
+GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double bytes) {
+  if (!(bytes > 0)) return {};
+  if (stride < fabric.devices || fabric.nic == nullptr) {
+    const CollectiveCost inside = library_collective(fabric.link, LibraryCall::send_recv, 2, whole_bytes(bytes));
+    return {inside.time_s, inside.link_energy_j};
+  }
+  const double adapters =
+      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) / static_cast<double>(fabric.devices);
+  return {fabric.link.peer.send_base_s + message_latency(*fabric.nic) + bytes / adapters, bytes * fabric.nic->byte_j};
+}
+
+}  // namespace orrery::hw

@@ -1,0 +1,42 @@
+// Collectives and messages of ranks in equal nodes, in closed form: what a group has inside a node and between nodes.
+//
+// Inside a node a collective costs what its library makes of the device's link (library_collective.hpp). Across nodes
+// it is a ring, or a tree where that is sooner, whose slowest hop is the node's adapters: a group that has g ranks in a
+// node gets g / D of its adapters, for the other D - g devices' groups send at the same time.
+#pragma once
+
+#include <cstdint>
+
+#include "hw/network/library_collective.hpp"
+#include "hw/parts/nic.hpp"
+
+namespace orrery::hw {
+
+/// Equal nodes: D devices each, joined by `link`; adapters join the nodes.
+struct NodeFabric {
+  const LinkParams& link;
+  std::int64_t devices = 1;      ///< of a node
+  const NicPart* nic = nullptr;  ///< none: there is one node
+  std::int64_t nics = 1;         ///< of a node
+};
+
+/// Ranks that communicate: how many, and how many of them lie in a node.
+struct RankGroup {
+  std::int64_t ranks = 1, in_node = 1;
+};
+
+/// Members of a group that are `stride` devices apart, the first one at a node's begin.
+RankGroup rank_group(const NodeFabric& fabric, std::int64_t ranks, std::int64_t stride);
+
+/// Seconds until the last rank has its data, and joules of what one rank sends.
+struct GroupCost {
+  double time_s = 0, energy_j = 0;
+};
+
+/// A collective on `bytes` (as library_collective has them) in a group, all such groups at once. Constant time.
+GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const RankGroup& group, double bytes);
+
+/// A message to the rank that is `stride` devices further, every rank at once.
+GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double bytes);
+
+}  // namespace orrery::hw
