@@ -61,7 +61,7 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
   machine_.devices = step.gpus;
   const training::Plan plan = training::make_plan(step.plan, step.gpus, step.global_batch, obstacle);
   Trained& model = trained(step.model);
-  if (!obstacle) obstacle = model.table->obstacle(plan.tensor);
+  if (!obstacle) obstacle = model.table->obstacle(plan.share());
   if (!obstacle && plan.pipeline * plan.chunks > step.model.layers)
     obstacle = fmt::format("{} stages of {} layers", plan.pipeline * plan.chunks, step.model.layers);
   if (obstacle) {

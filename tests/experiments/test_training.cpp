@@ -389,7 +389,7 @@ TEST_CASE("Ranks of sequence parallelism keep and send a share of what lies betw
     sim::Faults faults;
     const auto read = training::read_training_config(config(), *test_systems().registries(), faults);
     training::CostTable table(read.machine, read.model);
-    return table.costs(2, sequence, 2).boundary_bytes;
+    return table.costs({.tensor = 2, .micro_batch = 2, .sequence = sequence}).boundary_bytes;
   };
   CHECK(model(false) == 4 << 20);
   CHECK(model(true) == 2 << 20);

@@ -88,7 +88,7 @@ TEST_CASE("A scored plan is the closed form of its step, and keeps what its run 
     const StepRun run = run_step(costs, plan.chunks > 1 ? *chunked : *plain, sim::TickScale(1));
     CHECK(scored.closed_s == Approx(run.times.time_s).epsilon(0.12));
     std::int64_t fullest = 0;
-    const ModelCosts& model = table.costs(plan.tensor, plan.sequence, plan.micro_batch);
+    const ModelCosts& model = table.costs(plan.share());
     for (std::int64_t s = 0; s < plan.pipeline; ++s)
       fullest = std::max(fullest, stage_memory(model, costs.stages[static_cast<std::size_t>(s)], plan,
                                                run.peak_kept_bytes[static_cast<std::size_t>(s)])

@@ -1,7 +1,11 @@
 #include "experiments/systems/training/part_costs.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "experiments/systems/training/layer_exchange.hpp"
 #include "models/autodiff/autodiff.hpp"
 #include "models/graph/graph_lowering.hpp"
 #include "models/graph/op_work.hpp"
@@ -41,16 +45,20 @@ hw::LibraryCall call_of(OpKind kind) {
   }
 }
 
-/// Adds up one graph for one micro-batch.
+/// Adds up one graph for one micro-batch; `sizes` are of a rank's tokens, `sequence` of all.
 class Pricer {
  public:
-  Pricer(const TrainingMachine& machine, const LayerGraph& layer, const models::Bindings& sizes)
-      : machine_(machine), layer_(layer), graph_(layer.graph), sizes_(sizes) {
+  Pricer(const TrainingMachine& machine, const LayerGraph& layer, const LayerShare& share,
+         const models::Bindings& sizes, const models::Bindings& sequence)
+      : machine_(machine), layer_(layer), graph_(layer.graph), share_(share), sizes_(sizes), sequence_(sequence) {
     costs_.layers = layer.layers;
   }
 
   ModelCosts run() {
-    for (const OpId id : graph_.ops()) price(id);
+    std::vector<PassCost> ops;
+    for (const OpId id : graph_.ops()) ops.push_back(op_cost(id));
+    if (share_.async_tensor) hide_collectives(ops);
+    for (const OpId id : graph_.ops()) add(id, ops[index(id)]);
     parameters();
     activations();
     return costs_;
@@ -59,9 +67,8 @@ class Pricer {
  private:
   PartCosts& part(PartName name) { return costs_.parts[training::index(name)]; }
 
-  void price(OpId id) {
+  void add(OpId id, const PassCost& cost) {
     const OpPlace& place = layer_.places[index(id)];
-    const PassCost cost = op_cost(id);
     PartCosts& own = part(place.part);
     switch (place.phase) {
       case StepPhase::forward:
@@ -80,16 +87,50 @@ class Pricer {
     }
   }
 
+  /// Gathers and scatters run beside the products that they feed or that feed them; a product hides one at a time.
+  void hide_collectives(std::vector<PassCost>& ops) const {
+    std::vector<double> left;
+    for (const PassCost& cost : ops) left.push_back(cost.kernel_s);
+    for (const OpId id : graph_.ops()) {
+      double beside = 0;
+      for (const OpId product : products_beside(graph_, id)) beside += std::exchange(left[index(product)], 0);
+      double& collective = ops[index(id)].collective_s;
+      if (beside > 0) collective = exposed_beside(collective, beside, share_.tensor);
+    }
+  }
+
+  /// Attention of a rank of context parallelism: its share of the whole sequence's, and what is exchanged for it.
+  PassCost shared_attention(OpId id) {
+    const PassCost whole = kernels_cost(id, sequence_);
+    PassCost cost = whole.times(1 / static_cast<double>(share_.context));
+    const std::int64_t launches = share_.exchange == ContextExchange::ring ? share_.context : 1;  // a block each
+    cost.kernels = whole.kernels * launches;
+    cost.host_s = whole.host_s * static_cast<double>(launches);
+    const OpNode& op = graph_.op(id);
+    const auto bytes = [&](std::size_t slot) { return bytes_at(graph_.tensor(op.inputs[slot]), sizes_); };
+    const hw::GroupCost exchange =
+        attention_exchange(machine_, share_, bytes(0), bytes(1) + bytes(2), cost.kernel_s, op.phase != Phase::forward);
+    cost.collective_s += exchange.time_s;
+    cost.energy_j += exchange.energy_j;
+    return cost;
+  }
+
   PassCost op_cost(OpId id) {
+    const OpKind kind = graph_.op(id).kind;
+    if (share_.context > 1 && (kind == OpKind::attention || kind == OpKind::attention_grad))
+      return shared_attention(id);
+    return kernels_cost(id, sizes_);
+  }
+
+  PassCost kernels_cost(OpId id, const models::Bindings& sizes) {
     models::GraphLaunches launches;
-    models::lower(graph_, id, sizes_, launches);
+    models::lower(graph_, id, sizes, launches);
     PassCost sum;
     for (const models::GraphKernel& launch : launches.kernels) {
       const hw::Cost cost = machine_.device.cost(launch.kernel);
       const bool attention = std::holds_alternative<hw::AttentionPrefill>(launch.kernel.shape);
       sum.kernel_s += cost.time_s / (machine_.in_situ.kernel * (attention ? machine_.in_situ.attention : 1));
       sum.energy_j += cost.compute_energy_j + cost.memory_energy_j;
-      if (models::info(graph_.op(id).kind).pattern == models::Pattern::matrix) sum.flops += cost.flops;
       ++sum.kernels;
     }
     for (const models::GraphTransfer& transfer : launches.transfers) {
@@ -100,6 +141,11 @@ class Pricer {
       sum.collective_s += cost.time_s;
       sum.energy_j += cost.energy_j;
       ++sum.kernels;
+    }
+    if (!launches.kernels.empty()) {
+      sum.flops = static_cast<double>(models::work(graph_, id, sizes).matrix_flops.constant().value_or(0));
+      // Of its five products one makes probabilities again that the forward pass had.
+      if (graph_.op(id).kind == OpKind::attention_grad) sum.flops *= 0.8;
     }
     const auto launched = static_cast<double>(launches.kernels.size() + launches.transfers.size());
     const LaunchHost& host = machine_.host;
@@ -198,7 +244,8 @@ class Pricer {
   const TrainingMachine& machine_;
   const LayerGraph& layer_;
   const OpGraph& graph_;
-  const models::Bindings& sizes_;
+  const LayerShare& share_;
+  const models::Bindings &sizes_, &sequence_;
   ModelCosts costs_;
 };
 
@@ -231,8 +278,30 @@ CostTable::CostTable(const TrainingMachine& machine, const TrainedModel& model) 
   step_ = training_step(one.forward);
 }
 
-std::optional<std::string> CostTable::obstacle(std::int64_t tensor) {
-  return policies::tensor_parallel_obstacle(step_, {.ranks = tensor});
+std::optional<std::string> CostTable::obstacle(const LayerShare& share) {
+  if (share.sequence && model_.sequence % (share.tensor * share.context) != 0)
+    return fmt::format("{} ranks of sequence parallelism do not divide {} tokens", share.tensor,
+                       model_.sequence / share.context);
+  if (auto why = policies::tensor_parallel_obstacle(step_, {.ranks = share.tensor})) return why;
+  if (share.context < 2) return std::nullopt;
+  if (model_.sequence % (2 * share.context) != 0)  // each rank has a piece of either half: causal work is then even
+    return fmt::format("{} ranks of context parallelism do not divide {} tokens in pairs of pieces", share.context,
+                       model_.sequence);
+  bool attends = false;
+  for (const OpId id : step_.ops()) {
+    const OpNode& op = step_.op(id);
+    if (op.kind == OpKind::softmax && op.phase == Phase::forward)
+      return "context parallelism needs attention in one kernel (\"attention\": \"sdpa\")";
+    if (op.kind != OpKind::attention) continue;
+    attends = true;
+    const models::Tensor& keys = step_.tensor(op.inputs[1]);
+    const std::int64_t heads = keys.shape[keys.shape.size() - 3].constant().value_or(1) / share.tensor;
+    if (share.exchange == ContextExchange::all_to_all && heads % share.context != 0)
+      return fmt::format("{} ranks of context parallelism do not divide {} heads of keys that a rank has",
+                         share.context, heads);
+  }
+  if (!attends) return "context parallelism needs attention in one kernel";
+  return std::nullopt;
 }
 
 const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence) {
@@ -252,15 +321,20 @@ const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence) {
   return place->second;
 }
 
-const ModelCosts& CostTable::costs(std::int64_t tensor, bool sequence, std::int64_t micro_batch) {
-  const auto [place, fresh] = costs_.try_emplace({tensor, sequence, micro_batch});
+const ModelCosts& CostTable::costs(const LayerShare& share) {
+  const auto [place, fresh] = costs_.try_emplace(share);
   if (fresh) {
-    models::Bindings sizes;
-    sizes.set("batch", micro_batch);
-    sizes.set("tokens", model_.sequence);
-    place->second = Pricer(machine_, graph(tensor, sequence), sizes).run();
+    const auto sizes = [&](std::int64_t tokens) {
+      models::Bindings bindings;
+      bindings.set("batch", share.micro_batch);
+      bindings.set("tokens", tokens);
+      return bindings;
+    };
+    const models::Bindings own = sizes(model_.sequence / share.context), all = sizes(model_.sequence);
+    ModelCosts& costs = place->second;
+    costs = Pricer(machine_, graph(share.tensor, share.sequence), share, own, all).run();
     // Between layers ranks of sequence parallelism hold a share of the tokens each.
-    if (sequence) place->second.boundary_bytes = (place->second.boundary_bytes + tensor - 1) / tensor;
+    if (share.sequence) costs.boundary_bytes = (costs.boundary_bytes + share.tensor - 1) / share.tensor;
   }
   return place->second;
 }

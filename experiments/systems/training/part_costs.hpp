@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <tuple>
 #include <vector>
 
 #include "experiments/base/graph_model.hpp"
@@ -19,7 +18,7 @@ namespace orrery::experiments::training {
 /// One pass of a micro-batch through a part. Seconds, joules.
 struct PassCost {
   double kernel_s = 0;      ///< on the device, one after the other
-  double collective_s = 0;  ///< of tensor parallelism, between the kernels
+  double collective_s = 0;  ///< of tensor and context parallelism, between the kernels
   double host_s = 0;        ///< of the thread that launches them
   double flops = 0;         ///< of products
   double energy_j = 0;      ///< dynamic, of kernels and of what the rank sends
@@ -60,13 +59,14 @@ struct TrainedModel {
   std::int64_t sequence = 1024;
 };
 
-/// Costs by (tensor parallelism, sequence parallelism, micro-batch), each worked out once.
+/// Costs by how a layer is shared, each worked out once.
 class CostTable {
  public:
   CostTable(const TrainingMachine& machine, const TrainedModel& model);
   /// Why ranks cannot share the model so; nothing if they can.
-  std::optional<std::string> obstacle(std::int64_t tensor);
-  const ModelCosts& costs(std::int64_t tensor, bool sequence, std::int64_t micro_batch);
+  std::optional<std::string> obstacle(const LayerShare& share);
+  const ModelCosts& costs(const LayerShare& share);
+  /// What a rank of tensor parallelism runs; its `tokens` are those of a rank of context parallelism.
   const LayerGraph& graph(std::int64_t tensor, bool sequence);
   std::int64_t layers() const { return layers_; }
 
@@ -76,7 +76,7 @@ class CostTable {
   models::OpGraph step_;  ///< differentiated, of one layer, undivided
   std::int64_t layers_ = 0;
   std::map<std::pair<std::int64_t, bool>, LayerGraph> graphs_;
-  std::map<std::tuple<std::int64_t, bool, std::int64_t>, ModelCosts> costs_;
+  std::map<LayerShare, ModelCosts> costs_;
 };
 
 }  // namespace orrery::experiments::training

@@ -7,25 +7,34 @@ namespace orrery::experiments::training {
 Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t global_batch,
                std::optional<std::string>& why) {
   Plan plan{.tensor = params.tensor_parallel,
+            .context = params.context_parallel,
             .pipeline = params.pipeline_parallel,
             .micro_batch = params.micro_batch,
             .chunks = params.interleave,
             .sequence = params.sequence_parallel && params.tensor_parallel > 1,
+            .async_tensor = params.async_tensor_parallel && params.tensor_parallel > 1,
             .overlap_gradients = params.overlap_gradients,
             .gradients_fp32 = params.gradients_fp32,
+            .exchange = params.context_exchange,
             .zero = params.zero,
             .recompute = params.recompute,
             .recompute_layers = params.recompute_layers};
-  const std::int64_t copy = plan.tensor * plan.pipeline;
+  const std::int64_t copy = plan.tensor * plan.context * plan.pipeline;
   plan.data = params.data_parallel.value_or(std::max<std::int64_t>(1, devices / copy));
   const auto refuse = [&](std::string reason) {
     if (!why) why = std::move(reason);
   };
+  const std::string context = plan.context > 1 ? fmt::format(" x context {}", plan.context) : "";
   if (plan.ranks() > devices)
-    refuse(fmt::format("tensor {} x pipeline {} x data {} are {} ranks, the machine has {} devices", plan.tensor,
-                       plan.pipeline, plan.data, plan.ranks(), devices));
+    refuse(fmt::format("tensor {}{} x pipeline {} x data {} are {} ranks, the machine has {} devices", plan.tensor,
+                       context, plan.pipeline, plan.data, plan.ranks(), devices));
   else if (!params.data_parallel && plan.ranks() != devices)
-    refuse(fmt::format("tensor {} x pipeline {} do not divide {} devices", plan.tensor, plan.pipeline, devices));
+    refuse(fmt::format("tensor {}{} x pipeline {} do not divide {} devices", plan.tensor, context, plan.pipeline,
+                       devices));
+  if (plan.async_tensor && !plan.sequence)
+    refuse(
+        "asynchronous tensor parallelism runs gathers and scatters of sequence parallelism beside products: the plan "
+        "has none");
   const std::int64_t step = plan.data * plan.micro_batch;
   if (global_batch % step != 0)
     refuse(fmt::format("{} copies with micro-batches of {} do not divide a batch of {}", plan.data, plan.micro_batch,

@@ -1,7 +1,7 @@
 // A plan: how ranks share the work of a training step.
 //
-// Ranks are numbered as Megatron-LM does: tensor parallelism innermost, then data, the pipeline outermost; so groups of
-// tensor parallelism lie in a node as long as they fit one.
+// Ranks are numbered as Megatron-LM does: tensor parallelism innermost, then context, then data, the pipeline
+// outermost; so groups of tensor parallelism lie in a node as long as they fit one.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,21 @@ constexpr auto enum_names(Zero) {
   return sim::names<Zero>({{"none", none}, {"optimizer", optimizer}, {"gradients", gradients}, {"weights", weights}});
 }
 
+/// How ranks that share a sequence's tokens bring keys and values to all queries: passed round a ring beside the
+/// attention of the block before (Liu et al., 2023), gathered before it (Llama 3, 2024), or exchanged for heads
+/// (Jacobs et al., 2023).
+enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all };
+constexpr auto enum_names(ContextExchange) {
+  using enum ContextExchange;
+  return sim::names<ContextExchange>({{"ring", ring}, {"all_gather", all_gather}, {"all_to_all", all_to_all}});
+}
+
 struct PlanParams {
-  std::int64_t tensor_parallel = 1, pipeline_parallel = 1;
+  std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1;
+  ContextExchange context_exchange = ContextExchange::ring;
   std::optional<std::int64_t> data_parallel;
   std::int64_t micro_batch = 1, interleave = 1;
-  bool sequence_parallel = false;
+  bool sequence_parallel = false, async_tensor_parallel = false;
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
@@ -45,6 +55,9 @@ struct PlanParams {
     constexpr sim::Range kRanks = sim::between(1, 1 << 20);
     return sim::FieldTable{
         sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kRanks, "Ranks that share each layer."),
+        sim::field("context_parallel", &P::context_parallel, Unit::count, kRanks,
+                   "Ranks that share each sequence's tokens, attention included."),
+        sim::field("context_exchange", &P::context_exchange, "How they bring keys and values to all queries."),
         sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks, "Stages that share the layers."),
         sim::field("data_parallel", &P::data_parallel, Unit::count, kRanks,
                    "Copies of all this; null: as many as the devices allow."),
@@ -53,6 +66,9 @@ struct PlanParams {
         sim::field("interleave", &P::interleave, Unit::count, sim::between(1, 4096), "Chunks of the model a stage."),
         sim::field("sequence_parallel", &P::sequence_parallel,
                    "Whether ranks of tensor parallelism share tokens between the products of a layer."),
+        sim::field("async_tensor_parallel", &P::async_tensor_parallel,
+                   "Whether gathers and scatters of sequence parallelism run beside the products that read or make "
+                   "what they carry, piece by piece."),
         sim::field("zero", &P::zero, "States that the copies share out in place of each holding all."),
         sim::field("recompute", &P::recompute, "What the backward pass runs again in place of reading it."),
         sim::field("recompute_layers", &P::recompute_layers, Unit::layers, sim::at_least(0),
@@ -65,17 +81,30 @@ struct PlanParams {
   }
 };
 
+/// How ranks share a layer: what decides the kernels of one and its collectives.
+struct LayerShare {
+  std::int64_t tensor = 1, context = 1, micro_batch = 1;
+  bool sequence = false, async_tensor = false;
+  ContextExchange exchange = ContextExchange::ring;
+  friend auto operator<=>(const LayerShare&, const LayerShare&) = default;
+};
+
 /// A plan for a batch, checked.
 struct Plan {
-  std::int64_t tensor = 1, pipeline = 1, data = 1;
+  std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
-  bool sequence = false, overlap_gradients = true, gradients_fp32 = false;
+  bool sequence = false, async_tensor = false, overlap_gradients = true, gradients_fp32 = false;
+  ContextExchange exchange = ContextExchange::ring;
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
   std::optional<std::int64_t> head_stage;  ///< that has the head; none: the last
   std::int64_t head() const { return head_stage.value_or(pipeline - 1); }
-  std::int64_t ranks() const { return tensor * pipeline * data; }
+  std::int64_t ranks() const { return stage_ranks() * pipeline; }
+  std::int64_t stage_ranks() const { return tensor * context * data; }
+  /// Ranks that hold the same weights: gradients are summed over them, ZeRO shares states out over them.
+  std::int64_t copies() const { return context * data; }
+  LayerShare share() const { return {tensor, context, micro_batch, sequence, async_tensor, exchange}; }
 };
 
 /// The plan of `params` on so many devices; `why` says what does not divide, and the plan is then not to be used.

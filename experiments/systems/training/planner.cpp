@@ -61,7 +61,7 @@ class PlanSearch {
     }
     for (const std::int64_t tensor : chosen(divisors(devices), params_.tensor_parallel)) {
       if (tensor > node) continue;  // across nodes it never pays, and is asked for by name only
-      if (const auto why = table_.obstacle(tensor)) {
+      if (const auto why = table_.obstacle({.tensor = tensor})) {
         ++result_.left_out["ranks of tensor parallelism do not divide the model"];
         continue;
       }
@@ -186,7 +186,7 @@ class PlanSearch {
 }  // namespace
 
 ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers) {
-  const ModelCosts& model = table.costs(plan.tensor, plan.sequence, plan.micro_batch);
+  const ModelCosts& model = table.costs(plan.share());
   // Stages that are neither first nor last are alike where they have as many layers: an even partition has two lengths.
   struct Kind {
     std::int64_t layers = 0;

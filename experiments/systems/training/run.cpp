@@ -25,7 +25,7 @@ double step_energy(const TrainingMachine& machine, const TrainingResult& result)
     dynamic += stage.optimizer.energy_j + stage.network_j;
   }
   dynamic += static_cast<double>(result.run.messages.size()) * result.costs.activation_j;
-  return dynamic * static_cast<double>(result.plan.tensor * result.plan.data) +
+  return dynamic * static_cast<double>(result.plan.stage_ranks()) +
          machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(machine.devices);
 }
 
@@ -76,7 +76,7 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   if (plan.recompute == Recompute::selective) memory.working = layer.core_saved_bytes;
   memory.working = std::max(memory.working, layer.working_bytes);
   // Of weights that copies share out, the layer at hand and the next are there whole, and one layer's gradients.
-  if (plan.zero == Zero::weights && plan.data > 1)
+  if (plan.zero == Zero::weights && plan.copies() > 1)
     memory.working += 2 * layer.weight_bytes + (plan.gradients_fp32 ? 4 * layer.parameters : layer.weight_bytes);
   for (const ChunkCosts& chunk : stage.chunks) {
     if (chunk.first) memory.working = std::max(memory.working, model.part(PartName::embedding).working_bytes);
@@ -103,15 +103,12 @@ TrainingResult train(const TrainingConfig& config) {
   result.plan.head_stage =
       schedule->routes({.devices = result.plan.pipeline, .chunks = result.plan.chunks}).front().back().device;
   CostTable table(config.machine, config.model);
-  why = table.obstacle(result.plan.tensor);
-  if (!why && result.plan.sequence && config.model.sequence % result.plan.tensor != 0)
-    why = fmt::format("{} ranks of sequence parallelism do not divide {} tokens", result.plan.tensor,
-                      config.model.sequence);
+  why = table.obstacle(result.plan.share());
   if (why) {
     refuse(result, *why);
     return result;
   }
-  const ModelCosts& model = table.costs(result.plan.tensor, result.plan.sequence, result.plan.micro_batch);
+  const ModelCosts& model = table.costs(result.plan.share());
   std::string reason;
   const auto layers = stage_layers(config.params.policies.partition, model, result.plan, reason);
   if (!layers) {
@@ -128,7 +125,7 @@ TrainingResult train(const TrainingConfig& config) {
   for (const StageCosts& stage : result.costs.stages)
     for (const ChunkCosts& chunk : stage.chunks)
       result.model_flops += (chunk.forward.flops + chunk.backward_input.flops + chunk.backward_weight.flops) *
-                            static_cast<double>(result.plan.micro_batches * result.plan.tensor * result.plan.data);
+                            static_cast<double>(result.plan.micro_batches * result.plan.stage_ranks());
   result.idle_j =
       config.machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(config.machine.devices);
   result.energy_j = step_energy(config.machine, result);

@@ -10,6 +10,11 @@ std::int64_t gradient_bytes(const PartCosts& part, const Plan& plan) {
   return plan.gradients_fp32 ? 4 * part.parameters : part.weight_bytes;
 }
 
+/// A copy's share of what the copies share out.
+std::int64_t share_out(std::int64_t bytes, const Plan& plan) {
+  return (bytes + plan.copies() - 1) / plan.copies();
+}
+
 /// Adds `count` layers' passes to a chunk, of which `again` run their forward pass again.
 void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, std::int64_t again,
                 std::int64_t boundary_bytes, ChunkCosts& chunk) {
@@ -37,7 +42,7 @@ void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
 /// are gathered, forward and backward; after it ran backward, its gradients are summed and each copy keeps a share.
 void add_shared(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, const hw::RankGroup& copies,
                 ChunkCosts& chunk) {
-  if (plan.data < 2 || plan.zero < Zero::gradients) return;
+  if (plan.copies() < 2 || plan.zero < Zero::gradients) return;
   const auto gather = [&](const PartCosts& part) {
     if (plan.zero != Zero::weights) return hw::GroupCost{};
     return collective(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(part.weight_bytes));
@@ -107,7 +112,7 @@ double ChunkCosts::recompute_s() const {
 StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                        std::int64_t layers) {
   StageCosts stage;
-  const hw::RankGroup copies = rank_group(machine, plan.data, plan.tensor);
+  const hw::RankGroup copies = rank_group(machine, plan.copies(), plan.tensor);
   std::int64_t left = layers;
   std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
@@ -135,7 +140,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     }
   }
   stage.gradient_bytes = plan.gradients_fp32 ? 4 * stage.parameters : stage.weight_bytes;
-  const double share = static_cast<double>(plan.data);
+  const double share = static_cast<double>(plan.copies());
   const auto send = [&](hw::LibraryCall call, const hw::RankGroup& group, std::int64_t bytes) {
     const hw::GroupCost cost = collective(machine, call, group, static_cast<double>(bytes));
     stage.network_j += cost.energy_j;
@@ -150,29 +155,29 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     if (plan.zero != Zero::weights) stage.gathers_s = send(hw::LibraryCall::all_gather, copies, stage.weight_bytes);
     stage.optimizer_s /= share;
     stage.optimizer.energy_j /= share;
-    stage.state_bytes = (stage.state_bytes + plan.data - 1) / plan.data;
+    stage.state_bytes = share_out(stage.state_bytes, plan);
   }
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
-    stage.gradient_bytes = (stage.gradient_bytes + plan.data - 1) / plan.data;
-  if (plan.zero == Zero::weights) stage.weight_bytes = (stage.weight_bytes + plan.data - 1) / plan.data;
+    stage.gradient_bytes = share_out(stage.gradient_bytes, plan);
+  if (plan.zero == Zero::weights) stage.weight_bytes = share_out(stage.weight_bytes, plan);
   if (plan.head() > 0 && (s == 0 || s == plan.head()))
-    stage.shared_s = send(hw::LibraryCall::all_reduce, rank_group(machine, 2, plan.tensor * plan.data * plan.head()),
-                          model.shared_bytes);
+    stage.shared_s =
+        send(hw::LibraryCall::all_reduce, rank_group(machine, 2, plan.stage_ranks() * plan.head()), model.shared_bytes);
   return stage;
 }
 
 void add_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StepCosts& step) {
   if (plan.pipeline < 2) return;
   const auto bytes = static_cast<double>(model.boundary_bytes);
-  const hw::GroupCost next = message(machine, plan.tensor * plan.data, bytes);
+  const hw::GroupCost next = message(machine, plan.stage_ranks(), bytes);
   step.activation_s = next.time_s;
   step.activation_j = next.energy_j;
-  step.wrap_s = message(machine, plan.tensor * plan.data * (plan.pipeline - 1), bytes).time_s;
+  step.wrap_s = message(machine, plan.stage_ranks() * (plan.pipeline - 1), bytes).time_s;
 }
 
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
                      const std::vector<std::int64_t>& layers) {
-  const ModelCosts& model = table.costs(plan.tensor, plan.sequence, plan.micro_batch);
+  const ModelCosts& model = table.costs(plan.share());
   StepCosts step;
   step.plan = plan;
   const std::int64_t stages = plan.pipeline;

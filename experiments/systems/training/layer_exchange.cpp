@@ -1,0 +1,71 @@
+#include "experiments/systems/training/layer_exchange.hpp"
+
+#include <algorithm>
+
+#include "models/graph/op_kinds.hpp"
+
+namespace orrery::experiments::training {
+
+using models::OpGraph;
+using models::OpId;
+using models::OpKind;
+using models::Pattern;
+using models::TensorId;
+
+hw::GroupCost attention_exchange(const TrainingMachine& machine, const LayerShare& share, std::int64_t query_bytes,
+                                 std::int64_t key_value_bytes, double attention_s, bool backward) {
+  if (share.context < 2) return {};
+  const hw::RankGroup group = rank_group(machine, share.context, share.tensor);
+  const auto ranks = static_cast<double>(share.context);
+  const auto queries = static_cast<double>(query_bytes), pairs = static_cast<double>(key_value_bytes);
+  hw::GroupCost sum;
+  const auto add = [&](hw::LibraryCall call, double bytes) {
+    const hw::GroupCost cost = collective(machine, call, group, bytes);
+    sum.time_s += cost.time_s;
+    sum.energy_j += cost.energy_j;
+  };
+  switch (share.exchange) {
+    case ContextExchange::ring: {
+      // A block of keys and values (and, backward, of their gradients) a step, while the block before is worked on.
+      const hw::GroupCost step = message(machine, share.tensor, (backward ? 2 : 1) * pairs);
+      const double waits = std::max(0.0, step.time_s / machine.in_situ.overlapped - attention_s / ranks);
+      return {(ranks - 1) * waits, (ranks - 1) * step.energy_j};
+    }
+    case ContextExchange::all_gather:
+      add(hw::LibraryCall::all_gather, ranks * pairs);
+      if (backward) add(hw::LibraryCall::reduce_scatter, ranks * pairs);
+      return sum;
+    case ContextExchange::all_to_all:
+      // Queries, keys and values for heads, the result back; backward the same of gradients.
+      add(hw::LibraryCall::all_to_all, queries + pairs);
+      add(hw::LibraryCall::all_to_all, queries);
+      return sum;
+  }
+  return sum;
+}
+
+double exposed_beside(double collective_s, double product_s, std::int64_t ranks) {
+  const double hidden = 1 - 1 / static_cast<double>(ranks);
+  return collective_s - hidden * std::min(collective_s, product_s);
+}
+
+std::vector<OpId> products_beside(const OpGraph& graph, OpId collective) {
+  const auto is_product = [&](OpId id) {
+    return graph.op(id).kind == OpKind::matmul || graph.op(id).kind == OpKind::fused;
+  };
+  std::vector<OpId> products;
+  if (graph.op(collective).kind == OpKind::all_gather) {
+    for (const OpId reader : graph.consumers(graph.op(collective).outputs.front())) {
+      if (is_product(reader)) products.push_back(reader);
+      if (graph.op(reader).kind != OpKind::cast) continue;
+      for (const OpId further : graph.consumers(graph.op(reader).outputs.front()))
+        if (is_product(further)) products.push_back(further);
+    }
+  } else if (graph.op(collective).kind == OpKind::reduce_scatter) {
+    const auto maker = graph.producer(graph.op(collective).inputs.front());
+    if (maker && is_product(*maker)) products.push_back(*maker);
+  }
+  return products;
+}
+
+}  // namespace orrery::experiments::training
