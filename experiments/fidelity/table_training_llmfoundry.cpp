@@ -38,12 +38,12 @@ class LlmFoundryTables final : public TableKind {
       }
       if (table.text(row, "precision") == "amp_fp8") return out.skip("iteration", row, "products in fp8 with casts");
       MeasuredStep step;
-      step.model = {.layers = table.count(row, "layers"),
-                    .hidden = table.count(row, "hidden"),
-                    .heads = table.count(row, "heads"),
-                    .sequence = table.count(row, "seq"),
-                    .vocabulary = kVocabulary,
-                    .flash = true};
+      step.model = gpt_graph({.layers = table.count(row, "layers"),
+                              .hidden = table.count(row, "hidden"),
+                              .heads = table.count(row, "heads"),
+                              .sequence = table.count(row, "seq"),
+                              .vocabulary = kVocabulary,
+                              .flash = true});
       step.plan.micro_batch = table.count(row, "micro_batch");
       step.plan.zero =
           table.text(row, "sharding") == "FULL_SHARD" ? training::Zero::weights : training::Zero::gradients;

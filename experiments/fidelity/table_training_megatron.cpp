@@ -68,10 +68,10 @@ class MegatronTables final : public TableKind {
  private:
   static MeasuredStep table5(const MeasuredTable& table, std::size_t row, double& seconds) {
     MeasuredStep step;
-    step.model = {.layers = table.count(row, "blocks"),
-                  .hidden = table.count(row, "hidden"),
-                  .heads = table.count(row, "heads"),
-                  .sequence = table.count(row, "seq")};
+    step.model = gpt_graph({.layers = table.count(row, "blocks"),
+                            .hidden = table.count(row, "hidden"),
+                            .heads = table.count(row, "heads"),
+                            .sequence = table.count(row, "seq")});
     step.plan.tensor_parallel = table.count(row, "tp");
     step.plan.pipeline_parallel = table.count(row, "pp");
     step.plan.data_parallel = table.count(row, "dp");
@@ -88,10 +88,10 @@ class MegatronTables final : public TableKind {
 
   static MeasuredStep weak_scaling(const MeasuredTable& table, std::size_t row, double& seconds) {
     MeasuredStep step;
-    step.model = {.layers = table.count(row, "layers"),
-                  .hidden = table.count(row, "hidden"),
-                  .heads = table.count(row, "attention_heads_NOT_IN_SOURCE_SEEN"),
-                  .sequence = 2048};
+    step.model = gpt_graph({.layers = table.count(row, "layers"),
+                            .hidden = table.count(row, "hidden"),
+                            .heads = table.count(row, "attention_heads_NOT_IN_SOURCE_SEEN"),
+                            .sequence = 2048});
     step.plan.tensor_parallel = table.count(row, "tensor_mp_NOT_IN_SOURCE_SEEN");
     step.plan.pipeline_parallel = table.count(row, "pipeline_mp_NOT_IN_SOURCE_SEEN");
     step.plan.recompute = training::Recompute::full;
@@ -104,7 +104,7 @@ class MegatronTables final : public TableKind {
         set_chunks(step, entry.chunks);
       }
     const auto d = [](std::int64_t value) { return static_cast<double>(value); };
-    const double h = d(step.model.hidden), l = d(step.model.layers), s = 2048;
+    const double h = table.number(row, "hidden"), l = table.number(row, "layers"), s = 2048;
     const double flops = 96 * d(step.global_batch) * s * l * h * h * (1 + s / (6 * h) + kVocabulary / (16 * l * h));
     seconds = flops / (table.number(row, "achieved_tflops_per_gpu") * 1e12 * d(step.gpus));
     return step;
@@ -112,11 +112,11 @@ class MegatronTables final : public TableKind {
 
   static MeasuredStep megascale(const MeasuredTable& table, std::size_t row, double& seconds) {
     MeasuredStep step;
-    step.model = {.layers = table.count(row, "layers"),
-                  .hidden = table.count(row, "hidden"),
-                  .heads = table.count(row, "heads"),
-                  .sequence = table.count(row, "seq"),
-                  .vocabulary = table.count(row, "vocab")};
+    step.model = gpt_graph({.layers = table.count(row, "layers"),
+                            .hidden = table.count(row, "hidden"),
+                            .heads = table.count(row, "heads"),
+                            .sequence = table.count(row, "seq"),
+                            .vocabulary = table.count(row, "vocab")});
     step.plan.tensor_parallel = table.count(row, "tp");
     step.plan.pipeline_parallel = table.count(row, "pp");
     step.plan.sequence_parallel = true;
@@ -140,10 +140,10 @@ class MegatronTables final : public TableKind {
     out.each_row("iteration", table, [&](std::size_t row) {
       const bool is_v100 = table.text(row, "gpu").starts_with("V100");
       MeasuredStep step;
-      step.model = {.layers = table.count(row, "layers"),
-                    .hidden = table.count(row, "hidden"),
-                    .heads = table.count(row, "heads"),
-                    .sequence = 1024};
+      step.model = gpt_graph({.layers = table.count(row, "layers"),
+                              .hidden = table.count(row, "hidden"),
+                              .heads = table.count(row, "heads"),
+                              .sequence = 1024});
       step.plan.tensor_parallel = table.count(row, "tensor_mp");
       step.plan.recompute = training::Recompute::full;
       step.plan.overlap_gradients = false;

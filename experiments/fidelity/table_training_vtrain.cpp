@@ -21,20 +21,21 @@ MeasuredSystem several_nodes() {
 
 MeasuredStep step_of(const MeasuredTable& table, std::size_t row, bool several) {
   MeasuredStep step;
-  step.model = {.layers = table.count(row, "layers"),
-                .hidden = table.count(row, "hidden"),
-                .heads = table.count(row, "heads"),
-                .sequence = table.count(row, "seq")};
   step.plan.tensor_parallel = table.count(row, "tp");
   step.plan.pipeline_parallel = table.count(row, "pp");
   step.plan.data_parallel = table.count(row, "dp");
   step.plan.micro_batch = table.count(row, "mbatch");
   step.plan.overlap_gradients = false;
   if (several) step.plan.recompute = training::Recompute::full;
+  // Megatron-LM's kernel of scale, mask and softmax wants a multiple of four matrices of scores.
+  const std::int64_t heads = table.count(row, "heads");
+  step.model = gpt_graph({.layers = table.count(row, "layers"),
+                          .hidden = table.count(row, "hidden"),
+                          .heads = heads,
+                          .sequence = table.count(row, "seq"),
+                          .fused_softmax = heads / step.plan.tensor_parallel * step.plan.micro_batch % 4 == 0});
   step.gpus = table.count(row, "gpus");
   step.global_batch = table.count(row, "gbatch");
-  // Megatron-LM's kernel of scale, mask and softmax wants a multiple of four matrices of scores.
-  step.model.fused_softmax = step.model.heads / step.plan.tensor_parallel * step.plan.micro_batch % 4 == 0;
   return step;
 }
 

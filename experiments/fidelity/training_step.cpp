@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/base/experiment.hpp"
 #include "hw/cost/cost_model.hpp"
 
 namespace orrery::experiments {
@@ -11,48 +12,77 @@ struct StepPredictor::Trained {
   std::unique_ptr<training::CostTable> table;
 };
 
+namespace {
+
+/// Passes over memory are fused, products stay the library's.
+sim::Node no_epilogues() {
+  sim::Node params = sim::Node::object();
+  params.set("epilogues", sim::Node::boolean(false));
+  return params;
+}
+
+}  // namespace
+
 StepPredictor::StepPredictor(const PartShelf& parts, const hw::GpuParams& gpu, const MeasuredSystem& system) {
   machine_.device = hw::device_of(gpu);
   machine_.node_devices = system.node_gpus;
   if (const auto* nic = parts.find<hw::NicPart>(system.nic)) machine_.nics = training::NodeNics{nic->part, system.nics};
   machine_.host = system.host;
   machine_.in_situ = system.in_situ;
-  models::register_builders(builders_);
+  models::register_builders(builders_, home_folder() / "models/catalog");
   policies::register_schedules(schedules_);
   policies::register_graph_passes(passes_);
 }
 
 StepPredictor::~StepPredictor() = default;
 
-StepPredictor::Trained& StepPredictor::trained(const GptSizes& sizes) {
-  std::unique_ptr<Trained>& slot = models_[sizes];
-  if (slot) return *slot;
-  slot = std::make_unique<Trained>();
-  sim::Node params = sim::Node::object();
-  const auto set = [&](const char* name, std::int64_t value) { params.set(name, sim::Node::integer(value)); };
+TrainedGraph gpt_graph(const GptSizes& sizes) {
+  TrainedGraph graph{.builder = "gpt2", .params = sim::Node::object(), .sequence = sizes.sequence};
+  const auto set = [&](const char* name, std::int64_t value) { graph.params.set(name, sim::Node::integer(value)); };
   set("layers", sizes.layers);
   set("hidden", sizes.hidden);
   set("heads", sizes.heads);
   set("intermediate", 4 * sizes.hidden);
   set("vocab", sizes.vocabulary);
   set("positions", sizes.sequence);
-  params.set("attention", sim::Node::string(sizes.flash ? "sdpa" : "eager"));
-  params.set("loss", sim::Node::boolean(true));
-  params.set("wide_softmax", sim::Node::boolean(!sizes.fused_softmax));
-  params.set("wide_loss", sim::Node::boolean(true));
-  params.set("dropout", sim::Node::real(sizes.flash ? 0 : 0.1));
+  graph.params.set("attention", sim::Node::string(sizes.flash ? "sdpa" : "eager"));
+  graph.params.set("loss", sim::Node::boolean(true));
+  graph.params.set("wide_softmax", sim::Node::boolean(!sizes.fused_softmax));
+  graph.params.set("wide_loss", sim::Node::boolean(true));
+  graph.params.set("dropout", sim::Node::real(sizes.flash ? 0 : 0.1));
+  if (!sizes.flash)  // what Megatron-LM fuses: scale, mask and softmax; bias and GELU; dropout and residual
+    graph.passes.emplace_back("loop_fusion", no_epilogues());
+  return graph;
+}
+
+TrainedGraph decoder_graph(const DecoderRun& run) {
+  TrainedGraph graph{.builder = "decoder", .params = sim::Node::object(), .sequence = run.sequence};
+  graph.params.set("config", sim::Node::string("catalog:" + run.config));
+  graph.params.set("loss", sim::Node::boolean(true));
+  graph.params.set("wide_loss", sim::Node::boolean(run.wide_loss));
+  graph.params.set("passes", sim::Node::string(run.library_passes ? "library" : "eager"));
+  if (run.fp8) graph.passes.emplace_back("fp8", *run.fp8);
+  if (run.compiled) graph.passes.emplace_back("loop_fusion", no_epilogues());
+  return graph;
+}
+
+StepPredictor::Trained& StepPredictor::trained(const TrainedGraph& graph) {
+  std::string key = fmt::format("{} {} {}", graph.builder, graph.params.dump(), graph.sequence);
+  for (const auto& [name, params] : graph.passes) key += fmt::format(" {} {}", name, params.dump());
+  std::unique_ptr<Trained>& slot = models_[key];
+  if (slot) return *slot;
+  auto made = std::make_unique<Trained>();
   sim::Faults faults;
-  const auto choice = builders_.prepare("gpt2", &params, {"training table", ""}, faults);
+  const sim::Origin place{"training table", ""};
+  const auto choice = builders_.prepare(graph.builder, &graph.params, place, faults);
   faults.throw_if_any();
-  slot->model.forward = choice.make()->build();
-  slot->model.sequence = sizes.sequence;
-  if (!sizes.flash) {  // what Megatron-LM fuses: scale, mask and softmax; bias and GELU; dropout and residual
-    sim::Node fusion = sim::Node::object();
-    fusion.set("epilogues", sim::Node::boolean(false));
-    slot->model.passes.push_back(
-        {"loop_fusion", passes_.prepare("loop_fusion", &fusion, {"training table", ""}, faults), false});
-  }
-  slot->table = std::make_unique<training::CostTable>(machine_, slot->model);
+  made->model.forward = choice.make()->build();
+  made->model.sequence = graph.sequence;
+  for (const auto& [name, params] : graph.passes)
+    made->model.passes.push_back({name, passes_.prepare(name, &params, place, faults), false});
+  faults.throw_if_any();
+  made->table = std::make_unique<training::CostTable>(machine_, made->model);
+  slot = std::move(made);
   return *slot;
 }
 
@@ -62,15 +92,16 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
   const training::Plan plan = training::make_plan(step.plan, step.gpus, step.global_batch, obstacle);
   Trained& model = trained(step.model);
   if (!obstacle) obstacle = model.table->obstacle(plan.share());
-  if (!obstacle && plan.pipeline * plan.chunks > step.model.layers)
-    obstacle = fmt::format("{} stages of {} layers", plan.pipeline * plan.chunks, step.model.layers);
+  const std::int64_t count = model.table->layers();
+  if (!obstacle && plan.pipeline * plan.chunks > count)
+    obstacle = fmt::format("{} stages of {} layers", plan.pipeline * plan.chunks, count);
   if (obstacle) {
     why = *obstacle;
     return std::nullopt;
   }
   std::vector<std::int64_t> layers;
   for (std::int64_t s = 0; s < plan.pipeline; ++s)
-    layers.push_back(step.model.layers * (s + 1) / plan.pipeline - step.model.layers * s / plan.pipeline);
+    layers.push_back(count * (s + 1) / plan.pipeline - count * s / plan.pipeline);
   sim::Faults faults;
   const auto schedule = schedules_.prepare(step.schedule, nullptr, {"training table", ""}, faults);
   faults.throw_if_any();
@@ -78,6 +109,9 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
   out.costs = training::step_costs(*model.table, machine_, plan, layers);
   out.run = training::run_step(out.costs, *schedule.make(), sim::TickScale(1000));
   out.closed = training::closed_form(out.costs);
+  const training::ModelCosts& costs = model.table->costs(plan.share());
+  for (std::size_t s = 0; s < out.costs.stages.size(); ++s)
+    out.memory.push_back(training::stage_memory(costs, out.costs.stages[s], plan, out.run.peak_kept_bytes[s]));
   return out;
 }
 

@@ -1,15 +1,15 @@
-// Training steps that papers measured, predicted by system `training`: a GPT by its sizes, a plan, a machine of one
-// part.
+// Training steps that papers measured, predicted by system `training`: a model, a plan, a machine of one part.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "experiments/fidelity/part_shelf.hpp"
-#include "experiments/systems/training/iteration.hpp"
+#include "experiments/systems/training/run.hpp"
 #include "models/builders/builder.hpp"
 
 namespace orrery::experiments {
@@ -21,11 +21,29 @@ struct GptSizes {
   bool fused_softmax = true;
   /// Attention in one kernel that keeps no scores (then none of the above), and no dropout.
   bool flash = false;
-  friend auto operator<=>(const GptSizes&, const GptSizes&) = default;
 };
 
+/// What is trained: a builder's graph, and the passes that its software amounts to.
+struct TrainedGraph {
+  std::string builder;
+  sim::Node params;  ///< of the builder
+  std::int64_t sequence = 1024;
+  std::vector<std::pair<std::string, sim::Node>> passes;  ///< names and their parameters, in order
+};
+TrainedGraph gpt_graph(const GptSizes& sizes);
+/// A decoder of the catalog, as PyTorch trains it.
+struct DecoderRun {
+  std::string config;  ///< "llama-3.1-8b"
+  std::int64_t sequence = 8192;
+  bool compiled = true;          ///< passes over memory are fused; else each is a kernel
+  bool library_passes = false;   ///< norms and rotations are kernels of a library
+  bool wide_loss = false;        ///< logits are cast to fp32
+  std::optional<sim::Node> fp8;  ///< parameters of that pass; none: products in 16 bits
+};
+TrainedGraph decoder_graph(const DecoderRun& run);
+
 struct MeasuredStep {
-  GptSizes model;
+  TrainedGraph model;
   training::PlanParams plan;
   std::int64_t gpus = 1, global_batch = 1;
   std::string schedule = "1f1b";
@@ -51,18 +69,19 @@ class StepPredictor {
     training::StepCosts costs;
     training::StepRun run;
     training::StepTimes closed;
+    std::vector<training::StageMemory> memory;
   };
   /// Nothing, with `why`, where the plan does not fit the model or the devices.
   std::optional<Prediction> predict(const MeasuredStep& step, std::string& why);
 
  private:
   struct Trained;
-  Trained& trained(const GptSizes& model);
+  Trained& trained(const TrainedGraph& model);
   training::TrainingMachine machine_;
   models::BuilderRegistry builders_{"builder"};
   policies::ScheduleRegistry schedules_{"schedule"};
   policies::PassRegistry passes_{"pass"};
-  std::map<GptSizes, std::unique_ptr<Trained>> models_;
+  std::map<std::string, std::unique_ptr<Trained>> models_;  ///< by what the graph says
 };
 
 }  // namespace orrery::experiments

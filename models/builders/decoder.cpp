@@ -35,7 +35,7 @@ struct DecoderParams {
   ElementType type = ElementType::bf16;  ///< where dtype says nothing; no field: the config's
   AttentionForm attention = AttentionForm::sdpa;
   PassForm passes = PassForm::library;
-  bool merged = false, cache = false, loss = false, sample = false;
+  bool merged = false, cache = false, loss = false, wide_loss = false, sample = false;
   Logits logits = Logits::last;
   double dropout = 0;
 
@@ -73,6 +73,7 @@ struct DecoderParams {
         sim::field("logits", &D::logits, "Logits of the last position or of all."),
         sim::field("sample", &D::sample, "Whether the graph ends in the choice of the next token."),
         sim::field("loss", &D::loss, "Whether the graph ends in the cross entropy with labels (logits of all)."),
+        sim::field("wide_loss", &D::wide_loss, "Cross entropy of logits that are cast to fp32 first."),
         sim::field("dropout", &D::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout of attention and residuals."),
     };
   }
@@ -167,6 +168,7 @@ class DecoderWriter {
       x = net_.emit(OpKind::sampling, {x}, ids_shape, ElementType::int32, OpClass::sampling);
     }
     if (!p_.loss) return net_.finish({x});
+    if (p_.wide_loss) x = net_.cast(x, ElementType::fp32);
     const TensorId labels = graph.input("labels", {batch, tokens}, ElementType::int64);
     return net_.finish({net_.cross_entropy(x, labels)});
   }

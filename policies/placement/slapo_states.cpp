@@ -79,6 +79,15 @@ std::vector<State> StateRules::outcome(const OpNode& op, const std::vector<State
                                  graph_.tensor(op.inputs[0]).name, described(in[0])));
       out[0] = in[0];
       return out;
+    case OpKind::pad: {
+      const auto size = [&](models::TensorId id) {
+        return graph_.tensor(id).shape[static_cast<std::size_t>(in[0].axis)];
+      };
+      if (in[0].axis >= 0 && !(size(op.inputs[0]) == size(op.outputs[0])))
+        refuse(op, "it pads the axis that is divided");
+      out[0] = in[0];
+      return out;
+    }
     case OpKind::reduce_sum:
     case OpKind::reduce_mean:
     case OpKind::reduce_max:

@@ -6,9 +6,12 @@
 // scale comes with each cast: from earlier steps (`delayed`: nothing more is read), from the tensor itself (`tensor`:
 // its largest value is looked for first, one more pass over it; `row`: for rows and for columns apart, so a tensor is
 // read and written once for the product along each), or from blocks of it (`block`: within the cast).
-// Weights are cast where they are read (`cast`), or kept and gathered in fp8 (`kept`), the optimizer having its own.
-// Left out: exponents of gradients (the byte is the same), sums of maxima over ranks (a message of some bytes).
+// A gather of tensor parallelism that only such products read brings the cast. Weights are cast where they are read
+// (`cast`), or kept and gathered in fp8 (`kept`), the optimizer having its own. Left out: exponents of gradients (the
+// byte is the same), sums of maxima over ranks (a message of some bytes).
+#include <algorithm>
 #include <map>
+#include <span>
 
 #include "models/autodiff/autodiff.hpp"
 #include "models/graph/graph_rewrite.hpp"
@@ -90,8 +93,29 @@ class Fp8Caster {
     return type == ElementType::fp16 || type == ElementType::bf16 || type == ElementType::fp32;
   }
 
+  /// A gather whose readers all cast what it brings: 8 bits travel. Scales of rows would have to travel too.
+  bool gathers_eight(const OpNode& op) const {
+    if (op.kind != OpKind::all_gather || params_.scaling == Scaling::row) return false;
+    const TensorId gathered = op.outputs.front();
+    const std::span<const OpId> readers = copy_.from().consumers(gathered);
+    return !readers.empty() && std::ranges::all_of(readers, [&](OpId reader) {
+      const OpNode& node = copy_.from().op(reader);
+      return has_weights(node) && (node.inputs[0] == gathered || node.inputs[1] == gathered);
+    });
+  }
+
+  void gather_eight(OpId id) {
+    OpNode node = copy_.node(id);
+    node.inputs.front() = cast(node.inputs.front(), 0, node);
+    std::vector<Tensor> outputs{copy_.from().tensor(copy_.from().op(id).outputs.front())};
+    outputs.front().type = copy_.to().tensor(node.inputs.front()).type;
+    const OpId added = copy_.to().add(std::move(node), std::move(outputs));
+    copy_.put(copy_.from().op(id).outputs.front(), copy_.to().op(added).outputs.front());
+  }
+
   void visit(OpId id) {
     const OpNode& old = copy_.from().op(id);
+    if (gathers_eight(old)) return gather_eight(id);
     if (!has_weights(old)) {
       copy_.copy(id);
       return;

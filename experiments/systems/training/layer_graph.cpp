@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "models/graph/graph_rewrite.hpp"
+#include "models/graph/op_work.hpp"
 
 namespace orrery::experiments::training {
 namespace {
@@ -126,7 +127,20 @@ hw::DType product_type(const OpGraph& model) {
   return type;
 }
 
+namespace {
+
+bool is_weighted_product(const OpGraph& graph, const OpNode& op) {
+  if (op.kind != OpKind::matmul || op.inputs.size() < 2) return false;
+  TensorId weight = models::storage_of(graph, op.inputs[1]);
+  if (const auto cast = graph.producer(weight); cast && graph.op(*cast).kind == OpKind::cast)
+    weight = models::storage_of(graph, graph.op(*cast).inputs.front());
+  return graph.tensor(weight).role == TensorRole::parameter;
+}
+
+}  // namespace
+
 LayerGraph placed_graph(OpGraph graph, std::int64_t layers) {
+  std::int64_t products = 0;  // of the layer's forward pass, so far
   const std::vector<bool> leads = leads_to_input(graph);
   std::vector<OpPlace> places;
   for (const OpId id : graph.ops()) {
@@ -143,6 +157,9 @@ LayerGraph placed_graph(OpGraph graph, std::int64_t layers) {
                                  graph.tensor(op.inputs.front()).shape.size() == 4;  // [batch, heads, tokens, tokens]
       place.core = op.op_class == hw::OpClass::softmax || probabilities ||
                    (op.op_class == hw::OpClass::attention_prefill && op.kind == OpKind::matmul);
+      const bool kept = op.kind == OpKind::attention || op.kind == OpKind::reduce_scatter ||
+                        (is_weighted_product(graph, op) && products++ % 2 == 0);
+      place.by_op = !kept;
     }
     places.push_back(place);
   }

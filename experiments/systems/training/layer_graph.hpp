@@ -38,7 +38,8 @@ enum class StepPhase : std::uint8_t { forward, backward_input, backward_weight, 
 struct OpPlace {
   PartName part = PartName::layer;
   StepPhase phase = StepPhase::forward;
-  bool core = false;  ///< between the products of attention: what selective recomputation runs again
+  bool core = false;   ///< between the products of attention: what selective recomputation runs again
+  bool by_op = false;  ///< what recomputation by op runs again
 };
 
 /// A rank's training step, its ops placed.

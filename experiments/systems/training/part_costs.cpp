@@ -74,6 +74,7 @@ class Pricer {
       case StepPhase::forward:
         own.forward += cost;
         if (place.core) own.core += cost;
+        if (place.by_op) own.by_op += cost;
         return;
       case StepPhase::backward_input:
         own.backward_input += cost;
@@ -205,7 +206,13 @@ class Pricer {
       part(place.part).saved_bytes += bytes;
       if (place.core && !kept_of_core(*maker)) part(place.part).core_saved_bytes += bytes;
     }
-    for (const OpId id : graph_.ops()) working(id);
+    for (const OpId id : graph_.ops()) {
+      working(id);
+      const OpPlace& place = layer_.places[index(id)];
+      if (place.part != PartName::layer || place.phase != StepPhase::forward || place.by_op) continue;
+      for (const TensorId made : graph_.op(id).outputs)
+        part(place.part).by_op_kept_bytes += bytes_at(graph_.tensor(made), sizes_);
+    }
     for (const OpId id : graph_.ops()) {
       if (layer_.places[index(id)].part != PartName::layer || graph_.op(id).phase != Phase::forward) continue;
       for (const TensorId input : graph_.op(id).inputs) {

@@ -32,13 +32,14 @@ struct PassCost {
 
 /// A part for a micro-batch; bytes are of one rank.
 struct PartCosts {
-  PassCost forward, core;  ///< core: of the forward pass, what selective recomputation repeats
+  PassCost forward, core, by_op;  ///< core, by_op: of the forward pass, what those kinds of recomputation repeat
   PassCost backward_input, backward_weight;
   PassCost optimizer;                              ///< of all its parameters
   std::int64_t parameters = 0;                     ///< that the rank holds
   std::int64_t weight_bytes = 0, state_bytes = 0;  ///< state: of the optimizer
   std::int64_t saved_bytes = 0;                    ///< activations kept from the forward to the backward pass
   std::int64_t core_saved_bytes = 0;               ///< of these, what selective recomputation makes anew
+  std::int64_t by_op_kept_bytes = 0;               ///< made by what recomputation by op does not run again
   std::int64_t working_bytes = 0;                  ///< most that is live at a time in a pass beside what is kept
 };
 

@@ -14,11 +14,12 @@
 namespace orrery::experiments::training {
 
 /// What is run again in the backward pass in place of kept: nothing; what lies between the products of attention
-/// (Korthikanti et al., 2022); everything of a layer but its input.
-enum class Recompute : std::uint8_t { none, selective, full };
+/// (Korthikanti et al., 2022); everything but attention in one kernel, every other product with a weight and sums over
+/// ranks (torchtitan's selection by op); everything of a layer but its input.
+enum class Recompute : std::uint8_t { none, selective, by_op, full };
 constexpr auto enum_names(Recompute) {
   using enum Recompute;
-  return sim::names<Recompute>({{"none", none}, {"selective", selective}, {"full", full}});
+  return sim::names<Recompute>({{"none", none}, {"selective", selective}, {"by_op", by_op}, {"full", full}});
 }
 
 /// Which states data-parallel ranks share out (Rajbhandari et al., 2020): none; those of the optimizer; gradients too;

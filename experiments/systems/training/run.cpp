@@ -73,6 +73,8 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   // A layer that runs again holds what it made until its backward pass is through.
   const PartCosts& layer = model.part(PartName::layer);
   if (plan.recompute == Recompute::full) memory.working = layer.saved_bytes;
+  if (plan.recompute == Recompute::by_op)
+    memory.working = std::max<std::int64_t>(0, layer.saved_bytes - layer.by_op_kept_bytes);
   if (plan.recompute == Recompute::selective) memory.working = layer.core_saved_bytes;
   memory.working = std::max(memory.working, layer.working_bytes);
   // Of weights that copies share out, the layer at hand and the next are there whole, and one layer's gradients.

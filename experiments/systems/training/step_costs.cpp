@@ -25,8 +25,10 @@ void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, st
   chunk.backward_weight += layer.backward_weight.times(layers);
   if (plan.recompute == Recompute::full) chunk.again += layer.forward.times(repeated);
   if (plan.recompute == Recompute::selective) chunk.again += layer.core.times(repeated);
+  if (plan.recompute == Recompute::by_op) chunk.again += layer.by_op.times(repeated);
   std::int64_t left = layer.saved_bytes;
   if (plan.recompute == Recompute::full) left = boundary_bytes;
+  if (plan.recompute == Recompute::by_op) left = boundary_bytes + layer.by_op_kept_bytes;
   if (plan.recompute == Recompute::selective) left = layer.saved_bytes - layer.core_saved_bytes;
   chunk.kept_bytes += (count - again) * layer.saved_bytes + again * left;
 }
