@@ -44,7 +44,7 @@ MeasuredStep step_of(const MeasuredTable& table, std::size_t row) {
   step.model = decoder_graph({.config = catalog_name(table.text(row, "model")),
                               .sequence = table.count(row, "seq"),
                               .compiled = table.text(row, "compile") == "1",
-                              .wide_loss = table.text(row, "source").find("202412") != std::string::npos,
+                              .eager_loss = table.text(row, "source").find("202412") != std::string::npos,
                               .fp8 = fp8_params(table.text(row, "precision"))});
   training::PlanParams& plan = step.plan;
   plan.tensor_parallel = table.count(row, "tp");
@@ -52,10 +52,12 @@ MeasuredStep step_of(const MeasuredTable& table, std::size_t row) {
   plan.async_tensor_parallel = table.text(row, "async_tp") == "1";
   plan.context_parallel = table.count(row, "cp");
   plan.context_exchange = training::ContextExchange::all_gather;
+  plan.context_balanced = false;
   plan.pipeline_parallel = table.count(row, "pp");
   plan.data_parallel = table.count(row, "fsdp");
   plan.micro_batch = plan.pipeline_parallel > 1 ? 1 : table.count(row, "local_batch");
-  plan.zero = training::Zero::weights;
+  // A pipeline keeps weights gathered for the step: it would gather them once a micro-batch.
+  plan.zero = plan.pipeline_parallel > 1 ? training::Zero::optimizer : training::Zero::weights;
   plan.gradients_fp32 = true;
   plan.recompute = recompute_of(table.text(row, "act_ckpt"));
   step.gpus = table.count(row, "gpus");

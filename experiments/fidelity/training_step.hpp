@@ -38,6 +38,7 @@ struct DecoderRun {
   bool compiled = true;          ///< passes over memory are fused; else each is a kernel
   bool library_passes = false;   ///< norms and rotations are kernels of a library
   bool wide_loss = false;        ///< logits are cast to fp32
+  bool eager_loss = false;       ///< the same, and the loss is not compiled
   std::optional<sim::Node> fp8;  ///< parameters of that pass; none: products in 16 bits
 };
 TrainedGraph decoder_graph(const DecoderRun& run);

@@ -35,7 +35,7 @@ struct DecoderParams {
   ElementType type = ElementType::bf16;  ///< where dtype says nothing; no field: the config's
   AttentionForm attention = AttentionForm::sdpa;
   PassForm passes = PassForm::library;
-  bool merged = false, cache = false, loss = false, wide_loss = false, sample = false;
+  bool merged = false, cache = false, loss = false, wide_loss = false, eager_loss = false, sample = false;
   Logits logits = Logits::last;
   double dropout = 0;
 
@@ -74,6 +74,8 @@ struct DecoderParams {
         sim::field("sample", &D::sample, "Whether the graph ends in the choice of the next token."),
         sim::field("loss", &D::loss, "Whether the graph ends in the cross entropy with labels (logits of all)."),
         sim::field("wide_loss", &D::wide_loss, "Cross entropy of logits that are cast to fp32 first."),
+        sim::field("eager_loss", &D::eager_loss,
+                   "The same, and its kernels each write logits of their own, as in eager PyTorch."),
         sim::field("dropout", &D::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout of attention and residuals."),
     };
   }
@@ -168,9 +170,12 @@ class DecoderWriter {
       x = net_.emit(OpKind::sampling, {x}, ids_shape, ElementType::int32, OpClass::sampling);
     }
     if (!p_.loss) return net_.finish({x});
-    if (p_.wide_loss) x = net_.cast(x, ElementType::fp32);
+    if (p_.wide_loss || p_.eager_loss) x = net_.cast(x, ElementType::fp32);
     const TensorId labels = graph.input("labels", {batch, tokens}, ElementType::int64);
-    return net_.finish({net_.cross_entropy(x, labels)});
+    const TensorId loss = net_.cross_entropy(x, labels);
+    // Logarithms of probabilities forward, the gradient of their choice backward: a tensor of logits beside in and out.
+    if (p_.eager_loss) graph.annotate(*graph.producer(loss)).set("scratch", graph.tensor(x).bytes());
+    return net_.finish({loss});
   }
 
  private:

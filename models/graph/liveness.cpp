@@ -160,6 +160,8 @@ Liveness liveness(const Storages& storages, const Bindings& bindings, bool in_pl
     }
     if (const std::int64_t inner = inner_peak(graph.op(id), bindings); inner > 0)
       add({std::nullopt, step, step + 1, inner, std::nullopt});
+    if (const std::int64_t scratch = graph.op(id).expr("scratch", 0).eval(bindings); scratch > 0)
+      add({std::nullopt, step, step + 1, scratch, std::nullopt});
   }
   std::int64_t sum = 0;
   for (std::size_t step = 0; step < out.live.size(); ++step) {

@@ -6,8 +6,9 @@
 // memory it takes; kv_write: its first input) makes no storage if nothing reads the old value later. An elementwise op
 // (fused ones of nothing else too) may write where an operand of as many bytes was that dies there (unless its
 // attribute `in_place` is 0). The inner tensors of a fused op never exist; a branch or loop needs the peak of its
-// regions beside, once. live(step) = sum of the storages live at it, an operand and what takes its place counted once.
-// Left out: workspace of kernels, allocator rounding (a planner's alignment), memory freed before an op ends.
+// regions beside, once; an op whose attribute `scratch` says so holds as many bytes more while it runs. live(step) =
+// sum of the storages live at it, an operand and what takes its place counted once. Left out: workspace of other
+// kernels, allocator rounding (a planner's alignment), memory freed before an op ends.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,7 @@ class Storages {
 
 /// Bytes during the steps [begin, end).
 struct Lifetime {
-  std::optional<TensorId> tensor;  ///< none: what a branch or loop needs inside
+  std::optional<TensorId> tensor;  ///< none: what a branch or loop needs inside, or scratch
   std::int64_t begin = 0, end = 1, bytes = 0;
   std::optional<std::int32_t> in_place_of;  ///< index of the lifetime whose memory this one takes over
 };

@@ -11,7 +11,7 @@ using models::SymExpr;
 using models::TensorId;
 
 LoopRole loop_role(const models::OpNode& op) {
-  if (op.outputs.empty()) return LoopRole::none;
+  if (op.outputs.empty() || op.find("scratch") != nullptr) return LoopRole::none;  // several kernels in one
   switch (op.kind) {
     // Gradients of norms write sums over all rows beside their rows; losses and samplers end a model; windows overlap.
     case OpKind::layer_norm_grad:

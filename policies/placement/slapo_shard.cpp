@@ -55,6 +55,7 @@ class Sharder {
     out_.facts = graph.facts;
     for (const DividedTensor& d : divisions) states_[index(d.id)].axis = d.axis;
     divide_states();
+    head_divided_ = find_divided_head();
     for (const TensorId id : graph.tensors())
       if (graph.tensor(id).role != TensorRole::activation) now_[index(id)] = out_.add_tensor(divided(id));
   }
@@ -109,13 +110,21 @@ class Sharder {
   };
 
   /// The tensor summed over ranks, by a sync of the module that made it.
-  Placed summed(TensorId id, const std::string& reader) {
+  Placed summed(TensorId id, const std::string& reader, bool enters_layer = false) {
     if (!summed_[index(id)]) {
       const OpNode& maker = graph_.op(*graph_.producer(id));
       use_sync(id, maker, reader);
-      summed_[index(id)] = sum_over_ranks(*now_[index(id)], maker);
+      summed_[index(id)] = sum_over_ranks(*now_[index(id)], maker, enters_layer);
     }
     return *summed_[index(id)];
+  }
+
+  /// Whether partial sums go from the embedding into a layer or out of a layer: there they are summed, as what lies
+  /// between two layers is.
+  bool crosses(TensorId input, const OpNode& reader) const {
+    if (!options_.sync_all || reader.phase != models::Phase::forward || !states_[index(input)].partial) return false;
+    const auto maker = graph_.producer(input);
+    return maker && layer_scope(graph_.op(*maker)) != layer_scope(reader);
   }
 
   void use_sync(TensorId id, const OpNode& maker, const std::string& reader) {
@@ -132,8 +141,8 @@ class Sharder {
         graph_.tensor(id).name, maker.scope, forward ? "forward" : "backward"));
   }
 
-  Placed sum_over_ranks(TensorId tensor, const OpNode& maker) {
-    const bool scatter = in_layer(maker) && has_tokens(out_.tensor(tensor));
+  Placed sum_over_ranks(TensorId tensor, const OpNode& maker, bool enters_layer = false) {
+    const bool scatter = (in_layer(maker) || enters_layer) && has_tokens(out_.tensor(tensor));
     return {communicate(scatter ? OpKind::reduce_scatter : OpKind::all_reduce, tensor, maker),
             scatter ? State{kTokenAxis, false} : State{}};
   }
@@ -177,7 +186,21 @@ class Sharder {
 
   static constexpr int kTokenAxis = 1;
 
-  bool in_layer(const OpNode& op) const { return options_.sequence && op.scope.starts_with("layer."); }
+  static bool layer_scope(const OpNode& op) { return op.scope.starts_with("layer."); }
+  /// Where tokens are divided between products: in layers, and in a head whose product is divided.
+  bool in_layer(const OpNode& op) const {
+    return options_.sequence && (layer_scope(op) || (head_divided_ && op.scope.starts_with("head")));
+  }
+  /// Whether the product of the head has its weight divided along the vocabulary.
+  bool find_divided_head() const {
+    for (const OpId id : graph_.ops()) {
+      const OpNode& op = graph_.op(id);
+      if (op.phase == models::Phase::forward && op.kind == OpKind::matmul && op.scope.starts_with("head") &&
+          states_[index(op.inputs[1])].axis >= 0)
+        return true;
+    }
+    return false;
+  }
   /// [batch, tokens, width]: what is divided along its tokens between the products of a layer.
   static bool has_tokens(const Tensor& tensor) {
     return tensor.role == TensorRole::activation && tensor.shape.size() == 3 && !tensor.shape[kTokenAxis].constant();
@@ -243,27 +266,38 @@ class Sharder {
     node.outputs.clear();
     const bool linear_sum = (op.kind == OpKind::add || op.kind == OpKind::add_n);
     std::vector<State> in;
-    std::vector<TensorId> partial;
+    std::vector<TensorId> partial, present;
     for (const TensorId input : op.inputs) {
       in.push_back(states_[index(input)]);
-      if (in.back().partial) partial.push_back(input);
+      present.push_back(*now_[index(input)]);
+      if (crosses(input, op)) {
+        const Placed sum = summed(input, op.name, options_.sequence && layer_scope(op));
+        present.back() = sum.id;
+        in.back() = sum.state;
+      } else if (in.back().partial) {
+        partial.push_back(input);
+      }
     }
     const bool linear = passes_partial(op);
     if (linear_sum && !partial.empty() && partial.size() < op.inputs.size()) {
       node.kind = OpKind::add_n;
       const Placed sum = sum_of(op, partial);
       node.inputs = {sum.id};
-      for (std::size_t i = 0; i < op.inputs.size(); ++i)
-        if (!in[i].partial) node.inputs.push_back(*now_[index(op.inputs[i])]);
+      std::vector<TensorId> rest;
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (in[i].partial) continue;
+        rest.push_back(op.inputs[i]);
+        node.inputs.push_back(present[i]);
+      }
       if (node.inputs.size() == 2) node.kind = op.kind == OpKind::add ? OpKind::add : OpKind::add_n;
       std::vector<State> states{sum.state};
       for (const State& s : in)
         if (!s.partial) states.push_back(s);
       in = std::move(states);
-      share_sum(op, node, in);
+      share_sum(op, rest, node, in);
     } else {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        node.inputs[i] = *now_[index(op.inputs[i])];
+        node.inputs[i] = present[i];
         if (linear || !in[i].partial) continue;
         const Placed sum = summed(op.inputs[i], op.name);
         node.inputs[i] = sum.id;
@@ -280,6 +314,8 @@ class Sharder {
     }
     if (op.kind == OpKind::slice && out[0].axis >= 0 && op.integer("axis", -1) == out[0].axis)
       node.set("start", models::floor_div(op.expr("start", 0), ranks_));
+    if (op.find("scratch") != nullptr && in[0].axis >= 0)
+      node.set("scratch", models::floor_div(op.expr("scratch", 0), ranks_));
     const OpId added = out_.add(std::move(node), std::move(outputs));
     for (std::size_t i = 0; i < op.outputs.size(); ++i) now_[index(op.outputs[i])] = out_.op(added).outputs[i];
   }
@@ -294,11 +330,10 @@ class Sharder {
   }
 
   /// Of a sum whose partial terms have been added and scattered: the other terms' shares.
-  void share_sum(const OpNode& op, OpNode& node, std::vector<State>& in) {
+  void share_sum(const OpNode& op, const std::vector<TensorId>& rest, OpNode& node, std::vector<State>& in) {
     if (!options_.sequence || in[0].axis != kTokenAxis) return;
     std::size_t slot = 1;
-    for (const TensorId input : op.inputs) {
-      if (states_[index(input)].partial) continue;
+    for (const TensorId input : rest) {
       if (in[slot].whole() && has_tokens(graph_.tensor(input))) {
         const Placed now = moved(input, node.inputs[slot], op, false);
         node.inputs[slot] = now.id;
@@ -335,6 +370,7 @@ class Sharder {
   std::vector<std::optional<Placed>> summed_;
   std::array<std::vector<std::optional<Placed>>, 3> moved_;  // by phase: gathered, or a share of the tokens
   std::vector<const PlacedSync*> used_;
+  bool head_divided_ = false;
 };
 
 /// What a shard primitive divides. Fails at its place for a parameter that is not there or that ranks do not divide.

@@ -8,6 +8,7 @@
 #include "experiments/systems/training/layer_exchange.hpp"
 #include "models/autodiff/autodiff.hpp"
 #include "models/graph/graph_lowering.hpp"
+#include "models/graph/liveness.hpp"
 #include "models/graph/op_work.hpp"
 
 namespace orrery::experiments::training {
@@ -43,6 +44,21 @@ hw::LibraryCall call_of(OpKind kind) {
     default:
       return hw::LibraryCall::all_reduce;
   }
+}
+
+/// Bytes of what the embedding hands to the first layer, and each layer to the next.
+std::int64_t bytes_between(const LayerGraph& layer, const models::Bindings& sizes) {
+  const OpGraph& graph = layer.graph;
+  std::int64_t most = 0;
+  for (const OpId id : graph.ops()) {
+    if (layer.places[index(id)].part != PartName::layer || graph.op(id).phase != Phase::forward) continue;
+    for (const TensorId input : graph.op(id).inputs) {
+      const auto maker = graph.producer(input);
+      if (maker && layer.places[index(*maker)].part == PartName::embedding && graph.tensor(input).shape.size() == 3)
+        most = std::max(most, bytes_at(graph.tensor(input), sizes));
+    }
+  }
+  return most;
 }
 
 /// Adds up one graph for one micro-batch; `sizes` are of a rank's tokens, `sequence` of all.
@@ -81,11 +97,19 @@ class Pricer {
         return;
       case StepPhase::backward_weight:
         own.backward_weight += cost;
+        if (gathers_again(id)) own.gathered_again += cost;
         return;
       case StepPhase::optimizer:
         own.optimizer += cost;
         return;
     }
+  }
+
+  /// A gather of what the forward pass had gathered: the share of it was kept.
+  bool gathers_again(OpId id) const {
+    if (graph_.op(id).kind != OpKind::all_gather) return false;
+    const auto maker = graph_.producer(graph_.op(id).inputs.front());
+    return maker && graph_.op(*maker).phase == Phase::forward;
   }
 
   /// Gathers and scatters run beside the products that they feed or that feed them; a product hides one at a time.
@@ -100,14 +124,21 @@ class Pricer {
     }
   }
 
+  /// Of a sequence's attention, what the rank has that all wait for: the last c-th of the rows of a causal one is
+  /// 1 - (1 - 1/c)^2 of it.
+  double attention_share(const OpNode& op) const {
+    const double rest = 1 - 1 / static_cast<double>(share_.context);
+    return share_.balanced || op.integer("causal", 0) == 0 ? 1 - rest : 1 - rest * rest;
+  }
+
   /// Attention of a rank of context parallelism: its share of the whole sequence's, and what is exchanged for it.
   PassCost shared_attention(OpId id) {
     const PassCost whole = kernels_cost(id, sequence_);
-    PassCost cost = whole.times(1 / static_cast<double>(share_.context));
+    const OpNode& op = graph_.op(id);
+    PassCost cost = whole.times(attention_share(op));
     const std::int64_t launches = share_.exchange == ContextExchange::ring ? share_.context : 1;  // a block each
     cost.kernels = whole.kernels * launches;
     cost.host_s = whole.host_s * static_cast<double>(launches);
-    const OpNode& op = graph_.op(id);
     const auto bytes = [&](std::size_t slot) { return bytes_at(graph_.tensor(op.inputs[slot]), sizes_); };
     const hw::GroupCost exchange =
         attention_exchange(machine_, share_, bytes(0), bytes(1) + bytes(2), cost.kernel_s, op.phase != Phase::forward);
@@ -206,36 +237,43 @@ class Pricer {
       part(place.part).saved_bytes += bytes;
       if (place.core && !kept_of_core(*maker)) part(place.part).core_saved_bytes += bytes;
     }
+    working();
     for (const OpId id : graph_.ops()) {
-      working(id);
       const OpPlace& place = layer_.places[index(id)];
       if (place.part != PartName::layer || place.phase != StepPhase::forward || place.by_op) continue;
       for (const TensorId made : graph_.op(id).outputs)
         part(place.part).by_op_kept_bytes += bytes_at(graph_.tensor(made), sizes_);
     }
-    for (const OpId id : graph_.ops()) {
-      if (layer_.places[index(id)].part != PartName::layer || graph_.op(id).phase != Phase::forward) continue;
-      for (const TensorId input : graph_.op(id).inputs) {
-        const auto maker = graph_.producer(input);
-        if (maker && layer_.places[index(*maker)].part == PartName::embedding && graph_.tensor(input).shape.size() == 3)
-          costs_.boundary_bytes = std::max(costs_.boundary_bytes, bytes_at(graph_.tensor(input), sizes_));
-      }
-    }
   }
 
-  /// What an op reads and makes beside what is kept anyway.
-  void working(OpId id) {
-    const OpNode& op = graph_.op(id);
-    if (op.phase == Phase::optimizer) return;
-    std::int64_t bytes = 0;
-    const auto add = [&](TensorId tensor) {
-      if (graph_.tensor(tensor).role == TensorRole::activation && !graph_.tensor(tensor).saved)
-        bytes += bytes_at(graph_.tensor(tensor), sizes_);
-    };
-    for (const TensorId input : op.inputs) add(input);
-    for (const TensorId output : op.outputs) add(output);
-    PartCosts& own = part(layer_.places[index(id)].part);
-    own.working_bytes = std::max(own.working_bytes, bytes);
+  /// The most that is live at an op of each part, beside what is kept between passes and the gradients of weights.
+  void working() {
+    const models::Storages storages(graph_);
+    const models::Liveness live = models::liveness(storages, sizes_);
+    std::vector<bool> kept(storages.all().size(), false);
+    for (const TensorId id : graph_.tensors())
+      if (graph_.tensor(id).saved) kept[storages.of(id)] = true;
+    std::int64_t steps = 0;  // before the optimizer's
+    for (const OpId id : graph_.ops()) steps += graph_.op(id).phase != Phase::optimizer ? 1 : 0;
+    std::vector<std::int64_t> bytes(graph_.op_count() + 1, 0);  // changes, then sums
+    for (const models::Lifetime& life : live.lifetimes) {
+      std::int64_t begin = life.begin;
+      if (life.in_place_of) {  // takes memory over that was counted, until here or as kept
+        const auto& before = live.lifetimes[static_cast<std::size_t>(*life.in_place_of)];
+        if (before.tensor && life.tensor && kept[storages.of(*before.tensor)]) kept[storages.of(*life.tensor)] = true;
+        ++begin;
+      }
+      if (life.end > steps || begin == life.end || (life.tensor && kept[storages.of(*life.tensor)])) continue;
+      bytes[static_cast<std::size_t>(begin)] += life.bytes;
+      bytes[static_cast<std::size_t>(life.end)] -= life.bytes;
+    }
+    std::int64_t now = 0;
+    for (const OpId id : graph_.ops()) {
+      now += bytes[index(id)];
+      if (graph_.op(id).phase == Phase::optimizer) break;
+      PartCosts& own = part(layer_.places[index(id)].part);
+      own.working_bytes = std::max(own.working_bytes, now);
+    }
   }
 
   /// The product with the values ends the core: what it makes is read on and kept.
@@ -340,8 +378,9 @@ const ModelCosts& CostTable::costs(const LayerShare& share) {
     const models::Bindings own = sizes(model_.sequence / share.context), all = sizes(model_.sequence);
     ModelCosts& costs = place->second;
     costs = Pricer(machine_, graph(share.tensor, share.sequence), share, own, all).run();
-    // Between layers ranks of sequence parallelism hold a share of the tokens each.
-    if (share.sequence) costs.boundary_bytes = (costs.boundary_bytes + share.tensor - 1) / share.tensor;
+    // Ranks of sequence parallelism hold a share of the tokens each.
+    const std::int64_t sharing = share.sequence ? share.tensor : 1;
+    costs.boundary_bytes = (bytes_between(graph(1, false), own) + sharing - 1) / sharing;
   }
   return place->second;
 }

@@ -34,8 +34,9 @@ struct PassCost {
 struct PartCosts {
   PassCost forward, core, by_op;  ///< core, by_op: of the forward pass, what those kinds of recomputation repeat
   PassCost backward_input, backward_weight;
-  PassCost optimizer;                              ///< of all its parameters
-  std::int64_t parameters = 0;                     ///< that the rank holds
+  PassCost gathered_again;      ///< of backward_weight: what a forward pass that runs again has gathered already
+  PassCost optimizer;           ///< of all its parameters
+  std::int64_t parameters = 0;  ///< that the rank holds
   std::int64_t weight_bytes = 0, state_bytes = 0;  ///< state: of the optimizer
   std::int64_t saved_bytes = 0;                    ///< activations kept from the forward to the backward pass
   std::int64_t core_saved_bytes = 0;               ///< of these, what selective recomputation makes anew

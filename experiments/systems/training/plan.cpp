@@ -13,6 +13,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .chunks = params.interleave,
             .sequence = params.sequence_parallel && params.tensor_parallel > 1,
             .async_tensor = params.async_tensor_parallel && params.tensor_parallel > 1,
+            .balanced = params.context_balanced || params.context_parallel == 1,
             .overlap_gradients = params.overlap_gradients,
             .gradients_fp32 = params.gradients_fp32,
             .exchange = params.context_exchange,

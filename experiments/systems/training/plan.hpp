@@ -42,6 +42,7 @@ constexpr auto enum_names(ContextExchange) {
 struct PlanParams {
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;
+  bool context_balanced = true;
   std::optional<std::int64_t> data_parallel;
   std::int64_t micro_batch = 1, interleave = 1;
   bool sequence_parallel = false, async_tensor_parallel = false;
@@ -59,6 +60,9 @@ struct PlanParams {
         sim::field("context_parallel", &P::context_parallel, Unit::count, kRanks,
                    "Ranks that share each sequence's tokens, attention included."),
         sim::field("context_exchange", &P::context_exchange, "How they bring keys and values to all queries."),
+        sim::field("context_balanced", &P::context_balanced,
+                   "Whether a rank has a piece of either end of the sequence, so that causal attention is even; else "
+                   "pieces follow one another, and all wait for the last."),
         sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks, "Stages that share the layers."),
         sim::field("data_parallel", &P::data_parallel, Unit::count, kRanks,
                    "Copies of all this; null: as many as the devices allow."),
@@ -85,7 +89,7 @@ struct PlanParams {
 /// How ranks share a layer: what decides the kernels of one and its collectives.
 struct LayerShare {
   std::int64_t tensor = 1, context = 1, micro_batch = 1;
-  bool sequence = false, async_tensor = false;
+  bool sequence = false, async_tensor = false, balanced = true;
   ContextExchange exchange = ContextExchange::ring;
   friend auto operator<=>(const LayerShare&, const LayerShare&) = default;
 };
@@ -94,7 +98,7 @@ struct LayerShare {
 struct Plan {
   std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
-  bool sequence = false, async_tensor = false, overlap_gradients = true, gradients_fp32 = false;
+  bool sequence = false, async_tensor = false, balanced = true, overlap_gradients = true, gradients_fp32 = false;
   ContextExchange exchange = ContextExchange::ring;
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
@@ -105,7 +109,7 @@ struct Plan {
   std::int64_t stage_ranks() const { return tensor * context * data; }
   /// Ranks that hold the same weights: gradients are summed over them, ZeRO shares states out over them.
   std::int64_t copies() const { return context * data; }
-  LayerShare share() const { return {tensor, context, micro_batch, sequence, async_tensor, exchange}; }
+  LayerShare share() const { return {tensor, context, micro_batch, sequence, async_tensor, balanced, exchange}; }
 };
 
 /// The plan of `params` on so many devices; `why` says what does not divide, and the plan is then not to be used.

@@ -76,13 +76,19 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   if (plan.recompute == Recompute::by_op)
     memory.working = std::max<std::int64_t>(0, layer.saved_bytes - layer.by_op_kept_bytes);
   if (plan.recompute == Recompute::selective) memory.working = layer.core_saved_bytes;
-  memory.working = std::max(memory.working, layer.working_bytes);
-  // Of weights that copies share out, the layer at hand and the next are there whole, and one layer's gradients.
-  if (plan.zero == Zero::weights && plan.copies() > 1)
-    memory.working += 2 * layer.weight_bytes + (plan.gradients_fp32 ? 4 * layer.parameters : layer.weight_bytes);
+  // Of weights that copies share out, those at hand and the next layer's are there whole, and the gradients at hand.
+  const auto whole = [&](const PartCosts& part) {
+    if (plan.zero != Zero::weights || plan.copies() < 2) return std::int64_t{0};
+    return part.weight_bytes + layer.weight_bytes + (plan.gradients_fp32 ? 4 * part.parameters : part.weight_bytes);
+  };
+  memory.working = std::max(memory.working, layer.working_bytes) + whole(layer);
+  const auto edge = [&](PartName name) {
+    const PartCosts& part = model.part(name);
+    memory.working = std::max(memory.working, part.working_bytes + whole(part));
+  };
   for (const ChunkCosts& chunk : stage.chunks) {
-    if (chunk.first) memory.working = std::max(memory.working, model.part(PartName::embedding).working_bytes);
-    if (chunk.last) memory.working = std::max(memory.working, model.part(PartName::head).working_bytes);
+    if (chunk.first) edge(PartName::embedding);
+    if (chunk.last) edge(PartName::head);
   }
   return memory;
 }

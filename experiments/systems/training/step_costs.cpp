@@ -26,6 +26,8 @@ void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, st
   if (plan.recompute == Recompute::full) chunk.again += layer.forward.times(repeated);
   if (plan.recompute == Recompute::selective) chunk.again += layer.core.times(repeated);
   if (plan.recompute == Recompute::by_op) chunk.again += layer.by_op.times(repeated);
+  if (plan.recompute == Recompute::full || plan.recompute == Recompute::by_op)
+    chunk.backward_weight += layer.gathered_again.times(-repeated);
   std::int64_t left = layer.saved_bytes;
   if (plan.recompute == Recompute::full) left = boundary_bytes;
   if (plan.recompute == Recompute::by_op) left = boundary_bytes + layer.by_op_kept_bytes;
