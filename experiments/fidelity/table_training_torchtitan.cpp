@@ -23,8 +23,10 @@ MeasuredSystem system_of() {
 std::optional<sim::Node> fp8_params(const std::string& precision) {
   if (precision == "bf16") return std::nullopt;
   sim::Node params = sim::Node::object();
-  params.set("weights", sim::Node::string("kept"));
-  params.set("scaling", sim::Node::string(precision == "fp8-rowwise" ? "row" : "tensor"));
+  // Weights are gathered in fp8 with one scale a tensor; with scales of rows they come in bf16.
+  const bool rows = precision == "fp8-rowwise";
+  params.set("weights", sim::Node::string(rows ? "cast" : "kept"));
+  params.set("scaling", sim::Node::string(rows ? "row" : "tensor"));
   return params;
 }
 

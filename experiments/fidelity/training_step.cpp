@@ -60,6 +60,7 @@ TrainedGraph decoder_graph(const DecoderRun& run) {
   graph.params.set("config", sim::Node::string("catalog:" + run.config));
   graph.params.set("loss", sim::Node::boolean(true));
   graph.params.set("wide_loss", sim::Node::boolean(run.wide_loss));
+  graph.params.set("merged", sim::Node::boolean(run.merged));
   graph.params.set("eager_loss", sim::Node::boolean(run.eager_loss));
   graph.params.set("passes", sim::Node::string(run.library_passes ? "library" : "eager"));
   if (run.fp8) graph.passes.emplace_back("fp8", *run.fp8);
@@ -93,16 +94,18 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
   const training::Plan plan = training::make_plan(step.plan, step.gpus, step.global_batch, obstacle);
   Trained& model = trained(step.model);
   if (!obstacle) obstacle = model.table->obstacle(plan.share());
-  const std::int64_t count = model.table->layers();
+  const std::int64_t edges = step.edges_are_layers && plan.pipeline > 1 ? 1 : 0;
+  const std::int64_t count = model.table->layers() + 2 * edges;
   if (!obstacle && plan.pipeline * plan.chunks > count)
-    obstacle = fmt::format("{} stages of {} layers", plan.pipeline * plan.chunks, count);
+    obstacle = fmt::format("{} chunks of {} layers", plan.pipeline * plan.chunks, count);
   if (obstacle) {
     why = *obstacle;
     return std::nullopt;
   }
   std::vector<std::int64_t> layers;
   for (std::int64_t s = 0; s < plan.pipeline; ++s)
-    layers.push_back(count * (s + 1) / plan.pipeline - count * s / plan.pipeline);
+    layers.push_back(count * (s + 1) / plan.pipeline - count * s / plan.pipeline -
+                     (s == 0 || s + 1 == plan.pipeline ? edges : 0));
   sim::Faults faults;
   const auto schedule = schedules_.prepare(step.schedule, nullptr, {"training table", ""}, faults);
   faults.throw_if_any();

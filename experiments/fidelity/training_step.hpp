@@ -36,6 +36,7 @@ struct DecoderRun {
   std::string config;  ///< "llama-3.1-8b"
   std::int64_t sequence = 8192;
   bool compiled = true;          ///< passes over memory are fused; else each is a kernel
+  bool merged = false;           ///< one product for q, k and v, and one for gate and up
   bool library_passes = false;   ///< norms and rotations are kernels of a library
   bool wide_loss = false;        ///< logits are cast to fp32
   bool eager_loss = false;       ///< the same, and the loss is not compiled
@@ -48,6 +49,7 @@ struct MeasuredStep {
   training::PlanParams plan;
   std::int64_t gpus = 1, global_batch = 1;
   std::string schedule = "1f1b";
+  bool edges_are_layers = false;  ///< embedding and head count as one layer each where stages divide them
 };
 
 /// What the measuring's machine and software are, beside the part.

@@ -4,8 +4,8 @@
 // way back, the feed-forward, experts) are fp8, what they make and what they sum in is not; embedding, head, attention
 // and norms stay as they are. A tensor is cast once and the cast kept for the backward pass, in place of the tensor. A
 // scale comes with each cast: from earlier steps (`delayed`: nothing more is read), from the tensor itself (`tensor`:
-// its largest value is looked for first, one more pass over it; `row`: for rows and for columns apart, so a tensor is
-// read and written once for the product along each), or from blocks of it (`block`: within the cast).
+// its largest value is looked for first, one more pass over it), from rows (`row`) or from blocks of a row (`block`):
+// these follow the axis that the product sums over, so a tensor is cast once for either axis.
 // A gather of tensor parallelism that only such products read brings the cast. Weights are cast where they are read
 // (`cast`), or kept and gathered in fp8 (`kept`), the optimizer having its own. Left out: exponents of gradients (the
 // byte is the same), sums of maxima over ranks (a message of some bytes).
@@ -63,7 +63,7 @@ bool has_weights(const OpNode& op) {
 
 class Fp8Caster {
  public:
-  Fp8Caster(const OpGraph& graph, const Fp8Params& params) : copy_(graph), params_(params) {}
+  Fp8Caster(const OpGraph& graph, const Fp8Params& params) : from_(graph), copy_(graph), params_(params) {}
 
   OpGraph run() {
     if (params_.weights == Weights::kept) keep_weights();
@@ -93,20 +93,24 @@ class Fp8Caster {
     return type == ElementType::fp16 || type == ElementType::bf16 || type == ElementType::fp32;
   }
 
+  /// Whether all that read a tensor are products that cast it; views of it are looked through.
+  bool all_cast(TensorId tensor) const {
+    const std::span<const OpId> readers = from_.consumers(tensor);
+    return !readers.empty() && std::ranges::all_of(readers, [&](OpId reader) {
+      const OpNode& node = from_.op(reader);
+      if (info(node.kind).pattern == Pattern::view) return all_cast(node.outputs.front());
+      return has_weights(node) && (node.inputs[0] == tensor || node.inputs[1] == tensor);
+    });
+  }
+
   /// A gather whose readers all cast what it brings: 8 bits travel. Scales of rows would have to travel too.
   bool gathers_eight(const OpNode& op) const {
-    if (op.kind != OpKind::all_gather || params_.scaling == Scaling::row) return false;
-    const TensorId gathered = op.outputs.front();
-    const std::span<const OpId> readers = copy_.from().consumers(gathered);
-    return !readers.empty() && std::ranges::all_of(readers, [&](OpId reader) {
-      const OpNode& node = copy_.from().op(reader);
-      return has_weights(node) && (node.inputs[0] == gathered || node.inputs[1] == gathered);
-    });
+    return op.kind == OpKind::all_gather && params_.scaling != Scaling::row && all_cast(op.outputs.front());
   }
 
   void gather_eight(OpId id) {
     OpNode node = copy_.node(id);
-    node.inputs.front() = cast(node.inputs.front(), 0, node);
+    node.inputs.front() = as_read(node.inputs.front(), true, node);
     std::vector<Tensor> outputs{copy_.from().tensor(copy_.from().op(id).outputs.front())};
     outputs.front().type = copy_.to().tensor(node.inputs.front()).type;
     const OpId added = copy_.to().add(std::move(node), std::move(outputs));
@@ -134,37 +138,74 @@ class Fp8Caster {
     return slot == 0 ? product.integer("trans_a", 0) == 0 : product.integer("trans_b", 0) != 0;
   }
 
+  /// The tensor in fp8 as a product wants it: along the axis that it sums over (the one layout that Hopper's fp8
+  /// products read), so a tensor that is read along either axis is there twice.
   TensorId cast(TensorId id, std::size_t slot, const OpNode& reader) {
-    const ElementType type = copy_.to().tensor(id).type;
-    if (type != ElementType::fp16 && type != ElementType::bf16 && type != ElementType::fp32) return id;
-    const bool rows = params_.scaling != Scaling::row || along_rows(reader, slot);
-    const auto made = casts_.find({id, rows});
-    if (made != casts_.end()) return made->second;
-    const auto node = [&](OpKind kind, const char* suffix) {
-      OpNode op;
-      op.kind = kind;
-      op.name = copy_.to().tensor(id).name + suffix;
-      op.inputs = {id};
-      op.scope = reader.scope;
-      op.phase = reader.phase;
-      op.op_class = hw::OpClass::quantise;
-      return op;
-    };
-    if (params_.scaling == Scaling::tensor) {
-      OpNode largest = node(OpKind::reduce_max, ".amax");
-      std::vector<SymExpr> axes;
-      for (std::size_t axis = 0; axis < copy_.to().tensor(id).shape.size(); ++axis)
-        axes.emplace_back(static_cast<std::int64_t>(axis));
-      largest.attributes = {{"axes", std::move(axes)}};
-      copy_.to().add(std::move(largest));
+    return as_read(id, along_rows(reader, slot), reader);
+  }
+
+  TensorId as_read(TensorId id, bool rows, const OpNode& reader) {
+    const Tensor& tensor = copy_.to().tensor(id);
+    if (tensor.type == ElementType::fp8 && (rows || tensor.role == TensorRole::parameter)) return id;
+    if (const auto made = casts_.find({id, rows}); made != casts_.end()) return made->second;
+    const auto maker = copy_.to().producer(id);
+    TensorId now{};
+    if (maker && copy_.to().op(*maker).kind == OpKind::reshape) {
+      now = view_of_cast(id, *maker, rows, reader);
+    } else if (tensor.type == ElementType::fp8) {
+      now = turned(id, reader);
+    } else {
+      const auto other = casts_.find({id, !rows});
+      const bool one_scale = params_.scaling == Scaling::delayed || params_.scaling == Scaling::tensor;
+      now = one_scale && other != casts_.end() ? turned(other->second, reader) : new_cast(id, rows, reader);
     }
-    OpNode op = node(OpKind::cast, rows ? ".fp8" : ".fp8_columns");
-    op.attributes = {{"to", std::string(to_string(ElementType::fp8))}};
-    const TensorId now = copy_.to().op(copy_.to().add(std::move(op))).outputs.front();
-    casts += 1;
     return casts_[{id, rows}] = now;
   }
 
+  OpNode node_of(OpKind kind, TensorId input, const char* suffix, const OpNode& reader) {
+    OpNode op;
+    op.kind = kind;
+    op.name = copy_.to().tensor(input).name + suffix;
+    op.inputs = {input};
+    op.scope = reader.scope;
+    op.phase = reader.phase;
+    op.op_class = hw::OpClass::quantise;
+    return op;
+  }
+
+  /// A copy of an fp8 tensor that lies along its other axis.
+  TensorId turned(TensorId id, const OpNode& reader) {
+    return copy_.to().op(copy_.to().add(node_of(OpKind::copy, id, ".turned", reader))).outputs.front();
+  }
+
+  /// Of a view: the same view of the cast of what it shows, so that a tensor is cast once however it is looked at.
+  TensorId view_of_cast(TensorId id, OpId maker, bool rows, const OpNode& reader) {
+    OpNode view = copy_.to().op(maker);
+    view.inputs.front() = as_read(view.inputs.front(), rows, reader);
+    view.outputs.clear();
+    Tensor shown = copy_.to().tensor(id);
+    shown.type = ElementType::fp8;
+    return copy_.to().op(copy_.to().add(std::move(view), {std::move(shown)})).outputs.front();
+  }
+
+  TensorId new_cast(TensorId id, bool rows, const OpNode& reader) {
+    // The largest value of a tensor, or of its columns, is known once all rows are read; that of a row with the row.
+    const bool columns = params_.scaling == Scaling::row && !rows;
+    if (params_.scaling == Scaling::tensor || columns) {
+      OpNode largest = node_of(OpKind::reduce_max, id, ".amax", reader);
+      std::vector<SymExpr> axes;
+      const std::size_t rank = copy_.to().tensor(id).shape.size() - (columns ? 1 : 0);
+      for (std::size_t axis = 0; axis < rank; ++axis) axes.emplace_back(static_cast<std::int64_t>(axis));
+      largest.attributes = {{"axes", std::move(axes)}};
+      copy_.to().add(std::move(largest));
+    }
+    OpNode op = node_of(OpKind::cast, id, rows ? ".fp8" : ".fp8_columns", reader);
+    op.attributes = {{"to", std::string(to_string(ElementType::fp8))}};
+    casts += 1;
+    return copy_.to().op(copy_.to().add(std::move(op))).outputs.front();
+  }
+
+  const OpGraph& from_;
   GraphCopy copy_;
   Fp8Params params_;
   std::map<std::pair<TensorId, bool>, TensorId> casts_;

@@ -49,21 +49,31 @@ double exposed_beside(double collective_s, double product_s, std::int64_t ranks)
   return collective_s - hidden * std::min(collective_s, product_s);
 }
 
+namespace {
+
+bool is_product(const OpGraph& graph, OpId id) {
+  return graph.op(id).kind == OpKind::matmul || graph.op(id).kind == OpKind::fused;
+}
+
+/// Products that read a tensor, its casts or views of it.
+void add_readers(const OpGraph& graph, TensorId tensor, std::vector<OpId>& products) {
+  for (const OpId reader : graph.consumers(tensor)) {
+    const models::OpNode& op = graph.op(reader);
+    if (is_product(graph, reader)) products.push_back(reader);
+    if (op.kind == OpKind::cast || models::info(op.kind).pattern == Pattern::view)
+      add_readers(graph, op.outputs.front(), products);
+  }
+}
+
+}  // namespace
+
 std::vector<OpId> products_beside(const OpGraph& graph, OpId collective) {
-  const auto is_product = [&](OpId id) {
-    return graph.op(id).kind == OpKind::matmul || graph.op(id).kind == OpKind::fused;
-  };
   std::vector<OpId> products;
   if (graph.op(collective).kind == OpKind::all_gather) {
-    for (const OpId reader : graph.consumers(graph.op(collective).outputs.front())) {
-      if (is_product(reader)) products.push_back(reader);
-      if (graph.op(reader).kind != OpKind::cast) continue;
-      for (const OpId further : graph.consumers(graph.op(reader).outputs.front()))
-        if (is_product(further)) products.push_back(further);
-    }
+    add_readers(graph, graph.op(collective).outputs.front(), products);
   } else if (graph.op(collective).kind == OpKind::reduce_scatter) {
     const auto maker = graph.producer(graph.op(collective).inputs.front());
-    if (maker && is_product(*maker)) products.push_back(*maker);
+    if (maker && is_product(graph, *maker)) products.push_back(*maker);
   }
   return products;
 }

@@ -17,8 +17,8 @@ hw::GroupCost attention_exchange(const TrainingMachine& machine, const LayerShar
 /// rank: the first piece travels alone, the others while a piece is multiplied.
 double exposed_beside(double collective_s, double product_s, std::int64_t ranks);
 
-/// The products that read what a gather brings, or the one that makes what a scatter sums; casts between are looked
-/// through. Empty for another op.
+/// The products that read what a gather brings, or the one that makes what a scatter sums; casts and views
+/// between are looked through. Empty for another op.
 std::vector<models::OpId> products_beside(const models::OpGraph& graph, models::OpId collective);
 
 }  // namespace orrery::experiments::training

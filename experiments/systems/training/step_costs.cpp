@@ -121,7 +121,10 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
     ChunkCosts chunk;
-    const std::int64_t count = left / (plan.chunks - c);
+    // What does not divide goes to the chunks that have no edge: the first stage's later ones, the others' earlier
+    // ones.
+    const std::int64_t chunks = plan.chunks - c;
+    const std::int64_t count = s == 0 ? left / chunks : (left + chunks - 1) / chunks;
     const std::int64_t repeated = std::min(count, again);
     left -= count;
     again -= repeated;

@@ -1,0 +1,159 @@
+// Steps of NeMo and Megatron-Core: `training/mlperf_llm_steps.csv` (official logs of MLPerf Training) and
+// `training/megatron_bridge_throughput.csv` (performance pages of Megatron-Bridge, release by release).
+//
+// What all of them run: products in fp8 with weights kept so, sequence parallelism, gathers and scatters beside
+// products, the distributed optimizer with gradients summed beside the backward pass, interleaved chunks, nothing run
+// again, fused norms, rotations and activations. Of MLPerf the one constant, the speed of kernels in situ, is fitted on
+// the first row of an H100; of Megatron-Bridge one speed, on every fifth row (rows 1, 6, 11 …).
+// Not covered: models whose layers differ or whose experts are shared out, products in fp4, fine-tuning.
+#include <map>
+#include <memory>
+
+#include "experiments/fidelity/table_kind.hpp"
+#include "experiments/fidelity/training_step.hpp"
+
+namespace orrery::experiments {
+namespace nemo_table {
+
+/// What the tables call a machine, and the catalog.
+struct Machine {
+  const char *name, *part, *nic;
+  std::int64_t node = 8;
+};
+constexpr Machine kMachines[] = {
+    {"H100-80GB", "h100-sxm5-80gb", "ib-ndr-4x"}, {"H200-141GB", "h200-sxm-141gb", "ib-ndr-4x"},
+    {"GB200", "gb200", "ib-ndr-4x", 72},          {"DGX-H100", "h100-sxm5-80gb", "ib-ndr-4x"},
+    {"DGX-B200", "b200-sxm", "ib-ndr-4x"},        {"DGX-GB200", "gb200", "ib-ndr-4x", 72},
+    {"DGX-B300", "b300-sxm", "ib-xdr-4x"},        {"DGX-GB300", "gb300", "ib-xdr-4x", 72},
+};
+
+/// A model; `edges`: embedding and head count as layers where layers are divided among stages.
+struct Model {
+  const char *name, *config;
+  bool edges = false;
+};
+constexpr Model kModels[] = {{"llama31_405b", "llama-3.1-405b", true},
+                             {"LLAMA3.1_405B", "llama-3.1-405b", true},
+                             {"LLAMA3_70B", "llama-3-70b"},
+                             {"LLAMA3_8B", "llama-3-8b"}};
+
+sim::Node fp8_params(std::string_view precision) {
+  sim::Node params = sim::Node::object();
+  const char* scaling = precision.ends_with("CS") || precision.empty()   ? "tensor"
+                        : precision.find("MX") != std::string_view::npos ? "block"
+                                                                         : "delayed";
+  params.set("scaling", sim::Node::string(scaling));
+  params.set("weights", sim::Node::string("kept"));
+  return params;
+}
+
+/// The columns that both tables have.
+void read_plan(const MeasuredTable& table, std::size_t row, MeasuredStep& step) {
+  training::PlanParams& plan = step.plan;
+  const auto count = [&](const char* column) {
+    return table.text(row, column).empty() ? 1 : std::max<std::int64_t>(1, table.count(row, column));
+  };
+  plan.tensor_parallel = count("tp");
+  plan.sequence_parallel = plan.async_tensor_parallel = plan.tensor_parallel > 1;
+  plan.pipeline_parallel = count("pp");
+  plan.context_parallel = count("cp");
+  plan.interleave = plan.pipeline_parallel > 1 ? count("interleave") : 1;
+  plan.micro_batch = count("micro_batch");
+  plan.zero = training::Zero::optimizer;
+  step.schedule = plan.interleave > 1 ? "interleaved" : "1f1b";
+  step.gpus = table.count(row, "gpus");
+  step.global_batch = table.count(row, "global_batch");
+}
+
+class NemoTables final : public TableKind {
+ public:
+  std::string_view name() const override { return "training_nemo"; }
+  bool reads(std::string_view path) const override {
+    return path == "training/mlperf_llm_steps.csv" || path == "training/megatron_bridge_throughput.csv";
+  }
+
+  void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
+    const bool mlperf = table.stem() == "mlperf_llm_steps";
+    std::map<std::string, std::unique_ptr<StepPredictor>> predictors;
+    out.each_row("iteration", table, [&](std::size_t row) {
+      const std::string& gpu = table.text(row, mlperf ? "gpu" : "system");
+      const auto machine =
+          std::find_if(std::begin(kMachines), std::end(kMachines), [&](const Machine& m) { return gpu == m.name; });
+      if (machine == std::end(kMachines)) return out.skip("iteration", row, "no part of the catalog is a " + gpu);
+      MeasuredStep step;
+      const std::string why_not = mlperf ? read_mlperf(table, row, step) : read_bridge(table, row, step);
+      if (!why_not.empty()) return out.skip("iteration", row, why_not);
+      std::unique_ptr<StepPredictor>& predictor = predictors[gpu];
+      if (!predictor) {
+        const auto* part = parts.find<hw::GpuParams>(machine->part);
+        if (part == nullptr) return out.skip("iteration", row, "no part of the catalog is a " + gpu);
+        predictor = std::make_unique<StepPredictor>(parts, part->part, system_of(*machine, mlperf));
+      }
+      std::string why;
+      const auto predicted = predictor->predict(step, why);
+      if (!predicted) return out.skip("iteration", row, why);
+      const bool fitted = mlperf ? row == 0 : row % 5 == 0;
+      out.add("iteration", row, table.number(row, "iter_s"), predicted->run.times.time_s,
+              {mlperf ? std::string_view(gpu) : std::string_view(table.text(row, "release")),
+               fitted ? "fitted" : "not fitted"});
+    });
+  }
+
+  std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
+    return table.text(row, "gpus") + "x" + table.text(row, "tp") + "x" + table.text(row, "pp");
+  }
+
+ private:
+  static MeasuredSystem system_of(const Machine& machine, bool mlperf) {
+    MeasuredSystem system{.node_gpus = machine.node, .nic = machine.nic, .nics = machine.node};
+    system.in_situ.kernel = mlperf ? 0.68 : 0.7;
+    return system;
+  }
+
+  static std::string read_mlperf(const MeasuredTable& table, std::size_t row, MeasuredStep& step) {
+    if (table.text(row, "tp").empty()) return "the row has no plan";
+    read_plan(table, row, step);
+    step.plan.data_parallel = table.count(row, "dp");
+    if (table.text(row, "benchmark") == "gpt3") {
+      step.model =
+          gpt_graph({.layers = 96, .hidden = 12288, .heads = 96, .sequence = table.count(row, "seq"), .flash = true});
+      step.model.passes.emplace_back("fp8", fp8_params("delayed"));
+      return {};
+    }
+    return read_decoder(table, row, "benchmark", "delayed", step);
+  }
+
+  static std::string read_bridge(const MeasuredTable& table, std::size_t row, MeasuredStep& step) {
+    if (table.text(row, "task") != "pre-training") return "fine-tuning";
+    const std::string& precision = table.text(row, "precision");
+    if (precision == "NVFP4") return "products in fp4";
+    read_plan(table, row, step);
+    if (!table.text(row, "fsdp").empty() && table.number(row, "fsdp") > 1) step.plan.zero = training::Zero::weights;
+    return read_decoder(table, row, "model", precision, step);
+  }
+
+  static std::string read_decoder(const MeasuredTable& table, std::size_t row, const char* column,
+                                  std::string_view precision, MeasuredStep& step) {
+    const std::string& name = table.text(row, column);
+    const auto model =
+        std::find_if(std::begin(kModels), std::end(kModels), [&](const Model& m) { return name == m.name; });
+    if (model == std::end(kModels)) return "model " + name;
+    DecoderRun run{.config = model->config,
+                   .sequence = table.count(row, "seq"),
+                   .merged = true,
+                   .library_passes = true,
+                   .wide_loss = true};
+    if (precision != "BF16") run.fp8 = fp8_params(precision);
+    step.model = decoder_graph(run);
+    step.edges_are_layers = model->edges;
+    return {};
+  }
+};
+
+}  // namespace nemo_table
+
+std::unique_ptr<TableKind> training_nemo_tables() {
+  return std::make_unique<nemo_table::NemoTables>();
+}
+
+}  // namespace orrery::experiments
