@@ -208,11 +208,18 @@ class Sharder {
 
   /// Whether an op that reads input `slot` divided along its tokens needs it whole.
   bool wants_whole(const OpNode& op, std::size_t slot, const std::vector<State>& in) const {
-    if (!in_layer(op)) return true;
+    if (!in_layer(op)) return !adds_shares(op, in);
     if (op.kind == OpKind::reshape)  // tokens are folded into rows
       return graph_.tensor(op.outputs[0]).shape.size() < graph_.tensor(op.inputs[0]).shape.size();
     return op.kind == OpKind::matmul && slot < 2 && in[1 - slot].axis >= 0 && in[1 - slot].axis != kTokenAxis - 3 &&
            !divided_tokens(op.inputs[1 - slot], in[1 - slot]);
+  }
+  /// A sum of shares of the tokens, which is a share: what the embedding's backward pass gets of a layer.
+  bool adds_shares(const OpNode& op, const std::vector<State>& in) const {
+    if (op.kind != OpKind::add && op.kind != OpKind::add_n) return false;
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (!divided_tokens(op.inputs[i], in[i])) return false;
+    return true;
   }
   bool divided_tokens(TensorId id, const State& state) const {
     return state.axis == kTokenAxis && has_tokens(graph_.tensor(id));

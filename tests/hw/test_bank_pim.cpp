@@ -31,7 +31,7 @@ PimKernel wise(PimOp op, std::int64_t elements) {
 /// Samsung's PIMSimulator: four stacks of HBM2 at 1 GHz, 64 pseudo-channels.
 BankPimParams pim_simulator() {
   BankPimParams part = pim("hbm-pim-aquabolt-xl");
-  part.dram = test::dram("hbm2-2gbps");
+  part.dram = hw::test::dram("hbm2-2gbps");
   part.devices = 4;
   return part;
 }
@@ -202,11 +202,11 @@ TEST_CASE("energy by hand", "[unit]") {
 }
 
 TEST_CASE("the device answers every kernel, and never slower than its host when it may choose", "[prop]") {
-  const GpuParams gpu = test::part("a100-sxm4-80gb");
+  const GpuParams gpu = hw::test::part("a100-sxm4-80gb");
   BankPimParams part = pim("hbm-pim-aquabolt-xl");
   part.devices = 5;
-  const auto host = test::model("roofline", gpu);
-  const auto device = make_bank_pim_cost(part, test::model("roofline", gpu));
+  const auto host = hw::test::model("roofline", gpu);
+  const auto device = make_bank_pim_cost(part, hw::test::model("roofline", gpu));
   for (const Kernel& kernel : {Kernel{OpClass::ffn_up, DType::fp16, Gemm{1, 11008, 4096}},
                                Kernel{OpClass::ffn_up, DType::fp16, Gemm{64, 11008, 4096}},
                                Kernel{OpClass::residual, DType::fp16, Streaming{2 << 22, 1 << 22, 1 << 21}},
@@ -222,7 +222,7 @@ TEST_CASE("the device answers every kernel, and never slower than its host when 
   const Kernel many{OpClass::ffn_up, DType::fp16, Gemm{256, 32768, 32768}};
   CHECK(device->cost(many).time_s == host->cost(many).time_s);  // weights stream once a row: left to the host
   part.offload = PimOffload::eligible;
-  const auto forced = make_bank_pim_cost(part, test::model("roofline", gpu));
+  const auto forced = make_bank_pim_cost(part, hw::test::model("roofline", gpu));
   CHECK(forced->cost(many).time_s > host->cost(many).time_s);
   CHECK(forced->cost(many).dram_bytes >= work_of(many).read_bytes + work_of(many).write_bytes);
   CHECK(device->cost(one).compute_energy_j > 0);

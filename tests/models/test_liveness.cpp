@@ -36,6 +36,16 @@ TEST_CASE("a chain of passes needs two tensors, or one in place", "[unit]") {
   CHECK_FALSE(placed.lifetimes[0].in_place_of);  // the input is not ours to overwrite
 }
 
+TEST_CASE("scratch is held while its op runs", "[unit]") {
+  OpGraph graph;
+  TensorId at = graph.input("x", {kBatch, 8}, ElementType::fp32);
+  for (int i = 0; i < 3; ++i) at = graph.emit(OpKind::relu, {at});
+  graph.mark_output(at);
+  graph.annotate(*graph.producer(at)).set("scratch", kBatch * 10);
+  // 128 B a tensor in place; the last op has 4 x 10 B more.
+  CHECK(liveness(graph, kFour).live == std::vector<std::int64_t>{128, 128, 168});
+}
+
 TEST_CASE("views hold what they are made of, products take no operand's place", "[unit]") {
   OpGraph graph;
   const TensorId x = graph.input("x", {kBatch, 8}, ElementType::fp16);

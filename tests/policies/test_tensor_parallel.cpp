@@ -112,6 +112,28 @@ TEST_CASE("A layer has two all-reduces forward and two backward, or their halves
   CHECK(shared.at({all_gather, Phase::backward}) == 8);
 }
 
+TEST_CASE("What lies between embedding, layers and head is summed there, and the head's norm shares tokens", "[unit]") {
+  // A decoder whose norms are passes that cast first: sums stay in 16 bits, none waits in a cast or an addition.
+  const OpGraph whole = built("decoder", R"({"layers": 1, "hidden": 64, "heads": 4, "kv_heads": 4, "head_dim": 16,
+    "intermediate": 256, "vocab": 256, "tied": false, "loss": true, "passes": "eager"})");
+  const OpGraph one = policies::tensor_parallel(whole, {.ranks = 4, .sequence = true});
+  CHECK(verify(one).empty());
+  std::map<std::pair<std::string, OpKind>, int> forward;
+  for (const OpId id : one.ops()) {
+    const OpNode& op = one.op(id);
+    if (op.phase != Phase::forward || info(op.kind).pattern != Pattern::communication) continue;
+    const Tensor& tensor = one.tensor(op.inputs.front());
+    if (tensor.shape.size() < 3) continue;
+    CHECK(bytes_of(tensor.type) == 2);
+    ++forward[{op.scope.substr(0, op.scope.find('.')), op.kind}];
+  }
+  const std::map<std::pair<std::string, OpKind>, int> expected{{{"embed", OpKind::reduce_scatter}, 1},
+                                                               {{"head", OpKind::all_gather}, 1},
+                                                               {{"layer", OpKind::all_gather}, 2},
+                                                               {{"layer", OpKind::reduce_scatter}, 2}};
+  CHECK(forward == expected);
+}
+
 TEST_CASE("Sequence parallelism divides what norms and dropouts keep", "[unit]") {
   const auto saved = [](const OpGraph& graph) {
     std::int64_t sum = 0;

@@ -1,0 +1,63 @@
+// Collectives over nodes: what a group has of links and adapters, and what a rank sends.
+#include <catch2/catch.hpp>
+
+#include "hw/network/node_collective.hpp"
+
+namespace test_node_collective {
+
+using namespace orrery;
+using namespace orrery::hw;
+
+namespace {
+
+/// Nodes of eight devices with links of 400 GB/s; an adapter of 50 GB/s a device. 1 pJ and 10 pJ a byte.
+struct Nodes {
+  LinkParams link;
+  NicPart nic;
+  Nodes() {
+    link.bandwidth = 400e9;
+    link.byte_j = 1e-12;
+    link.ring.simple_efficiency = 1;
+    nic.bandwidth = 50e9;
+    nic.byte_j = 10e-12;
+  }
+  NodeFabric fabric() const { return {link, 8, &nic, 8}; }
+};
+
+}  // namespace
+
+TEST_CASE("A ring over nodes is as fast as the group's adapters, and sends one share a node through them", "[unit]") {
+  const Nodes nodes;
+  const double wire = achieved_bandwidth(nodes.nic);
+  // Sixteen ranks in two nodes have eight adapters: 15/16 of 16 GB over 8 x 50 GB/s, less than the link's 400 GB/s.
+  const GroupCost gather = node_collective(nodes.fabric(), LibraryCall::all_gather, {16, 8}, 16e9);
+  CHECK(gather.time_s == Approx(15e9 / std::min(8 * wire, 400e9)).epsilon(0.01));
+  // Two of sixteen ranks send through an adapter.
+  CHECK(gather.energy_j == Approx(15e9 * (2.0 / 16 * 10e-12 + 14.0 / 16 * 1e-12)));
+}
+
+TEST_CASE("All-to-all sends each part on its own way, near ones and far ones at once", "[unit]") {
+  const Nodes nodes;
+  const double wire = achieved_bandwidth(nodes.nic);
+  // Of 16 parts of 1 GB eight go to the other node over one adapter, seven over the link.
+  const GroupCost both = node_collective(nodes.fabric(), LibraryCall::all_to_all, {16, 8}, 16e9);
+  CHECK(both.time_s == Approx(8e9 / wire).epsilon(0.01));
+  CHECK(both.energy_j == Approx(8e9 * 10e-12 + 7e9 * 1e-12));
+  // One rank a node: all parts but its own are far.
+  const GroupCost apart = node_collective(nodes.fabric(), LibraryCall::all_to_all, {4, 1}, 4e9);
+  CHECK(apart.time_s == Approx(3e9 / wire).epsilon(0.01));
+  // In a node it is the library's.
+  CHECK(node_collective(nodes.fabric(), LibraryCall::all_to_all, {8, 8}, 8e9).time_s ==
+        library_collective(nodes.link, LibraryCall::all_to_all, 8, 8'000'000'000).time_s);
+}
+
+TEST_CASE("Messages cross a link in a node and an adapter between nodes", "[unit]") {
+  const Nodes nodes;
+  CHECK(node_message(nodes.fabric(), 4, 1e9).time_s ==
+        library_collective(nodes.link, LibraryCall::send_recv, 2, 1'000'000'000).time_s);
+  CHECK(node_message(nodes.fabric(), 8, 1e9).time_s == Approx(1e9 / achieved_bandwidth(nodes.nic)).epsilon(0.01));
+  CHECK(node_message(nodes.fabric(), 8, 1e9).energy_j == Approx(1e9 * 10e-12));
+  CHECK(node_message(nodes.fabric(), 8, 0).time_s == 0);
+}
+
+}  // namespace test_node_collective
