@@ -99,6 +99,7 @@ std::unique_ptr<TableKind> silicon_tables();
 std::unique_ptr<TableKind> stream_tables();
 std::unique_ptr<TableKind> training_llmfoundry_tables();
 std::unique_ptr<TableKind> training_megatron_tables();
+std::unique_ptr<TableKind> training_mist_tables();
 std::unique_ptr<TableKind> training_nemo_tables();
 std::unique_ptr<TableKind> training_torchtitan_tables();
 std::unique_ptr<TableKind> training_vtrain_tables();

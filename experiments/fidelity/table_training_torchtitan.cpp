@@ -1,13 +1,13 @@
 // `training/torchtitan_llama3.csv`: Llama 3.1 under torchtitan's FSDP, tensor, context and pipeline parallelism, on
 // H100 of 96 GB and H200.
 //
-// Without gradient accumulation a step is one micro-batch of the local batch, but for pipelines, whose micro-batches are
-// of one sequence. Selective recomputation is torchtitan's by op. `compile` fuses passes over memory; until 2025 the
-// loss is eager and in fp32. Products in fp8 have scales of tensors, those of rows apart. Two constants, fitted on the
-// first row of each model: the speed of kernels beside the part's own (a board of 500 W that works on end), and that of
-// attention, PyTorch's FlashAttention-2, beside the part's, whose constants are of the third version; the runs of
-// llm-foundry on an H100 give it the same. Peak memory is the second metric: nothing of it is fitted. The table has what
-// the allocator reserved, we what is allocated.
+// Without gradient accumulation a step is one micro-batch of the local batch, but for pipelines, whose micro-batches
+// are of one sequence. Selective recomputation is torchtitan's by op. `compile` fuses passes over memory; until 2025
+// the loss is eager and in fp32. Products in fp8 have scales of tensors, those of rows apart. Two constants, fitted on
+// the first row of each model: the speed of kernels beside the part's own (a board of 500 W that works on end), and
+// that of attention, PyTorch's FlashAttention-2, beside the part's, whose constants are of the third version; the runs
+// of llm-foundry on an H100 give it the same. Peak memory is the second metric: nothing of it is fitted. The table has
+// what the allocator reserved, we what is allocated.
 #include <map>
 #include <memory>
 #include <set>

@@ -29,6 +29,7 @@ StepPredictor::StepPredictor(const PartShelf& parts, const hw::GpuParams& gpu, c
   if (const auto* nic = parts.find<hw::NicPart>(system.nic)) machine_.nics = training::NodeNics{nic->part, system.nics};
   machine_.host = system.host;
   machine_.in_situ = system.in_situ;
+  machine_.host_link = system.host_link;
   models::register_builders(builders_, home_folder() / "models/catalog");
   policies::register_schedules(schedules_);
   policies::register_graph_passes(passes_);
@@ -49,7 +50,7 @@ TrainedGraph gpt_graph(const GptSizes& sizes) {
   graph.params.set("loss", sim::Node::boolean(true));
   graph.params.set("wide_softmax", sim::Node::boolean(!sizes.fused_softmax));
   graph.params.set("wide_loss", sim::Node::boolean(true));
-  graph.params.set("dropout", sim::Node::real(sizes.flash ? 0 : 0.1));
+  graph.params.set("dropout", sim::Node::real(sizes.flash ? 0 : sizes.dropout));
   if (!sizes.flash)  // what Megatron-LM fuses: scale, mask and softmax; bias and GELU; dropout and residual
     graph.passes.emplace_back("loop_fusion", no_epilogues());
   return graph;
@@ -102,8 +103,8 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
     why = *obstacle;
     return std::nullopt;
   }
-  std::vector<std::int64_t> layers;
-  for (std::int64_t s = 0; s < plan.pipeline; ++s)
+  std::vector<std::int64_t> layers = step.layers;
+  for (std::int64_t s = std::ssize(layers); s < plan.pipeline; ++s)
     layers.push_back(count * (s + 1) / plan.pipeline - count * s / plan.pipeline -
                      (s == 0 || s + 1 == plan.pipeline ? edges : 0));
   sim::Faults faults;

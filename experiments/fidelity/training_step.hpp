@@ -21,6 +21,7 @@ struct GptSizes {
   bool fused_softmax = true;
   /// Attention in one kernel that keeps no scores (then none of the above), and no dropout.
   bool flash = false;
+  double dropout = 0.1;  ///< without flash attention
 };
 
 /// What is trained: a builder's graph, and the passes that its software amounts to.
@@ -49,7 +50,8 @@ struct MeasuredStep {
   training::PlanParams plan;
   std::int64_t gpus = 1, global_batch = 1;
   std::string schedule = "1f1b";
-  bool edges_are_layers = false;  ///< embedding and head count as one layer each where stages divide them
+  std::vector<std::int64_t> layers;  ///< of each stage; empty: even
+  bool edges_are_layers = false;     ///< embedding and head count as one layer each where stages divide them
 };
 
 /// What the measuring's machine and software are, beside the part.
@@ -59,6 +61,7 @@ struct MeasuredSystem {
   std::int64_t nics = 8;
   training::LaunchHost host;
   training::InSitu in_situ;
+  std::optional<hw::LinkPart> host_link;
 };
 
 /// Predicts steps on one part; graphs and costs are kept from one to the next.

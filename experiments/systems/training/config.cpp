@@ -36,8 +36,6 @@ void read_nodes(const Node& machine, const MachineParams& params, TrainingConfig
   config.machine.node_devices = params.node.devices;
   if (config.machine.devices <= params.node.devices) return;
   const Node node = section(machine, "node");
-  Node choice = Node::object();
-  choice.set("part", Node::string(params.node.nic));
   const std::filesystem::path file = part_file(params.node.nic, place_of(node, "nic"), faults);
   if (file.empty()) return;
   config.inputs.push_back(file);
@@ -45,6 +43,19 @@ void read_nodes(const Node& machine, const MachineParams& params, TrainingConfig
     config.machine.nics = NodeNics{hw::read_part<hw::NicPart>(file).part, params.node.nics};
   } catch (const sim::ConfigError& error) {
     for (const sim::Fault& fault : error.faults()) faults.add(place_of(node, "nic"), fault.message, fault.hint);
+  }
+}
+
+void read_host_link(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
+  if (params.host_link.empty()) return;
+  const sim::Origin place = place_of(machine, "host_link");
+  const std::filesystem::path file = part_file(params.host_link, place, faults);
+  if (file.empty()) return;
+  config.inputs.push_back(file);
+  try {
+    config.machine.host_link = hw::read_part<hw::LinkPart>(file).part;
+  } catch (const sim::ConfigError& error) {
+    for (const sim::Fault& fault : error.faults()) faults.add(place, fault.message, fault.hint);
   }
 }
 
@@ -84,6 +95,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
   if (machine.is_object() && faults.empty()) {
     read_devices(machine, params.machine, config, faults);
     read_nodes(machine, params.machine, config, faults);
+    read_host_link(machine, params.machine, config, faults);
     const HostParams& host = params.machine.host;
     config.machine.host = {host.operator_s, host.view_s, host.backward_s};
     const InSituParams& in_situ = params.machine.in_situ;

@@ -82,6 +82,7 @@ struct MachineParams {
   std::vector<DeviceGroup> devices;
   NodeParams node;
   HostParams host;
+  std::string host_link;
   InSituParams in_situ;
   hw::CostModelRegistry::Choice cost;
   static constexpr auto fields() {
@@ -90,6 +91,9 @@ struct MachineParams {
         sim::required(sim::field("devices", &M::devices, "Equal devices: one group.")),
         sim::field("node", &M::node, "What a node has of them, and what joins nodes."),
         sim::field("host", &M::host, "Of the thread that launches kernels; zero: it is never waited for."),
+        sim::field("host_link", &M::host_link, sim::Unit::reference, sim::any_value(),
+                   "Link of the catalog that joins a device to its host, whose memory takes what a plan offloads; "
+                   "empty: none."),
         sim::field("in_situ", &M::in_situ, "What a run takes beside its kernels alone, as measured on a run."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the devices.")};
   }

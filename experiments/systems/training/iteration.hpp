@@ -53,6 +53,7 @@ struct StageCosts {
   PassCost optimizer;
   std::int64_t parameters = 0;
   std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
+  std::int64_t offloaded_bytes = 0;  ///< of the optimizer's states, in the host's memory
 };
 
 /// Everything that decides a step, beside the schedule.

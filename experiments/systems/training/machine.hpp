@@ -8,6 +8,7 @@
 
 #include "hw/device/device.hpp"
 #include "hw/network/node_collective.hpp"
+#include "hw/parts/link_part.hpp"
 
 namespace orrery::experiments::training {
 
@@ -38,6 +39,7 @@ struct TrainingMachine {
   hw::Device device;
   std::int64_t devices = 1, node_devices = 1;  ///< in all, and in a node
   std::optional<NodeNics> nics;                ///< none: one node
+  std::optional<hw::LinkPart> host_link;       ///< of a device to its host; none: nothing is kept there
   LaunchHost host;
   InSitu in_situ;
 

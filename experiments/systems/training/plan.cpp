@@ -19,7 +19,9 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .exchange = params.context_exchange,
             .zero = params.zero,
             .recompute = params.recompute,
-            .recompute_layers = params.recompute_layers};
+            .recompute_layers = params.recompute_layers,
+            .stage_recompute_layers = params.stage_recompute_layers,
+            .offload_optimizer = params.offload_optimizer};
   const std::int64_t copy = plan.tensor * plan.context * plan.pipeline;
   plan.data = params.data_parallel.value_or(std::max<std::int64_t>(1, devices / copy));
   const auto refuse = [&](std::string reason) {
@@ -36,6 +38,12 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
     refuse(
         "asynchronous tensor parallelism runs gathers and scatters of sequence parallelism beside products: the plan "
         "has none");
+  const auto listed = [&](std::size_t entries, const char* what) {
+    if (entries > 1 && static_cast<std::int64_t>(entries) != plan.pipeline)
+      refuse(fmt::format("{} lists {} stages, the plan has {}", what, entries, plan.pipeline));
+  };
+  listed(plan.stage_recompute_layers.size(), "stage_recompute_layers");
+  listed(plan.offload_optimizer.size(), "offload_optimizer");
   const std::int64_t step = plan.data * plan.micro_batch;
   if (global_batch % step != 0)
     refuse(fmt::format("{} copies with micro-batches of {} do not divide a batch of {}", plan.data, plan.micro_batch,

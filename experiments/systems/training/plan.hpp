@@ -4,9 +4,11 @@
 // outermost; so groups of tensor parallelism lie in a node as long as they fit one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/base/enum_names.hpp"
 #include "sim/base/params.hpp"
@@ -49,6 +51,8 @@ struct PlanParams {
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
+  std::vector<std::int64_t> stage_recompute_layers;
+  std::vector<double> offload_optimizer;
   bool overlap_gradients = true, gradients_fp32 = false;
 
   static constexpr auto fields() {
@@ -78,6 +82,11 @@ struct PlanParams {
         sim::field("recompute", &P::recompute, "What the backward pass runs again in place of reading it."),
         sim::field("recompute_layers", &P::recompute_layers, Unit::layers, sim::at_least(0),
                    "Layers of a stage that do so, the first ones; null: all."),
+        sim::field("stage_recompute_layers", &P::stage_recompute_layers, Unit::layers, sim::between(0, 4096),
+                   "The same for each stage, the first stage first; none: recompute_layers for all."),
+        sim::field("offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
+                   "Share of the optimizer's states that is in the host's memory and comes over machine.host_link for "
+                   "the step: one for each stage, or one for all; none: 0."),
         sim::field("overlap_gradients", &P::overlap_gradients,
                    "Whether gradients are summed over the copies while the backward pass goes on."),
         sim::field("gradients_fp32", &P::gradients_fp32,
@@ -103,12 +112,25 @@ struct Plan {
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
-  std::optional<std::int64_t> head_stage;  ///< that has the head; none: the last
+  std::vector<std::int64_t> stage_recompute_layers;  ///< by stage; empty: recompute_layers
+  std::vector<double> offload_optimizer;             ///< by stage, or one for all; empty: 0
+  std::optional<std::int64_t> head_stage;            ///< that has the head; none: the last
   std::int64_t head() const { return head_stage.value_or(pipeline - 1); }
   std::int64_t ranks() const { return stage_ranks() * pipeline; }
   std::int64_t stage_ranks() const { return tensor * context * data; }
   /// Ranks that hold the same weights: gradients are summed over them, ZeRO shares states out over them.
   std::int64_t copies() const { return context * data; }
+  /// Layers of stage `s` that run again, of `layers`.
+  std::int64_t again(std::int64_t s, std::int64_t layers) const {
+    if (recompute == Recompute::none) return 0;
+    const auto own = static_cast<std::size_t>(s);
+    if (own < stage_recompute_layers.size()) return std::min(layers, stage_recompute_layers[own]);
+    return std::min(layers, recompute_layers.value_or(layers));
+  }
+  double offloaded(std::int64_t s) const {
+    if (offload_optimizer.empty()) return 0;
+    return offload_optimizer[std::min(static_cast<std::size_t>(s), offload_optimizer.size() - 1)];
+  }
   LayerShare share() const { return {tensor, context, micro_batch, sequence, async_tensor, balanced, exchange}; }
 };
 

@@ -102,6 +102,8 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why && pass_count(result.plan) > kMostPasses)
     why = fmt::format("{} passes of stages are more than the {} that are run: larger micro-batches make fewer",
                       pass_count(result.plan), kMostPasses);
+  if (!why && !config.machine.host_link && !config.params.plan.offload_optimizer.empty())
+    why = "offload_optimizer needs machine.host_link: the machine has no way to its host's memory";
   if (!why) why = schedule_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (why) {

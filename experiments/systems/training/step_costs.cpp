@@ -75,6 +75,18 @@ void add_shared(const ModelCosts& model, const TrainingMachine& machine, const P
   chunk.scatters_exposed_s = scatter(layer).time_s;
 }
 
+/// States in the host's memory come over the link for the step and go back, both ways at once and beside it.
+void offload_states(const TrainingMachine& machine, double share, StageCosts& stage) {
+  if (!machine.host_link || share <= 0) return;
+  const auto bytes = static_cast<std::int64_t>(share * static_cast<double>(stage.state_bytes));
+  stage.state_bytes -= bytes;
+  stage.offloaded_bytes = bytes;
+  const double there = hw::transfer_time(*machine.host_link, bytes),
+               back = hw::transfer_time(*machine.host_link, bytes, 1, hw::LinkDirection::reverse);
+  stage.optimizer_s = std::max({stage.optimizer_s, there, back});
+  stage.network_j += 2 * hw::transfer_energy(*machine.host_link, bytes);
+}
+
 void add_states(const PartCosts& part, double count, StageCosts& stage) {
   stage.optimizer += part.optimizer.times(count);
   stage.parameters += part.parameters * static_cast<std::int64_t>(count);
@@ -118,7 +130,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   StageCosts stage;
   const hw::RankGroup copies = rank_group(machine, plan.copies(), plan.tensor);
   std::int64_t left = layers;
-  std::int64_t again = plan.recompute == Recompute::none ? 0 : std::min(left, plan.recompute_layers.value_or(left));
+  std::int64_t again = plan.again(s, layers);
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
     ChunkCosts chunk;
     // What does not divide goes to the chunks that have no edge: the first stage's later ones, the others' earlier
@@ -164,6 +176,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     stage.optimizer.energy_j /= share;
     stage.state_bytes = share_out(stage.state_bytes, plan);
   }
+  offload_states(machine, plan.offloaded(s), stage);
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
     stage.gradient_bytes = share_out(stage.gradient_bytes, plan);
   if (plan.zero == Zero::weights) stage.weight_bytes = share_out(stage.weight_bytes, plan);
