@@ -18,7 +18,7 @@ namespace orrery::experiments {
 namespace mist_table {
 
 constexpr double kClock = 1.05e9;
-constexpr double kKernel = 0.8;
+constexpr double kKernel = 1.11;
 
 /// Sizes by the number in a case's name.
 struct Sizes {

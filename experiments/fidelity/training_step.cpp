@@ -89,12 +89,38 @@ StepPredictor::Trained& StepPredictor::trained(const TrainedGraph& graph) {
   return *slot;
 }
 
+std::vector<std::int64_t> StepPredictor::balanced_layers(const MeasuredStep& step) {
+  std::optional<std::string> obstacle;
+  const training::Plan plan = training::make_plan(step.plan, step.gpus, step.global_batch, obstacle);
+  Trained& model = trained(step.model);
+  const auto seconds = [&](std::int64_t s, std::int64_t layers) {
+    const training::Plan own = plan.of_stage(s);
+    double sum = 0;
+    for (const auto& chunk : training::stage_costs(model.table->costs(own.share()), machine_, own, s, layers).chunks)
+      sum += chunk.forward_s() + chunk.backward_s();
+    return sum;
+  };
+  // Layer by layer to the stage that is then the shortest of those that could take it.
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(plan.pipeline), 1);
+  for (std::int64_t left = model.table->layers() - plan.pipeline; left > 0; --left) {
+    std::size_t best = 0;
+    double least = 0;
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      const double then = seconds(static_cast<std::int64_t>(s), layers[s] + 1);
+      if (s == 0 || then < least) best = s, least = then;
+    }
+    ++layers[best];
+  }
+  return layers;
+}
+
 std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredStep& step, std::string& why) {
   std::optional<std::string> obstacle;
   machine_.devices = step.gpus;
   const training::Plan plan = training::make_plan(step.plan, step.gpus, step.global_batch, obstacle);
   Trained& model = trained(step.model);
-  if (!obstacle) obstacle = model.table->obstacle(plan.share());
+  for (std::int64_t s = 0; s < plan.pipeline && !obstacle; ++s)
+    obstacle = model.table->obstacle(plan.of_stage(s).share());
   const std::int64_t edges = step.edges_are_layers && plan.pipeline > 1 ? 1 : 0;
   const std::int64_t count = model.table->layers() + 2 * edges;
   if (!obstacle && plan.pipeline * plan.chunks > count)
@@ -114,9 +140,11 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
   out.costs = training::step_costs(*model.table, machine_, plan, layers);
   out.run = training::run_step(out.costs, *schedule.make(), sim::TickScale(1000));
   out.closed = training::closed_form(out.costs);
-  const training::ModelCosts& costs = model.table->costs(plan.share());
-  for (std::size_t s = 0; s < out.costs.stages.size(); ++s)
-    out.memory.push_back(training::stage_memory(costs, out.costs.stages[s], plan, out.run.peak_kept_bytes[s]));
+  for (std::size_t s = 0; s < out.costs.stages.size(); ++s) {
+    const training::Plan own = plan.of_stage(static_cast<std::int64_t>(s));
+    out.memory.push_back(
+        training::stage_memory(model.table->costs(own.share()), out.costs.stages[s], own, out.run.peak_kept_bytes[s]));
+  }
   return out;
 }
 

@@ -78,6 +78,8 @@ class StepPredictor {
     std::vector<training::StageMemory> memory;
   };
   /// Nothing, with `why`, where the plan does not fit the model or the devices.
+  /// Layers of each stage of plans that somebody balanced: so many that the longest stage's passes are shortest.
+  std::vector<std::int64_t> balanced_layers(const MeasuredStep& step);
   std::optional<Prediction> predict(const MeasuredStep& step, std::string& why);
 
  private:

@@ -1,6 +1,9 @@
 #include "experiments/systems/training/plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace orrery::experiments::training {
 
@@ -22,18 +25,21 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .recompute_layers = params.recompute_layers,
             .stage_recompute_layers = params.stage_recompute_layers,
             .offload_optimizer = params.offload_optimizer};
-  const std::int64_t copy = plan.tensor * plan.context * plan.pipeline;
+  plan.stage_tensor = params.stage_tensor_parallel;
+  if (!plan.stage_tensor.empty()) plan.tensor = *std::max_element(plan.stage_tensor.begin(), plan.stage_tensor.end());
+  const std::int64_t copy = plan.ranks();
   plan.data = params.data_parallel.value_or(std::max<std::int64_t>(1, devices / copy));
   const auto refuse = [&](std::string reason) {
     if (!why) why = std::move(reason);
   };
+  const std::string tensors =
+      plan.stage_tensor.empty() ? fmt::format("{}", plan.tensor) : fmt::format("{}", fmt::join(plan.stage_tensor, "|"));
   const std::string context = plan.context > 1 ? fmt::format(" x context {}", plan.context) : "";
   if (plan.ranks() > devices)
-    refuse(fmt::format("tensor {}{} x pipeline {} x data {} are {} ranks, the machine has {} devices", plan.tensor,
-                       context, plan.pipeline, plan.data, plan.ranks(), devices));
+    refuse(fmt::format("tensor {}{} x pipeline {} x data {} are {} ranks, the machine has {} devices", tensors, context,
+                       plan.pipeline, plan.data, plan.ranks(), devices));
   else if (!params.data_parallel && plan.ranks() != devices)
-    refuse(fmt::format("tensor {}{} x pipeline {} do not divide {} devices", plan.tensor, context, plan.pipeline,
-                       devices));
+    refuse(fmt::format("tensor {}{} x pipeline {} do not divide {} devices", tensors, context, plan.pipeline, devices));
   if (plan.async_tensor && !plan.sequence)
     refuse(
         "asynchronous tensor parallelism runs gathers and scatters of sequence parallelism beside products: the plan "
@@ -42,6 +48,9 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
     if (entries > 1 && static_cast<std::int64_t>(entries) != plan.pipeline)
       refuse(fmt::format("{} lists {} stages, the plan has {}", what, entries, plan.pipeline));
   };
+  if (!plan.stage_tensor.empty() && std::ssize(plan.stage_tensor) != plan.pipeline)
+    refuse(
+        fmt::format("stage_tensor_parallel lists {} stages, the plan has {}", plan.stage_tensor.size(), plan.pipeline));
   listed(plan.stage_recompute_layers.size(), "stage_recompute_layers");
   listed(plan.offload_optimizer.size(), "offload_optimizer");
   const std::int64_t step = plan.data * plan.micro_batch;

@@ -51,7 +51,7 @@ struct PlanParams {
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
-  std::vector<std::int64_t> stage_recompute_layers;
+  std::vector<std::int64_t> stage_recompute_layers, stage_tensor_parallel;
   std::vector<double> offload_optimizer;
   bool overlap_gradients = true, gradients_fp32 = false;
 
@@ -61,6 +61,8 @@ struct PlanParams {
     constexpr sim::Range kRanks = sim::between(1, 1 << 20);
     return sim::FieldTable{
         sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kRanks, "Ranks that share each layer."),
+        sim::field("stage_tensor_parallel", &P::stage_tensor_parallel, Unit::count, kRanks,
+                   "The same for each stage, the first stage first; none: tensor_parallel for all."),
         sim::field("context_parallel", &P::context_parallel, Unit::count, kRanks,
                    "Ranks that share each sequence's tokens, attention included."),
         sim::field("context_exchange", &P::context_exchange, "How they bring keys and values to all queries."),
@@ -113,10 +115,23 @@ struct Plan {
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
   std::vector<std::int64_t> stage_recompute_layers;  ///< by stage; empty: recompute_layers
+  std::vector<std::int64_t> stage_tensor;            ///< by stage; empty: tensor
   std::vector<double> offload_optimizer;             ///< by stage, or one for all; empty: 0
   std::optional<std::int64_t> head_stage;            ///< that has the head; none: the last
   std::int64_t head() const { return head_stage.value_or(pipeline - 1); }
-  std::int64_t ranks() const { return stage_ranks() * pipeline; }
+  /// Of all stages.
+  std::int64_t ranks() const {
+    if (stage_tensor.empty()) return stage_ranks() * pipeline;
+    std::int64_t sum = 0;
+    for (const std::int64_t tensors : stage_tensor) sum += tensors * copies();
+    return sum;
+  }
+  /// As stage `s` has it.
+  Plan of_stage(std::int64_t s) const {
+    Plan own = *this;
+    if (!stage_tensor.empty()) own.tensor = stage_tensor[static_cast<std::size_t>(s)];
+    return own;
+  }
   std::int64_t stage_ranks() const { return tensor * context * data; }
   /// Ranks that hold the same weights: gradients are summed over them, ZeRO shares states out over them.
   std::int64_t copies() const { return context * data; }

@@ -18,15 +18,20 @@ std::optional<std::string> schedule_obstacle(const policies::PipelineSchedule& s
 double step_energy(const TrainingMachine& machine, const TrainingResult& result) {
   double dynamic = 0;
   const auto micro = static_cast<double>(result.plan.micro_batches);
-  for (const StageCosts& stage : result.costs.stages) {
+  const auto ranks = [&](std::size_t s) {
+    return static_cast<double>(result.plan.of_stage(static_cast<std::int64_t>(s)).stage_ranks());
+  };
+  for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {
+    const StageCosts& stage = result.costs.stages[s];
+    double own = stage.optimizer.energy_j + stage.network_j;
     for (const ChunkCosts& chunk : stage.chunks)
-      dynamic += micro * (chunk.forward.energy_j + chunk.again.energy_j + chunk.backward_input.energy_j +
-                          chunk.backward_weight.energy_j + chunk.shared_j);
-    dynamic += stage.optimizer.energy_j + stage.network_j;
+      own += micro * (chunk.forward.energy_j + chunk.again.energy_j + chunk.backward_input.energy_j +
+                      chunk.backward_weight.energy_j + chunk.shared_j);
+    dynamic += own * ranks(s);
   }
-  dynamic += static_cast<double>(result.run.messages.size()) * result.costs.activation_j;
-  return dynamic * static_cast<double>(result.plan.stage_ranks()) +
-         machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(machine.devices);
+  for (const MessageRun& message : result.run.messages)
+    dynamic += result.costs.activation_j * ranks(static_cast<std::size_t>(message.from));
+  return dynamic + machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(machine.devices);
 }
 
 void refuse(TrainingResult& result, std::string reason) {
@@ -113,7 +118,7 @@ TrainingResult train(const TrainingConfig& config) {
   result.plan.head_stage =
       schedule->routes({.devices = result.plan.pipeline, .chunks = result.plan.chunks}).front().back().device;
   CostTable table(config.machine, config.model);
-  why = table.obstacle(result.plan.share());
+  for (std::int64_t s = 0; s < result.plan.pipeline && !why; ++s) why = table.obstacle(result.plan.of_stage(s).share());
   if (why) {
     refuse(result, *why);
     return result;
@@ -130,12 +135,16 @@ TrainingResult train(const TrainingConfig& config) {
   result.run = run_step(result.costs, *schedule, tick_scale(config.params.run.tick_s));
   result.closed = closed_form(result.costs);
   result.timed = true;
+  for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {
+    const Plan own = result.plan.of_stage(static_cast<std::int64_t>(s));
+    result.memory.push_back(
+        stage_memory(table.costs(own.share()), result.costs.stages[s], own, result.run.peak_kept_bytes[s]));
+  }
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s)
-    result.memory.push_back(stage_memory(model, result.costs.stages[s], result.plan, result.run.peak_kept_bytes[s]));
-  for (const StageCosts& stage : result.costs.stages)
-    for (const ChunkCosts& chunk : stage.chunks)
+    for (const ChunkCosts& chunk : result.costs.stages[s].chunks)
       result.model_flops += (chunk.forward.flops + chunk.backward_input.flops + chunk.backward_weight.flops) *
-                            static_cast<double>(result.plan.micro_batches * result.plan.stage_ranks());
+                            static_cast<double>(result.plan.micro_batches *
+                                                result.plan.of_stage(static_cast<std::int64_t>(s)).stage_ranks());
   result.idle_j =
       config.machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(config.machine.devices);
   result.energy_j = step_energy(config.machine, result);

@@ -197,14 +197,13 @@ void add_messages(const ModelCosts& model, const TrainingMachine& machine, const
 
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
                      const std::vector<std::int64_t>& layers) {
-  const ModelCosts& model = table.costs(plan.share());
   StepCosts step;
   step.plan = plan;
-  const std::int64_t stages = plan.pipeline;
-  for (std::int64_t s = 0; s < stages; ++s) {
-    step.stages.push_back(stage_costs(model, machine, plan, s, layers[static_cast<std::size_t>(s)]));
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    const Plan own = plan.of_stage(s);
+    step.stages.push_back(stage_costs(table.costs(own.share()), machine, own, s, layers[static_cast<std::size_t>(s)]));
   }
-  add_messages(model, machine, plan, step);
+  add_messages(table.costs(plan.share()), machine, plan, step);
   return step;
 }
 
