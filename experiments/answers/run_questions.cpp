@@ -118,6 +118,8 @@ RunQuestion plans() {
            {"clocks", "plans.clocks", F::text, true, "Clocks, \"1.2 GHz\""},
            {"objectives", "plans.objectives", F::text, true, "latency, ttft, throughput, energy, cost, slo, capacity"},
            {"rank", "plans.rank", F::text, false, "The objective that the best plan is best at"},
+           {"explain", "plans.explain", F::text, false,
+            "Of training: a plan as the table has it (\"8 8x3 1 1 yes selective none\"), and what it gives up"},
            {"price", "plans.prices", F::price, true,
             "Of a device and hour, for every part or with commas by part (l40s=0.8,a100-sxm4-80gb=1.6): gives cost per "
             "million tokens"},

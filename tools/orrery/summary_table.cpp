@@ -125,6 +125,11 @@ std::string target_name(const Node& summary) {
   return target == "ttft" ? "TTFT" : target == "tbt" ? "TBT" : target;
 }
 
+double number_at(const sim::Node& node, std::string_view path) {
+  const sim::Node* value = node.at(path);
+  return value != nullptr && value->is_number() ? value->as_number() : 0;
+}
+
 std::string figure(const Node& node, std::string_view path, sim::Unit unit) {
   const Node* value = node.at(path);
   return value != nullptr && value->is_number() ? sim::humanise(value->as_number(), unit) : "-";

@@ -12,6 +12,9 @@ namespace orrery::tools {
 /// The number at a dotted path with its unit, as people read it; "-" where there is none.
 std::string figure(const sim::Node& node, std::string_view path, sim::Unit unit);
 
+/// The number at a dotted path; 0 where there is none.
+double number_at(const sim::Node& node, std::string_view path);
+
 /// The target that binds ("binds.target"), as tables call it: TTFT, TBT, or what it is.
 std::string target_name(const sim::Node& summary);
 /// Lines of text for summary.json; whatever it lacks is left out.

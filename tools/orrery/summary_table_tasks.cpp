@@ -14,11 +14,6 @@ using sim::Unit;
 
 constexpr std::size_t kRanks = 16;  // rows; tasks.csv has all
 
-double number_at(const Node& node, std::string_view path) {
-  const Node* value = node.at(path);
-  return value != nullptr && value->is_number() ? value->as_number() : 0;
-}
-
 }  // namespace
 
 std::string tasks_table(const Node& summary) {

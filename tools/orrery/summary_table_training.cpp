@@ -14,14 +14,9 @@ using sim::Unit;
 
 constexpr std::size_t kStages = 16;  // rows; stages.csv has all
 
-double number_of(const Node& node, std::string_view path) {
-  const Node* value = node.at(path);
-  return value != nullptr && value->is_number() ? value->as_number() : 0;
-}
-
 std::string part_of_step(const Node& summary, const char* name, const char* what) {
-  const double whole = number_of(summary, "iteration_s");
-  const double own = number_of(summary, fmt::format("breakdown_s.{}", name));
+  const double whole = number_at(summary, "iteration_s");
+  const double own = number_at(summary, fmt::format("breakdown_s.{}", name));
   return fmt::format("  {:<44} {:>10} {:>6.1f} %\n", what, sim::humanise(own, Unit::seconds),
                      whole > 0 ? 100 * own / whole : 0);
 }
@@ -32,14 +27,14 @@ std::string training_table(const Node& summary) {
   const auto bytes = [&](const Node& node, std::string_view path) { return figure(node, path, Unit::bytes); };
   std::string out =
       fmt::format("step         {}: {:.4g} tokens/s, MFU {:.1f} % (closed form: {})\n",
-                  figure(summary, "iteration_s", Unit::seconds), number_of(summary, "tokens_per_s"),
-                  100 * number_of(summary, "utilisation.mfu"), figure(summary, "closed_form_s", Unit::seconds));
+                  figure(summary, "iteration_s", Unit::seconds), number_at(summary, "tokens_per_s"),
+                  100 * number_at(summary, "utilisation.mfu"), figure(summary, "closed_form_s", Unit::seconds));
   out += fmt::format("plan         tensor {:.0f} x pipeline {:.0f} x data {:.0f}, {:.0f} micro-batches\n",
-                     number_of(summary, "plan.tensor_parallel"), number_of(summary, "plan.pipeline_parallel"),
-                     number_of(summary, "plan.data_parallel"), number_of(summary, "plan.micro_batches"));
+                     number_at(summary, "plan.tensor_parallel"), number_at(summary, "plan.pipeline_parallel"),
+                     number_at(summary, "plan.data_parallel"), number_at(summary, "plan.micro_batches"));
   out += part_of_step(summary, "compute", "kernels, or the host where they wait for it");
   out += part_of_step(summary, "recompute", "forward passes run again");
-  out += part_of_step(summary, "collectives", "collectives of tensor parallelism");
+  out += part_of_step(summary, "collectives", "collectives of tensor and context parallelism");
   out += part_of_step(summary, "bubble", "bubble: waiting for other stages");
   out += part_of_step(summary, "gradients", "gradients' sums that nothing hides");
   out += part_of_step(summary, "optimizer", "optimizer");
@@ -48,9 +43,9 @@ std::string training_table(const Node& summary) {
   out += fmt::format("energy       {} a step, {} of it idle\n", figure(summary, "energy_j.total", Unit::joules),
                      figure(summary, "energy_j.idle", Unit::joules));
   if (summary.find("whole") != nullptr) {
-    out += fmt::format("whole        {:.4g} days, {:.4g} device hours, {}", number_of(summary, "whole.days"),
-                       number_of(summary, "whole.device_hours"), figure(summary, "whole.energy_j", Unit::joules));
-    if (summary.at("whole.cost") != nullptr) out += fmt::format(", cost {:.4g}", number_of(summary, "whole.cost"));
+    out += fmt::format("whole        {:.4g} days, {:.4g} device hours, {}", number_at(summary, "whole.days"),
+                       number_at(summary, "whole.device_hours"), figure(summary, "whole.energy_j", Unit::joules));
+    if (summary.at("whole.cost") != nullptr) out += fmt::format(", cost {:.4g}", number_at(summary, "whole.cost"));
     out += '\n';
   }
   out += fmt::format("\n{:>6} {:>7} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}\n", "stage", "layers", "forward",
@@ -58,7 +53,7 @@ std::string training_table(const Node& summary) {
   const std::vector<Node>& stages = summary.find("stages")->items();
   for (std::size_t i = 0; i < std::min(kStages, stages.size()); ++i)
     out += fmt::format("{:>6} {:>7.0f} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}\n", i,
-                       number_of(stages[i], "layers"), figure(stages[i], "forward_s", Unit::seconds),
+                       number_at(stages[i], "layers"), figure(stages[i], "forward_s", Unit::seconds),
                        figure(stages[i], "backward_s", Unit::seconds), figure(stages[i], "busy_s", Unit::seconds),
                        bytes(stages[i], "memory_bytes.weights"), bytes(stages[i], "memory_bytes.optimizer"),
                        bytes(stages[i], "memory_bytes.activations"), bytes(stages[i], "memory_bytes.peak"));

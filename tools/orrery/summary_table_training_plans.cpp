@@ -10,32 +10,96 @@ namespace {
 using sim::Node;
 using sim::Unit;
 
-double plan_number(const Node& node, std::string_view name) {
-  const Node* value = node.find(name);
-  return value != nullptr && value->is_number() ? value->as_number() : 0;
-}
-
 std::string plan_row(const Node& plan) {
   const Node* ran = plan.find("iteration_s");
   const std::string bubble =
-      plan.find("bubble") != nullptr ? fmt::format("{:.1f} %", 100 * plan_number(plan, "bubble")) : "-";
+      plan.find("bubble") != nullptr ? fmt::format("{:.1f} %", 100 * number_at(plan, "bubble")) : "-";
   const std::string stages =
-      plan_number(plan, "interleave") > 1
-          ? fmt::format("{:.0f}x{:.0f}", plan_number(plan, "pipeline_parallel"), plan_number(plan, "interleave"))
-          : fmt::format("{:.0f}", plan_number(plan, "pipeline_parallel"));
-  return fmt::format(
-      "{:>6.0f} {:>6} {:>6.0f} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}\n",
-      plan_number(plan, "tensor_parallel"), stages, plan_number(plan, "data_parallel"),
-      plan_number(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
-      plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
-      sim::humanise(ran != nullptr ? ran->as_number() : plan_number(plan, "closed_form_s"), Unit::seconds),
-      plan_number(plan, "tokens_per_s"), bubble, sim::humanise(plan_number(plan, "memory_bytes"), Unit::bytes));
+      number_at(plan, "interleave") > 1
+          ? fmt::format("{:.0f}x{:.0f}", number_at(plan, "pipeline_parallel"), number_at(plan, "interleave"))
+          : fmt::format("{:.0f}", number_at(plan, "pipeline_parallel"));
+  return fmt::format("{:>6.0f} {:>6} {:>6.0f} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}\n",
+                     number_at(plan, "tensor_parallel"), stages, number_at(plan, "data_parallel"),
+                     number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
+                     plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
+                     sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
+                     number_at(plan, "tokens_per_s"), bubble,
+                     sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
+}
+
+/// A plan in the words that `--explain` takes.
+std::string plan_words(const Node& plan) {
+  const double chunks = number_at(plan, "interleave");
+  return fmt::format("{:.0f} {:.0f}{} {:.0f} {:.0f} {} {} {}", number_at(plan, "tensor_parallel"),
+                     number_at(plan, "pipeline_parallel"), chunks > 1 ? fmt::format("x{:.0f}", chunks) : "",
+                     number_at(plan, "data_parallel"), number_at(plan, "micro_batch"),
+                     plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", plan.find("recompute")->as_string(),
+                     plan.find("zero")->as_string());
+}
+
+double step_of(const Node& plan) {
+  return plan.find("iteration_s") != nullptr ? number_at(plan, "iteration_s") : number_at(plan, "closed_form_s");
+}
+
+/// The best by each objective, and what it gives up against the best by each other.
+std::string objectives_text(const Node& summary) {
+  const Node* bests = summary.find("objectives");
+  if (bests == nullptr || bests->members().empty()) return {};
+  struct Objective {
+    const char *name, *label;
+    double (*figure)(const Node&);
+  };
+  static constexpr Objective kObjectives[] = {
+      {"time", "step", [](const Node& plan) { return number_at(plan, "closed_form_s"); }},
+      {"memory", "memory", [](const Node& plan) { return number_at(plan, "memory_bytes"); }},
+      {"energy", "energy", [](const Node& plan) { return number_at(plan, "energy_j"); }},
+      {"cost", "device hours",
+       [](const Node& plan) { return number_at(plan, "closed_form_s") * number_at(plan, "devices"); }}};
+  std::string out = "\nBest by      plan, and how far it is behind the best by the others\n";
+  for (const Objective& own : kObjectives) {
+    const Node* plan = bests->find(own.name);
+    if (plan == nullptr) continue;
+    out += fmt::format("  {:<13}{:<34}", own.label, plan_words(*plan));
+    for (const Objective& other : kObjectives)
+      if (const Node* best = bests->find(other.name); best != nullptr && other.name != own.name)
+        out += fmt::format("  {} {:+.1f} %", other.label, 100 * (other.figure(*plan) / other.figure(*best) - 1));
+    out += "\n";
+  }
+  return out;
+}
+
+/// Where the plan asked about loses and gains time against the best.
+std::string explained_text(const Node& asked, const Node& best) {
+  std::string out = "\nasked        " + plan_words(asked);
+  if (const Node* reason = asked.find("reason")) out += ": cannot be; " + reason->as_string();
+  if (step_of(asked) <= 0) return out + "\n";
+  out += fmt::format("\n             {} a step, the best {}\n", sim::humanise(step_of(asked), Unit::seconds),
+                     sim::humanise(step_of(best), Unit::seconds));
+  struct Part {
+    const char *path, *words;
+  };
+  static constexpr Part kParts[] = {{"breakdown_s.compute", "kernels"},
+                                    {"breakdown_s.recompute", "forward passes run again"},
+                                    {"breakdown_s.collectives", "collectives of tensor and context parallelism"},
+                                    {"breakdown_s.bubble", "waiting for other stages"},
+                                    {"breakdown_s.gradients", "gradients' sums that nothing hides"},
+                                    {"breakdown_s.optimizer", "optimizer"}};
+  for (const Part& part : kParts) {
+    const double more = asked.at(part.path)->as_number() - best.at(part.path)->as_number();
+    out += fmt::format("  {:<46}{:>12} against {:>12}  {:+.1f} % of the best's step\n", part.words,
+                       sim::humanise(asked.at(part.path)->as_number(), Unit::seconds),
+                       sim::humanise(best.at(part.path)->as_number(), Unit::seconds), 100 * more / step_of(best));
+  }
+  out += fmt::format("  {:<46}{:>12} against {:>12}\n", "memory of the fullest rank",
+                     sim::humanise(number_at(asked, "memory_bytes"), Unit::bytes),
+                     sim::humanise(number_at(best, "memory_bytes"), Unit::bytes));
+  return out;
 }
 
 }  // namespace
 
 std::string training_plans_table(const Node& summary) {
-  std::string out = fmt::format("plans        {:.0f} looked at", plan_number(summary, "evaluated"));
+  std::string out = fmt::format("plans        {:.0f} looked at", number_at(summary, "evaluated"));
   for (const auto& [reason, count] : summary.find("left_out")->members())
     out += fmt::format("; {:.0f}: {}", count.as_number(), reason);
   const std::string head =
@@ -50,7 +114,16 @@ std::string training_plans_table(const Node& summary) {
   out += "\n";
   for (const auto& [name, plan] : summary.find("kinds")->members())
     if (name != "all") out += fmt::format("{:<25}", name) + plan_row(plan);
+  if (const Node* nearest = summary.find("nearest"))
+    out += fmt::format("{:<25}", "nearest that does not fit") + plan_row(*nearest);
   out += "\nRows below the gap are in closed form: the best plan that does without something.\n";
+  out += objectives_text(summary);
+  if (const Node* asked = summary.find("explained"))
+    out += explained_text(*asked, summary.find("training_plans")->items().front());
+  if (const Node* flags = summary.find("flags")) {
+    out += "\nMegatron-LM  " + flags->find("megatron")->as_string() + "\n";
+    out += "torchtitan   " + flags->find("torchtitan")->as_string() + "\n";
+  }
   return out;
 }
 

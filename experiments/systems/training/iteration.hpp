@@ -56,6 +56,10 @@ struct StageCosts {
   std::int64_t offloaded_bytes = 0;  ///< of the optimizer's states, in the host's memory
 };
 
+/// Joules that a rank of the stage spends on a step beside what its device draws anyway: kernels, and what it sends but
+/// for the messages between stages.
+double stage_energy(const StageCosts& stage, std::int64_t micro_batches);
+
 /// Everything that decides a step, beside the schedule.
 struct StepCosts {
   Plan plan;

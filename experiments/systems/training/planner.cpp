@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
+#include <sstream>
+#include <stdexcept>
 
 namespace orrery::experiments::training {
 namespace {
@@ -53,28 +56,55 @@ class PlanSearch {
       : config_(config), params_(params), registries_(registries), table_(config.machine, config.model) {}
 
   PlannerResult run() {
-    const std::int64_t devices = config_.machine.devices;
-    const std::int64_t node = std::min(devices, config_.machine.node_devices);
-    if (const auto why = machine_obstacle(config_.machine, devices)) {
-      ++result_.left_out[*why];
-      return std::move(result_);
-    }
-    for (const std::int64_t tensor : chosen(divisors(devices), params_.tensor_parallel)) {
-      if (tensor > node) continue;  // across nodes it never pays, and is asked for by name only
-      if (const auto why = table_.obstacle({.tensor = tensor})) {
-        ++result_.left_out["ranks of tensor parallelism do not divide the model"];
-        continue;
-      }
-      for (const std::int64_t pipeline : chosen(divisors(devices / tensor), params_.pipeline_parallel))
-        if (pipeline <= table_.layers()) copies(tensor, pipeline);
+    result_.layers = table_.layers();
+    std::vector<std::int64_t> counts = params_.devices;
+    if (counts.empty()) counts.push_back(config_.machine.devices);
+    for (const std::int64_t devices : counts) {
+      if (devices > config_.machine.devices)
+        ++result_.left_out["more devices than the machine has"];
+      else
+        plans_of(devices);
     }
     rank();
+    if (!params_.explain.empty()) explain();
     return std::move(result_);
   }
 
  private:
-  void copies(std::int64_t tensor, std::int64_t pipeline) {
-    Plan plan{.tensor = tensor, .pipeline = pipeline, .data = config_.machine.devices / tensor / pipeline};
+  void plans_of(std::int64_t devices) {
+    devices_ = devices;
+    const std::int64_t node = std::min(devices, config_.machine.node_devices);
+    if (const auto why = machine_obstacle(config_.machine, devices)) {
+      ++result_.left_out[*why];
+      return;
+    }
+    const std::vector<std::int64_t> contexts =
+        params_.context_parallel.empty() ? std::vector<std::int64_t>{1} : params_.context_parallel;
+    for (const std::int64_t tensor : chosen(divisors(devices), params_.tensor_parallel)) {
+      if (tensor > node && params_.tensor_parallel.empty()) continue;  // across nodes where it is asked for
+      for (const std::int64_t context : contexts) {
+        if (devices % (tensor * context) != 0) {
+          ++result_.left_out["ranks do not divide the devices"];
+          continue;
+        }
+        const Plan shared{.tensor = tensor, .context = context, .exchange = config_.params.plan.context_exchange};
+        if (table_.obstacle(shared.share())) {
+          ++result_.left_out["ranks of tensor or context parallelism do not divide the model"];
+          continue;
+        }
+        for (const std::int64_t pipeline : chosen(divisors(devices / tensor / context), params_.pipeline_parallel)) {
+          if (pipeline > table_.layers())
+            ++result_.left_out["more stages than layers"];
+          else
+            copies(shared, pipeline);
+        }
+      }
+    }
+  }
+
+  void copies(Plan plan, std::int64_t pipeline) {
+    plan.pipeline = pipeline;
+    plan.data = devices_ / plan.tensor / plan.context / pipeline;
     const std::int64_t batch = config_.params.workload.global_batch;
     if (batch % plan.data != 0) {
       ++result_.left_out["copies do not divide the batch"];
@@ -99,13 +129,13 @@ class PlanSearch {
   void choices(Plan plan) {
     using enum Recompute;
     for (const bool sequence : {false, true}) {
-      if (sequence && (plan.tensor == 1 || config_.model.sequence % plan.tensor != 0)) continue;
+      if (sequence && (plan.tensor == 1 || config_.model.sequence % (plan.tensor * plan.context) != 0)) continue;
       plan.sequence = sequence;
       for (const Recompute recompute : chosen_kinds(params_.recompute, {none, selective, full})) {
         plan.recompute = recompute;
         for (const Zero zero :
              chosen_kinds(params_.zero, {Zero::none, Zero::optimizer, Zero::gradients, Zero::weights})) {
-          if (plan.data == 1 && zero != Zero::none) continue;
+          if (plan.copies() == 1 && zero != Zero::none) continue;
           plan.zero = zero;
           take(plan);
         }
@@ -118,9 +148,12 @@ class PlanSearch {
     ++result_.evaluated;
     if (scored.memory_bytes > config_.machine.device.memory_bytes) {
       ++result_.left_out["more memory than a device has"];
+      if (!result_.nearest || scored.memory_bytes < result_.nearest->memory_bytes) result_.nearest = std::move(scored);
       return;
     }
     kind("all", scored);
+    for (const PlanRank rank : {PlanRank::time, PlanRank::memory, PlanRank::energy, PlanRank::cost})
+      objective(rank, scored);
     if (plan.tensor == 1) kind("no tensor parallelism", scored);
     if (plan.pipeline == 1) kind("no pipeline", scored);
     if (plan.recompute == Recompute::none) kind("nothing run again", scored);
@@ -130,11 +163,36 @@ class PlanSearch {
     if (all_.size() >= 2 * kMostKept) cut(kMostKept);
   }
 
-  bool better(const ScoredPlan& a, const ScoredPlan& b) const {
-    const double at = a.time_s > 0 ? a.time_s : a.closed_s, bt = b.time_s > 0 ? b.time_s : b.closed_s;
-    if (params_.rank == PlanRank::memory && a.memory_bytes != b.memory_bytes) return a.memory_bytes < b.memory_bytes;
+  static double figure(const ScoredPlan& plan, PlanRank rank) {
+    switch (rank) {
+      case PlanRank::time:
+        return plan.step_s();
+      case PlanRank::memory:
+        return static_cast<double>(plan.memory_bytes);
+      case PlanRank::energy:
+        return plan.energy_j;
+      case PlanRank::cost:
+        return plan.device_s();
+    }
+    return 0;
+  }
+
+  static bool better_at(PlanRank rank, const ScoredPlan& a, const ScoredPlan& b) {
+    const double at = figure(a, rank), bt = figure(b, rank);
     if (at != bt) return at < bt;
+    if (a.step_s() != b.step_s()) return a.step_s() < b.step_s();
     return a.memory_bytes < b.memory_bytes;
+  }
+  bool better(const ScoredPlan& a, const ScoredPlan& b) const { return better_at(params_.rank, a, b); }
+
+  void objective(PlanRank rank, const ScoredPlan& plan) {
+    const std::string name(sim::to_string(rank));
+    for (auto& [known, best] : result_.objectives)
+      if (known == name) {
+        if (better_at(rank, plan, best)) best = plan;
+        return;
+      }
+    result_.objectives.emplace_back(name, plan);
   }
 
   void kind(const std::string& name, const ScoredPlan& plan) {
@@ -157,15 +215,45 @@ class PlanSearch {
     const auto& schedules = registries_.get<policies::ScheduleRegistry>();
     const auto plain = schedules.prepare("1f1b", nullptr, {}, faults).make();
     const auto chunked = schedules.prepare("interleaved", nullptr, {}, faults).make();
-    for (ScoredPlan& plan : all_) {
-      if (pass_count(plan.plan) > kMostPasses) continue;  // ranked by its closed form
-      const StepRun run = run_step(costs_of(plan.plan), plan.plan.chunks > 1 ? *chunked : *plain,
-                                   tick_scale(config_.params.run.tick_s));
-      plan.time_s = run.times.time_s;
-      plan.times = run.times;
-    }
+    for (ScoredPlan& plan : all_) run_plan(plan, plan.plan.chunks > 1 ? *chunked : *plain);
     cut(static_cast<std::size_t>(params_.show));
     result_.best = std::move(all_);
+  }
+
+  void run_plan(ScoredPlan& plan, const policies::PipelineSchedule& schedule) {
+    if (pass_count(plan.plan) > kMostPasses) return;  // ranked by its closed form
+    const StepRun run = run_step(costs_of(plan.plan), schedule, tick_scale(config_.params.run.tick_s));
+    plan.time_s = run.times.time_s;
+    plan.times = run.times;
+  }
+
+  /// Scores and runs the plan that is asked about, whatever the space.
+  void explain() {
+    ExplainedPlan asked;
+    std::optional<std::string> why;
+    const PlanParams params = parse_plan(params_.explain);
+    asked.plan.plan = make_plan(params, config_.machine.devices, config_.params.workload.global_batch, why);
+    const Plan& plan = asked.plan.plan;
+    if (!why) why = table_.obstacle(plan.share());
+    if (!why && plan.pipeline * plan.chunks > table_.layers())
+      why = fmt::format("{} stages of {} chunks want as many layers, the model has {}", plan.pipeline, plan.chunks,
+                        table_.layers());
+    sim::Faults faults;
+    const auto schedule = registries_.get<policies::ScheduleRegistry>()
+                              .prepare(plan.chunks > 1 ? "interleaved" : "1f1b", nullptr, {}, faults)
+                              .make();
+    if (!why)
+      why = schedule->obstacle({.devices = plan.pipeline, .micro_batches = plan.micro_batches, .chunks = plan.chunks});
+    if (!why) {
+      asked.plan = score(table_, config_.machine, Plan(plan), table_.layers());
+      run_plan(asked.plan, *schedule);
+      if (asked.plan.memory_bytes > config_.machine.device.memory_bytes)
+        why = fmt::format("its fullest stage needs {}, a device has {}",
+                          sim::humanise(static_cast<double>(asked.plan.memory_bytes), sim::Unit::bytes),
+                          sim::humanise(static_cast<double>(config_.machine.device.memory_bytes), sim::Unit::bytes));
+    }
+    asked.reason = why.value_or("");
+    result_.explained = std::move(asked);
   }
 
   StepCosts costs_of(const Plan& plan) {
@@ -181,6 +269,7 @@ class PlanSearch {
   CostTable table_;
   PlannerResult result_;
   std::vector<ScoredPlan> all_;
+  std::int64_t devices_ = 1;
 };
 
 }  // namespace
@@ -192,8 +281,9 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
     std::int64_t layers = 0;
     bool first = false, last = false;
     StageCosts costs;
+    std::int64_t stages = 0;
   };
-  ScoredPlan scored{.plan = plan};
+  ScoredPlan scored{.plan = plan, .devices = plan.ranks()};
   std::vector<Kind> kinds;
   kinds.reserve(4);
   std::vector<std::uint8_t> kind_of(static_cast<std::size_t>(plan.pipeline));
@@ -210,14 +300,56 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
       scored.memory_bytes = std::max(scored.memory_bytes, memory.total());
     }
     kind_of[static_cast<std::size_t>(s)] = static_cast<std::uint8_t>(k);
+    ++kinds[k].stages;
   }
   std::vector<const StageCosts*> stages;
   stages.reserve(kind_of.size());
   for (const std::uint8_t kind : kind_of) stages.push_back(&kinds[kind].costs);
   StepCosts messages;
   add_messages(model, machine, plan, messages);
-  scored.closed_s = closed_form(plan, messages.activation_s, stages).time_s;
+  scored.times = closed_form(plan, messages.activation_s, stages);
+  scored.closed_s = scored.times.time_s;
+  // Every micro-batch crosses from chunk to chunk, there and back.
+  const std::int64_t crossings = plan.pipeline > 1 ? 2 * plan.micro_batches * (plan.pipeline * plan.chunks - 1) : 0;
+  scored.energy_j = static_cast<double>(crossings) * messages.activation_j;
+  for (const Kind& kind : kinds)
+    scored.energy_j += static_cast<double>(kind.stages) * stage_energy(kind.costs, plan.micro_batches);
+  scored.energy_j *= static_cast<double>(plan.stage_ranks());
+  scored.energy_j += machine.device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
   return scored;
+}
+
+PlanParams parse_plan(const std::string& text) {
+  const auto fail = [&](const char* what) {
+    throw std::invalid_argument(fmt::format("expected {} in the plan '{}'", what, text));
+  };
+  std::istringstream words(text);
+  std::string tensor, stages, copies, micro, sequence, recompute, zero, more;
+  words >> tensor >> stages >> copies >> micro >> sequence >> recompute >> zero;
+  if (zero.empty() || (words >> more))
+    fail("seven words (tensor, stages, copies, micro-batch, yes or no, what runs again, ZeRO)");
+  const auto number = [&](const std::string& word, const char* what) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || value < 1 || value > (1 << 20)) fail(what);
+    return value;
+  };
+  PlanParams params;
+  params.tensor_parallel = number(tensor, "ranks of tensor parallelism");
+  const std::size_t chunks = stages.find('x');
+  params.pipeline_parallel = number(stages.substr(0, chunks), "stages, and chunks behind an x,");
+  if (chunks != std::string::npos) params.interleave = number(stages.substr(chunks + 1), "chunks behind the x");
+  params.data_parallel = number(copies, "copies");
+  params.micro_batch = number(micro, "sequences of a micro-batch");
+  if (sequence != "yes" && sequence != "no") fail("yes or no for sequence parallelism");
+  params.sequence_parallel = sequence == "yes";
+  const auto again = sim::value_named<Recompute>(recompute);
+  if (!again) fail("none, selective, by_op or full for what runs again");
+  params.recompute = *again;
+  const auto shares = sim::value_named<Zero>(zero);
+  if (!shares) fail("none, optimizer, gradients or weights for ZeRO");
+  params.zero = *shares;
+  return params;
 }
 
 PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params,

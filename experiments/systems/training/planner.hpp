@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,18 +19,19 @@
 namespace orrery::experiments::training {
 
 /// What a plan is to be best at.
-enum class PlanRank : std::uint8_t { time, memory };
+enum class PlanRank : std::uint8_t { time, memory, energy, cost };
 constexpr auto enum_names(PlanRank) {
   using enum PlanRank;
-  return sim::names<PlanRank>({{"time", time}, {"memory", memory}});
+  return sim::names<PlanRank>({{"time", time}, {"memory", memory}, {"energy", energy}, {"cost", cost}});
 }
 
 /// Section `plans`: lists that span the space; an empty list is everything.
 struct PlannerParams {
-  std::vector<std::int64_t> tensor_parallel, pipeline_parallel, micro_batch, interleave;
+  std::vector<std::int64_t> devices, tensor_parallel, context_parallel, pipeline_parallel, micro_batch, interleave;
   std::vector<Recompute> recompute;
   std::vector<Zero> zero;
   PlanRank rank = PlanRank::time;
+  std::string explain;
   std::int64_t show = 10, run = 20;
 
   static constexpr auto fields() {
@@ -37,13 +39,23 @@ struct PlannerParams {
     using P = PlannerParams;
     constexpr sim::Range kSize = sim::between(1, 1 << 20);
     return sim::FieldTable{
-        sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kSize, "Ranks that share a layer; none: all."),
+        sim::field("devices", &P::devices, Unit::count, kSize,
+                   "Numbers of devices, none more than the machine has; none: all of them."),
+        sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kSize,
+                   "Ranks that share a layer; none: all that a node has room for."),
+        sim::field("context_parallel", &P::context_parallel, Unit::count, kSize,
+                   "Ranks that share a sequence; none: 1."),
         sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kSize, "Stages; none: all."),
         sim::field("micro_batch", &P::micro_batch, Unit::count, kSize, "Sequences at a time; none: all up to 64."),
         sim::field("interleave", &P::interleave, Unit::count, kSize, "Chunks a stage; none: all up to 8."),
         sim::field("recompute", &P::recompute, "What runs again; none: all of it in turn."),
         sim::field("zero", &P::zero, "What copies share out; none: all of it in turn."),
-        sim::field("rank", &P::rank, "time: the shortest step; memory: the most headroom."),
+        sim::field("rank", &P::rank,
+                   "time: the shortest step; memory: the most headroom; energy: the fewest joules a step; cost: the "
+                   "fewest device hours a step."),
+        sim::field("explain", &P::explain, Unit::text, sim::any_value(),
+                   "A plan as the table has it (\"8 8x3 1 1 yes selective none\"): what it gives up against the best; "
+                   "empty: none."),
         sim::field("show", &P::show, Unit::count, sim::between(1, 1000), "Plans that are listed."),
         sim::field("run", &P::run, Unit::count, sim::between(1, 10'000), "Best plans that are run event by event."),
     };
@@ -55,16 +67,35 @@ struct ScoredPlan {
   Plan plan;
   double closed_s = 0;
   double time_s = 0;  ///< of the run; 0: not run
-  StepTimes times;    ///< of the run
+  StepTimes times;    ///< of the run, else of the closed form
   std::int64_t memory_bytes = 0;
+  std::int64_t devices = 0;
+  double energy_j = 0;  ///< of a step, all devices, by the closed form
+  /// Of the run where there is one.
+  double step_s() const { return time_s > 0 ? time_s : closed_s; }
+  double device_s() const { return step_s() * static_cast<double>(devices); }
+};
+
+/// A plan that somebody asks about.
+struct ExplainedPlan {
+  ScoredPlan plan;
+  std::string reason;  ///< why it cannot be; empty: it can
 };
 
 struct PlannerResult {
-  std::int64_t evaluated = 0;                             ///< plans whose time and memory were worked out
-  std::map<std::string, std::int64_t> left_out;           ///< plans that cannot be, by reason
-  std::vector<ScoredPlan> best;                           ///< in order
-  std::vector<std::pair<std::string, ScoredPlan>> kinds;  ///< the best that does without something, in closed form
+  std::int64_t layers = 0;                                     ///< of the model
+  std::int64_t evaluated = 0;                                  ///< plans whose time and memory were worked out
+  std::map<std::string, std::int64_t> left_out;                ///< plans that cannot be, by reason
+  std::vector<ScoredPlan> best;                                ///< in order
+  std::vector<std::pair<std::string, ScoredPlan>> kinds;       ///< the best that does without something, in closed form
+  std::vector<std::pair<std::string, ScoredPlan>> objectives;  ///< the best by each objective, in closed form
+  std::optional<ScoredPlan> nearest;  ///< of those that want more memory, the one nearest to fit
+  std::optional<ExplainedPlan> explained;
 };
+
+/// A plan as the table has it: tensor, stages (and chunks: 8x3), copies, micro-batch, sequence parallelism, what runs
+/// again, ZeRO. Throws std::invalid_argument with what was expected.
+PlanParams parse_plan(const std::string& text);
 
 /// Closed form of one plan: its time, and the memory of its fullest stage.
 ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers);

@@ -7,6 +7,7 @@
 #include "experiments/base/config_experiment.hpp"
 #include "experiments/base/figure_table.hpp"
 #include "experiments/base/text_file.hpp"
+#include "experiments/systems/training/launch_flags.hpp"
 #include "experiments/systems/training/planner.hpp"
 
 namespace orrery::experiments {
@@ -47,7 +48,20 @@ const FigureTable<PlanSource>& plan_table() {
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
       {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
       {"tokens_per_s", "1/s", "Of the whole batch.", [](const S& s) { return s.tokens_per_s(); }},
-      {"memory_bytes", "B", "Of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }}};
+      {"memory_bytes", "B", "Of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }},
+      {"devices", "count", "That it takes.", [](const S& s) { return s.plan.devices; }},
+      {"energy_j", "J", "Of a step, all devices, in closed form.", [](const S& s) { return s.plan.energy_j; }},
+      {"cost", "", "Of a step, at workload.price; absent where that is 0.",
+       [](const S& s) -> FigureValue {
+         const double price = s.config.params.workload.price_per_hour;
+         if (price <= 0) return std::nullopt;
+         return s.plan.device_s() / 3600 * price;
+       }},
+      {"breakdown_s.{compute,recompute,collectives,bubble,gradients,optimizer}", "s",
+       "Of the run where there is one, else in closed form; as in a training run.",
+       [](const S& s) { return s.plan.times.compute_s; }, [](const S& s) { return s.plan.times.recompute_s; },
+       [](const S& s) { return s.plan.times.collective_s; }, [](const S& s) { return s.plan.times.bubble_s; },
+       [](const S& s) { return s.plan.times.gradients_s; }, [](const S& s) { return s.plan.times.optimizer_s; }}};
   return table;
 }
 
@@ -79,6 +93,29 @@ struct ResultSource {
   const PlannerResult& result;
 };
 
+std::vector<FigureInfo> explained_infos() {
+  std::vector<FigureInfo> all = run_plan_infos();
+  all.push_back({"reason", "", "Why it cannot be; absent where it can."});
+  return all;
+}
+
+Node explained(const TrainingConfig& config, const ExplainedPlan& asked) {
+  const PlanSource source{config, asked.plan};
+  Node node = asked.plan.time_s > 0 ? run_plan(source) : plan_table().written(source);
+  if (!asked.reason.empty()) node.set("reason", Node::string(asked.reason));
+  return node;
+}
+
+FigureValue flags(const ResultSource& source, std::vector<std::string> (*of)(const Plan&, const LaunchedModel&)) {
+  if (source.result.best.empty()) return std::nullopt;
+  const WorkloadParams& w = source.config.params.workload;
+  std::string line;
+  for (const std::string& flag :
+       of(source.result.best.front().plan, {w.global_batch, w.sequence, source.result.layers}))
+    line += (line.empty() ? "" : " ") + flag;
+  return line;
+}
+
 const FigureTable<ResultSource>& result_table() {
   using S = ResultSource;
   static const FigureTable<S> table{
@@ -106,11 +143,30 @@ const FigureTable<ResultSource>& result_table() {
          for (const ScoredPlan& plan : s.result.best) list.push(run_plan({s.config, plan}));
          return list;
        }},
-      {"kinds.*", plan_table().infos(), [](const S& s) {
+      {"kinds.*", plan_table().infos(),
+       [](const S& s) {
          Node kinds = Node::object();
          for (const auto& [name, plan] : s.result.kinds) kinds.set(name, plan_table().written({s.config, plan}));
          return kinds;
-       }}};
+       }},
+      {"objectives.*", plan_table().infos(),
+       [](const S& s) {
+         Node bests = Node::object();
+         for (const auto& [name, plan] : s.result.objectives) bests.set(name, plan_table().written({s.config, plan}));
+         return bests;
+       }},
+      {"nearest.*", plan_table().infos(),
+       [](const S& s) -> FigureValue {
+         if (!s.result.nearest) return std::nullopt;
+         return plan_table().written({s.config, *s.result.nearest});
+       }},
+      {"explained.*", explained_infos(),
+       [](const S& s) -> FigureValue {
+         if (!s.result.explained) return std::nullopt;
+         return explained(s.config, *s.result.explained);
+       }},
+      {"flags.{megatron,torchtitan}", "", "The best plan as arguments of Megatron-LM and of torchtitan.",
+       [](const S& s) { return flags(s, megatron_flags); }, [](const S& s) { return flags(s, torchtitan_flags); }}};
   return table;
 }
 
@@ -181,6 +237,11 @@ System training_plans_system() {
         training::TrainingConfig config = training::read_training_config(own, *systems.registries(), faults);
         const sim::Node node = section(root, "plans");
         const auto params = sim::parse_params<training::PlannerParams>(node, *systems.registries(), faults);
+        if (!params.explain.empty()) try {
+            (void)training::parse_plan(params.explain);
+          } catch (const std::invalid_argument& error) {
+            faults.add(place_of(node, "explain"), error.what(), "8 8x3 1 1 yes selective none");
+          }
         faults.throw_if_any();
         sim::Node resolved = config.resolved;
         resolved.set("system", sim::Node::string("training_plans"));

@@ -16,19 +16,12 @@ std::optional<std::string> schedule_obstacle(const policies::PipelineSchedule& s
 }
 
 double step_energy(const TrainingMachine& machine, const TrainingResult& result) {
-  double dynamic = 0;
-  const auto micro = static_cast<double>(result.plan.micro_batches);
   const auto ranks = [&](std::size_t s) {
     return static_cast<double>(result.plan.of_stage(static_cast<std::int64_t>(s)).stage_ranks());
   };
-  for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {
-    const StageCosts& stage = result.costs.stages[s];
-    double own = stage.optimizer.energy_j + stage.network_j;
-    for (const ChunkCosts& chunk : stage.chunks)
-      own += micro * (chunk.forward.energy_j + chunk.again.energy_j + chunk.backward_input.energy_j +
-                      chunk.backward_weight.energy_j + chunk.shared_j);
-    dynamic += own * ranks(s);
-  }
+  double dynamic = 0;
+  for (std::size_t s = 0; s < result.costs.stages.size(); ++s)
+    dynamic += ranks(s) * stage_energy(result.costs.stages[s], result.plan.micro_batches);
   for (const MessageRun& message : result.run.messages)
     dynamic += result.costs.activation_j * ranks(static_cast<std::size_t>(message.from));
   return dynamic + machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(machine.devices);

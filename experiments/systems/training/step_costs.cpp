@@ -186,6 +186,15 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   return stage;
 }
 
+double stage_energy(const StageCosts& stage, std::int64_t micro_batches) {
+  double joules = stage.optimizer.energy_j + stage.network_j;
+  for (const ChunkCosts& chunk : stage.chunks)
+    joules += static_cast<double>(micro_batches) *
+              (chunk.forward.energy_j + chunk.again.energy_j + chunk.backward_input.energy_j +
+               chunk.backward_weight.energy_j + chunk.shared_j);
+  return joules;
+}
+
 void add_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StepCosts& step) {
   if (plan.pipeline < 2) return;
   const auto bytes = static_cast<double>(model.boundary_bytes);

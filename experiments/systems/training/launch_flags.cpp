@@ -1,0 +1,68 @@
+#include "experiments/systems/training/launch_flags.hpp"
+
+#include <fmt/format.h>
+
+namespace orrery::experiments::training {
+
+std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& model) {
+  std::vector<std::string> flags{fmt::format("--tensor-model-parallel-size {}", plan.tensor),
+                                 fmt::format("--pipeline-model-parallel-size {}", plan.pipeline)};
+  if (plan.context > 1) {
+    flags.push_back(fmt::format("--context-parallel-size {}", plan.context));
+    const char* exchange = plan.exchange == ContextExchange::ring         ? "p2p"
+                           : plan.exchange == ContextExchange::all_gather ? "all_gather"
+                                                                          : "a2a";
+    flags.push_back(fmt::format("--cp-comm-type {}", exchange));
+  }
+  if (plan.chunks > 1)
+    flags.push_back(fmt::format("--num-layers-per-virtual-pipeline-stage {}",
+                                std::max<std::int64_t>(1, model.layers / plan.pipeline / plan.chunks)));
+  flags.push_back(fmt::format("--micro-batch-size {}", plan.micro_batch));
+  flags.push_back(fmt::format("--global-batch-size {}", model.global_batch));
+  flags.push_back(fmt::format("--seq-length {}", model.sequence));
+  if (plan.sequence) flags.emplace_back("--sequence-parallel");
+  if (plan.async_tensor) flags.emplace_back("--tp-comm-overlap");
+  if (plan.zero == Zero::optimizer) flags.emplace_back("--use-distributed-optimizer");
+  if (plan.zero == Zero::weights) {
+    flags.emplace_back("--use-megatron-fsdp");
+    flags.emplace_back("--data-parallel-sharding-strategy optim_grads_params");
+  }
+  if (plan.zero == Zero::gradients) {
+    flags.emplace_back("--use-megatron-fsdp");
+    flags.emplace_back("--data-parallel-sharding-strategy optim_grads");
+  }
+  if (plan.overlap_gradients && plan.copies() > 1) flags.emplace_back("--overlap-grad-reduce");
+  if (plan.recompute == Recompute::selective) flags.emplace_back("--recompute-activations");
+  if (plan.recompute == Recompute::full) {
+    flags.emplace_back("--recompute-granularity full");
+    flags.emplace_back("--recompute-method block");
+    flags.push_back(fmt::format("--recompute-num-layers {}",
+                                plan.recompute_layers.value_or(model.layers / plan.pipeline / plan.chunks)));
+  }
+  return flags;
+}
+
+std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel& model) {
+  const bool shards = plan.zero == Zero::weights;
+  std::vector<std::string> flags{fmt::format("--training.local_batch_size {}",
+                                             plan.pipeline > 1 ? model.global_batch / plan.data : plan.micro_batch),
+                                 fmt::format("--training.global_batch_size {}", model.global_batch),
+                                 fmt::format("--training.seq_len {}", model.sequence),
+                                 fmt::format("--parallelism.data_parallel_replicate_degree {}", shards ? 1 : plan.data),
+                                 fmt::format("--parallelism.data_parallel_shard_degree {}", shards ? plan.data : 1),
+                                 fmt::format("--parallelism.tensor_parallel_degree {}", plan.tensor),
+                                 fmt::format("--parallelism.context_parallel_degree {}", plan.context),
+                                 fmt::format("--parallelism.pipeline_parallel_degree {}", plan.pipeline)};
+  if (plan.async_tensor) flags.emplace_back("--parallelism.enable_async_tensor_parallel");
+  if (plan.pipeline > 1) {
+    flags.push_back(
+        fmt::format("--parallelism.pipeline_parallel_schedule {}", plan.chunks > 1 ? "Interleaved1F1B" : "1F1B"));
+    flags.push_back(fmt::format("--parallelism.pipeline_parallel_microbatch_size {}", plan.micro_batch));
+  }
+  flags.push_back(fmt::format("--activation_checkpoint.mode {}", plan.recompute == Recompute::none   ? "none"
+                                                                 : plan.recompute == Recompute::full ? "full"
+                                                                                                     : "selective"));
+  return flags;
+}
+
+}  // namespace orrery::experiments::training
