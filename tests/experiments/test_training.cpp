@@ -414,4 +414,36 @@ TEST_CASE("Weights in fp32 have no second copy", "[unit]") {
   CHECK(share("fp16") == 12);
 }
 
+TEST_CASE("Stages may differ: what runs again, what is offloaded, ranks", "[unit]") {
+  // Two stages of two layers; the first runs both again, the second none.
+  const sim::Node summary = run(R"({"plan": {"recompute": "full", "stage_recompute_layers": [2, 0]}})");
+  const auto& stages = summary.find("stages")->items();
+  const sim::Node all = run(R"({"plan": {"recompute": "full"}})"), none = run();
+  CHECK(number(stages[0], "memory_bytes.activations") ==
+        number(all.find("stages")->items()[0], "memory_bytes.activations"));
+  CHECK(number(stages[1], "memory_bytes.activations") ==
+        number(none.find("stages")->items()[1], "memory_bytes.activations"));
+  // Half of the second stage's states in the host's memory: 31.508 GB/s of PCIe 4, some less for headers.
+  const char* link = R"("machine": {"host_link": "pcie4-x16"})";
+  const sim::Node kept = run(std::string("{") + link + "}");
+  const sim::Node half = run(std::string("{") + link + R"(, "plan": {"offload_optimizer": [0, 0.5]}})");
+  const double states = number(kept.find("stages")->items()[1], "memory_bytes.optimizer");
+  CHECK(number(half.find("stages")->items()[1], "memory_bytes.optimizer") == Approx(states / 2));
+  CHECK(number(half.find("stages")->items()[0], "memory_bytes.optimizer") ==
+        number(kept.find("stages")->items()[0], "memory_bytes.optimizer"));
+  CHECK(number(half.find("stages")->items()[1], "optimizer_s") == Approx(states / 2 / 31.508e9).epsilon(0.2));
+  // Four ranks and two: six devices; layers weigh twice as much on a rank of the second stage.
+  const sim::Node unlike = run(R"({"plan": {"stage_tensor_parallel": [4, 2], "data_parallel": 1}})");
+  CHECK(unlike.find("status")->as_string() == "ok");
+  CHECK(number(unlike, "model_flops") == Approx(number(none, "model_flops")));
+  const auto& two = unlike.find("stages")->items();
+  CHECK(number(two[1], "forward_s") > number(two[0], "forward_s"));
+  // What does not fit.
+  CHECK(why(R"({"plan": {"stage_recompute_layers": [1, 1, 1]}})") ==
+        "stage_recompute_layers lists 3 stages, the plan has 2");
+  CHECK(why(R"({"plan": {"stage_tensor_parallel": [2, 2, 2], "data_parallel": 1}})") ==
+        "stage_tensor_parallel lists 3 stages, the plan has 2");
+  CHECK_THAT(why(R"({"plan": {"offload_optimizer": [0.5]}})"), Contains("needs machine.host_link"));
+}
+
 }  // namespace test_training

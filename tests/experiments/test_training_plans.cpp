@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "experiments/systems/training/launch_flags.hpp"
 #include "experiments/systems/training/planner.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
@@ -146,6 +147,99 @@ TEST_CASE("Plans of a config are listed, restricted, and infeasible where none f
   const sim::Node roomy = run("80 GiB", R"({"rank": "memory"})"), fast = run("80 GiB", "{}");
   CHECK(roomy.find("training_plans")->items()[0].find("memory_bytes")->as_number() <=
         fast.find("training_plans")->items()[0].find("memory_bytes")->as_number());
+}
+
+TEST_CASE("Each objective has its own best, and energy is the run's", "[prop]") {
+  const TrainingConfig all = read();
+  CostTable table(all.machine, all.model);
+  PlannerParams params;
+  params.devices = {4, 8};
+  params.explain = "2 2 2 1 yes full optimizer";
+  const PlannerResult found = find_plans(all, params, *test_systems().registries());
+  std::map<std::string, ScoredPlan> best(found.objectives.begin(), found.objectives.end());
+  REQUIRE(best.size() == 4);
+  // Brute force of memory and device hours over eight and over four devices.
+  for (Plan plan : every_plan(all)) {
+    const ScoredPlan scored = score(table, all.machine, plan, 12);
+    if (scored.memory_bytes > all.machine.device.memory_bytes) continue;
+    CHECK(best.at("memory").memory_bytes <= scored.memory_bytes);
+    CHECK(best.at("energy").energy_j <= scored.energy_j);
+    CHECK(best.at("cost").device_s() <= scored.device_s());
+    CHECK(best.at("time").closed_s <= scored.closed_s);
+  }
+  CHECK(best.at("time").devices == 8);
+  CHECK(best.at("cost").devices == 4);  // fewer devices wait less for each other
+  // The plan asked about, and its energy as `orrery run` has it but for how long the idle power lasts.
+  REQUIRE(found.explained);
+  CHECK(found.explained->reason.empty());
+  const sim::Node root = [] {
+    sim::Node node = config("training");
+    node.set("plan", sim::parse_json(R"({"tensor_parallel": 2, "pipeline_parallel": 2, "data_parallel": 2,
+      "sequence_parallel": true, "recompute": "full", "zero": "optimizer"})",
+                                     "plan.json"));
+    return node;
+  }();
+  const sim::Node run = read_experiment(test_systems(), root)->run({}).summary;
+  const double idle = run.at("energy_j.idle")->as_number();
+  const ScoredPlan& asked = found.explained->plan;
+  CHECK(asked.time_s == Approx(run.at("iteration_s")->as_number()).epsilon(1e-9));
+  CHECK(asked.energy_j - idle * asked.closed_s / asked.time_s ==
+        Approx(run.at("energy_j.total")->as_number() - idle).epsilon(1e-9));
+}
+
+TEST_CASE("A plan is read as the table prints it", "[unit]") {
+  const PlanParams plan = parse_plan("8 4x3 2 1 yes by_op weights");
+  CHECK(plan.tensor_parallel == 8);
+  CHECK(plan.pipeline_parallel == 4);
+  CHECK(plan.interleave == 3);
+  CHECK(plan.data_parallel == 2);
+  CHECK(plan.sequence_parallel);
+  CHECK(plan.recompute == Recompute::by_op);
+  CHECK(plan.zero == Zero::weights);
+  CHECK_THROWS_WITH(parse_plan("8 4 2 1 yes none"), Contains("expected seven words"));
+  CHECK_THROWS_WITH(parse_plan("0 4 2 1 yes none none"), Contains("expected ranks of tensor parallelism in the plan"));
+  CHECK_THROWS_WITH(parse_plan("8 4x 2 1 yes none none"), Contains("expected chunks behind the x"));
+  CHECK_THROWS_WITH(parse_plan("8 4 2 1 maybe none none"), Contains("expected yes or no"));
+  CHECK_THROWS_WITH(parse_plan("8 4 2 1 yes some none"), Contains("expected none, selective, by_op or full"));
+  CHECK_THROWS_WITH(parse_plan("8 4 2 1 yes none all"), Contains("expected none, optimizer, gradients or weights"));
+}
+
+TEST_CASE("A plan that cannot be is explained with its reason", "[unit]") {
+  const auto reason = [](const std::string& plan) {
+    const sim::Node summary =
+        read_experiment(test_systems(), config("training_plans", "80 GiB", R"({"explain": ")" + plan + R"("})"))
+            ->run({})
+            .summary;
+    const sim::Node* why = summary.at("explained.reason");
+    return why == nullptr ? std::string() : why->as_string();
+  };
+  CHECK(reason("1 8 1 1 no none none").empty());
+  CHECK(reason("1 16 1 1 no none none") == "tensor 1 x pipeline 16 x data 1 are 16 ranks, the machine has 8 devices");
+  CHECK_THAT(reason("1 8x2 1 1 no none none"), Contains("want as many layers, the model has 12"));
+  CHECK_THAT(reason("1 1 8 4 no none none"), Contains("do not divide a batch of 16"));
+}
+
+TEST_CASE("Launch flags say the plan and nothing else", "[golden]") {
+  const LaunchedModel model{.global_batch = 64, .sequence = 2048, .layers = 96};
+  Plan plan{.tensor = 8, .pipeline = 8, .micro_batch = 1, .chunks = 3, .sequence = true};
+  plan.recompute = Recompute::selective;
+  CHECK(megatron_flags(plan, model) ==
+        std::vector<std::string>{"--tensor-model-parallel-size 8", "--pipeline-model-parallel-size 8",
+                                 "--num-layers-per-virtual-pipeline-stage 4",  // 96 / 8 / 3
+                                 "--micro-batch-size 1", "--global-batch-size 64", "--seq-length 2048",
+                                 "--sequence-parallel", "--recompute-activations"});
+  Plan sharded{.tensor = 2, .context = 2, .data = 4, .micro_batch = 2};
+  sharded.zero = Zero::weights;
+  sharded.recompute = Recompute::full;
+  CHECK(torchtitan_flags(sharded, model) ==
+        std::vector<std::string>{"--training.local_batch_size 2", "--training.global_batch_size 64",
+                                 "--training.seq_len 2048", "--parallelism.data_parallel_replicate_degree 1",
+                                 "--parallelism.data_parallel_shard_degree 4", "--parallelism.tensor_parallel_degree 2",
+                                 "--parallelism.context_parallel_degree 2", "--parallelism.pipeline_parallel_degree 1",
+                                 "--activation_checkpoint.mode full"});
+  const std::vector<std::string> shared = megatron_flags(sharded, model);
+  CHECK(std::find(shared.begin(), shared.end(), "--cp-comm-type p2p") != shared.end());
+  CHECK(std::find(shared.begin(), shared.end(), "--overlap-grad-reduce") != shared.end());
 }
 
 }  // namespace test_training_plans
