@@ -160,11 +160,13 @@ def training_runs() -> list[dict]:
         "workload": {"sequence": 256, "global_batch": 8, "tokens": 1e9, "price": 2},
         "plan": {"pipeline_parallel": 2},
     }
-    plans = merged(config, system="training_plans", plans={"show": 2})
+    plans = merged(config, system="training_plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 4}],
+                   plans={"show": 2, "explain": "1 1 2 1 no none none"})
     nothing_fits = merged(plans, plans={"tensor_parallel": [1], "pipeline_parallel": [1], "zero": ["none"]},
                           machine__devices=[{"part": "t4", "count": 1}], workload__global_batch=64,
                           model__builder__gpt2__hidden=8192)
-    return [config, merged(config, plan__pipeline_parallel=3), plans, nothing_fits]
+    too_many = merged(plans, plans={"explain": "8 1 1 1 no none none"})
+    return [config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits]
 
 
 def all_runs() -> list[dict]:

@@ -50,7 +50,7 @@ const Spelling kParts[] = {
     {"catalog:H100", "h100-sxm5-80gb"},
     {"tpu", "", "did you mean 'tpu-v3', 'tpu-v4' or 'tpu-v5e'?"},
     {"epyc", "", "did you mean 'epyc-7313' or 'epyc-9654'?"},
-    {"h1000", "", "did you mean 'h100-pcie-80gb' or 'h100-sxm5-80gb'?"},
+    {"h1000", "", "did you mean 'h100-pcie-80gb', 'h100-sxm5-80gb' or 'h100-sxm5-96gb'?"},
     {"l40x", "", "did you mean 'l40s'?"},
     {"no/h100-pcie-80gb", "", ""},  // a path
 };

@@ -322,6 +322,10 @@ TEST_CASE("Faults of a training config name their place", "[unit]") {
              Contains("expected a part that computes"));
   CHECK_THAT(fault(R"({"machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 16}], "node": {"nic": "t4"}}})"),
              Contains("/machine/node/nic"));
+  CHECK_THAT(fault(R"({"machine": {"host_link": "pcie9-x16"}})"),
+             Contains("/machine/host_link: expected a part of the catalog") && Contains("pcie4-x16"));
+  CHECK_THAT(fault(R"({"machine": {"host_link": "t4"}})"),
+             Contains("/machine/host_link: expected \"link\", got \"gpu\""));
   CHECK_THAT(fault(R"({"model": {"builder": {"policy": "mlp"}}})"), Contains("/model"));
 }
 

@@ -210,7 +210,7 @@ TEST_CASE("A plan that cannot be is explained with its reason", "[unit]") {
         read_experiment(test_systems(), config("training_plans", "80 GiB", R"({"explain": ")" + plan + R"("})"))
             ->run({})
             .summary;
-    const sim::Node* why = summary.at("explained.reason");
+    const sim::Node* why = summary.find("explained")->find(plan)->find("reason");
     return why == nullptr ? std::string() : why->as_string();
   };
   CHECK(reason("1 8 1 1 no none none").empty());

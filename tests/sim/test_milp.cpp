@@ -1,5 +1,7 @@
 // Mixed-integer programs: the text, the solver's answers, its absence.
+#include <unistd.h>
 #include <catch2/catch.hpp>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -21,12 +23,25 @@ bool has_cbc() {
   return false;
 }
 
-std::size_t temporary_folders() {
-  std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::temp_directory_path()))
-    count += entry.path().filename().string().starts_with("orrery-") ? 1 : 0;
-  return count;
-}
+/// A folder for temporary files that no other process uses, while it lives.
+class OwnTemporaryFolder {
+ public:
+  OwnTemporaryFolder() : before_(std::filesystem::temp_directory_path()) {
+    folder_ = before_ / ("orrery_test_milp_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+    ::setenv("TMPDIR", folder_.c_str(), 1);
+  }
+  ~OwnTemporaryFolder() {
+    ::setenv("TMPDIR", before_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+  OwnTemporaryFolder(const OwnTemporaryFolder&) = delete;
+  OwnTemporaryFolder& operator=(const OwnTemporaryFolder&) = delete;
+  bool empty() const { return std::filesystem::is_empty(folder_); }
+
+ private:
+  std::filesystem::path before_, folder_;
+};
 
 TEST_CASE("the text of a program", "[milp][golden]") {
   Milp milp;
@@ -61,12 +76,12 @@ TEST_CASE("a knapsack", "[milp]") {
   }
   milp.add_constraint("room", weight, Sense::at_most, 11);
   milp.maximise(value);
-  const std::size_t folders = temporary_folders();
+  const OwnTemporaryFolder temporary;
   const auto solution = milp.solve(20);
   CHECK(solution.status == Status::optimal);
   CHECK(solution.objective == 10);
   CHECK(solution.values == std::vector<double>{0, 0, 0, 1});
-  CHECK(temporary_folders() == folders);
+  CHECK(temporary.empty());
 }
 
 TEST_CASE("an assignment", "[milp]") {

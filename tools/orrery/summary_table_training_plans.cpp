@@ -114,12 +114,13 @@ std::string training_plans_table(const Node& summary) {
   out += "\n";
   for (const auto& [name, plan] : summary.find("kinds")->members())
     if (name != "all") out += fmt::format("{:<25}", name) + plan_row(plan);
-  if (const Node* nearest = summary.find("nearest"))
-    out += fmt::format("{:<25}", "nearest that does not fit") + plan_row(*nearest);
+  for (const auto& [reason, plan] : summary.find("nearest")->members())
+    out += fmt::format("{:<25}", "nearest that does not fit") + plan_row(plan);
   out += "\nRows below the gap are in closed form: the best plan that does without something.\n";
   out += objectives_text(summary);
   if (const Node* asked = summary.find("explained"))
-    out += explained_text(*asked, summary.find("training_plans")->items().front());
+    for (const auto& [words, plan] : asked->members())
+      out += explained_text(plan, summary.find("training_plans")->items().front());
   if (const Node* flags = summary.find("flags")) {
     out += "\nMegatron-LM  " + flags->find("megatron")->as_string() + "\n";
     out += "torchtitan   " + flags->find("torchtitan")->as_string() + "\n";

@@ -147,8 +147,10 @@ class PlanSearch {
     ScoredPlan scored = score(table_, config_.machine, plan, table_.layers());
     ++result_.evaluated;
     if (scored.memory_bytes > config_.machine.device.memory_bytes) {
-      ++result_.left_out["more memory than a device has"];
-      if (!result_.nearest || scored.memory_bytes < result_.nearest->memory_bytes) result_.nearest = std::move(scored);
+      const std::string reason = "more memory than a device has";
+      ++result_.left_out[reason];
+      const auto [nearest, first] = result_.nearest.try_emplace(reason, scored);
+      if (!first && scored.memory_bytes < nearest->second.memory_bytes) nearest->second = std::move(scored);
       return;
     }
     kind("all", scored);

@@ -89,7 +89,7 @@ struct PlannerResult {
   std::vector<ScoredPlan> best;                                ///< in order
   std::vector<std::pair<std::string, ScoredPlan>> kinds;       ///< the best that does without something, in closed form
   std::vector<std::pair<std::string, ScoredPlan>> objectives;  ///< the best by each objective, in closed form
-  std::optional<ScoredPlan> nearest;  ///< of those that want more memory, the one nearest to fit
+  std::map<std::string, ScoredPlan> nearest;  ///< of plans that cannot be, by reason, the one nearest to fit
   std::optional<ExplainedPlan> explained;
 };
 

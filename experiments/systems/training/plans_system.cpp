@@ -29,8 +29,7 @@ struct PlanSource {
   const ScoredPlan& plan;
   double tokens_per_s() const {
     const WorkloadParams& w = config.params.workload;
-    const double step_s = plan.time_s > 0 ? plan.time_s : plan.closed_s;
-    return static_cast<double>(w.global_batch) * static_cast<double>(w.sequence) / step_s;
+    return static_cast<double>(w.global_batch) * static_cast<double>(w.sequence) / plan.step_s();
   }
 };
 
@@ -47,7 +46,11 @@ const FigureTable<PlanSource>& plan_table() {
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
       {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
-      {"tokens_per_s", "1/s", "Of the whole batch.", [](const S& s) { return s.tokens_per_s(); }},
+      {"tokens_per_s", "1/s", "Of the whole batch.",
+       [](const S& s) -> FigureValue {
+         if (s.plan.step_s() <= 0) return std::nullopt;  // a plan that cannot be
+         return s.tokens_per_s();
+       }},
       {"memory_bytes", "B", "Of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }},
       {"devices", "count", "That it takes.", [](const S& s) { return s.plan.devices; }},
       {"energy_j", "J", "Of a step, all devices, in closed form.", [](const S& s) { return s.plan.energy_j; }},
@@ -91,6 +94,7 @@ Node run_plan(const PlanSource& source) {
 struct ResultSource {
   const TrainingConfig& config;
   const PlannerResult& result;
+  std::string asked;  ///< the plan that is explained, as it was asked
 };
 
 std::vector<FigureInfo> explained_infos() {
@@ -156,14 +160,18 @@ const FigureTable<ResultSource>& result_table() {
          return bests;
        }},
       {"nearest.*", plan_table().infos(),
-       [](const S& s) -> FigureValue {
-         if (!s.result.nearest) return std::nullopt;
-         return plan_table().written({s.config, *s.result.nearest});
+       [](const S& s) {
+         Node nearest = Node::object();
+         for (const auto& [reason, plan] : s.result.nearest)
+           nearest.set(reason, plan_table().written({s.config, plan}));
+         return nearest;
        }},
       {"explained.*", explained_infos(),
        [](const S& s) -> FigureValue {
          if (!s.result.explained) return std::nullopt;
-         return explained(s.config, *s.result.explained);
+         Node asked = Node::object();
+         asked.set(s.asked, explained(s.config, *s.result.explained));
+         return asked;
        }},
       {"flags.{megatron,torchtitan}", "", "The best plan as arguments of Megatron-LM and of torchtitan.",
        [](const S& s) { return flags(s, megatron_flags); }, [](const S& s) { return flags(s, torchtitan_flags); }}};
@@ -190,7 +198,7 @@ class TrainingPlansExperiment final : public ConfigExperiment {
     try {
       const PlannerResult result = find_plans(config_, params_, *registries_);
       if (sink.folder) write_plans(*sink.folder / "plans.csv", result);
-      return {.summary = result_table().written({config_, result}),
+      return {.summary = result_table().written({config_, result, params_.explain}),
               .events = static_cast<std::uint64_t>(result.evaluated),
               .notes = config_.notes};
     } catch (const std::invalid_argument& error) {  // a kernel that the part cannot run
