@@ -4,6 +4,7 @@
 
 #include "experiments/systems/training/launch_flags.hpp"
 #include "experiments/systems/training/planner.hpp"
+#include "experiments/systems/training/stage_division.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -217,6 +218,68 @@ TEST_CASE("A plan that cannot be is explained with its reason", "[unit]") {
   CHECK(reason("1 16 1 1 no none none") == "tensor 1 x pipeline 16 x data 1 are 16 ranks, the machine has 8 devices");
   CHECK_THAT(reason("1 8x2 1 1 no none none"), Contains("want as many layers, the model has 12"));
   CHECK_THAT(reason("1 1 8 4 no none none"), Contains("do not divide a batch of 16"));
+}
+
+TEST_CASE("Stages are divided as trying every division divides them", "[theory]") {
+  // Twelve layers on devices of little memory: stages differ, for the first keeps most micro-batches.
+  for (const char* memory : {"80 GiB", "3400 MiB", "3000 MiB"}) {
+    const TrainingConfig all = read(memory);
+    CostTable table(all.machine, all.model);
+    for (const std::int64_t stages : {2, 3, 4}) {
+      CAPTURE(memory, stages);
+      Plan plan{.tensor = 1, .pipeline = stages, .data = 1, .micro_batch = 1, .micro_batches = 16};
+      const std::int64_t reach = 3;
+      const auto division = divide_stages(table, all.machine, plan, 12, reach);
+      // Each stage by itself: the shortest time with so many layers, over every number that runs again.
+      const auto time = [&](std::int64_t s, std::int64_t layers) {
+        double best = 1e99;
+        for (std::int64_t again = 0; again <= layers; ++again) {
+          Plan own = plan;
+          own.recompute = again > 0 ? Recompute::full : Recompute::none;
+          own.recompute_layers = again;
+          const ModelCosts& model = table.costs(own.share());
+          const StageCosts stage = stage_costs(model, all.machine, own, s, layers);
+          const std::int64_t kept = std::min(plan.micro_batches, stages - s) * stage.chunks.front().kept_bytes;
+          if (stage_memory(model, stage, own, kept).total() > all.machine.device.memory_bytes) continue;
+          best = std::min(best, stage.chunks.front().forward_s() + stage.chunks.front().backward_s());
+        }
+        return best;
+      };
+      double best = 1e99;
+      std::vector<std::int64_t> layers(static_cast<std::size_t>(stages));
+      const auto every = [&](auto&& self, std::size_t s, std::int64_t left, double longest, double sum) -> void {
+        if (s == layers.size()) {
+          if (left == 0) best = std::min(best, 15 * longest + sum);
+          return;
+        }
+        for (std::int64_t count = std::max<std::int64_t>(1, 12 / stages - reach);
+             count <= std::min(left, 12 / stages + reach); ++count) {
+          const double own = time(static_cast<std::int64_t>(s), count);
+          if (own < 1e99) self(self, s + 1, left - count, std::max(longest, own), sum + own);
+        }
+      };
+      every(every, 0, 12, 0, 0);
+      REQUIRE(division.has_value() == (best < 1e99));
+      if (!division) continue;
+      CHECK(division->objective_s == Approx(best).epsilon(1e-12));
+      CHECK(std::accumulate(division->layers.begin(), division->layers.end(), std::int64_t{0}) == 12);
+    }
+  }
+}
+
+TEST_CASE("Plans whose stages differ are listed beside the others, and never worse", "[prop]") {
+  const auto best = [](const std::string& memory, const std::string& stages) {
+    return read_experiment(test_systems(), config("training_plans", memory,
+                                                  R"({"recompute": ["none", "full"], "interleave": [1], "stages": ")" +
+                                                      stages + R"("})"))
+        ->run({})
+        .summary.find("training_plans")
+        ->items()
+        .front();
+  };
+  for (const char* memory : {"80 GiB", "5 GiB", "3400 MiB"})
+    CHECK(best(memory, "apart").find("iteration_s")->as_number() <=
+          best(memory, "alike").find("iteration_s")->as_number() * (1 + 1e-9));
 }
 
 TEST_CASE("Launch flags say the plan and nothing else", "[golden]") {

@@ -18,13 +18,16 @@ std::string plan_row(const Node& plan) {
       number_at(plan, "interleave") > 1
           ? fmt::format("{:.0f}x{:.0f}", number_at(plan, "pipeline_parallel"), number_at(plan, "interleave"))
           : fmt::format("{:.0f}", number_at(plan, "pipeline_parallel"));
-  return fmt::format("{:>6.0f} {:>6} {:>6.0f} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}\n",
-                     number_at(plan, "tensor_parallel"), stages, number_at(plan, "data_parallel"),
-                     number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
-                     plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
-                     sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
-                     number_at(plan, "tokens_per_s"), bubble,
-                     sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
+  std::string row =
+      fmt::format("{:>6.0f} {:>6} {:>6.0f} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}",
+                  number_at(plan, "tensor_parallel"), stages, number_at(plan, "data_parallel"),
+                  number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
+                  plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
+                  sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
+                  number_at(plan, "tokens_per_s"), bubble, sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
+  if (const Node* layers = plan.find("stage_layers"))
+    row += "  layers " + layers->as_string() + ", run again " + plan.find("stage_recompute_layers")->as_string();
+  return row + "\n";
 }
 
 /// A plan in the words that `--explain` takes.

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "experiments/systems/training/stage_division.hpp"
+
 namespace orrery::experiments::training {
 namespace {
 
@@ -31,23 +33,6 @@ std::vector<std::int64_t> chosen(std::vector<std::int64_t> all, const std::vecto
 template <class T>
 std::vector<T> chosen_kinds(const std::vector<T>& asked, std::initializer_list<T> all) {
   return asked.empty() ? std::vector<T>(all) : asked;
-}
-
-/// Bytes of activations that a stage keeps at its most, under 1F1B or its interleaved form (policies/schedule).
-std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s) {
-  const std::int64_t later = plan.pipeline - 1 - s, micro = plan.micro_batches, chunks = plan.chunks;
-  if (chunks == 1) return std::min(micro, later + 1) * stage.chunks.front().kept_bytes;
-  const std::int64_t total = micro * chunks, round = plan.pipeline * chunks;
-  const std::int64_t warm = std::min(total, 2 * later + (chunks - 1) * plan.pipeline);
-  const auto kept = [&](std::int64_t chunk) { return stage.chunks[static_cast<std::size_t>(chunk)].kept_bytes; };
-  // What happens in the third round happens in all.
-  const std::int64_t passes = std::min(total, warm + 2 * round);
-  std::int64_t now = 0, most = 0;
-  for (std::int64_t i = 0; i < passes; ++i) {
-    most = std::max(most, now += kept(i % round / plan.pipeline));
-    if (i >= warm) now -= kept(chunks - 1 - (i - warm) % round / plan.pipeline);
-  }
-  return most;
 }
 
 class PlanSearch {
@@ -122,6 +107,7 @@ class PlanSearch {
         if (chunks > 1 && (pipeline == 1 || plan.micro_batches % pipeline != 0)) continue;
         plan.chunks = chunks;
         choices(plan);
+        if (params_.stages == PlanStages::apart && pipeline > 1 && chunks == 1) apart(plan);
       }
     }
   }
@@ -143,8 +129,31 @@ class PlanSearch {
     }
   }
 
-  void take(const Plan& plan) {
-    ScoredPlan scored = score(table_, config_.machine, plan, table_.layers());
+  /// Stages that differ in layers and in what runs again.
+  void apart(Plan plan) {
+    for (const bool sequence : {false, true}) {
+      if (sequence && (plan.tensor == 1 || config_.model.sequence % (plan.tensor * plan.context) != 0)) continue;
+      plan.sequence = sequence;
+      for (const Zero zero : chosen_kinds(params_.zero, {Zero::none, Zero::optimizer})) {
+        if (plan.copies() == 1 && zero != Zero::none) continue;
+        plan.zero = zero;
+        const auto division = divide_stages(table_, config_.machine, plan, table_.layers());
+        if (!division) {
+          ++result_.left_out["more memory than a device has"];
+          continue;
+        }
+        Plan own = plan;
+        own.recompute = Recompute::full;
+        own.stage_recompute_layers = division->again;
+        keep(score_stages(table_, config_.machine, own, division->layers));
+      }
+    }
+  }
+
+  void take(const Plan& plan) { keep(score(table_, config_.machine, plan, table_.layers())); }
+
+  void keep(ScoredPlan scored) {
+    const Plan& plan = scored.plan;
     ++result_.evaluated;
     if (scored.memory_bytes > config_.machine.device.memory_bytes) {
       const std::string reason = "more memory than a device has";
@@ -161,6 +170,7 @@ class PlanSearch {
     if (plan.recompute == Recompute::none) kind("nothing run again", scored);
     if (plan.zero == Zero::none) kind("no ZeRO", scored);
     if (plan.chunks == 1) kind("no interleaving", scored);
+    if (params_.stages == PlanStages::apart && scored.layers.empty()) kind("stages alike", scored);
     all_.push_back(std::move(scored));
     if (all_.size() >= 2 * kMostKept) cut(kMostKept);
   }
@@ -224,7 +234,7 @@ class PlanSearch {
 
   void run_plan(ScoredPlan& plan, const policies::PipelineSchedule& schedule) {
     if (pass_count(plan.plan) > kMostPasses) return;  // ranked by its closed form
-    const StepRun run = run_step(costs_of(plan.plan), schedule, tick_scale(config_.params.run.tick_s));
+    const StepRun run = run_step(costs_of(plan), schedule, tick_scale(config_.params.run.tick_s));
     plan.time_s = run.times.time_s;
     plan.times = run.times;
   }
@@ -258,9 +268,10 @@ class PlanSearch {
     result_.explained = std::move(asked);
   }
 
-  StepCosts costs_of(const Plan& plan) {
-    std::vector<std::int64_t> layers;
-    for (std::int64_t s = 0; s < plan.pipeline; ++s)
+  StepCosts costs_of(const ScoredPlan& scored) {
+    const Plan& plan = scored.plan;
+    std::vector<std::int64_t> layers = scored.layers;
+    for (std::int64_t s = std::ssize(layers); s < plan.pipeline; ++s)
       layers.push_back(table_.layers() * (s + 1) / plan.pipeline - table_.layers() * s / plan.pipeline);
     return step_costs(table_, config_.machine, plan, layers);
   }
@@ -317,6 +328,25 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
   for (const Kind& kind : kinds)
     scored.energy_j += static_cast<double>(kind.stages) * stage_energy(kind.costs, plan.micro_batches);
   scored.energy_j *= static_cast<double>(plan.stage_ranks());
+  scored.energy_j += machine.device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
+  return scored;
+}
+
+ScoredPlan score_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
+                        const std::vector<std::int64_t>& layers) {
+  ScoredPlan scored{.plan = plan, .layers = layers, .devices = plan.ranks()};
+  const StepCosts costs = step_costs(table, machine, plan, layers);
+  scored.times = closed_form(costs);
+  scored.closed_s = scored.times.time_s;
+  scored.energy_j = static_cast<double>(plan.pipeline > 1 ? 2 * plan.micro_batches * (plan.pipeline - 1) : 0) *
+                    costs.activation_j * static_cast<double>(plan.stage_ranks());
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    const StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
+    const Plan own = plan.of_stage(s);
+    scored.memory_bytes = std::max(
+        scored.memory_bytes, stage_memory(table.costs(own.share()), stage, own, most_kept(stage, own, s)).total());
+    scored.energy_j += static_cast<double>(own.stage_ranks()) * stage_energy(stage, plan.micro_batches);
+  }
   scored.energy_j += machine.device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
   return scored;
 }

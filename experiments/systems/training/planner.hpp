@@ -25,11 +25,19 @@ constexpr auto enum_names(PlanRank) {
   return sim::names<PlanRank>({{"time", time}, {"memory", memory}, {"energy", energy}, {"cost", cost}});
 }
 
+/// Whether stages are alike, or also differ in layers and in what runs again.
+enum class PlanStages : std::uint8_t { alike, apart };
+constexpr auto enum_names(PlanStages) {
+  using enum PlanStages;
+  return sim::names<PlanStages>({{"alike", alike}, {"apart", apart}});
+}
+
 /// Section `plans`: lists that span the space; an empty list is everything.
 struct PlannerParams {
   std::vector<std::int64_t> devices, tensor_parallel, context_parallel, pipeline_parallel, micro_batch, interleave;
   std::vector<Recompute> recompute;
   std::vector<Zero> zero;
+  PlanStages stages = PlanStages::alike;
   PlanRank rank = PlanRank::time;
   std::string explain;
   std::int64_t show = 10, run = 20;
@@ -50,6 +58,10 @@ struct PlannerParams {
         sim::field("interleave", &P::interleave, Unit::count, kSize, "Chunks a stage; none: all up to 8."),
         sim::field("recompute", &P::recompute, "What runs again; none: all of it in turn."),
         sim::field("zero", &P::zero, "What copies share out; none: all of it in turn."),
+        sim::field(
+            "stages", &P::stages,
+            "alike: even stages of one kind; apart: stages too that differ in layers and in how many of them run "
+            "again, divided exactly (no chunks)."),
         sim::field("rank", &P::rank,
                    "time: the shortest step; memory: the most headroom; energy: the fewest joules a step; cost: the "
                    "fewest device hours a step."),
@@ -65,6 +77,7 @@ struct PlannerParams {
 /// A plan, and what came of it.
 struct ScoredPlan {
   Plan plan;
+  std::vector<std::int64_t> layers;  ///< of each stage; empty: even
   double closed_s = 0;
   double time_s = 0;  ///< of the run; 0: not run
   StepTimes times;    ///< of the run, else of the closed form
@@ -99,6 +112,10 @@ PlanParams parse_plan(const std::string& text);
 
 /// Closed form of one plan: its time, and the memory of its fullest stage.
 ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers);
+
+/// The same for stages that differ.
+ScoredPlan score_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
+                        const std::vector<std::int64_t>& layers);
 
 PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries);
 

@@ -1,6 +1,7 @@
 #include "experiments/systems/training/plans_system.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 
@@ -33,6 +34,11 @@ struct PlanSource {
   }
 };
 
+FigureValue joined_counts(const std::vector<std::int64_t>& counts) {
+  if (counts.empty()) return std::nullopt;
+  return fmt::format("{}", fmt::join(counts, "|"));
+}
+
 const FigureTable<PlanSource>& plan_table() {
   using S = PlanSource;
   static const FigureTable<S> table{
@@ -45,6 +51,10 @@ const FigureTable<PlanSource>& plan_table() {
       {"{recompute,zero}", "", "Of the plan.",
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
+      {"{stage_layers,stage_recompute_layers}", "layers",
+       "Of each stage, with strokes between (13|11); absent where stages are alike.",
+       [](const S& s) { return joined_counts(s.plan.layers); },
+       [](const S& s) { return joined_counts(s.plan.plan.stage_recompute_layers); }},
       {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
       {"tokens_per_s", "1/s", "Of the whole batch.",
        [](const S& s) -> FigureValue {
